@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the hardware offers. One TOML file per chip (model/chips/*.toml); every number there is
+//   key = { value = 228, unit = "KiB", source = "...", interval = [227, 229] }      # interval: optional, 95 %
+// and is checked against kChipKeys: an unknown, missing, mistyped or impossible number is an error with its place.
+#pragma once
+
+#include "model/units.hpp"
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+// A number in base units with the half-width of its 95 % interval (0: exact by specification).
+struct Number {
+  double value = 0;
+  double half_width = 0;
+
+  constexpr operator double() const { return value; }
+};
+
+// Base units throughout: bytes, hertz, seconds, cycles of the SM clock, counts.
+struct Chip {
+  std::string name;
+  std::string architecture;  // the compiler's target, "sm_90"; "" if no current toolkit compiles for this chip
+
+  Number compute_capability_major, compute_capability_minor;
+
+  Number sm_count;
+  Number clock_hz;
+  Number partitions;  // warp schedulers per SM, each with its own slice of the register file
+  Number max_threads_per_sm, max_blocks_per_sm, max_threads_per_block;
+
+  Number registers_per_sm, registers_per_block, registers_per_thread;
+  Number register_allocation_unit;  // registers, per warp
+
+  Number smem_bytes_per_sm, smem_bytes_per_block, smem_reserved_bytes_per_block, smem_allocation_unit_bytes;
+  Number smem_banks, smem_bank_bytes;
+
+  Number l2_bytes, dram_bytes_per_second;
+
+  // Timing constants: measured by `onchip calibrate` where the source says so, estimated elsewhere.
+  Number lds_latency_cycles;               // shared-memory load, one warp, no conflict: issue to use
+  Number lds_wavefront_cycles;             // SM cycles per wavefront, unit busy
+  Number lds_instruction_cycles;           // SM cycles per load instruction when wavefronts do not bind
+  Number fp32_issue_cycles;                // per warp instruction and partition: FFMA
+  Number half2_issue_cycles;               // per warp instruction and partition: HFMA2
+  Number conversion_issue_cycles;          // per warp instruction and partition: half to float
+  Number half2_latency_cycles;             // dependent HFMA2
+  Number integer_issue_cycles;             // per warp instruction and partition: LOP3, IADD3, SHF
+  Number arithmetic_latency_cycles;        // dependent FFMA
+  Number shuffle_latency_cycles;           // dependent SHFL + FADD
+  Number tanh_latency_cycles;              // tanh of one fp32 value as the kernels compute it
+  Number block_barrier_cycles;             // __syncthreads, arrivals together: fixed part
+  Number block_barrier_per_warp_cycles;    // and per warp
+  Number grid_barrier_seconds;             // counter barrier over all SMs
+  // Of the all-to-all exchange of the state, see model/exchange_time.hpp.
+  Number exchange_latency_seconds;         // emit to first word seen, on few SMs
+  Number exchange_per_sm_cycles;           // more for every SM that takes part
+  Number exchange_round_trip_cycles;       // for every further round of polling loads
+  Number exchange_per_word_cycles;         // for every 16-byte word of a thread, if there are several rounds
+  Number exchange_bytes_per_cycle_per_sm;  // copying from L2 when every SM reads the whole state
+  Number exchange_scatter;  // 95 % of exchanges lie within this fraction of the formula
+  Number gather_scatter;    // likewise, of the gathers and what follows them inside an SM
+};
+
+// One row per number: where it stands in the file, what it measures, and what is possible.
+struct ChipKey {
+  std::string_view key;  // "shared_memory.per_sm"
+  Dimension dimension;
+  Number Chip::*member;
+  double minimum, maximum;  // inclusive, base units
+  bool integral;
+  std::string_view meaning;  // one line for `onchip chips NAME`
+};
+std::span<const ChipKey> chip_keys();
+
+// Where a number came from; parallel to chip_keys().
+struct Provenance {
+  std::string unit;    // as written in the file
+  std::string source;  // datasheet, paper, or the measurement
+};
+
+struct ChipFile {
+  Chip chip;
+  std::map<std::string, Provenance, std::less<>> provenance;  // by key
+};
+
+// Reads a chip file. Errors (InputError): unreadable file, bad TOML, unknown or missing key, wrong unit, number out of
+// range, missing source; each with file:line:column and the nearest valid name.
+ChipFile load_chip(const std::filesystem::path& file);
+
+// The same for the text of a chip file; `file_name` is what errors call it.
+ChipFile load_chip_text(std::string_view text, std::string_view file_name);
+
+// A shipped chip by name (case and punctuation ignored: "h200", "RTX 4090", "rtx4090") or, if it contains '/' or ends
+// in ".toml", the path of a file. Shipped files stand in the directory that the environment variable ONCHIP_CHIPS
+// names, else in the one chosen when onchip was built.
+ChipFile find_chip(std::string_view name_or_file);
+
+// Names of the shipped chips, in the order of their compute capability.
+std::vector<std::string> shipped_chips();
+
+// Applies "key=quantity" ("shared_memory.per_sm=512 KiB", "sm.clock=+10%") as `--set` does; the result is validated
+// like a file and the provenance says "set by user". A relative change is rounded to what the hardware can have: whole
+// numbers, whole warps of threads, whole allocation units. Throws InputError and then leaves `file` as it was.
+void set_chip_key(ChipFile& file, std::string_view assignment);
+
+}  // namespace onchip

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one exception that bad input raises. Its text is one line that a user can act on:
+//   h200.toml:14:3: unknown key 'smem.bankz'; did you mean 'smem.banks'?
+// Asserts are for our own bugs only; "does not fit" is a result, never an error.
+#pragma once
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace onchip {
+
+class InputError : public std::runtime_error {
+ public:
+  explicit InputError(const std::string& message) : std::runtime_error(message) {}
+  // "file:line:column: message"; line and column count from 1.
+  InputError(std::string_view file, long line, long column, std::string_view message);
+};
+
+// "; did you mean 'X'?" for the candidate nearest to `word` in edit distance, or "" if none is near.
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
+
+}  // namespace onchip

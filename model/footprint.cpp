@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/footprint.hpp"
+
+#include "model/occupancy.hpp"
+
+namespace onchip {
+
+Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) {
+  Footprint result;
+  const auto use = [&](Resource resource) -> ResourceUse& { return result.resources[static_cast<int>(resource)]; };
+  use(Resource::registers) = {
+      static_cast<double>(weight_words(network, plan) * (plan.unpacked ? 2 : 1) + working_registers(network, plan)),
+      static_cast<double>(max_registers_per_thread(chip, plan.threads))};
+  use(Resource::shared_memory) = {static_cast<double>(state_bytes(network, plan)), chip.smem_bytes_per_block};
+  use(Resource::threads) = {static_cast<double>(plan.threads), chip.max_threads_per_block};
+  use(Resource::sms) = {static_cast<double>(plan.sms), chip.sm_count};
+
+  result.fits = true;
+  for (std::size_t i = 0; i < result.resources.size(); ++i) {
+    const ResourceUse& resource = result.resources[i];
+    result.fits = result.fits && resource.used <= resource.available;
+    if (resource.share() > use(result.binding).share()) {
+      result.binding = static_cast<Resource>(i);
+    }
+  }
+  // A plan may use every SM and still have room: SMs bind only when there are too few.
+  if (result.fits && result.binding == Resource::sms) {
+    result.binding = use(Resource::registers).share() >= use(Resource::shared_memory).share() ? Resource::registers
+                                                                                               : Resource::shared_memory;
+  }
+  return result;
+}
+
+}  // namespace onchip

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan needs of one SM and what the chip has, resource by resource. "Does not fit" is a result with numbers.
+//
+//   registers per thread   weight words (twice if unpacked) + working registers <= cap of the block size
+//   shared memory          state buffers + zero units + outbox <= shared memory per block
+//   threads, SMs, rows     limits of the hardware and of the kernel
+#pragma once
+
+#include "model/chip.hpp"
+#include "model/plan.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace onchip {
+
+enum class Resource : std::uint8_t { registers, shared_memory, threads, sms };
+
+struct ResourceInfo {
+  std::string_view name;
+  std::string_view unit;
+};
+inline constexpr std::array<ResourceInfo, 4> kResources{{
+    {"registers", "registers per thread"},
+    {"shared_memory", "bytes per SM"},
+    {"threads", "threads per block"},
+    {"sms", "SMs"},
+}};
+constexpr const ResourceInfo& info(Resource resource) { return kResources[static_cast<int>(resource)]; }
+
+struct ResourceUse {
+  double used = 0, available = 0;
+  double share() const { return available > 0 ? used / available : used > 0 ? 1e9 : 0; }
+};
+
+struct Footprint {
+  std::array<ResourceUse, kResources.size()> resources;  // indexed by Resource
+  Resource binding = Resource::registers;                // the largest share
+  bool fits = false;
+};
+
+// Registers of a thread beyond its weights: accumulators, loads in flight, addresses, the input of its rows. Fitted to
+// what NVRTC 13.0 needs at the tightest point on sm_80, sm_90, sm_100 and sm_120 (tests/kernels/registers_test.cpp
+// holds the fit to within 8).
+int working_registers(const Network& network, const Plan& plan);
+
+Footprint footprint(const Chip& chip, const Network& network, const Plan& plan);
+
+}  // namespace onchip

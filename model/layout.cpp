@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/layout.hpp"
+
+#include "model/error.hpp"
+#include "model/numeric.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cstring>
+#include <numeric>
+
+namespace onchip {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kBanks = 32;
+constexpr int kBankBytes = 4;
+constexpr int kMaxBankSets = 32;
+
+// How the hardware serves one gather of a warp: phase_lanes lanes at a time, each hitting one of bank_sets sets of
+// banks.
+struct BankRule {
+  int stride;       // bytes between neighbouring units
+  int phase_lanes;  // 32 for accesses of up to 4 bytes, 16 for 8, 8 for 16
+  int bank_sets;
+
+  BankRule(const Network& network, const Plan& plan)
+      : stride(plane_unit_bytes(network, plan)),
+        phase_lanes(kWarp * kBankBytes / std::max(kBankBytes, stride)),
+        bank_sets(kBanks * kBankBytes / std::max(kBankBytes, stride)) {}
+
+  int set_of(int unit) const { return unit * stride / std::max(kBankBytes, stride) % bank_sets; }
+};
+
+// ---- dealing rows ---------------------------------------------------------------------------------------------------
+
+// [sms, rows_per_group, groups]: the rows, longest first, dealt over the SMs in a snake.
+std::vector<std::int32_t> deal_rows(const Plan& plan, const SparseMatrix& matrix) {
+  const auto length = [&](std::int32_t row) { return matrix.row_begin[row + 1] - matrix.row_begin[row]; };
+  std::vector<std::int32_t> order(matrix.rows);
+  std::iota(order.begin(), order.end(), 0);
+  if (plan.storage != Storage::dense) {
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return length(a) > length(b); });
+  }
+  const int groups = plan.groups();
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(plan.sms) * plan.rows_per_group * groups, -1);
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    const std::size_t deal = rank / plan.sms;  // every deal gives each SM one row
+    const std::size_t position = rank % plan.sms;
+    const std::size_t sm = deal % 2 ? plan.sms - 1 - position : position;
+    const std::size_t r = deal / groups, group = deal % groups;
+    rows[(sm * plan.rows_per_group + r) * groups + group] = order[rank];
+  }
+  return rows;
+}
+
+// ---- filling the slots of the rows that one warp works on at the same time ------------------------------------------
+
+// The non-zeros of one row, by bank set, still to be placed. Elements of a set leave in ascending columns.
+struct Pending {
+  std::array<std::vector<std::int64_t>, kMaxBankSets> in_set;  // positions in the matrix, last first
+  std::int64_t left = 0;
+};
+
+// Chooses what the lanes of one group do in one phase: at most `lanes` elements, in distinct free sets as far as the
+// phases that remain allow. used[set]: how many lanes of this phase already hit the set.
+void choose(Pending& row, int lanes, std::int64_t phases_left, int sets, std::array<int, kMaxBankSets>& used,
+            std::vector<std::int64_t>& chosen) {
+  chosen.clear();
+  std::array<int, kMaxBankSets> by_load;
+  std::iota(by_load.begin(), by_load.begin() + sets, 0);
+  std::stable_sort(by_load.begin(), by_load.begin() + sets,
+                   [&](int a, int b) { return row.in_set[a].size() > row.in_set[b].size(); });
+  const auto take = [&](int set) {
+    chosen.push_back(row.in_set[set].back());
+    row.in_set[set].pop_back();
+    --row.left;
+    ++used[set];
+  };
+  // Sets with more elements than phases left must double up somewhere: all of them here, in one phase.
+  const auto busiest = static_cast<std::int64_t>(row.in_set[by_load[0]].size());
+  const int rounds = busiest > phases_left ? 2 : 1;
+  for (int round = 0; round < rounds; ++round) {
+    for (int i = 0; i < sets && static_cast<int>(chosen.size()) < lanes; ++i) {
+      const int set = by_load[i];
+      const auto size = static_cast<std::int64_t>(row.in_set[set].size());
+      const bool must = size > phases_left - (round == 0 ? 0 : 1);
+      if (size > 0 && (used[set] == 0 || (must && used[set] == 1))) {
+        if (round == 0 && rounds == 2 && !must) {
+          continue;  // leave room for the second elements of the overfull sets
+        }
+        take(set);
+      }
+    }
+  }
+  for (int i = 0; i < sets && static_cast<int>(chosen.size()) < lanes; ++i) {
+    if (!row.in_set[by_load[i]].empty() && used[by_load[i]] == 0) {
+      take(by_load[i]);
+    }
+  }
+  // What can no longer be put off goes now, conflict or not: to the sets hit least.
+  while (static_cast<int>(chosen.size()) < lanes && row.left > (phases_left - 1) * lanes) {
+    int best = -1;
+    for (int set = 0; set < sets; ++set) {
+      if (!row.in_set[set].empty() && (best < 0 || used[set] < used[best])) {
+        best = set;
+      }
+    }
+    take(best);
+  }
+}
+
+// [hidden]: the place of each unit in the state, in the order in which the SMs' groups own them.
+std::vector<std::int32_t> order_units(const Network& network, const Plan& plan, const std::vector<std::int32_t>& rows) {
+  std::vector<std::int32_t> order(network.hidden);
+  const int rows_per_sm = plan.rows_per_group * plan.groups();
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    for (int i = 0; i < rows_per_sm; ++i) {
+      const std::int32_t row = rows[static_cast<std::size_t>(sm) * rows_per_sm + i];
+      if (row >= 0) {
+        order[row] = sm * units_per_sm(network, plan) + i;
+      }
+    }
+  }
+  return order;
+}
+
+class Packer {
+ public:
+  Packer(Layout& layout, const SparseMatrix& matrix)
+      : layout_(layout), matrix_(matrix), plan_(layout.plan), rule_(layout.network, layout.plan) {}
+
+  void pack() {
+    const int groups_per_warp = kWarp / plan_.lanes_per_row;
+    for (int sm = 0; sm < plan_.sms; ++sm) {
+      for (int r = 0, first_slot = 0; r < plan_.rows_per_group; first_slot += plan_.slots[r++]) {
+        for (int warp = 0; warp < plan_.warps(); ++warp) {
+          const auto* rows = &layout_.rows[(static_cast<std::size_t>(sm) * plan_.rows_per_group + r) * plan_.groups() +
+                                           warp * groups_per_warp];
+          for (int group = 0; group < groups_per_warp; ++group) {
+            if (rows[group] >= 0 && plan_.storage != Storage::dense) {
+              check_length(rows[group], plan_.slots[r]);
+            }
+          }
+          if (plan_.storage == Storage::dense) {
+            pack_dense(sm, warp, r, first_slot, rows, groups_per_warp);
+          } else if (plan_.order == RowOrder::natural) {
+            pack_natural(sm, warp, r, first_slot, rows, groups_per_warp);
+          } else {
+            pack_bank_aware(sm, warp, r, first_slot, rows, groups_per_warp);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  void check_length(int row, int slots) const {
+    const std::int64_t length = matrix_.row_begin[row + 1] - matrix_.row_begin[row];
+    if (length > static_cast<std::int64_t>(slots) * plan_.lanes_per_row) {
+      throw InputError("row " + std::to_string(row) + " has " + std::to_string(length) +
+                       " non-zeros, but the plan's slots hold " + std::to_string(slots * plan_.lanes_per_row));
+    }
+  }
+
+  void put(int sm, int slot, int thread, std::int64_t element) {
+    const std::size_t entry = layout_.entry(sm, slot, thread);
+    layout_.place[entry] = layout_.order[matrix_.column[element]];
+    layout_.value[entry] = matrix_.value[element];
+  }
+
+  void put_padding(int sm, int slot, int thread, int set) {
+    // The zero units cover every bank set; take the one in `set`.
+    const int zeros = state_units(layout_.network, plan_);
+    const int units_per_set = std::max(1, kBankBytes / rule_.stride);
+    int unit = zeros;
+    for (int i = 0; i < rule_.bank_sets * units_per_set; ++i) {
+      if (rule_.set_of(zeros + i) == set) {
+        unit = zeros + i;
+        break;
+      }
+    }
+    layout_.place[layout_.entry(sm, slot, thread)] = unit;
+  }
+
+  // Slot and lane follow from the place in the state: no index is stored.
+  void pack_dense(int sm, int warp, int r, int first_slot, const std::int32_t* rows, int groups) {
+    const int lanes = plan_.lanes_per_row;
+    const int zeros = state_units(layout_.network, plan_);
+    for (int group = 0; group < groups; ++group) {
+      const int first_thread = warp * kWarp + group * lanes;
+      for (int slot = 0; slot < plan_.slots[r]; ++slot) {
+        for (int lane = 0; lane < lanes; ++lane) {
+          layout_.place[layout_.entry(sm, first_slot + slot, first_thread + lane)] =
+              std::min(slot * lanes + lane, zeros);
+        }
+      }
+      if (rows[group] < 0) {
+        continue;
+      }
+      for (std::int64_t e = matrix_.row_begin[rows[group]]; e < matrix_.row_begin[rows[group] + 1]; ++e) {
+        const int place = layout_.order[matrix_.column[e]];
+        put(sm, first_slot + place / lanes, first_thread + place % lanes, e);
+      }
+    }
+  }
+
+  void pack_natural(int sm, int warp, int r, int first_slot, const std::int32_t* rows, int groups) {
+    for (int group = 0; group < groups; ++group) {
+      std::int64_t e = rows[group] < 0 ? 0 : matrix_.row_begin[rows[group]];
+      const std::int64_t end = rows[group] < 0 ? 0 : matrix_.row_begin[rows[group] + 1];
+      for (int slot = 0; slot < plan_.slots[r]; ++slot) {
+        for (int lane = 0; lane < plan_.lanes_per_row; ++lane) {
+          const int thread = warp * kWarp + group * plan_.lanes_per_row + lane;
+          if (e < end) {
+            put(sm, first_slot + slot, thread, e++);
+          } else {
+            put_padding(sm, first_slot + slot, thread, thread % rule_.bank_sets);
+          }
+        }
+      }
+    }
+  }
+
+  // Phase by phase. A phase serves phase_lanes lanes: part of one group, or several groups side by side.
+  void pack_bank_aware(int sm, int warp, int r, int first_slot, const std::int32_t* rows, int groups) {
+    const int lanes = plan_.lanes_per_row;
+    const int phase_groups = std::max(1, rule_.phase_lanes / lanes);  // groups that share a phase
+    const int group_phases = std::max(1, lanes / rule_.phase_lanes);  // phases of one group in a slot
+    const int group_lanes = lanes / group_phases;                     // lanes of one group in a phase
+    std::vector<std::int64_t> chosen;
+    for (int first_group = 0; first_group < groups; first_group += phase_groups) {
+      std::vector<Pending> pending(phase_groups);
+      for (int g = 0; g < phase_groups; ++g) {
+        const std::int32_t row = rows[first_group + g];
+        if (row < 0) {
+          continue;
+        }
+        for (std::int64_t e = matrix_.row_begin[row + 1] - 1; e >= matrix_.row_begin[row]; --e) {
+          pending[g].in_set[rule_.set_of(layout_.order[matrix_.column[e]])].push_back(e);
+          ++pending[g].left;
+        }
+      }
+      const int phases = plan_.slots[r] * group_phases;
+      for (int phase = 0; phase < phases; ++phase) {
+        std::array<int, kMaxBankSets> used{};
+        std::vector<int> idle;  // threads of this phase without an element
+        for (int i = 0; i < phase_groups; ++i) {
+          const int g = (i + phase) % phase_groups;  // no group always chooses last
+          choose(pending[g], group_lanes, phases - phase, rule_.bank_sets, used, chosen);
+          const int first_thread = warp * kWarp + (first_group + g) * lanes + phase % group_phases * group_lanes;
+          for (int lane = 0; lane < group_lanes; ++lane) {
+            if (lane < static_cast<int>(chosen.size())) {
+              put(sm, first_slot + phase / group_phases, first_thread + lane, chosen[lane]);
+            } else {
+              idle.push_back(first_thread + lane);
+            }
+          }
+        }
+        int set = 0;
+        for (const int thread : idle) {
+          while (set < rule_.bank_sets && used[set] > 0) {
+            ++set;
+          }
+          const int free = set < rule_.bank_sets ? set++ : 0;
+          put_padding(sm, first_slot + phase / group_phases, thread, free);
+        }
+      }
+      for (const Pending& row : pending) {
+        assert(row.left == 0);
+        (void)row;
+      }
+    }
+  }
+
+  Layout& layout_;
+  const SparseMatrix& matrix_;
+  const Plan& plan_;
+  BankRule rule_;
+};
+
+}  // namespace
+
+Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix) {
+  if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
+    throw InputError("the recurrent matrix is " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
+                     ", but " + describe(network) + " needs " + std::to_string(network.rows()) + " x " +
+                     std::to_string(network.hidden));
+  }
+  if (static_cast<std::int64_t>(plan.sms) * plan.rows_per_group * plan.groups() < matrix.rows) {
+    throw InputError("the plan has room for " + std::to_string(plan.sms * plan.rows_per_group * plan.groups()) +
+                     " rows, the matrix has " + std::to_string(matrix.rows));
+  }
+  Layout layout{network, plan, deal_rows(plan, matrix), {}, {}, {}};
+  layout.order = order_units(network, plan, layout.rows);
+  const std::size_t entries = static_cast<std::size_t>(plan.sms) * plan.slots_total() * plan.threads;
+  layout.place.assign(entries, state_units(network, plan));
+  layout.value.assign(entries, 0.0f);
+  Packer(layout, matrix).pack();
+  return layout;
+}
+
+SparseMatrix unpack(const Layout& layout) {
+  const Plan& plan = layout.plan;
+  std::vector<std::int32_t> unit_at(state_units(layout.network, plan), -1);
+  for (int unit = 0; unit < layout.network.hidden; ++unit) {
+    unit_at[layout.order[unit]] = unit;
+  }
+  std::vector<std::vector<std::pair<std::int32_t, float>>> rows(layout.network.rows());
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    for (int r = 0, first_slot = 0; r < plan.rows_per_group; first_slot += plan.slots[r++]) {
+      for (int group = 0; group < plan.groups(); ++group) {
+        const std::int32_t row = layout.rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
+        for (int slot = first_slot; slot < first_slot + plan.slots[r]; ++slot) {
+          for (int lane = 0; lane < plan.lanes_per_row; ++lane) {
+            const std::size_t entry = layout.entry(sm, slot, group * plan.lanes_per_row + lane);
+            if (row >= 0 && layout.value[entry] != 0.0f) {
+              rows[row].emplace_back(unit_at[layout.place[entry]], layout.value[entry]);
+            }
+          }
+        }
+      }
+    }
+  }
+  SparseMatrix matrix;
+  matrix.rows = layout.network.rows();
+  matrix.columns = layout.network.hidden;
+  matrix.row_begin.push_back(0);
+  for (auto& row : rows) {
+    std::sort(row.begin(), row.end());
+    for (const auto& [column, value] : row) {
+      matrix.column.push_back(column);
+      matrix.value.push_back(value);
+    }
+    matrix.row_begin.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+std::vector<std::uint32_t> encode(const Layout& layout) {
+  const Plan& plan = layout.plan;
+  const Precision precision = layout.network.precision;
+  const int words = weight_words(layout.network, plan);
+  const int stride = plane_unit_bytes(layout.network, plan);
+  const int shift = index_shift(layout.network, plan);
+  std::vector<std::uint32_t> encoded(static_cast<std::size_t>(plan.sms) * words * plan.threads);
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    for (int thread = 0; thread < plan.threads; ++thread) {
+      const auto word = [&](int i) -> std::uint32_t& {
+        return encoded[(static_cast<std::size_t>(sm) * words + i) * plan.threads + thread];
+      };
+      int first_word = 0;
+      for (int r = 0, first_slot = 0; r < plan.rows_per_group; first_slot += plan.slots[r++]) {
+        const int slots = plan.slots[r];
+        for (int s = 0; s < slots; ++s) {
+          const std::size_t entry = layout.entry(sm, first_slot + s, thread);
+          const float value = layout.value[entry];
+          const auto index = static_cast<std::uint32_t>(layout.place[entry]) * stride >> shift;
+          if (precision == Precision::fp32) {
+            word(first_word + s) = to_bits(precision, value);
+            if (plan.storage == Storage::packed_pair) {
+              word(first_word + slots + s / 2) |= index << (s % 2 ? 16 : 0);
+            }
+          } else if (plan.storage == Storage::dense) {
+            word(first_word + s / 2) |= to_bits(precision, value) << (s % 2 ? 16 : 0);
+          } else {
+            word(first_word + s) = to_bits(precision, value) << 16 | index;
+          }
+        }
+        const int paired = (slots + 1) / 2;
+        first_word += precision == Precision::fp32 ? slots + (plan.storage == Storage::packed_pair ? paired : 0)
+                      : plan.storage == Storage::dense ? paired
+                                                       : slots;
+      }
+    }
+  }
+  return encoded;
+}
+
+Wavefronts gather_wavefronts(const Layout& layout) {
+  const Plan& plan = layout.plan;
+  const BankRule rule(layout.network, plan);
+  const int access = std::max(kBankBytes, rule.stride);
+  const int copies = planes(layout.network, plan);  // every plane repeats the pattern
+  Wavefronts result;
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    std::int64_t in_sm = 0;
+    for (int slot = 0; slot < plan.slots_total(); ++slot) {
+      for (int first = 0; first < plan.threads; first += rule.phase_lanes) {
+        std::array<std::array<std::int32_t, kWarp>, kMaxBankSets> words;
+        std::array<int, kMaxBankSets> count{};
+        int most = 0;
+        for (int lane = 0; lane < rule.phase_lanes; ++lane) {
+          const std::int32_t word = layout.place[layout.entry(sm, slot, first + lane)] * rule.stride / access;
+          const int set = word % rule.bank_sets;
+          const auto end = words[set].begin() + count[set];
+          if (std::find(words[set].begin(), end, word) == end) {
+            words[set][count[set]++] = word;
+            most = std::max(most, count[set]);
+          }
+        }
+        in_sm += static_cast<std::int64_t>(most) * copies;
+        result.ideal += copies;
+      }
+    }
+    result.total += in_sm;
+    result.busiest_sm = std::max(result.busiest_sm, in_sm);
+  }
+  return result;
+}
+
+}  // namespace onchip

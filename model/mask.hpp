@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sparse recurrent matrix: generated with a seed, or read from a user's file.
+#pragma once
+
+#include "model/network.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+inline constexpr int kMaxDimension = 4 * kMaxHidden;  // rows or columns: the gates of the largest LSTM
+
+// Compressed sparse rows; columns ascend within a row and are distinct.
+struct SparseMatrix {
+  int rows = 0;
+  int columns = 0;
+  std::vector<std::int64_t> row_begin;  // [rows + 1]
+  std::vector<std::int32_t> column;     // [nnz]
+  std::vector<float> value;             // [nnz]
+
+  std::int64_t nnz() const { return static_cast<std::int64_t>(column.size()); }
+  double density() const { return rows && columns ? static_cast<double>(nnz()) / rows / columns : 0; }
+  friend bool operator==(const SparseMatrix&, const SparseMatrix&) = default;
+};
+
+enum class MaskKind : std::uint8_t {
+  uniform,    // every element present with the same probability
+  power_law,  // row lengths fall as rank^-1/2, rows in random order: as uneven as magnitude pruning leaves them
+};
+
+// [rows, columns] with the given density, the same bytes for the same seed on every machine. Values are uniform with
+// variance 1 / (row length), rounded to `precision`, so that a recurrence neither dies nor explodes; none is zero.
+// Throws InputError if a size is not in 1..kMaxDimension or the density not in 0..1.
+SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t seed, Precision precision,
+                           MaskKind kind = MaskKind::uniform);
+
+// Matrix Market coordinate files: real, integer or pattern; general or symmetric. Explicit zeros are dropped,
+// duplicate entries are an error; pattern entries have the value 1. A value too small for fp32 is a zero, one too large
+// an error. Throws InputError with line and column. `parse_` takes the bytes; `file_name` is for messages only.
+SparseMatrix read_matrix_market(const std::filesystem::path& file);
+SparseMatrix parse_matrix_market(std::string_view text, std::string_view file_name);
+
+// A 2-D F16, BF16, F32 or F64 tensor of a safetensors file; zeros are dropped. `tensor` may be empty if the file holds
+// exactly one 2-D tensor. Throws InputError. Never allocates more than the file's own size calls for.
+SparseMatrix read_safetensors(const std::filesystem::path& file, std::string_view tensor);
+SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, std::string_view tensor);
+
+// By extension: .mtx or .safetensors.
+SparseMatrix read_weights(const std::filesystem::path& file, std::string_view tensor);
+
+}  // namespace onchip

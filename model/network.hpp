@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recurrent network whose step is to stay on the chip:
+//   h[t+1] = act(W h[t] + x[t])      W: [gates * hidden, hidden], density of non-zeros; h, x: [hidden, batch]
+// x is the input projection with its bias, computed for all steps beforehand.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace onchip {
+
+enum class Cell : std::uint8_t { relu, tanh, lstm, gru };
+enum class Precision : std::uint8_t { fp16, bf16, fp32 };
+
+struct CellInfo {
+  std::string_view name;
+  int gates;             // rows of W per hidden unit
+  int states;            // vectors carried from step to step (h, and c for the LSTM)
+  int transcendentals;   // tanh or sigmoid evaluations per unit and sample on the critical path
+};
+inline constexpr std::array<CellInfo, 4> kCells{{
+    {"relu", 1, 1, 0},
+    {"tanh", 1, 1, 1},
+    {"lstm", 4, 2, 3},
+    {"gru", 3, 1, 2},
+}};
+
+struct PrecisionInfo {
+  std::string_view name;
+  int bytes;
+  double unit_roundoff;
+};
+inline constexpr std::array<PrecisionInfo, 3> kPrecisions{{
+    {"fp16", 2, 0x1p-11},
+    {"bf16", 2, 0x1p-8},
+    {"fp32", 4, 0x1p-24},
+}};
+
+constexpr const CellInfo& info(Cell cell) { return kCells[static_cast<int>(cell)]; }
+constexpr const PrecisionInfo& info(Precision precision) { return kPrecisions[static_cast<int>(precision)]; }
+
+// Throw InputError with the nearest valid name.
+Cell parse_cell(std::string_view name);
+Precision parse_precision(std::string_view name);
+
+inline constexpr int kMaxHidden = 65472;  // what a 16-bit unit index reaches, less 64 zero units (see Layout)
+inline constexpr int kMaxBatch = 32;
+
+struct Network {
+  Cell cell = Cell::relu;
+  Precision precision = Precision::fp16;  // of weights and state; sums are fp32 (see Plan::promote_every)
+  int hidden = 0;
+  int batch = 1;
+  int steps = 256;
+  double density = 1;  // non-zeros / (gates * hidden * hidden)
+
+  constexpr int rows() const { return info(cell).gates * hidden; }
+};
+
+// Throws InputError naming the field that is out of range.
+void check(const Network& network);
+
+// "relu H=2304 B=4 30 % fp16"
+std::string describe(const Network& network);
+
+}  // namespace onchip

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which plan, and how large a network: searches over the plans that the kernels can run.
+#pragma once
+
+#include "model/chip.hpp"
+#include "model/step_time.hpp"
+
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+struct PlannedNetwork {
+  Network network;
+  Plan plan;
+  Prediction prediction;
+};
+
+// The fastest plan that fits; if none fits, the one that misses by least (its footprint says by how much).
+PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowProfile& rows,
+                           const PlanWishes& wishes = {});
+
+// The rows of a network of a given size.
+using RowsOf = std::function<RowProfile(const Network&)>;
+
+// The largest hidden size, a multiple of `granule`, that fits with its fastest plan, everything else as in `network`,
+// and the next granule, which does not. The search goes by the expected rows of a uniform mask; with `exact` rows, which
+// may take long to make, only its end is decided by them.
+struct Capacity {
+  std::optional<PlannedNetwork> largest;  // nothing if not even one granule fits
+  PlannedNetwork next;                    // does not fit; its footprint says what would have to change
+};
+Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& wishes = {},
+                       const RowsOf& exact = {});
+
+// How capacity and step time answer to 10 % more of one chip number, everything else unchanged.
+struct Sensitivity {
+  std::string_view key;
+  double hidden_percent = 0;  // change of the largest hidden size
+  double step_percent = 0;    // change of the step time of the fastest plan
+};
+// For every chip number that matters to the answer, largest effect first; numbers without effect are left out.
+std::vector<Sensitivity> sensitivities(const ChipFile& chip, const Network& network, const RowProfile& rows,
+                                       int granule, const PlanWishes& wishes = {});
+
+}  // namespace onchip

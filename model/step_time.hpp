@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long one time step of a plan takes, in parts that sum to the total.
+//
+//   exchange    latency of the all-to-all exchange: emit, L2, poll, both block barriers (model/exchange_time.hpp)
+//   staging     copying the state from L2 to shared memory
+//   gather      wavefronts of the state gathers, one after another through the SM's shared-memory pipe
+//   arithmetic  what the busiest warp scheduler, or the chain of multiply-adds of one warp, takes beyond the gathers
+//   reduction   shuffles over the lanes of a row, for each row of a group
+//   activation  the cell's transcendental functions
+//
+// Constants are the chip's, measured by microbenchmarks, never fitted to the kernel that is predicted.
+#pragma once
+
+#include "model/chip.hpp"
+#include "model/footprint.hpp"
+#include "model/plan.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace onchip {
+
+enum class Part : std::uint8_t { exchange, staging, gather, arithmetic, reduction, activation };
+inline constexpr std::array<std::string_view, 6> kPartNames{"exchange",   "staging",   "gather",
+                                                            "arithmetic", "reduction", "activation"};
+constexpr std::string_view name(Part part) { return kPartNames[static_cast<int>(part)]; }
+
+struct Prediction {
+  Footprint footprint;
+  double step_us = 0;                      // the sum of the parts
+  double low_us = 0, high_us = 0;          // 95 % interval, from those of the chip's constants and of the model's form
+  double floor_us = 0;                     // what physics allows: exchange of the state and conflict-free gathers
+  std::array<double, kPartNames.size()> parts_us{};  // indexed by Part
+  Part binding = Part::exchange;           // the largest part; the time's counterpart to Footprint::binding
+};
+
+// Expected shared-memory wavefronts of the gathers of one SM and step, and the least possible. Closed forms for uniform
+// masks: rows of equal expected length, columns at random.
+struct ExpectedWavefronts {
+  double expected = 0, ideal = 0;
+};
+ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan);
+
+// Allocates nothing; well under a microsecond.
+Prediction predict(const Chip& chip, const Network& network, const Plan& plan);
+
+}  // namespace onchip
