@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels are specialised at run time: NVRTC compiles an embedded source with a plan's constants into a cubin, on any
+// machine. Cubins are cached on disk under a hash of everything that determines them (source, options, architecture,
+// compiler version); the whole key is kept in the file and compared, so a collision or a torn file is a miss.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+// What ptxas reports of a kernel.
+struct ResourceReport {
+  int registers = 0;
+  int spill_bytes = 0;  // stores plus loads
+  int stack_bytes = 0;
+};
+
+struct CompiledKernel {
+  std::vector<char> cubin;
+  ResourceReport resources;
+  std::string fingerprint;  // of source, options, architecture and compiler: 16 hex digits
+  bool cached = false;
+};
+
+struct CompileRequest {
+  std::string_view name;  // of the kernel and its source: "sparse_persistent"
+  std::string_view source;
+  std::string architecture;          // "sm_90"
+  std::vector<std::string> defines;  // "ONCHIP_HIDDEN=2304"
+};
+
+// Throws InputError for an architecture the compiler does not know, CudaError with the compiler's log otherwise.
+CompiledKernel compile(const CompileRequest& request);
+
+// $ONCHIP_CACHE, else $XDG_CACHE_HOME/onchip, else ~/.cache/onchip, else empty: no cache. A cache that cannot be
+// written is no error.
+std::filesystem::path cache_directory();
+
+// "NVRTC 13.0.88"; without the update number where the library's name does not have it.
+std::string compiler_version();
+
+// What the compiler can compile for, ascending: "sm_75", "sm_80", ...
+std::vector<std::string> available_architectures();
+
+}  // namespace onchip

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Thin, checked CUDA: errors as exceptions, memory and streams as values, kernels from cubins, timing by events.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+
+class CudaError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Throws CudaError with the expression, its place and CUDA's own words.
+void check_cuda(cudaError_t status, const char* expression, const char* file, int line);
+#define ONCHIP_CUDA_CHECK(expression) ::onchip::check_cuda((expression), #expression, __FILE__, __LINE__)
+
+// Device memory of `count` elements of T.
+template <typename T>
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(std::size_t count) : count_(count) {
+    ONCHIP_CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T) + 16));
+  }
+  explicit DeviceBuffer(std::span<const T> host) : DeviceBuffer(host.size()) { upload(host); }
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~DeviceBuffer() { cudaFree(data_); }
+
+  T* data() const { return data_; }
+  std::size_t size() const { return count_; }
+  std::size_t bytes() const { return count_ * sizeof(T); }
+
+  void upload(std::span<const T> host) {
+    ONCHIP_CUDA_CHECK(cudaMemcpy(data_, host.data(), host.size_bytes(), cudaMemcpyHostToDevice));
+  }
+  std::vector<T> download() const {
+    std::vector<T> host(count_);
+    ONCHIP_CUDA_CHECK(cudaMemcpy(host.data(), data_, bytes(), cudaMemcpyDeviceToHost));
+    return host;
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  cudaStream_t get() const { return stream_; }
+  void synchronize() const;
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// A kernel of a cubin loaded into the current device.
+class Kernel {
+ public:
+  Kernel(std::span<const char> cubin, const std::string& name);
+  ~Kernel();
+  Kernel(Kernel&& other) noexcept;
+  Kernel& operator=(Kernel&&) = delete;
+
+  cudaFuncAttributes attributes() const;
+  // Blocks of this kernel that one SM holds at once.
+  int blocks_per_sm(int threads, std::size_t smem_bytes) const;
+  // Enqueues a launch; cooperative launches refuse what is not co-resident. Raises the dynamic shared-memory limit.
+  void launch(cudaStream_t stream, int blocks, int threads, std::size_t smem_bytes, bool cooperative,
+              void** arguments) const;
+
+ private:
+  cudaLibrary_t library_ = nullptr;
+  cudaKernel_t kernel_ = nullptr;
+};
+
+struct DeviceInfo {
+  std::string name;          // "NVIDIA H200"
+  std::string architecture;  // "sm_90"
+  std::string driver, runtime;
+  int sm_count = 0;
+  double clock_hz = 0;  // highest SM clock
+};
+// The current device; throws CudaError with a plain sentence if there is none.
+DeviceInfo device_info();
+
+// Median and spread of repeated measurements.
+struct Timing {
+  double median = 0, low = 0, high = 0;  // low, high: 2.5 and 97.5 % quantiles of the samples
+  int samples = 0;
+};
+Timing summarize(std::vector<double> samples);
+
+// Milliseconds of device time that `enqueue(stream)` takes, one sample per call, after `warmups` calls.
+template <typename Enqueue>
+std::vector<double> time_ms(const Stream& stream, int warmups, int repeats, Enqueue&& enqueue);
+
+// A pair of events around work on a stream.
+class EventTimer {
+ public:
+  EventTimer();
+  ~EventTimer();
+  EventTimer(const EventTimer&) = delete;
+  EventTimer& operator=(const EventTimer&) = delete;
+  void start(cudaStream_t stream);
+  void stop(cudaStream_t stream);
+  double milliseconds();  // waits for stop
+
+ private:
+  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+};
+
+template <typename Enqueue>
+std::vector<double> time_ms(const Stream& stream, int warmups, int repeats, Enqueue&& enqueue) {
+  for (int i = 0; i < warmups; ++i) {
+    enqueue(stream.get());
+  }
+  EventTimer timer;
+  std::vector<double> samples;
+  for (int i = 0; i < repeats; ++i) {
+    timer.start(stream.get());
+    enqueue(stream.get());
+    timer.stop(stream.get());
+    samples.push_back(timer.milliseconds());
+  }
+  return samples;
+}
+
+}  // namespace onchip

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// All-to-all exchange of a state vector between the SMs, step by step, as the persistent kernel does it but with
+// nothing else: one block per SM, cooperative launch, SM s owns a segment of whole 16-byte words of the state.
+//
+//   stage   every thread polls its 16-byte words of states[t] until no element is empty (all ones), copies them to
+//           shared memory; a fence every quarter of kAhead; block barrier
+//   rows    the writer lanes of a lane group (one row) read one element of the staged state each and change it
+//   emit    through an outbox in shared memory and a block barrier: 16-byte stores to the segment of states[t+1], and
+//           the segment of states[t+1+kAhead] is emptied
+//
+// Element e of step t+1 is (13 e' + 57) mod 2^15, where e' is the element of the same sample kDistance units further on
+// (the next SM's) at step t: a closed form, against which the host checks every block's last state by a checksum.
+//
+// Tried and slower on an H200: polling a thread's first word alone until it is there (by 25 to 40 %), and emitting
+// without the outbox, 2 or 8 bytes per row (by 5 to 20 %).
+//
+// Clocks are read inside the kernel, so no launch is timed.
+
+typedef unsigned int u32;
+typedef unsigned short u16;
+typedef unsigned long long u64;
+
+constexpr int kBlocks = ONCHIP_BLOCKS;
+constexpr int kWordsPerSm = ONCHIP_WORDS_PER_SM;  // 16-byte words of the state that an SM owns
+constexpr int kBatchPadded = ONCHIP_BATCH_PADDED;
+constexpr int kThreads = ONCHIP_THREADS;
+constexpr int kLanesPerRow = ONCHIP_LANES_PER_ROW;
+constexpr int kLoadsInFlight = ONCHIP_LOADS_IN_FLIGHT;
+constexpr int kAhead = ONCHIP_AHEAD;  // steps from emptying a segment to writing it
+
+constexpr int kUnitBytes = 2 * kBatchPadded;
+constexpr int kUnitsPerSm = 16 * kWordsPerSm / kUnitBytes;
+constexpr int kUnits = kBlocks * kUnitsPerSm;
+constexpr int kWords = kBlocks * kWordsPerSm;
+constexpr int kBytes = 16 * kWords;
+constexpr int kDistance = kUnitsPerSm + 1;
+constexpr int kGroups = kThreads / kLanesPerRow;
+constexpr int kRowsPerGroup = (kUnitsPerSm + kGroups - 1) / kGroups;
+constexpr int kSpinLimit = 1 << 20;
+
+static_assert(kUnitBytes <= 16, "a 16-byte word is whole units");
+static_assert(kUnits > kDistance, "a unit's source lies in the state");
+static_assert(kBatchPadded <= kLanesPerRow && 32 % kLanesPerRow == 0 && kThreads % 32 == 0,
+              "a lane group is a power-of-two part of a warp and has a lane for every sample");
+static_assert((kAhead & (kAhead - 1)) == 0 && kAhead >= 8, "a power of two, so that fences come at even distances");
+
+struct Arguments {
+  char* states;      // [steps + 1][kBytes]: the initial state, then at least kAhead empty ones
+  u32* checksums;    // [kBlocks]
+  long long* times;  // [4]: block 0's cycles at start and end, nanoseconds at start and end
+  u32* status;       // set to 1 if a wait was given up
+  int warmup, steps;
+};
+
+struct Word {
+  u32 x, y, z, w;
+};
+
+extern __shared__ __align__(128) char shared_memory[];  // [kUnits][kBatchPadded], then the outbox
+
+__device__ __forceinline__ long long read_clock() {
+  long long t;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory");
+  return t;
+}
+__device__ __forceinline__ long long read_nanoseconds() {
+  long long t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
+  return t;
+}
+
+__device__ __forceinline__ Word load_relaxed(const char* address) {
+  Word v;
+  asm volatile(
+      "{\n\t"
+      ".reg .b128 word;\n\t"
+      ".reg .b64 low, high;\n\t"
+      "ld.relaxed.gpu.global.b128 word, [%4];\n\t"
+      "mov.b128 {low, high}, word;\n\t"
+      "mov.b64 {%0, %1}, low;\n\t"
+      "mov.b64 {%2, %3}, high;\n\t"
+      "}"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(address)
+      : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_relaxed(char* address, const Word& v) {
+  asm volatile(
+      "{\n\t"
+      ".reg .b128 word;\n\t"
+      ".reg .b64 low, high;\n\t"
+      "mov.b64 low, {%1, %2};\n\t"
+      "mov.b64 high, {%3, %4};\n\t"
+      "mov.b128 word, {low, high};\n\t"
+      "st.relaxed.gpu.global.b128 [%0], word;\n\t"
+      "}" ::"l"(address),
+      "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+      : "memory");
+}
+__device__ __forceinline__ Word load_shared(u32 address) {
+  Word v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_shared(u32 address, const Word& v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
+// Non-zero if one of the two halves is empty (all ones): adding 1 carries out of it while its top bit is set.
+__device__ __forceinline__ bool is_empty(const Word& v) { return v.x == ~0u; }
+
+__device__ __forceinline__ void stage(const char* from, u32 to, int& polls) {
+  const int thread = threadIdx.x;
+#pragma unroll 1
+  for (int first = thread; first < kWords; first += kThreads * kLoadsInFlight) {
+    Word v[kLoadsInFlight];
+#pragma unroll
+    for (int k = 0; k < kLoadsInFlight; ++k) {
+      const u32 unset = first + k * kThreads < kWords ? ~0u : 0u;
+      v[k] = {unset, unset, unset, unset};
+    }
+    bool waiting = true;
+    while (waiting) {
+#pragma unroll
+      for (int k = 0; k < kLoadsInFlight; ++k) {
+        if (is_empty(v[k])) {
+          v[k] = load_relaxed(from + 16ll * (first + k * kThreads));
+        }
+      }
+      waiting = false;
+#pragma unroll
+      for (int k = 0; k < kLoadsInFlight; ++k) {
+        waiting |= is_empty(v[k]);
+      }
+      waiting = waiting && polls > 0;
+      polls -= waiting;
+    }
+#pragma unroll
+    for (int k = 0; k < kLoadsInFlight; ++k) {
+      if (first + k * kThreads < kWords) {
+        store_shared(to + 16 * (first + k * kThreads), v[k]);
+      }
+    }
+  }
+  __syncwarp();
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1) microbench_exchange(const Arguments a) {
+  const int thread = threadIdx.x;
+  const int lane = thread % kLanesPerRow;
+  const int group = thread / kLanesPerRow;
+  const bool writer = lane < kBatchPadded;
+  const u32 shared_base = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
+  const u32 outbox = shared_base + kBytes;
+  const auto segment_at = [&](int step) {
+    return a.states + static_cast<long long>(step) * kBytes + blockIdx.x * (kWordsPerSm * 16ll);
+  };
+  int polls = kSpinLimit;
+  if (thread == 0) {
+    a.checksums[blockIdx.x] = 0;
+  }
+
+#pragma unroll 1
+  for (int t = 0;; ++t) {
+    stage(a.states + static_cast<long long>(t) * kBytes, shared_base, polls);
+    if ((t & (kAhead / 4 - 1)) == 0) {
+      asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    }
+    if (t == a.steps && polls <= 0) {
+      *a.status = 1;
+    }
+    __syncthreads();
+    if ((t == a.warmup || t == a.steps) && blockIdx.x == 0 && thread == 0) {
+      a.times[t == a.steps] = read_clock();
+      a.times[2 + (t == a.steps)] = read_nanoseconds();
+    }
+    if (t == a.steps) {
+      break;
+    }
+
+#pragma unroll 8
+    for (int r = 0; r < kRowsPerGroup; ++r) {
+      const int unit = r * kGroups + group;  // within this SM's segment
+      if (writer && unit < kUnitsPerSm) {
+        const int further = static_cast<int>(blockIdx.x) * kUnitsPerSm + unit + kDistance;
+        const int source = further < kUnits ? further : further - kUnits;
+        u16 old;
+        asm volatile("ld.shared.u16 %0, [%1];"
+                     : "=h"(old)
+                     : "r"(shared_base + source * kUnitBytes + 2 * lane)
+                     : "memory");
+        asm volatile("st.shared.u16 [%0], %1;" ::"r"(outbox + unit * kUnitBytes + 2 * lane),
+                     "h"(static_cast<u16>((13u * old + 57u) & 0x7fffu))
+                     : "memory");
+      }
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int i = thread; i < kWordsPerSm; i += kThreads) {
+      store_relaxed(segment_at(t + 1) + 16 * i, load_shared(outbox + 16 * i));
+      if (t + 1 + kAhead <= a.steps) {
+        store_relaxed(segment_at(t + 1 + kAhead) + 16 * i, {~0u, ~0u, ~0u, ~0u});
+      }
+    }
+  }
+
+  const u32* last = reinterpret_cast<const u32*>(shared_memory);
+  u32 checksum = 0;
+  for (int i = thread; i < kBytes / 4; i += kThreads) {
+    checksum += last[i] * (2u * i + 1u);
+  }
+  atomicAdd(&a.checksums[blockIdx.x], checksum);
+}

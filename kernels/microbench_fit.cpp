@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/device.hpp"
+#include "kernels/microbench.hpp"
+#include "model/exchange_time.hpp"
+
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <sstream>
+
+namespace onchip {
+
+namespace {
+
+constexpr double kNormal95 = 1.96;
+
+std::string text(double value, int digits = 3) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*g", digits, value);
+  return buffer;
+}
+
+// ---- selecting rows -------------------------------------------------------------------------------------------------
+
+struct ParsedRow {
+  const MicrobenchRow* row;
+  std::map<std::string, std::string, std::less<>> parameters;
+
+  std::string_view get(std::string_view name) const {
+    const auto place = parameters.find(name);
+    return place == parameters.end() ? std::string_view() : std::string_view(place->second);
+  }
+  int number(std::string_view name) const { return std::atoi(std::string(get(name)).c_str()); }
+};
+
+using Wanted = std::vector<std::pair<std::string_view, std::string_view>>;
+
+class Rows {
+ public:
+  explicit Rows(std::span<const MicrobenchRow> rows) {
+    for (const MicrobenchRow& row : rows) {
+      ParsedRow parsed{&row, {}};
+      std::istringstream words(row.parameters);
+      for (std::string word; words >> word;) {
+        const std::size_t equals = word.find('=');
+        if (equals != std::string::npos) {
+          parsed.parameters[word.substr(0, equals)] = word.substr(equals + 1);
+        }
+      }
+      if (row.samples > 0 && std::isfinite(row.value)) {
+        rows_.push_back(std::move(parsed));
+      }
+    }
+  }
+
+  std::vector<const ParsedRow*> select(std::string_view bench, std::string_view unit, const Wanted& wanted) const {
+    std::vector<const ParsedRow*> found;
+    for (const ParsedRow& parsed : rows_) {
+      if (parsed.row->bench == bench && parsed.row->unit == unit &&
+          std::all_of(wanted.begin(), wanted.end(),
+                      [&](const auto& want) { return parsed.get(want.first) == want.second; })) {
+        found.push_back(&parsed);
+      }
+    }
+    return found;
+  }
+
+  const MicrobenchRow* find(std::string_view bench, std::string_view unit, const Wanted& wanted) const {
+    const auto found = select(bench, unit, wanted);
+    return found.empty() ? nullptr : found.front()->row;
+  }
+
+ private:
+  std::vector<ParsedRow> rows_;
+};
+
+// The half-width that makes `value` +- it hold the interval of the row.
+double half_width(const MicrobenchRow& row) {
+  return std::max(row.high - row.value, row.value - row.low);
+}
+
+// ---- one row, or a few, make a constant -----------------------------------------------------------------------------
+
+void add_row(std::vector<CalibratedConstant>& constants, std::string key, const MicrobenchRow* row, std::string method,
+             double factor = 1) {
+  if (row != nullptr) {
+    constants.push_back({std::move(key), row->value * factor, half_width(*row) * factor, std::move(method)});
+  }
+}
+
+// Cycles per instruction of an operation where warps and chains enough hide its latency.
+std::optional<Timing> issue_interval(const Rows& rows, std::string_view operation) {
+  std::vector<double> values;
+  for (const ParsedRow* parsed : rows.select("arithmetic", "cycles", {{"operation", operation}})) {
+    if (parsed->number("warps") * parsed->number("ilp") >= 32) {
+      values.push_back(parsed->row->value);
+    }
+  }
+  if (values.empty()) {
+    return std::nullopt;
+  }
+  return summarize(values);
+}
+
+// One constant for several instructions: the middle of their intervals, which the interval covers.
+void add_issue(std::vector<CalibratedConstant>& constants, const Rows& rows, std::string key,
+               std::span<const std::string_view> operations) {
+  double low = 1e30, high = 0;
+  std::string method = "issue interval at 32 warps x chains per partition:";
+  for (const std::string_view operation : operations) {
+    const std::optional<Timing> interval = issue_interval(rows, operation);
+    if (!interval) {
+      return;
+    }
+    low = std::min(low, interval->low);
+    high = std::max(high, interval->high);
+    method += " " + std::string(operation) + " " + text(interval->median, 4);
+  }
+  constants.push_back({std::move(key), (low + high) / 2, (high - low) / 2, std::move(method)});
+}
+
+void fit_shared_memory(std::vector<CalibratedConstant>& constants, const Rows& rows) {
+  if (const MicrobenchRow* row = rows.find("shared", "cycles", {{"kind", "latency"}, {"width", "4"}})) {
+    std::string method = "chain of dependent 4-byte loads, one warp";
+    for (const std::string_view width : {"8", "16"}) {
+      if (const MicrobenchRow* wide = rows.find("shared", "cycles", {{"kind", "latency"}, {"width", width}})) {
+        method += "; of " + std::string(width) + " bytes " + text(wide->value, 4);
+      }
+    }
+    add_row(constants, "timing.lds_latency", row, method);
+  }
+
+  // cycles = max(instruction, wavefront * wavefronts) where the unit is busy.
+  std::vector<const MicrobenchRow*> busy;
+  std::vector<double> single;
+  double product = 0, square = 0;
+  for (const ParsedRow* parsed : rows.select("shared", "cycles", {{"kind", "throughput"}})) {
+    if (parsed->number("warps") < 16) {
+      continue;
+    }
+    busy.push_back(parsed->row);
+    if (parsed->row->predicted == 1) {
+      single.push_back(parsed->row->value);
+    } else if (parsed->row->predicted >= 4 && parsed->get("pattern") == "conflict") {
+      product += parsed->row->value / parsed->row->predicted;  // weights of a relative error
+      square += 1;
+    }
+  }
+  if (square == 0 || single.empty()) {
+    return;
+  }
+  const double wavefront = product / square;
+  double variance = 0, error = 0, worst = 0;
+  std::string worst_row;
+  const Timing instruction = summarize(single);
+  for (const MicrobenchRow* row : busy) {
+    const double model = std::max(instruction.median, wavefront * row->predicted);
+    const double relative = std::abs(model / row->value - 1);
+    error += relative / static_cast<double>(busy.size());
+    if (relative > worst) {
+      worst = relative;
+      worst_row = row->parameters;
+    }
+    if (row->predicted >= 4 && row->parameters.find("pattern=conflict") != std::string::npos) {
+      variance += std::pow(row->value / row->predicted - wavefront, 2) / square;
+    }
+  }
+  const std::string method =
+      "loads of 4, 8 and 16 bytes at 16 and 32 warps, max(instruction, wavefront x wavefronts): mean error " +
+      text(100 * error) + " %, worst " + text(100 * worst) + " % (" + worst_row + ")";
+  constants.push_back({"timing.lds_wavefront", wavefront, kNormal95 * std::sqrt(variance), method});
+  constants.push_back({"timing.lds_instruction", instruction.median,
+                       std::max(instruction.high - instruction.median, instruction.median - instruction.low),
+                       "4-byte loads of one wavefront at 16 and 32 warps"});
+}
+
+// ---- the exchange ---------------------------------------------------------------------------------------------------
+
+// Least squares of relative errors over all exchanges, with the formula of model/exchange_time.hpp; its block barriers
+// are known already.
+void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier, double barrier_per_warp) {
+  const auto measured = rows.select("exchange", "cycles", {});
+  const MicrobenchRow* clock = rows.find("clock", "Hz", {});
+  constexpr Eigen::Index kTerms = 5;
+  const auto count = static_cast<Eigen::Index>(measured.size());
+  if (count < 4 * kTerms || clock == nullptr) {
+    return;
+  }
+  Eigen::MatrixXd terms(count, kTerms);
+  Eigen::VectorXd goal(count);
+  for (Eigen::Index i = 0; i < count; ++i) {
+    const ParsedRow& row = *measured[static_cast<std::size_t>(i)];
+    const int threads = row.number("threads");
+    const std::array<double, 5> row_terms = exchange_terms(
+        {static_cast<double>(row.number("bytes")), row.number("sms"), threads, row.number("loads")});
+    const double cycles = row.row->value;
+    terms.row(i) = Eigen::Map<const Eigen::RowVectorXd>(row_terms.data(), kTerms) / cycles;
+    goal[i] = 1 - 2 * (barrier + barrier_per_warp * threads / 32) / cycles;
+  }
+  const Eigen::VectorXd fit = terms.colPivHouseholderQr().solve(goal);
+  if (fit.minCoeff() < 0) {
+    return;  // not physical: too few or contradictory exchanges
+  }
+  const Eigen::VectorXd errors = (terms * fit - goal).cwiseAbs();
+  const double variance = errors.squaredNorm() / static_cast<double>(count - kTerms);
+  const Eigen::VectorXd widths =
+      (kNormal95 * (variance * (terms.transpose() * terms).inverse()).diagonal().cwiseSqrt()).eval();
+
+  std::vector<double> sorted(errors.begin(), errors.end());
+  std::sort(sorted.begin(), sorted.end());
+  const double scatter = sorted[static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(count))) - 1];
+  const std::string method = "least squares over " + std::to_string(count) + " exchanges: mean error " +
+                             text(100 * errors.mean()) + " %, worst " + text(100 * errors.maxCoeff()) + " %";
+  const double seconds = 1 / clock->value;
+  constants.push_back({"exchange.latency", fit[0] * seconds, widths[0] * seconds, method});
+  constants.push_back({"exchange.per_sm", fit[1], widths[1], method});
+  constants.push_back({"exchange.bytes_per_cycle_per_sm", 1 / fit[2], widths[2] / (fit[2] * fit[2]), method});
+  constants.push_back({"exchange.round_trip", fit[3], widths[3], method});
+  constants.push_back({"exchange.per_word", fit[4], widths[4], method});
+  constants.push_back({"exchange.scatter", scatter, 0, "95 % quantile of the errors; " + method});
+}
+
+// __syncthreads over the number of warps: a straight line. Returns fixed part and part per warp.
+std::array<double, 2> fit_barrier(std::vector<CalibratedConstant>& constants, const Rows& rows) {
+  const auto measured = rows.select("shuffle", "cycles", {{"kind", "barrier"}});
+  const auto count = static_cast<Eigen::Index>(measured.size());
+  if (count < 3) {
+    return {0, 0};
+  }
+  Eigen::MatrixXd terms(count, 2);
+  Eigen::VectorXd goal(count);
+  for (Eigen::Index i = 0; i < count; ++i) {
+    const ParsedRow& row = *measured[static_cast<std::size_t>(i)];
+    terms.row(i) << 1, row.number("warps");
+    goal[i] = row.row->value;
+  }
+  const Eigen::VectorXd fit = terms.colPivHouseholderQr().solve(goal);
+  const double worst = (terms * fit - goal).cwiseAbs().maxCoeff();
+  const std::string method = "straight line over " + std::to_string(count) + " block sizes, off by at most " +
+                             text(worst) + " cycles";
+  constants.push_back({"timing.block_barrier", fit[0], worst, method});
+  constants.push_back({"timing.block_barrier_per_warp", fit[1], worst / 32, method});
+  return {fit[0], fit[1]};
+}
+
+}  // namespace
+
+std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> measured) {
+  const Rows rows(measured);
+  std::vector<CalibratedConstant> constants;
+  fit_shared_memory(constants, rows);
+
+  constexpr std::array<std::string_view, 1> kFp32{"ffma"};
+  constexpr std::array<std::string_view, 1> kHalf2{"hfma2"};
+  constexpr std::array<std::string_view, 1> kConversion{"half_to_float"};
+  constexpr std::array<std::string_view, 5> kInteger{"lop3", "iadd3", "shift", "permute", "select"};
+  add_issue(constants, rows, "timing.fp32_issue", kFp32);
+  add_issue(constants, rows, "timing.half2_issue", kHalf2);
+  add_issue(constants, rows, "timing.conversion_issue", kConversion);
+  add_issue(constants, rows, "timing.integer_issue", kInteger);
+  const MicrobenchRow* arithmetic =
+      rows.find("arithmetic", "cycles", {{"operation", "ffma"}, {"warps", "1"}, {"ilp", "1"}});
+  add_row(constants, "timing.arithmetic_latency", arithmetic, "chain of dependent FFMA, one warp per partition");
+
+  add_row(constants, "timing.shuffle_latency",
+          rows.find("shuffle", "cycles", {{"kind", "shuffle"}, {"warps", "1"}, {"ilp", "1"}}),
+          "chain of dependent shuffle + add, one warp");
+  if (const MicrobenchRow* tanh =
+          rows.find("shuffle", "cycles", {{"kind", "tanh"}, {"warps", "1"}, {"lanes", "mixed"}});
+      tanh != nullptr && arithmetic != nullptr) {
+    constants.push_back({"timing.tanh_latency", tanh->value - arithmetic->value,
+                         half_width(*tanh) + half_width(*arithmetic),
+                         "chain of x = tanhf(x + bias), one warp, lanes on both sides of the branch, less one FADD"});
+  }
+  add_row(constants, "timing.half2_latency",
+          rows.find("arithmetic", "cycles", {{"operation", "hfma2"}, {"warps", "1"}, {"ilp", "1"}}),
+          "chain of dependent HFMA2, one warp per partition");
+  const std::array<double, 2> block_barrier = fit_barrier(constants, rows);
+
+  const MicrobenchRow* barrier = nullptr;
+  int most_sms = 0;
+  for (const ParsedRow* parsed : rows.select("barrier", "us", {})) {
+    if (parsed->number("sms") > most_sms) {
+      most_sms = parsed->number("sms");
+      barrier = parsed->row;
+    }
+  }
+  add_row(constants, "timing.grid_barrier", barrier, "one counter, " + std::to_string(most_sms) + " SMs", 1e-6);
+  fit_exchange(constants, rows, block_barrier[0], block_barrier[1]);
+  return constants;
+}
+
+}  // namespace onchip

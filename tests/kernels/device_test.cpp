@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// What needs no GPU, then (tag [gpu]) what does.
+#include "kernels/device.hpp"
+
+#include "kernels/compiler.hpp"
+#include "kernels/opponents/cudnn.hpp"
+#include "tests/catch.hpp"
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+constexpr std::string_view kCopySource = R"(
+extern "C" __global__ void copy(const int* in, int* out, int count) {
+  extern __shared__ int staged[];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  staged[threadIdx.x] = i < count ? in[i] : 0;
+  __syncthreads();
+  if (i < count) out[i] = staged[threadIdx.x];
+}
+)";
+
+bool has_device() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+template <typename Action>
+std::string error_of(Action&& action) {
+  try {
+    action();
+  } catch (const CudaError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("a failed call is told with its expression, place and CUDA's own words") {
+  const auto fail = [] { ONCHIP_CUDA_CHECK(cudaErrorInvalidValue); };
+  const std::string error = error_of(fail);
+  CHECK(error.starts_with("device_test.cpp:"));
+  CHECK(error.ends_with(": cudaErrorInvalidValue: invalid argument (cudaErrorInvalidValue)"));
+  CHECK(error_of([] { ONCHIP_CUDA_CHECK(cudaSuccess); }) == "no error");
+}
+
+TEST_CASE("a machine without a GPU says so") {
+  if (!has_device()) {
+    CHECK(error_of([] { device_info(); }).starts_with("no CUDA device: "));
+  }
+}
+
+TEST_CASE("median and quantiles are interpolated") {
+  std::vector<double> samples(101);
+  std::iota(samples.rbegin(), samples.rend(), 0.0);
+  const Timing timing = summarize(samples);
+  CHECK(timing.samples == 101);
+  CHECK(timing.median == 50.0);
+  CHECK_THAT(timing.low, Catch::Matchers::WithinAbs(2.5, 1e-12));
+  CHECK_THAT(timing.high, Catch::Matchers::WithinAbs(97.5, 1e-12));
+
+  CHECK(summarize({3.0, 1.0}).median == 2.0);
+  CHECK(summarize({7.0}).low == 7.0);
+  CHECK(summarize({7.0}).high == 7.0);
+  CHECK(summarize({}).samples == 0);
+}
+
+TEST_CASE("cuDNN is tried with the batch as it is and padded to a multiple of 8") {
+  Network network;
+  network.hidden = 64;
+  network.batch = 3;
+  const auto candidates = cudnn_candidates(network);
+  REQUIRE(candidates.size() == 8);
+  CHECK(name(candidates[0]) == "cudnn STANDARD B=3");
+  CHECK(name(candidates[3]) == "cudnn PERSIST_STATIC B=8");
+  network.batch = 8;
+  CHECK(cudnn_candidates(network).size() == 4);
+}
+
+TEST_CASE("without a GPU or without cuDNN the opponent refuses with a reason") {
+  if (!has_device()) {
+    Network network;
+    network.hidden = 64;
+    std::string refusal;
+    try {
+      CudnnRnn rnn(network, CudnnAlgorithm::standard, 1);
+    } catch (const OpponentRefusal& error) {
+      refusal = error.what();
+    }
+    CAPTURE(refusal);
+    CHECK(refusal.size() > 10);
+  }
+}
+
+TEST_CASE("the device says what it is", "[gpu]") {
+  const DeviceInfo info = device_info();
+  CHECK_FALSE(info.name.empty());
+  CHECK(info.architecture.starts_with("sm_"));
+  CHECK(info.driver.find("CUDA ") != std::string::npos);
+  CHECK(info.sm_count > 0);
+  CHECK(info.clock_hz > 1e8);
+}
+
+TEST_CASE("a compiled kernel launches, also cooperatively and with much shared memory", "[gpu]") {
+  const CompiledKernel compiled = compile({"copy", kCopySource, device_info().architecture, {}});
+  const Kernel kernel(compiled.cubin, "copy");
+  CHECK(kernel.attributes().numRegs == compiled.resources.registers);
+  CHECK(kernel.blocks_per_sm(256, 0) > 1);
+  CHECK(kernel.blocks_per_sm(256, 90 << 10) >= 1);
+
+  std::vector<int> in(1000);
+  std::iota(in.begin(), in.end(), 7);
+  const Stream stream;
+  const DeviceBuffer<int> source{std::span<const int>(in)};
+  for (const bool cooperative : {false, true}) {
+    for (const std::size_t smem_bytes : {1u << 10, 90u << 10}) {
+      DeviceBuffer<int> target(in.size());
+      const std::vector<int> poison(in.size(), -1);
+      target.upload(poison);
+      ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());
+      const int* from = source.data();
+      int* to = target.data();
+      int count = static_cast<int>(in.size());
+      void* arguments[] = {&from, &to, &count};
+      kernel.launch(stream.get(), 4, 256, smem_bytes, cooperative, arguments);
+      stream.synchronize();
+      CHECK(target.download() == in);
+    }
+  }
+}
+
+TEST_CASE("launches that cannot be are refused with CUDA's words", "[gpu]") {
+  const CompiledKernel compiled = compile({"copy", kCopySource, device_info().architecture, {}});
+  const Kernel kernel(compiled.cubin, "copy");
+  const Stream stream;
+  const int* from = nullptr;
+  int* to = nullptr;
+  int count = 0;
+  void* arguments[] = {&from, &to, &count};
+  CHECK(error_of([&] { kernel.launch(stream.get(), 1, 4096, 0, false, arguments); }).find("(cudaError") !=
+        std::string::npos);
+  CHECK(error_of([&] { kernel.launch(stream.get(), 1, 32, 1 << 20, false, arguments); }).find("(cudaError") !=
+        std::string::npos);
+  CHECK(error_of([&] {
+          kernel.launch(stream.get(), 1 << 20, 32, 0, true, arguments);
+        }).find("(cudaErrorCooperativeLaunchTooLarge)") != std::string::npos);
+  // A refused launch leaves the kernel usable.
+  kernel.launch(stream.get(), 1, 32, 128, true, arguments);
+  stream.synchronize();
+}
+
+TEST_CASE("a kernel that is not there, or not for this device, fails when it is loaded", "[gpu]") {
+  const std::string here = device_info().architecture;
+  const CompiledKernel compiled = compile({"copy", kCopySource, here, {}});
+  CHECK(error_of([&] { Kernel(compiled.cubin, "absent"); }).find("cudaLibraryGetKernel") != std::string::npos);
+  const CompiledKernel other = compile({"copy", kCopySource, here == "sm_120" ? "sm_90" : "sm_120", {}});
+  CHECK(error_of([&] { Kernel(other.cubin, "copy"); }).find("(cudaError") != std::string::npos);
+}
+
+TEST_CASE("events time what lies between them", "[gpu]") {
+  const Stream stream;
+  DeviceBuffer<char> buffer(64u << 20);
+  const auto fill = [&](cudaStream_t on) { ONCHIP_CUDA_CHECK(cudaMemsetAsync(buffer.data(), 1, buffer.bytes(), on)); };
+  const std::vector<double> ms = time_ms(stream, 1, 5, fill);
+  REQUIRE(ms.size() == 5);
+  for (const double sample : ms) {
+    CHECK(sample > 0.001);
+    CHECK(sample < 1000);
+  }
+}
+
+TEST_CASE("cuDNN runs every cell, or says why not", "[gpu]") {
+  Network network;
+  network.cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
+  network.precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32);
+  network.hidden = 256;
+  network.batch = 4;
+  network.steps = 16;
+  CAPTURE(info(network.cell).name, info(network.precision).name);
+  bool any = false;
+  const Stream stream;
+  const std::vector<OpponentResult> results = time_cudnn(network, stream, 3);
+  for (const OpponentResult& result : results) {
+    CAPTURE(result.name, result.refusal);
+    CHECK(result.ran == result.refusal.empty());
+    CHECK((result.step_us.samples == (result.ran ? 3 : 0)));
+    any |= result.ran || result.refusal.find("not found") != std::string::npos ||
+           result.refusal.starts_with("built without");
+  }
+  CHECK(any);
+}
+
+}  // namespace
+}  // namespace onchip

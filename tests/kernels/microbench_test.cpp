@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/microbench.hpp"
+
+#include "tests/catch.hpp"
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+
+namespace onchip {
+namespace {
+
+// Rows as run_microbenchmarks would make them on a chip whose constants are known.
+class SyntheticChip {
+ public:
+  enum class Copy { sum, max };
+
+  static constexpr double kLatency = 1500, kRoundTrip = 650, kBytesPerCycle = 31, kEmission = 9, kClock = 1.9e9;
+
+  explicit SyntheticChip(double noise) : noise_(noise) {}
+
+  void add(const std::string& bench, const std::string& parameters, double value, const std::string& unit = "cycles",
+           double predicted = std::nan("")) {
+    const double measured = value * (1 + noise_ * normal_(random_));
+    rows.push_back({bench, parameters, measured, measured * 0.999, measured * 1.001, unit, 15, predicted});
+  }
+
+  void add_exchange(Copy copy) {
+    for (const int threads : {128, 256, 384, 512, 576, 704, 1024}) {
+      for (const int loads : {1, 2, 4}) {
+        for (const int bytes : {4608, 18432, 45056, 90112}) {
+          const double rounds = std::ceil(bytes / (16.0 * threads * loads));
+          const int lane_rows = 1 + bytes / (8 * 132 * threads / 32);
+          const double copying = bytes / kBytesPerCycle, waiting = (rounds - 1) * kRoundTrip;
+          add("exchange",
+              "bytes=" + std::to_string(bytes) + " batch=4 sms=132 threads=" + std::to_string(threads) +
+                  " lanes=32 rows=" + std::to_string(lane_rows) + " loads=" + std::to_string(loads) +
+                  " buffers=2 poll_first=0 emit=outbox",
+              kLatency + kEmission * (lane_rows - 1) +
+                  (copy == Copy::sum ? copying + waiting : std::max(copying, waiting)));
+        }
+      }
+    }
+    // Neither of these belongs in the fit.
+    add("exchange", "bytes=18432 batch=4 sms=16 threads=1024 rows=1 loads=2 poll_first=0 emit=outbox", 10);
+    add("exchange", "bytes=18432 batch=4 sms=132 threads=1024 rows=1 loads=2 poll_first=1 emit=outbox", 10);
+    rows.push_back({"exchange",
+                    "bytes=18432 batch=4 sms=132 threads=512 rows=1 loads=2 poll_first=0 emit=outbox failed=timeout",
+                    std::nan(""), std::nan(""), std::nan(""), "cycles", 0, std::nan("")});
+    add("clock", "under=exchange", kClock, "Hz");
+  }
+
+  std::map<std::string, CalibratedConstant> fit() const {
+    std::map<std::string, CalibratedConstant> by_key;
+    for (const CalibratedConstant& constant : fit_constants(rows)) {
+      CHECK(by_key.emplace(constant.key, constant).second);
+    }
+    return by_key;
+  }
+
+  std::vector<MicrobenchRow> rows;
+
+ private:
+  double noise_;
+  std::mt19937 random_{7};
+  std::normal_distribution<double> normal_;
+};
+
+TEST_CASE("the fit recovers the exchange constants from noisy rows", "[fast][microbench]") {
+  const auto copy = GENERATE(SyntheticChip::Copy::sum, SyntheticChip::Copy::max);
+  SyntheticChip chip(0.003);
+  chip.add_exchange(copy);
+  const auto found = chip.fit();
+  REQUIRE(found.size() == 3);
+  const std::map<std::string, double> truth{{"exchange.latency", SyntheticChip::kLatency / SyntheticChip::kClock},
+                                            {"exchange.round_trip", SyntheticChip::kRoundTrip},
+                                            {"exchange.bytes_per_cycle_per_sm", SyntheticChip::kBytesPerCycle}};
+  for (const auto& [key, value] : truth) {
+    INFO(key << ": " << found.at(key).method);
+    CHECK(std::abs(found.at(key).value / value - 1) < 0.02);
+    CHECK(found.at(key).half_width > 0);
+    CHECK(found.at(key).half_width < 0.05 * value);
+    // The interval says 95 %: three standard deviations must do.
+    CHECK(std::abs(found.at(key).value - value) < 1.6 * found.at(key).half_width + 0.003 * value);
+    CHECK(found.at(key).method.find(copy == SyntheticChip::Copy::sum ? "form 'sum" : "form 'max") != std::string::npos);
+  }
+  CHECK(found.at("exchange.latency").method.find("root-sum-square") != std::string::npos);  // all forms are reported
+}
+
+TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
+  SyntheticChip chip(0.001);
+  for (const int width : {4, 8, 16}) {
+    chip.add("shared", "kind=latency width=" + std::to_string(width), 29 + width / 4);
+    for (const int warps : {1, 16, 32}) {
+      for (int conflict = 1; conflict <= 128 / width; conflict *= 2) {
+        const double wavefronts = conflict * width / 4;
+        chip.add("shared",
+                 "kind=throughput width=" + std::to_string(width) +
+                     " pattern=conflict conflict=" + std::to_string(conflict) + " warps=" + std::to_string(warps),
+                 warps == 1 ? 40 : std::max(2.0, 1.02 * wavefronts), "cycles", wavefronts);
+      }
+    }
+  }
+  const std::map<std::string, double> issue{{"ffma", 1},  {"hfma2", 1},   {"half_to_float", 2}, {"lop3", 2},
+                                            {"iadd3", 2}, {"permute", 2}, {"select", 2},        {"shift", 2}};
+  for (const auto& [operation, interval] : issue) {
+    for (const int warps : {1, 2, 4, 8}) {
+      for (const int ilp : {1, 2, 4}) {
+        chip.add("arithmetic",
+                 "operation=" + operation + " warps=" + std::to_string(warps) + " ilp=" + std::to_string(ilp),
+                 std::max(interval, 4.0 / (warps * ilp)));
+      }
+    }
+  }
+  chip.add("shuffle", "kind=shuffle warps=1 ilp=1", 33);
+  chip.add("shuffle", "kind=shuffle warps=16 ilp=1", 2);
+  chip.add("shuffle", "kind=tanh warps=1 lanes=mixed", 104);
+  chip.add("shuffle", "kind=barrier warps=16", 34);
+  chip.add("barrier", "sms=66 threads=256", 0.7, "us");
+  chip.add("barrier", "sms=132 threads=256", 0.93, "us");
+  chip.add("barrier", "sms=132 threads=256", 1800, "cycles");
+
+  const auto found = chip.fit();
+  const std::map<std::string, double> truth{
+      {"timing.lds_latency", 30},       {"timing.lds_wavefront", 1.02},  {"timing.lds_instruction", 2},
+      {"timing.fp32_issue", 1},         {"timing.half2_issue", 1.5},     {"timing.integer_issue", 2},
+      {"timing.arithmetic_latency", 4}, {"timing.shuffle_latency", 33},  {"timing.tanh_latency", 100},
+      {"timing.block_barrier", 34},     {"timing.grid_barrier", 0.93e-6}};
+  CHECK(found.size() == truth.size());
+  for (const auto& [key, value] : truth) {
+    INFO(key);
+    REQUIRE(found.count(key) == 1);
+    CHECK(std::abs(found.at(key).value / value - 1) < 0.01);
+    CHECK(found.at(key).half_width >= 0);
+    CHECK_FALSE(found.at(key).method.empty());
+  }
+  // A constant that stands for instructions of different cost covers both.
+  CHECK(std::abs(found.at("timing.half2_issue").half_width - 0.5) < 0.025);
+}
+
+TEST_CASE("a constant whose rows are missing or failed is left out", "[fast][microbench]") {
+  CHECK(fit_constants({}).empty());
+  SyntheticChip chip(0);
+  chip.add("shuffle", "kind=barrier warps=16", 34);
+  chip.rows.push_back(
+      {"barrier", "sms=132 failed=timeout", std::nan(""), std::nan(""), std::nan(""), "us", 0, std::nan("")});
+  const auto found = chip.fit();
+  REQUIRE(found.size() == 1);
+  CHECK(found.begin()->first == "timing.block_barrier");
+}
+
+TEST_CASE("wavefronts follow the phase rule", "[fast][microbench]") {
+  const auto count = [](int width, auto unit) {
+    std::array<unsigned, 32> offsets{};
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      offsets[lane] = static_cast<unsigned>(width) * unit(lane);
+    }
+    return predict_wavefronts(offsets, width);
+  };
+  const auto own = [](unsigned lane) { return lane; };
+  CHECK(count(4, own) == 1);
+  CHECK(count(8, own) == 2);
+  CHECK(count(16, own) == 4);
+  const auto same = [](unsigned) { return 3u; };
+  CHECK(count(4, same) == 1);
+  CHECK(count(16, same) == 4);
+  const auto column = [](unsigned lane) { return lane * 32; };
+  CHECK(count(4, column) == 32);
+  CHECK(count(8, column) == 32);
+  CHECK(count(16, column) == 32);
+  CHECK(count(8, [](unsigned lane) { return lane % 16 * 2; }) == 4);
+}
+
+TEST_CASE("every microbenchmark compiles without a spill", "[slow][microbench]") {
+  const std::string architecture = GENERATE("sm_80", "sm_90", "sm_100", "sm_120");
+  const auto requests = microbench_requests(architecture, 132, architecture == "sm_120" ? 101376 : 166912);
+  CHECK(requests.size() > 80);
+  // All of one-SM kernels, and of the exchange every fourth: the rest differ in sizes only.
+  int exchanges = 0;
+  std::set<std::string_view> names;
+  for (const CompileRequest& request : requests) {
+    names.insert(request.name);
+    if (request.name == "microbench_exchange" && exchanges++ % 4 != 0) {
+      continue;
+    }
+    INFO(architecture << " " << request.name << " " << request.defines.front());
+    const CompiledKernel kernel = compile(request);
+    CHECK(kernel.resources.spill_bytes == 0);
+    CHECK(kernel.resources.stack_bytes == 0);
+    CHECK(kernel.resources.registers <= 64);
+  }
+  CHECK(names.size() == 5);
+}
+
+}  // namespace
+}  // namespace onchip
