@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// How good predictions are against measurements; nothing is ever dropped. With e = predicted / measured - 1:
+//
+//   mape, median_ape, p90, max   mean, median, 90 % quantile and maximum of |e|
+//   bias                         geometric mean of predicted / measured; above 1: predicted too slow
+//   kendall_tau                  rank correlation, tau-b (Kendall, Biometrika 33, 1945: corrected for ties)
+//   coverage                     share of measurements within the predicted interval
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace onchip {
+
+struct Comparison {
+  double measured = 0;  // above 0
+  double predicted = 0;
+  double low = 0, high = 0;  // predicted interval
+
+  double error_percent() const { return 100 * (predicted / measured - 1); }
+  bool inside() const { return low <= measured && measured <= high; }
+};
+
+struct Accuracy {
+  int points = 0;
+  double mape_percent = 0, median_ape_percent = 0, p90_percent = 0, max_percent = 0;
+  double bias = 1;
+  double kendall_tau = 0;
+  double coverage_percent = 0;
+};
+
+// Expects at least one comparison.
+Accuracy score(std::span<const Comparison> comparisons);
+
+// tau-b of pairs; 0 if either side is constant. O(n log n): Knight, J. Am. Stat. Assoc. 61, 1966.
+double kendall_tau(std::span<const double> a, std::span<const double> b);
+
+// The q-quantile, linear between order statistics. Expects at least one value.
+double quantile(std::vector<double> values, double q);
+
+}  // namespace onchip

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/configuration.hpp"
+
+#include "model/numeric.hpp"
+#include "model/error.hpp"
+#include "model/input_file.hpp"
+#include "model/units.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace onchip {
+namespace {
+
+void require(bool holds, const std::string& expected) {
+  if (!holds) {
+    throw InputError("plan: expected " + expected);
+  }
+}
+
+void check_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
+  const std::int64_t places_per_rank = std::int64_t{plan.sms} * plan.groups();
+  require(places_per_rank * plan.rows_per_group >= rows.rows(),
+          "room for " + std::to_string(rows.rows()) + " rows, found room for " +
+              std::to_string(places_per_rank * plan.rows_per_group));
+  for (int r = 0; r < plan.rows_per_group && r * places_per_rank < rows.rows(); ++r) {
+    const int longest = plan.storage == Storage::dense ? network.hidden
+                                                       : rows.length_at(static_cast<int>(r * places_per_rank));
+    require(std::int64_t{plan.slots[r]} * plan.lanes_per_row >= longest,
+            "room for a row of " + std::to_string(longest) + ", found " + std::to_string(plan.slots[r]) +
+                " slots in each of " + std::to_string(plan.lanes_per_row) + " lanes");
+  }
+}
+
+}  // namespace
+
+void check_plan(const Network& network, const Plan& plan) {
+  const auto range = [&](const char* name, int value, int minimum, int maximum) {
+    require(value >= minimum && value <= maximum, std::string(name) + " from " + std::to_string(minimum) + " to " +
+                                                      std::to_string(maximum) + ", found " + std::to_string(value));
+  };
+  constexpr int kMostThreads = 65536;
+  range("sms", plan.sms, 1, kMostSms);
+  range("threads", plan.threads, 32, kMostThreads);
+  require(plan.threads % 32 == 0, "threads in whole warps of 32, found " + std::to_string(plan.threads));
+  require(plan.lanes_per_row >= 1 && plan.lanes_per_row <= 32 &&
+              std::has_single_bit(static_cast<unsigned>(plan.lanes_per_row)),
+          "lanes_per_row 1, 2, 4, 8, 16 or 32, found " + std::to_string(plan.lanes_per_row));
+  range("slots for this many rows per group", plan.rows_per_group, 1, kMaxRowsPerGroup);
+  require(plan.batch_padded == static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch))),
+          "batch_padded to be the power of two at or above the batch, found " + std::to_string(plan.batch_padded));
+  range("loads_in_flight", plan.loads_in_flight, 1, kMostLoadsInFlight);
+  range("promote_every", plan.promote_every, 1, kMostPromoteEvery);
+  require(network.precision == Precision::fp16 || plan.promote_every == 1,
+          "promote_every=1: only fp16 products are summed below fp32");
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    range("slots", plan.slots[r], 1, kMaxDimension);
+  }
+}
+
+MaskKind parse_mask(std::string_view word) {
+  const auto found = std::find(kMaskNames.begin(), kMaskNames.end(), word);
+  if (found == kMaskNames.end()) {
+    const std::string hint = did_you_mean(word, kMaskNames);
+    throw InputError("unknown mask " + in_quotes(word) + (hint.empty() ? ": expected uniform or power-law" : hint));
+  }
+  return static_cast<MaskKind>(found - kMaskNames.begin());
+}
+
+std::string_view mask_name(const Configuration& configuration) {
+  return configuration.weights ? "file" : name(configuration.mask);
+}
+
+void take_weights(Configuration& configuration, const std::filesystem::path& file, std::string_view tensor) {
+  auto matrix = std::make_shared<SparseMatrix>(read_weights(file, tensor));
+  const int gates = info(configuration.network.cell).gates;
+  const std::string size = std::to_string(matrix->rows) + " x " + std::to_string(matrix->columns);
+  if (matrix->rows != std::int64_t{gates} * matrix->columns) {
+    throw InputError(file.string() + ": the matrix is " + size + ": the recurrent weights of a " +
+                     std::string(info(configuration.network.cell).name) + " cell have " +
+                     (gates == 1 ? "as many rows as columns" : std::to_string(gates) + " rows per column"));
+  }
+  if (matrix->nnz() == 0) {
+    throw InputError(file.string() + ": the matrix has no non-zero");
+  }
+  for (float& value : matrix->value) {
+    value = round_to(configuration.network.precision, value);
+    if (!std::isfinite(value)) {
+      throw InputError(file.string() + ": a weight is too large for " +
+                       std::string(info(configuration.network.precision).name));
+    }
+  }
+  configuration.network.hidden = matrix->columns;
+  configuration.network.density = matrix->density();
+  configuration.weights = std::move(matrix);
+}
+
+std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& configuration) {
+  if (configuration.weights) {
+    return configuration.weights;
+  }
+  const Network& network = configuration.network;
+  return std::make_shared<const SparseMatrix>(generate_mask(network.rows(), network.hidden, network.density,
+                                                            configuration.seed, network.precision,
+                                                            configuration.mask));
+}
+
+RowProfile row_profile(const Configuration& configuration) {
+  const Network& network = configuration.network;
+  if (!configuration.weights && network.density * network.rows() * network.hidden > kMostGenerated) {
+    return RowProfile::uniform(network.rows(), network.hidden, network.density);
+  }
+  return RowProfile::from_matrix(*recurrent_matrix(configuration));
+}
+
+PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows) {
+  const Network& network = configuration.network;
+  if (configuration.plan) {
+    check_plan(network, *configuration.plan);
+    check_rows(network, *configuration.plan, rows);
+    return {network, *configuration.plan, predict(chip, network, *configuration.plan)};
+  }
+  return choose_plan(chip, network, rows, configuration.wishes);
+}
+
+std::vector<std::string> configuration_columns() {
+  return {"cell", "hidden", "batch", "steps", "density", "precision", "mask", "seed"};
+}
+
+std::vector<std::string> configuration_cells(const Configuration& configuration) {
+  const Network& network = configuration.network;
+  return {std::string(info(network.cell).name),
+          std::to_string(network.hidden),
+          std::to_string(network.batch),
+          std::to_string(network.steps),
+          format_number(network.density),
+          std::string(info(network.precision).name),
+          std::string(mask_name(configuration)),
+          std::to_string(configuration.seed)};
+}
+
+Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
+  const auto whole = [&](const char* column, double maximum) {
+    const double value = file.number(row, column);
+    if (!(value >= 0 && value <= maximum) || value != std::floor(value)) {
+      file.fail(row, "column '" + std::string(column) + "': found " + in_quotes(file.text(row, column)) +
+                         ": expected a whole number from 0 to " + format_number(maximum));
+    }
+    return value;
+  };
+  constexpr double kInt = 2147483647;
+  Configuration configuration;
+  Network& network = configuration.network;
+  network.hidden = static_cast<int>(whole("hidden", kInt));
+  network.batch = static_cast<int>(whole("batch", kInt));
+  network.steps = static_cast<int>(whole("steps", kInt));
+  network.density = file.number(row, "density");
+  configuration.seed = static_cast<std::uint64_t>(whole("seed", static_cast<double>(kMostSeed)));
+  try {
+    network.cell = parse_cell(file.text(row, "cell"));
+    network.precision = parse_precision(file.text(row, "precision"));
+    configuration.mask = parse_mask(file.text(row, "mask"));
+    check(network);
+    if (file.has("plan") && !file.text(row, "plan").empty()) {
+      configuration.plan = parse_plan(file.text(row, "plan"));
+    }
+  } catch (const InputError& error) {
+    file.fail(row, error.what());
+  }
+  return configuration;
+}
+
+}  // namespace onchip

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip fit: does a network stay on the chip, and how large may it be?
+#include "experiments/report.hpp"
+#include "experiments/verbs.hpp"
+#include "model/units.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace onchip {
+namespace {
+
+// One change that alone makes a network fit.
+struct Remedy {
+  std::string what;  // "hidden", "density", or a key of the chip
+  double from = 0, to = 0;
+  std::string text;
+};
+
+bool fits(const Chip& chip, const Network& network, const PlanWishes& wishes) {
+  return choose_plan(chip, network, RowProfile::uniform(network.rows(), network.hidden, network.density), wishes)
+      .prediction.footprint.fits;
+}
+
+// The least n in (0, most] for which holds(n), which is monotonic but for ripples; 0 if holds(most) is false.
+int least(int most, const std::function<bool(int)>& holds) {
+  if (!holds(most)) {
+    return 0;
+  }
+  int fails = 0, enough = most;
+  while (enough - fails > 1) {
+    const int middle = fails + (enough - fails) / 2;
+    (holds(middle) ? enough : fails) = middle;
+  }
+  return enough;
+}
+
+// Chip numbers that only make sense together: the capacity of an SM and what one block may ask of it.
+struct Knob {
+  std::string_view key;
+  std::vector<Number Chip::*> members;
+};
+const std::vector<Knob>& knobs() {
+  static const std::vector<Knob> knobs{
+      {"sm.count", {&Chip::sm_count}},
+      {"registers.per_sm", {&Chip::registers_per_sm, &Chip::registers_per_block}},
+      {"shared_memory.per_sm", {&Chip::smem_bytes_per_sm, &Chip::smem_bytes_per_block}},
+  };
+  return knobs;
+}
+
+std::vector<Remedy> remedies(const Chip& chip, const Network& network, int granule, const PlanWishes& wishes) {
+  std::vector<Remedy> found;
+  if (const Capacity capacity = find_capacity(chip, network, granule, wishes);
+      capacity.largest && capacity.largest->network.hidden < network.hidden) {
+    const int hidden = capacity.largest->network.hidden;
+    found.push_back({"hidden", static_cast<double>(network.hidden), static_cast<double>(hidden),
+                     std::to_string(hidden) + " hidden units instead of " + std::to_string(network.hidden)});
+  }
+  constexpr int kSteps = 1000;
+  const int sparser = least(kSteps - 1, [&](int step) {
+    Network changed = network;
+    changed.density *= 1 - static_cast<double>(step) / kSteps;
+    return fits(chip, changed, wishes);
+  });
+  if (sparser > 0) {
+    const double density = network.density * (1 - static_cast<double>(sparser) / kSteps);
+    found.push_back({"density", network.density, rounded(density, 4),
+                     "a density of " + significant(100 * density, 3) + " % instead of " +
+                         significant(100 * network.density, 3) + " %"});
+  }
+  constexpr int kMostPercent = 700;  // up to 8 times as much
+  for (const Knob& knob : knobs()) {
+    const auto changed = [&](int percent) {
+      Chip larger = chip;
+      for (const auto member : knob.members) {
+        (larger.*member).value = std::floor((larger.*member).value * (1 + percent / 100.0));
+      }
+      return larger;
+    };
+    const int percent = least(kMostPercent, [&](int more) { return fits(changed(more), network, wishes); });
+    if (percent > 0) {
+      const double from = chip.*knob.members.front(), to = changed(percent).*knob.members.front();
+      found.push_back({std::string(knob.key), from, to,
+                       "a chip with " + std::to_string(percent) + " % more " + std::string(knob.key) + ": " +
+                           format_number(to) + " instead of " + format_number(from)});
+    }
+  }
+  return found;
+}
+
+Json to_json(const std::vector<Remedy>& remedies) {
+  Json json = Json::array();
+  for (const Remedy& remedy : remedies) {
+    json.push_back({{"change", remedy.what}, {"from", rounded(remedy.from, 9)}, {"to", rounded(remedy.to, 9)}});
+  }
+  return json;
+}
+
+std::string to_text(const std::vector<Remedy>& remedies) {
+  std::string text;
+  for (const Remedy& remedy : remedies) {
+    text += "  - " + remedy.text + '\n';
+  }
+  return text.empty() ? "" : "\nAny one of these makes it fit (expected row lengths):\n" + text;
+}
+
+Report report_one(const ChipFile& chip, const Case& answer, int granule) {
+  const bool fits_now = answer.planned.prediction.footprint.fits;
+  std::vector<Remedy> found;
+  if (!fits_now && !answer.configuration.plan) {
+    found = remedies(chip.chip, answer.planned.network, granule, answer.configuration.wishes);
+  }
+  Json json = to_json(answer, Binding::resource);
+  json["to_fit"] = to_json(found);
+  return {std::string(fits_now ? "It fits: " : "It does not fit: ") + to_text(answer) + to_text(found),
+          {case_columns(), {case_cells(answer, Binding::resource)}},
+          std::move(json)};
+}
+
+Report report_capacity(const ChipFile& chip, const Configuration& configuration, const Capacity& capacity,
+                       int granule) {
+  const Case next{chip.chip.name, configuration, capacity.next};
+  if (capacity.largest && capacity.next.prediction.footprint.fits) {  // the kernels' index, not the chip, is the limit
+    const Case largest{chip.chip.name, configuration, *capacity.largest};
+    return {"The largest that the kernels can index: " + to_text(largest),
+            {case_columns(), {case_cells(largest, Binding::resource)}},
+            to_json(largest, Binding::resource)};
+  }
+  const std::vector<Remedy> found = remedies(chip.chip, capacity.next.network, granule, configuration.wishes);
+  const Footprint& over = capacity.next.prediction.footprint;
+  const std::string why = "H=" + std::to_string(capacity.next.network.hidden) + " does not fit: too little of " +
+                          std::string(info(over.binding).name) + "\n\n" + resources_text(over) + to_text(found);
+  if (!capacity.largest) {
+    Json json = to_json(next, Binding::resource);
+    json["to_fit"] = to_json(found);
+    return {"Not even " + why, {case_columns(), {case_cells(next, Binding::resource)}}, std::move(json)};
+  }
+  const Case largest{chip.chip.name, configuration, *capacity.largest};
+  Json json = to_json(largest, Binding::resource);
+  json["next"] = to_json(next, Binding::resource);
+  json["next"]["to_fit"] = to_json(found);
+  return {"The largest that fits: " + to_text(largest) + '\n' + why,
+          {case_columns(), {case_cells(largest, Binding::resource)}},
+          std::move(json)};
+}
+
+}  // namespace
+
+int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
+  const auto options = parse_options(verb, arguments,
+                                     {chip_options(), network_options(), plan_options(), whole_plan_option(),
+                                      granule_option(), output_options()});
+  if (!options) {
+    return 0;
+  }
+  const ChipFile chip = read_chip(*options);
+  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/false);
+  const int granule = read_granule(*options);
+  if (configuration.network.hidden > 0) {
+    Output output(*options);
+    const Case answer{chip.chip.name, configuration,
+                      plan_network(chip.chip, configuration, row_profile(configuration))};
+    output.write(report_one(chip, answer, granule));
+    return answer.planned.prediction.footprint.fits ? 0 : 1;
+  }
+  Output output(*options);
+  const Capacity capacity =
+      find_capacity(chip.chip, configuration.network, granule, configuration.wishes, [&](const Network& network) {
+        Configuration sized = configuration;
+        sized.network = network;
+        return row_profile(sized);
+      });
+  output.write(report_capacity(chip, configuration, capacity, granule));
+  return capacity.largest ? 0 : 1;
+}
+
+}  // namespace onchip

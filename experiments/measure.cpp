@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip measure: plans as CUDA kernels, on this machine's GPU or, with --compile-only, as far as the compiler goes.
+#include "experiments/manifest.hpp"
+#include "experiments/report.hpp"
+#include "experiments/verbs.hpp"
+#include "model/error.hpp"
+
+#ifdef ONCHIP_HAS_CUDA
+#include "experiments/compilation.hpp"
+#include "experiments/measurement.hpp"
+#include "experiments/progress.hpp"
+#include "kernels/sparse_persistent.hpp"
+#endif
+
+#include <iostream>
+
+namespace onchip {
+namespace {
+
+namespace po = boost::program_options;
+
+OptionGroup measure_options() {
+  OptionGroup group = option_group("Measurement");
+  group.add_options()
+      ("configurations", po::value<std::string>()->value_name("FILE"),
+       "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
+       "plan) and write CSV rows, with a manifest beside the file of -o.")
+      ("opponents", "Time cuDNN's dense networks of the same size in turns with the kernel.")
+      ("repeats", po::value<std::string>()->value_name("N")->default_value("15"), "Take this many samples.")
+      ("compile-only", "Compile without a GPU, and report registers and spills.")
+      ("arch", po::value<std::string>()->value_name("SM"),
+       "Compile for this architecture, with --compile-only (default: the chip's).");
+  return group;
+}
+
+#ifdef ONCHIP_HAS_CUDA
+
+void refuse_contradictions(const Options& options) {
+  if (options.given("configurations")) {
+    for (const OptionGroup& group : {network_options(), plan_options(), whole_plan_option()}) {
+      for (const auto& option : group.options()) {
+        if (options.given(option->long_name())) {
+          throw InputError("--" + option->long_name() + " contradicts --configurations: the rows of the file say it");
+        }
+      }
+    }
+    if (options.flag("opponents") || options.flag("compile-only")) {
+      throw InputError("--opponents and --compile-only take one configuration, not a file of them");
+    }
+  }
+  if (options.flag("opponents") && options.flag("compile-only")) {
+    throw InputError("--opponents contradicts --compile-only: nothing runs");
+  }
+  if (options.given("arch") && !options.flag("compile-only")) {
+    throw InputError("--arch needs --compile-only: a measurement is on this machine's GPU");
+  }
+}
+
+// ---- compiling only -------------------------------------------------------------------------------------------------
+
+int compile_only(const Options& options, const ChipFile& chip, const Configuration& configuration, Output& output) {
+  const std::string architecture = options.given("arch") ? options.text("arch") : chip.chip.architecture;
+  if (architecture.empty()) {
+    throw InputError("no compiler target is known for the " + chip.chip.name + ": expected --arch sm_NN");
+  }
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
+  const CompiledKernel kernel = compile(compile_request(planned.network, planned.plan, architecture));
+  const ResourceReport& compiled = kernel.resources;
+  const double predicted =
+      planned.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)].used;
+  Report report;
+  report.json = {{"chip", chip.chip.name},
+                 {"network", to_json(planned.network)},
+                 {"plan", to_json(planned.plan)},
+                 {"architecture", architecture},
+                 {"compiler", compiler_version()},
+                 {"registers", compiled.registers},
+                 {"predicted_registers", predicted},
+                 {"spill_bytes", compiled.spill_bytes},
+                 {"weights_per_thread", planned.plan.slots_total()},
+                 {"fingerprint", kernel.fingerprint}};
+  report.csv.columns = configuration_columns();
+  report.csv.rows = {configuration_cells(configuration)};
+  const std::vector<std::pair<std::string, std::string>> values{
+      {"architecture", architecture},
+      {"registers", std::to_string(compiled.registers)},
+      {"predicted_registers", fixed(predicted, 0)},
+      {"spill_bytes", std::to_string(compiled.spill_bytes)},
+      {"weights_per_thread", std::to_string(planned.plan.slots_total())},
+      {"fingerprint", kernel.fingerprint},
+      {"plan", to_string(planned.plan)}};
+  for (const auto& [column, value] : values) {
+    report.csv.columns.push_back(column);
+    report.csv.rows[0].push_back(value);
+    report.text += column + std::string(21 - column.size(), ' ') + value + '\n';
+  }
+  report.text = describe(planned.network) + " for " + architecture + ", " + compiler_version() + "\n\n" + report.text;
+  output.write(report);
+  return compiled.spill_bytes == 0 ? 0 : 1;
+}
+
+// ---- one row of results ---------------------------------------------------------------------------------------------
+
+std::vector<std::string> result_columns() {
+  std::vector<std::string> columns = configuration_columns();
+  for (const char* column : {"nnz", "plan", "registers", "gather_wavefronts", "relative_error", "tolerance", "correct",
+                             "step_us", "step_low_us", "step_high_us", "sequence_us", "samples", "fingerprint"}) {
+    columns.emplace_back(column);
+  }
+  return columns;
+}
+
+struct Result {
+  PlannedNetwork planned;
+  std::int64_t nnz = 0;
+  std::int64_t gather_wavefronts = 0;  // of the busiest SM
+  Measurement measurement;
+};
+
+std::vector<std::string> result_cells(const Configuration& configuration, const Result& result) {
+  const Measurement& m = result.measurement;
+  const auto time = [&](double us) { return m.correct ? significant(us, 6) : ""; };
+  std::vector<std::string> cells = configuration_cells(configuration);
+  cells.insert(cells.end(),
+               {std::to_string(result.nnz), to_string(result.planned.plan), std::to_string(m.registers),
+                std::to_string(result.gather_wavefronts), significant(m.relative_error, 4), significant(m.tolerance, 4),
+                m.correct ? "1" : "0", time(m.step_us.median), time(m.step_us.low), time(m.step_us.high),
+                time(m.sequence_us.median), m.correct ? std::to_string(m.step_us.samples) : "0", m.fingerprint});
+  return cells;
+}
+
+// A configuration that could not be measured still has its row.
+std::vector<std::string> failed_cells(const Configuration& configuration, const std::string& plan) {
+  std::vector<std::string> cells = configuration_cells(configuration);
+  cells.insert(cells.end(), {"", plan, "", "", "", "", "0", "", "", "", "", "0", ""});
+  return cells;
+}
+
+Result measure_one(const Configuration& configuration, const PlannedNetwork& planned, const MeasureOptions& options) {
+  if (!planned.prediction.footprint.fits) {
+    const Footprint& over = planned.prediction.footprint;
+    const ResourceUse& use = over.resources[static_cast<std::size_t>(over.binding)];
+    throw InputError(describe(planned.network) + " does not fit: needs " + fixed(use.used, 0) + " and has " +
+                     fixed(use.available, 0) + ' ' + std::string(info(over.binding).unit));
+  }
+  const auto matrix = recurrent_matrix(configuration);
+  const Layout layout = make_layout(configuration.network, planned.plan, *matrix);
+  return {planned, matrix->nnz(), gather_wavefronts(layout).busiest_sm, measure(layout, *matrix, options)};
+}
+
+// ---- many configurations --------------------------------------------------------------------------------------------
+
+int measure_file(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options, Output& output) {
+  if (options.given("format") && output.format() != Format::csv) {
+    throw InputError("--configurations writes CSV: leave --format out");
+  }
+  const CsvReader file(options.text("configurations"));
+  const Manifest manifest = current_manifest();
+  std::optional<OutputFile> manifest_file;
+  if (!output.path().empty()) {
+    manifest_file.emplace(manifest_path(output.path()));
+  }
+
+  struct Job {
+    Configuration configuration;
+    PlannedNetwork planned;
+    std::string problem;
+  };
+  std::vector<Job> jobs(file.size());
+  std::vector<CompileRequest> requests;
+  Progress progress;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    Job& job = jobs[i];
+    job.configuration = read_configuration_row(file, i);
+    progress.show("planning " + std::to_string(i + 1) + " of " + std::to_string(jobs.size()));
+    try {
+      job.planned = plan_network(chip.chip, job.configuration, row_profile(job.configuration));
+      requests.push_back(compile_request(job.configuration.network, job.planned.plan, manifest.architecture));
+    } catch (const std::exception& error) {
+      job.problem = error.what();
+    }
+  }
+  // What does not compile here fails again below, where it is reported with its row.
+  compile_all(requests, [&](std::size_t done) {
+    progress.show("compiling " + std::to_string(done) + " of " + std::to_string(requests.size()));
+  });
+
+  output.append(csv_line(result_columns()));
+  std::size_t failed = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    Job& job = jobs[i];
+    progress.show("measuring " + std::to_string(i + 1) + " of " + std::to_string(jobs.size()) + ": " +
+                  describe(job.configuration.network));
+    std::vector<std::string> cells;
+    if (job.problem.empty()) {
+      try {
+        const Result result = measure_one(job.configuration, job.planned, measure_options);
+        cells = result_cells(job.configuration, result);
+        if (!result.measurement.correct) {
+          job.problem = "wrong: relative error " + significant(result.measurement.relative_error, 3) + ", at most " +
+                        significant(result.measurement.tolerance, 3) + " allowed";
+        }
+      } catch (const std::exception& error) {
+        job.problem = error.what();
+      }
+    }
+    if (!job.problem.empty()) {
+      ++failed;
+      progress.clear();
+      std::cerr << file.file() << ": row " << i + 1 << " (" << describe(job.configuration.network)
+                << "): " << job.problem << '\n';
+    }
+    if (cells.empty()) {
+      cells = failed_cells(job.configuration, job.planned.plan.sms > 0 ? to_string(job.planned.plan) : "");
+    }
+    output.append(csv_line(cells));
+  }
+  output.finish();
+  if (manifest_file) {
+    manifest_file->write(to_json_text(manifest));
+    manifest_file->commit();
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+// ---- one configuration ----------------------------------------------------------------------------------------------
+
+Json to_json(const Timing& timing) {
+  return {{"median", rounded(timing.median)},
+          {"low", rounded(timing.low)},
+          {"high", rounded(timing.high)},
+          {"samples", timing.samples}};
+}
+
+std::string timing_text(const Timing& timing) {
+  return fixed(timing.median, 3) + " us (95 % of " + std::to_string(timing.samples) + ": " + fixed(timing.low, 3) +
+         " to " + fixed(timing.high, 3) + ")";
+}
+
+Report report_result(const Case& asked, const Result& result, const Manifest& manifest) {
+  const Configuration& configuration = asked.configuration;
+  const Measurement& m = result.measurement;
+  const Network& network = configuration.network;
+  const Prediction& prediction = result.planned.prediction;
+  const double whole_us = m.sequence_us.median / network.steps;
+  Report report;
+  report.csv = {result_columns(), {result_cells(configuration, result)}};
+  report.json = {{"chip", asked.chip},
+                 {"device", manifest.gpu},
+                 {"network", to_json(network)},
+                 {"plan", to_json(result.planned.plan)},
+                 {"nnz", result.nnz},
+                 {"registers", m.registers},
+                 {"gather_wavefronts", result.gather_wavefronts},
+                 {"relative_error", rounded(m.relative_error)},
+                 {"tolerance", rounded(m.tolerance)},
+                 {"correct", m.correct},
+                 {"fingerprint", m.fingerprint}};
+  report.text = describe(network) + " on " + manifest.gpu + ", driver " + manifest.driver + ", " + manifest.compiler +
+                "\n\nplan       " + to_string(result.planned.plan) + "\nregisters  " + std::to_string(m.registers) +
+                " per thread, no spill\ncorrect    " + (m.correct ? "yes" : "NO") + ": relative error " +
+                significant(m.relative_error, 3) + ", at most " + significant(m.tolerance, 3) + " allowed\n";
+  if (!m.correct) {
+    return report;
+  }
+  report.json["step_us"] = to_json(m.step_us);
+  report.json["sequence_us"] = to_json(m.sequence_us);
+  report.json["sequence_step_us"] = rounded(whole_us);
+  report.json["predicted_us"] = rounded(prediction.step_us);
+  report.json["predicted_interval_us"] = {rounded(prediction.low_us), rounded(prediction.high_us)};
+  report.text += "step       " + timing_text(m.step_us) + ", steady state\n           " + fixed(whole_us, 3) +
+                 " us, whole sequence of " + std::to_string(network.steps) + " steps\nmodel      " +
+                 time_text(prediction) + ", off by " +
+                 fixed(100 * (prediction.step_us / m.step_us.median - 1), 1) + " %\n";
+  if (m.opponents.empty()) {
+    return report;
+  }
+  Table table{{"opponent (dense)", "us per step", "low", "high", "times ours", "note"}, {}};
+  report.json["opponents"] = Json::array();
+  for (const OpponentResult& opponent : m.opponents) {
+    Json json{{"name", opponent.name}, {"ran", opponent.ran}};
+    if (opponent.ran) {
+      const double ratio = opponent.step_us.median / whole_us;
+      json["step_us"] = to_json(opponent.step_us);
+      json["ratio"] = rounded(ratio);
+      json["settings"] = opponent.settings;
+      table.rows.push_back({opponent.name, fixed(opponent.step_us.median, 3), fixed(opponent.step_us.low, 3),
+                            fixed(opponent.step_us.high, 3), fixed(ratio, 2), opponent.settings});
+    } else {
+      json["refusal"] = opponent.refusal;
+      table.rows.push_back({opponent.name, "", "", "", "", "refused: " + opponent.refusal});
+    }
+    report.json["opponents"].push_back(std::move(json));
+  }
+  report.text += "\nWhole sequence / steps on both sides, in turns in one run:\n\n" + to_aligned(table);
+  return report;
+}
+
+int measure_network(const ChipFile& chip, const Configuration& configuration, const MeasureOptions& options,
+                    Output& output) {
+  const Manifest manifest = current_manifest();
+  if (!chip.chip.architecture.empty() && chip.chip.architecture != manifest.architecture) {
+    std::cerr << "onchip: the plan is made for the " << chip.chip.name << " (" << chip.chip.architecture
+              << "), but this GPU is a " << manifest.gpu << " (" << manifest.architecture << "); see --chip\n";
+  }
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
+  const Result result = measure_one(configuration, planned, options);
+  output.write(report_result({chip.chip.name, configuration, planned}, result, manifest));
+  if (!output.path().empty() && output.format() == Format::csv) {
+    OutputFile manifest_file(manifest_path(output.path()));
+    manifest_file.write(to_json_text(manifest));
+    manifest_file.commit();
+  }
+  return result.measurement.correct ? 0 : 1;
+}
+
+#endif
+
+}  // namespace
+
+int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
+  const auto options = parse_options(verb, arguments,
+                                     {chip_options(), network_options(), plan_options(), whole_plan_option(),
+                                      measure_options(), output_options()});
+  if (!options) {
+    return 0;
+  }
+#ifdef ONCHIP_HAS_CUDA
+  refuse_contradictions(*options);
+  const ChipFile chip = read_chip(*options);
+  MeasureOptions measure_options;
+  measure_options.repeats = static_cast<int>(options->whole("repeats", 1, 100000));
+  measure_options.opponents = options->flag("opponents");
+  if (options->given("configurations")) {
+    Output output(*options);
+    return measure_file(*options, chip, measure_options, output);
+  }
+  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true);
+  measure_options.seed = configuration.seed;
+  Output output(*options);
+  return options->flag("compile-only") ? compile_only(*options, chip, configuration, output)
+                                       : measure_network(chip, configuration, measure_options, output);
+#else
+  throw InputError("built without CUDA: measure needs a CUDA toolkit when onchip is configured");
+#endif
+}
+
+}  // namespace onchip

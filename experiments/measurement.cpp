@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/measurement.hpp"
+
+#include "kernels/sparse_persistent.hpp"
+#include "model/error.hpp"
+#include "model/numeric.hpp"
+#include "model/reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <random>
+
+namespace onchip {
+namespace {
+
+// Uniform in [-1, 1), rounded as the kernel will see it; the same on every machine.
+std::vector<float> random_values(std::size_t count, Precision precision, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) {
+    value = round_to(precision, static_cast<float>(static_cast<double>(random() >> 11) * 0x1p-52 - 1));
+  }
+  return values;
+}
+
+// [outer, a, b] -> [outer, b, a]
+template <typename T>
+std::vector<T> transpose(std::span<const T> values, std::size_t a, std::size_t b) {
+  std::vector<T> result(values.size());
+  for (std::size_t base = 0; base < values.size(); base += a * b) {
+    for (std::size_t i = 0; i < a; ++i) {
+      for (std::size_t j = 0; j < b; ++j) {
+        result[base + j * a + i] = values[base + i * b + j];
+      }
+    }
+  }
+  return result;
+}
+
+// A step's rounding errors: of the state (unit roundoff) and of the sums, several roundoffs in sequence at most.
+double tolerance_of(Precision precision) { return std::max(4 * info(precision).unit_roundoff, 2e-6); }
+
+// Host copies of input and output are several times this.
+constexpr double kMostSequenceBytes = 8e9;
+
+// The opponents of a network, to be timed one sample at a time.
+class Opponents {
+ public:
+  explicit Opponents(const Network& network) : steps_(network.steps) {
+    for (const CudnnCandidate& candidate : cudnn_candidates(network)) {
+      OpponentResult result;
+      result.name = name(candidate);
+      std::optional<CudnnRnn> rnn;
+      try {
+        rnn.emplace(network, candidate.algorithm, candidate.batch);
+        result.settings = rnn->settings();
+        result.ran = true;
+      } catch (const OpponentRefusal& refusal) {
+        result.refusal = refusal.what();
+      }
+      entries_.push_back({std::move(result), std::move(rnn), {}});
+    }
+  }
+
+  void run_each(const Stream& stream, bool warm_up) {
+    for (Entry& entry : entries_) {
+      if (entry.rnn) {
+        const std::vector<double> ms = time_ms(stream, 0, 1, [&](cudaStream_t on) { entry.rnn->enqueue(on); });
+        if (!warm_up) {
+          entry.step_us.push_back(1e3 * ms[0] / steps_);
+        }
+      }
+    }
+  }
+
+  std::vector<OpponentResult> results() {
+    std::vector<OpponentResult> results;
+    for (Entry& entry : entries_) {
+      entry.result.step_us = summarize(entry.step_us);
+      results.push_back(entry.result);
+    }
+    return results;
+  }
+
+ private:
+  struct Entry {
+    OpponentResult result;
+    std::optional<CudnnRnn> rnn;
+    std::vector<double> step_us;
+  };
+  int steps_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace
+
+Measurement measure(const Layout& layout, const SparseMatrix& matrix, const MeasureOptions& options) {
+  const Network& network = layout.network;
+  if (2.0 * network.steps * network.batch * network.hidden * info(network.precision).bytes > kMostSequenceBytes) {
+    throw InputError("a sequence of " + std::to_string(network.steps) +
+                     " steps is too long to measure: its input has more than 4 GB");
+  }
+  SparsePersistent kernel(layout);
+  Measurement result;
+  result.registers = kernel.resources().registers;
+  result.fingerprint = kernel.fingerprint();
+  result.tolerance = tolerance_of(network.precision);
+
+  const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden;
+  const std::size_t long_steps = static_cast<std::size_t>(network.steps) * 2;
+  // The input repeats after a few steps of fresh random numbers, so that long runs need no long uploads.
+  const std::vector<float> initial = random_values(state, network.precision, options.seed);
+  const std::vector<float> fresh = random_values(state * options.check_steps, network.precision, options.seed + 1);
+  std::vector<float> input(std::max<std::size_t>(long_steps, options.check_steps) * state);
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    input[i] = fresh[i % fresh.size()];
+  }
+  const DeviceBuffer<std::byte> device_initial(to_elements(initial, network.precision));
+  const DeviceBuffer<std::byte> device_input(to_elements(input, network.precision));
+  const DeviceBuffer<std::byte> device_output(device_input.size());
+
+  const Stream stream;
+  const auto run = [&](std::size_t steps) {
+    kernel.enqueue(stream.get(), device_input.data(), device_initial.data(), device_output.data(),
+                   static_cast<std::int64_t>(steps));
+  };
+
+  ONCHIP_CUDA_CHECK(cudaMemset(device_output.data(), 0xff, device_output.bytes()));
+  run(options.check_steps);
+  stream.synchronize();
+  kernel.check_status();
+  std::vector<std::byte> elements = device_output.download();
+  elements.resize(fresh.size() * info(network.precision).bytes);
+  const std::vector<float> got = from_elements(elements, network.precision);
+  const std::vector<double> expected =
+      reference_states(matrix, network.cell, network.precision, network.batch, options.check_steps,
+                       transpose<float>(initial, network.batch, network.hidden),
+                       transpose<float>(fresh, network.batch, network.hidden));
+  result.relative_error = relative_error(transpose<double>(expected, network.hidden, network.batch), got);
+  result.correct = result.relative_error <= result.tolerance;
+  if (!result.correct) {
+    return result;
+  }
+
+  EventTimer timer;
+  const auto time_us = [&](std::size_t steps) {
+    timer.start(stream.get());
+    run(steps);
+    timer.stop(stream.get());
+    return timer.milliseconds() * 1e3;
+  };
+  std::optional<Opponents> opponents;
+  if (options.opponents) {
+    opponents.emplace(network);
+  }
+  constexpr int kWarmUps = 4;
+  std::vector<double> step_us, sequence_us;
+  for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
+    const double short_us = time_us(network.steps);
+    const double long_us = time_us(long_steps);
+    if (repeat >= 0) {
+      step_us.push_back((long_us - short_us) / network.steps);
+      sequence_us.push_back(short_us);
+    }
+    if (opponents) {
+      opponents->run_each(stream, /*warm_up=*/repeat < 0);
+    }
+  }
+  kernel.check_status();
+  result.step_us = summarize(std::move(step_us));
+  result.sequence_us = summarize(std::move(sequence_us));
+  if (opponents) {
+    result.opponents = opponents->results();
+  }
+  return result;
+}
+
+}  // namespace onchip

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of text under named columns: as CSV (RFC 4180), read and written, and aligned for people.
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+struct Table {
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
+};
+
+std::string csv_line(const std::vector<std::string>& cells);  // with its end of line
+std::string to_csv(const Table& table);
+
+// Two spaces between columns; columns of numbers to the right.
+std::string to_aligned(const Table& table);
+
+// A CSV file with a header line. Throws InputError with file and line for rows of another length, quotes that do not
+// close, columns without a name or with the same one.
+Table read_csv(const std::filesystem::path& file);
+Table parse_csv(std::string_view text, std::string_view file_name);
+
+// Access by column name; throws InputError naming the file and what it has instead.
+class CsvReader {
+ public:
+  explicit CsvReader(const std::filesystem::path& file);
+
+  std::size_t size() const { return table_.rows.size(); }
+  const std::string& file() const { return file_; }
+  bool has(std::string_view column) const;
+  const std::string& text(std::size_t row, std::string_view column) const;
+  double number(std::size_t row, std::string_view column) const;  // "" and "nan" are NaN
+  [[noreturn]] void fail(std::size_t row, std::string_view message) const;
+
+ private:
+  std::size_t index(std::string_view column) const;
+
+  std::string file_;
+  Table table_;
+};
+
+// ---- numbers as text ------------------------------------------------------------------------------------------------
+
+std::string fixed(double value, int digits);         // 1.93
+std::string significant(double value, int digits);   // 0.00193; "" for NaN
+double rounded(double value, int digits = 6);        // to significant digits, for output that people read, too
+
+}  // namespace onchip

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip validate: every measured configuration predicted with the plan that ran, and the errors, whatever they are.
+#include "experiments/accuracy.hpp"
+#include "experiments/manifest.hpp"
+#include "experiments/published.hpp"
+#include "experiments/report.hpp"
+#include "experiments/verbs.hpp"
+#include "model/error.hpp"
+#include "model/input_file.hpp"
+#include "model/units.hpp"
+
+#ifdef ONCHIP_HAS_CUDA
+#include "experiments/compilation.hpp"
+#include "experiments/progress.hpp"
+#include "kernels/sparse_persistent.hpp"
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace onchip {
+namespace {
+
+namespace po = boost::program_options;
+
+struct Row {
+  std::string file, chip;
+  Configuration configuration;
+  Comparison comparison;    // us per step
+  std::string fingerprint;  // of the kernel that ran
+  bool stale = false;
+};
+
+struct Data {
+  std::vector<Row> rows;             // timed
+  std::vector<std::string> failed;   // measured, but without a time
+  std::vector<std::string> unknown;  // files of which nobody can say here whether they are stale, with the reason
+};
+
+std::vector<std::filesystem::path> shipped_data() {
+  const char* chosen = std::getenv("ONCHIP_DATA");
+  const std::filesystem::path directory = chosen && *chosen ? chosen : ONCHIP_DATA_DIR;
+  std::vector<std::filesystem::path> files;
+  std::error_code problem;
+  for (std::filesystem::directory_iterator entry(directory, problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    if (const auto file = entry->path() / "validation.csv"; std::filesystem::exists(file)) {
+      files.push_back(file);
+    }
+  }
+  if (files.empty()) {
+    throw InputError(directory.string() + ": no measured data (GPU/validation.csv) here; ONCHIP_DATA can name another "
+                                          "directory, 'onchip measure --configurations' makes the data");
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// --chip, or the chip that the file's folder is named for.
+ChipFile chip_of(const Options& options, const std::filesystem::path& file) {
+  if (options.given("chip")) {
+    return read_chip(options);
+  }
+  ChipFile chip;
+  try {
+    chip = find_chip(std::filesystem::absolute(file).parent_path().filename().string());
+  } catch (const InputError& error) {
+    throw InputError(file.string() + ": on which chip was this measured? expected --chip, or a folder named for a chip (" +
+                     error.what() + ")");
+  }
+  for (const std::string& assignment : options.list("set")) {
+    set_chip_key(chip, assignment);
+  }
+  return chip;
+}
+
+#ifdef ONCHIP_HAS_CUDA
+// A row is stale if its kernel would now be another: its source, plan or compiler options changed. Another compiler
+// changes every fingerprint and says nothing.
+void find_stale(Data& data, std::size_t first, const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto beside = manifest_path(file);
+  if (!std::filesystem::exists(beside, ignored)) {
+    data.unknown.push_back(file.string() + ": no manifest beside it");
+    return;
+  }
+  const Manifest manifest = read_manifest(beside);
+  if (manifest.compiler != compiler_version()) {
+    data.unknown.push_back(file.string() + ": measured with " + manifest.compiler + ", here is " + compiler_version());
+    return;
+  }
+  std::vector<CompileRequest> requests;
+  for (std::size_t i = first; i < data.rows.size(); ++i) {
+    const Configuration& configuration = data.rows[i].configuration;
+    requests.push_back(compile_request(configuration.network, *configuration.plan, manifest.architecture));
+  }
+  Progress progress;
+  const auto outcomes = compile_all(requests, [&](std::size_t done) {
+    progress.show("comparing kernels, " + std::to_string(done) + " of " + std::to_string(requests.size()));
+  });
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    Row& row = data.rows[first + i];
+    row.stale = outcomes[i].problem || outcomes[i].kernel.fingerprint != row.fingerprint;
+  }
+}
+#else
+void find_stale(Data& data, std::size_t, const std::filesystem::path& file) {
+  data.unknown.push_back(file.string() + ": built without CUDA");
+}
+#endif
+
+void read_file(const Options& options, const std::filesystem::path& path, Data& data) {
+  const CsvReader file(path);
+  const ChipFile chip = chip_of(options, path);
+  const std::size_t first = data.rows.size();
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    Row row{file.file(), chip.chip.name, read_configuration_row(file, i), {}, file.text(i, "fingerprint"), false};
+    const Network& network = row.configuration.network;
+    if (file.text(i, "step_us").empty()) {
+      data.failed.push_back(describe(network) + " (" + file.file() + ", row " + std::to_string(i + 1) + ")");
+      continue;
+    }
+    row.comparison.measured = file.number(i, "step_us");
+    if (!(row.comparison.measured > 0 && std::isfinite(row.comparison.measured))) {
+      file.fail(i, "column 'step_us': found " + in_quotes(file.text(i, "step_us")) + ": expected a time above 0");
+    }
+    if (!row.configuration.plan) {
+      file.fail(i, "no plan: expected the one that was measured");
+    }
+    try {
+      check_plan(network, *row.configuration.plan);
+    } catch (const InputError& error) {
+      file.fail(i, error.what());
+    }
+    const Prediction prediction = predict(chip.chip, network, *row.configuration.plan);
+    row.comparison.predicted = prediction.step_us;
+    row.comparison.low = prediction.low_us;
+    row.comparison.high = prediction.high_us;
+    data.rows.push_back(std::move(row));
+  }
+  find_stale(data, first, path);
+}
+
+Report report(const Data& data, const Accuracy& accuracy, const std::vector<PublishedFigure>& history,
+              std::size_t shown_rows) {
+  const auto stale = static_cast<std::size_t>(std::ranges::count(data.rows, true, &Row::stale));
+  Report report;
+  report.json = {{"points", accuracy.points},
+                 {"mape_percent", rounded(accuracy.mape_percent)},
+                 {"median_ape_percent", rounded(accuracy.median_ape_percent)},
+                 {"p90_percent", rounded(accuracy.p90_percent)},
+                 {"max_percent", rounded(accuracy.max_percent)},
+                 {"bias", rounded(accuracy.bias)},
+                 {"kendall_tau", rounded(accuracy.kendall_tau)},
+                 {"coverage_percent", rounded(accuracy.coverage_percent)},
+                 {"stale", stale},
+                 {"stale_unknown", data.unknown},
+                 {"failed", data.failed},
+                 {"rows", Json::array()},
+                 {"history", to_json(history)}};
+  report.csv.columns = configuration_columns();
+  report.csv.columns.insert(report.csv.columns.begin(), "chip");
+  for (const char* column : {"plan", "measured_us", "predicted_us", "low_us", "high_us", "error_percent", "inside",
+                             "stale"}) {
+    report.csv.columns.emplace_back(column);
+  }
+  std::vector<const Row*> worst;
+  for (const Row& row : data.rows) {
+    const Comparison& comparison = row.comparison;
+    const std::string plan = to_string(*row.configuration.plan);
+    Json json = to_json(row.configuration.network);
+    json["chip"] = row.chip;
+    json["mask"] = mask_name(row.configuration);
+    json["seed"] = row.configuration.seed;
+    report.json["rows"].push_back({{"configuration", std::move(json)},
+                                   {"plan", plan},
+                                   {"measured_us", rounded(comparison.measured)},
+                                   {"predicted_us", rounded(comparison.predicted)},
+                                   {"low_us", rounded(comparison.low)},
+                                   {"high_us", rounded(comparison.high)},
+                                   {"error_percent", rounded(comparison.error_percent())},
+                                   {"inside", comparison.inside()},
+                                   {"stale", row.stale}});
+    std::vector<std::string> cells = configuration_cells(row.configuration);
+    cells.insert(cells.begin(), row.chip);
+    cells.insert(cells.end(), {plan, significant(comparison.measured, 6), significant(comparison.predicted, 6),
+                               significant(comparison.low, 6), significant(comparison.high, 6),
+                               significant(comparison.error_percent(), 4), comparison.inside() ? "1" : "0",
+                               row.stale ? "1" : "0"});
+    report.csv.rows.push_back(std::move(cells));
+    worst.push_back(&row);
+  }
+  std::ranges::stable_sort(worst, std::ranges::greater(),
+                           [](const Row* row) { return std::abs(row->comparison.error_percent()); });
+
+  const Table summary{{"points", "MAPE %", "median %", "p90 %", "max %", "bias", "Kendall tau", "coverage %"},
+                      {{std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1),
+                        fixed(accuracy.median_ape_percent, 1), fixed(accuracy.p90_percent, 1),
+                        fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3), fixed(accuracy.kendall_tau, 3),
+                        fixed(accuracy.coverage_percent, 0)}}};
+  report.text = "Step time, predicted against measured:\n\n" + to_aligned(summary);
+  for (const std::string& failed : data.failed) {
+    report.text += "no valid measurement: " + failed + '\n';
+  }
+  if (stale > 0) {
+    report.text += std::to_string(stale) + " rows are stale: their kernel has changed since they were measured\n";
+  }
+  for (const std::string& unknown : data.unknown) {
+    report.text += "whether rows are stale is unknown: " + unknown + '\n';
+  }
+  report.text += "\nPublished figures, to which nothing was fitted:\n\n" + to_text(history);
+  Table rows{{"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""}, {}};
+  for (const Row* row : worst) {
+    if (rows.rows.size() == shown_rows) {
+      break;
+    }
+    const Comparison& comparison = row->comparison;
+    rows.rows.push_back({describe(row->configuration.network) + " on " + row->chip,
+                         std::string(mask_name(row->configuration)), fixed(comparison.measured, 3),
+                         fixed(comparison.predicted, 3), fixed(comparison.low, 3), fixed(comparison.high, 3),
+                         fixed(comparison.error_percent(), 1), comparison.inside() ? "yes" : "no",
+                         row->stale ? "stale" : ""});
+  }
+  report.text += "\nWorst first, " + std::to_string(rows.rows.size()) + " of " + std::to_string(data.rows.size()) +
+                 ":\n\n" + to_aligned(rows);
+  return report;
+}
+
+}  // namespace
+
+int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
+  OptionGroup group = option_group("Validation");
+  group.add_options()
+      ("data", po::value<std::vector<std::string>>()->value_name("FILE"),
+       "Take measured CSV files; the option's name may be left out (default: the shipped data).")
+      ("chip", po::value<std::string>()->value_name("NAME|FILE"),
+       "Predict for this chip (default: the one that the file's folder is named for).")
+      ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
+       "Change a number of the chip; repeatable.")
+      ("max-mape", po::value<std::string>()->value_name("PERCENT")->default_value("10"),
+       "Exit with 1 if the mean absolute percentage error is larger.")
+      ("rows", po::value<std::string>()->value_name("N")->default_value("20"),
+       "Show this many of the worst rows in the table; csv and json have all.");
+  const auto options = parse_options(verb, arguments, {group, output_options()}, "data");
+  if (!options) {
+    return 0;
+  }
+  const double max_mape = parse_quantity(options->text("max-mape"), Dimension::count);
+  const auto shown_rows = static_cast<std::size_t>(options->whole("rows", 0, 1000000));
+  Output output(*options);
+  std::vector<std::filesystem::path> files;
+  for (const std::string& file : options->list("data")) {
+    files.emplace_back(file);
+  }
+  if (files.empty()) {
+    files = shipped_data();
+  }
+  Data data;
+  for (const std::filesystem::path& file : files) {
+    read_file(*options, file, data);
+  }
+  if (data.rows.empty()) {
+    throw InputError(files.front().string() + ": no row has a measured time");
+  }
+  std::vector<Comparison> comparisons;
+  std::ranges::transform(data.rows, std::back_inserter(comparisons), &Row::comparison);
+  const Accuracy accuracy = score(comparisons);
+  output.write(report(data, accuracy, published_figures(), shown_rows));
+  return accuracy.mape_percent <= max_mape && data.failed.empty() ? 0 : 1;
+}
+
+}  // namespace onchip

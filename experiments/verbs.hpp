@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs of the `onchip` command. Each stands in a file of its own, takes what follows its name on the command line
+// and returns the exit status: 0 done, 1 the answer is no. Bad input is an InputError, for main to print.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+struct Verb {
+  std::string_view name;
+  std::string_view sentence;
+  std::string_view example;
+  int (*run)(const Verb&, const std::vector<std::string>& arguments);
+};
+
+int run_chips(const Verb&, const std::vector<std::string>& arguments);
+int run_fit(const Verb&, const std::vector<std::string>& arguments);
+int run_predict(const Verb&, const std::vector<std::string>& arguments);
+int run_what_if(const Verb&, const std::vector<std::string>& arguments);
+int run_measure(const Verb&, const std::vector<std::string>& arguments);
+int run_calibrate(const Verb&, const std::vector<std::string>& arguments);
+int run_validate(const Verb&, const std::vector<std::string>& arguments);
+
+inline constexpr std::array kVerbs{
+    Verb{"chips", "List the chips that are shipped, or every number of one with its source.", "onchip chips H200",
+         run_chips},
+    Verb{"fit", "Say whether a network stays on the chip or, without --hidden, how large one can be.",
+         "onchip fit --chip h200 --density 10% --batch 4", run_fit},
+    Verb{"predict", "Predict how long one time step takes, and what binds it.",
+         "onchip predict --hidden 2304 --density 30% --batch 4", run_predict},
+    Verb{"what-if", "Compare a chip with a changed one, and rank the chip numbers that matter.",
+         "onchip what-if --hidden 2304 --density 30% --set sm.count=+20% --set sm.clock=\"2.2 GHz\"", run_what_if},
+    Verb{"measure", "Run a plan as a CUDA kernel: check its results, then time it.",
+         "onchip measure --hidden 2304 --density 30% --opponents", run_measure},
+    Verb{"calibrate", "Measure a chip's timing constants with microbenchmarks and write them as a chip file.",
+         "onchip calibrate --chip h200 --data microbench.csv -o h200.toml", run_calibrate},
+    Verb{"validate", "Score the predictions against measured step times and published figures.",
+         "onchip validate --format csv -o parity.csv", run_validate},
+};
+
+}  // namespace onchip

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command as a user runs it: a process with arguments, exit status, and what it writes where.
+#include "tests/catch.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+namespace {
+
+using Json = nlohmann::json;
+
+// A directory of its own for each test; gone afterwards.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "onchip_cli_XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    return (path_ / name).string();
+  }
+  int entries() const {
+    return static_cast<int>(std::distance(std::filesystem::directory_iterator(path_), {}));
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Run {
+  int status = -1;
+  std::string out, err;
+};
+
+// `arguments` as in a shell; environment assignments may stand in `environment`.
+Run run(const std::string& arguments, const std::string& environment = "") {
+  const Folder folder;
+  const std::string out = (folder / "out").string(), err = (folder / "err").string();
+  const std::string command = "env " + environment + " '" ONCHIP_COMMAND "' " + arguments + " >" + out + " 2>" + err;
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(out), read(err)};
+}
+
+Json run_json(const std::string& arguments, int status = 0) {
+  const Run result = run(arguments + " --format json");
+  CAPTURE(arguments, result.err);
+  REQUIRE(result.status == status);
+  return Json::parse(result.out);
+}
+
+// One line on stderr, nothing on stdout, exit status 2.
+void require_refusal(const std::string& arguments, const std::string& expected, const std::string& environment = "") {
+  const Run result = run(arguments, environment);
+  CAPTURE(arguments, result.out, result.err);
+  CHECK(result.status == 2);
+  CHECK(result.out.empty());
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  CHECK(result.err.size() < 600);
+  CHECK(result.err.find(expected) != std::string::npos);
+}
+
+void require_prediction(const Json& json) {
+  CHECK(json.at("chip").is_string());
+  CHECK(json.at("network").at("hidden").is_number_integer());
+  CHECK(json.at("plan").at("family") == "sparse_persistent");
+  CHECK(json.at("fits").is_boolean());
+  CHECK(json.at("binding").is_string());
+  REQUIRE(json.at("resources").size() >= 3);
+  for (const Json& resource : json.at("resources")) {
+    CHECK(resource.at("name").is_string());
+    CHECK(resource.at("used").is_number());
+    CHECK(resource.at("available").is_number());
+    CHECK(resource.at("unit").is_string());
+  }
+  REQUIRE(json.at("interval_us").size() == 2);
+  REQUIRE(json.at("parts").size() >= 3);
+  if (json.at("fits") == false) {
+    CHECK(json.at("step_us").is_null());
+    return;
+  }
+  const double step = json.at("step_us");
+  CHECK(json.at("interval_us")[0] <= step);
+  CHECK(step <= json.at("interval_us")[1]);
+  CHECK(json.at("floor_us") <= step);
+  double sum = 0;
+  for (const Json& part : json.at("parts")) {
+    CHECK(part.at("name").is_string());
+    sum += part.at("us").get<double>();
+  }
+  CHECK_THAT(sum, Catch::Matchers::WithinRel(step, 1e-4));
+}
+
+constexpr const char* kMeasured =
+    "cell,hidden,batch,steps,density,precision,mask,seed,nnz,plan,step_us,fingerprint\n"
+    "relu,2304,4,256,0.3,fp16,uniform,1,1592000,PLAN,MEASURED,0123456789abcdef\n";
+
+// A measured file on the H200 whose only row differs from the prediction by `factor`.
+std::string measured_file(const Folder& folder, double factor) {
+  const Json predicted = run_json("predict --hidden 2304 --density 0.3");
+  std::string text = kMeasured;
+  text.replace(text.find("PLAN"), 4, predicted["plan"]["text"].get<std::string>());
+  text.replace(text.find("MEASURED"), 8, std::to_string(predicted["step_us"].get<double>() * factor));
+  return folder.write("h200/validation.csv", text);
+}
+
+}  // namespace
+
+TEST_CASE("every verb explains itself", "[fast]") {
+  for (const char* verb : {"chips", "fit", "predict", "what-if", "measure", "calibrate", "validate"}) {
+    const Run result = run(std::string(verb) + " --help");
+    CAPTURE(verb, result.out);
+    CHECK(result.status == 0);
+    CHECK(result.err.empty());
+    CHECK(result.out.find("Example:\n  onchip " + std::string(verb)) != std::string::npos);
+  }
+  CHECK(run("--help").status == 0);
+  CHECK(run("--version").out.starts_with("onchip "));
+  CHECK(run("").status == 2);
+}
+
+TEST_CASE("the shipped chips are listed and shown with their sources", "[fast]") {
+  const Json chips = run_json("chips");
+  CHECK(chips.size() >= 9);
+  for (const Json& chip : chips) {
+    CHECK(chip.at("sm_count") > 0);
+  }
+  const Json numbers = run_json("chips H200").at("numbers");
+  CHECK(numbers.size() >= 20);
+  for (const Json& number : numbers) {
+    CHECK(!number.at("source").get<std::string>().empty());
+    CHECK(number.at("unit").is_string());
+  }
+  CHECK(run("chips h200 --set sm.count=7 --format csv").out.find("sm.count,7,1,,,set by user") != std::string::npos);
+}
+
+TEST_CASE("predict answers for one network", "[fast]") {
+  const Json json = run_json("predict --hidden 2304 --density 30% --batch 4");
+  require_prediction(json);
+  CHECK(json["fits"] == true);
+  CHECK(json["network"]["hidden"] == 2304);
+  CHECK(json["network"]["density"] == 0.3);
+  // The plan that was printed gives the same answer when it is handed back.
+  const std::string plan = json["plan"]["text"];
+  CHECK(run_json("predict --hidden 2304 --density 0.3 --plan '" + plan + "'") == json);
+}
+
+TEST_CASE("what does not fit is an answer with numbers, and exit status 1", "[fast]") {
+  const Json json = run_json("fit --hidden 20000 --density 50%", 1);
+  require_prediction(json);
+  CHECK(json["fits"] == false);
+  CHECK(!json["to_fit"].empty());
+  require_prediction(run_json("predict --hidden 20000 --density 50%", 1));
+}
+
+TEST_CASE("fit finds the largest size, and the next granule does not fit", "[fast]") {
+  const Json json = run_json("fit --density 10% --granule 64");
+  require_prediction(json);
+  CHECK(json["fits"] == true);
+  const int hidden = json["network"]["hidden"];
+  CHECK(hidden % 64 == 0);
+  require_prediction(json["next"]);
+  CHECK(json["next"]["fits"] == false);
+  CHECK(json["next"]["network"]["hidden"] == hidden + 64);
+  CHECK(json["binding"].is_string());
+}
+
+TEST_CASE("what-if compares two chips and ranks what matters", "[fast]") {
+  const Json json = run_json("what-if --hidden 2304 --density 30% --set exchange.latency='2 us'");
+  require_prediction(json.at("base"));
+  require_prediction(json.at("changed"));
+  CHECK(json["changed"]["step_us"] > json["base"]["step_us"]);
+  REQUIRE(!json.at("sensitivity").empty());
+  for (const Json& sensitivity : json["sensitivity"]) {
+    CHECK(sensitivity.at("key").is_string());
+    CHECK(sensitivity.at("d_hidden_percent").is_number());
+    CHECK(sensitivity.at("d_step_percent").is_number());
+  }
+  CHECK(!run_json("what-if --hidden 2304").contains("changed"));
+}
+
+TEST_CASE("weights from a file bring their size and density", "[fast]") {
+  const Folder folder;
+  std::string text = "%%MatrixMarket matrix coordinate real general\n64 64 64\n";
+  for (int i = 1; i <= 64; ++i) {
+    text += std::to_string(i) + " " + std::to_string(1 + i * 7 % 64) + " 0.5\n";
+  }
+  const std::string file = folder.write("w.mtx", text);
+  const Json json = run_json("predict --weights " + file);
+  CHECK(json["network"]["hidden"] == 64);
+  CHECK(json["network"]["density"] == 1.0 / 64);
+  CHECK(json["network"]["mask"] == "file");
+  CHECK(run_json("predict --weights " + file + " --hidden 64") == json);
+  require_refusal("predict --hidden 65 --weights " + file, "contradicts");
+  require_refusal("predict --density 0.5 --weights " + file, "contradicts");
+  require_refusal("predict --cell lstm --weights " + file, "64 x 64");
+}
+
+TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
+  const Folder folder;
+  require_refusal("predikt", "did you mean 'predict'?");
+  require_refusal("predict --hiden 5", "did you mean '--hidden'?");
+  require_refusal("predict --hid 5", "unknown option");  // nothing is guessed from a prefix
+  require_refusal("predict 2304", "takes no argument");
+  require_refusal("predict", "--hidden");
+  require_refusal("predict --hidden", "--hidden");
+  require_refusal("predict --hidden 64 --hidden 64", "hidden");
+  require_refusal("predict --hidden -5", "'-5'");
+  require_refusal("predict --hidden 0", "'0'");
+  require_refusal("predict --hidden 1000000000", "from 1 to");
+  require_refusal("predict --hidden 99999999999999999999", "from 1 to");
+  require_refusal("predict --hidden 12abc", "'12abc'");
+  require_refusal("predict --hidden 64 --batch 33", "1 to 32");
+  for (const char* density : {"0", "1.5", "-0.1", "150%", "nan", "inf", "abc", "''", "%"}) {
+    require_refusal(std::string("predict --hidden 64 --density=") + density, "--density");
+  }
+  require_refusal("predict --hidden 64 --cell rleu", "did you mean 'relu'?");
+  require_refusal("predict --hidden 64 --precision fp8", "fp16");
+  require_refusal("predict --hidden 64 --format xml", "table, csv or json");
+  require_refusal("predict --hidden 64 --chip h2000", "did you mean 'H200'?");
+  require_refusal("predict --hidden 64 --set sm.cuont=5", "did you mean 'sm.count'?");
+  require_refusal("predict --hidden 64 --set shared_memory.per_sm=512", "KiB");
+  require_refusal("predict --hidden 64 --plan 'sms=0'", "plan");
+  require_refusal("predict --hidden 64 --plan 'sms=1 threads=32 slots=1 batch_padded=4'", "room");
+  require_refusal("predict --hidden 64 --lanes-per-row 3", "'3'");
+  require_refusal("predict --hidden 64 --tensor x", "--weights");
+  require_refusal("fit --mask power-law", "--hidden");
+
+  const std::string typo = folder.write("typo.toml", "name = \"X\"\narchitecure = \"sm_90\"\n");
+  require_refusal("fit --chip " + typo, "typo.toml:2:");
+  require_refusal("fit --chip " + (folder / "missing.toml").string(), "missing.toml");
+  require_refusal("predict --weights " + (folder / "missing.mtx").string(), "missing.mtx");
+  require_refusal("predict --weights " + folder.write("cut.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1"),
+                  "cut.mtx:2:");
+  require_refusal("predict --weights " + folder.write("cut.safetensors", "\x10"), "cut.safetensors");
+  // A header that claims 40 GB.
+  require_refusal("predict --weights " + folder.write("huge.safetensors", std::string("\x00\x00\x00\x00\x0a\x00\x00\x00{}", 10)),
+                  "huge.safetensors");
+}
+
+TEST_CASE("an output file is written whole or not at all", "[fast]") {
+  const Folder folder;
+  const std::string file = (folder / "answer.json").string();
+  CHECK(run("predict --hidden 512 -o " + file).status == 0);
+  CHECK(Json::parse(read(file))["network"]["hidden"] == 512);  // the form follows from the extension
+  CHECK(folder.entries() == 1);
+
+  require_refusal("predict --hidden 512 -o " + (folder / "no/such/folder.json").string(), "cannot write");
+  require_refusal("predict --hidden 512 -o " + (folder / "").string(), "cannot write");
+  require_refusal("predict --hidden 0 -o " + (folder / "other.json").string(), "--hidden");
+  require_refusal("measure --hidden 512 --density 7 -o " + (folder / "other.csv").string(), "");
+  CHECK(folder.entries() == 1);
+  CHECK(run("predict --hidden 512 -o /dev/null").status == 0);
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+  require_refusal("predict --hidden 512 -o /dev/full", "cannot write");
+}
+
+TEST_CASE("validate scores measured rows against the model", "[fast]") {
+  const Folder folder;
+  const std::string good = measured_file(folder, 1.02);
+  const Json json = run_json("validate " + good);
+  CHECK(json.at("points") == 1);
+  CHECK_THAT(json.at("mape_percent").get<double>(), Catch::Matchers::WithinAbs(100 * (1 - 1 / 1.02), 0.01));
+  CHECK(json.at("max_percent") == json.at("mape_percent"));
+  CHECK_THAT(json.at("bias").get<double>(), Catch::Matchers::WithinAbs(1 / 1.02, 1e-4));
+  CHECK(json.at("kendall_tau").is_number());
+  CHECK(json.at("coverage_percent") == 100);
+  REQUIRE(json.at("rows").size() == 1);
+  CHECK(json["rows"][0].at("configuration").at("hidden") == 2304);
+  CHECK(json["rows"][0].at("inside") == true);
+  CHECK(json.at("history").size() == 5);
+  // The same through the environment, as the shipped data is found.
+  CHECK(run("validate", "ONCHIP_DATA=" + (folder / "").string()).status == 0);
+
+  const std::string bad = measured_file(folder, 2);
+  CHECK(run_json("validate " + bad, 1).at("coverage_percent") == 0);
+  CHECK(run("validate --max-mape 60 " + bad).status == 0);
+}
+
+TEST_CASE("validate refuses data that it cannot read", "[fast]") {
+  const Folder folder;
+  require_refusal("validate", "no measured data", "ONCHIP_DATA=" + (folder / "nowhere").string());
+  require_refusal("validate " + folder.write("h200/empty.csv", ""), "empty.csv");
+  require_refusal("validate " + folder.write("h200/short.csv", "cell,hidden\nrelu\n"), "short.csv:2:1");
+  require_refusal("validate " + folder.write("nobody/v.csv", kMeasured), "--chip");
+  require_refusal("validate " + folder.write("h200/plan.csv", kMeasured), "row 1");
+  require_refusal("validate --max-mape x " + measured_file(folder, 1), "number");
+}
+
+TEST_CASE("measuring without a GPU is one clear line", "[fast]") {
+  // An empty list of visible devices hides the GPU of a machine that has one.
+  require_refusal("measure --hidden 512", "CUDA", "CUDA_VISIBLE_DEVICES=");
+  require_refusal("calibrate", "CUDA", "CUDA_VISIBLE_DEVICES=");
+}
+
+#ifdef ONCHIP_HAS_CUDA
+TEST_CASE("a plan compiles without a GPU", "[fast]") {
+  const Json json = run_json("measure --hidden 1024 --density 10% --compile-only --arch sm_90");
+  CHECK(json.at("spill_bytes") == 0);
+  CHECK(json.at("registers") > 16);
+  CHECK(json.at("weights_per_thread") > 0);
+  CHECK(json.at("predicted_registers").is_number());
+  require_refusal("measure --hidden 512 --compile-only --arch sm_900", "did you mean");
+  require_refusal("measure --hidden 512 --arch sm_90", "--compile-only");
+}
+#endif
