@@ -21,7 +21,7 @@ struct ResourceReport {
 struct CompiledKernel {
   std::vector<char> cubin;
   ResourceReport resources;
-  std::string fingerprint;  // of source, options, architecture and compiler: 16 hex digits
+  std::string fingerprint;  // of source, options and architecture: 16 hex digits
   bool cached = false;
 };
 
@@ -31,6 +31,9 @@ struct CompileRequest {
   std::string architecture;          // "sm_90"
   std::vector<std::string> defines;  // "ONCHIP_HIDDEN=2304"
 };
+
+// What compile() would put into CompiledKernel::fingerprint, without compiling.
+std::string fingerprint(const CompileRequest& request);
 
 // Throws InputError for an architecture the compiler does not know, CudaError with the compiler's log otherwise.
 CompiledKernel compile(const CompileRequest& request);

@@ -184,7 +184,8 @@ void fit_shared_memory(std::vector<CalibratedConstant>& constants, const Rows& r
 
 // Least squares of relative errors over all exchanges, with the formula of model/exchange_time.hpp; its block barriers
 // are known already.
-void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier, double barrier_per_warp) {
+void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
+                  double barrier_per_warp) {
   const auto measured = rows.select("exchange", "cycles", {});
   const MicrobenchRow* clock = rows.find("clock", "Hz", {});
   constexpr Eigen::Index kTerms = 5;
@@ -197,8 +198,8 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   for (Eigen::Index i = 0; i < count; ++i) {
     const ParsedRow& row = *measured[static_cast<std::size_t>(i)];
     const int threads = row.number("threads");
-    const std::array<double, 5> row_terms = exchange_terms(
-        {static_cast<double>(row.number("bytes")), row.number("sms"), threads, row.number("loads")});
+    const std::array<double, 5> row_terms =
+        exchange_terms({static_cast<double>(row.number("bytes")), row.number("sms"), threads, row.number("loads")});
     const double cycles = row.row->value;
     terms.row(i) = Eigen::Map<const Eigen::RowVectorXd>(row_terms.data(), kTerms) / cycles;
     goal[i] = 1 - 2 * (barrier + barrier_per_warp * threads / 32) / cycles;
@@ -242,8 +243,8 @@ std::array<double, 2> fit_barrier(std::vector<CalibratedConstant>& constants, co
   }
   const Eigen::VectorXd fit = terms.colPivHouseholderQr().solve(goal);
   const double worst = (terms * fit - goal).cwiseAbs().maxCoeff();
-  const std::string method = "straight line over " + std::to_string(count) + " block sizes, off by at most " +
-                             text(worst) + " cycles";
+  const std::string method =
+      "straight line over " + std::to_string(count) + " block sizes, off by at most " + text(worst) + " cycles";
   constants.push_back({"timing.block_barrier", fit[0], worst, method});
   constants.push_back({"timing.block_barrier_per_warp", fit[1], worst / 32, method});
   return {fit[0], fit[1]};

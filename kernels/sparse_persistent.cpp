@@ -94,7 +94,7 @@ SparsePersistent::SparsePersistent(const Layout& layout, std::int64_t most_steps
       status_(1) {
   const std::uint32_t fine = 0;
   status_.upload({&fine, 1});
-  if (resources().spill_bytes > 0) {
+  if (resources().spill_bytes > 0 || resources().stack_bytes > 0) {
     throw CudaError("the kernel of plan '" + to_string(plan_) + "' spills " + std::to_string(resources().spill_bytes) +
                     " bytes of registers; a persistent kernel must not");
   }

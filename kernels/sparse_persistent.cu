@@ -81,6 +81,7 @@ static_assert(32 % kLanesPerRow == 0 && kThreads % 32 == 0, "a lane group is a p
 static_assert(sizeof(kSlots) / sizeof(int) == kRowsPerGroup, "every row of a group has its number of slots");
 static_assert(kPrecision == kFp16 || kPromoteEvery == 1, "only fp16 products are summed below fp32");
 static_assert((kAhead & (kAhead - 1)) == 0 && kAhead >= 8, "a power of two, so that fences come at even distances");
+static_assert(kLoadsInFlight % kPlanes == 0, "a thread polls the same words of every plane");
 static_assert(kUnitsPerSm * kPlaneUnitBytes % 16 == 0, "an SM owns whole 16-byte words of the state");
 static_assert(((kStateUnits + kZeroUnits - 1) * kPlaneUnitBytes >> kIndexShift) < 65536 || kStorage == kDense,
               "a stored index has 16 bits");
@@ -358,16 +359,6 @@ __device__ __forceinline__ int state_index(int unit, int sample, int plane_units
   return (sample / kPlaneSamples * plane_units + unit) * kPlaneSamples + sample % kPlaneSamples;
 }
 
-// Byte offset in shared memory of a state's 16-byte word: there, zero units stand behind each plane.
-__device__ __forceinline__ u32 staged_offset(int word) {
-  u32 offset = 16 * word;
-#pragma unroll
-  for (int plane = 1; plane < kPlanes; ++plane) {
-    offset += word >= plane * kPlaneWords ? kZeroUnits * 16 : 0;
-  }
-  return offset;
-}
-
 // Which sample of a row lane `lane` of the group ends up with, its i-th.
 __device__ __forceinline__ int sample_of(int lane, int i) { return (lane & (kBatchPadded - 1)) + i * kLanesPerRow; }
 
@@ -391,11 +382,12 @@ __device__ __forceinline__ void load_input(u32 (&x)[kRowsPerGroup][kOutputs], co
 __device__ __forceinline__ void stage(const char* from, u32 to, int& polls) {
   const int thread = threadIdx.x;
 #pragma unroll 1
-  for (int first = thread; first < kStateWords; first += kThreads * kLoadsInFlight) {
+  for (int first = thread; first < kPlaneWords; first += kThreads * (kLoadsInFlight / kPlanes)) {
+    // The k-th load of a thread is of plane k % kPlanes, so that only `first` varies at run time.
     Word v[kLoadsInFlight];
 #pragma unroll
     for (int k = 0; k < kLoadsInFlight; ++k) {
-      const u32 unset = first + k * kThreads < kStateWords ? ~0u : 0u;
+      const u32 unset = first + k / kPlanes * kThreads < kPlaneWords ? ~0u : 0u;
       v[k] = {unset, unset, unset, unset};
     }
     bool waiting = true;
@@ -403,7 +395,7 @@ __device__ __forceinline__ void stage(const char* from, u32 to, int& polls) {
 #pragma unroll
       for (int k = 0; k < kLoadsInFlight; ++k) {
         if (is_empty(v[k])) {
-          v[k] = load_relaxed(from + 16ll * (first + k * kThreads));
+          v[k] = load_relaxed(from + 16ll * (k % kPlanes * kPlaneWords + first + k / kPlanes * kThreads));
         }
       }
       waiting = false;
@@ -416,8 +408,9 @@ __device__ __forceinline__ void stage(const char* from, u32 to, int& polls) {
     }
 #pragma unroll
     for (int k = 0; k < kLoadsInFlight; ++k) {
-      if (first + k * kThreads < kStateWords) {
-        store_shared(to + staged_offset(first + k * kThreads), v[k]);
+      const int word = first + k / kPlanes * kThreads;
+      if (word < kPlaneWords) {
+        store_shared(to + k % kPlanes * kPlaneBytes + 16 * word, v[k]);
       }
     }
   }

@@ -107,7 +107,8 @@ class EmptyCache {
 constexpr auto fp16 = Precision::fp16, bf16 = Precision::bf16, fp32 = Precision::fp32;
 constexpr auto packed = Storage::packed_pair, dense = Storage::dense;
 
-// A spread of everything that the registers depend on.
+// A spread of everything that the registers depend on. The model was fitted with these in view, so they hold it in
+// place; they do not show how it does on other plans.
 constexpr Shape kSpread[] = {
     {fp16, 1, 512},
     {fp32, 1, 576},
@@ -127,9 +128,9 @@ constexpr Shape kSpread[] = {
     {fp16, 16, 512},
     {fp16, 16, 704},
     {bf16, 16, 512},
-    {fp32, 16, 512},
-    {fp16, 32, 512},
-    {fp32, 32, 512},
+    {fp32, 16, 512, 32, 1, 4},
+    {fp16, 32, 512, 32, 1, 4},
+    {fp32, 32, 512, 32, 1, 8},
     {fp16, 4, 512, 8},
     {fp16, 8, 512, 4},
     {fp16, 16, 512, 4},
@@ -145,8 +146,10 @@ constexpr Shape kSpread[] = {
     {fp16, 4, 512, 32, 1, 2, packed, false, Cell::tanh},
 };
 
-// Where the compiler is monotonic, and so the model must be close. Elsewhere a safe bound cannot be: one compiler's
-// last spill-free number lies up to 20 above its first spill, and sm_80 needs up to 30 more than sm_100 and sm_120.
+// Where the model is that close. It is not everywhere: one bound serves four architectures, of which sm_80 needs most
+// registers, and the compiler's last spill-free number can lie well above its first spill. Seen to be farther off: a
+// batch of 4 at 512 threads on sm_100 and sm_120, a batch of 8 on sm_90 (9 to 13 words), batches of 16 and 32 (up to
+// 20).
 struct TightCase {
   Shape shape;
   const char* architecture;
@@ -156,7 +159,7 @@ constexpr TightCase kTight[] = {
     {{fp16, 4, 576}, "sm_80"},           {{fp16, 4, 704}, "sm_80"},           {{fp16, 4, 704}, "sm_90"},
     {{bf16, 4, 512}, "sm_80"},           {{bf16, 4, 512}, "sm_90"},           {{fp32, 4, 512}, "sm_80"},
     {{fp16, 4, 512, 16, 4}, "sm_80"},    {{fp16, 4, 512, 32, 1, 4}, "sm_80"}, {{fp16, 4, 512, 32, 1, 8}, "sm_80"},
-    {{fp16, 4, 512, 32, 1, 8}, "sm_90"},
+    {{fp16, 4, 512, 32, 1, 8}, "sm_90"}, {{fp16, 4, 576}, "sm_90"},           {{fp16, 8, 512}, "sm_80"},
 };
 
 TEST_CASE("no plan spills where the register model says that it fits", "[slow]") {
