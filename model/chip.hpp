@@ -44,28 +44,28 @@ struct Chip {
   Number l2_bytes, dram_bytes_per_second;
 
   // Timing constants: measured by `onchip calibrate` where the source says so, estimated elsewhere.
-  Number lds_latency_cycles;               // shared-memory load, one warp, no conflict: issue to use
-  Number lds_wavefront_cycles;             // SM cycles per wavefront, unit busy
-  Number lds_instruction_cycles;           // SM cycles per load instruction when wavefronts do not bind
-  Number fp32_issue_cycles;                // per warp instruction and partition: FFMA
-  Number half2_issue_cycles;               // per warp instruction and partition: HFMA2
-  Number conversion_issue_cycles;          // per warp instruction and partition: half to float
-  Number half2_latency_cycles;             // dependent HFMA2
-  Number integer_issue_cycles;             // per warp instruction and partition: LOP3, IADD3, SHF
-  Number arithmetic_latency_cycles;        // dependent FFMA
-  Number shuffle_latency_cycles;           // dependent SHFL + FADD
-  Number tanh_latency_cycles;              // tanh of one fp32 value as the kernels compute it
-  Number block_barrier_cycles;             // __syncthreads, arrivals together: fixed part
-  Number block_barrier_per_warp_cycles;    // and per warp
-  Number grid_barrier_seconds;             // counter barrier over all SMs
+  Number lds_latency_cycles;             // shared-memory load, one warp, no conflict: issue to use
+  Number lds_wavefront_cycles;           // SM cycles per wavefront, unit busy
+  Number lds_instruction_cycles;         // SM cycles per load instruction when wavefronts do not bind
+  Number fp32_issue_cycles;              // per warp instruction and partition: FFMA
+  Number half2_issue_cycles;             // per warp instruction and partition: HFMA2
+  Number conversion_issue_cycles;        // per warp instruction and partition: half to float
+  Number half2_latency_cycles;           // dependent HFMA2
+  Number integer_issue_cycles;           // per warp instruction and partition: LOP3, IADD3, SHF
+  Number arithmetic_latency_cycles;      // dependent FFMA
+  Number shuffle_latency_cycles;         // dependent SHFL + FADD
+  Number tanh_latency_cycles;            // tanh of one fp32 value as the kernels compute it
+  Number block_barrier_cycles;           // __syncthreads, arrivals together: fixed part
+  Number block_barrier_per_warp_cycles;  // and per warp
+  Number grid_barrier_seconds;           // counter barrier over all SMs
   // Of the all-to-all exchange of the state, see model/exchange_time.hpp.
   Number exchange_latency_seconds;         // emit to first word seen, on few SMs
   Number exchange_per_sm_cycles;           // more for every SM that takes part
   Number exchange_round_trip_cycles;       // for every further round of polling loads
   Number exchange_per_word_cycles;         // for every 16-byte word of a thread, if there are several rounds
   Number exchange_bytes_per_cycle_per_sm;  // copying from L2 when every SM reads the whole state
-  Number exchange_scatter;  // 95 % of exchanges lie within this fraction of the formula
-  Number gather_scatter;    // likewise, of the gathers and what follows them inside an SM
+  Number exchange_scatter;                 // 95 % of exchanges lie within this fraction of the formula
+  Number gather_scatter;                   // likewise, of the gathers and what follows them inside an SM
 };
 
 // One row per number: where it stands in the file, what it measures, and what is possible.

@@ -26,7 +26,7 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) 
   // A plan may use every SM and still have room: SMs bind only when there are too few.
   if (result.fits && result.binding == Resource::sms) {
     result.binding = use(Resource::registers).share() >= use(Resource::shared_memory).share() ? Resource::registers
-                                                                                               : Resource::shared_memory;
+                                                                                              : Resource::shared_memory;
   }
   return result;
 }

@@ -27,7 +27,9 @@ inline constexpr std::array<ResourceInfo, 4> kResources{{
     {"threads", "threads per block"},
     {"sms", "SMs"},
 }};
-constexpr const ResourceInfo& info(Resource resource) { return kResources[static_cast<int>(resource)]; }
+constexpr const ResourceInfo& info(Resource resource) {
+  return kResources[static_cast<int>(resource)];
+}
 
 struct ResourceUse {
   double used = 0, available = 0;

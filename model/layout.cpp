@@ -312,7 +312,8 @@ SparseMatrix unpack(const Layout& layout) {
   for (int sm = 0; sm < plan.sms; ++sm) {
     for (int r = 0, first_slot = 0; r < plan.rows_per_group; first_slot += plan.slots[r++]) {
       for (int group = 0; group < plan.groups(); ++group) {
-        const std::int32_t row = layout.rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
+        const std::int32_t row =
+            layout.rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
         for (int slot = first_slot; slot < first_slot + plan.slots[r]; ++slot) {
           for (int lane = 0; lane < plan.lanes_per_row; ++lane) {
             const std::size_t entry = layout.entry(sm, slot, group * plan.lanes_per_row + lane);
@@ -370,7 +371,7 @@ std::vector<std::uint32_t> encode(const Layout& layout) {
           }
         }
         const int paired = (slots + 1) / 2;
-        first_word += precision == Precision::fp32 ? slots + (plan.storage == Storage::packed_pair ? paired : 0)
+        first_word += precision == Precision::fp32     ? slots + (plan.storage == Storage::packed_pair ? paired : 0)
                       : plan.storage == Storage::dense ? paired
                                                        : slots;
       }

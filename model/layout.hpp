@@ -19,10 +19,10 @@ namespace onchip {
 struct Layout {
   Network network;
   Plan plan;
-  std::vector<std::int32_t> rows;    // [sms, rows_per_group, groups]: row of W, -1 for none
-  std::vector<std::int32_t> order;   // [hidden]: place of each unit in the state, see units_per_sm
-  std::vector<std::int32_t> place;   // [sms, slots_total, threads]: what to load; >= state_units: a zero unit
-  std::vector<float> value;          // [sms, slots_total, threads]
+  std::vector<std::int32_t> rows;   // [sms, rows_per_group, groups]: row of W, -1 for none
+  std::vector<std::int32_t> order;  // [hidden]: place of each unit in the state, see units_per_sm
+  std::vector<std::int32_t> place;  // [sms, slots_total, threads]: what to load; >= state_units: a zero unit
+  std::vector<float> value;         // [sms, slots_total, threads]
 
   std::size_t entry(int sm, int slot, int thread) const {
     return (static_cast<std::size_t>(sm) * plan.slots_total() + slot) * plan.threads + thread;
@@ -41,9 +41,9 @@ std::vector<std::uint32_t> encode(const Layout& layout);
 // Shared-memory wavefronts of one step's gathers, by the hardware's rule: a phase takes as many wavefronts as the
 // most loaded bank has distinct words.
 struct Wavefronts {
-  std::int64_t total = 0;       // over all SMs
+  std::int64_t total = 0;  // over all SMs
   std::int64_t busiest_sm = 0;
-  std::int64_t ideal = 0;       // over all SMs, without a conflict
+  std::int64_t ideal = 0;  // over all SMs, without a conflict
 };
 Wavefronts gather_wavefronts(const Layout& layout);
 

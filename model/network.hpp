@@ -16,9 +16,9 @@ enum class Precision : std::uint8_t { fp16, bf16, fp32 };
 
 struct CellInfo {
   std::string_view name;
-  int gates;             // rows of W per hidden unit
-  int states;            // vectors carried from step to step (h, and c for the LSTM)
-  int transcendentals;   // tanh or sigmoid evaluations per unit and sample on the critical path
+  int gates;            // rows of W per hidden unit
+  int states;           // vectors carried from step to step (h, and c for the LSTM)
+  int transcendentals;  // tanh or sigmoid evaluations per unit and sample on the critical path
 };
 inline constexpr std::array<CellInfo, 4> kCells{{
     {"relu", 1, 1, 0},
@@ -38,8 +38,12 @@ inline constexpr std::array<PrecisionInfo, 3> kPrecisions{{
     {"fp32", 4, 0x1p-24},
 }};
 
-constexpr const CellInfo& info(Cell cell) { return kCells[static_cast<int>(cell)]; }
-constexpr const PrecisionInfo& info(Precision precision) { return kPrecisions[static_cast<int>(precision)]; }
+constexpr const CellInfo& info(Cell cell) {
+  return kCells[static_cast<int>(cell)];
+}
+constexpr const PrecisionInfo& info(Precision precision) {
+  return kPrecisions[static_cast<int>(precision)];
+}
 
 // Throw InputError with the nearest valid name.
 Cell parse_cell(std::string_view name);

@@ -12,11 +12,17 @@
 
 namespace onchip {
 
-int Plan::slots_total() const { return std::accumulate(slots.begin(), slots.begin() + rows_per_group, 0); }
+int Plan::slots_total() const {
+  return std::accumulate(slots.begin(), slots.begin() + rows_per_group, 0);
+}
 
-int unit_bytes(const Network& network, const Plan& plan) { return plan.batch_padded * info(network.precision).bytes; }
+int unit_bytes(const Network& network, const Plan& plan) {
+  return plan.batch_padded * info(network.precision).bytes;
+}
 
-int plane_unit_bytes(const Network& network, const Plan& plan) { return std::min(16, unit_bytes(network, plan)); }
+int plane_unit_bytes(const Network& network, const Plan& plan) {
+  return std::min(16, unit_bytes(network, plan));
+}
 
 int planes(const Network& network, const Plan& plan) {
   return unit_bytes(network, plan) / plane_unit_bytes(network, plan);
@@ -28,7 +34,9 @@ int units_per_sm(const Network& network, const Plan& plan) {
   return (rows + whole_words - 1) / whole_words * whole_words;
 }
 
-int state_units(const Network& network, const Plan& plan) { return plan.sms * units_per_sm(network, plan); }
+int state_units(const Network& network, const Plan& plan) {
+  return plan.sms * units_per_sm(network, plan);
+}
 
 int zero_units(const Network& network, const Plan& plan) {
   return std::max(32, 128 / plane_unit_bytes(network, plan));
@@ -95,12 +103,12 @@ namespace {
 
 // Inverse of the standard normal distribution, Acklam's rational approximation (relative error below 1.2e-9).
 double normal_quantile(double p) {
-  constexpr double a[] = {-3.969683028665376e+01, 2.209460984245205e+02, -2.759285104469687e+02,
-                          1.383577518672690e+02, -3.066479806614716e+01, 2.506628277459239e+00};
-  constexpr double b[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02,
-                          6.680131188771972e+01, -1.328068155288572e+01};
+  constexpr double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
+                          1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
+  constexpr double b[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02, 6.680131188771972e+01,
+                          -1.328068155288572e+01};
   constexpr double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
-                          -2.549732539343734e+00, 4.374664141464968e+00, 2.938163982698783e+00};
+                          -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
   constexpr double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00};
   constexpr double low = 0.02425;
   if (p < low || p > 1 - low) {
@@ -142,9 +150,9 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
   const std::int64_t rows_per_rank = static_cast<std::int64_t>(plan.groups()) * sms;
   for (int r = 0; r < rows_per_group; ++r) {
     const std::int64_t first = r * rows_per_rank;
-    const int longest = first >= rows.rows()            ? 0
-                        : storage == Storage::dense     ? state_units(network, plan)
-                                                        : rows.length_at(static_cast<int>(first));
+    const int longest = first >= rows.rows()        ? 0
+                        : storage == Storage::dense ? state_units(network, plan)
+                                                    : rows.length_at(static_cast<int>(first));
     plan.slots[r] = std::max(1, (longest + lanes_per_row - 1) / lanes_per_row);
   }
   return plan;
@@ -159,8 +167,8 @@ std::string to_string(const Plan& plan) {
   for (int r = 0; r < plan.rows_per_group; ++r) {
     text << (r ? "/" : "") << plan.slots[r];
   }
-  text << " batch_padded=" << plan.batch_padded << " unpacked=" << plan.unpacked << " loads_in_flight=" << plan.loads_in_flight
-       << " promote_every=" << plan.promote_every;
+  text << " batch_padded=" << plan.batch_padded << " unpacked=" << plan.unpacked
+       << " loads_in_flight=" << plan.loads_in_flight << " promote_every=" << plan.promote_every;
   return text.str();
 }
 

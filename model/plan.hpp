@@ -34,9 +34,15 @@ enum class RowOrder : std::uint8_t {
 inline constexpr std::array<std::string_view, 1> kFamilyNames{"sparse_persistent"};
 inline constexpr std::array<std::string_view, 2> kStorageNames{"packed_pair", "dense"};
 inline constexpr std::array<std::string_view, 2> kRowOrderNames{"natural", "bank_aware"};
-constexpr std::string_view name(Family family) { return kFamilyNames[static_cast<int>(family)]; }
-constexpr std::string_view name(Storage storage) { return kStorageNames[static_cast<int>(storage)]; }
-constexpr std::string_view name(RowOrder order) { return kRowOrderNames[static_cast<int>(order)]; }
+constexpr std::string_view name(Family family) {
+  return kFamilyNames[static_cast<int>(family)];
+}
+constexpr std::string_view name(Storage storage) {
+  return kStorageNames[static_cast<int>(storage)];
+}
+constexpr std::string_view name(RowOrder order) {
+  return kRowOrderNames[static_cast<int>(order)];
+}
 
 inline constexpr int kMaxRowsPerGroup = 8;
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
@@ -72,10 +78,10 @@ int plane_unit_bytes(const Network& network, const Plan& plan);
 // a whole number of 16-byte words, of which the last may be unused.
 int units_per_sm(const Network& network, const Plan& plan);
 int state_units(const Network& network, const Plan& plan);
-int zero_units(const Network& network, const Plan& plan);  // units behind the state that stay zero, for padding slots
-int index_shift(const Network& network, const Plan& plan);  // byte offset of a unit = stored 16-bit index << shift
+int zero_units(const Network& network, const Plan& plan);    // units behind the state that stay zero, for padding slots
+int index_shift(const Network& network, const Plan& plan);   // byte offset of a unit = stored 16-bit index << shift
 int weight_words(const Network& network, const Plan& plan);  // 32-bit words of weights per thread
-std::int64_t state_bytes(const Network& network, const Plan& plan);  // shared memory: state, zero units, outbox
+std::int64_t state_bytes(const Network& network, const Plan& plan);     // shared memory: state, zero units, outbox
 std::int64_t exchange_bytes(const Network& network, const Plan& plan);  // the state vector, as exchanged
 
 // ---- making plans ---------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ bool better(const Prediction& a, const Prediction& b) {
 }
 
 constexpr std::array kLanes{32, 16, 8, 4, 2};
-constexpr std::array kLoadsInFlight{1, 2, 3, 4, 5, 6, 8};
+constexpr int kMostLoadsInFlight = 8;
 
 // The numbers of SMs worth trying: as few as give each the same number of rows as all would, and half of that.
 std::array<int, 2> sm_choices(const Chip& chip, int rows) {
@@ -66,10 +66,12 @@ void for_each_plan(const Chip& chip, const Network& network, const RowProfile& r
               continue;
             }
             plan.unpacked = unpacked;
-            for (std::size_t i = 0; i < kLoadsInFlight.size(); ++i) {
-              plan.loads_in_flight = wishes.loads_in_flight.value_or(kLoadsInFlight[i]);
+            // Every plane of the state gets its share of the loads.
+            const int step = planes(network, plan);
+            for (int loads = step; loads <= std::max(step, kMostLoadsInFlight); loads += step) {
+              plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
               consider(plan);
-              if (wishes.loads_in_flight || kLoadsInFlight[i] >= needed) {
+              if (wishes.loads_in_flight || loads >= needed) {
                 break;  // more than there are words
               }
             }
@@ -96,7 +98,7 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
       found = true;
     }
   });
-  if (!found) {  // no shape has few enough threads: say so with the least that is asked for
+  if (!found && !wishes.rows_per_group) {  // no shape has few enough threads: say so with the least that is asked for
     PlanWishes most_rows = wishes;
     most_rows.rows_per_group = kMaxRowsPerGroup;
     return choose_plan(chip, network, rows, most_rows);
@@ -154,6 +156,19 @@ Capacity find_capacity(const Chip& chip, const Network& network, int granule, co
   return capacity;
 }
 
+namespace {
+
+// Units and ways of counting, of which 10 % more means nothing, and limits per block, which follow those per SM.
+bool is_structural(std::string_view key) {
+  constexpr std::array<std::string_view, 8> kStructural{"compute_capability.major",  "compute_capability.minor",
+                                                        "registers.allocation_unit", "shared_memory.allocation_unit",
+                                                        "registers.per_block",       "shared_memory.per_block",
+                                                        "exchange.scatter",          "timing.gather_scatter"};
+  return std::find(kStructural.begin(), kStructural.end(), key) != kStructural.end();
+}
+
+}  // namespace
+
 std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& network, const RowProfile& rows,
                                        int granule, const PlanWishes& wishes) {
   const double base_step_us = choose_plan(file.chip, network, rows, wishes).prediction.step_us;
@@ -164,17 +179,26 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& netw
   const double base_hidden = capacity(file.chip);
   std::vector<Sensitivity> result;
   for (const ChipKey& key : chip_keys()) {
-    ChipFile changed = file;
-    try {
-      set_chip_key(changed, std::string(key.key) + "=+10%");
-    } catch (const std::exception&) {
-      continue;  // 10 % more of this alone is no chip: more shared memory per block than per SM, say
+    if (is_structural(key.key)) {
+      continue;
+    }
+    Chip changed = file.chip;
+    const auto scale = [&](Number Chip::*member) {
+      const double more = 1.1 * (changed.*member).value;
+      (changed.*member).value = key.integral ? std::round(more) : more;
+    };
+    scale(key.member);
+    // What an SM has, one block must be able to ask for.
+    if (key.member == &Chip::registers_per_sm) {
+      scale(&Chip::registers_per_block);
+    } else if (key.member == &Chip::smem_bytes_per_sm) {
+      scale(&Chip::smem_bytes_per_block);
     }
     Sensitivity s{key.key, 0, 0};
     if (base_hidden > 0) {
-      s.hidden_percent = 100 * (capacity(changed.chip) / base_hidden - 1);
+      s.hidden_percent = 100 * (capacity(changed) / base_hidden - 1);
     }
-    s.step_percent = 100 * (choose_plan(changed.chip, network, rows, wishes).prediction.step_us / base_step_us - 1);
+    s.step_percent = 100 * (choose_plan(changed, network, rows, wishes).prediction.step_us / base_step_us - 1);
     if (std::abs(s.hidden_percent) > 1e-9 || std::abs(s.step_percent) > 1e-9) {
       result.push_back(s);
     }

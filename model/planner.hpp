@@ -26,8 +26,8 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
 using RowsOf = std::function<RowProfile(const Network&)>;
 
 // The largest hidden size, a multiple of `granule`, that fits with its fastest plan, everything else as in `network`,
-// and the next granule, which does not. The search goes by the expected rows of a uniform mask; with `exact` rows, which
-// may take long to make, only its end is decided by them.
+// and the next granule, which does not. The search goes by the expected rows of a uniform mask; with `exact` rows,
+// which may take long to make, only its end is decided by them.
 struct Capacity {
   std::optional<PlannedNetwork> largest;  // nothing if not even one granule fits
   PlannedNetwork next;                    // does not fit; its footprint says what would have to change

@@ -12,8 +12,9 @@ namespace {
 
 constexpr int kWarp = 32;
 
-// ---- instructions, by pipe -------------------------------------------------------------------------------------------
-// What the compiler makes of gather() and reduce() in kernels/sparse_persistent.cu, read off its machine code.
+// ---- instructions, by pipe
+// ------------------------------------------------------------------------------------------- What the compiler makes
+// of gather() and reduce() in kernels/sparse_persistent.cu, read off its machine code.
 
 struct Instructions {
   double integer = 0;     // LOP3, SHF, PRMT, SEL
@@ -22,6 +23,9 @@ struct Instructions {
   double fp32 = 0;        // FFMA, FADD
   double load = 0;        // LDS, SHFL
 
+  friend Instructions operator+(const Instructions& a, const Instructions& b) {
+    return {a.integer + b.integer, a.half2 + b.half2, a.conversion + b.conversion, a.fp32 + b.fp32, a.load + b.load};
+  }
   friend Instructions operator*(double factor, const Instructions& i) {
     return {factor * i.integer, factor * i.half2, factor * i.conversion, factor * i.fp32, factor * i.load};
   }
@@ -42,8 +46,6 @@ Instructions per_slot(const Network& network, const Plan& plan) {
       count.integer += 1;  // the value into both halves
     }
     count.half2 += std::max(1.0, batch / 2);
-    count.conversion += batch / plan.promote_every;
-    count.fp32 += batch / plan.promote_every;
   } else {
     // The state to fp32: conversions for fp16, shifts and masks for bf16; the value too unless it is kept so.
     const double conversions = batch + (packed && plan.unpacked ? 0 : 1);
@@ -51,6 +53,12 @@ Instructions per_slot(const Network& network, const Plan& plan) {
     count.fp32 += batch;
   }
   return count;
+}
+
+// One promotion of a lane's fp16 sums to fp32.
+Instructions promotion(const Network& network, const Plan& plan) {
+  const double batch = plan.promote_every > 1 && network.precision == Precision::fp16 ? plan.batch_padded : 0;
+  return {0, 0, batch, batch, 0};
 }
 
 // The reduction of one row: stages, one after another, in which a lane gives half of its samples away while it has more
@@ -82,10 +90,14 @@ double partition_cycles(const Chip& chip, const Instructions& count) {
 }
 
 // Expected largest of k standard normal variables, for the bank sets of the three access widths.
-double normal_maximum(int k) { return k >= 32 ? 2.07 : k >= 16 ? 1.77 : 1.42; }
+double normal_maximum(int k) {
+  return k >= 32 ? 2.07 : k >= 16 ? 1.77 : 1.42;
+}
 
 // Expected largest bucket when k balls fall on k buckets: conflicts of columns at random.
-double random_maximum(int k) { return k >= 32 ? 3.54 : k >= 16 ? 3.07 : 2.59; }
+double random_maximum(int k) {
+  return k >= 32 ? 3.54 : k >= 16 ? 3.07 : 2.59;
+}
 
 }  // namespace
 
@@ -117,7 +129,8 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
       const double spread = 0.5 * deviation / phases;  // of the fullest set, over rows
       const double load = fullest / phases;
       // E[max(1, load + noise)], smooth around load = 1.
-      factor = spread > 0 ? 1 + spread * std::log1p(std::exp(std::min(30.0, (load - 1) / spread))) : std::max(1.0, load);
+      factor =
+          spread > 0 ? 1 + spread * std::log1p(std::exp(std::min(30.0, (load - 1) / spread))) : std::max(1.0, load);
     } else {
       factor = 1 + filled * (random_maximum(sets) - 1);
     }
@@ -145,7 +158,12 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const double slots = plan.slots_total();
   const double warps_per_partition = std::ceil(plan.warps() / chip.partitions);
   const double loads = plan.warps() * slots * slot.load * chip.lds_instruction_cycles;
-  const double issue = warps_per_partition * slots * partition_cycles(chip, slot);
+  double promotions = 0;  // but for each row's last, after its gathers
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    promotions += (plan.slots[r] - 1) / plan.promote_every;
+  }
+  const Instructions promote = promotion(network, plan);
+  const double issue = warps_per_partition * partition_cycles(chip, slots * slot + promotions * promote);
   // Sums in half precision start anew with every promotion, so that only the fp32 sums form one chain.
   const double chain = slots / plan.promote_every * chip.arithmetic_latency_cycles +
                        (plan.promote_every > 1 ? plan.promote_every * chip.half2_latency_cycles : 0);
@@ -157,7 +175,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
 
   const Reduction reduce = reduction(plan);
   const double reducing = std::max({reduce.stages * chip.shuffle_latency_cycles,
-                                    warps_per_partition * partition_cycles(chip, reduce.count),
+                                    warps_per_partition * partition_cycles(chip, reduce.count + promote),
                                     plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
   part(Part::reduction) = plan.rows_per_group * reducing * us_per_cycle;
   part(Part::activation) = info(network.cell).transcendentals * chip.tanh_latency_cycles * us_per_cycle;

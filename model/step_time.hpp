@@ -24,15 +24,17 @@ namespace onchip {
 enum class Part : std::uint8_t { exchange, staging, gather, arithmetic, reduction, activation };
 inline constexpr std::array<std::string_view, 6> kPartNames{"exchange",   "staging",   "gather",
                                                             "arithmetic", "reduction", "activation"};
-constexpr std::string_view name(Part part) { return kPartNames[static_cast<int>(part)]; }
+constexpr std::string_view name(Part part) {
+  return kPartNames[static_cast<int>(part)];
+}
 
 struct Prediction {
   Footprint footprint;
-  double step_us = 0;                      // the sum of the parts
-  double low_us = 0, high_us = 0;          // 95 % interval, from those of the chip's constants and of the model's form
-  double floor_us = 0;                     // what physics allows: exchange of the state and conflict-free gathers
+  double step_us = 0;              // the sum of the parts
+  double low_us = 0, high_us = 0;  // 95 % interval, from those of the chip's constants and of the model's form
+  double floor_us = 0;             // what physics allows: exchange of the state and conflict-free gathers
   std::array<double, kPartNames.size()> parts_us{};  // indexed by Part
-  Part binding = Part::exchange;           // the largest part; the time's counterpart to Footprint::binding
+  Part binding = Part::exchange;                     // the largest part; the time's counterpart to Footprint::binding
 };
 
 // Expected shared-memory wavefronts of the gathers of one SM and step, and the least possible. Closed forms for uniform

@@ -67,18 +67,18 @@ std::int64_t brute_force_wavefronts(const Layout& layout) {
 }  // namespace
 
 TEST_CASE("unpacking a layout gives back the matrix exactly", "[fast]") {
-  const Case c = GENERATE(Case{network(257, 4, 0.3), Storage::packed_pair, RowOrder::bank_aware, 7, 32, 1},
-                          Case{network(257, 4, 0.3), Storage::packed_pair, RowOrder::natural, 7, 32, 1},
-                          Case{network(512, 1, 0.1), Storage::packed_pair, RowOrder::bank_aware, 132, 16, 2},
-                          Case{network(331, 3, 0.5), Storage::packed_pair, RowOrder::bank_aware, 13, 8, 3},
-                          Case{network(97, 32, 0.2), Storage::packed_pair, RowOrder::bank_aware, 5, 4, 4},
-                          Case{network(1009, 2, 0.05), Storage::packed_pair, RowOrder::bank_aware, 16, 2, 8},
-                          Case{network(300, 8, 1.0), Storage::dense, RowOrder::natural, 11, 32, 2},
-                          Case{network(301, 4, 0.4), Storage::dense, RowOrder::natural, 11, 16, 3},
-                          Case{network(640, 4, 0.1), Storage::packed_pair, RowOrder::bank_aware, 16, 8, 5,
-                               MaskKind::power_law},
-                          Case{network(33, 4, 1.0, Precision::fp32), Storage::packed_pair, RowOrder::bank_aware, 3, 32, 1},
-                          Case{network(1, 1, 1.0), Storage::packed_pair, RowOrder::bank_aware, 1, 32, 1});
+  const Case c =
+      GENERATE(Case{network(257, 4, 0.3), Storage::packed_pair, RowOrder::bank_aware, 7, 32, 1},
+               Case{network(257, 4, 0.3), Storage::packed_pair, RowOrder::natural, 7, 32, 1},
+               Case{network(512, 1, 0.1), Storage::packed_pair, RowOrder::bank_aware, 132, 16, 2},
+               Case{network(331, 3, 0.5), Storage::packed_pair, RowOrder::bank_aware, 13, 8, 3},
+               Case{network(97, 32, 0.2), Storage::packed_pair, RowOrder::bank_aware, 5, 4, 4},
+               Case{network(1009, 2, 0.05), Storage::packed_pair, RowOrder::bank_aware, 16, 2, 8},
+               Case{network(300, 8, 1.0), Storage::dense, RowOrder::natural, 11, 32, 2},
+               Case{network(301, 4, 0.4), Storage::dense, RowOrder::natural, 11, 16, 3},
+               Case{network(640, 4, 0.1), Storage::packed_pair, RowOrder::bank_aware, 16, 8, 5, MaskKind::power_law},
+               Case{network(33, 4, 1.0, Precision::fp32), Storage::packed_pair, RowOrder::bank_aware, 3, 32, 1},
+               Case{network(1, 1, 1.0), Storage::packed_pair, RowOrder::bank_aware, 1, 32, 1});
   const SparseMatrix matrix = matrix_of(c);
   const Layout layout = layout_of(c, matrix);
   CAPTURE(describe(c.network), to_string(layout.plan));
@@ -142,8 +142,12 @@ TEST_CASE("every unit has a place of its own in its SM's segment of the state", 
 }
 
 TEST_CASE("encoded words hold value and index as the kernel reads them", "[fast]") {
-  const Case c{network(128, 4, 0.2, GENERATE(Precision::fp16, Precision::bf16, Precision::fp32)), Storage::packed_pair,
-               RowOrder::bank_aware, 4, 32, 1};
+  const Case c{network(128, 4, 0.2, GENERATE(Precision::fp16, Precision::bf16, Precision::fp32)),
+               Storage::packed_pair,
+               RowOrder::bank_aware,
+               4,
+               32,
+               1};
   const Layout layout = layout_of(c, matrix_of(c));
   const std::vector<std::uint32_t> words = encode(layout);
   const int slots = layout.plan.slots[0], threads = layout.plan.threads;
@@ -153,7 +157,9 @@ TEST_CASE("encoded words hold value and index as the kernel reads them", "[fast]
   for (int sm = 0; sm < c.sms; ++sm) {
     for (int thread = 0; thread < threads; ++thread) {
       for (int slot = 0; slot < slots; ++slot) {
-        const auto word = [&](int i) { return words[(static_cast<std::size_t>(sm) * per_thread + i) * threads + thread]; };
+        const auto word = [&](int i) {
+          return words[(static_cast<std::size_t>(sm) * per_thread + i) * threads + thread];
+        };
         const bool wide = c.network.precision == Precision::fp32;
         const std::uint32_t bits = wide ? word(slot) : word(slot) >> 16;
         const std::uint32_t index = wide ? word(slots + slot / 2) >> (slot % 2 ? 16 : 0) & 0xffff : word(slot) & 0xffff;

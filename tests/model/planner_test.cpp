@@ -17,7 +17,9 @@ const Chip& h200() {
   return chip;
 }
 
-Network headline() { return {Cell::relu, Precision::fp16, 2304, 4, 256, 0.3}; }
+Network headline() {
+  return {Cell::relu, Precision::fp16, 2304, 4, 256, 0.3};
+}
 
 PlannedNetwork planned(const Network& network, const PlanWishes& wishes = {}) {
   return choose_plan(h200(), network, RowProfile::uniform(network.rows(), network.hidden, network.density), wishes);
@@ -123,7 +125,7 @@ TEST_CASE("sensitivities name the resource that binds", "[fast]") {
   bool clock = false, registers = false;
   for (const Sensitivity& s : found) {
     clock |= s.key == "sm.clock" && s.step_percent < -2;
-    registers |= s.key == "sm.count" && s.hidden_percent > 2;
+    registers |= s.key == "registers.per_sm" && s.hidden_percent > 2;
   }
   CHECK(clock);
   CHECK(registers);
