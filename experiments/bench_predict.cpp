@@ -19,8 +19,12 @@ void* operator new(std::size_t size) {
   }
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace {
 
@@ -77,12 +81,12 @@ int run() {
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   const long in_loop = allocations - allocations_before;
-  std::printf("configurations          %zu\n"
-              "predictions per second  %.0f\n"
-              "allocations in the loop %ld\n"
-              "checksum                %.9g us per step on average\n",
-              list.size(), static_cast<double>(predictions) / seconds, in_loop,
-              checksum / static_cast<double>(predictions));
+  std::printf(
+      "configurations          %zu\n"
+      "predictions per second  %.0f\n"
+      "allocations in the loop %ld\n"
+      "checksum                %.9g us per step on average\n",
+      list.size(), static_cast<double>(predictions) / seconds, in_loop, checksum / static_cast<double>(predictions));
   return in_loop == 0 ? 0 : 1;
 }
 

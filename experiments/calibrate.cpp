@@ -22,6 +22,7 @@ namespace po = boost::program_options;
 
 OptionGroup calibrate_options() {
   OptionGroup group = option_group("Calibration");
+  // clang-format off
   group.add_options()
       ("chip", po::value<std::string>()->value_name("NAME|FILE")->default_value("h200"),
        "Start from this chip; what is not measured stays as it is.")
@@ -31,6 +32,7 @@ OptionGroup calibrate_options() {
        "Take stored rows, with the manifest beside them, instead of measuring.")
       ("output,o", po::value<std::string>()->value_name("FILE"),
        "Write the chip file here (default: the standard output).");
+  // clang-format on
   return group;
 }
 
@@ -39,8 +41,8 @@ OptionGroup calibrate_options() {
 // Constants of one architecture must not end up in the file of another.
 void check_architecture(const Manifest& manifest, const std::string& expected) {
   if (manifest.architecture != expected) {
-    throw InputError("the rows are of a " + manifest.gpu + " (" + manifest.architecture +
-                     "), but --chip is for " + (expected.empty() ? "an architecture without a compiler" : expected));
+    throw InputError("the rows are of a " + manifest.gpu + " (" + manifest.architecture + "), but --chip is for " +
+                     (expected.empty() ? "an architecture without a compiler" : expected));
   }
 }
 
@@ -98,8 +100,7 @@ Rows measure_rows(const Options& options, const std::string& expected_architectu
   }
   Progress progress;
   std::vector<MicrobenchRow> rows = run_microbenchmarks([&](std::string_view what, int done, int total) {
-    progress.show(std::string(what) +
-                  (total > 0 ? ", " + std::to_string(done) + " of " + std::to_string(total) : ""));
+    progress.show(std::string(what) + (total > 0 ? ", " + std::to_string(done) + " of " + std::to_string(total) : ""));
   });
   if (data) {
     data->write(to_csv(to_table(rows)));

@@ -31,7 +31,6 @@ const ChipKey& chip_key(std::string_view key) {
   return *std::ranges::find(chip_keys(), key, &ChipKey::key);
 }
 
-
 Report list_chips() {
   Report report;
   report.json = Json::array();
@@ -105,11 +104,13 @@ Report show_chip(const ChipFile& file) {
 int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
   OptionGroup group = option_group("Chip");
   namespace po = boost::program_options;
+  // clang-format off
   group.add_options()
       ("chip", po::value<std::string>()->value_name("NAME|FILE"),
        "Show every number of this chip; the option's name may be left out (default: list all chips).")
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
        "Change a number of the chip; repeatable.");
+  // clang-format on
   const auto options = parse_options(verb, arguments, {group, output_options()}, "chip");
   if (!options) {
     return 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/configuration.hpp"
 
-#include "model/numeric.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
+#include "model/numeric.hpp"
 #include "model/units.hpp"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& rows
           "room for " + std::to_string(rows.rows()) + " rows, found room for " +
               std::to_string(places_per_rank * plan.rows_per_group));
   for (int r = 0; r < plan.rows_per_group && r * places_per_rank < rows.rows(); ++r) {
-    const int longest = plan.storage == Storage::dense ? network.hidden
-                                                       : rows.length_at(static_cast<int>(r * places_per_rank));
+    const int longest =
+        plan.storage == Storage::dense ? network.hidden : rows.length_at(static_cast<int>(r * places_per_rank));
     require(std::int64_t{plan.slots[r]} * plan.lanes_per_row >= longest,
             "room for a row of " + std::to_string(longest) + ", found " + std::to_string(plan.slots[r]) +
                 " slots in each of " + std::to_string(plan.lanes_per_row) + " lanes");
@@ -102,8 +102,7 @@ std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& config
   }
   const Network& network = configuration.network;
   return std::make_shared<const SparseMatrix>(generate_mask(network.rows(), network.hidden, network.density,
-                                                            configuration.seed, network.precision,
-                                                            configuration.mask));
+                                                            configuration.seed, network.precision, configuration.mask));
 }
 
 RowProfile row_profile(const Configuration& configuration) {
@@ -130,14 +129,10 @@ std::vector<std::string> configuration_columns() {
 
 std::vector<std::string> configuration_cells(const Configuration& configuration) {
   const Network& network = configuration.network;
-  return {std::string(info(network.cell).name),
-          std::to_string(network.hidden),
-          std::to_string(network.batch),
-          std::to_string(network.steps),
-          format_number(network.density),
-          std::string(info(network.precision).name),
-          std::string(mask_name(configuration)),
-          std::to_string(configuration.seed)};
+  return {std::string(info(network.cell).name),  std::to_string(network.hidden),
+          std::to_string(network.batch),         std::to_string(network.steps),
+          format_number(network.density),        std::string(info(network.precision).name),
+          std::string(mask_name(configuration)), std::to_string(configuration.seed)};
 }
 
 Configuration read_configuration_row(const CsvReader& file, std::size_t row) {

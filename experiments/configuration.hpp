@@ -33,7 +33,9 @@ struct Configuration {
 };
 
 inline constexpr std::array<std::string_view, 2> kMaskNames{"uniform", "power-law"};
-constexpr std::string_view name(MaskKind mask) { return kMaskNames[static_cast<int>(mask)]; }
+constexpr std::string_view name(MaskKind mask) {
+  return kMaskNames[static_cast<int>(mask)];
+}
 MaskKind parse_mask(std::string_view name);
 std::string_view mask_name(const Configuration& configuration);  // "file" for a user's weights
 

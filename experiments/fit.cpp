@@ -149,9 +149,9 @@ Report report_capacity(const ChipFile& chip, const Configuration& configuration,
 }  // namespace
 
 int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments,
-                                     {chip_options(), network_options(), plan_options(), whole_plan_option(),
-                                      granule_option(), output_options()});
+  const auto options = parse_options(
+      verb, arguments,
+      {chip_options(), network_options(), plan_options(), whole_plan_option(), granule_option(), output_options()});
   if (!options) {
     return 0;
   }

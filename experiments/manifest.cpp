@@ -29,17 +29,26 @@ Manifest current_manifest() {
   ::gmtime_r(&now, &utc);
   char date[16];
   std::strftime(date, sizeof date, "%Y-%m-%d", &utc);
-  return {device.name,    device.architecture, device.driver,
-          device.runtime, compiler_version(),  device.sm_count,
-          rounded(device.clock_hz / 1e6),      date};
+  return {device.name,
+          device.architecture,
+          device.driver,
+          device.runtime,
+          compiler_version(),
+          device.sm_count,
+          rounded(device.clock_hz / 1e6),
+          date};
 }
 #endif
 
 std::string to_json_text(const Manifest& manifest) {
-  const nlohmann::ordered_json json{{"gpu", manifest.gpu},           {"architecture", manifest.architecture},
-                                    {"driver", manifest.driver},     {"runtime", manifest.runtime},
-                                    {"compiler", manifest.compiler}, {"sm_count", manifest.sm_count},
-                                    {"clock_mhz", manifest.clock_mhz}, {"date", manifest.date}};
+  const nlohmann::ordered_json json{{"gpu", manifest.gpu},
+                                    {"architecture", manifest.architecture},
+                                    {"driver", manifest.driver},
+                                    {"runtime", manifest.runtime},
+                                    {"compiler", manifest.compiler},
+                                    {"sm_count", manifest.sm_count},
+                                    {"clock_mhz", manifest.clock_mhz},
+                                    {"date", manifest.date}};
   return json.dump(2) + '\n';
 }
 
@@ -63,8 +72,9 @@ Manifest read_manifest(const std::filesystem::path& file) {
     }
     return place->get<double>();
   };
-  return {text("gpu"),      text("architecture"),                   text("driver"),      text("runtime"),
-          text("compiler"), static_cast<int>(number("sm_count")), number("clock_mhz"), text("date")};
+  return {text("gpu"),         text("architecture"), text("driver"),
+          text("runtime"),     text("compiler"),     static_cast<int>(number("sm_count")),
+          number("clock_mhz"), text("date")};
 }
 
 }  // namespace onchip

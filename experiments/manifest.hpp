@@ -9,12 +9,12 @@
 namespace onchip {
 
 struct Manifest {
-  std::string gpu;            // "NVIDIA H200"
-  std::string architecture;   // "sm_90"
+  std::string gpu;           // "NVIDIA H200"
+  std::string architecture;  // "sm_90"
   std::string driver, runtime, compiler;
   int sm_count = 0;
-  double clock_mhz = 0;       // highest SM clock
-  std::string date;           // "2025-11-21", UTC
+  double clock_mhz = 0;  // highest SM clock
+  std::string date;      // "2025-11-21", UTC
 };
 
 std::filesystem::path manifest_path(const std::filesystem::path& data);

@@ -21,6 +21,7 @@ namespace po = boost::program_options;
 
 OptionGroup measure_options() {
   OptionGroup group = option_group("Measurement");
+  // clang-format off
   group.add_options()
       ("configurations", po::value<std::string>()->value_name("FILE"),
        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
@@ -30,6 +31,7 @@ OptionGroup measure_options() {
       ("compile-only", "Compile without a GPU, and report registers and spills.")
       ("arch", po::value<std::string>()->value_name("SM"),
        "Compile for this architecture, with --compile-only (default: the chip's).");
+  // clang-format on
   return group;
 }
 
@@ -64,10 +66,15 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
     throw InputError("no compiler target is known for the " + chip.chip.name + ": expected --arch sm_NN");
   }
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
+  // A little more than a thread can hold is worth knowing: how it spills. Far more keeps the compiler busy for minutes.
+  constexpr int kMostSlots = 1024;
+  if (planned.plan.slots_total() > kMostSlots) {
+    throw InputError(describe(planned.network) + " asks for " + std::to_string(planned.plan.slots_total()) +
+                     " weights per thread: at most " + std::to_string(kMostSlots) + " are compiled");
+  }
   const CompiledKernel kernel = compile(compile_request(planned.network, planned.plan, architecture));
   const ResourceReport& compiled = kernel.resources;
-  const double predicted =
-      planned.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)].used;
+  const double predicted = planned.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)].used;
   Report report;
   report.json = {{"chip", chip.chip.name},
                  {"network", to_json(planned.network)},
@@ -270,8 +277,8 @@ Report report_result(const Case& asked, const Result& result, const Manifest& ma
   report.json["predicted_interval_us"] = {rounded(prediction.low_us), rounded(prediction.high_us)};
   report.text += "step       " + timing_text(m.step_us) + ", steady state\n           " + fixed(whole_us, 3) +
                  " us, whole sequence of " + std::to_string(network.steps) + " steps\nmodel      " +
-                 time_text(prediction) + ", off by " +
-                 fixed(100 * (prediction.step_us / m.step_us.median - 1), 1) + " %\n";
+                 time_text(prediction) + ", off by " + fixed(100 * (prediction.step_us / m.step_us.median - 1), 1) +
+                 " %\n";
   if (m.opponents.empty()) {
     return report;
   }
@@ -319,9 +326,9 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
 }  // namespace
 
 int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments,
-                                     {chip_options(), network_options(), plan_options(), whole_plan_option(),
-                                      measure_options(), output_options()});
+  const auto options = parse_options(
+      verb, arguments,
+      {chip_options(), network_options(), plan_options(), whole_plan_option(), measure_options(), output_options()});
   if (!options) {
     return 0;
   }

@@ -39,7 +39,9 @@ std::vector<T> transpose(std::span<const T> values, std::size_t a, std::size_t b
 }
 
 // A step's rounding errors: of the state (unit roundoff) and of the sums, several roundoffs in sequence at most.
-double tolerance_of(Precision precision) { return std::max(4 * info(precision).unit_roundoff, 2e-6); }
+double tolerance_of(Precision precision) {
+  return std::max(4 * info(precision).unit_roundoff, 2e-6);
+}
 
 // Host copies of input and output are several times this.
 constexpr double kMostSequenceBytes = 8e9;
@@ -133,10 +135,9 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   std::vector<std::byte> elements = device_output.download();
   elements.resize(fresh.size() * info(network.precision).bytes);
   const std::vector<float> got = from_elements(elements, network.precision);
-  const std::vector<double> expected =
-      reference_states(matrix, network.cell, network.precision, network.batch, options.check_steps,
-                       transpose<float>(initial, network.batch, network.hidden),
-                       transpose<float>(fresh, network.batch, network.hidden));
+  const std::vector<double> expected = reference_states(
+      matrix, network.cell, network.precision, network.batch, options.check_steps,
+      transpose<float>(initial, network.batch, network.hidden), transpose<float>(fresh, network.batch, network.hidden));
   result.relative_error = relative_error(transpose<double>(expected, network.hidden, network.batch), got);
   result.correct = result.relative_error <= result.tolerance;
   if (!result.correct) {

@@ -13,13 +13,13 @@
 namespace onchip {
 
 struct Measurement {
-  int registers = 0;            // per thread, as compiled
-  std::string fingerprint;      // of the kernel that ran
-  double relative_error = 0;    // of the first check_steps steps against the reference
+  int registers = 0;          // per thread, as compiled
+  std::string fingerprint;    // of the kernel that ran
+  double relative_error = 0;  // of the first check_steps steps against the reference
   double tolerance = 0;
   bool correct = false;
-  Timing step_us;               // steady state: (time of 2 T steps - time of T steps) / T
-  Timing sequence_us;           // one whole launch of network.steps steps, ring set-up included
+  Timing step_us;                         // steady state: (time of 2 T steps - time of T steps) / T
+  Timing sequence_us;                     // one whole launch of network.steps steps, ring set-up included
   std::vector<OpponentResult> opponents;  // whole sequence / steps
 };
 

@@ -183,15 +183,18 @@ std::optional<Options> parse_options(const Verb& verb, const std::vector<std::st
 
 OptionGroup chip_options() {
   OptionGroup group = option_group("Chip");
+  // clang-format off
   group.add_options()
       ("chip", text("NAME|FILE", "h200"), "Take a shipped chip (see 'onchip chips') or a chip file.")
       ("set", texts("KEY=QUANTITY"),
        "Change a number of the chip, e.g. shared_memory.per_sm=\"512 KiB\" or sm.clock=+10%; repeatable.");
+  // clang-format on
   return group;
 }
 
 OptionGroup network_options() {
   OptionGroup group = option_group("Network");
+  // clang-format off
   group.add_options()
       ("cell", text("CELL", "relu"), "Set the cell: relu, tanh, lstm or gru.")
       ("hidden", text("N"), "Set the number of hidden units.")
@@ -204,11 +207,13 @@ OptionGroup network_options() {
       ("weights", text("FILE"), "Read the recurrent weights, and with them size and density, from a .mtx or "
                                 ".safetensors file.")
       ("tensor", text("NAME"), "Name the tensor of a .safetensors file that holds several.");
+  // clang-format on
   return group;
 }
 
 OptionGroup plan_options() {
   OptionGroup group = option_group("Plan (the planner chooses what is left out)");
+  // clang-format off
   group.add_options()
       ("storage", text("KIND"), "Store weights as packed_pair (value and index) or dense.")
       ("order", text("KIND"), "Order the non-zeros of a row: natural or bank_aware.")
@@ -218,6 +223,7 @@ OptionGroup plan_options() {
       ("loads-in-flight", text("N"), "Poll this many 16-byte words of the state at once per thread.")
       ("promote-every", text("N"), "Sum this many products in fp16 before they join the fp32 sum.")
       ("unpacked", text("0|1"), "Keep value and index in registers of their own (1) or packed (0).");
+  // clang-format on
   return group;
 }
 
@@ -229,9 +235,11 @@ OptionGroup whole_plan_option() {
 
 OptionGroup output_options() {
   OptionGroup group = option_group("Output");
+  // clang-format off
   group.add_options()
       ("format", text("FORMAT"), "Print a table, csv or json (default: by the extension of -o, else a table).")
       ("output,o", text("FILE"), "Write to a file, whole or not at all, instead of the standard output.");
+  // clang-format on
   return group;
 }
 

@@ -22,7 +22,9 @@ namespace onchip {
 using OptionGroup = boost::program_options::options_description;
 
 // As wide as help may be.
-inline OptionGroup option_group(const char* title) { return {title, 100, 60}; }
+inline OptionGroup option_group(const char* title) {
+  return {title, 100, 60};
+}
 
 // Values are kept as text; these read them, and throw InputError with the option's name, what was found and what was
 // expected.

@@ -14,11 +14,9 @@ int run_predict(const Verb& verb, const std::vector<std::string>& arguments) {
   const ChipFile chip = read_chip(*options);
   const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true);
   Output output(*options);
-  const Case answer{chip.chip.name, configuration,
-                    plan_network(chip.chip, configuration, row_profile(configuration))};
-  output.write({to_text(answer),
-                {case_columns(), {case_cells(answer, Binding::part)}},
-                to_json(answer, Binding::part)});
+  const Case answer{chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))};
+  output.write(
+      {to_text(answer), {case_columns(), {case_cells(answer, Binding::part)}}, to_json(answer, Binding::part)});
   return answer.planned.prediction.footprint.fits ? 0 : 1;
 }
 

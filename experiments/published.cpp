@@ -9,7 +9,8 @@
 namespace onchip {
 namespace {
 
-constexpr const char* kLayers = "Diamos et al., Persistent RNNs, ICML 2016, and the README of baidu-research/persistent-rnn";
+constexpr const char* kLayers =
+    "Diamos et al., Persistent RNNs, ICML 2016, and the README of baidu-research/persistent-rnn";
 constexpr const char* kSteps =
     "GTC 2017, session S7182, from the TFLOP/s of the dense network; its precision is not stated, fp16 assumed";
 
@@ -58,10 +59,9 @@ std::vector<PublishedFigure> published_figures() {
     const Prediction prediction =
         choose_plan(p100, network, RowProfile::uniform(network.rows(), network.hidden, network.density), wishes)
             .prediction;
-    figures.push_back({"step time, " + describe(network) + " on " + std::to_string(step.sms) + " SMs of a P100",
-                       "us per step", step.us,
-                       prediction.footprint.fits ? prediction.step_us : std::numeric_limits<double>::quiet_NaN(),
-                       kSteps});
+    figures.push_back(
+        {"step time, " + describe(network) + " on " + std::to_string(step.sms) + " SMs of a P100", "us per step",
+         step.us, prediction.footprint.fits ? prediction.step_us : std::numeric_limits<double>::quiet_NaN(), kSteps});
   }
   return figures;
 }

@@ -11,8 +11,8 @@
 namespace onchip {
 
 struct PublishedFigure {
-  std::string what;    // "largest dense layer, TITAN X (Maxwell) fp32"
-  std::string unit;    // "hidden units" or "us per step"
+  std::string what;  // "largest dense layer, TITAN X (Maxwell) fp32"
+  std::string unit;  // "hidden units" or "us per step"
   double published = 0;
   double predicted = 0;  // NaN: the model says that it does not fit
   std::string source;

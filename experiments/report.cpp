@@ -27,9 +27,8 @@ std::string time_cell(const Prediction& prediction, double us) {
 }  // namespace
 
 Json to_json(const Network& network) {
-  return {{"cell", info(network.cell).name}, {"hidden", network.hidden},
-          {"batch", network.batch},          {"steps", network.steps},
-          {"density", network.density},      {"precision", info(network.precision).name}};
+  return {{"cell", info(network.cell).name}, {"hidden", network.hidden},   {"batch", network.batch},
+          {"steps", network.steps},          {"density", network.density}, {"precision", info(network.precision).name}};
 }
 
 Json to_json(const Plan& plan) {
@@ -50,7 +49,8 @@ Json to_json(const Plan& plan) {
 
 Json to_json(const Case& answer, Binding binding) {
   const Prediction& prediction = answer.planned.prediction;
-  Json json{{"chip", answer.chip}, {"network", to_json(answer.planned.network)}, {"plan", to_json(answer.planned.plan)}};
+  Json json{
+      {"chip", answer.chip}, {"network", to_json(answer.planned.network)}, {"plan", to_json(answer.planned.plan)}};
   json["network"]["mask"] = mask_name(answer.configuration);
   json["network"]["seed"] = answer.configuration.seed;
   json["fits"] = prediction.footprint.fits;
@@ -95,11 +95,10 @@ std::vector<std::string> case_cells(const Case& answer, Binding binding) {
   found.network = answer.planned.network;
   std::vector<std::string> cells = configuration_cells(found);
   cells.insert(cells.begin(), answer.chip);
-  cells.insert(cells.end(),
-               {to_string(answer.planned.plan), prediction.footprint.fits ? "1" : "0",
-                std::string(binding_name(prediction, binding)), time_cell(prediction, prediction.step_us),
-                time_cell(prediction, prediction.low_us), time_cell(prediction, prediction.high_us),
-                time_cell(prediction, prediction.floor_us)});
+  cells.insert(cells.end(), {to_string(answer.planned.plan), prediction.footprint.fits ? "1" : "0",
+                             std::string(binding_name(prediction, binding)), time_cell(prediction, prediction.step_us),
+                             time_cell(prediction, prediction.low_us), time_cell(prediction, prediction.high_us),
+                             time_cell(prediction, prediction.floor_us)});
   for (const double part : prediction.parts_us) {
     cells.push_back(time_cell(prediction, part));
   }
@@ -120,8 +119,7 @@ std::string resources_text(const Footprint& footprint) {
   for (std::size_t i = 0; i < kResources.size(); ++i) {
     const ResourceUse& use = footprint.resources[i];
     table.rows.push_back({std::string(kResources[i].name), format_number(std::ceil(use.used)),
-                          format_number(use.available),
-                          use.available > 0 ? fixed(100 * use.share(), 0) : "",
+                          format_number(use.available), use.available > 0 ? fixed(100 * use.share(), 0) : "",
                           std::string(kResources[i].unit)});
   }
   return to_aligned(table);

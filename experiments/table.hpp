@@ -47,8 +47,8 @@ class CsvReader {
 
 // ---- numbers as text ------------------------------------------------------------------------------------------------
 
-std::string fixed(double value, int digits);         // 1.93
-std::string significant(double value, int digits);   // 0.00193; "" for NaN
-double rounded(double value, int digits = 6);        // to significant digits, for output that people read, too
+std::string fixed(double value, int digits);        // 1.93
+std::string significant(double value, int digits);  // 0.00193; "" for NaN
+double rounded(double value, int digits = 6);       // to significant digits, for output that people read, too
 
 }  // namespace onchip

@@ -50,8 +50,9 @@ std::vector<std::filesystem::path> shipped_data() {
     }
   }
   if (files.empty()) {
-    throw InputError(directory.string() + ": no measured data (GPU/validation.csv) here; ONCHIP_DATA can name another "
-                                          "directory, 'onchip measure --configurations' makes the data");
+    throw InputError(directory.string() +
+                     ": no measured data (GPU/validation.csv) here; ONCHIP_DATA can name another "
+                     "directory, 'onchip measure --configurations' makes the data");
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -66,7 +67,8 @@ ChipFile chip_of(const Options& options, const std::filesystem::path& file) {
   try {
     chip = find_chip(std::filesystem::absolute(file).parent_path().filename().string());
   } catch (const InputError& error) {
-    throw InputError(file.string() + ": on which chip was this measured? expected --chip, or a folder named for a chip (" +
+    throw InputError(file.string() +
+                     ": on which chip was this measured? expected --chip, or a folder named for a chip (" +
                      error.what() + ")");
   }
   for (const std::string& assignment : options.list("set")) {
@@ -76,8 +78,7 @@ ChipFile chip_of(const Options& options, const std::filesystem::path& file) {
 }
 
 #ifdef ONCHIP_HAS_CUDA
-// A row is stale if its kernel would now be another: its source, plan or compiler options changed. Another compiler
-// changes every fingerprint and says nothing.
+// A row is stale if its kernel would now be another: its source or its plan's constants changed.
 void find_stale(Data& data, std::size_t first, const std::filesystem::path& file) {
   std::error_code ignored;
   const auto beside = manifest_path(file);
@@ -86,22 +87,11 @@ void find_stale(Data& data, std::size_t first, const std::filesystem::path& file
     return;
   }
   const Manifest manifest = read_manifest(beside);
-  if (manifest.compiler != compiler_version()) {
-    data.unknown.push_back(file.string() + ": measured with " + manifest.compiler + ", here is " + compiler_version());
-    return;
-  }
-  std::vector<CompileRequest> requests;
   for (std::size_t i = first; i < data.rows.size(); ++i) {
-    const Configuration& configuration = data.rows[i].configuration;
-    requests.push_back(compile_request(configuration.network, *configuration.plan, manifest.architecture));
-  }
-  Progress progress;
-  const auto outcomes = compile_all(requests, [&](std::size_t done) {
-    progress.show("comparing kernels, " + std::to_string(done) + " of " + std::to_string(requests.size()));
-  });
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    Row& row = data.rows[first + i];
-    row.stale = outcomes[i].problem || outcomes[i].kernel.fingerprint != row.fingerprint;
+    Row& row = data.rows[i];
+    const Configuration& configuration = row.configuration;
+    row.stale = row.fingerprint !=
+                fingerprint(compile_request(configuration.network, *configuration.plan, manifest.architecture));
   }
 }
 #else
@@ -161,8 +151,8 @@ Report report(const Data& data, const Accuracy& accuracy, const std::vector<Publ
                  {"history", to_json(history)}};
   report.csv.columns = configuration_columns();
   report.csv.columns.insert(report.csv.columns.begin(), "chip");
-  for (const char* column : {"plan", "measured_us", "predicted_us", "low_us", "high_us", "error_percent", "inside",
-                             "stale"}) {
+  for (const char* column :
+       {"plan", "measured_us", "predicted_us", "low_us", "high_us", "error_percent", "inside", "stale"}) {
     report.csv.columns.emplace_back(column);
   }
   std::vector<const Row*> worst;
@@ -184,21 +174,21 @@ Report report(const Data& data, const Accuracy& accuracy, const std::vector<Publ
                                    {"stale", row.stale}});
     std::vector<std::string> cells = configuration_cells(row.configuration);
     cells.insert(cells.begin(), row.chip);
-    cells.insert(cells.end(), {plan, significant(comparison.measured, 6), significant(comparison.predicted, 6),
-                               significant(comparison.low, 6), significant(comparison.high, 6),
-                               significant(comparison.error_percent(), 4), comparison.inside() ? "1" : "0",
-                               row.stale ? "1" : "0"});
+    cells.insert(cells.end(),
+                 {plan, significant(comparison.measured, 6), significant(comparison.predicted, 6),
+                  significant(comparison.low, 6), significant(comparison.high, 6),
+                  significant(comparison.error_percent(), 4), comparison.inside() ? "1" : "0", row.stale ? "1" : "0"});
     report.csv.rows.push_back(std::move(cells));
     worst.push_back(&row);
   }
   std::ranges::stable_sort(worst, std::ranges::greater(),
                            [](const Row* row) { return std::abs(row->comparison.error_percent()); });
 
-  const Table summary{{"points", "MAPE %", "median %", "p90 %", "max %", "bias", "Kendall tau", "coverage %"},
-                      {{std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1),
-                        fixed(accuracy.median_ape_percent, 1), fixed(accuracy.p90_percent, 1),
-                        fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3), fixed(accuracy.kendall_tau, 3),
-                        fixed(accuracy.coverage_percent, 0)}}};
+  const Table summary{
+      {"points", "MAPE %", "median %", "p90 %", "max %", "bias", "Kendall tau", "coverage %"},
+      {{std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1), fixed(accuracy.median_ape_percent, 1),
+        fixed(accuracy.p90_percent, 1), fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3),
+        fixed(accuracy.kendall_tau, 3), fixed(accuracy.coverage_percent, 0)}}};
   report.text = "Step time, predicted against measured:\n\n" + to_aligned(summary);
   for (const std::string& failed : data.failed) {
     report.text += "no valid measurement: " + failed + '\n';
@@ -231,6 +221,7 @@ Report report(const Data& data, const Accuracy& accuracy, const std::vector<Publ
 
 int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   OptionGroup group = option_group("Validation");
+  // clang-format off
   group.add_options()
       ("data", po::value<std::vector<std::string>>()->value_name("FILE"),
        "Take measured CSV files; the option's name may be left out (default: the shipped data).")
@@ -242,6 +233,7 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
        "Exit with 1 if the mean absolute percentage error is larger.")
       ("rows", po::value<std::string>()->value_name("N")->default_value("20"),
        "Show this many of the worst rows in the table; csv and json have all.");
+  // clang-format on
   const auto options = parse_options(verb, arguments, {group, output_options()}, "data");
   if (!options) {
     return 0;

@@ -107,11 +107,10 @@ Report report(const Side& base, const Side* changed, const std::vector<Sensitivi
   }
   report.json["sensitivity"] = Json::array();
   for (const Sensitivity& s : sensitivity) {
-    report.json["sensitivity"].push_back({{"key", s.key},
-                                          {"d_hidden_percent", rounded(s.hidden_percent)},
-                                          {"d_step_percent", rounded(s.step_percent)}});
-    report.csv.rows.push_back({std::string(s.key) + "+10%", "", "", "", significant(s.hidden_percent, 6),
-                               significant(s.step_percent, 6)});
+    report.json["sensitivity"].push_back(
+        {{"key", s.key}, {"d_hidden_percent", rounded(s.hidden_percent)}, {"d_step_percent", rounded(s.step_percent)}});
+    report.csv.rows.push_back(
+        {std::string(s.key) + "+10%", "", "", "", significant(s.hidden_percent, 6), significant(s.step_percent, 6)});
     ranked.rows.push_back({std::string(s.key), signed_percent(s.hidden_percent), signed_percent(s.step_percent)});
   }
   report.text += '\n' + to_aligned(ranked);
@@ -121,9 +120,8 @@ Report report(const Side& base, const Side* changed, const std::vector<Sensitivi
 }  // namespace
 
 int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments,
-                                     {chip_options(), network_options(), plan_options(), granule_option(),
-                                      output_options()});
+  const auto options = parse_options(
+      verb, arguments, {chip_options(), network_options(), plan_options(), granule_option(), output_options()});
   if (!options) {
     return 0;
   }
