@@ -35,9 +35,7 @@ class Folder {
     std::ofstream(path_ / name, std::ios::binary) << bytes;
     return (path_ / name).string();
   }
-  int entries() const {
-    return static_cast<int>(std::distance(std::filesystem::directory_iterator(path_), {}));
-  }
+  int entries() const { return static_cast<int>(std::distance(std::filesystem::directory_iterator(path_), {})); }
 
  private:
   std::filesystem::path path_;
@@ -250,12 +248,14 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   require_refusal("fit --chip " + typo, "typo.toml:2:");
   require_refusal("fit --chip " + (folder / "missing.toml").string(), "missing.toml");
   require_refusal("predict --weights " + (folder / "missing.mtx").string(), "missing.mtx");
-  require_refusal("predict --weights " + folder.write("cut.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1"),
-                  "cut.mtx:2:");
+  require_refusal(
+      "predict --weights " + folder.write("cut.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1"),
+      "cut.mtx:2:");
   require_refusal("predict --weights " + folder.write("cut.safetensors", "\x10"), "cut.safetensors");
   // A header that claims 40 GB.
-  require_refusal("predict --weights " + folder.write("huge.safetensors", std::string("\x00\x00\x00\x00\x0a\x00\x00\x00{}", 10)),
-                  "huge.safetensors");
+  require_refusal(
+      "predict --weights " + folder.write("huge.safetensors", std::string("\x00\x00\x00\x00\x0a\x00\x00\x00{}", 10)),
+      "huge.safetensors");
 }
 
 TEST_CASE("an output file is written whole or not at all", "[fast]") {
@@ -321,6 +321,7 @@ TEST_CASE("a plan compiles without a GPU", "[fast]") {
   CHECK(json.at("weights_per_thread") > 0);
   CHECK(json.at("predicted_registers").is_number());
   require_refusal("measure --hidden 512 --compile-only --arch sm_900", "did you mean");
+  require_refusal("measure --hidden 60000 --density 1 --compile-only", "weights per thread");
   require_refusal("measure --hidden 512 --arch sm_90", "--compile-only");
 }
 #endif
