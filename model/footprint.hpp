@@ -42,9 +42,8 @@ struct Footprint {
   bool fits = false;
 };
 
-// Registers of a thread beyond its weights: accumulators, loads in flight, addresses, the input of its rows. Fitted to
-// what NVRTC 13.0 needs at the tightest point on sm_80, sm_90, sm_100 and sm_120 (tests/kernels/registers_test.cpp
-// holds the fit to within 8).
+// Registers of a thread beyond its weights: accumulators, loads in flight, addresses, the input of its rows. A fit to
+// what NVRTC 13.0 compiles for sm_80, sm_90, sm_100 and sm_120 (model/registers.cpp).
 int working_registers(const Network& network, const Plan& plan);
 
 Footprint footprint(const Chip& chip, const Network& network, const Plan& plan);
