@@ -118,7 +118,8 @@ TEST_CASE("a network that no plan can hold is answered with what is missing", "[
 }
 
 TEST_CASE("sensitivities name the resource that binds", "[fast]") {
-  const Network network = headline();
+  Network network = headline();
+  network.density = 0.2;
   const auto found = sensitivities(find_chip("h200"), network,
                                    RowProfile::uniform(network.rows(), network.hidden, network.density), 32);
   REQUIRE(found.size() >= 5);
