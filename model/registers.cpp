@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Working registers of the sparse persistent kernel: the larger of its two phases, beside its weights.
 //
-//   staging   14 + 6 per word in flight: 4 hold it, 2 its address and test
+//   staging   14 (several planes: 22) + 6 per word in flight: 4 hold it, 2 its address and test
 //   gather    23 (dense: 26; fp32: 2 more, with several planes 5) + fp32 sums, at least 4; the 23 are addresses and
 //             loads that the compiler moves ahead of their use
 //   both      the input of the rows that a lane finishes
@@ -16,7 +16,7 @@
 namespace onchip {
 namespace {
 
-constexpr int kStagingBase = 14;
+constexpr int kStagingBase[] = {14, 22};  // with one plane and with several
 constexpr int kPerLoadInFlight = 6;
 constexpr int kGatherBase[] = {23, 26};  // by Storage
 constexpr int kWideValues[] = {2, 5};    // fp32, with one plane and with several
@@ -33,7 +33,7 @@ constexpr int kSmallestCap = 3;
 int working_registers(const Network& network, const Plan& plan) {
   const int outputs = plan.rows_per_group * std::max(1, plan.batch_padded / plan.lanes_per_row);
   const bool several_planes = planes(network, plan) > 1;
-  const int staging = kStagingBase + kPerLoadInFlight * plan.loads_in_flight;
+  const int staging = kStagingBase[several_planes] + kPerLoadInFlight * plan.loads_in_flight;
   const int gather = kGatherBase[static_cast<int>(plan.storage)] + std::max(kLeastSums, plan.batch_padded) +
                      (network.precision == Precision::fp32 ? kWideValues[several_planes] : 0) +
                      (several_planes ? (planes(network, plan) > 2 ? kMorePlanes : kTwoPlanes) : 0) +
