@@ -24,8 +24,8 @@ constexpr int kLeastSums = 4;
 constexpr int kTwoPlanes = 5, kMorePlanes = 23;
 constexpr int kSeveralPlanesAndOutputs = 8;  // planes of the next row, or the next output, started ahead
 
-// At 64 registers a thread (blocks of more than 896 threads) staging was seen to spill 3 earlier.
-constexpr int kSmallestCapThreads = 895;
+// At 64 and 72 registers a thread (blocks of more than 768 threads) spills were seen 3 earlier.
+constexpr int kSmallestCapThreads = 768;
 constexpr int kSmallestCap = 3;
 
 }  // namespace

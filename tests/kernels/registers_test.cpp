@@ -5,6 +5,7 @@
 #include "model/chip.hpp"
 #include "model/footprint.hpp"
 #include "model/occupancy.hpp"
+#include "model/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <unistd.h>
@@ -171,6 +172,24 @@ TEST_CASE("no plan spills where the register model says that it fits", "[slow]")
       INFO(describe(shape) << ": " << words << " words on " << architecture);
       CHECK(words >= 2);
       CHECK_FALSE(spills(with_words(shape, words), architecture));
+    }
+  }
+}
+
+TEST_CASE("the largest networks that fit on the chips of four architectures compile without a spill", "[slow]") {
+  const EmptyCache cache;
+  for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
+    const Chip chip = find_chip(chip_name).chip;
+    for (const Precision precision : {fp16, bf16, fp32}) {
+      for (const double density : {0.05, 0.3}) {
+        for (const int batch : {1, 4, 8, 16}) {
+          const Capacity capacity = find_capacity(chip, {Cell::relu, precision, 1, batch, 1, density}, 32);
+          REQUIRE(capacity.largest);
+          const Case largest{capacity.largest->network, capacity.largest->plan};
+          INFO(chip_name << ", " << describe(largest.network) << ": " << to_string(largest.plan));
+          CHECK_FALSE(spills(largest, chip.architecture));
+        }
+      }
     }
   }
 }
