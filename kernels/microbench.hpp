@@ -58,11 +58,8 @@ struct CalibratedConstant {
 
 // The constants that the rows determine; one for which rows are missing is left out.
 //
-// Exchange: least squares of relative errors over the rows of the plain protocol on the most SMs,
-//   cycles = latency + emission (rows - 1) + f(bytes, rounds) / bytes_per_cycle_per_sm,
-// rounds = ceil(bytes / (16 threads loads)), for several forms f of copying and round trips (sum, max, ...). The one
-// with the smallest mean error whose constants are all positive gives the values; the method has the errors of every
-// form.
+// The exchange: least squares of relative errors over all of its rows, with the formula of model/exchange_time.hpp that
+// predict() evaluates; the method has the mean and the worst error.
 std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> rows);
 
 }  // namespace onchip

@@ -7,10 +7,10 @@
 //   rounds     = ceil(16-byte words of the state / (threads * loads in flight))
 //   late_words = words per thread if there is more than one round, else 0
 //
-// Found on an H200 among forms with the same terms (mean error 5.5 % over 185 exchanges, worst 21 %): the latency grows
-// with the number of SMs that write and poll; words beyond those first in flight cost a round trip per round and time
-// per word, because the lanes of a warp wait for each other. State and segment sizes whose lines several SMs write
-// (few bytes on many SMs) take up to 0.3 us longer than this says.
+// Why these terms, on an H200 (the chip file has the constants with their errors): the latency grows with the number of
+// SMs that write and poll; words beyond those first in flight cost a round trip per round and time per word, because
+// the lanes of a warp wait for each other. States so small that several SMs write the same line take longer than this
+// says.
 #pragma once
 
 #include "model/chip.hpp"
