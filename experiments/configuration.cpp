@@ -3,7 +3,6 @@
 
 #include "model/error.hpp"
 #include "model/input_file.hpp"
-#include "model/numeric.hpp"
 #include "model/units.hpp"
 
 #include <algorithm>
@@ -52,7 +51,7 @@ void check_plan(const Network& network, const Plan& plan) {
           "batch_padded to be the power of two at or above the batch, found " + std::to_string(plan.batch_padded));
   range("loads_in_flight", plan.loads_in_flight, 1, kMostLoadsInFlight);
   range("promote_every", plan.promote_every, 1, kMostPromoteEvery);
-  require(network.precision == Precision::fp16 || plan.promote_every == 1,
+  require(state_type(network.precision) == Precision::fp16 || plan.promote_every == 1,
           "promote_every=1: only fp16 products are summed below fp32");
   for (int r = 0; r < plan.rows_per_group; ++r) {
     range("slots", plan.slots[r], 1, kMaxDimension);
@@ -84,12 +83,10 @@ void take_weights(Configuration& configuration, const std::filesystem::path& fil
   if (matrix->nnz() == 0) {
     throw InputError(file.string() + ": the matrix has no non-zero");
   }
-  for (float& value : matrix->value) {
-    value = round_to(configuration.network.precision, value);
-    if (!std::isfinite(value)) {
-      throw InputError(file.string() + ": a weight is too large for " +
-                       std::string(info(configuration.network.precision).name));
-    }
+  round_weights(*matrix, configuration.network.precision);
+  if (!std::all_of(matrix->value.begin(), matrix->value.end(), [](float value) { return std::isfinite(value); })) {
+    throw InputError(file.string() + ": a weight is too large for " +
+                     std::string(info(configuration.network.precision).name));
   }
   configuration.network.hidden = matrix->columns;
   configuration.network.density = matrix->density();

@@ -135,9 +135,13 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   std::vector<std::byte> elements = device_output.download();
   elements.resize(fresh.size() * info(network.precision).bytes);
   const std::vector<float> got = from_elements(elements, network.precision);
-  const std::vector<double> expected = reference_states(
-      matrix, network.cell, network.precision, network.batch, options.check_steps,
-      transpose<float>(initial, network.batch, network.hidden), transpose<float>(fresh, network.batch, network.hidden));
+  const std::vector<float> first_state = transpose<float>(initial, network.batch, network.hidden);
+  const std::vector<float> checked_input = transpose<float>(fresh, network.batch, network.hidden);
+  const std::vector<double> expected =
+      reference_states(
+          matrix, network.cell, network.precision,
+          {.batch = network.batch, .steps = options.check_steps, .initial = first_state, .input = checked_input})
+          .states;
   result.relative_error = relative_error(transpose<double>(expected, network.hidden, network.batch), got);
   result.correct = result.relative_error <= result.tolerance;
   if (!result.correct) {

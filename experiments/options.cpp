@@ -201,7 +201,7 @@ OptionGroup network_options() {
       ("batch", text("N", "4"), "Set the number of sequences computed together, 1 to 32.")
       ("steps", text("N", "256"), "Set the number of time steps.")
       ("density", text("D", "0.3"), "Set the share of non-zero weights: 0.3 or 30%.")
-      ("precision", text("TYPE", "fp16"), "Set the type of weights and state: fp16, bf16 or fp32.")
+      ("precision", text("TYPE", "fp16"), "Set the type of weights and state: fp16, bf16, fp32 or fp8 (state fp16).")
       ("mask", text("KIND", "uniform"), "Generate the non-zeros evenly (uniform) or in uneven rows (power-law).")
       ("seed", text("N", "1"), "Set the seed of the generated weights.")
       ("weights", text("FILE"), "Read the recurrent weights, and with them size and density, from a .mtx or "

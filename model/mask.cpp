@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -173,7 +174,35 @@ SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t 
       matrix.value.push_back(draw_value(bound, precision, random));
     }
   }
+  if (precision == Precision::fp8) {  // the others are rounded as they are drawn
+    round_weights(matrix, precision);
+  }
   return matrix;
+}
+
+void round_weights(SparseMatrix& matrix, Precision precision) {
+  if (precision != Precision::fp8) {
+    for (float& value : matrix.value) {
+      value = round_to(precision, value);
+    }
+    return;
+  }
+  for (int row = 0; row < matrix.rows; ++row) {
+    const std::span<float> values(matrix.value.data() + matrix.row_begin[row],
+                                  matrix.value.data() + matrix.row_begin[row + 1]);
+    float largest = 0;
+    for (const float value : values) {
+      if (std::isfinite(value)) {
+        largest = std::max(largest, std::abs(value));
+      }
+    }
+    const float scale = e4m3_scale(largest);
+    for (float& value : values) {
+      if (std::isfinite(value)) {
+        value = scale * from_e4m3(to_e4m3(value / scale));  // a power of two: only to_e4m3 rounds
+      }
+    }
+  }
 }
 
 SparseMatrix read_weights(const std::filesystem::path& file, std::string_view tensor) {

@@ -34,10 +34,16 @@ enum class MaskKind : std::uint8_t {
 };
 
 // [rows, columns] with the given density, the same bytes for the same seed on every machine. Values are uniform with
-// variance 1 / (row length), rounded to `precision`, so that a recurrence neither dies nor explodes; none is zero.
-// Throws InputError if a size is not in 1..kMaxDimension or the density not in 0..1.
+// variance 1 / (row length), rounded to `precision`, so that a recurrence neither dies nor explodes; none is zero, but
+// of fp8 a few in 100000 underflow. Throws InputError if a size is not in 1..kMaxDimension or the density not in 0..1.
 SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t seed, Precision precision,
                            MaskKind kind = MaskKind::uniform);
+
+// Rounds every value as the kernels store it: to the type of `precision`, or for fp8 to s * e4m3 with the e4m3_scale s
+// of its row. A value that underflows becomes a zero of its sign and stays an element. One too large becomes an
+// infinity, and infinities and NaN stay as they are and take no part in the scale, so that the caller can refuse them:
+// e4m3 has no infinity. Rounding again changes nothing, also where the scale of the rounded row is another.
+void round_weights(SparseMatrix& matrix, Precision precision);
 
 // Matrix Market coordinate files: real, integer or pattern; general or symmetric. Explicit zeros are dropped,
 // duplicate entries are an error; pattern entries have the value 1. A value too small for fp32 is a zero, one too large

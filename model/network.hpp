@@ -12,7 +12,7 @@
 namespace onchip {
 
 enum class Cell : std::uint8_t { relu, tanh, lstm, gru };
-enum class Precision : std::uint8_t { fp16, bf16, fp32 };
+enum class Precision : std::uint8_t { fp16, bf16, fp32, fp8 };
 
 struct CellInfo {
   std::string_view name;
@@ -27,15 +27,19 @@ inline constexpr std::array<CellInfo, 4> kCells{{
     {"gru", 3, 1, 2},
 }};
 
+// Weights, state and input are of one type, but for fp8: weights e4m3 (OCP 8-bit floating point, 2023: no infinities,
+// at most 448) with a power-of-two scale per row of W; state and input fp16.
 struct PrecisionInfo {
   std::string_view name;
-  int bytes;
-  double unit_roundoff;
+  int bytes;             // of an element of the state or the input
+  int weight_bits;       // of a weight, without its index
+  double unit_roundoff;  // of the state
 };
-inline constexpr std::array<PrecisionInfo, 3> kPrecisions{{
-    {"fp16", 2, 0x1p-11},
-    {"bf16", 2, 0x1p-8},
-    {"fp32", 4, 0x1p-24},
+inline constexpr std::array<PrecisionInfo, 4> kPrecisions{{
+    {"fp16", 2, 16, 0x1p-11},
+    {"bf16", 2, 16, 0x1p-8},
+    {"fp32", 4, 32, 0x1p-24},
+    {"fp8", 2, 8, 0x1p-11},
 }};
 
 constexpr const CellInfo& info(Cell cell) {
@@ -43,6 +47,11 @@ constexpr const CellInfo& info(Cell cell) {
 }
 constexpr const PrecisionInfo& info(Precision precision) {
   return kPrecisions[static_cast<int>(precision)];
+}
+
+// What the state and the input are stored as: itself, but fp16 for fp8.
+constexpr Precision state_type(Precision precision) {
+  return precision == Precision::fp8 ? Precision::fp16 : precision;
 }
 
 // Throw InputError with the nearest valid name.
@@ -54,7 +63,8 @@ inline constexpr int kMaxBatch = 32;
 
 struct Network {
   Cell cell = Cell::relu;
-  Precision precision = Precision::fp16;  // of weights and state; sums are fp32 (see Plan::promote_every)
+  Precision precision =
+      Precision::fp16;  // of weights and state (see kPrecisions); sums are fp32 (see Plan::promote_every)
   int hidden = 0;
   int batch = 1;
   int steps = 256;

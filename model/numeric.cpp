@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/numeric.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cassert>
+#include <cmath>
 
 namespace onchip {
 
 float round_to(Precision precision, float value) {
+  precision = state_type(precision);
   if (precision == Precision::fp32) {
     return value;
   }
@@ -71,6 +75,49 @@ float from_bits(Precision precision, std::uint32_t bits) {
   }
   const std::uint32_t wide = exponent == 31 ? 255 : exponent + 112;
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+}
+
+std::uint8_t to_e4m3(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits >> 24 & 0x80;
+  const std::uint32_t magnitude = bits & 0x7fffffff;
+  std::uint32_t code = 0;
+  if (magnitude > 0x7f800000) {
+    return 0x7f;
+  }
+  if (magnitude >= std::bit_cast<std::uint32_t>(448.0F)) {
+    code = 0x7e;
+  } else if (magnitude >= std::bit_cast<std::uint32_t>(0x1p-6F)) {
+    const std::uint32_t odd = magnitude >> 20 & 1;  // as in round_to
+    code = ((magnitude + 0x7ffff + odd) >> 20) - (120 << 3);
+  } else {
+    // A subnormal is a multiple of 2^-9, the last bit of fp32 numbers from 2^14 to 2^15; 8 of them are the code 8.
+    const float rounded = (std::bit_cast<float>(magnitude) + 0x1p14F) - 0x1p14F;
+    code = static_cast<std::uint32_t>(rounded * 0x1p9F);
+  }
+  return static_cast<std::uint8_t>(sign | code);
+}
+
+float from_e4m3(std::uint8_t code) {
+  const std::uint32_t sign = (code & 0x80U) << 24;
+  const std::uint32_t magnitude = code & 0x7fU;
+  if (magnitude == 0x7f) {
+    return std::bit_cast<float>(sign | 0x7fc00000);
+  }
+  if (magnitude < 8) {
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-9F));
+  }
+  return std::bit_cast<float>(sign | (magnitude + (120 << 3)) << 20);
+}
+
+float e4m3_scale(float largest_magnitude) {
+  assert(largest_magnitude >= 0 && std::isfinite(largest_magnitude));
+  if (largest_magnitude == 0) {
+    return 1;
+  }
+  int exponent = 0;
+  const float fraction = std::frexp(largest_magnitude, &exponent);  // in [0.5, 1); 14 and 28 are 0.875 2^n
+  return std::ldexp(1.0F, std::max(exponent - (fraction > 0.875F ? 4 : 5), -126));
 }
 
 }  // namespace onchip

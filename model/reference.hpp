@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel should compute, in double precision:
-//   h[t+1] = act(W h[t] + x[t])
-// with the weights rounded to their precision, as the kernels store them.
+// What a kernel should compute, in double precision, with the weights rounded as the kernels store them
+// (round_weights). W: [gates * hidden, hidden], one block of rows per gate, in PyTorch's order (torch.nn.LSTM,
+// torch.nn.GRU); a: the gate's rows of W h[t] + b; s: the logistic function:
+//   relu, tanh     h' = act(x + a)
+//   lstm i f g o   c' = s(x_f + a_f) c + s(x_i + a_i) tanh(x_g + a_g);  h' = s(x_o + a_o) tanh(c')
+//   gru  r z n     n = tanh(x_n + s(x_r + a_r) a_n);  h' = (1 - z) n + z h with z = s(x_z + a_z)
 #pragma once
 
 #include "model/mask.hpp"
@@ -12,13 +15,28 @@
 
 namespace onchip {
 
-// The states after each step, [steps, hidden, batch], of the cells relu and tanh. `weights`: [hidden, hidden];
-// `initial`: [hidden, batch]; `input`: [steps, hidden, batch]. `round_state`: also round the initial state and each new
-// one to `precision`, as a kernel does when it hands them to the next step; else they stay doubles. relu(NaN) is NaN.
-// Throws InputError for the other cells, a matrix that is not square, or sizes that do not match it.
-std::vector<double> reference_states(const SparseMatrix& weights, Cell cell, Precision precision, int batch, int steps,
-                                     std::span<const float> initial, std::span<const float> input,
-                                     bool round_state = false);
+struct ReferenceInput {
+  int batch = 1;
+  int steps = 0;
+  std::span<const float> initial = {};         // h0, [hidden, batch]
+  std::span<const float> initial_cell = {};    // c0, [hidden, batch], LSTM only; empty: zeros
+  std::span<const float> input = {};           // x, [steps, gates * hidden, batch]: the input projection with its bias
+  std::span<const float> recurrent_bias = {};  // b, [gates * hidden]; empty: zeros
+  std::span<const int> lengths = {};           // [batch]: steps of each sample; empty: all
+  // Also round h to the type of the state, the initial one and each new one, as a kernel does when it hands it to the
+  // next step; else it stays a double. c does, and so does the h in the GRU's z h: a kernel carries them in registers.
+  bool round_state = false;
+};
+
+struct ReferenceStates {
+  std::vector<double> states;       // h after each step, [steps, hidden, batch]; zero beyond a sample's length
+  std::vector<double> final_state;  // h after the last step of each sample, [hidden, batch]; rounded as `states` are
+  std::vector<double> final_cell;   // c likewise, LSTM only
+};
+
+// NaN passes through every cell, relu too. Throws InputError for sizes that do not match `weights` and the cell, an
+// initial c for a cell without one, or a length outside 0..steps.
+ReferenceStates reference_states(const SparseMatrix& weights, Cell cell, Precision precision, const ReferenceInput& in);
 
 // ||got - expected|| / ||expected||, 2-norms over all elements. Elements that are NaN, or the same infinity, on both
 // sides count as equal; NaN or an infinity on one side makes the error infinite, as does a difference from all zeros.

@@ -2,9 +2,9 @@
 """Predicted against measured step time. Reads what `onchip validate --format csv` writes."""
 from matplotlib import patheffects
 
-from style import BLUE, GREY, LIGHT, ORANGE, VERMILION, describe, fail, number, parser, plt, read_csv, save, write_dump
+from style import BLUE, GREEN, GREY, LIGHT, ORANGE, VERMILION, describe, fail, number, parser, plt, read_csv, save, write_dump
 
-PRECISIONS = {"fp16": (BLUE, "o"), "bf16": (ORANGE, "^"), "fp32": (VERMILION, "s")}
+PRECISIONS = {"fp16": (BLUE, "o"), "bf16": (ORANGE, "^"), "fp32": (VERMILION, "s"), "fp8": (GREEN, "D")}
 COLUMNS = ["chip", "cell", "hidden", "batch", "density", "precision", "measured_us", "predicted_us", "low_us",
            "high_us"]
 BAND = 10  # percent

@@ -125,7 +125,7 @@ struct Types {
   cudnnMathType_t math;
   const char* text;
 };
-// By Precision.
+// By state_type: cuDNN has no recurrent network of fp8; fp16 is its nearest.
 constexpr std::array<Types, 3> kTypes{{
     {CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH, "data HALF, sums FLOAT, TENSOR_OP_MATH"},
     {CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH, "data BFLOAT16, sums FLOAT, TENSOR_OP_MATH"},
@@ -177,7 +177,7 @@ struct CudnnRnn::State {
 
 CudnnRnn::State::State(const Network& wanted, CudnnAlgorithm algorithm, int batch) : network(wanted) {
   network.batch = batch;
-  const Types& types = kTypes[static_cast<std::size_t>(network.precision)];
+  const Types& types = kTypes[static_cast<std::size_t>(state_type(network.precision))];
   const int hidden = network.hidden, steps = network.steps;
 
   ONCHIP_CUDNN_CALL(cudnnSetDropoutDescriptor, dropout.get(), handle.get(), 0.0f, nullptr, 0, 0);
@@ -267,9 +267,9 @@ void CudnnRnn::enqueue(cudaStream_t stream) {
 std::string CudnnRnn::settings() const {
   const std::size_t version = library().cudnnGetVersion();  // 91900, before 9 also 8907
   const std::size_t major = version >= 10000 ? version / 10000 : version / 1000;
-  return std::string(kTypes[static_cast<std::size_t>(state_->network.precision)].text) + ", double bias, cuDNN " +
-         std::to_string(major) + "." + std::to_string(version / 100 % (version >= 10000 ? 100 : 10)) + "." +
-         std::to_string(version % 100);
+  return std::string(kTypes[static_cast<std::size_t>(state_type(state_->network.precision))].text) +
+         ", double bias, cuDNN " + std::to_string(major) + "." +
+         std::to_string(version / 100 % (version >= 10000 ? 100 : 10)) + "." + std::to_string(version % 100);
 }
 
 #else  // built without cuDNN's header

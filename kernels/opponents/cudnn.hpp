@@ -4,6 +4,7 @@
 //
 // The settings are those that cuDNN is fastest with and does not refuse: two biases (the persistent algorithms refuse
 // any other number), fp32 sums, tensor cores for fp16 and bf16, plain fp32 arithmetic (no TF32) for fp32.
+// Networks with fp8 weights run in fp16.
 //
 // cuDNN is loaded at run time: $ONCHIP_CUDNN (the library's path), else the dynamic linker's search.
 #pragma once

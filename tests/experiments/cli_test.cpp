@@ -197,6 +197,16 @@ TEST_CASE("what-if compares two chips and ranks what matters", "[fast]") {
   CHECK(!run_json("what-if --hidden 2304").contains("changed"));
 }
 
+TEST_CASE("weights from a file may be rounded to fp8, unless one is too large", "[fast]") {
+  const Folder folder;
+  const std::string head = "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n2 1 ";
+  const Json json = run_json("predict --precision fp8 --weights " + folder.write("fine.mtx", head + "1e-30"));
+  CHECK(json.at("network").at("precision") == "fp8");
+  CHECK(json.at("network").at("density") == 0.5);
+  require_refusal("predict --precision fp8 --weights " + folder.write("large.mtx", head + "3.4e38"),
+                  "a weight is too large for fp8");
+}
+
 TEST_CASE("weights from a file bring their size and density", "[fast]") {
   const Folder folder;
   std::string text = "%%MatrixMarket matrix coordinate real general\n64 64 64\n";
@@ -233,7 +243,7 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
     require_refusal(std::string("predict --hidden 64 --density=") + density, "--density");
   }
   require_refusal("predict --hidden 64 --cell rleu", "did you mean 'relu'?");
-  require_refusal("predict --hidden 64 --precision fp8", "fp16");
+  require_refusal("predict --hidden 64 --precision fp18", "fp16");
   require_refusal("predict --hidden 64 --format xml", "table, csv or json");
   require_refusal("predict --hidden 64 --chip h2000", "did you mean 'H200'?");
   require_refusal("predict --hidden 64 --set sm.cuont=5", "did you mean 'sm.count'?");

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -250,6 +251,168 @@ TEST_CASE("impossible masks are refused", "[mask][fast]") {
   CHECK(error_of(5, 5, 1.5) == "density 1.5 is outside 0 to 1");
   CHECK(error_of(5, 5, -0.1) == "density -0.1 is outside 0 to 1");
   CHECK(error_of(5, 5, std::nan("")) == "density nan is outside 0 to 1");
+}
+
+TEST_CASE("a mask of fp8 weights has the elements of any other", "[mask][fast]") {
+  const SparseMatrix mask = generate_mask(300, 2000, 0.25, 17, Precision::fp8, MaskKind::power_law);
+  const SparseMatrix half = generate_mask(300, 2000, 0.25, 17, Precision::fp16, MaskKind::power_law);
+  CHECK(well_formed(mask));
+  CHECK(mask.column == half.column);
+  CHECK(hash(generate_mask(61, 127, 0.3, 1, Precision::fp8)) == 0xae5f03d9b840bfe9);
+  SparseMatrix again = mask;
+  round_weights(again, Precision::fp8);
+  CHECK(hash(again) == hash(mask));
+  CHECK(mask.value != half.value);
+  double squares = 0;
+  std::int64_t zeros = 0;
+  for (int row = 0; row < mask.rows; ++row) {
+    for (std::int64_t i = mask.row_begin[row]; i < mask.row_begin[row + 1]; ++i) {
+      squares += mask.value[i] * mask.value[i] * static_cast<double>(row_length(mask, row));
+      zeros += mask.value[i] == 0;
+    }
+  }
+  CHECK_THAT(squares / static_cast<double>(mask.nnz()), WithinRel(1.0, 0.02));
+  CHECK(zeros < mask.nnz() / 5000);
+  CHECK(zeros > 0);
+}
+
+namespace {
+
+// One matrix row per list.
+SparseMatrix from_rows(const std::vector<std::vector<float>>& rows) {
+  SparseMatrix matrix{static_cast<int>(rows.size()), 0, {0}, {}, {}};
+  for (const std::vector<float>& row : rows) {
+    for (const float value : row) {
+      matrix.column.push_back(static_cast<std::int32_t>(matrix.column.size() - matrix.row_begin.back()));
+      matrix.value.push_back(value);
+    }
+    matrix.row_begin.push_back(matrix.nnz());
+    matrix.columns = std::max(matrix.columns, static_cast<int>(row.size()));
+  }
+  return matrix;
+}
+
+std::vector<float> rounded_row(const std::vector<float>& row) {
+  SparseMatrix matrix = from_rows({row});
+  round_weights(matrix, Precision::fp8);
+  return matrix.value;
+}
+
+// Rows of every size of numbers that fp32 has, even or spread over many powers of two, and with zeros among them.
+SparseMatrix awkward_rows() {
+  std::mt19937 random(5);
+  const auto uniform = [&](double from, double to) {
+    return from + (to - from) * static_cast<double>(random()) * 0x1p-32;
+  };
+  std::vector<std::vector<float>> rows{{}, {0, 0}, {std::numeric_limits<float>::denorm_min()}};
+  for (int i = 0; i < 3000; ++i) {
+    const double largest = uniform(-149, 126);
+    const double spread = i % 3 == 0 ? 0 : uniform(0, i % 3 == 1 ? 14 : 60);
+    std::vector<float> row;
+    for (int k = static_cast<int>(random() % 40); k >= 0; --k) {
+      const double significand = uniform(-2, 2);
+      const double exponent = largest - uniform(0, spread);
+      row.push_back(random() % 16 == 0 ? 0 : static_cast<float>(std::exp2(exponent) * significand));
+    }
+    rows.push_back(row);
+  }
+  return from_rows(rows);
+}
+
+float largest_of(const SparseMatrix& matrix, int row) {
+  float largest = 0;
+  for (std::int64_t i = matrix.row_begin[row]; i < matrix.row_begin[row + 1]; ++i) {
+    largest = std::max(largest, std::abs(matrix.value[i]));
+  }
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE("weights of fp8 become the nearest numbers of their row's scale", "[mask][fast]") {
+  const SparseMatrix before = awkward_rows();
+  SparseMatrix after = before;
+  round_weights(after, Precision::fp8);
+  CHECK(after.column == before.column);
+  CHECK(after.row_begin == before.row_begin);
+  int wrong = 0;
+  for (int row = 0; row < before.rows; ++row) {
+    const double scale = e4m3_scale(largest_of(before, row));
+    for (std::int64_t i = before.row_begin[row]; i < before.row_begin[row + 1]; ++i) {
+      const double value = before.value[i];
+      double nearest = std::numeric_limits<double>::infinity();
+      bool exists = false;
+      for (int code = 0; code < 0x7f; ++code) {
+        const double candidate = std::copysign(scale * from_e4m3(static_cast<std::uint8_t>(code)), value);
+        nearest = std::min(nearest, std::abs(candidate - value));
+        exists |= candidate == after.value[i];
+      }
+      wrong += !exists || std::abs(after.value[i] - value) != nearest;
+      wrong += std::signbit(after.value[i]) != std::signbit(before.value[i]);
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("rounding weights twice is rounding them once, also at the new scale", "[mask][fast]") {
+  SparseMatrix once = awkward_rows();
+  std::vector<float> scale_before(once.rows);
+  for (int row = 0; row < once.rows; ++row) {
+    scale_before[row] = e4m3_scale(largest_of(once, row));
+  }
+  round_weights(once, Precision::fp8);
+  SparseMatrix twice = once;
+  round_weights(twice, Precision::fp8);
+  CHECK(hash(twice) == hash(once));  // of bits: -0 is not 0
+  int wrong = 0, other_scales = 0;
+  for (int row = 0; row < once.rows; ++row) {
+    const float scale = e4m3_scale(largest_of(once, row));
+    other_scales += scale != scale_before[row];
+    for (std::int64_t i = once.row_begin[row]; i < once.row_begin[row + 1]; ++i) {
+      const float stored = scale * from_e4m3(to_e4m3(once.value[i] / scale));
+      wrong += std::bit_cast<std::uint32_t>(stored) != std::bit_cast<std::uint32_t>(once.value[i]);
+      wrong += std::abs(once.value[i] / scale) > 28;
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(other_scales > 30);  // else this test had not met what it is about
+}
+
+TEST_CASE("the largest weight of a row may round down to another scale", "[mask][fast]") {
+  CHECK(rounded_row({14.25F, 0x1p-9F, 0x1.8p-9F}) == std::vector<float>{14, 0x1p-9F, 0x1p-8F});
+  CHECK(e4m3_scale(14.25F) == 1);
+  CHECK(e4m3_scale(14) == 0.5F);
+  CHECK(rounded_row({14, 0x1p-9F, 0x1.8p-9F}) == std::vector<float>{14, 0x1p-9F, 0x1.8p-9F});
+}
+
+TEST_CASE("weights of fp8 that underflow stay elements", "[mask][fast]") {
+  const std::vector<float> row = rounded_row({28, 0x1p-10F, -0x1p-10F, 0x1.000002p-10F, 1e-30F});
+  CHECK(row == std::vector<float>{28, 0, 0, 0x1p-9F, 0});
+  CHECK(std::signbit(row.at(2)));
+}
+
+TEST_CASE("weights that fp8 cannot hold stay infinite or NaN for the caller to refuse", "[mask][fast]") {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> row = rounded_row({kInfinity, -kInfinity, std::nanf(""), 1, 0.3F});
+  CHECK(row.at(0) == kInfinity);
+  CHECK(row.at(1) == -kInfinity);
+  CHECK(std::isnan(row.at(2)));
+  CHECK(row.at(3) == 1);
+  CHECK(row.at(4) == 0.3125F);  // the scale is that of the 1
+  CHECK(rounded_row({std::numeric_limits<float>::max()}) == std::vector<float>{kInfinity});
+}
+
+TEST_CASE("weights of the other types are rounded one by one", "[mask][fast]") {
+  const SparseMatrix before = awkward_rows();
+  for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32}) {
+    SparseMatrix expected = before;
+    for (float& value : expected.value) {
+      value = round_to(precision, value);
+    }
+    SparseMatrix got = before;
+    round_weights(got, precision);
+    CHECK(hash(got) == hash(expected));
+  }
 }
 
 TEST_CASE("rounding to half finds the nearest of all halves, ties to even", "[mask][fast]") {

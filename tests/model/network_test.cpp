@@ -39,7 +39,8 @@ TEST_CASE("cells and precisions are read by name", "[fast]") {
   REQUIRE(error_of([] { parse_cell("lst"); }) == "unknown cell 'lst'; did you mean 'lstm'?");
   REQUIRE(error_of([] { parse_cell(""); }) == "unknown cell '': expected relu, tanh, lstm or gru");
   REQUIRE(error_of([] { parse_precision("FP16"); }) == "unknown precision 'FP16'; did you mean 'fp16'?");
-  REQUIRE(error_of([] { parse_precision("double"); }) == "unknown precision 'double': expected fp16, bf16 or fp32");
+  REQUIRE(error_of([] { parse_precision("double"); }) ==
+          "unknown precision 'double': expected fp16, bf16, fp32 or fp8");
 }
 
 TEST_CASE("the limits of a network are inclusive", "[fast]") {
