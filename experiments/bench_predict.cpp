@@ -46,7 +46,7 @@ std::vector<Configuration> varied(const std::vector<Chip>& chips) {
             for (const double density : {0.01, 0.1, 0.3, 1.0}) {
               const Network network{
                   .cell = cell, .precision = precision, .hidden = hidden, .batch = batch, .density = density};
-              const RowProfile rows = RowProfile::uniform(network.rows(), hidden, density);
+              const RowProfile rows = RowProfile::uniform(network);
               for (const int lanes : {8, 32}) {
                 const Plan plan = shape_plan(network, rows, density < 1 ? Storage::packed_pair : Storage::dense,
                                              static_cast<int>(chip.sm_count), lanes, 1 + hidden % 3);

@@ -19,13 +19,17 @@ void require(bool holds, const std::string& expected) {
 }
 
 void check_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
-  const std::int64_t places_per_rank = std::int64_t{plan.sms} * plan.groups();
-  require(places_per_rank * plan.rows_per_group >= rows.rows(),
-          "room for " + std::to_string(rows.rows()) + " rows, found room for " +
-              std::to_string(places_per_rank * plan.rows_per_group));
-  for (int r = 0; r < plan.rows_per_group && r * places_per_rank < rows.rows(); ++r) {
-    const int longest =
-        plan.storage == Storage::dense ? network.hidden : rows.length_at(static_cast<int>(r * places_per_rank));
+  const int gates = rows.gates();
+  const std::int64_t units_per_rank = std::int64_t{plan.sms} * plan.groups();
+  require(units_per_rank * (plan.rows_per_group / gates) >= rows.units(),
+          "room for " + std::to_string(rows.units()) + " units, found room for " +
+              std::to_string(units_per_rank * (plan.rows_per_group / gates)));
+  for (int r = 0; r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
+    const std::int64_t first = r / gates * units_per_rank;
+    const std::int64_t count = std::min(units_per_rank, rows.units() - first);
+    const int longest = plan.storage == Storage::dense
+                            ? network.hidden
+                            : rows.longest(static_cast<int>(first), static_cast<int>(count), r % gates);
     require(std::int64_t{plan.slots[r]} * plan.lanes_per_row >= longest,
             "room for a row of " + std::to_string(longest) + ", found " + std::to_string(plan.slots[r]) +
                 " slots in each of " + std::to_string(plan.lanes_per_row) + " lanes");
@@ -46,7 +50,21 @@ void check_plan(const Network& network, const Plan& plan) {
   require(plan.lanes_per_row >= 1 && plan.lanes_per_row <= 32 &&
               std::has_single_bit(static_cast<unsigned>(plan.lanes_per_row)),
           "lanes_per_row 1, 2, 4, 8, 16 or 32, found " + std::to_string(plan.lanes_per_row));
+  const int gates = info(network.cell).gates;
   range("slots for this many rows per group", plan.rows_per_group, 1, kMaxRowsPerGroup);
+  require(plan.rows_per_group % gates == 0, "slots for the " + std::to_string(gates) + " gates of each unit, found " +
+                                                std::to_string(plan.rows_per_group) + " rows");
+  const auto power_of_two = [](int value) { return value > 0 && std::has_single_bit(static_cast<unsigned>(value)); };
+  if (gates > 1) {
+    require(plan.tile_rows == 4 && plan.lanes_per_row >= 4,
+            "tile_rows=4 and at least 4 lanes_per_row, where the gates of a unit meet");
+  } else {
+    require(power_of_two(plan.tile_rows) && plan.tile_rows <= kMaxTileRows,
+            "tile_rows 1, 2, 4 or 8, found " + std::to_string(plan.tile_rows));
+  }
+  require(power_of_two(plan.load_bytes) && plan.load_bytes >= info(network.precision).bytes &&
+              plan.load_bytes <= kWidestLoad,
+          "load_bytes from the size of an element to 16, a power of two, found " + std::to_string(plan.load_bytes));
   require(plan.batch_padded == static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch))),
           "batch_padded to be the power of two at or above the batch, found " + std::to_string(plan.batch_padded));
   range("loads_in_flight", plan.loads_in_flight, 1, kMostLoadsInFlight);
@@ -55,6 +73,19 @@ void check_plan(const Network& network, const Plan& plan) {
           "promote_every=1: only fp16 products are summed below fp32");
   for (int r = 0; r < plan.rows_per_group; ++r) {
     range("slots", plan.slots[r], 1, kMaxDimension);
+    range("least_slots", plan.least_slots[r], 1, plan.slots[r]);
+    require(plan.least_slots[r] == plan.slots[r] || plan.least_slots[r] % kSkippedSlots == 0,
+            "least_slots in whole chunks of " + std::to_string(kSkippedSlots) + ", found " +
+                std::to_string(plan.least_slots[r]));
+  }
+  range("mean_slots", plan.mean_slots, 1, plan.slots_total());
+  require(power_of_two(plan.pass_planes) && plan.pass_planes <= planes(network, plan),
+          "pass_planes a power of two and at most all planes, found " + std::to_string(plan.pass_planes));
+  const int quads = total_quads(network, plan);
+  range("shared_quads", plan.shared_quads, 0, quads);
+  range("streamed_quads", plan.streamed_quads, 0, quads - plan.shared_quads);
+  if (plan.streamed_quads > 0) {
+    range("ring_quads", plan.ring_quads, 2, planes(network, plan) * plan.streamed_quads + 1);
   }
 }
 
@@ -105,7 +136,7 @@ std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& config
 RowProfile row_profile(const Configuration& configuration) {
   const Network& network = configuration.network;
   if (!configuration.weights && network.density * network.rows() * network.hidden > kMostGenerated) {
-    return RowProfile::uniform(network.rows(), network.hidden, network.density);
+    return RowProfile::uniform(network);
   }
   return RowProfile::from_matrix(*recurrent_matrix(configuration));
 }

@@ -19,7 +19,7 @@ struct Remedy {
 };
 
 bool fits(const Chip& chip, const Network& network, const PlanWishes& wishes) {
-  return choose_plan(chip, network, RowProfile::uniform(network.rows(), network.hidden, network.density), wishes)
+  return choose_plan(chip, network, RowProfile::uniform(network), wishes)
       .prediction.footprint.fits;
 }
 

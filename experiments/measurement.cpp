@@ -99,7 +99,7 @@ class Opponents {
 
 Measurement measure(const Layout& layout, const SparseMatrix& matrix, const MeasureOptions& options) {
   const Network& network = layout.network;
-  if (2.0 * network.steps * network.batch * network.hidden * info(network.precision).bytes > kMostSequenceBytes) {
+  if (2.0 * network.steps * network.batch * network.rows() * info(network.precision).bytes > kMostSequenceBytes) {
     throw InputError("a sequence of " + std::to_string(network.steps) +
                      " steps is too long to measure: its input has more than 4 GB");
   }
@@ -110,38 +110,46 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   result.tolerance = tolerance_of(network.precision);
 
   const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden;
-  const std::size_t long_steps = static_cast<std::size_t>(network.steps) * 2;
+  const std::size_t step_input = state * info(network.cell).gates;
+  const auto most_steps = static_cast<std::size_t>(std::max(network.steps, options.check_steps));
   // The input repeats after a few steps of fresh random numbers, so that long runs need no long uploads.
   const std::vector<float> initial = random_values(state, network.precision, options.seed);
-  const std::vector<float> fresh = random_values(state * options.check_steps, network.precision, options.seed + 1);
-  std::vector<float> input(std::max<std::size_t>(long_steps, options.check_steps) * state);
+  const std::vector<float> initial_cell = random_values(state, network.precision, options.seed + 2);
+  const std::vector<float> fresh = random_values(step_input * options.check_steps, network.precision, options.seed + 1);
+  std::vector<float> input(most_steps * step_input);
   for (std::size_t i = 0; i < input.size(); ++i) {
     input[i] = fresh[i % fresh.size()];
   }
   const DeviceBuffer<std::byte> device_initial(to_elements(initial, network.precision));
+  const DeviceBuffer<std::byte> device_cell(to_elements(initial_cell, network.precision));
   const DeviceBuffer<std::byte> device_input(to_elements(input, network.precision));
-  const DeviceBuffer<std::byte> device_output(device_input.size());
+  const DeviceBuffer<std::byte> device_output(most_steps * state * info(network.precision).bytes);
 
   const Stream stream;
-  const auto run = [&](std::size_t steps) {
-    kernel.enqueue(stream.get(), device_input.data(), device_initial.data(), device_output.data(),
-                   static_cast<std::int64_t>(steps));
-  };
+  Sequences sequences;
+  sequences.input = device_input.data();
+  sequences.initial = device_initial.data();
+  sequences.initial_cell = device_cell.data();
+  sequences.output = device_output.data();
 
   ONCHIP_CUDA_CHECK(cudaMemset(device_output.data(), 0xff, device_output.bytes()));
-  run(options.check_steps);
+  sequences.steps = options.check_steps;
+  kernel.enqueue(stream.get(), sequences);
   stream.synchronize();
   kernel.check_status();
   std::vector<std::byte> elements = device_output.download();
-  elements.resize(fresh.size() * info(network.precision).bytes);
+  elements.resize(state * options.check_steps * info(network.precision).bytes);
   const std::vector<float> got = from_elements(elements, network.precision);
   const std::vector<float> first_state = transpose<float>(initial, network.batch, network.hidden);
-  const std::vector<float> checked_input = transpose<float>(fresh, network.batch, network.hidden);
+  const std::vector<float> first_cell = transpose<float>(initial_cell, network.batch, network.hidden);
+  const std::vector<float> checked_input = transpose<float>(fresh, network.batch, network.rows());
+  ReferenceInput reference{
+      .batch = network.batch, .steps = options.check_steps, .initial = first_state, .input = checked_input};
+  if (network.cell == Cell::lstm) {
+    reference.initial_cell = first_cell;
+  }
   const std::vector<double> expected =
-      reference_states(
-          matrix, network.cell, network.precision,
-          {.batch = network.batch, .steps = options.check_steps, .initial = first_state, .input = checked_input})
-          .states;
+      reference_states(matrix, network.cell, network.precision, reference).states;
   result.relative_error = relative_error(transpose<double>(expected, network.hidden, network.batch), got);
   result.correct = result.relative_error <= result.tolerance;
   if (!result.correct) {
@@ -149,12 +157,13 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   }
 
   EventTimer timer;
-  const auto time_us = [&](std::size_t steps) {
+  const auto time_us = [&](const auto& enqueue) {
     timer.start(stream.get());
-    run(steps);
+    enqueue();
     timer.stop(stream.get());
     return timer.milliseconds() * 1e3;
   };
+  sequences.steps = network.steps;
   std::optional<Opponents> opponents;
   if (options.opponents) {
     opponents.emplace(network);
@@ -162,11 +171,12 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   constexpr int kWarmUps = 4;
   std::vector<double> step_us, sequence_us;
   for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
-    const double short_us = time_us(network.steps);
-    const double long_us = time_us(long_steps);
+    const double whole_us = time_us([&] { kernel.enqueue(stream.get(), sequences); });
+    const double short_us = time_us([&] { kernel.enqueue_recurrence(stream.get(), network.steps); });
+    const double long_us = time_us([&] { kernel.enqueue_recurrence(stream.get(), 2 * std::int64_t{network.steps}); });
     if (repeat >= 0) {
       step_us.push_back((long_us - short_us) / network.steps);
-      sequence_us.push_back(short_us);
+      sequence_us.push_back(whole_us);
     }
     if (opponents) {
       opponents->run_each(stream, /*warm_up=*/repeat < 0);

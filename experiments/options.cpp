@@ -99,10 +99,21 @@ PlanWishes read_wishes(const Options& options) {
                      "': expected 2, 4, 8, 16 or 32");
   }
   whole("rows-per-group", wishes.rows_per_group, 1, kMaxRowsPerGroup);
+  whole("tile-rows", wishes.tile_rows, 1, kMaxTileRows);
+  whole("load-bytes", wishes.load_bytes, 2, kWidestLoad);
+  for (const auto& [option, wish] : {std::pair{"tile-rows", wishes.tile_rows}, {"load-bytes", wishes.load_bytes}}) {
+    if (wish && !std::has_single_bit(static_cast<unsigned>(*wish))) {
+      throw InputError("--" + std::string(option) + ": found '" + std::to_string(*wish) + "': expected a power of two");
+    }
+  }
   whole("loads-in-flight", wishes.loads_in_flight, 1, kMostLoadsInFlight);
   whole("promote-every", wishes.promote_every, 1, kMostPromoteEvery);
-  if (options.given("unpacked")) {
-    wishes.unpacked = options.whole("unpacked", 0, 1) != 0;
+  if (options.given("skip")) {
+    wishes.skip = options.whole("skip", 0, 1) != 0;
+  }
+  if (options.given("exchange")) {
+    wishes.exchange = static_cast<ExchangeProtocol>(options.choice(
+        "exchange", options.text("exchange"), {kExchangeNames[0], kExchangeNames[1], kExchangeNames[2]}));
   }
   return wishes;
 }
@@ -220,9 +231,12 @@ OptionGroup plan_options() {
       ("sms", text("N"), "Use this many SMs.")
       ("lanes-per-row", text("N"), "Give each row 2, 4, 8, 16 or 32 lanes of a warp.")
       ("rows-per-group", text("N"), "Let each group of lanes work on this many rows in turn.")
+      ("tile-rows", text("N"), "Reduce this many rows of a group together: 1, 2, 4 or 8 (gated cells: 4).")
+      ("load-bytes", text("N"), "Load at most this much of a unit's state at once: 16, or 2 (fp32: 4) for one sample.")
       ("loads-in-flight", text("N"), "Poll this many 16-byte words of the state at once per thread.")
       ("promote-every", text("N"), "Sum this many products in fp16 before they join the fp32 sum.")
-      ("unpacked", text("0|1"), "Keep value and index in registers of their own (1) or packed (0).");
+      ("skip", text("0|1"), "Let warps skip the slots that their rows do not fill (1) or not (0).")
+      ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier or cooperative_barrier.");
   // clang-format on
   return group;
 }

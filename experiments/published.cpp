@@ -57,7 +57,7 @@ std::vector<PublishedFigure> published_figures() {
     PlanWishes wishes;
     wishes.sms = step.sms;
     const Prediction prediction =
-        choose_plan(p100, network, RowProfile::uniform(network.rows(), network.hidden, network.density), wishes)
+        choose_plan(p100, network, RowProfile::uniform(network), wishes)
             .prediction;
     figures.push_back(
         {"step time, " + describe(network) + " on " + std::to_string(step.sms) + " SMs of a P100", "us per step",

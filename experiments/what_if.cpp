@@ -140,7 +140,7 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   found.network = base.answer.planned.network;
   const RowProfile rows = configuration.network.hidden > 0
                               ? row_profile(found)
-                              : RowProfile::uniform(found.network.rows(), found.network.hidden, found.network.density);
+                              : RowProfile::uniform(found.network);
   output.write(report(base, changed ? &*changed : nullptr,
                       sensitivities(base_chip, found.network, rows, granule, configuration.wishes)));
   return base.answer.planned.prediction.footprint.fits ? 0 : 1;

@@ -276,7 +276,8 @@ std::string find_version() {
 }
 
 std::vector<std::string> compile_options(const CompileRequest& request) {
-  std::vector<std::string> options{"--gpu-architecture=" + request.architecture, "--std=c++17", "--ptxas-options=-v"};
+  std::vector<std::string> options{"--gpu-architecture=" + request.architecture, "--std=c++17", "--ptxas-options=-v",
+                                   "--no-cache"};  // NVRTC's own has results without the report
   for (const std::string& define : request.defines) {
     options.push_back("-D" + define);
   }

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # onchip_embed(target FILE.cu...): compiles each source's text into the target as
 #   extern const std::string_view onchip::k<FileInCamelCase>Source;
+# A line '#include "FILE"' is replaced by that file, of the same folder: NVRTC finds none.
 # The file runs itself as a script at build time, so an edited kernel is embedded anew.
 cmake_minimum_required(VERSION 3.24)
 
 if(CMAKE_SCRIPT_MODE_FILE)  # cmake -DINPUT=... -DOUTPUT=... -DSYMBOL=... -P embed.cmake
   file(READ "${INPUT}" text)
+  get_filename_component(folder "${INPUT}" DIRECTORY)
+  while(text MATCHES "#include \"([a-z_.]+)\"\n")
+    file(READ "${folder}/${CMAKE_MATCH_1}" included)
+    string(REPLACE "#include \"${CMAKE_MATCH_1}\"\n" "${included}" text "${text}")
+  endwhile()
   set(pieces "")
   string(LENGTH "${text}" left)
   while(left GREATER 0)
@@ -36,6 +42,8 @@ function(onchip_embed target)
   foreach(file IN LISTS ARGN)
     get_filename_component(input "${file}" ABSOLUTE)
     get_filename_component(stem "${file}" NAME_WE)
+    get_filename_component(folder "${input}" DIRECTORY)
+    file(GLOB includes CONFIGURE_DEPENDS "${folder}/*.cuh")
     set(symbol "k")
     string(REPLACE "_" ";" words "${stem}")
     foreach(word IN LISTS words)
@@ -50,7 +58,7 @@ function(onchip_embed target)
       OUTPUT "${output}"
       COMMAND "${CMAKE_COMMAND}" "-DINPUT=${input}" "-DOUTPUT=${output}" "-DSYMBOL=${symbol}" -P
               "${ONCHIP_EMBED_SCRIPT}"
-      DEPENDS "${input}" "${ONCHIP_EMBED_SCRIPT}"
+      DEPENDS "${input}" ${includes} "${ONCHIP_EMBED_SCRIPT}"
       COMMENT "Embedding ${file}"
       VERBATIM)
     target_sources(${target} PRIVATE "${output}")

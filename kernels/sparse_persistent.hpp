@@ -7,44 +7,82 @@
 #include "model/layout.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace onchip {
 
-// What the plan compiles to: works without a GPU. Throws InputError for a cell that has no kernel.
+// What the plan compiles to: works without a GPU.
 CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture);
+// The translation kernels of its sequences (state_order.cu).
+CompileRequest compile_order_request(const Network& network, const Plan& plan, const std::string& architecture);
+
+// Added to every step's input, [gates * hidden] each; empty: zeros. PyTorch's bias_ih and bias_hh. They differ only in
+// the GRU, whose recurrent bias of the n gate is multiplied by the reset gate.
+struct Biases {
+  std::span<const float> input, recurrent;
+};
+
+// One batch of sequences; pointers to device memory, in the type of the network's state. Null: zeros, or not wanted.
+struct Sequences {
+  std::int64_t steps = 0;
+  const void* input = nullptr;         // [steps, batch, gates, hidden]: input projection
+  const void* initial = nullptr;       // [batch, hidden]
+  const void* initial_cell = nullptr;  // [batch, hidden], LSTM
+  void* output = nullptr;              // [steps, batch, hidden]
+  void* final_state = nullptr;         // [batch, hidden]: of each sample's last step
+  void* final_cell = nullptr;          // [batch, hidden], LSTM
+  // Host memory, read before enqueue returns: steps of each sample, 1 to `steps`; output beyond is zero. Empty: all.
+  std::span<const int> lengths;
+  bool backward = false;  // each sample from its last step to its first; the final state is then that of step 0
+};
 
 class SparsePersistent {
  public:
   // Compiles (or takes from the cache), loads, and uploads the weights. Throws CudaError if the kernel spills
   // registers or if one SM cannot hold a block, so that a launch could not be co-resident.
   // Sequences longer than `most_steps` run in several launches: workspace against launches.
-  explicit SparsePersistent(const Layout& layout, std::int64_t most_steps = 2048);
+  explicit SparsePersistent(const Layout& layout, const Biases& biases = {}, std::int64_t most_steps = 2048);
 
   const ResourceReport& resources() const { return compiled_.resources; }
   const std::string& fingerprint() const { return compiled_.fingerprint; }
 
-  // Enqueues `steps` time steps on the stream; all pointers are device memory in the network's precision.
-  //   input   [steps, batch, hidden]   input projection with bias
-  //   initial [batch, hidden]
-  //   output  [steps, batch, hidden]
-  // One run at a time per object: its workspace is its own.
-  void enqueue(cudaStream_t stream, const void* input, const void* initial, void* output, std::int64_t steps);
+  // Enqueues all time steps on the stream. One run at a time per object: its workspace is its own. Throws InputError
+  // for lengths out of range.
+  void enqueue(cudaStream_t stream, const Sequences& sequences);
+
+  // Enqueues the recurrence alone, on the input and the initial state that the last enqueue() left in the workspace: what
+  // remains where neither has to be brought into the plan's order. Results are not handed out.
+  void enqueue_recurrence(cudaStream_t stream, std::int64_t steps);
 
   // After the stream is synchronised: throws CudaError if a block gave up waiting for another.
   void check_status() const;
 
  private:
+  void set_lengths(cudaStream_t stream, const Sequences& sequences);
+  void launch(cudaStream_t stream, std::int64_t first_step, std::int64_t steps);
+
   Network network_;
   Plan plan_;
   CompiledKernel compiled_;
-  Kernel kernel_, to_state_order_, from_state_order_;
+  Kernel kernel_;
+  std::vector<char> order_cubin_;
+  Kernel to_input_order_, to_state_order_, from_state_order_, to_final_state_, to_carry_order_, from_carry_order_;
   DeviceBuffer<std::uint32_t> weights_;
-  DeviceBuffer<std::int32_t> rows_;
+  DeviceBuffer<std::int32_t> done_;
   DeviceBuffer<std::int32_t> order_;
+  DeviceBuffer<float> input_bias_;      // [gates * hidden]
+  DeviceBuffer<float> recurrent_bias_;  // [state units]: of the GRU's n gate
+  DeviceBuffer<float> scales_;          // [state units, gates], fp8
+  bool has_input_bias_;
   std::int64_t steps_per_launch_;
   DeviceBuffer<std::byte> input_;
   DeviceBuffer<std::byte> states_;
+  DeviceBuffer<float> carry_, final_carry_;  // [state units, batch padded]
+  std::vector<int> host_lengths_;
+  DeviceBuffer<int> lengths_;  // [batch padded]
+  DeviceBuffer<std::uint32_t> barrier_;
   DeviceBuffer<std::uint32_t> status_;
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan needs of one SM and what the chip has, resource by resource. "Does not fit" is a result with numbers.
 //
-//   registers per thread   weight words (twice if unpacked) + working registers <= cap of the block size
-//   shared memory          state buffers + zero units + outbox <= shared memory per block
-//   threads, SMs, rows     limits of the hardware and of the kernel
+//   registers per thread   weight words in registers + working registers <= cap of the block size
+//   shared memory          state, zero units, outbox, input; weights of the shared tier; ring <= shared memory per block
+//   L2                     streamed weights of all SMs <= L2
+//   threads, SMs           limits of the hardware and of the kernel
 #pragma once
 
 #include "model/chip.hpp"
@@ -15,15 +16,16 @@
 
 namespace onchip {
 
-enum class Resource : std::uint8_t { registers, shared_memory, threads, sms };
+enum class Resource : std::uint8_t { registers, shared_memory, l2, threads, sms };
 
 struct ResourceInfo {
   std::string_view name;
   std::string_view unit;
 };
-inline constexpr std::array<ResourceInfo, 4> kResources{{
+inline constexpr std::array<ResourceInfo, 5> kResources{{
     {"registers", "registers per thread"},
     {"shared_memory", "bytes per SM"},
+    {"l2", "bytes"},
     {"threads", "threads per block"},
     {"sms", "SMs"},
 }};
@@ -42,7 +44,7 @@ struct Footprint {
   bool fits = false;
 };
 
-// Registers of a thread beyond its weights: accumulators, loads in flight, addresses, the input of its rows. A fit to
+// Registers of a thread beyond its weights: accumulators, loads in flight, addresses. A fit to
 // what NVRTC 13.0 compiles for sm_80, sm_90, sm_100 and sm_120 (model/registers.cpp).
 int working_registers(const Network& network, const Plan& plan);
 

@@ -8,8 +8,12 @@
 #include <array>
 #include <bit>
 #include <cassert>
+#include <cmath>
 #include <cstring>
+#include <iterator>
 #include <numeric>
+#include <queue>
+#include <tuple>
 
 namespace onchip {
 namespace {
@@ -36,22 +40,53 @@ struct BankRule {
 
 // ---- dealing rows ---------------------------------------------------------------------------------------------------
 
-// [sms, rows_per_group, groups]: the rows, longest first, dealt over the SMs in a snake.
-std::vector<std::int32_t> deal_rows(const Plan& plan, const SparseMatrix& matrix) {
-  const auto length = [&](std::int32_t row) { return matrix.row_begin[row + 1] - matrix.row_begin[row]; };
-  std::vector<std::int32_t> order(matrix.rows);
+// [sms, rows_per_group, groups]: the rows of the units, longest first, each unit to the SM that has least to do so far. A
+// unit of rank class r (of as many units as all groups of all SMs) gets a place of class r or before, whose slots are
+// enough.
+std::vector<std::int32_t> deal_rows(const Network& network, const Plan& plan, const SparseMatrix& matrix) {
+  const int units = matrix.columns;
+  const int gates = matrix.rows / units;
+  std::vector<std::int32_t> order(units);
   std::iota(order.begin(), order.end(), 0);
   if (plan.storage != Storage::dense) {
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return length(a) > length(b); });
+    order = units_by_length(matrix);
   }
   const int groups = plan.groups();
   std::vector<std::int32_t> rows(static_cast<std::size_t>(plan.sms) * plan.rows_per_group * groups, -1);
+  struct Load {
+    std::int64_t nnz;
+    int sm;
+    bool operator>(const Load& other) const { return std::tie(nnz, sm) > std::tie(other.nnz, other.sm); }
+  };
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> open;  // SMs with room in the classes so far
+  std::vector<Load> full;
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    full.push_back({0, sm});
+  }
+  std::vector<int> count(plan.sms, 0);
+  const std::size_t per_class = static_cast<std::size_t>(groups) * plan.sms;
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
-    const std::size_t deal = rank / plan.sms;  // every deal gives each SM one row
-    const std::size_t position = rank % plan.sms;
-    const std::size_t sm = deal % 2 ? plan.sms - 1 - position : position;
-    const std::size_t r = deal / groups, group = deal % groups;
-    rows[(sm * plan.rows_per_group + r) * groups + group] = order[rank];
+    const int room = std::min(static_cast<int>(rank / per_class + 1) * groups, units_per_sm(network, plan));
+    if (rank % per_class == 0) {
+      for (const Load& load : full) {
+        open.push(load);
+      }
+      full.clear();
+    }
+    Load load = open.top();
+    open.pop();
+    const int place = count[load.sm]++;
+    // Every other full class from the last group to the first, so that no warp has all the longest.
+    const int in_class = place % groups;
+    const bool reversed = place / groups % 2 && (place / groups + 1) * groups <= units_per_sm(network, plan);
+    const int group = reversed ? groups - 1 - in_class : in_class;
+    for (int gate = 0; gate < gates; ++gate) {
+      const std::int32_t row = gate * units + order[rank];
+      const std::size_t r = static_cast<std::size_t>(place / groups) * gates + gate;
+      rows[(load.sm * plan.rows_per_group + r) * groups + group] = row;
+      load.nnz += matrix.row_begin[row + 1] - matrix.row_begin[row];
+    }
+    (place + 1 < room ? open.push(load) : full.push_back(load));
   }
   return rows;
 }
@@ -115,12 +150,14 @@ void choose(Pending& row, int lanes, std::int64_t phases_left, int sets, std::ar
 // [hidden]: the place of each unit in the state, in the order in which the SMs' groups own them.
 std::vector<std::int32_t> order_units(const Network& network, const Plan& plan, const std::vector<std::int32_t>& rows) {
   std::vector<std::int32_t> order(network.hidden);
-  const int rows_per_sm = plan.rows_per_group * plan.groups();
+  const int gates = info(network.cell).gates;
   for (int sm = 0; sm < plan.sms; ++sm) {
-    for (int i = 0; i < rows_per_sm; ++i) {
-      const std::int32_t row = rows[static_cast<std::size_t>(sm) * rows_per_sm + i];
-      if (row >= 0) {
-        order[row] = sm * units_per_sm(network, plan) + i;
+    for (int r = 0; r < plan.rows_per_group; r += gates) {  // a unit's place is that of its first gate's row
+      for (int group = 0; group < plan.groups(); ++group) {
+        const std::int32_t unit = rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
+        if (unit >= 0) {
+          order[unit] = sm * units_per_sm(network, plan) + r / gates * plan.groups() + group;
+        }
       }
     }
   }
@@ -137,19 +174,16 @@ class Packer {
     for (int sm = 0; sm < plan_.sms; ++sm) {
       for (int r = 0, first_slot = 0; r < plan_.rows_per_group; first_slot += plan_.slots[r++]) {
         for (int warp = 0; warp < plan_.warps(); ++warp) {
-          const auto* rows = &layout_.rows[(static_cast<std::size_t>(sm) * plan_.rows_per_group + r) * plan_.groups() +
-                                           warp * groups_per_warp];
-          for (int group = 0; group < groups_per_warp; ++group) {
-            if (rows[group] >= 0 && plan_.storage != Storage::dense) {
-              check_length(rows[group], plan_.slots[r]);
-            }
-          }
+          const std::size_t at = static_cast<std::size_t>(sm) * plan_.rows_per_group + r;
+          const auto* rows = &layout_.rows[at * plan_.groups() + warp * groups_per_warp];
+          const int slots = slots_done(rows, groups_per_warp, r);
+          layout_.done.push_back(slots);
           if (plan_.storage == Storage::dense) {
             pack_dense(sm, warp, r, first_slot, rows, groups_per_warp);
           } else if (plan_.order == RowOrder::natural) {
-            pack_natural(sm, warp, r, first_slot, rows, groups_per_warp);
+            pack_natural(sm, warp, slots, first_slot, rows, groups_per_warp);
           } else {
-            pack_bank_aware(sm, warp, r, first_slot, rows, groups_per_warp);
+            pack_bank_aware(sm, warp, slots, first_slot, rows, groups_per_warp);
           }
         }
       }
@@ -157,12 +191,30 @@ class Packer {
   }
 
  private:
-  void check_length(int row, int slots) const {
-    const std::int64_t length = matrix_.row_begin[row + 1] - matrix_.row_begin[row];
-    if (length > static_cast<std::int64_t>(slots) * plan_.lanes_per_row) {
-      throw InputError("row " + std::to_string(row) + " has " + std::to_string(length) +
-                       " non-zeros, but the plan's slots hold " + std::to_string(slots * plan_.lanes_per_row));
+  // Slots that a warp needs for these rows: the least, and as many chunks as the longest takes.
+  int slots_done(const std::int32_t* rows, int groups, int r) const {
+    const int slots = plan_.slots[r];
+    if (plan_.storage == Storage::dense) {
+      return slots;
     }
+    std::int64_t needed = plan_.least_slots[r];
+    for (int group = 0; group < groups; ++group) {
+      if (rows[group] < 0) {
+        continue;
+      }
+      const std::int64_t length = matrix_.row_begin[rows[group] + 1] - matrix_.row_begin[rows[group]];
+      if (length > static_cast<std::int64_t>(slots) * plan_.lanes_per_row) {
+        throw InputError("row " + std::to_string(rows[group]) + " has " + std::to_string(length) +
+                         " non-zeros, but the plan's slots hold " + std::to_string(slots * plan_.lanes_per_row));
+      }
+      needed = std::max(needed, (length + plan_.lanes_per_row - 1) / plan_.lanes_per_row);
+    }
+    const int least = plan_.least_slots[r];
+    int done = least;
+    while (done < needed) {
+      done = next_chunk(done);
+    }
+    return std::min(slots, done);
   }
 
   void put(int sm, int slot, int thread, std::int64_t element) {
@@ -207,11 +259,11 @@ class Packer {
     }
   }
 
-  void pack_natural(int sm, int warp, int r, int first_slot, const std::int32_t* rows, int groups) {
+  void pack_natural(int sm, int warp, int slots, int first_slot, const std::int32_t* rows, int groups) {
     for (int group = 0; group < groups; ++group) {
       std::int64_t e = rows[group] < 0 ? 0 : matrix_.row_begin[rows[group]];
       const std::int64_t end = rows[group] < 0 ? 0 : matrix_.row_begin[rows[group] + 1];
-      for (int slot = 0; slot < plan_.slots[r]; ++slot) {
+      for (int slot = 0; slot < slots; ++slot) {
         for (int lane = 0; lane < plan_.lanes_per_row; ++lane) {
           const int thread = warp * kWarp + group * plan_.lanes_per_row + lane;
           if (e < end) {
@@ -225,7 +277,7 @@ class Packer {
   }
 
   // Phase by phase. A phase serves phase_lanes lanes: part of one group, or several groups side by side.
-  void pack_bank_aware(int sm, int warp, int r, int first_slot, const std::int32_t* rows, int groups) {
+  void pack_bank_aware(int sm, int warp, int slots, int first_slot, const std::int32_t* rows, int groups) {
     const int lanes = plan_.lanes_per_row;
     const int phase_groups = std::max(1, rule_.phase_lanes / lanes);  // groups that share a phase
     const int group_phases = std::max(1, lanes / rule_.phase_lanes);  // phases of one group in a slot
@@ -243,7 +295,7 @@ class Packer {
           ++pending[g].left;
         }
       }
-      const int phases = plan_.slots[r] * group_phases;
+      const int phases = slots * group_phases;
       for (int phase = 0; phase < phases; ++phase) {
         std::array<int, kMaxBankSets> used{};
         std::vector<int> idle;  // threads of this phase without an element
@@ -289,11 +341,13 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
                      ", but " + describe(network) + " needs " + std::to_string(network.rows()) + " x " +
                      std::to_string(network.hidden));
   }
-  if (static_cast<std::int64_t>(plan.sms) * plan.rows_per_group * plan.groups() < matrix.rows) {
-    throw InputError("the plan has room for " + std::to_string(plan.sms * plan.rows_per_group * plan.groups()) +
-                     " rows, the matrix has " + std::to_string(matrix.rows));
+  const std::int64_t room =
+      static_cast<std::int64_t>(plan.sms) * (plan.rows_per_group / info(network.cell).gates) * plan.groups();
+  if (room < network.hidden) {
+    throw InputError("the plan has room for " + std::to_string(room) + " units, the network has " +
+                     std::to_string(network.hidden));
   }
-  Layout layout{network, plan, deal_rows(plan, matrix), {}, {}, {}};
+  Layout layout{network, plan, deal_rows(network, plan, matrix), {}, {}, {}, {}};
   layout.order = order_units(network, plan, layout.rows);
   const std::size_t entries = static_cast<std::size_t>(plan.sms) * plan.slots_total() * plan.threads;
   layout.place.assign(entries, state_units(network, plan));
@@ -317,7 +371,10 @@ SparseMatrix unpack(const Layout& layout) {
         for (int slot = first_slot; slot < first_slot + plan.slots[r]; ++slot) {
           for (int lane = 0; lane < plan.lanes_per_row; ++lane) {
             const std::size_t entry = layout.entry(sm, slot, group * plan.lanes_per_row + lane);
-            if (row >= 0 && layout.value[entry] != 0.0f) {
+            // A non-zero may have been rounded to zero; what is stored densely cannot tell.
+            const bool stored = layout.place[entry] < state_units(layout.network, plan) &&
+                                (plan.storage != Storage::dense || layout.value[entry] != 0.0f);
+            if (row >= 0 && stored) {
               rows[row].emplace_back(unit_at[layout.place[entry]], layout.value[entry]);
             }
           }
@@ -340,44 +397,112 @@ SparseMatrix unpack(const Layout& layout) {
   return matrix;
 }
 
+namespace {
+
+// Where the kernel finds each word of a thread, in order of use: [block words], see encode().
+std::vector<std::size_t> word_places(const Network& network, const Plan& plan) {
+  const std::vector<Tier> tiers = quad_tiers(network, plan);
+  const std::size_t threads = plan.threads;
+  std::size_t next_register = 0;
+  std::array<std::size_t, 3> next_quad{};  // by Tier: behind the registers, then behind the shared quads
+  next_quad[static_cast<int>(Tier::streamed)] = plan.shared_quads;
+  const std::size_t first_quad = register_words(network, plan) * threads;
+  std::vector<std::size_t> places;
+  for (int tile = 0, quad = 0; tile < tiles(network, plan); ++tile) {
+    const int words = tile_words(network, plan, tile);
+    for (int i = 0; i < words; ++i) {
+      const Tier tier = i / 4 < words / 4 ? tiers[quad + i / 4] : Tier::registers;
+      if (tier == Tier::registers) {
+        places.push_back(next_register++ * threads);
+      } else {
+        std::size_t& next = next_quad[static_cast<int>(tier)];
+        places.push_back(first_quad + next * threads * 4 + i % 4);
+        next += i % 4 == 3;
+      }
+    }
+    quad += words / 4;
+  }
+  return places;
+}
+
+}  // namespace
+
 std::vector<std::uint32_t> encode(const Layout& layout) {
+  const Network& network = layout.network;
   const Plan& plan = layout.plan;
-  const Precision precision = layout.network.precision;
-  const int words = weight_words(layout.network, plan);
-  const int stride = plane_unit_bytes(layout.network, plan);
-  const int shift = index_shift(layout.network, plan);
-  std::vector<std::uint32_t> encoded(static_cast<std::size_t>(plan.sms) * words * plan.threads);
+  const std::vector<std::size_t> places = word_places(network, plan);
+  const std::size_t register_end = static_cast<std::size_t>(register_words(network, plan)) * plan.threads;
+  const std::size_t block_words = places.size() * plan.threads;
+  const Bundle unit = bundle(network, plan);
+  const bool packed = plan.storage == Storage::packed_pair;
+  const int stride = plane_unit_bytes(network, plan);
+  const int shift = index_shift(network, plan);
+  const std::vector<float> scales = row_scales(layout);
+  const int value_bits = info(network.precision).weight_bits;
+  std::vector<std::uint32_t> encoded(plan.sms * block_words);
   for (int sm = 0; sm < plan.sms; ++sm) {
     for (int thread = 0; thread < plan.threads; ++thread) {
       const auto word = [&](int i) -> std::uint32_t& {
-        return encoded[(static_cast<std::size_t>(sm) * words + i) * plan.threads + thread];
+        const std::size_t place = places[i];
+        return encoded[sm * block_words + place + (place < register_end ? thread : 4 * thread)];
       };
       int first_word = 0;
       for (int r = 0, first_slot = 0; r < plan.rows_per_group; first_slot += plan.slots[r++]) {
-        const int slots = plan.slots[r];
-        for (int s = 0; s < slots; ++s) {
+        const std::size_t group = thread / plan.lanes_per_row;
+        const std::int32_t row =
+            layout.rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
+        for (int s = 0; s < plan.slots[r]; ++s) {
           const std::size_t entry = layout.entry(sm, first_slot + s, thread);
           const float value = layout.value[entry];
           const auto index = static_cast<std::uint32_t>(layout.place[entry]) * stride >> shift;
-          if (precision == Precision::fp32) {
-            word(first_word + s) = to_bits(precision, value);
-            if (plan.storage == Storage::packed_pair) {
-              word(first_word + slots + s / 2) |= index << (s % 2 ? 16 : 0);
+          const int first = first_word + s / unit.slots * unit.words;
+          const int i = s % unit.slots;
+          if (network.precision == Precision::fp8) {
+            // Values 0, 2 and 1, 3 of a bundle stand in the low and the high bytes of the two halves.
+            const std::uint32_t code = to_e4m3(row < 0 ? 0.0f : value / scales[row]);
+            word(first) |= code << (i % 2 * 8 + i / 2 * 16);
+            if (packed) {
+              word(first + 1 + i / 2) |= index << (i % 2 * 16);
             }
-          } else if (plan.storage == Storage::dense) {
-            word(first_word + s / 2) |= to_bits(precision, value) << (s % 2 ? 16 : 0);
+          } else if (value_bits == 32) {
+            word(first + (packed ? 1 + i : 0)) = to_bits(network.precision, value);
+            if (packed) {
+              word(first) |= index << (i * 16);
+            }
+          } else if (packed) {
+            word(first) = to_bits(network.precision, value) << 16 | index;
           } else {
-            word(first_word + s) = to_bits(precision, value) << 16 | index;
+            word(first) |= to_bits(network.precision, value) << (i * 16);
           }
         }
-        const int paired = (slots + 1) / 2;
-        first_word += precision == Precision::fp32     ? slots + (plan.storage == Storage::packed_pair ? paired : 0)
-                      : plan.storage == Storage::dense ? paired
-                                                       : slots;
+        first_word += row_words(network, plan, plan.slots[r]);
       }
     }
   }
   return encoded;
+}
+
+std::vector<float> row_scales(const Layout& layout) {
+  std::vector<float> scales;
+  if (layout.network.precision != Precision::fp8) {
+    return scales;
+  }
+  const Plan& plan = layout.plan;
+  std::vector<float> largest(layout.network.rows(), 0.0f);
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    for (int r = 0, first_slot = 0; r < plan.rows_per_group; first_slot += plan.slots[r++]) {
+      for (int thread = 0; thread < plan.threads; ++thread) {
+        const std::size_t group = thread / plan.lanes_per_row;
+        const std::int32_t row =
+            layout.rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
+        for (int slot = first_slot; row >= 0 && slot < first_slot + plan.slots[r]; ++slot) {
+          largest[row] = std::max(largest[row], std::abs(layout.value[layout.entry(sm, slot, thread)]));
+        }
+      }
+    }
+  }
+  std::transform(largest.begin(), largest.end(), std::back_inserter(scales), e4m3_scale);
+  return scales;
 }
 
 Wavefronts gather_wavefronts(const Layout& layout) {
@@ -388,22 +513,26 @@ Wavefronts gather_wavefronts(const Layout& layout) {
   Wavefronts result;
   for (int sm = 0; sm < plan.sms; ++sm) {
     std::int64_t in_sm = 0;
-    for (int slot = 0; slot < plan.slots_total(); ++slot) {
+    for (int r = 0, first_slot = 0; r < plan.rows_per_group; first_slot += plan.slots[r++]) {
       for (int first = 0; first < plan.threads; first += rule.phase_lanes) {
-        std::array<std::array<std::int32_t, kWarp>, kMaxBankSets> words;
-        std::array<int, kMaxBankSets> count{};
-        int most = 0;
-        for (int lane = 0; lane < rule.phase_lanes; ++lane) {
-          const std::int32_t word = layout.place[layout.entry(sm, slot, first + lane)] * rule.stride / access;
-          const int set = word % rule.bank_sets;
-          const auto end = words[set].begin() + count[set];
-          if (std::find(words[set].begin(), end, word) == end) {
-            words[set][count[set]++] = word;
-            most = std::max(most, count[set]);
+        const std::size_t row = static_cast<std::size_t>(sm) * plan.rows_per_group + r;
+        const int done = layout.done[row * plan.warps() + first / kWarp];
+        for (int slot = first_slot; slot < first_slot + done; ++slot) {
+          std::array<std::array<std::int32_t, kWarp>, kMaxBankSets> words;
+          std::array<int, kMaxBankSets> count{};
+          int most = 0;
+          for (int lane = 0; lane < rule.phase_lanes; ++lane) {
+            const std::int32_t word = layout.place[layout.entry(sm, slot, first + lane)] * rule.stride / access;
+            const int set = word % rule.bank_sets;
+            const auto end = words[set].begin() + count[set];
+            if (std::find(words[set].begin(), end, word) == end) {
+              words[set][count[set]++] = word;
+              most = std::max(most, count[set]);
+            }
           }
+          in_sm += static_cast<std::int64_t>(most) * copies;
+          result.ideal += copies;
         }
-        in_sm += static_cast<std::int64_t>(most) * copies;
-        result.ideal += copies;
       }
     }
     result.total += in_sm;

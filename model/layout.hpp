@@ -2,7 +2,7 @@
 // Which non-zero sits in which slot of which lane: computed once on the host, loaded by the kernel, replayed by the
 // simulator, read back by the tests. Deterministic in (matrix, network, plan).
 //
-//   rows     dealt to (sm, r, group) by falling length in a snake, so that SMs carry equal loads
+//   rows     of the units, dealt to (sm, r, group) by falling length in a snake, so that SMs carry equal loads
 //   slots    of one row: [slots[r], lanes_per_row]; in bank-aware order the lanes that one shared-memory phase serves
 //            (32 lanes for loads of up to 4 bytes, 16 for 8, 8 for 16) get columns in different banks where possible
 //   padding  slots that no non-zero fills hold value 0 and a unit behind the state that is always zero, in a free bank
@@ -23,6 +23,7 @@ struct Layout {
   std::vector<std::int32_t> order;  // [hidden]: place of each unit in the state, see units_per_sm
   std::vector<std::int32_t> place;  // [sms, slots_total, threads]: what to load; >= state_units: a zero unit
   std::vector<float> value;         // [sms, slots_total, threads]
+  std::vector<std::int32_t> done;   // [sms, rows_per_group, warps]: slots that the warp does not skip
 
   std::size_t entry(int sm, int slot, int thread) const {
     return (static_cast<std::size_t>(sm) * plan.slots_total() + slot) * plan.threads + thread;
@@ -35,8 +36,12 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
 // The matrix back; equal to what make_layout was given (a dense layout's zeros are dropped).
 SparseMatrix unpack(const Layout& layout);
 
-// The kernel's weight words, [sms, weight_words(network, plan), threads].
+// The kernel's weight words, for every SM [register_words(network, plan), threads], then [quads, threads, 4]: those of
+// shared memory, then the streamed ones.
 std::vector<std::uint32_t> encode(const Layout& layout);
+
+// fp8: the scale of each row of W, [rows]; else empty.
+std::vector<float> row_scales(const Layout& layout);
 
 // Shared-memory wavefronts of one step's gathers, by the hardware's rule: a phase takes as many wavefronts as the
 // most loaded bank has distinct words.

@@ -38,6 +38,7 @@ float round_to(Precision precision, float value) {
 }
 
 std::uint32_t to_bits(Precision precision, float value) {
+  precision = state_type(precision);
   const auto bits = std::bit_cast<std::uint32_t>(round_to(precision, value));
   if (precision == Precision::fp32) {
     return bits;
@@ -61,6 +62,7 @@ std::uint32_t to_bits(Precision precision, float value) {
 }
 
 float from_bits(Precision precision, std::uint32_t bits) {
+  precision = state_type(precision);
   if (precision == Precision::fp32) {
     return std::bit_cast<float>(bits);
   }

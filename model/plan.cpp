@@ -16,12 +16,16 @@ int Plan::slots_total() const {
   return std::accumulate(slots.begin(), slots.begin() + rows_per_group, 0);
 }
 
+bool Plan::skips() const {
+  return !std::equal(slots.begin(), slots.begin() + rows_per_group, least_slots.begin());
+}
+
 int unit_bytes(const Network& network, const Plan& plan) {
   return plan.batch_padded * info(network.precision).bytes;
 }
 
 int plane_unit_bytes(const Network& network, const Plan& plan) {
-  return std::min(16, unit_bytes(network, plan));
+  return std::min(plan.load_bytes, unit_bytes(network, plan));
 }
 
 int planes(const Network& network, const Plan& plan) {
@@ -29,9 +33,10 @@ int planes(const Network& network, const Plan& plan) {
 }
 
 int units_per_sm(const Network& network, const Plan& plan) {
-  const int rows = (network.rows() + plan.sms - 1) / plan.sms;
-  const int whole_words = 16 / plane_unit_bytes(network, plan);
-  return (rows + whole_words - 1) / whole_words * whole_words;
+  const int units = (network.hidden + plan.sms - 1) / plan.sms;
+  // Whole 16-byte words of every plane, and of the input whole 4-byte words.
+  const int whole_words = std::max(16 / plane_unit_bytes(network, plan), 4 / info(network.precision).bytes);
+  return (units + whole_words - 1) / whole_words * whole_words;
 }
 
 int state_units(const Network& network, const Plan& plan) {
@@ -48,54 +53,153 @@ int index_shift(const Network& network, const Plan& plan) {
   return reach <= 65536 ? 0 : std::countr_zero(static_cast<unsigned>(stride));
 }
 
-int weight_words(const Network& network, const Plan& plan) {
-  int words = 0;
-  for (int r = 0; r < plan.rows_per_group; ++r) {
-    const int slots = plan.slots[r];
-    if (plan.storage == Storage::dense) {
-      words += network.precision == Precision::fp32 ? slots : (slots + 1) / 2;
-    } else {
-      words += network.precision == Precision::fp32 ? slots + (slots + 1) / 2 : slots;
-    }
-  }
-  return words;
-}
-
-std::int64_t state_bytes(const Network& network, const Plan& plan) {
-  const std::int64_t state = state_units(network, plan) + zero_units(network, plan);
-  return (state + units_per_sm(network, plan)) * unit_bytes(network, plan);
-}
-
 std::int64_t exchange_bytes(const Network& network, const Plan& plan) {
   return static_cast<std::int64_t>(state_units(network, plan)) * unit_bytes(network, plan);
 }
 
+std::int64_t input_bytes(const Network& network, const Plan& plan) {
+  return static_cast<std::int64_t>(state_units(network, plan)) * network.batch * info(network.cell).gates *
+         info(network.precision).bytes;
+}
+
+// ---- weights --------------------------------------------------------------------------------------------------------
+
+Bundle bundle(const Network& network, const Plan& plan) {
+  const int value_bits = info(network.precision).weight_bits;
+  if (plan.storage == Storage::dense) {
+    return {32 / value_bits, 1};
+  }
+  return value_bits == 16 ? Bundle{1, 1} : value_bits == 32 ? Bundle{2, 3} : Bundle{4, 3};
+}
+
+int row_words(const Network& network, const Plan& plan, int slots) {
+  const int value_words = (slots * info(network.precision).weight_bits + 31) / 32;
+  if (plan.storage == Storage::dense) {
+    return value_words;
+  }
+  return info(network.precision).weight_bits == 16 ? slots : value_words + (slots + 1) / 2;
+}
+
+int tile_height(const Network& network, const Plan& plan) {
+  const int gates = info(network.cell).gates;
+  return gates > 1 ? gates : plan.tile_rows;
+}
+
+int tiles(const Network& network, const Plan& plan) {
+  const int height = tile_height(network, plan);
+  return (plan.rows_per_group + height - 1) / height;
+}
+
+int tile_words(const Network& network, const Plan& plan, int tile) {
+  const int height = tile_height(network, plan);
+  int words = 0;
+  for (int r = tile * height; r < std::min(plan.rows_per_group, (tile + 1) * height); ++r) {
+    words += row_words(network, plan, plan.slots[r]);
+  }
+  return words;
+}
+
+int weight_words(const Network& network, const Plan& plan) {
+  int words = 0;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    words += row_words(network, plan, plan.slots[r]);
+  }
+  return words;
+}
+
+int register_words(const Network& network, const Plan& plan) {
+  return weight_words(network, plan) - 4 * (plan.shared_quads + plan.streamed_quads);
+}
+
+int total_quads(const Network& network, const Plan& plan) {
+  int quads = 0;
+  for (int tile = 0; tile < tiles(network, plan); ++tile) {
+    quads += tile_words(network, plan, tile) / 4;
+  }
+  return quads;
+}
+
+std::vector<Tier> quad_tiers(const Network& network, const Plan& plan) {
+  const int quads = total_quads(network, plan);
+  std::vector<Tier> tiers(quads, Tier::registers);
+  // Number i of `all` is one of `some` spread evenly.
+  const auto chosen = [](int i, int some, int all) {
+    return static_cast<std::int64_t>(i + 1) * some / all > static_cast<std::int64_t>(i) * some / all;
+  };
+  int rest = 0;
+  for (int quad = 0; quad < quads; ++quad) {
+    if (chosen(quad, plan.streamed_quads, quads)) {
+      tiers[quad] = Tier::streamed;
+    } else if (chosen(rest++, plan.shared_quads, quads - plan.streamed_quads)) {
+      tiers[quad] = Tier::shared_memory;
+    }
+  }
+  return tiers;
+}
+
+std::int64_t state_bytes(const Network& network, const Plan& plan) {
+  const auto whole_words = [](std::int64_t bytes) { return (bytes + 15) / 16 * 16; };
+  const std::int64_t units = units_per_sm(network, plan);
+  const int gates = info(network.cell).gates;
+  const std::int64_t state = state_units(network, plan) + zero_units(network, plan);
+  std::int64_t bytes = (state + units) * unit_bytes(network, plan);  // and the outbox
+  bytes += 2 * whole_words(units * network.batch * gates * info(network.precision).bytes);  // input
+  if (gates > 1) {
+    bytes += whole_words(4 * units * plan.batch_padded) + whole_words(4 * plan.batch_padded);  // carry, lengths
+  }
+  if (network.cell == Cell::gru) {
+    bytes += whole_words(4 * units);  // recurrent bias
+  }
+  if (network.precision == Precision::fp8) {
+    bytes += whole_words(4 * units * gates);  // scales
+  }
+  if (plan.skips()) {
+    bytes += whole_words(4 * plan.rows_per_group * plan.warps());  // slots of each row and warp
+  }
+  return bytes;
+}
+
+std::int64_t shared_bytes(const Network& network, const Plan& plan) {
+  const int ring = plan.streamed_quads > 0 ? plan.ring_quads : 0;
+  return state_bytes(network, plan) + static_cast<std::int64_t>(kQuadBytes) * plan.threads * (plan.shared_quads + ring);
+}
+
 // ---- row profiles ---------------------------------------------------------------------------------------------------
 
-RowProfile RowProfile::from_lengths(std::vector<int> lengths) {
-  RowProfile profile;
-  std::sort(lengths.begin(), lengths.end(), std::greater<>());
-  profile.rows_ = static_cast<int>(lengths.size());
-  profile.nnz_ = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  profile.lengths_ = std::move(lengths);
-  return profile;
+std::vector<std::int32_t> units_by_length(const SparseMatrix& matrix) {
+  const std::int32_t units = matrix.columns;
+  std::vector<std::int64_t> longest(units, 0);
+  for (std::int32_t row = 0; row < matrix.rows; ++row) {
+    longest[row % units] = std::max(longest[row % units], matrix.row_begin[row + 1] - matrix.row_begin[row]);
+  }
+  std::vector<std::int32_t> order(units);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return longest[a] > longest[b]; });
+  return order;
 }
 
 RowProfile RowProfile::from_matrix(const SparseMatrix& matrix) {
-  std::vector<int> lengths(matrix.rows);
-  for (int row = 0; row < matrix.rows; ++row) {
-    lengths[row] = static_cast<int>(matrix.row_begin[row + 1] - matrix.row_begin[row]);
+  RowProfile profile;
+  profile.units_ = profile.columns_ = matrix.columns;
+  profile.gates_ = matrix.rows / matrix.columns;
+  profile.nnz_ = matrix.nnz();
+  const std::vector<std::int32_t> order = units_by_length(matrix);
+  for (int gate = 0; gate < profile.gates_; ++gate) {
+    for (const std::int32_t unit : order) {
+      const std::int32_t row = gate * profile.units_ + unit;
+      profile.lengths_.push_back(static_cast<int>(matrix.row_begin[row + 1] - matrix.row_begin[row]));
+    }
   }
-  return from_lengths(std::move(lengths));
+  return profile;
 }
 
-RowProfile RowProfile::uniform(int rows, int columns, double density) {
+RowProfile RowProfile::uniform(const Network& network) {
   RowProfile profile;
-  profile.rows_ = rows;
-  profile.columns_ = columns;
-  profile.mean_ = columns * density;
-  profile.deviation_ = std::sqrt(columns * density * (1 - density));
-  profile.nnz_ = std::llround(profile.mean_ * rows);
+  profile.units_ = profile.columns_ = network.hidden;
+  profile.gates_ = info(network.cell).gates;
+  profile.mean_ = network.hidden * network.density;
+  profile.deviation_ = std::sqrt(network.hidden * network.density * (1 - network.density));
+  profile.nnz_ = std::llround(profile.mean_ * network.rows());
   return profile;
 }
 
@@ -124,51 +228,132 @@ double normal_quantile(double p) {
 
 }  // namespace
 
-int RowProfile::length_at(int rank) const {
+int RowProfile::longest(int first, int count, int gate) const {
   if (!lengths_.empty()) {
-    return lengths_[rank];
+    const auto begin = lengths_.begin() + static_cast<std::ptrdiff_t>(gate) * units_ + first;
+    return gates_ == 1 ? *begin : *std::max_element(begin, begin + count);
   }
-  // Blom's plotting position of the rank-th largest of rows_ draws.
-  const double above = (rank + 1 - 0.375) / (rows_ + 0.25);
-  const double length = mean_ + deviation_ * normal_quantile(1 - above);
+  // Blom's plotting position of the first-th largest of units_ draws, each the longest of its gates.
+  const double above = (first + 1 - 0.375) / (units_ + 0.25);
+  const double below = gates_ == 1 ? 1 - above : std::pow(1 - above, 1.0 / gates_);
+  const double length = mean_ + deviation_ * normal_quantile(below);
   return static_cast<int>(std::clamp(std::round(length), 0.0, static_cast<double>(columns_)));
+}
+
+int RowProfile::shortest(int first, int count, int gate) const {
+  if (!lengths_.empty()) {
+    const auto begin = lengths_.begin() + static_cast<std::ptrdiff_t>(gate) * units_ + first;
+    return gates_ == 1 ? begin[count - 1] : *std::min_element(begin, begin + count);
+  }
+  if (gates_ == 1) {
+    return longest(first + count - 1, 1, gate);
+  }
+  // The shortest of so many draws; that their unit's longest row is known says little about them.
+  const double length = mean_ - deviation_ * normal_quantile(1 - 0.625 / (count + 0.25));
+  return static_cast<int>(std::clamp(std::round(length), 0.0, static_cast<double>(columns_)));
+}
+
+double RowProfile::average(int first, int count, int gate) const {
+  if (!lengths_.empty()) {
+    const auto begin = lengths_.begin() + static_cast<std::ptrdiff_t>(gate) * units_ + first;
+    return std::accumulate(begin, begin + count, 0.0) / count;
+  }
+  if (gates_ > 1) {
+    return mean_;
+  }
+  return (longest(first, 1, gate) + 4.0 * longest(first + count / 2, 1, gate) + longest(first + count - 1, 1, gate)) / 6;
 }
 
 // ---- making plans ---------------------------------------------------------------------------------------------------
 
 Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage, int sms, int lanes_per_row,
-                int rows_per_group) {
+                int rows_per_group, bool skip) {
   Plan plan;
+  const int gates = info(network.cell).gates;
   plan.storage = storage;
   plan.sms = sms;
   plan.lanes_per_row = lanes_per_row;
   plan.rows_per_group = rows_per_group;
+  plan.tile_rows = gates > 1 ? 4 : 1;
   plan.batch_padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch)));
-  const int rows_per_sm = (rows.rows() + sms - 1) / sms;
-  const int groups = (rows_per_sm + rows_per_group - 1) / rows_per_group;
+  const int units_per_group = rows_per_group / gates;
+  const int units = (rows.units() + sms - 1) / sms;
+  const int groups = (units + units_per_group - 1) / units_per_group;
   plan.threads = (groups * lanes_per_row + 31) / 32 * 32;
-  const std::int64_t rows_per_rank = static_cast<std::int64_t>(plan.groups()) * sms;
+  const int units_per_rank = plan.groups() * sms;
+  const auto slots_of = [&](int length) { return (length + lanes_per_row - 1) / lanes_per_row; };
+  double mean_slots = 0;
   for (int r = 0; r < rows_per_group; ++r) {
-    const std::int64_t first = r * rows_per_rank;
-    const int longest = first >= rows.rows()        ? 0
-                        : storage == Storage::dense ? state_units(network, plan)
-                                                    : rows.length_at(static_cast<int>(first));
-    plan.slots[r] = std::max(1, (longest + lanes_per_row - 1) / lanes_per_row);
+    const std::int64_t first = std::int64_t{r / gates} * units_per_rank;
+    int longest = 0, shortest = 0;
+    double average = 0;
+    if (first < rows.units()) {
+      const int count = static_cast<int>(std::min<std::int64_t>(units_per_rank, rows.units() - first));
+      average = longest = shortest = state_units(network, plan);
+      if (storage != Storage::dense) {
+        longest = rows.longest(static_cast<int>(first), count, r % gates);
+        shortest = rows.shortest(static_cast<int>(first), count, r % gates);
+        average = rows.average(static_cast<int>(first), count, r % gates) * count / units_per_rank;
+      }
+    }
+    plan.slots[r] = plan.least_slots[r] = std::max(1, slots_of(longest));
+    if (skip && storage != Storage::dense) {
+      const int whole_chunks = shortest / lanes_per_row / kSkippedSlots * kSkippedSlots;
+      plan.least_slots[r] = std::min(plan.slots[r], std::max(kSkippedSlots, whole_chunks));
+    }
+    // A warp's rows are about equally long; it does whole slots, and beyond the least whole chunks of them.
+    const double needed = average / lanes_per_row + 0.5;
+    const int chunk = next_chunk(static_cast<int>(needed)) - static_cast<int>(needed);
+    mean_slots += std::clamp(needed + 0.4 * chunk, 1.0 * plan.least_slots[r], 1.0 * plan.slots[r]);
   }
+  plan.mean_slots = skip ? static_cast<int>(std::lround(mean_slots)) : plan.slots_total();
   return plan;
 }
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
+namespace {
+
+struct PlanField {
+  std::string_view name;
+  int Plan::*member;
+};
+constexpr PlanField kPlanFields[] = {
+    {"sms", &Plan::sms},
+    {"threads", &Plan::threads},
+    {"lanes_per_row", &Plan::lanes_per_row},
+    {"mean_slots", &Plan::mean_slots},
+    {"tile_rows", &Plan::tile_rows},
+    {"pass_planes", &Plan::pass_planes},
+    {"batch_padded", &Plan::batch_padded},
+    {"load_bytes", &Plan::load_bytes},
+    {"loads_in_flight", &Plan::loads_in_flight},
+    {"promote_every", &Plan::promote_every},
+    {"shared_quads", &Plan::shared_quads},
+    {"streamed_quads", &Plan::streamed_quads},
+    {"ring_quads", &Plan::ring_quads},
+};
+
+}  // namespace
+
 std::string to_string(const Plan& plan) {
   std::ostringstream text;
-  text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << " sms=" << plan.sms
-       << " threads=" << plan.threads << " lanes_per_row=" << plan.lanes_per_row << " slots=";
-  for (int r = 0; r < plan.rows_per_group; ++r) {
-    text << (r ? "/" : "") << plan.slots[r];
+  text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange)
+       << " sms=" << plan.sms
+       << " threads=" << plan.threads << " lanes_per_row=" << plan.lanes_per_row;
+  const auto list = [&](const char* key, const std::array<int, kMaxRowsPerGroup>& slots) {
+    text << ' ' << key << '=';
+    for (int r = 0; r < plan.rows_per_group; ++r) {
+      text << (r ? "/" : "") << slots[r];
+    }
+  };
+  list("slots", plan.slots);
+  list("least_slots", plan.least_slots);
+  for (const PlanField& field : kPlanFields) {
+    if (field.member != &Plan::sms && field.member != &Plan::threads && field.member != &Plan::lanes_per_row) {
+      text << ' ' << field.name << '=' << plan.*field.member;
+    }
   }
-  text << " batch_padded=" << plan.batch_padded << " unpacked=" << plan.unpacked
-       << " loads_in_flight=" << plan.loads_in_flight << " promote_every=" << plan.promote_every;
   return text.str();
 }
 
@@ -198,52 +383,44 @@ bool parse_name(std::string_view word, const std::array<std::string_view, N>& na
 Plan parse_plan(std::string_view text) {
   Plan plan;
   plan.rows_per_group = 0;
-  struct Field {
-    std::string_view name;
-    int Plan::*member;
-  };
-  static constexpr Field kFields[] = {
-      {"sms", &Plan::sms},
-      {"threads", &Plan::threads},
-      {"lanes_per_row", &Plan::lanes_per_row},
-      {"batch_padded", &Plan::batch_padded},
-      {"loads_in_flight", &Plan::loads_in_flight},
-      {"promote_every", &Plan::promote_every},
-  };
+  int least_count = 0;
   std::istringstream words{std::string(text)};
   for (std::string word; words >> word;) {
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos) {
       if (!parse_name(word, kFamilyNames, plan.family) && !parse_name(word, kStorageNames, plan.storage) &&
-          !parse_name(word, kRowOrderNames, plan.order)) {
+          !parse_name(word, kRowOrderNames, plan.order) && !parse_name(word, kExchangeNames, plan.exchange)) {
         throw InputError("plan: unknown word '" + word + "'");
       }
       continue;
     }
     const std::string_view key = std::string_view(word).substr(0, equals);
     const std::string_view value = std::string_view(word).substr(equals + 1);
-    if (key == "slots") {
+    if (key == "slots" || key == "least_slots") {
+      int& count = key == "slots" ? plan.rows_per_group : least_count;
       for (std::size_t begin = 0; begin <= value.size();) {
         const std::size_t end = std::min(value.find('/', begin), value.size());
-        if (plan.rows_per_group == kMaxRowsPerGroup) {
+        if (count == kMaxRowsPerGroup) {
           throw InputError("plan: more than " + std::to_string(kMaxRowsPerGroup) + " rows per group");
         }
-        plan.slots[plan.rows_per_group++] = parse_count(value.substr(begin, end - begin), key);
+        (key == "slots" ? plan.slots : plan.least_slots)[count++] = parse_count(value.substr(begin, end - begin), key);
         begin = end + 1;
       }
-    } else if (key == "unpacked") {
-      plan.unpacked = parse_count(value, key) != 0;
     } else {
-      const auto* field =
-          std::find_if(std::begin(kFields), std::end(kFields), [&](const Field& f) { return f.name == key; });
-      if (field == std::end(kFields)) {
-        std::vector<std::string_view> names{"slots", "unpacked"};
-        std::transform(std::begin(kFields), std::end(kFields), std::back_inserter(names),
-                       [](const Field& f) { return f.name; });
+      const auto* field = std::find_if(std::begin(kPlanFields), std::end(kPlanFields),
+                                       [&](const PlanField& f) { return f.name == key; });
+      if (field == std::end(kPlanFields)) {
+        std::vector<std::string_view> names{"slots", "least_slots"};
+        std::transform(std::begin(kPlanFields), std::end(kPlanFields), std::back_inserter(names),
+                       [](const PlanField& f) { return f.name; });
         throw InputError("plan: unknown key '" + std::string(key) + "'" + did_you_mean(key, names));
       }
       plan.*field->member = parse_count(value, key);
     }
+  }
+  if (least_count != plan.rows_per_group) {
+    throw InputError("plan: " + std::to_string(plan.rows_per_group) + " slots, but " + std::to_string(least_count) +
+                     " least_slots");
   }
   return plan;
 }

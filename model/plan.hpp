@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a network is mapped on a chip: the value that the model prices, the simulator replays and the kernels launch.
 //
-// One block per SM, one *lane group* (lanes_per_row lanes of a warp) per row of W, or several rows one after another.
-// Rows are dealt to groups by falling length, so that the r-th row of every group is about equally long; each lane
-// holds slots[r] (value, index) pairs of it.
+// One block per SM, one *lane group* (lanes_per_row lanes of a warp) per hidden unit, or several units one after
+// another; a unit has one row of W per gate. Units are dealt to groups by falling length of their longest row, so that
+// the r-th row of every group is about equally long; each lane holds slots[r] (value, index) pairs of it.
+//
+// Where a thread's weights are: registers first; what they cannot hold in shared memory, in quads of four 32-bit words;
+// what that cannot hold is streamed from L2 in every step, quad by quad, through a ring in shared memory.
 #pragma once
 
 #include "model/mask.hpp"
@@ -22,8 +25,8 @@ namespace onchip {
 enum class Family : std::uint8_t { sparse_persistent };
 
 enum class Storage : std::uint8_t {
-  packed_pair,  // value and 16-bit index: one register per non-zero (fp16, bf16), one and a half (fp32)
-  dense,        // values alone, zeros included, position implied: half a register per element (fp16, bf16), one (fp32)
+  packed_pair,  // value and 16-bit index: 24 (fp8), 32 (fp16, bf16) or 48 bits (fp32) per non-zero
+  dense,        // values alone, zeros included, position implied
 };
 
 enum class RowOrder : std::uint8_t {
@@ -31,9 +34,18 @@ enum class RowOrder : std::uint8_t {
   bank_aware,  // reordered so that lanes that load together hit different shared-memory banks
 };
 
+enum class ExchangeProtocol : std::uint8_t {
+  lamport,              // the state is its own flag: readers poll it
+  atomic_barrier,       // a counter over all SMs after every step, then plain reads
+  cooperative_barrier,  // the same by the algorithm of a cooperative launch's grid-wide barrier
+};
+
+enum class Tier : std::uint8_t { registers, shared_memory, streamed };
+
 inline constexpr std::array<std::string_view, 1> kFamilyNames{"sparse_persistent"};
 inline constexpr std::array<std::string_view, 2> kStorageNames{"packed_pair", "dense"};
 inline constexpr std::array<std::string_view, 2> kRowOrderNames{"natural", "bank_aware"};
+inline constexpr std::array<std::string_view, 3> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier"};
 constexpr std::string_view name(Family family) {
   return kFamilyNames[static_cast<int>(family)];
 }
@@ -44,33 +56,54 @@ constexpr std::string_view name(RowOrder order) {
   return kRowOrderNames[static_cast<int>(order)];
 }
 
-inline constexpr int kMaxRowsPerGroup = 8;
+constexpr std::string_view name(ExchangeProtocol exchange) {
+  return kExchangeNames[static_cast<int>(exchange)];
+}
+
+inline constexpr int kMaxRowsPerGroup = 32;
+inline constexpr int kMaxTileRows = 8;
+inline constexpr int kWidestLoad = 16;     // bytes
+inline constexpr int kQuadBytes = 16;
+// Slots beyond a row's least are done or skipped in chunks, each half as long as all before it, whole multiples of 4.
+inline constexpr int kSkippedSlots = 4;
+constexpr int next_chunk(int slots) {
+  return slots + (slots / 2 > kSkippedSlots ? slots / 2 / kSkippedSlots * kSkippedSlots : kSkippedSlots);
+}
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
 
 struct Plan {
   Family family = Family::sparse_persistent;
   Storage storage = Storage::packed_pair;
   RowOrder order = RowOrder::bank_aware;
+  ExchangeProtocol exchange = ExchangeProtocol::lamport;
   int sms = 0;             // blocks, one per SM
   int threads = 0;         // per block, a multiple of 32
-  int lanes_per_row = 32;  // 1, 2, 4, ... 32
-  int rows_per_group = 1;
+  int lanes_per_row = 32;  // 1, 2, 4, ... 32; gated cells: at least 4
+  int rows_per_group = 1;  // units per group * gates: the gates of the first unit, then of the second, ...
   std::array<int, kMaxRowsPerGroup> slots{};  // per lane, for the r-th row of a group
+  std::array<int, kMaxRowsPerGroup> least_slots{};  // what every warp has; slots beyond are skipped where there are none
+  int mean_slots = 0;                         // of all rows of a group, that a warp does not skip
+  int tile_rows = 1;    // rows reduced together, a power of two; gated cells: 4, a unit's gates
+  int pass_planes = 1;  // planes of the state reduced together, a power of two
   int batch_padded = 1;                       // power of two
-  bool unpacked = false;    // value and index kept in registers of their own: fewer instructions, twice the registers
-  int loads_in_flight = 2;  // 16-byte words that a thread polls at once
-  int promote_every = 1;    // products summed in the value type before they join the fp32 sum; 1: all sums in fp32
+  int load_bytes = kWidestLoad;               // widest load of the state; the size of an element: a sample at a time
+  int loads_in_flight = 2;                    // 16-byte words of the state that a thread polls at once
+  int promote_every = 1;   // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
+  int shared_quads = 0;    // per thread, in shared memory
+  int streamed_quads = 0;  // per thread, from L2 in every step
+  int ring_quads = 0;      // per thread, of the ring they come through
 
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
   int slots_total() const;
+  bool skips() const;  // whether some warp may skip slots
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 // ---- sizes that follow from a plan ----------------------------------------------------------------------------------
 
 int unit_bytes(const Network& network, const Plan& plan);  // one hidden unit's state of the padded batch
-// The state lies in planes of at most 16 bytes per unit, so that the widest loads reach every bank:
+// The state lies in planes of what one load fetches of a unit, so that the loads reach every bank:
 //   state[plane][unit][samples of the plane]
 int planes(const Network& network, const Plan& plan);
 int plane_unit_bytes(const Network& network, const Plan& plan);
@@ -78,48 +111,74 @@ int plane_unit_bytes(const Network& network, const Plan& plan);
 // a whole number of 16-byte words, of which the last may be unused.
 int units_per_sm(const Network& network, const Plan& plan);
 int state_units(const Network& network, const Plan& plan);
-int zero_units(const Network& network, const Plan& plan);    // units behind the state that stay zero, for padding slots
-int index_shift(const Network& network, const Plan& plan);   // byte offset of a unit = stored 16-bit index << shift
-int weight_words(const Network& network, const Plan& plan);  // 32-bit words of weights per thread
-std::int64_t state_bytes(const Network& network, const Plan& plan);     // shared memory: state, zero units, outbox
+int zero_units(const Network& network, const Plan& plan);   // units behind the state that stay zero, for padding slots
+int index_shift(const Network& network, const Plan& plan);  // byte offset of a unit = stored 16-bit index << shift
 std::int64_t exchange_bytes(const Network& network, const Plan& plan);  // the state vector, as exchanged
+std::int64_t input_bytes(const Network& network, const Plan& plan);     // of one step, in owner's order
+
+// Weights are stored in bundles of so many slots in so many 32-bit words; the last of a row may be shorter.
+struct Bundle {
+  int slots = 1, words = 1;
+};
+Bundle bundle(const Network& network, const Plan& plan);
+int row_words(const Network& network, const Plan& plan, int slots);
+int weight_words(const Network& network, const Plan& plan);    // 32-bit words of weights per thread, in all tiers
+int register_words(const Network& network, const Plan& plan);  // of them in registers
+int tile_height(const Network& network, const Plan& plan);  // rows of a tile, without the GRU's empty one
+int tiles(const Network& network, const Plan& plan);
+// Quads are four words of one tile, in order of use; the up to three words that a tile has more are in registers.
+int tile_words(const Network& network, const Plan& plan, int tile);
+int total_quads(const Network& network, const Plan& plan);
+// The tier of each quad, tile after tile: those not in registers spread evenly.
+std::vector<Tier> quad_tiers(const Network& network, const Plan& plan);
+
+std::int64_t state_bytes(const Network& network, const Plan& plan);   // shared memory without weights
+std::int64_t shared_bytes(const Network& network, const Plan& plan);  // all shared memory of a block
 
 // ---- making plans ---------------------------------------------------------------------------------------------------
 
-// What a planner must know of a mask: its row lengths, longest first.
+// A matrix's hidden units by falling length of their longest gate row; the first of equals first.
+std::vector<std::int32_t> units_by_length(const SparseMatrix& matrix);
+
+// What a planner must know of a mask: the row lengths of its units, those with the longest row first.
 class RowProfile {
  public:
-  static RowProfile from_lengths(std::vector<int> lengths);
   static RowProfile from_matrix(const SparseMatrix& matrix);
   // Expected lengths of a uniform random mask (normal approximation of the binomial order statistics).
-  static RowProfile uniform(int rows, int columns, double density);
+  static RowProfile uniform(const Network& network);
 
-  int rows() const { return rows_; }
+  int units() const { return units_; }
+  int gates() const { return gates_; }
   std::int64_t nnz() const { return nnz_; }
-  // Length of the row of the given rank, 0 = longest.
-  int length_at(int rank) const;
+  // Of the gate's rows among `count` units from rank `first` on, 0 = the unit with the longest row.
+  int longest(int first, int count, int gate) const;
+  int shortest(int first, int count, int gate) const;
+  double average(int first, int count, int gate) const;
 
  private:
-  int rows_ = 0;
+  int units_ = 0;
+  int gates_ = 1;
   int columns_ = 0;
   std::int64_t nnz_ = 0;
   double mean_ = 0, deviation_ = 0;
-  std::vector<int> lengths_;  // empty: the uniform model
+  std::vector<int> lengths_;  // [gates, units]; empty: the uniform model
 };
 
 // Wishes of the user; what is not set is chosen by the planner.
 struct PlanWishes {
   std::optional<Storage> storage;
   std::optional<RowOrder> order;
-  std::optional<int> sms, lanes_per_row, rows_per_group, loads_in_flight, promote_every;
-  std::optional<bool> unpacked;
+  std::optional<ExchangeProtocol> exchange;
+  std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every;
+  std::optional<bool> skip;
 };
 
-// The plan with the given geometry: threads and slots follow from the rows. Nothing is checked against the chip.
+// The plan with the given geometry: threads, slots and tile follow from the rows. All weights in registers; nothing is
+// checked against the chip. `skip`: warps skip the slots that their rows do not fill.
 Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage, int sms, int lanes_per_row,
-                int rows_per_group);
+                int rows_per_group, bool skip = false);
 
-// "sparse_persistent packed_pair bank_aware sms=132 threads=576 ..." and back; used in data files and on the command
+// "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ..." and back; used in data files and on the command
 // line. parse_plan throws InputError.
 std::string to_string(const Plan& plan);
 Plan parse_plan(std::string_view text);

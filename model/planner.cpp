@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/planner.hpp"
 
+#include "model/occupancy.hpp"
+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 namespace onchip {
@@ -26,55 +29,107 @@ bool better(const Prediction& a, const Prediction& b) {
 
 constexpr std::array kLanes{32, 16, 8, 4, 2};
 constexpr int kMostLoadsInFlight = 8;
+constexpr int kMostRingQuads = 8;
+constexpr double kWorthSkipping = 1.5;  // times the slots that are not skipped: branches cost as much as a few slots
 
-// The numbers of SMs worth trying: as few as give each the same number of rows as all would, and half of that.
-std::array<int, 2> sm_choices(const Chip& chip, int rows) {
+// The numbers of SMs worth trying: as few as give each the same number of units as all would; all, which leaves room to
+// give an SM with long rows fewer of them; and half of the first.
+std::array<int, 3> sm_choices(const Chip& chip, int units) {
   const int all = static_cast<int>(chip.sm_count);
-  const int rows_per_sm = (rows + all - 1) / all;
-  const int fewest = (rows + rows_per_sm - 1) / rows_per_sm;
-  return {fewest, std::max(1, fewest / 2)};
+  const int units_per_sm = (units + all - 1) / all;
+  const int fewest = (units + units_per_sm - 1) / units_per_sm;
+  return {fewest, all, std::max(1, fewest / 2)};
+}
+
+// Moves what the registers cannot hold to shared memory, and what that cannot hold to L2; as much as there is.
+void assign_tiers(const Chip& chip, const Network& network, Plan& plan) {
+  plan.shared_quads = plan.streamed_quads = plan.ring_quads = 0;
+  const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
+  const int overflow = weight_words(network, plan) - room;
+  if (overflow <= 0) {
+    return;
+  }
+  const int quads = total_quads(network, plan);
+  const int wanted = std::min(quads, (overflow + 3) / 4);
+  const double quad_bytes = static_cast<double>(kQuadBytes) * plan.threads;
+  const double free_bytes = chip.smem_bytes_per_block - static_cast<double>(state_bytes(network, plan));
+  const int shared = std::max(0, static_cast<int>(free_bytes / quad_bytes));
+  if (wanted <= shared) {
+    plan.shared_quads = wanted;
+    return;
+  }
+  // The ring takes some of the room: at least two quads, no more than a step streams.
+  const int least_streamed = wanted - shared;
+  plan.ring_quads = std::clamp(planes(network, plan) * least_streamed + 1, 2, kMostRingQuads);
+  plan.shared_quads = std::max(0, shared - plan.ring_quads);
+  plan.streamed_quads = wanted - plan.shared_quads;
+}
+
+// Calls `consider` with every way to run a shape that the wishes allow.
+template <typename Consider>
+void for_each_variant(const Chip& chip, const Network& network, const PlanWishes& wishes, Plan plan,
+                      Consider&& consider) {
+  const int gates = info(network.cell).gates;
+  plan.order = wishes.order.value_or(RowOrder::bank_aware);
+  plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
+  plan.load_bytes = std::max(info(network.precision).bytes, wishes.load_bytes.value_or(kWidestLoad));
+  const bool half_sums = state_type(network.precision) == Precision::fp16;
+  plan.promote_every = wishes.promote_every.value_or(half_sums ? 8 : 1);
+  const std::int64_t words = exchange_bytes(network, plan) / 16;
+  const int needed = static_cast<int>((words + plan.threads - 1) / plan.threads);
+  const int all_planes = planes(network, plan);
+  const int most_tile_rows =
+      gates > 1 ? 4 : std::min<int>(kMaxTileRows, std::bit_ceil(static_cast<unsigned>(plan.rows_per_group)));
+  for (int tile_rows = gates > 1 ? 4 : 1; tile_rows <= most_tile_rows; tile_rows *= 2) {
+    if (gates == 1 && wishes.tile_rows && *wishes.tile_rows != tile_rows) {
+      continue;
+    }
+    plan.tile_rows = tile_rows;
+    for (int pass_planes = 1; pass_planes <= all_planes; pass_planes *= 2) {
+      plan.pass_planes = pass_planes;
+      for (int loads = 1; loads <= kMostLoadsInFlight; ++loads) {
+        plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
+        assign_tiers(chip, network, plan);
+        consider(plan);
+        if (wishes.loads_in_flight || loads >= needed) {
+          break;  // more than there are words
+        }
+      }
+    }
+  }
 }
 
 // Calls `consider` with every plan that the wishes allow.
 template <typename Consider>
 void for_each_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                    Consider&& consider) {
+  const int gates = info(network.cell).gates;
   for (const Storage storage : {Storage::packed_pair, Storage::dense}) {
     if (wishes.storage ? *wishes.storage != storage : storage == Storage::dense && network.density < 0.4) {
       continue;
     }
-    for (const int choice : sm_choices(chip, rows.rows())) {
+    for (const int choice : sm_choices(chip, rows.units())) {
       const int sms = wishes.sms.value_or(choice);
       for (const int lanes : kLanes) {
-        if (wishes.lanes_per_row && *wishes.lanes_per_row != lanes) {
+        if ((wishes.lanes_per_row && *wishes.lanes_per_row != lanes) || (gates > 1 && lanes < 4)) {
           continue;
         }
-        for (int rows_per_group = 1; rows_per_group <= kMaxRowsPerGroup; ++rows_per_group) {
+        for (int rows_per_group = gates; rows_per_group <= kMaxRowsPerGroup; rows_per_group += gates) {
           if (wishes.rows_per_group && *wishes.rows_per_group != rows_per_group) {
             continue;
           }
-          Plan plan = shape_plan(network, rows, storage, sms, lanes, rows_per_group);
-          if (plan.threads > chip.max_threads_per_block && !wishes.rows_per_group) {
-            continue;
-          }
-          plan.order = wishes.order.value_or(RowOrder::bank_aware);
-          plan.promote_every = wishes.promote_every.value_or(network.precision == Precision::fp16 ? 8 : 1);
-          const std::int64_t words = exchange_bytes(network, plan) / 16;
-          const int needed = static_cast<int>((words + plan.threads - 1) / plan.threads);
-          for (const bool unpacked : {true, false}) {
-            if (wishes.unpacked ? *wishes.unpacked != unpacked : unpacked && storage == Storage::dense) {
+          for (const bool skip : {false, true}) {
+            if (wishes.skip && *wishes.skip != skip) {
               continue;
             }
-            plan.unpacked = unpacked;
-            // Every plane of the state gets its share of the loads.
-            const int step = planes(network, plan);
-            for (int loads = step; loads <= std::max(step, kMostLoadsInFlight); loads += step) {
-              plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
-              consider(plan);
-              if (wishes.loads_in_flight || loads >= needed) {
-                break;  // more than there are words
-              }
+            const Plan shape = shape_plan(network, rows, storage, sms, lanes, rows_per_group, skip);
+            if (shape.threads > chip.max_threads_per_block && !wishes.rows_per_group) {
+              break;
             }
+            if (skip && !wishes.skip && kWorthSkipping * shape.mean_slots > shape.slots_total()) {
+              break;
+            }
+            for_each_variant(chip, network, wishes, shape, consider);
           }
         }
       }
@@ -100,7 +155,7 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   });
   if (!found && !wishes.rows_per_group) {  // no shape has few enough threads: say so with the least that is asked for
     PlanWishes most_rows = wishes;
-    most_rows.rows_per_group = kMaxRowsPerGroup;
+    most_rows.rows_per_group = kMaxRowsPerGroup / info(network.cell).gates * info(network.cell).gates;
     return choose_plan(chip, network, rows, most_rows);
   }
   return best;
@@ -109,7 +164,7 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
 Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& wishes,
                        const RowsOf& exact) {
   const RowsOf expected = [](const Network& sized) {
-    return RowProfile::uniform(sized.rows(), sized.hidden, sized.density);
+    return RowProfile::uniform(sized);
   };
   const auto plan_with = [&](const RowsOf& rows, int granules) {
     Network sized = network;

@@ -16,30 +16,19 @@
 namespace onchip {
 namespace {
 
-constexpr int kStagingBase[] = {14, 22};  // with one plane and with several
+constexpr int kStagingBase = 16;
 constexpr int kPerLoadInFlight = 6;
-constexpr int kGatherBase[] = {23, 26};  // by Storage
-constexpr int kWideValues[] = {2, 5};    // fp32, with one plane and with several
+constexpr int kGatherBase = 26;
 constexpr int kLeastSums = 4;
-constexpr int kTwoPlanes = 5, kMorePlanes = 23;
-constexpr int kSeveralPlanesAndOutputs = 8;  // planes of the next row, or the next output, started ahead
-
-// At 64 and 72 registers a thread (blocks of more than 768 threads) spills were seen 3 earlier.
-constexpr int kSmallestCapThreads = 768;
-constexpr int kSmallestCap = 3;
 
 }  // namespace
 
 int working_registers(const Network& network, const Plan& plan) {
-  const int outputs = plan.rows_per_group * std::max(1, plan.batch_padded / plan.lanes_per_row);
-  const bool several_planes = planes(network, plan) > 1;
-  const int staging = kStagingBase[several_planes] + kPerLoadInFlight * plan.loads_in_flight;
-  const int gather = kGatherBase[static_cast<int>(plan.storage)] + std::max(kLeastSums, plan.batch_padded) +
-                     (network.precision == Precision::fp32 ? kWideValues[several_planes] : 0) +
-                     (several_planes ? (planes(network, plan) > 2 ? kMorePlanes : kTwoPlanes) : 0) +
-                     (several_planes && outputs > 1 ? kSeveralPlanesAndOutputs : 0);
-  const int smallest_cap = plan.threads > kSmallestCapThreads ? kSmallestCap : 0;
-  return std::max(staging, gather) + smallest_cap + outputs - 1;  // the bases hold one output's input
+  const int staging = kStagingBase + kPerLoadInFlight * plan.loads_in_flight;
+  const int sums = plan.tile_rows * plan.pass_planes * plan.batch_padded / planes(network, plan);
+  const int gather = kGatherBase + std::max(kLeastSums, sums);
+  const int quads = plan.streamed_quads > 0 ? 10 : plan.shared_quads > 0 ? 5 : 0;
+  return std::max(staging, gather + quads);
 }
 
 }  // namespace onchip

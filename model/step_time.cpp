@@ -31,48 +31,55 @@ struct Instructions {
   }
 };
 
+bool sums_in_half(const Network& network, const Plan& plan) {
+  return state_type(network.precision) == Precision::fp16 && plan.promote_every > 1;
+}
+
+double plane_samples(const Network& network, const Plan& plan) {
+  return static_cast<double>(plan.batch_padded) / planes(network, plan);
+}
+
+// One slot of one plane.
 Instructions per_slot(const Network& network, const Plan& plan) {
-  const double batch = plan.batch_padded;
+  const double samples = plane_samples(network, plan);
   Instructions count;
-  count.load = planes(network, plan);
-  const bool packed = plan.storage == Storage::packed_pair;
-  if (packed && !plan.unpacked) {
-    count.integer += index_shift(network, plan) > 0 ? 3 : 2;  // mask the index, scale it, add the base
+  count.load = 1;
+  if (plan.storage == Storage::packed_pair) {
+    count.integer += index_shift(network, plan) > 0 ? 2 : 1;  // mask the index, scale it
+  }
+  if (network.precision == Precision::fp8) {
+    count.integer += 1.5;  // two shifts and a mask for two values
   }
   if (network.precision == Precision::fp32) {
-    count.fp32 += batch;
-  } else if (plan.promote_every > 1) {
-    if (!packed || !plan.unpacked) {
-      count.integer += 1;  // the value into both halves
-    }
-    count.half2 += std::max(1.0, batch / 2);
+    count.fp32 += samples;
+  } else if (sums_in_half(network, plan)) {
+    count.half2 += std::max(1.0, samples / 2);
   } else {
-    // The state to fp32: conversions for fp16, shifts and masks for bf16; the value too unless it is kept so.
-    const double conversions = batch + (packed && plan.unpacked ? 0 : 1);
-    (network.precision == Precision::fp16 ? count.conversion : count.integer) += conversions;
-    count.fp32 += batch;
+    // The state and the value to fp32: conversions for fp16, shifts and masks for bf16.
+    (network.precision == Precision::bf16 ? count.integer : count.conversion) += samples + 1;
+    count.fp32 += samples;
   }
   return count;
 }
 
-// One promotion of a lane's fp16 sums to fp32.
+// One promotion of a lane's fp16 sums of one row and plane to fp32.
 Instructions promotion(const Network& network, const Plan& plan) {
-  const double batch = plan.promote_every > 1 && network.precision == Precision::fp16 ? plan.batch_padded : 0;
-  return {0, 0, batch, batch, 0};
+  const double samples = sums_in_half(network, plan) ? plane_samples(network, plan) : 0;
+  return {0, 0, samples, samples, 0};
 }
 
-// The reduction of one row: stages, one after another, in which a lane gives half of its samples away while it has more
-// than one.
+// The reduction of one tile in one pass: stages, one after another, in which a lane gives half of its values away while it
+// has more than one.
 struct Reduction {
   int stages = 0;
   Instructions count;
 };
-Reduction reduction(const Plan& plan) {
+Reduction reduction(const Network& network, const Plan& plan) {
   Reduction result;
-  int held = plan.batch_padded;
+  double held = plan.tile_rows * plan.pass_planes * plane_samples(network, plan);
   for (int mask = 1; mask < plan.lanes_per_row; mask *= 2) {
     const bool halving = held > 1;
-    held = std::max(1, held / 2);
+    held = std::max(1.0, held / 2);
     result.count.load += held;
     result.count.fp32 += held;
     result.count.integer += halving ? 2.0 * held : 0;  // what to keep, what to give
@@ -109,8 +116,9 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   const double warps = static_cast<double>(plan.groups()) * plan.lanes_per_row / kWarp;
   ExpectedWavefronts result;
   const double mean_length = network.density * network.hidden;
+  const double done = static_cast<double>(plan.mean_slots) / plan.slots_total();  // the rest is skipped
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    const double ideal = warps * plan.slots[r] * phases_per_slot * copies;
+    const double ideal = warps * plan.slots[r] * done * phases_per_slot * copies;
     result.ideal += ideal;
     if (plan.storage == Storage::dense) {
       result.expected += ideal;
@@ -118,7 +126,7 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
     }
     // The rows that share a phase, and the phases in which their elements must go.
     const int rows = std::max(1, sets / plan.lanes_per_row);
-    const double phases = plan.slots[r] * std::max(1, plan.lanes_per_row / sets);
+    const double phases = std::max(1.0, plan.slots[r] * done * std::max(1, plan.lanes_per_row / sets));
     const double filled = std::min(1.0, mean_length * rows / (phases * sets));
     double factor = 1;
     if (plan.order == RowOrder::bank_aware) {
@@ -151,34 +159,50 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   part(Part::exchange) = exchanging.latency * us_per_cycle;
   part(Part::staging) = exchanging.copying * us_per_cycle;
 
-  // Row after row, all warps alike: gather, then reduce. While the gathers of a row last, the SM's load unit serves
+  // Tile after tile, all warps alike: gather, reduce, finish. While the gathers of a tile last, the SM's load unit serves
   // wavefronts, the schedulers issue, and each warp's chain of dependent multiply-adds runs: the slowest counts.
-  const double wavefronts = expected_wavefronts(network, plan).expected * chip.lds_wavefront_cycles;
+  const double copies = planes(network, plan);
+  const double quads = copies * (plan.shared_quads + 2.0 * plan.streamed_quads);  // a streamed quad is also written
+  const double quad_wavefronts = plan.warps() * quads * kWarp * kQuadBytes / (chip.smem_banks * chip.smem_bank_bytes);
+  const double wavefronts =
+      (expected_wavefronts(network, plan).expected + quad_wavefronts) * chip.lds_wavefront_cycles;
   const Instructions slot = per_slot(network, plan);
-  const double slots = plan.slots_total();
+  const double slots = plan.mean_slots * copies;
   const double warps_per_partition = std::ceil(plan.warps() / chip.partitions);
-  const double loads = plan.warps() * slots * slot.load * chip.lds_instruction_cycles;
+  const double loads = plan.warps() * (slots * slot.load + quads) * chip.lds_instruction_cycles;
   double promotions = 0;  // but for each row's last, after its gathers
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    promotions += (plan.slots[r] - 1) / plan.promote_every;
+    promotions += copies * ((plan.slots[r] - 1) / plan.promote_every);
   }
   const Instructions promote = promotion(network, plan);
   const double issue = warps_per_partition * partition_cycles(chip, slots * slot + promotions * promote);
-  // Sums in half precision start anew with every promotion, so that only the fp32 sums form one chain.
-  const double chain = slots / plan.promote_every * chip.arithmetic_latency_cycles +
-                       (plan.promote_every > 1 ? plan.promote_every * chip.half2_latency_cycles : 0);
+  // A warp's products wait for one another, sum by sum; the compiler keeps their order.
+  const double chain =
+      slots * (sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles);
   const double gather = std::max(wavefronts, loads);
-  // Every row but one waits once more for its first load; the exchange has the other.
-  const double turnaround = (plan.rows_per_group - 1) * chip.lds_latency_cycles;
+  // Every tile but one waits once more for its first load; the exchange has the other.
+  const double passes = tiles(network, plan) * copies / plan.pass_planes;
+  const double turnaround = (passes - 1) * chip.lds_latency_cycles;
   part(Part::gather) = gather * us_per_cycle;
   part(Part::arithmetic) = (std::max({0.0, issue - gather, chain - gather}) + turnaround) * us_per_cycle;
 
-  const Reduction reduce = reduction(plan);
+  const Reduction reduce = reduction(network, plan);
+  const Instructions last_promotions = static_cast<double>(tile_height(network, plan) * plan.pass_planes) * promote;
   const double reducing = std::max({reduce.stages * chip.shuffle_latency_cycles,
-                                    warps_per_partition * partition_cycles(chip, reduce.count + promote),
+                                    warps_per_partition * partition_cycles(chip, reduce.count + last_promotions),
                                     plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
-  part(Part::reduction) = plan.rows_per_group * reducing * us_per_cycle;
-  part(Part::activation) = info(network.cell).transcendentals * chip.tanh_latency_cycles * us_per_cycle;
+  part(Part::reduction) = passes * reducing * us_per_cycle;
+  part(Part::activation) =
+      passes * info(network.cell).transcendentals * chip.tanh_latency_cycles * us_per_cycle;
+
+  // Streaming from L2 goes on all the time; what it takes beyond the rest of the step.
+  const double streamed_bytes = copies * plan.streamed_quads * kQuadBytes * plan.threads;
+  const double streaming = streamed_bytes / chip.exchange_bytes_per_cycle_per_sm * us_per_cycle;
+  double rest = 0;
+  for (const double us : result.parts_us) {
+    rest += us;
+  }
+  part(Part::streaming) = std::max(0.0, streaming - rest);
 
   for (std::size_t i = 0; i < result.parts_us.size(); ++i) {
     result.step_us += result.parts_us[i];

@@ -3,10 +3,12 @@
 //
 //   exchange    latency of the all-to-all exchange: emit, L2, poll, both block barriers (model/exchange_time.hpp)
 //   staging     copying the state from L2 to shared memory
-//   gather      wavefronts of the state gathers, one after another through the SM's shared-memory pipe
+//   gather      wavefronts of the state gathers, and of weights outside registers, one after another through the SM's
+//               shared-memory pipe
 //   arithmetic  what the busiest warp scheduler, or the chain of multiply-adds of one warp, takes beyond the gathers
-//   reduction   shuffles over the lanes of a row, for each row of a group
+//   reduction   shuffles over the lanes of a row, for each tile of a group
 //   activation  the cell's transcendental functions
+//   streaming   what copying the streamed weights from L2 takes beyond all of the above
 //
 // Constants are the chip's, measured by microbenchmarks, never fitted to the kernel that is predicted.
 #pragma once
@@ -21,9 +23,9 @@
 
 namespace onchip {
 
-enum class Part : std::uint8_t { exchange, staging, gather, arithmetic, reduction, activation };
-inline constexpr std::array<std::string_view, 6> kPartNames{"exchange",   "staging",   "gather",
-                                                            "arithmetic", "reduction", "activation"};
+enum class Part : std::uint8_t { exchange, staging, gather, arithmetic, reduction, activation, streaming };
+inline constexpr std::array<std::string_view, 7> kPartNames{"exchange",  "staging",    "gather",   "arithmetic",
+                                                            "reduction", "activation", "streaming"};
 constexpr std::string_view name(Part part) {
   return kPartNames[static_cast<int>(part)];
 }

@@ -142,7 +142,7 @@ TEST_CASE("sparse_persistent compiles without a spill on every architecture") {
   const std::string architecture = GENERATE("sm_80", "sm_90", "sm_100", "sm_120");
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32);
   const Network network = awkward_network(precision);
-  const Plan plan = shape_plan(network, RowProfile::uniform(network.rows(), network.hidden, network.density),
+  const Plan plan = shape_plan(network, RowProfile::uniform(network),
                                Storage::packed_pair, /*sms=*/100, /*lanes_per_row=*/16, /*rows_per_group=*/2);
   CAPTURE(architecture, info(precision).name, to_string(plan));
   const CompiledKernel kernel = compile(compile_request(network, plan, architecture));

@@ -22,7 +22,7 @@ Network headline() {
 }
 
 PlannedNetwork planned(const Network& network, const PlanWishes& wishes = {}) {
-  return choose_plan(h200(), network, RowProfile::uniform(network.rows(), network.hidden, network.density), wishes);
+  return choose_plan(h200(), network, RowProfile::uniform(network), wishes);
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ TEST_CASE("sensitivities name the resource that binds", "[fast]") {
   Network network = headline();
   network.density = 0.2;
   const auto found = sensitivities(find_chip("h200"), network,
-                                   RowProfile::uniform(network.rows(), network.hidden, network.density), 32);
+                                   RowProfile::uniform(network), 32);
   REQUIRE(found.size() >= 5);
   bool clock = false, registers = false;
   for (const Sensitivity& s : found) {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state and the input of a persistent kernel, as its plan lays them out: constants, elements, 16-byte words.
+// Included as text when the sources are embedded, because NVRTC finds no files. The ONCHIP_* constants come from the plan.
+//
+//   state   [kPlanes][kStateUnits][kPlaneSamples], in owner's order: SM s owns units [s * kUnitsPerSm, ...)
+//   input   [kBatch][kStateUnits][kGates] of one step, in the same order
+
+typedef unsigned int u32;
+typedef unsigned short u16;
+typedef unsigned long long u64;
+
+enum Precision { kFp16, kBf16, kFp32, kFp8 };
+enum Cell { kRelu, kTanh, kLstm, kGru };
+
+[[maybe_unused]] constexpr int kHidden = ONCHIP_HIDDEN;
+constexpr int kBlocks = ONCHIP_BLOCKS;
+constexpr int kUnitsPerSm = ONCHIP_UNITS_PER_SM;          // the last may be unused
+constexpr int kBatch = ONCHIP_BATCH;
+constexpr int kBatchPadded = ONCHIP_BATCH_PADDED;         // power of two
+constexpr int kPlaneUnitBytes = ONCHIP_PLANE_UNIT_BYTES;  // what one load fetches of a unit
+constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
+constexpr Cell kCell = static_cast<Cell>(ONCHIP_CELL);
+
+constexpr int kElementBytes = kPrecision == kFp32 ? 4 : 2;  // fp8: of the weights only
+constexpr int kUnitBytes = kBatchPadded * kElementBytes;
+constexpr int kGates = kCell == kLstm ? 4 : kCell == kGru ? 3 : 1;
+constexpr int kStateUnits = kBlocks * kUnitsPerSm;
+constexpr int kPlanes = kUnitBytes / kPlaneUnitBytes;
+constexpr int kPlaneSamples = kBatchPadded / kPlanes;
+constexpr int kPlaneWords = kStateUnits * kPlaneUnitBytes / 16;  // 16-byte words
+constexpr int kStateWords = kPlanes * kPlaneWords;
+
+static_assert((kBatchPadded & (kBatchPadded - 1)) == 0 && kBatch <= kBatchPadded, "the batch is padded to a power of two");
+static_assert(kUnitsPerSm * kPlaneUnitBytes % 16 == 0, "an SM owns whole 16-byte words of the state");
+static_assert(kUnitsPerSm * kGates * kElementBytes % 4 == 0, "an SM's input of one sample is copied in 4-byte pieces");
+
+extern __shared__ __align__(128) char shared_memory[];
+
+// Element index of (unit, sample) in a state vector whose planes hold `plane_units` units.
+__device__ __forceinline__ int state_index(int unit, int sample, int plane_units) {
+  return (sample / kPlaneSamples * plane_units + unit) * kPlaneSamples + sample % kPlaneSamples;
+}
+
+struct __align__(16) Word {
+  u32 x, y, z, w;
+};
+
+__device__ __forceinline__ void store_shared(u32 address, const Word& v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
+__device__ __forceinline__ Word load_shared(u32 address) {
+  Word v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+
+__device__ __forceinline__ float fp16_to_float(u16 x) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(x));
+  return f;
+}
+
+// Element i of a packed vector as fp32.
+__device__ __forceinline__ float element(const u32* packed, int i) {
+  if constexpr (kPrecision == kFp32) {
+    return __uint_as_float(packed[i]);
+  } else if constexpr (kPrecision == kBf16) {
+    return __uint_as_float(i % 2 ? packed[i / 2] & 0xffff0000u : packed[i / 2] << 16);
+  } else {
+    return fp16_to_float(static_cast<u16>(i % 2 ? packed[i / 2] >> 16 : packed[i / 2]));
+  }
+}
+
+// An element's bits; to be converted where it is used, not where it is loaded, so that nothing waits for the load.
+__device__ __forceinline__ u32 load_element(const void* base, long long index) {
+  if constexpr (kPrecision == kFp32) {
+    return static_cast<const u32*>(base)[index];
+  } else {
+    return static_cast<const u16*>(base)[index];
+  }
+}
+
+// The bits of a value in the state's precision; a NaN becomes the canonical one, which is never "empty".
+__device__ __forceinline__ u32 to_bits(float f) {
+  if constexpr (kPrecision == kFp32) {
+    return f != f ? 0x7fffffffu : __float_as_uint(f);
+  } else {
+    u16 bits;
+    if constexpr (kPrecision == kBf16) {
+      asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f));
+    } else {
+      asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f));
+    }
+    return bits;
+  }
+}
+
+__device__ __forceinline__ u32 canonical(u32 bits) { return to_bits(element(&bits, 0)); }
+
+__device__ __forceinline__ void store_element(void* base, long long index, u32 bits) {
+  if constexpr (kPrecision == kFp32) {
+    static_cast<u32*>(base)[index] = bits;
+  } else {
+    static_cast<u16*>(base)[index] = static_cast<u16>(bits);
+  }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Translations between the caller's order of units and the owner's order of a persistent kernel's plan (state.cuh).
+// Sequences of samples of different lengths run from step 0 to their own last; backward ones from their last to step 0.
+
+#include "state.cuh"
+
+struct OrderArguments {
+  const int* order;    // [kHidden]: place of each unit in the state
+  const void* from;
+  void* to;
+  const int* lengths;  // [kBatchPadded]: steps of each sample
+  const float* bias;   // [kGates, kHidden], added to the input; null: none
+  int first_step;      // of this launch, in the sequence
+  int steps;           // of this launch
+  int backward;        // 1: the sequence of each sample runs from its last step to its first
+};
+
+// Where step t of the recurrence stands in the caller's sequence.
+__device__ __forceinline__ long long caller_step(const OrderArguments& a, int t, int sample) {
+  return a.backward ? a.lengths[sample] - 1 - t : t;
+}
+
+// One block per (step, sample): [steps, kBatch, kGates, kHidden] -> [steps of the launch, kBatch, kStateUnits, kGates];
+// places without a unit, and steps beyond a sample's length, become zero.
+extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArguments a) {
+  constexpr int kElements = kStateUnits * kGates;
+  const int step = a.first_step + blockIdx.x / kBatch, sample = blockIdx.x % kBatch;
+  const u32 base = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
+  for (int i = threadIdx.x; i < (kElements * kElementBytes + 15) / 16; i += blockDim.x) {
+    store_shared(base + 16 * i, {0, 0, 0, 0});
+  }
+  __syncthreads();
+  if (step < a.lengths[sample]) {
+    const long long from = (caller_step(a, step, sample) * kBatch + sample) * (kGates * kHidden);
+    for (int i = threadIdx.x; i < kGates * kHidden; i += blockDim.x) {
+      const int gate = i / kHidden, unit = i - gate * kHidden;
+      const u32 bits = load_element(a.from, from + i);
+      store_element(shared_memory, a.order[unit] * kGates + gate,
+                    a.bias ? to_bits(element(&bits, 0) + a.bias[i]) : bits);
+    }
+  }
+  __syncthreads();
+  u32* const to = static_cast<u32*>(a.to) + static_cast<long long>(blockIdx.x) * (kElements * kElementBytes / 4);
+  for (int i = threadIdx.x; i < kElements * kElementBytes / 4; i += blockDim.x) {
+    to[i] = reinterpret_cast<const u32*>(shared_memory)[i];
+  }
+}
+
+// One block: the initial state [kBatch, kHidden] -> [kPlanes, kStateUnits, kPlaneSamples]; places without a unit become
+// zero.
+extern "C" __global__ void __launch_bounds__(512) to_state_order(const OrderArguments a) {
+  for (int i = threadIdx.x; i < kStateWords; i += blockDim.x) {
+    static_cast<Word*>(a.to)[i] = {0, 0, 0, 0};
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < kBatch * kHidden; i += blockDim.x) {
+    const int sample = i / kHidden, unit = i - sample * kHidden;
+    store_element(a.to, state_index(a.order[unit], sample, kStateUnits), canonical(load_element(a.from, i)));
+  }
+}
+
+// One block per step of the launch: [steps of the launch, kPlanes, kStateUnits, kPlaneSamples] -> [steps, kBatch,
+// kHidden]; steps beyond a sample's length become zero.
+extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderArguments a) {
+  const u32 base = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
+  const Word* const from = static_cast<const Word*>(a.from) + static_cast<long long>(blockIdx.x) * kStateWords;
+  for (int i = threadIdx.x; i < kStateWords; i += blockDim.x) {
+    store_shared(base + 16 * i, from[i]);
+  }
+  __syncthreads();
+  const int step = a.first_step + blockIdx.x;
+  for (int sample = 0; sample < kBatch; ++sample) {
+    const bool inside = step < a.lengths[sample];
+    const long long to = ((inside ? caller_step(a, step, sample) : step) * kBatch + sample) * kHidden;
+    for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
+      const u32 bits = load_element(shared_memory, state_index(a.order[unit], sample, kStateUnits));
+      store_element(a.to, to + unit, inside ? bits : 0);
+    }
+  }
+}
+
+// One block per sample: its state after its last step, if that lies in this launch, -> [kBatch, kHidden]. `from`: the
+// states [steps of the launch + 1, ...] with the one before the first.
+extern "C" __global__ void __launch_bounds__(512) to_final_state(const OrderArguments a) {
+  const int sample = blockIdx.x;
+  const int steps = a.lengths[sample] - a.first_step;  // of the sample, in this launch
+  if (steps < (a.first_step > 0) || steps > a.steps) {
+    return;
+  }
+  const long long state = static_cast<long long>(steps) * kStateUnits * kBatchPadded;
+  for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
+    store_element(a.to, static_cast<long long>(sample) * kHidden + unit,
+                  load_element(a.from, state + state_index(a.order[unit], sample, kStateUnits)));
+  }
+}
+
+// One block per sample: the initial carry [kBatch, kHidden] -> float [kStateUnits, kBatchPadded], and back.
+extern "C" __global__ void __launch_bounds__(512) to_carry_order(const OrderArguments a) {
+  const int sample = blockIdx.x;
+  for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
+    const u32 bits = load_element(a.from, static_cast<long long>(sample) * kHidden + unit);
+    static_cast<float*>(a.to)[a.order[unit] * kBatchPadded + sample] = element(&bits, 0);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(512) from_carry_order(const OrderArguments a) {
+  const int sample = blockIdx.x;
+  for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
+    const float carry = static_cast<const float*>(a.from)[a.order[unit] * kBatchPadded + sample];
+    store_element(a.to, static_cast<long long>(sample) * kHidden + unit, to_bits(carry));
+  }
+}
