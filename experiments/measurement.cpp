@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <random>
 
@@ -49,29 +50,32 @@ constexpr double kMostSequenceBytes = 8e9;
 // The opponents of a network, to be timed one sample at a time.
 class Opponents {
  public:
-  explicit Opponents(const Network& network) : steps_(network.steps) {
-    for (const CudnnCandidate& candidate : cudnn_candidates(network)) {
-      OpponentResult result;
-      result.name = name(candidate);
-      std::optional<CudnnRnn> rnn;
+  Opponents(const Network& network, const SparseMatrix& matrix) : steps_(network.steps) {
+    for (const OpponentCandidate& candidate : opponent_candidates(network)) {
+      Entry& entry = entries_.emplace_back();
+      entry.result.name = candidate.name;
       try {
-        rnn.emplace(network, candidate.algorithm, candidate.batch);
-        result.settings = rnn->settings();
-        result.ran = true;
+        entry.opponent = make_opponent(candidate, network, matrix);
+        entry.result.settings = entry.opponent->settings();
+        entry.result.ran = true;
       } catch (const OpponentRefusal& refusal) {
-        result.refusal = refusal.what();
+        entry.refuse(refusal.what());
       }
-      entries_.push_back({std::move(result), std::move(rnn), {}});
     }
   }
 
   void run_each(const Stream& stream, bool warm_up) {
     for (Entry& entry : entries_) {
-      if (entry.rnn) {
-        const std::vector<double> ms = time_ms(stream, 0, 1, [&](cudaStream_t on) { entry.rnn->enqueue(on); });
+      if (!entry.opponent) {
+        continue;
+      }
+      try {
+        const std::vector<double> ms = time_ms(stream, 0, 1, [&](cudaStream_t on) { entry.opponent->enqueue(on); });
         if (!warm_up) {
           entry.step_us.push_back(1e3 * ms[0] / steps_);
         }
+      } catch (const CudaError& error) {
+        entry.refuse(error.what());
       }
     }
   }
@@ -88,8 +92,15 @@ class Opponents {
  private:
   struct Entry {
     OpponentResult result;
-    std::optional<CudnnRnn> rnn;
+    std::unique_ptr<Opponent> opponent;
     std::vector<double> step_us;
+
+    void refuse(const std::string& reason) {
+      opponent.reset();
+      result.ran = false;
+      result.refusal = reason;
+      step_us.clear();
+    }
   };
   int steps_;
   std::vector<Entry> entries_;
@@ -166,7 +177,7 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   sequences.steps = network.steps;
   std::optional<Opponents> opponents;
   if (options.opponents) {
-    opponents.emplace(network);
+    opponents.emplace(network, matrix);
   }
   constexpr int kWarmUps = 4;
   std::vector<double> step_us, sequence_us;

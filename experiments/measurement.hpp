@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One plan on the real GPU: checked against the double-precision reference, then timed, alone or in turns with
-// opponents that compute a dense network of the same size.
+// opponents (kernels/opponents).
 #pragma once
 
 #include "kernels/device.hpp"
-#include "kernels/opponents/cudnn.hpp"
+#include "kernels/opponents/opponent.hpp"
 #include "model/layout.hpp"
 
 #include <string>

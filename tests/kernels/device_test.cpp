@@ -3,7 +3,6 @@
 #include "kernels/device.hpp"
 
 #include "kernels/compiler.hpp"
-#include "kernels/opponents/cudnn.hpp"
 #include "tests/catch.hpp"
 
 #include <numeric>
@@ -65,33 +64,6 @@ TEST_CASE("median and quantiles are interpolated") {
   CHECK(summarize({7.0}).low == 7.0);
   CHECK(summarize({7.0}).high == 7.0);
   CHECK(summarize({}).samples == 0);
-}
-
-TEST_CASE("cuDNN is tried with the batch as it is and padded to a multiple of 8") {
-  Network network;
-  network.hidden = 64;
-  network.batch = 3;
-  const auto candidates = cudnn_candidates(network);
-  REQUIRE(candidates.size() == 8);
-  CHECK(name(candidates[0]) == "cudnn STANDARD B=3");
-  CHECK(name(candidates[3]) == "cudnn PERSIST_STATIC B=8");
-  network.batch = 8;
-  CHECK(cudnn_candidates(network).size() == 4);
-}
-
-TEST_CASE("without a GPU or without cuDNN the opponent refuses with a reason") {
-  if (!has_device()) {
-    Network network;
-    network.hidden = 64;
-    std::string refusal;
-    try {
-      CudnnRnn rnn(network, CudnnAlgorithm::standard, 1);
-    } catch (const OpponentRefusal& error) {
-      refusal = error.what();
-    }
-    CAPTURE(refusal);
-    CHECK(refusal.size() > 10);
-  }
 }
 
 TEST_CASE("the device says what it is", "[gpu]") {
@@ -169,27 +141,6 @@ TEST_CASE("events time what lies between them", "[gpu]") {
     CHECK(sample > 0.001);
     CHECK(sample < 1000);
   }
-}
-
-TEST_CASE("cuDNN runs every cell, or says why not", "[gpu]") {
-  Network network;
-  network.cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
-  network.precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32);
-  network.hidden = 256;
-  network.batch = 4;
-  network.steps = 16;
-  CAPTURE(info(network.cell).name, info(network.precision).name);
-  bool any = false;
-  const Stream stream;
-  const std::vector<OpponentResult> results = time_cudnn(network, stream, 3);
-  for (const OpponentResult& result : results) {
-    CAPTURE(result.name, result.refusal);
-    CHECK(result.ran == result.refusal.empty());
-    CHECK((result.step_us.samples == (result.ran ? 3 : 0)));
-    any |= result.ran || result.refusal.find("not found") != std::string::npos ||
-           result.refusal.starts_with("built without");
-  }
-  CHECK(any);
 }
 
 }  // namespace
