@@ -83,6 +83,15 @@ constexpr int kValues = kTileRows * kPassSamples;  // sums of a tile, of one pas
 constexpr int kOutputs = kValues > kLanesPerRow ? kValues / kLanesPerRow : 1;  // of them per lane, after the reduction
 constexpr int kPolls = 1 << 20;  // a thread's polls in vain before it gives up: most of a second, a million steps' worth
 
+// The lanes of a group are spread over the phases in which shared memory serves a warp's load (model/plan.hpp): which bit
+// of the thread's number is bit k of the lane's.
+constexpr int kPhases = kPlaneUnitBytes > 4 ? kPlaneUnitBytes / 4 : 1;
+constexpr int kSpread = kPhases < kLanesPerRow ? kPhases : kLanesPerRow;
+constexpr int kNeighbours = kLanesPerRow / kSpread;
+constexpr __host__ __device__ int thread_mask(int lane_mask) {
+  return lane_mask < kNeighbours ? lane_mask : lane_mask / kNeighbours * (32 / kSpread);
+}
+
 static_assert(32 % kLanesPerRow == 0 && kThreads % 32 == 0, "a lane group is a power-of-two part of a warp");
 static_assert(sizeof(kSlots) / sizeof(int) == kRowsPerGroup, "every row of a group has its number of slots");
 static_assert((kTileRows & (kTileRows - 1)) == 0, "a tile has a power of two of rows");
@@ -516,11 +525,11 @@ __device__ __forceinline__ void reduce(float (&sum)[kValues], int lane) {
       for (int i = 0; i < kCount / 2; ++i) {
         const float keep = upper ? sum[2 * i + 1] : sum[2 * i];
         const float give = upper ? sum[2 * i] : sum[2 * i + 1];
-        sum[i] = keep + __shfl_xor_sync(0xffffffffu, give, kMask);
+        sum[i] = keep + __shfl_xor_sync(0xffffffffu, give, thread_mask(kMask));
       }
       reduce<kCount / 2, kMask * 2>(sum, lane);
     } else {
-      sum[0] += __shfl_xor_sync(0xffffffffu, sum[0], kMask);
+      sum[0] += __shfl_xor_sync(0xffffffffu, sum[0], thread_mask(kMask));
       reduce<1, kMask * 2>(sum, lane);
     }
   }
@@ -621,16 +630,16 @@ __device__ __forceinline__ void finish(const Arguments& a, const Step& step, con
       if constexpr (kCell == kLstm) {
         // Lanes i, f, g, o.
         const float y = squash(product + out.x, out.gate == 2);
-        const float across = __shfl_xor_sync(0xffffffffu, y, 2);           // i: g, f: o
-        const float added = __shfl_xor_sync(0xffffffffu, y * across, 1);  // f: i * g
+        const float across = __shfl_xor_sync(0xffffffffu, y, thread_mask(2));           // i: g, f: o
+        const float added = __shfl_xor_sync(0xffffffffu, y * across, thread_mask(1));  // f: i * g
         next = fmaf(y, out.carry, added);
         h = across * squash(next, true);
         writes = writes && out.gate == 1;
       } else {
         // Lanes r, z, n and one idle; the reset gate multiplies the product with its bias.
         const float y = squash(product + out.x, false);
-        const float reset = __shfl_xor_sync(0xffffffffu, y, 2);
-        const float update = __shfl_xor_sync(0xffffffffu, y, 3);
+        const float reset = __shfl_xor_sync(0xffffffffu, y, thread_mask(2));
+        const float update = __shfl_xor_sync(0xffffffffu, y, thread_mask(1) | thread_mask(2));
         const float candidate = squash(fmaf(reset, product + out.bias, out.x), true);
         next = fmaf(update, out.carry - candidate, candidate);
         h = next;
@@ -870,8 +879,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
                     kept_shared,
                     kept_shared + kInputAt + t % 2 * kInputBytes,
                     a.first_step + t,
-                    thread % kLanesPerRow,
-                    thread / kLanesPerRow};
+                    thread % 32 / (32 / kSpread) * kNeighbours + thread % kNeighbours,
+                    thread / 32 * (32 / kLanesPerRow) + thread % (32 / kSpread) / kNeighbours};
     tiles_step<0, 0>(weights, a, step);
     __syncthreads();
 

@@ -93,59 +93,114 @@ std::vector<std::int32_t> deal_rows(const Network& network, const Plan& plan, co
 
 // ---- filling the slots of the rows that one warp works on at the same time ------------------------------------------
 
-// The non-zeros of one row, by bank set, still to be placed. Elements of a set leave in ascending columns.
-struct Pending {
-  std::array<std::vector<std::int64_t>, kMaxBankSets> in_set;  // positions in the matrix, last first
-  std::int64_t left = 0;
-};
+// Which non-zero is loaded in which phase by which lane. A phase is free of conflicts if no two of its lanes hit the same
+// bank set: an edge colouring of the bipartite graph whose nodes are bank sets and lanes and whose edges are the
+// non-zeros, with phases as colours. As many colours as the largest degree are enough (König, 1916); where a set has more
+// non-zeros than there are phases, the rest of them double up.
+class PhaseColouring {
+ public:
+  PhaseColouring(int sets, int lanes, int phases)
+      : phases_(phases),
+        words_((phases + 63) / 64),
+        at_set_(static_cast<std::size_t>(sets) * phases, kNone),
+        at_lane_(static_cast<std::size_t>(lanes) * phases, kNone),
+        free_at_set_(static_cast<std::size_t>(sets) * words_, 0),
+        free_at_lane_(static_cast<std::size_t>(lanes) * words_, 0) {
+    for (std::size_t node = 0; node < static_cast<std::size_t>(sets) + lanes; ++node) {
+      for (int phase = 0; phase < phases; ++phase) {
+        std::uint64_t* const free = node < static_cast<std::size_t>(sets)
+                                        ? &free_at_set_[node * words_]
+                                        : &free_at_lane_[(node - sets) * words_];
+        free[phase / 64] |= std::uint64_t{1} << phase % 64;
+      }
+    }
+  }
 
-// Chooses what the lanes of one group do in one phase: at most `lanes` elements, in distinct free sets as far as the
-// phases that remain allow. used[set]: how many lanes of this phase already hit the set.
-void choose(Pending& row, int lanes, std::int64_t phases_left, int sets, std::array<int, kMaxBankSets>& used,
-            std::vector<std::int64_t>& chosen) {
-  chosen.clear();
-  std::array<int, kMaxBankSets> by_load;
-  std::iota(by_load.begin(), by_load.begin() + sets, 0);
-  std::stable_sort(by_load.begin(), by_load.begin() + sets,
-                   [&](int a, int b) { return row.in_set[a].size() > row.in_set[b].size(); });
-  const auto take = [&](int set) {
-    chosen.push_back(row.in_set[set].back());
-    row.in_set[set].pop_back();
-    --row.left;
-    ++used[set];
+  // False if every phase already has an edge at this set. The lane must have fewer edges than there are phases.
+  bool add(int set, int lane) {
+    const std::uint64_t* const sets = &free_at_set_[static_cast<std::size_t>(set) * words_];
+    const std::uint64_t* const lanes = &free_at_lane_[static_cast<std::size_t>(lane) * words_];
+    int common = kNone, at_set = kNone, at_lane = kNone;
+    for (int w = 0; w < words_ && common == kNone; ++w) {
+      common = first(sets[w] & lanes[w], w, common);
+      at_set = first(sets[w], w, at_set);
+      at_lane = first(lanes[w], w, at_lane);
+    }
+    if (common == kNone) {
+      if (at_set == kNone) {
+        return false;
+      }
+      swap_from_lane(lane, at_set, at_lane);
+      common = at_set;
+    }
+    link(set, lane, common);
+    return true;
+  }
+
+  // The set that the lane hits in the phase, or kNone.
+  int set_at(int lane, int phase) const { return at_lane_[static_cast<std::size_t>(lane) * phases_ + phase]; }
+
+  static constexpr int kNone = -1;
+
+ private:
+  static int first(std::uint64_t bits, int word, int found) {
+    return found != kNone || bits == 0 ? found : 64 * word + std::countr_zero(bits);
+  }
+  void clear(std::vector<std::uint64_t>& free, int node, int phase) const {
+    free[static_cast<std::size_t>(node) * words_ + phase / 64] &= ~(std::uint64_t{1} << phase % 64);
+  }
+  void set_free(std::vector<std::uint64_t>& free, int node, int phase) const {
+    free[static_cast<std::size_t>(node) * words_ + phase / 64] |= std::uint64_t{1} << phase % 64;
+  }
+  int& lane_at_set(int set, int phase) { return at_set_[static_cast<std::size_t>(set) * phases_ + phase]; }
+  int& set_at_lane(int lane, int phase) { return at_lane_[static_cast<std::size_t>(lane) * phases_ + phase]; }
+
+  void link(int set, int lane, int phase) {
+    lane_at_set(set, phase) = lane;
+    set_at_lane(lane, phase) = set;
+    clear(free_at_set_, set, phase);
+    clear(free_at_lane_, lane, phase);
+  }
+  void unlink(int set, int lane, int phase) {
+    lane_at_set(set, phase) = kNone;
+    set_at_lane(lane, phase) = kNone;
+    set_free(free_at_set_, set, phase);
+    set_free(free_at_lane_, lane, phase);
+  }
+
+  // The path from `lane` whose edges have phases `a` and `b` in turns, with the two exchanged: frees `a` at the lane. The
+  // path cannot end at the set where `a` is free, because it would come to a set by an edge of phase `a`.
+  void swap_from_lane(int lane, int a, int b) {
+    path_.clear();
+    for (int at = lane, phase = a; at != kNone;) {
+      const int set = set_at_lane(at, phase);
+      if (set == kNone) {
+        break;
+      }
+      path_.push_back({set, at, phase});
+      const int other = phase == a ? b : a;
+      at = lane_at_set(set, other);
+      if (at != kNone) {
+        path_.push_back({set, at, other});
+      }
+    }
+    for (const Edge& edge : path_) {
+      unlink(edge.set, edge.lane, edge.phase);
+    }
+    for (const Edge& edge : path_) {
+      link(edge.set, edge.lane, edge.phase == a ? b : a);
+    }
+  }
+
+  struct Edge {
+    int set, lane, phase;
   };
-  // Sets with more elements than phases left must double up somewhere: all of them here, in one phase.
-  const auto busiest = static_cast<std::int64_t>(row.in_set[by_load[0]].size());
-  const int rounds = busiest > phases_left ? 2 : 1;
-  for (int round = 0; round < rounds; ++round) {
-    for (int i = 0; i < sets && static_cast<int>(chosen.size()) < lanes; ++i) {
-      const int set = by_load[i];
-      const auto size = static_cast<std::int64_t>(row.in_set[set].size());
-      const bool must = size > phases_left - (round == 0 ? 0 : 1);
-      if (size > 0 && (used[set] == 0 || (must && used[set] == 1))) {
-        if (round == 0 && rounds == 2 && !must) {
-          continue;  // leave room for the second elements of the overfull sets
-        }
-        take(set);
-      }
-    }
-  }
-  for (int i = 0; i < sets && static_cast<int>(chosen.size()) < lanes; ++i) {
-    if (!row.in_set[by_load[i]].empty() && used[by_load[i]] == 0) {
-      take(by_load[i]);
-    }
-  }
-  // What can no longer be put off goes now, conflict or not: to the sets hit least.
-  while (static_cast<int>(chosen.size()) < lanes && row.left > (phases_left - 1) * lanes) {
-    int best = -1;
-    for (int set = 0; set < sets; ++set) {
-      if (!row.in_set[set].empty() && (best < 0 || used[set] < used[best])) {
-        best = set;
-      }
-    }
-    take(best);
-  }
-}
+  int phases_, words_;
+  std::vector<int> at_set_;   // [sets, phases]: the lane
+  std::vector<int> at_lane_;  // [lanes, phases]: the set
+  std::vector<std::uint64_t> free_at_set_, free_at_lane_;
+  std::vector<Edge> path_;
+};
 
 // [hidden]: the place of each unit in the state, in the order in which the SMs' groups own them.
 std::vector<std::int32_t> order_units(const Network& network, const Plan& plan, const std::vector<std::int32_t>& rows) {
@@ -242,10 +297,10 @@ class Packer {
     const int lanes = plan_.lanes_per_row;
     const int zeros = state_units(layout_.network, plan_);
     for (int group = 0; group < groups; ++group) {
-      const int first_thread = warp * kWarp + group * lanes;
+      const auto thread = [&](int lane) { return thread_of(layout_.network, plan_, warp * groups + group, lane); };
       for (int slot = 0; slot < plan_.slots[r]; ++slot) {
         for (int lane = 0; lane < lanes; ++lane) {
-          layout_.place[layout_.entry(sm, first_slot + slot, first_thread + lane)] =
+          layout_.place[layout_.entry(sm, first_slot + slot, thread(lane))] =
               std::min(slot * lanes + lane, zeros);
         }
       }
@@ -254,7 +309,7 @@ class Packer {
       }
       for (std::int64_t e = matrix_.row_begin[rows[group]]; e < matrix_.row_begin[rows[group] + 1]; ++e) {
         const int place = layout_.order[matrix_.column[e]];
-        put(sm, first_slot + place / lanes, first_thread + place % lanes, e);
+        put(sm, first_slot + place / lanes, thread(place % lanes), e);
       }
     }
   }
@@ -265,7 +320,7 @@ class Packer {
       const std::int64_t end = rows[group] < 0 ? 0 : matrix_.row_begin[rows[group] + 1];
       for (int slot = 0; slot < slots; ++slot) {
         for (int lane = 0; lane < plan_.lanes_per_row; ++lane) {
-          const int thread = warp * kWarp + group * plan_.lanes_per_row + lane;
+          const int thread = thread_of(layout_.network, plan_, warp * groups + group, lane);
           if (e < end) {
             put(sm, first_slot + slot, thread, e++);
           } else {
@@ -276,55 +331,87 @@ class Packer {
     }
   }
 
-  // Phase by phase. A phase serves phase_lanes lanes: part of one group, or several groups side by side.
+  // The groups of a warp that share phases are coloured together: all of them, unless a group has fewer lanes than there
+  // are phases.
   void pack_bank_aware(int sm, int warp, int slots, int first_slot, const std::int32_t* rows, int groups) {
-    const int lanes = plan_.lanes_per_row;
-    const int phase_groups = std::max(1, rule_.phase_lanes / lanes);  // groups that share a phase
-    const int group_phases = std::max(1, lanes / rule_.phase_lanes);  // phases of one group in a slot
-    const int group_lanes = lanes / group_phases;                     // lanes of one group in a phase
-    std::vector<std::int64_t> chosen;
-    for (int first_group = 0; first_group < groups; first_group += phase_groups) {
-      std::vector<Pending> pending(phase_groups);
-      for (int g = 0; g < phase_groups; ++g) {
-        const std::int32_t row = rows[first_group + g];
-        if (row < 0) {
-          continue;
-        }
-        for (std::int64_t e = matrix_.row_begin[row + 1] - 1; e >= matrix_.row_begin[row]; --e) {
-          pending[g].in_set[rule_.set_of(layout_.order[matrix_.column[e]])].push_back(e);
-          ++pending[g].left;
-        }
-      }
-      const int phases = slots * group_phases;
-      for (int phase = 0; phase < phases; ++phase) {
-        std::array<int, kMaxBankSets> used{};
-        std::vector<int> idle;  // threads of this phase without an element
-        for (int i = 0; i < phase_groups; ++i) {
-          const int g = (i + phase) % phase_groups;  // no group always chooses last
-          choose(pending[g], group_lanes, phases - phase, rule_.bank_sets, used, chosen);
-          const int first_thread = warp * kWarp + (first_group + g) * lanes + phase % group_phases * group_lanes;
-          for (int lane = 0; lane < group_lanes; ++lane) {
-            if (lane < static_cast<int>(chosen.size())) {
-              put(sm, first_slot + phase / group_phases, first_thread + lane, chosen[lane]);
-            } else {
-              idle.push_back(first_thread + lane);
-            }
+    const int spread = spread_over_phases(layout_.network, plan_);
+    const int apart = load_phases(layout_.network, plan_) / spread;  // sets of groups that never share a phase
+    const int together = groups / apart;
+    const int neighbours = plan_.lanes_per_row / spread;  // lanes of a group in one phase
+    const int phases = slots * spread;
+    for (int part = 0; part < apart; ++part) {
+      PhaseColouring colouring(rule_.bank_sets, together * neighbours, phases);
+      // The elements of each (lane, set), to be handed out once the phases are known.
+      std::vector<std::vector<std::int64_t>> elements(static_cast<std::size_t>(together) * neighbours * rule_.bank_sets);
+      const auto of = [&](int lane, int set) -> auto& { return elements[lane * rule_.bank_sets + set]; };
+      struct Left {
+        std::int64_t element;
+        int group, set;
+      };
+      std::vector<Left> left;
+      for (int g = 0; g < together; ++g) {
+        const std::int32_t row = rows[part * together + g];
+        for (std::int64_t e = row < 0 ? 0 : matrix_.row_begin[row]; row >= 0 && e < matrix_.row_begin[row + 1]; ++e) {
+          const int set = rule_.set_of(layout_.order[matrix_.column[e]]);
+          const int lane = g * neighbours + static_cast<int>((e - matrix_.row_begin[row]) % neighbours);
+          if (colouring.add(set, lane)) {
+            of(lane, set).push_back(e);
+          } else {
+            left.push_back({e, g, set});
           }
         }
-        int set = 0;
-        for (const int thread : idle) {
-          while (set < rule_.bank_sets && used[set] > 0) {
-            ++set;
+      }
+      std::vector<std::array<int, kMaxBankSets>> used(phases, std::array<int, kMaxBankSets>{});
+      const auto place = [&](int lane, int phase, std::int64_t element, int set) {
+        put(sm, first_slot + phase / spread, thread_at(warp, part * together, lane, phase % spread, neighbours), element);
+        ++used[phase][set];
+      };
+      std::vector<std::pair<int, int>> idle;  // lane, phase
+      for (int lane = 0; lane < together * neighbours; ++lane) {
+        for (int phase = 0; phase < phases; ++phase) {
+          if (const int set = colouring.set_at(lane, phase); set != PhaseColouring::kNone) {
+            place(lane, phase, of(lane, set).back(), set);
+            of(lane, set).pop_back();
+          } else {
+            idle.emplace_back(lane, phase);
           }
-          const int free = set < rule_.bank_sets ? set++ : 0;
-          put_padding(sm, first_slot + phase / group_phases, thread, free);
         }
       }
-      for (const Pending& row : pending) {
-        assert(row.left == 0);
-        (void)row;
+      // What no phase can serve without a conflict: where one more costs least.
+      for (const Left& item : left) {
+        auto best = idle.end();
+        int least = kWarp;
+        for (auto at = idle.begin(); at != idle.end(); ++at) {
+          if (at->first / neighbours != item.group) {
+            continue;
+          }
+          const auto& counts = used[at->second];
+          const int most = *std::max_element(counts.begin(), counts.begin() + rule_.bank_sets);
+          const int more = std::max(most, counts[item.set] + 1) - most;
+          if (2 * more + (most == 1) < least) {
+            least = 2 * more + (most == 1);
+            best = at;
+          }
+        }
+        assert(best != idle.end());
+        place(best->first, best->second, item.element, item.set);
+        idle.erase(best);
+      }
+      for (const auto& [lane, phase] : idle) {
+        auto& counts = used[phase];
+        const auto unused = std::find(counts.begin(), counts.begin() + rule_.bank_sets, 0);
+        const int set = unused == counts.begin() + rule_.bank_sets ? 0 : static_cast<int>(unused - counts.begin());
+        ++counts[set];
+        put_padding(sm, first_slot + phase / spread, thread_at(warp, part * together, lane, phase % spread, neighbours), set);
       }
     }
+  }
+
+  // The thread of lane `lane` of a phase, the `turn`-th in which its group takes part; `group`: the first of the phase.
+  int thread_at(int warp, int group, int lane, int turn, int neighbours) const {
+    const int groups_per_warp = kWarp / plan_.lanes_per_row;
+    return thread_of(layout_.network, plan_, warp * groups_per_warp + group + lane / neighbours,
+                     turn * neighbours + lane % neighbours);
   }
 
   Layout& layout_;
@@ -370,7 +457,7 @@ SparseMatrix unpack(const Layout& layout) {
             layout.rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
         for (int slot = first_slot; slot < first_slot + plan.slots[r]; ++slot) {
           for (int lane = 0; lane < plan.lanes_per_row; ++lane) {
-            const std::size_t entry = layout.entry(sm, slot, group * plan.lanes_per_row + lane);
+            const std::size_t entry = layout.entry(sm, slot, thread_of(layout.network, plan, group, lane));
             // A non-zero may have been rounded to zero; what is stored densely cannot tell.
             const bool stored = layout.place[entry] < state_units(layout.network, plan) &&
                                 (plan.storage != Storage::dense || layout.value[entry] != 0.0f);
@@ -448,7 +535,7 @@ std::vector<std::uint32_t> encode(const Layout& layout) {
       };
       int first_word = 0;
       for (int r = 0, first_slot = 0; r < plan.rows_per_group; first_slot += plan.slots[r++]) {
-        const std::size_t group = thread / plan.lanes_per_row;
+        const std::size_t group = group_lane_of(network, plan, thread).group;
         const std::int32_t row =
             layout.rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
         for (int s = 0; s < plan.slots[r]; ++s) {
@@ -492,7 +579,7 @@ std::vector<float> row_scales(const Layout& layout) {
   for (int sm = 0; sm < plan.sms; ++sm) {
     for (int r = 0, first_slot = 0; r < plan.rows_per_group; first_slot += plan.slots[r++]) {
       for (int thread = 0; thread < plan.threads; ++thread) {
-        const std::size_t group = thread / plan.lanes_per_row;
+        const std::size_t group = group_lane_of(layout.network, plan, thread).group;
         const std::int32_t row =
             layout.rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
         for (int slot = first_slot; row >= 0 && slot < first_slot + plan.slots[r]; ++slot) {

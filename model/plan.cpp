@@ -62,6 +62,31 @@ std::int64_t input_bytes(const Network& network, const Plan& plan) {
          info(network.precision).bytes;
 }
 
+// ---- lanes ----------------------------------------------------------------------------------------------------------
+
+int load_phases(const Network& network, const Plan& plan) {
+  return std::max(1, plane_unit_bytes(network, plan) / 4);
+}
+
+int spread_over_phases(const Network& network, const Plan& plan) {
+  return std::min(load_phases(network, plan), plan.lanes_per_row);
+}
+
+int thread_of(const Network& network, const Plan& plan, int group, int lane) {
+  const int spread = spread_over_phases(network, plan);
+  const int low = plan.lanes_per_row / spread;  // lanes of the group that are neighbours
+  const int groups = 32 / plan.lanes_per_row;   // of a warp
+  return group / groups * 32 + lane / low * (32 / spread) + group % groups * low + lane % low;
+}
+
+GroupLane group_lane_of(const Network& network, const Plan& plan, int thread) {
+  const int spread = spread_over_phases(network, plan);
+  const int low = plan.lanes_per_row / spread;
+  const int groups = 32 / plan.lanes_per_row;
+  const int in_warp = thread % 32;
+  return {thread / 32 * groups + in_warp % (32 / spread) / low, in_warp / (32 / spread) * low + in_warp % low};
+}
+
 // ---- weights --------------------------------------------------------------------------------------------------------
 
 Bundle bundle(const Network& network, const Plan& plan) {

@@ -116,6 +116,18 @@ int index_shift(const Network& network, const Plan& plan);  // byte offset of a 
 std::int64_t exchange_bytes(const Network& network, const Plan& plan);  // the state vector, as exchanged
 std::int64_t input_bytes(const Network& network, const Plan& plan);     // of one step, in owner's order
 
+// Shared memory serves a warp's load in phases of 32, 16 or 8 neighbouring lanes, for 4, 8 or 16 bytes per lane. The lanes
+// of a group are spread over the phases, so that every phase serves all groups of the warp: their rows together are more
+// even over the banks than each alone. Of a lane's number in its group, the lowest bits are the lowest of its thread's,
+// the highest the highest; the group's number stands between them.
+int load_phases(const Network& network, const Plan& plan);        // of a warp's load: 1, 2 or 4
+int spread_over_phases(const Network& network, const Plan& plan);  // phases that a group's lanes take part in
+int thread_of(const Network& network, const Plan& plan, int group, int lane);
+struct GroupLane {
+  int group, lane;
+};
+GroupLane group_lane_of(const Network& network, const Plan& plan, int thread);
+
 // Weights are stored in bundles of so many slots in so many 32-bit words; the last of a row may be shorter.
 struct Bundle {
   int slots = 1, words = 1;

@@ -113,6 +113,7 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   const int sets = 128 / std::max(4, stride);  // bank sets, and lanes per phase
   const double phases_per_slot = static_cast<double>(kWarp) / sets;
   const double copies = planes(network, plan);
+  const int spread = spread_over_phases(network, plan);
   const double warps = static_cast<double>(plan.groups()) * plan.lanes_per_row / kWarp;
   ExpectedWavefronts result;
   const double mean_length = network.density * network.hidden;
@@ -124,9 +125,9 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
       result.expected += ideal;
       continue;
     }
-    // The rows that share a phase, and the phases in which their elements must go.
-    const int rows = std::max(1, sets / plan.lanes_per_row);
-    const double phases = std::max(1.0, plan.slots[r] * done * std::max(1, plan.lanes_per_row / sets));
+    // The rows that share phases, and the phases in which their elements must go.
+    const double rows = static_cast<double>(kWarp) / plan.lanes_per_row / (load_phases(network, plan) / spread);
+    const double phases = std::max(1.0, plan.slots[r] * done * spread);
     const double filled = std::min(1.0, mean_length * rows / (phases * sets));
     double factor = 1;
     if (plan.order == RowOrder::bank_aware) {
@@ -134,11 +135,11 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
       const double mean = mean_length * rows / sets;
       const double deviation = std::sqrt(mean * (1 - network.density));
       const double fullest = mean + normal_maximum(sets) * deviation;
-      const double spread = 0.5 * deviation / phases;  // of the fullest set, over rows
+      const double noise = 0.5 * deviation / phases;  // of the fullest set, over warps
       const double load = fullest / phases;
       // E[max(1, load + noise)], smooth around load = 1.
       factor =
-          spread > 0 ? 1 + spread * std::log1p(std::exp(std::min(30.0, (load - 1) / spread))) : std::max(1.0, load);
+          noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
     } else {
       factor = 1 + filled * (random_maximum(sets) - 1);
     }
