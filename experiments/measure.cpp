@@ -112,7 +112,8 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
 std::vector<std::string> result_columns() {
   std::vector<std::string> columns = configuration_columns();
   for (const char* column : {"nnz", "plan", "registers", "gather_wavefronts", "relative_error", "tolerance", "correct",
-                             "step_us", "step_low_us", "step_high_us", "sequence_us", "samples", "fingerprint"}) {
+                             "step_us", "step_low_us", "step_high_us", "exchange_us", "floor_us", "sequence_us", "samples",
+                             "fingerprint"}) {
     columns.emplace_back(column);
   }
   return columns;
@@ -122,8 +123,14 @@ struct Result {
   PlannedNetwork planned;
   std::int64_t nnz = 0;
   std::int64_t gather_wavefronts = 0;  // of the busiest SM
+  double conflict_free_us = 0;         // reading the states of all non-zeros of an SM, the samples of the batch only
   Measurement measurement;
 };
+
+// What no kernel with this plan's exchange gets below.
+double floor_us(const Result& result) {
+  return result.measurement.exchange_us.median + result.conflict_free_us;
+}
 
 std::vector<std::string> result_cells(const Configuration& configuration, const Result& result) {
   const Measurement& m = result.measurement;
@@ -133,7 +140,7 @@ std::vector<std::string> result_cells(const Configuration& configuration, const 
                {std::to_string(result.nnz), to_string(result.planned.plan), std::to_string(m.registers),
                 std::to_string(result.gather_wavefronts), significant(m.relative_error, 4), significant(m.tolerance, 4),
                 m.correct ? "1" : "0", time(m.step_us.median), time(m.step_us.low), time(m.step_us.high),
-                time(m.sequence_us.median), m.correct ? std::to_string(m.step_us.samples) : "0", m.fingerprint});
+                time(m.exchange_us.median), time(floor_us(result)), time(m.sequence_us.median), m.correct ? std::to_string(m.step_us.samples) : "0", m.fingerprint});
   return cells;
 }
 
@@ -144,7 +151,7 @@ std::vector<std::string> failed_cells(const Configuration& configuration, const 
   return cells;
 }
 
-Result measure_one(const Configuration& configuration, const PlannedNetwork& planned, const MeasureOptions& options) {
+Result measure_one(const Chip& chip, const Configuration& configuration, const PlannedNetwork& planned, const MeasureOptions& options) {
   if (!planned.prediction.footprint.fits) {
     const Footprint& over = planned.prediction.footprint;
     const ResourceUse& use = over.resources[static_cast<std::size_t>(over.binding)];
@@ -153,7 +160,8 @@ Result measure_one(const Configuration& configuration, const PlannedNetwork& pla
   }
   const auto matrix = recurrent_matrix(configuration);
   const Layout layout = make_layout(configuration.network, planned.plan, *matrix);
-  return {planned, matrix->nnz(), gather_wavefronts(layout).busiest_sm, measure(layout, *matrix, options)};
+  return {planned, matrix->nnz(), gather_wavefronts(layout).busiest_sm,
+          conflict_free_reads_us(chip, planned.network, planned.plan), measure(layout, *matrix, options)};
 }
 
 // ---- many configurations --------------------------------------------------------------------------------------------
@@ -202,7 +210,7 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
     std::vector<std::string> cells;
     if (job.problem.empty()) {
       try {
-        const Result result = measure_one(job.configuration, job.planned, measure_options);
+        const Result result = measure_one(chip.chip, job.configuration, job.planned, measure_options);
         cells = result_cells(job.configuration, result);
         if (!result.measurement.correct) {
           job.problem = "wrong: relative error " + significant(result.measurement.relative_error, 3) + ", at most " +
@@ -296,12 +304,15 @@ Report report_result(const Case& asked, const Result& result, const Manifest& ma
     return report;
   }
   report.json["step_us"] = to_json(m.step_us);
+  report.json["exchange_us"] = to_json(m.exchange_us);
+  report.json["floor_us"] = rounded(floor_us(result));
   report.json["sequence_us"] = to_json(m.sequence_us);
   report.json["sequence_step_us"] = rounded(whole_us);
   report.json["predicted_us"] = rounded(prediction.step_us);
   report.json["predicted_interval_us"] = {rounded(prediction.low_us), rounded(prediction.high_us)};
   report.text += "step       " + timing_text(m.step_us) + ", steady state\n           " + fixed(whole_us, 3) +
-                 " us, whole sequence of " + std::to_string(network.steps) + " steps\nmodel      " +
+                 " us, whole sequence of " + std::to_string(network.steps) + " steps\nfloor      " + fixed(floor_us(result), 3) + " us: its exchange alone, measured, and conflict-free loads; x " +
+                 fixed(m.step_us.median / floor_us(result), 2) + "\nmodel      " +
                  time_text(prediction) + ", off by " + fixed(100 * (prediction.step_us / m.step_us.median - 1), 1) +
                  " %\n";
   if (m.opponents.empty()) {
@@ -332,7 +343,7 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
               << "), but this GPU is a " << manifest.gpu << " (" << manifest.architecture << "); see --chip\n";
   }
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
-  const Result result = measure_one(configuration, planned, options);
+  const Result result = measure_one(chip.chip, configuration, planned, options);
   output.write(report_result({chip.chip.name, configuration, planned}, result, manifest));
   if (!output.path().empty() && output.format() == Format::csv) {
     OutputFile manifest_file(manifest_path(output.path()));

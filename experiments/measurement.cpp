@@ -179,14 +179,25 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   if (options.opponents) {
     opponents.emplace(network, matrix);
   }
+  SparsePersistent exchange(layout, {}, 2048, Work::exchange_only);
+  sequences.output = nullptr;
+  exchange.enqueue(stream.get(), sequences);
+  sequences.output = device_output.data();
   constexpr int kWarmUps = 4;
-  std::vector<double> step_us, sequence_us;
+  std::vector<double> step_us, exchange_us, sequence_us;
+  // (time of 2 T steps - time of T steps) / T
+  const auto steady_us = [&](SparsePersistent& which) {
+    const double short_us = time_us([&] { which.enqueue_recurrence(stream.get(), network.steps); });
+    const double long_us = time_us([&] { which.enqueue_recurrence(stream.get(), 2 * std::int64_t{network.steps}); });
+    return (long_us - short_us) / network.steps;
+  };
   for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
     const double whole_us = time_us([&] { kernel.enqueue(stream.get(), sequences); });
-    const double short_us = time_us([&] { kernel.enqueue_recurrence(stream.get(), network.steps); });
-    const double long_us = time_us([&] { kernel.enqueue_recurrence(stream.get(), 2 * std::int64_t{network.steps}); });
+    const double step = steady_us(kernel);
+    const double exchanging = steady_us(exchange);
     if (repeat >= 0) {
-      step_us.push_back((long_us - short_us) / network.steps);
+      step_us.push_back(step);
+      exchange_us.push_back(exchanging);
       sequence_us.push_back(whole_us);
     }
     if (opponents) {
@@ -194,7 +205,9 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
     }
   }
   kernel.check_status();
+  exchange.check_status();
   result.step_us = summarize(std::move(step_us));
+  result.exchange_us = summarize(std::move(exchange_us));
   result.sequence_us = summarize(std::move(sequence_us));
   if (opponents) {
     result.opponents = opponents->results();

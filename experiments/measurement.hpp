@@ -19,6 +19,7 @@ struct Measurement {
   double tolerance = 0;
   bool correct = false;
   Timing step_us;                         // steady state: (time of 2 T steps - time of T steps) / T
+  Timing exchange_us;                     // the same plan's exchange without its gathers and cells, in the same run
   Timing sequence_us;                     // one whole launch of network.steps steps, ring set-up included
   std::vector<OpponentResult> opponents;  // whole sequence / steps
 };

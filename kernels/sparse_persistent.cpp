@@ -112,7 +112,7 @@ std::vector<float> scales_of_units(const Layout& layout) {
 
 }  // namespace
 
-CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture) {
+CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture, Work work) {
   CompileRequest request = compile_order_request(network, plan, architecture);
   request.name = kKernelName;
   request.source = kSparsePersistentSource;
@@ -129,6 +129,7 @@ CompileRequest compile_request(const Network& network, const Plan& plan, const s
   define("ONCHIP_LEAST_SLOTS", slots_list(plan, plan.least_slots));
   number("ONCHIP_SKIPPED_SLOTS", kSkippedSlots);
   number("ONCHIP_SKIPS", plan.skips());
+  number("ONCHIP_EXCHANGE_ONLY", work == Work::exchange_only);
   number("ONCHIP_LOADS_IN_FLIGHT", plan.loads_in_flight);
   number("ONCHIP_PROMOTE_EVERY", plan.promote_every);
   number("ONCHIP_AHEAD", kEmptiedAhead);
@@ -159,10 +160,10 @@ CompileRequest compile_order_request(const Network& network, const Plan& plan, c
           }};
 }
 
-SparsePersistent::SparsePersistent(const Layout& layout, const Biases& biases, std::int64_t most_steps)
+SparsePersistent::SparsePersistent(const Layout& layout, const Biases& biases, std::int64_t most_steps, Work work)
     : network_(layout.network),
       plan_(layout.plan),
-      compiled_(compile(compile_request(network_, plan_, device_info().architecture))),
+      compiled_(compile(compile_request(network_, plan_, device_info().architecture, work))),
       kernel_(compiled_.cubin, kKernelName),
       order_cubin_(compile(compile_order_request(network_, plan_, device_info().architecture)).cubin),
       to_input_order_(order_cubin_, "to_input_order"),

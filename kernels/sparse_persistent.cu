@@ -54,6 +54,7 @@ constexpr int kSlots[] = {ONCHIP_SLOTS};               // per lane, of the group
 constexpr int kLeastSlots[] = {ONCHIP_LEAST_SLOTS};    // that no warp skips
 constexpr int kSkippedSlots = ONCHIP_SKIPPED_SLOTS;    // further ones are done or skipped in chunks, see gather_chunks
 constexpr bool kSkips = ONCHIP_SKIPS;
+constexpr bool kExchangeOnly = ONCHIP_EXCHANGE_ONLY;   // no gathers: what the exchange of the state alone takes
 constexpr int kPassPlanes = ONCHIP_PASS_PLANES;        // planes reduced together
 constexpr int kLoadsInFlight = ONCHIP_LOADS_IN_FLIGHT; // 16-byte words a thread polls at once
 constexpr int kPromoteEvery = ONCHIP_PROMOTE_EVERY;
@@ -881,7 +882,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
                     a.first_step + t,
                     thread % 32 / (32 / kSpread) * kNeighbours + thread % kNeighbours,
                     thread / 32 * (32 / kLanesPerRow) + thread % (32 / kSpread) / kNeighbours};
-    tiles_step<0, 0>(weights, a, step);
+    if constexpr (!kExchangeOnly) {
+      tiles_step<0, 0>(weights, a, step);
+    }
     __syncthreads();
 
     if (thread < kOutboxWords) {

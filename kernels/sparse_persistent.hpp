@@ -13,8 +13,13 @@
 
 namespace onchip {
 
+// `exchange_only`: the steps without their gathers and cells, every state zero: what the exchange of the
+// plan's state takes, the larger part of the floor that no kernel gets below.
+enum class Work : std::uint8_t { whole, exchange_only };
+
 // What the plan compiles to: works without a GPU.
-CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture);
+CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture,
+                               Work work = Work::whole);
 // The translation kernels of its sequences (state_order.cu).
 CompileRequest compile_order_request(const Network& network, const Plan& plan, const std::string& architecture);
 
@@ -43,7 +48,8 @@ class SparsePersistent {
   // Compiles (or takes from the cache), loads, and uploads the weights. Throws CudaError if the kernel spills
   // registers or if one SM cannot hold a block, so that a launch could not be co-resident.
   // Sequences longer than `most_steps` run in several launches: workspace against launches.
-  explicit SparsePersistent(const Layout& layout, const Biases& biases = {}, std::int64_t most_steps = 2048);
+  explicit SparsePersistent(const Layout& layout, const Biases& biases = {}, std::int64_t most_steps = 2048,
+                            Work work = Work::whole);
 
   const ResourceReport& resources() const { return compiled_.resources; }
   const std::string& fingerprint() const { return compiled_.fingerprint; }

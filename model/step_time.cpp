@@ -148,6 +148,12 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   return result;
 }
 
+double conflict_free_reads_us(const Chip& chip, const Network& network, const Plan& plan) {
+  const double state = static_cast<double>(network.hidden) * network.batch * info(network.precision).bytes;
+  const double row_bytes = plan.storage == Storage::dense ? state : network.density * state;
+  return network.rows() * row_bytes / (plan.sms * chip.smem_banks * chip.smem_bank_bytes) * 1e6 / chip.clock_hz;
+}
+
 Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   Prediction result;
   result.footprint = footprint(chip, network, plan);
@@ -214,9 +220,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   // The floor: the state over as many SMs, in one round, and its gathers without a conflict or a padded slot.
   const double state = static_cast<double>(network.hidden) * network.batch * info(network.precision).bytes;
   const ExchangeCycles least = exchange_cycles(chip, {state, plan.sms, plan.threads, 1 << 20});
-  const double row_bytes = plan.storage == Storage::dense ? state : network.density * state;
-  const double reads = network.rows() * row_bytes / (plan.sms * chip.smem_banks * chip.smem_bank_bytes);
-  result.floor_us = (least.latency + least.copying + reads) * us_per_cycle;
+  result.floor_us = (least.latency + least.copying) * us_per_cycle + conflict_free_reads_us(chip, network, plan);
 
   // Uncertainty: of the exchange as a whole (how far its microbenchmark scatters around the formula), and of the work
   // inside the SM.

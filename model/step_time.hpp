@@ -46,6 +46,9 @@ struct ExpectedWavefronts {
 };
 ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan);
 
+// What reading the states of all non-zeros takes, spread evenly over the SMs, without a conflict or a padded slot.
+double conflict_free_reads_us(const Chip& chip, const Network& network, const Plan& plan);
+
 // Allocates nothing; well under a microsecond.
 Prediction predict(const Chip& chip, const Network& network, const Plan& plan);
 
