@@ -73,6 +73,13 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
   plan.order = wishes.order.value_or(RowOrder::bank_aware);
   plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
   plan.load_bytes = std::max(info(network.precision).bytes, wishes.load_bytes.value_or(kWidestLoad));
+  if (plan.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
+    const int before = plan.slots[0];
+    const int slots = (state_units(network, plan) + plan.lanes_per_row - 1) / plan.lanes_per_row;
+    std::replace(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group, before, slots);
+    plan.least_slots = plan.slots;
+    plan.mean_slots = plan.slots_total();
+  }
   const bool half_sums = state_type(network.precision) == Precision::fp16;
   plan.promote_every = wishes.promote_every.value_or(half_sums ? 8 : 1);
   const std::int64_t words = exchange_bytes(network, plan) / 16;
