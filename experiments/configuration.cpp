@@ -28,7 +28,7 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& rows
     const std::int64_t first = r / gates * units_per_rank;
     const std::int64_t count = std::min(units_per_rank, rows.units() - first);
     const int longest = plan.storage == Storage::dense
-                            ? network.hidden
+                            ? state_units(network, plan)
                             : rows.longest(static_cast<int>(first), static_cast<int>(count), r % gates);
     require(std::int64_t{plan.slots[r]} * plan.lanes_per_row >= longest,
             "room for a row of " + std::to_string(longest) + ", found " + std::to_string(plan.slots[r]) +

@@ -6,7 +6,7 @@
 
 struct OrderArguments {
   const int* order;    // [kHidden]: place of each unit in the state
-  const void* from;
+  const void* from;    // null, of the input: zeros
   void* to;
   const int* lengths;  // [kBatchPadded]: steps of each sample
   const float* bias;   // [kGates, kHidden], added to the input; null: none
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArgu
     const long long from = (caller_step(a, step, sample) * kBatch + sample) * (kGates * kHidden);
     for (int i = threadIdx.x; i < kGates * kHidden; i += blockDim.x) {
       const int gate = i / kHidden, unit = i - gate * kHidden;
-      const u32 bits = load_element(a.from, from + i);
+      const u32 bits = a.from ? load_element(a.from, from + i) : 0;
       store_element(shared_memory, a.order[unit] * kGates + gate,
                     a.bias ? to_bits(element(&bits, 0) + a.bias[i]) : bits);
     }

@@ -434,6 +434,10 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
     throw InputError("the plan has room for " + std::to_string(room) + " units, the network has " +
                      std::to_string(network.hidden));
   }
+  if (plan.storage == Storage::dense && plan.slots[0] * plan.lanes_per_row < state_units(network, plan)) {
+    throw InputError("the plan's slots reach " + std::to_string(plan.slots[0] * plan.lanes_per_row) +
+                     " places, a dense row of it has " + std::to_string(state_units(network, plan)));
+  }
   Layout layout{network, plan, deal_rows(network, plan, matrix), {}, {}, {}, {}};
   layout.order = order_units(network, plan, layout.rows);
   const std::size_t entries = static_cast<std::size_t>(plan.sms) * plan.slots_total() * plan.threads;

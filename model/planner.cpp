@@ -44,23 +44,28 @@ std::array<int, 3> sm_choices(const Chip& chip, int units) {
 // Moves what the registers cannot hold to shared memory, and what that cannot hold to L2; as much as there is.
 void assign_tiers(const Chip& chip, const Network& network, Plan& plan) {
   plan.shared_quads = plan.streamed_quads = plan.ring_quads = 0;
-  const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
-  const int overflow = weight_words(network, plan) - room;
-  if (overflow <= 0) {
+  const int quads = total_quads(network, plan);
+  // What the registers cannot hold beside the working registers, of which the tiers in use take some.
+  const auto missing_quads = [&] {
+    const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
+    return std::clamp((weight_words(network, plan) - room + 3) / 4, 0, quads);
+  };
+  if (missing_quads() == 0) {
     return;
   }
-  const int quads = total_quads(network, plan);
-  const int wanted = std::min(quads, (overflow + 3) / 4);
   const double quad_bytes = static_cast<double>(kQuadBytes) * plan.threads;
   const double free_bytes = chip.smem_bytes_per_block - static_cast<double>(state_bytes(network, plan));
   const int shared = std::max(0, static_cast<int>(free_bytes / quad_bytes));
-  if (wanted <= shared) {
-    plan.shared_quads = wanted;
+  plan.shared_quads = 1;
+  plan.shared_quads = missing_quads();
+  if (plan.shared_quads <= shared) {
     return;
   }
+  plan.streamed_quads = 1;
+  const int wanted = missing_quads();
   // The ring takes some of the room: at least two quads, no more than a step streams.
   const int least_streamed = wanted - shared;
-  plan.ring_quads = std::clamp(planes(network, plan) * least_streamed + 1, 2, kMostRingQuads);
+  plan.ring_quads = std::clamp(planes(network, plan) * least_streamed + 1, 2, std::clamp(shared, 2, kMostRingQuads));
   plan.shared_quads = std::max(0, shared - plan.ring_quads);
   plan.streamed_quads = wanted - plan.shared_quads;
 }
@@ -73,6 +78,13 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
   plan.order = wishes.order.value_or(RowOrder::bank_aware);
   plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
   plan.load_bytes = std::max(info(network.precision).bytes, wishes.load_bytes.value_or(kWidestLoad));
+  if (plan.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
+    const int before = plan.slots[0];
+    const int slots = (state_units(network, plan) + plan.lanes_per_row - 1) / plan.lanes_per_row;
+    std::replace(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group, before, slots);
+    plan.least_slots = plan.slots;
+    plan.mean_slots = plan.slots_total();
+  }
   const bool half_sums = state_type(network.precision) == Precision::fp16;
   plan.promote_every = wishes.promote_every.value_or(half_sums ? 8 : 1);
   const std::int64_t words = exchange_bytes(network, plan) / 16;
@@ -163,9 +175,7 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
 
 Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& wishes,
                        const RowsOf& exact) {
-  const RowsOf expected = [](const Network& sized) {
-    return RowProfile::uniform(sized);
-  };
+  const RowsOf expected = [](const Network& sized) { return RowProfile::uniform(sized); };
   const auto plan_with = [&](const RowsOf& rows, int granules) {
     Network sized = network;
     sized.hidden = granules * granule;

@@ -249,7 +249,8 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   require_refusal("predict --hidden 64 --set sm.cuont=5", "did you mean 'sm.count'?");
   require_refusal("predict --hidden 64 --set shared_memory.per_sm=512", "KiB");
   require_refusal("predict --hidden 64 --plan 'sms=0'", "plan");
-  require_refusal("predict --hidden 64 --plan 'sms=1 threads=32 slots=1 batch_padded=4'", "room");
+  require_refusal("predict --hidden 64 --plan 'sms=1 threads=32 slots=1 least_slots=1 mean_slots=1 batch_padded=4'",
+                  "room");
   require_refusal("predict --hidden 64 --lanes-per-row 3", "'3'");
   require_refusal("predict --hidden 64 --tensor x", "--weights");
   require_refusal("fit --mask power-law", "--hidden");

@@ -142,8 +142,8 @@ TEST_CASE("sparse_persistent compiles without a spill on every architecture") {
   const std::string architecture = GENERATE("sm_80", "sm_90", "sm_100", "sm_120");
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32);
   const Network network = awkward_network(precision);
-  const Plan plan = shape_plan(network, RowProfile::uniform(network),
-                               Storage::packed_pair, /*sms=*/100, /*lanes_per_row=*/16, /*rows_per_group=*/2);
+  const Plan plan = shape_plan(network, RowProfile::uniform(network), Storage::packed_pair, /*sms=*/100,
+                               /*lanes_per_row=*/16, /*rows_per_group=*/2);
   CAPTURE(architecture, info(precision).name, to_string(plan));
   const CompiledKernel kernel = compile(compile_request(network, plan, architecture));
   CHECK(kernel.resources.spill_bytes == 0);
@@ -314,10 +314,17 @@ TEST_CASE("an error in a source carries the compiler's words") {
   CHECK(cache.files().empty());
 }
 
-TEST_CASE("the embedded source is the file") {
-  const std::string text = read(ONCHIP_SOURCE_DIR "/kernels/sparse_persistent.cu");
-  REQUIRE_FALSE(text.empty());
-  CHECK(text == kSparsePersistentSource);
+TEST_CASE("an embedded source is its file, with the files that it includes") {
+  const auto [name, embedded] = GENERATE(std::pair{"sparse_persistent.cu", kSparsePersistentSource},
+                                         std::pair{"state_order.cu", kStateOrderSource});
+  const std::string folder = ONCHIP_SOURCE_DIR "/kernels/";
+  std::string text = read(folder + name);
+  const std::string include = "#include \"state.cuh\"\n";
+  const std::size_t at = text.find(include);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, include.size(), read(folder + "state.cuh"));
+  CHECK(text.find("#include") == std::string::npos);
+  CHECK((text == embedded));  // in brackets: not to be printed
 }
 
 }  // namespace

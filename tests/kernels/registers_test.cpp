@@ -28,15 +28,16 @@ struct Shape {
   Precision precision;
   int batch, threads, lanes_per_row = 32, rows_per_group = 1, loads_in_flight = 2;
   Storage storage = Storage::packed_pair;
-  bool unpacked = false;
   Cell cell = Cell::relu;
+  int tile_rows = 1, pass_planes = 1;
 };
 
 std::string describe(const Shape& shape) {
   return std::string(info(shape.precision).name) + " batch " + std::to_string(shape.batch) + ", " +
          std::to_string(shape.threads) + " threads, " + std::to_string(shape.lanes_per_row) + " lanes, " +
          std::to_string(shape.rows_per_group) + " rows, " + std::to_string(shape.loads_in_flight) + " loads, " +
-         std::string(name(shape.storage)) + (shape.unpacked ? ", unpacked" : "");
+         std::string(name(shape.storage)) + ", " + std::string(info(shape.cell).name) + ", tiles of " +
+         std::to_string(shape.tile_rows) + " rows and " + std::to_string(shape.pass_planes) + " planes";
 }
 
 struct Case {
@@ -56,15 +57,18 @@ Case with_words(const Shape& shape, int words) {
   c.plan.lanes_per_row = shape.lanes_per_row;
   c.plan.rows_per_group = shape.rows_per_group;
   c.plan.batch_padded = shape.batch;
-  c.plan.unpacked = shape.unpacked;
   c.plan.loads_in_flight = shape.loads_in_flight;
-  c.plan.promote_every = shape.precision == Precision::fp16 ? 8 : 1;
-  c.network.hidden = kSms * c.plan.groups() * c.plan.rows_per_group;
+  c.plan.promote_every = state_type(shape.precision) == Precision::fp16 ? 8 : 1;
+  c.plan.tile_rows = shape.tile_rows;
+  c.plan.pass_planes = shape.pass_planes;
+  c.network.hidden = kSms * c.plan.groups() * c.plan.rows_per_group / info(shape.cell).gates;
   std::fill_n(c.plan.slots.begin(), c.plan.rows_per_group, 1);
   for (int row = 0;; row = (row + 1) % c.plan.rows_per_group) {
     ++c.plan.slots[row];
     if (weight_words(c.network, c.plan) > words) {
       --c.plan.slots[row];
+      c.plan.least_slots = c.plan.slots;
+      c.plan.mean_slots = c.plan.slots_total();
       return c;
     }
   }
@@ -73,9 +77,9 @@ Case with_words(const Shape& shape, int words) {
 // The number of weight words for which the model says that the registers suffice.
 int allowed_words(const Shape& shape) {
   static const Chip chip = find_chip("h200").chip;  // every architecture here has the same register file
-  const Case any = with_words(shape, 16);
+  const Case any = with_words(shape, 8 * shape.rows_per_group);
   const int room = max_registers_per_thread(chip, shape.threads) - working_registers(any.network, any.plan);
-  return room / (shape.unpacked ? 2 : 1);
+  return room;
 }
 
 bool spills(const Case& c, const std::string& architecture) {
@@ -105,7 +109,7 @@ class EmptyCache {
   std::string before_;
 };
 
-constexpr auto fp16 = Precision::fp16, bf16 = Precision::bf16, fp32 = Precision::fp32;
+constexpr auto fp16 = Precision::fp16, bf16 = Precision::bf16, fp32 = Precision::fp32, fp8 = Precision::fp8;
 constexpr auto packed = Storage::packed_pair, dense = Storage::dense;
 
 // A spread of everything that the registers depend on. The model was fitted with these in view, so they hold it in
@@ -142,9 +146,14 @@ constexpr Shape kSpread[] = {
     {fp16, 4, 512, 32, 1, 4},
     {fp16, 4, 512, 32, 1, 8},
     {fp16, 4, 576, 32, 1, 2, dense},
-    {bf16, 4, 576, 32, 1, 2, packed, true},
-    {fp32, 4, 576, 32, 1, 2, packed, true},
-    {fp16, 4, 512, 32, 1, 2, packed, false, Cell::tanh},
+    {bf16, 4, 576, 32, 1, 2, packed},
+    {fp32, 4, 576, 32, 1, 2, packed},
+    {fp8, 4, 512, 32, 1, 2, packed},
+    {fp16, 4, 512, 32, 1, 2, packed, Cell::tanh},
+    {fp16, 4, 512, 16, 4, 2, packed, Cell::tanh, 4},
+    {fp16, 16, 512, 32, 2, 4, packed, Cell::relu, 2, 2},
+    {fp16, 4, 512, 32, 4, 2, packed, Cell::lstm, 4},
+    {fp8, 4, 512, 16, 6, 2, packed, Cell::gru, 4},
 };
 
 // Where the model is that close. It is not everywhere: one bound serves four architectures, and the compiler's last

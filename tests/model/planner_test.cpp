@@ -5,8 +5,11 @@
 #include "model/exchange_time.hpp"
 #include "tests/catch.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
+#include <utility>
 
 using namespace onchip;
 
@@ -31,8 +34,11 @@ TEST_CASE("the parts of a prediction sum to its total, and the total lies betwee
   const double density = GENERATE(0.01, 0.1, 0.3, 1.0);
   const int hidden = GENERATE(1, 31, 512, 2304);
   const int batch = GENERATE(1, 3, 8, 32);
-  const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32);
-  const Network network{Cell::tanh, precision, hidden, batch, 1, density};
+  const auto [cell, precision] =
+      GENERATE(std::pair{Cell::tanh, Precision::fp16}, std::pair{Cell::tanh, Precision::bf16},
+               std::pair{Cell::relu, Precision::fp32}, std::pair{Cell::relu, Precision::fp8},
+               std::pair{Cell::lstm, Precision::fp16}, std::pair{Cell::gru, Precision::fp8});
+  const Network network{cell, precision, hidden, batch, 1, density};
   const PlannedNetwork result = planned(network);
   CAPTURE(describe(network), to_string(result.plan));
   const Prediction& p = result.prediction;
@@ -46,18 +52,6 @@ TEST_CASE("the parts of a prediction sum to its total, and the total lies betwee
   CHECK(p.floor_us > 0);
 }
 
-TEST_CASE("plans survive being written and read", "[fast]") {
-  for (const Precision precision : {Precision::fp16, Precision::fp32}) {
-    for (const int hidden : {64, 777, 2304}) {
-      const Plan plan = planned({Cell::relu, precision, hidden, 4, 1, 0.2}).plan;
-      CHECK(parse_plan(to_string(plan)) == plan);
-    }
-  }
-  CHECK_THROWS_WITH(parse_plan("sparse_persistent smz=132"), "plan: unknown key 'smz'; did you mean 'sms'?");
-  CHECK_THROWS_WITH(parse_plan("sparse_persistent sms=-4"), "plan: 'sms' expects a whole number, found '-4'");
-  CHECK_THROWS_AS(parse_plan("slots=1/2/3/4/5/6/7/8/9"), InputError);
-}
-
 TEST_CASE("what the user wishes of a plan is what the plan has", "[fast]") {
   PlanWishes wishes;
   wishes.storage = Storage::packed_pair;
@@ -67,7 +61,10 @@ TEST_CASE("what the user wishes of a plan is what the plan has", "[fast]") {
   wishes.rows_per_group = 2;
   wishes.loads_in_flight = 3;
   wishes.promote_every = 4;
-  wishes.unpacked = false;
+  wishes.exchange = GENERATE(ExchangeProtocol::atomic_barrier, ExchangeProtocol::cooperative_barrier);
+  wishes.tile_rows = 2;
+  wishes.load_bytes = 4;
+  wishes.skip = GENERATE(false, true);
   const Plan plan = planned(headline(), wishes).plan;
   CHECK(plan.storage == Storage::packed_pair);
   CHECK(plan.order == RowOrder::natural);
@@ -76,14 +73,27 @@ TEST_CASE("what the user wishes of a plan is what the plan has", "[fast]") {
   CHECK(plan.rows_per_group == 2);
   CHECK(plan.loads_in_flight == 3);
   CHECK(plan.promote_every == 4);
-  CHECK_FALSE(plan.unpacked);
+  CHECK(plan.exchange == *wishes.exchange);
+  CHECK(plan.tile_rows == 2);
+  CHECK(plan.load_bytes == 4);
+  CHECK(plan.skips() == *wishes.skip);
 }
 
-TEST_CASE("a plan has room for every row", "[fast]") {
+TEST_CASE("without wishes a plan is what the kernels do best: packed, bank-aware, lamport, wide loads", "[fast]") {
+  const Plan plan = planned(headline()).plan;
+  CHECK(plan.storage == Storage::packed_pair);
+  CHECK(plan.order == RowOrder::bank_aware);
+  CHECK(plan.exchange == ExchangeProtocol::lamport);
+  CHECK(plan.load_bytes == kWidestLoad);
+}
+
+TEST_CASE("a plan has room for every unit", "[fast]") {
+  const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   for (const int hidden : {1, 5, 131, 132, 133, 1000, 5000}) {
-    const PlannedNetwork result = planned({Cell::relu, Precision::fp16, hidden, 4, 1, 0.05});
+    const PlannedNetwork result = planned({cell, Precision::fp16, hidden, 4, 1, 0.02});
     CAPTURE(hidden, to_string(result.plan));
-    CHECK(result.plan.sms * result.plan.groups() * result.plan.rows_per_group >= hidden);
+    CHECK(result.plan.rows_per_group % info(cell).gates == 0);
+    CHECK(result.plan.sms * result.plan.groups() * result.plan.rows_per_group / info(cell).gates >= hidden);
     CHECK(result.plan.threads % 32 == 0);
     CHECK(result.plan.sms <= 132);
   }
@@ -120,24 +130,103 @@ TEST_CASE("a network that no plan can hold is answered with what is missing", "[
 TEST_CASE("sensitivities name the resource that binds", "[fast]") {
   Network network = headline();
   network.density = 0.2;
-  const auto found = sensitivities(find_chip("h200"), network,
-                                   RowProfile::uniform(network), 32);
-  REQUIRE(found.size() >= 5);
-  bool clock = false, registers = false;
-  for (const Sensitivity& s : found) {
-    clock |= s.key == "sm.clock" && s.step_percent < -2;
-    registers |= s.key == "registers.per_sm" && s.hidden_percent > 2;
+  ChipFile chip = find_chip("h200");
+  const bool streams = GENERATE(true, false);
+  if (!streams) {
+    chip.chip.l2_bytes.value = 0;
   }
-  CHECK(clock);
-  CHECK(registers);
+  const auto found = sensitivities(chip, network, RowProfile::uniform(network), 32);
+  REQUIRE(found.size() >= 5);
+  const auto hidden_percent = [&](std::string_view key) {
+    const auto at = std::find_if(found.begin(), found.end(), [&](const Sensitivity& s) { return s.key == key; });
+    return at == found.end() ? 0 : at->hidden_percent;
+  };
+  CHECK(std::any_of(found.begin(), found.end(),
+                    [](const Sensitivity& s) { return s.key == "sm.clock" && s.step_percent < -2; }));
+  CHECK(hidden_percent("shared_memory.per_sm") > 2);
+  if (streams) {  // half of the weights come from L2 then
+    CHECK(hidden_percent("l2.size") > 2);
+  } else {
+    CHECK(hidden_percent("l2.size") == 0);
+    CHECK(hidden_percent("registers.per_sm") > 2);
+  }
 }
 
-TEST_CASE("expected row lengths follow the binomial distribution", "[fast]") {
-  const RowProfile expected = RowProfile::uniform(2304, 2304, 0.1);
-  const RowProfile drawn = RowProfile::from_matrix(generate_mask(2304, 2304, 0.1, 3, Precision::fp16));
-  CHECK(expected.rows() == drawn.rows());
-  for (const int rank : {0, 100, 1152, 2200, 2303}) {
-    CAPTURE(rank);
-    CHECK(std::abs(expected.length_at(rank) - drawn.length_at(rank)) <= (rank == 0 || rank == 2303 ? 15 : 4));
+TEST_CASE("shared memory and L2 hold weights that the registers cannot", "[fast]") {
+  const auto [cell, precision] =
+      GENERATE(std::pair{Cell::relu, Precision::fp16}, std::pair{Cell::tanh, Precision::fp8},
+               std::pair{Cell::lstm, Precision::fp16}, std::pair{Cell::gru, Precision::fp32});
+  const Network network{cell, precision, 1, 4, 1, 0.1};
+  CAPTURE(describe(network));
+  const Capacity whole = find_capacity(h200(), network, 32);
+  REQUIRE(whole.largest);
+  CHECK(whole.largest->plan.shared_quads > 0);
+  // The same with no more shared memory than the state needs, and no L2 to stream from.
+  Chip bare = h200();
+  bare.smem_bytes_per_block.value =
+      static_cast<double>(state_bytes(whole.largest->network, whole.largest->plan)) + 8 * 1024;
+  bare.smem_bytes_per_sm.value = bare.smem_bytes_per_block + 1024;
+  bare.l2_bytes.value = 0;
+  const Capacity registers_only = find_capacity(bare, network, 32);
+  REQUIRE(registers_only.largest);
+  CHECK(registers_only.largest->plan.streamed_quads == 0);
+  CHECK(whole.largest->network.hidden > registers_only.largest->network.hidden * 1.05);
+}
+
+TEST_CASE("tiers take no more shared memory than there is, wherever the state and a ring leave room", "[fast]") {
+  const double kib = GENERATE(8, 16, 24, 32, 48, 64, 100, 227);
+  const auto [cell, precision] = GENERATE(std::pair{Cell::relu, Precision::fp16}, std::pair{Cell::gru, Precision::fp8});
+  Chip chip = h200();
+  chip.smem_bytes_per_block.value = kib * 1024;
+  chip.smem_bytes_per_sm.value = kib * 1024 + 1024;
+  for (const int hidden : {500, 1000, 1500, 2300, 3100, 4000}) {
+    const Network network{cell, precision, hidden, 4, 1, 0.2};
+    for (const int lanes : {32, 8}) {
+      PlanWishes wishes;
+      wishes.lanes_per_row = lanes;
+      const PlannedNetwork result = choose_plan(chip, network, RowProfile::uniform(network), wishes);
+      const Plan& plan = result.plan;
+      CAPTURE(kib, describe(network), to_string(plan));
+      const double quad_bytes = static_cast<double>(kQuadBytes) * plan.threads;
+      const double least =
+          static_cast<double>(state_bytes(network, plan)) + quad_bytes * (plan.streamed_quads > 0 ? 2 : 0);
+      if (least <= chip.smem_bytes_per_block) {
+        CHECK(static_cast<double>(shared_bytes(network, plan)) <= chip.smem_bytes_per_block);
+      } else {
+        CHECK_FALSE(result.prediction.footprint.fits);
+      }
+      CHECK(plan.shared_quads + plan.streamed_quads <= total_quads(network, plan));
+      CHECK((plan.streamed_quads == 0 || plan.ring_quads >= 2));
+    }
+  }
+}
+
+TEST_CASE("tiers are used as far as they are needed", "[fast]") {
+  // Just what the registers hold: nothing elsewhere.
+  const PlannedNetwork small = planned({Cell::relu, Precision::fp16, 1000, 4, 1, 0.1});
+  CHECK(small.prediction.footprint.fits);
+  CHECK(small.plan.shared_quads == 0);
+  CHECK(small.plan.streamed_quads == 0);
+  // More than registers and shared memory of all SMs, less than these and L2.
+  const Network large{Cell::relu, Precision::fp16, 4600, 4, 1, 0.7};
+  PlanWishes wishes;
+  wishes.storage = Storage::packed_pair;
+  const PlannedNetwork streamed = planned(large, wishes);
+  CAPTURE(to_string(streamed.plan));
+  CHECK(streamed.plan.shared_quads > 0);
+  CHECK(streamed.plan.streamed_quads > 0);
+}
+
+TEST_CASE("stored indices reach every unit and every zero behind them", "[fast]") {
+  for (int hidden = kMaxHidden; hidden > kMaxHidden - 1500; hidden -= 61) {
+    for (const int batch : {1, 4}) {
+      const Network network{Cell::relu, Precision::fp16, hidden, batch, 1, 0.0005};
+      const PlannedNetwork result = planned(network);
+      if (!result.prediction.footprint.fits) {
+        continue;
+      }
+      CAPTURE(describe(network), to_string(result.plan));
+      CHECK(state_units(network, result.plan) + zero_units(network, result.plan) <= 65536);
+    }
   }
 }

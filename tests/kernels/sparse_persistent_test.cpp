@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of every kind compile for sm_90. Needs no GPU; what the kernels compute is in device_test.cpp.
+#include "kernels/sparse_persistent.hpp"
+
+#include "kernels/compiler.hpp"
+#include "tests/catch.hpp"
+#include "tests/kernels/plans.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+constexpr const char* kArchitecture = "sm_90";
+
+// Compiles, and spills nothing: these plans are far from filling the registers.
+void require_compiles(const PlannedCase& c) {
+  INFO(c.text());
+  const CompiledKernel kernel = compile(compile_request(c.network, c.plan, kArchitecture));
+  CHECK(kernel.resources.spill_bytes == 0);
+  CHECK(kernel.resources.stack_bytes == 0);
+  CHECK(kernel.resources.registers > register_words(c.network, c.plan));
+  CHECK(compile(compile_order_request(c.network, c.plan, kArchitecture)).cubin.size() > 500);
+}
+
+TEST_CASE("a kernel of every cell and precision, and of every tier, exchange and load, compiles", "[fast]") {
+  int number = 0;
+  for (const Cell cell : {Cell::relu, Cell::tanh, Cell::lstm, Cell::gru}) {
+    // Every value of everything comes up, not every combination: those are slow.
+    const auto precision = static_cast<Precision>(number);
+    PlannedCase c = planned_case({.cell = cell,
+                                  .precision = precision,
+                                  .hidden = 61,
+                                  .batch = 1 + 2 * number,
+                                  .units_per_group = 1,
+                                  .mask = MaskKind::power_law,
+                                  .skip = number % 2 == 1});
+    c.plan.exchange = static_cast<ExchangeProtocol>(number % 3);
+    c.plan.load_bytes = number == 1 ? 2 : kWidestLoad;
+    set_tiers(c, kAllTiers[number]);
+    require_compiles(c);
+    ++number;
+  }
+}
+
+TEST_CASE("kernels of every cell, precision and tier compile", "[slow]") {
+  const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
+  for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
+    for (const Tiers tiers : kAllTiers) {
+      PlannedCase c = planned_case({.cell = cell, .precision = precision});
+      set_tiers(c, tiers);
+      require_compiles(c);
+    }
+  }
+}
+
+TEST_CASE("kernels that skip slots compile in every tier", "[slow]") {
+  const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
+  for (const Precision precision : {Precision::fp16, Precision::fp32, Precision::fp8}) {
+    for (const Tiers tiers : kAllTiers) {
+      PlannedCase c = planned_case(
+          {.cell = cell, .precision = precision, .hidden = 211, .lanes = 4, .mask = MaskKind::power_law, .skip = true});
+      REQUIRE(c.plan.skips());
+      set_tiers(c, tiers);
+      require_compiles(c);
+    }
+  }
+}
+
+TEST_CASE("kernels of every exchange, width of loads and number of planes at once compile", "[slow]") {
+  const auto [cell, precision] =
+      GENERATE(std::pair{Cell::relu, Precision::fp16}, std::pair{Cell::lstm, Precision::bf16},
+               std::pair{Cell::gru, Precision::fp32}, std::pair{Cell::tanh, Precision::fp8});
+  for (const int batch : {1, 5, 17}) {
+    for (int load_bytes = info(precision).bytes; load_bytes <= kWidestLoad; load_bytes *= 2) {
+      PlannedCase c = planned_case({.cell = cell, .precision = precision, .batch = batch, .units_per_group = 1});
+      c.plan.load_bytes = load_bytes;
+      c.plan.exchange = static_cast<ExchangeProtocol>(std::countr_zero(static_cast<unsigned>(load_bytes)) % 3);
+      c.plan.pass_planes = std::min(2, planes(c.network, c.plan));
+      require_compiles(c);
+    }
+  }
+}
+
+TEST_CASE("kernels of every tile, group and storage compile", "[slow]") {
+  for (const int lanes : {1, 2, 4, 8, 32}) {
+    for (int tile_rows = 1; tile_rows <= kMaxTileRows; tile_rows *= 2) {
+      PlannedCase c = planned_case({.batch = 5, .lanes = lanes, .units_per_group = 5});
+      c.plan.tile_rows = tile_rows;
+      c.plan.loads_in_flight = tile_rows;
+      c.plan.promote_every = tile_rows;
+      require_compiles(c);
+    }
+  }
+  for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
+    for (const Cell cell : {Cell::relu, Cell::gru}) {
+      PlannedCase c = planned_case({.cell = cell, .precision = precision, .density = 0.9});
+      c.plan = shape_plan(c.network, RowProfile::from_matrix(c.matrix), Storage::dense, 5, 16, info(cell).gates);
+      require_compiles(c);
+    }
+  }
+}
+
+TEST_CASE("plans that differ in what the kernel is built from are different kernels", "[fast]") {
+  const PlannedCase c = planned_case({.cell = Cell::relu, .batch = 16});
+  const std::string base = fingerprint(compile_request(c.network, c.plan, kArchitecture));
+  const auto other = [&](auto&& change) {
+    PlannedCase changed = c;
+    change(changed);
+    return fingerprint(compile_request(changed.network, changed.plan, kArchitecture));
+  };
+  CHECK(other([](PlannedCase&) {}) == base);
+  CHECK(other([](PlannedCase& d) { d.plan.exchange = ExchangeProtocol::atomic_barrier; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.tile_rows = 2; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.pass_planes = 2; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.load_bytes = 8; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.loads_in_flight = 5; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.promote_every = 4; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.shared_quads = 1; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.streamed_quads = 1, d.plan.ring_quads = 2; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.least_slots[0] = 1; }) != base);
+  CHECK(other([](PlannedCase& d) { d.network.cell = Cell::tanh; }) != base);
+  CHECK(other([](PlannedCase& d) { d.network.precision = Precision::fp8; }) != base);
+  // What only the model uses makes no other kernel.
+  CHECK(other([](PlannedCase& d) { d.plan.mean_slots = 1; }) == base);
+  CHECK(other([](PlannedCase& d) { d.plan.order = RowOrder::natural; }) == base);
+}
+
+TEST_CASE("elements survive the way to the kernel and back", "[fast]") {
+  const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
+  const std::vector<float> values{0.0f, -0.0f, 1.0f, -1.5f, 0.125f, 240.0f};
+  const std::vector<std::byte> elements = to_elements(values, precision);
+  CHECK(elements.size() == values.size() * info(precision).bytes);
+  CHECK(from_elements(elements, precision) == values);
+}
+
+}  // namespace
+}  // namespace onchip
