@@ -51,6 +51,7 @@ struct OrderArguments {
   void* to;
   const int* lengths;
   const float* bias;
+  long long stride;
   int first_step;
   int steps;
   int backward;
@@ -262,7 +263,9 @@ void SparsePersistent::enqueue(cudaStream_t stream, const Sequences& sequences) 
   set_lengths(stream, sequences);
   const auto state = static_cast<std::size_t>(exchange_bytes(network_, plan_));
   const auto input_row = static_cast<std::size_t>(input_bytes(network_, plan_) / network_.batch);
-  OrderArguments order{order_.data(), nullptr, nullptr, lengths_.data(), nullptr, 0, 0, sequences.backward};
+  OrderArguments order{order_.data(), nullptr, nullptr, lengths_.data(), nullptr, 0, 0, 0, sequences.backward};
+  const std::int64_t input_stride = sequences.input_stride != 0 ? sequences.input_stride : network_.rows();
+  const std::int64_t output_stride = sequences.output_stride != 0 ? sequences.output_stride : network_.hidden;
   const auto translate = [&](const Kernel& kernel, const void* from, void* to, std::int64_t blocks,
                              std::size_t smem_bytes) {
     order.from = from;
@@ -292,9 +295,11 @@ void SparsePersistent::enqueue(cudaStream_t stream, const Sequences& sequences) 
     order.first_step = static_cast<int>(first);
     order.steps = static_cast<int>(count);
     order.bias = has_input_bias_ ? input_bias_.data() : nullptr;
+    order.stride = input_stride;
     translate(to_input_order_, sequences.input, input_.data(), count * network_.batch, (input_row + 15) / 16 * 16);
     launch(stream, first, count);
     if (sequences.output) {
+      order.stride = output_stride;
       translate(from_state_order_, states_.data() + state, sequences.output, count, state);
     }
     if (sequences.final_state) {

@@ -38,6 +38,8 @@ struct Sequences {
   void* output = nullptr;              // [steps, batch, hidden]
   void* final_state = nullptr;         // [batch, hidden]: of each sample's last step
   void* final_cell = nullptr;          // [batch, hidden], LSTM
+  // Elements from one sample of the input, or of the output, to the next; 0: gates * hidden, and hidden.
+  std::int64_t input_stride = 0, output_stride = 0;
   // Host memory, read before enqueue returns: steps of each sample, 1 to `steps`; output beyond is zero. Empty: all.
   std::span<const int> lengths;
   bool backward = false;  // each sample from its last step to its first; the final state is then that of step 0

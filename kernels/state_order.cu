@@ -10,6 +10,7 @@ struct OrderArguments {
   void* to;
   const int* lengths;  // [kBatchPadded]: steps of each sample
   const float* bias;   // [kGates, kHidden], added to the input; null: none
+  long long stride;    // elements from one sample of the caller's sequence to the next
   int first_step;      // of this launch, in the sequence
   int steps;           // of this launch
   int backward;        // 1: the sequence of each sample runs from its last step to its first
@@ -31,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArgu
   }
   __syncthreads();
   if (step < a.lengths[sample]) {
-    const long long from = (caller_step(a, step, sample) * kBatch + sample) * (kGates * kHidden);
+    const long long from = (caller_step(a, step, sample) * kBatch + sample) * a.stride;
     for (int i = threadIdx.x; i < kGates * kHidden; i += blockDim.x) {
       const int gate = i / kHidden, unit = i - gate * kHidden;
       const u32 bits = a.from ? load_element(a.from, from + i) : 0;
@@ -71,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderAr
   const int step = a.first_step + blockIdx.x;
   for (int sample = 0; sample < kBatch; ++sample) {
     const bool inside = step < a.lengths[sample];
-    const long long to = ((inside ? caller_step(a, step, sample) : step) * kBatch + sample) * kHidden;
+    const long long to = ((inside ? caller_step(a, step, sample) : step) * kBatch + sample) * a.stride;
     for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
       const u32 bits = load_element(shared_memory, state_index(a.order[unit], sample, kStateUnits));
       store_element(a.to, to + unit, inside ? bits : 0);

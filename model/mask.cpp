@@ -205,6 +205,16 @@ void round_weights(SparseMatrix& matrix, Precision precision) {
   }
 }
 
+std::vector<float> to_dense(const SparseMatrix& matrix) {
+  std::vector<float> dense(static_cast<std::size_t>(matrix.rows) * matrix.columns, 0.0f);
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_begin[row]; i < matrix.row_begin[row + 1]; ++i) {
+      dense[static_cast<std::size_t>(row) * matrix.columns + matrix.column[i]] = matrix.value[i];
+    }
+  }
+  return dense;
+}
+
 SparseMatrix read_weights(const std::filesystem::path& file, std::string_view tensor) {
   std::string extension = file.extension().string();
   std::transform(extension.begin(), extension.end(), extension.begin(),

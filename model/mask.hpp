@@ -45,6 +45,9 @@ SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t 
 // e4m3 has no infinity. Rounding again changes nothing, also where the scale of the rounded row is another.
 void round_weights(SparseMatrix& matrix, Precision precision);
 
+// Row-major, [rows, columns].
+std::vector<float> to_dense(const SparseMatrix& matrix);
+
 // Matrix Market coordinate files: real, integer or pattern; general or symmetric. Explicit zeros are dropped,
 // duplicate entries are an error; pattern entries have the value 1. A value too small for fp32 is a zero, one too large
 // an error. Throws InputError with line and column. `parse_` takes the bytes; `file_name` is for messages only.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLAS as an opponent: one dense product of the network's size per time step (see product.hpp), random weights,
-// cublasGemmEx with its own choice of kernel, sums in fp32 (no TF32 for fp32 data).
-//
-// cuBLAS is loaded at run time: $ONCHIP_CUBLAS (the library's path), else the dynamic linker's search.
+// as kernels/cublas.hpp multiplies.
 #pragma once
 
 #include "kernels/opponents/opponent.hpp"

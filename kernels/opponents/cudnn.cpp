@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/opponents/cudnn.hpp"
 
+#include "kernels/library.hpp"
 #include "kernels/opponents/graph.hpp"
-#include "kernels/opponents/library.hpp"
 #include "kernels/opponents/random_fill.hpp"
 #include "kernels/sparse_persistent.hpp"  // from_elements
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/opponents/cusparse.hpp"
 
+#include "kernels/library.hpp"
 #include "kernels/opponents/graph.hpp"
-#include "kernels/opponents/library.hpp"
 #include "kernels/opponents/product.hpp"
 #include "kernels/sparse_persistent.hpp"  // to_elements
 #include "model/numeric.hpp"

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/device.hpp"
+#include "kernels/library.hpp"
 #include "model/mask.hpp"
 #include "model/network.hpp"
 
@@ -16,10 +17,7 @@
 namespace onchip {
 
 // What an opponent raises when it cannot run a configuration, or is not there: a result, not a failure.
-class OpponentRefusal : public CudaError {
- public:
-  using CudaError::CudaError;
-};
+using OpponentRefusal = LibraryRefusal;
 
 // A network that is ready to run: memory allocated, weights uploaded, one sequence run and its results looked at.
 class Opponent {

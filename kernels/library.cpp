@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/opponents/library.hpp"
+#include "kernels/library.hpp"
 
 #include <dlfcn.h>
 
@@ -34,7 +34,7 @@ void SharedLibrary::refuse(const std::string& reason) {
 
 void SharedLibrary::require() const {
   if (!refusal_.empty()) {
-    throw OpponentRefusal(refusal_);
+    throw LibraryRefusal(refusal_);
   }
 }
 
