@@ -353,7 +353,9 @@ __device__ __forceinline__ u32 next_in_ring(const Weights& w, u32 place, int dis
 __device__ __forceinline__ u32 word(Weights& w, int i, int tile, int plane, bool fresh) {
   const int at = kPlaces.at[i];
   if (kPlaces.tier[i] == kRegisters) {
-    return w.registers[at];
+    // Opaque at every use: unpacked anew in every step and for every plane, or the compiler keeps what it unpacked, in as
+    // many registers again.
+    return kept(w.registers[at]);
   }
   if (at % 4 == 0 || (fresh && kPlaces.tier[i] == kShared)) {
     u32 from = w.shared + 16 * kThreads * (at / 4);
@@ -719,20 +721,20 @@ __device__ __forceinline__ void stage_words(const char* from, u32 to, int first,
   store_shared_if(exists, to + staged_at(first + (kCount - 1) * kThreads), v[kCount - 1]);
 }
 
-// A state, in rounds of kLoadsInFlight words per thread and a last one of what is left. Ends with the warp converged:
-// without that, threads with nothing left to poll were seen to pass the block barrier for their whole warp.
+// A state, in rounds of kLoadsInFlight words per thread and a last one of what is left. No loop: its addresses would take
+// registers. Ends with the warp converged: without that, threads with nothing left to poll were seen to pass the block
+// barrier for their whole warp.
+template <int kDone = 0>
 __device__ __forceinline__ void stage(const char* from, u32 to, int thread, int& polls) {
-  constexpr int rounds = kStateWords / (kThreads * kLoadsInFlight);
-  constexpr int done = rounds * kThreads * kLoadsInFlight;
-#pragma unroll 1
-  for (int round = 0; round < rounds; ++round) {
-    stage_words<kLoadsInFlight>(from, to, thread + round * kThreads * kLoadsInFlight, true, polls);
+  constexpr int left = (kStateWords - kDone + kThreads - 1) / kThreads;  // of the busiest thread
+  if constexpr (left > kLoadsInFlight) {
+    stage_words<kLoadsInFlight>(from, to, thread + kDone, true, polls);
+    stage<kDone + kLoadsInFlight * kThreads>(from, to, thread, polls);
+  } else {
+    constexpr int last = kDone + (left - 1) * kThreads;
+    stage_words<left>(from, to, thread + kDone, last + kThreads <= kStateWords || thread + last < kStateWords, polls);
+    __syncwarp();
   }
-  if constexpr (done < kStateWords) {
-    constexpr int left = (kStateWords - done + kThreads - 1) / kThreads;
-    stage_words<left>(from, to, thread + done, thread + done + (left - 1) * kThreads < kStateWords, polls);
-  }
-  __syncwarp();
 }
 
 // Where word i of this SM's outbox belongs in a state.
@@ -872,16 +874,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     wait_for_copies<1 + (kStreamedQuads == 0 ? 0 : kFetches < kRingQuads - 2 ? kFetches : kRingQuads - 2)>();
     __syncthreads();
 
-#pragma unroll
-    for (int i = 0; i < kRegisterWords; ++i) {
-      asm volatile("" : "+r"(weights.registers[i]));  // unpack in every step: one register a pair, not two
-    }
+    // With several tiles the compiler would keep every tile's addresses from step to step.
+    const int place = kTiles > 2 ? static_cast<int>(kept(thread)) : thread;
     const Step step{shared,
                     kept_shared,
                     kept_shared + kInputAt + t % 2 * kInputBytes,
                     a.first_step + t,
-                    thread % 32 / (32 / kSpread) * kNeighbours + thread % kNeighbours,
-                    thread / 32 * (32 / kLanesPerRow) + thread % (32 / kSpread) / kNeighbours};
+                    place % 32 / (32 / kSpread) * kNeighbours + place % kNeighbours,
+                    place / 32 * (32 / kLanesPerRow) + place % (32 / kSpread) / kNeighbours};
     if constexpr (!kExchangeOnly) {
       tiles_step<0, 0>(weights, a, step);
     }

@@ -102,7 +102,9 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
       for (int loads = 1; loads <= kMostLoadsInFlight; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
         assign_tiers(chip, network, plan);
-        consider(plan);
+        if (pass_planes == 1 || plan.shared_quads == 0) {  // quads and sums of several planes together take too much
+          consider(plan);
+        }
         if (wishes.loads_in_flight || loads >= needed) {
           break;  // more than there are words
         }

@@ -22,11 +22,11 @@ constexpr auto packed = Storage::packed_pair, dense = Storage::dense;
 constexpr auto natural = RowOrder::natural, aware = RowOrder::bank_aware;
 
 // The lane group of a thread of a block, and its lane there.
-int group_of(const Plan& plan, int thread) {
-  return thread / plan.lanes_per_row;
+int group_of(const Network& network, const Plan& plan, int thread) {
+  return group_lane_of(network, plan, thread).group;
 }
-int lane_of(const Plan& plan, int thread) {
-  return thread % plan.lanes_per_row;
+int lane_of(const Network& network, const Plan& plan, int thread) {
+  return group_lane_of(network, plan, thread).lane;
 }
 
 enum class Rows {
@@ -260,7 +260,7 @@ class Decoder {
       for (int s = 0; s < count; ++s) {
         values = s % per_word == 0 ? word() : values;
         slots[s].value = value(values >> (32 / per_word * (s % per_word)));
-        slots[s].offset = (s * plan_.lanes_per_row + lane_of(plan_, thread)) * plane_unit_bytes(network_, plan_);
+        slots[s].offset = (s * plan_.lanes_per_row + lane_of(network_, plan_, thread)) * plane_unit_bytes(network_, plan_);
       }
     } else if (type == fp32) {
       for (int s = 0; s < count; s += 2) {
@@ -316,7 +316,7 @@ int wrong_entries(const Layout& layout) {
   for (int sm = 0; sm < plan.sms; ++sm) {
     for (int thread = 0; thread < plan.threads; ++thread) {
       for (int r = 0, first_slot = 0; r < plan.rows_per_group; first_slot += plan.slots[r++]) {
-        const std::int32_t row = row_at(layout, sm, r, group_of(plan, thread));
+        const std::int32_t row = row_at(layout, sm, r, group_of(layout.network, layout.plan, thread));
         const float scale = scales.empty() || row < 0 ? 1.0f : scales[row];
         const std::vector<Slot> slots = decoder.row(sm, r, thread);
         for (int s = 0; s < plan.slots[r]; ++s) {
@@ -533,7 +533,7 @@ TEST_CASE("a warp does the slots that its rows need, whole chunks beyond the lea
           const int done = done_at(layout, sm, r, warp);
           int needed = 0;
           for (int thread = 32 * warp; thread < 32 * (warp + 1); ++thread) {
-            if (const int row = row_at(layout, sm, r, group_of(plan, thread)); row >= 0) {
+            if (const int row = row_at(layout, sm, r, group_of(layout.network, layout.plan, thread)); row >= 0) {
               needed = std::max(needed, (length(matrix, row) + c.lanes - 1) / c.lanes);
             }
             for (int slot = done; slot < plan.slots[r]; ++slot) {
