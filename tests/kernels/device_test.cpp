@@ -478,7 +478,9 @@ TEST_CASE("where the weights are does not change a bit", "[gpu]") {
 TEST_CASE("slots that are skipped hold nothing, in every tier", "[gpu]") {
   for (Shape shape : kEveryKind) {
     shape.hidden = 211;
-    shape.lanes = 4;
+    shape.sms = 7;
+    shape.lanes = 8;
+    shape.density = 0.08;
     shape.mask = MaskKind::power_law;
     shape.skip = true;
     PlannedCase c = planned_case(shape);

@@ -63,8 +63,14 @@ TEST_CASE("kernels that skip slots compile in every tier", "[slow]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   for (const Precision precision : {Precision::fp16, Precision::fp32, Precision::fp8}) {
     for (const Tiers tiers : kAllTiers) {
-      PlannedCase c = planned_case(
-          {.cell = cell, .precision = precision, .hidden = 211, .lanes = 4, .mask = MaskKind::power_law, .skip = true});
+      PlannedCase c = planned_case({.cell = cell,
+                                    .precision = precision,
+                                    .hidden = 211,
+                                    .sms = 7,
+                                    .lanes = 8,
+                                    .density = 0.08,
+                                    .mask = MaskKind::power_law,
+                                    .skip = true});
       REQUIRE(c.plan.skips());
       set_tiers(c, tiers);
       require_compiles(c);
@@ -78,7 +84,8 @@ TEST_CASE("kernels of every exchange, width of loads and number of planes at onc
                std::pair{Cell::gru, Precision::fp32}, std::pair{Cell::tanh, Precision::fp8});
   for (const int batch : {1, 5, 17}) {
     for (int load_bytes = info(precision).bytes; load_bytes <= kWidestLoad; load_bytes *= 2) {
-      PlannedCase c = planned_case({.cell = cell, .precision = precision, .batch = batch, .units_per_group = 1});
+      PlannedCase c =
+          planned_case({.cell = cell, .precision = precision, .hidden = 61, .batch = batch, .units_per_group = 1});
       c.plan.load_bytes = load_bytes;
       c.plan.exchange = static_cast<ExchangeProtocol>(std::countr_zero(static_cast<unsigned>(load_bytes)) % 3);
       c.plan.pass_planes = std::min(2, planes(c.network, c.plan));
@@ -90,7 +97,7 @@ TEST_CASE("kernels of every exchange, width of loads and number of planes at onc
 TEST_CASE("kernels of every tile, group and storage compile", "[slow]") {
   for (const int lanes : {1, 2, 4, 8, 32}) {
     for (int tile_rows = 1; tile_rows <= kMaxTileRows; tile_rows *= 2) {
-      PlannedCase c = planned_case({.batch = 5, .lanes = lanes, .units_per_group = 5});
+      PlannedCase c = planned_case({.batch = 3, .lanes = lanes, .units_per_group = 5});
       c.plan.tile_rows = tile_rows;
       c.plan.loads_in_flight = tile_rows;
       c.plan.promote_every = tile_rows;
