@@ -19,8 +19,7 @@ struct Remedy {
 };
 
 bool fits(const Chip& chip, const Network& network, const PlanWishes& wishes) {
-  return choose_plan(chip, network, RowProfile::uniform(network), wishes)
-      .prediction.footprint.fits;
+  return choose_plan(chip, network, RowProfile::uniform(network), wishes).prediction.footprint.fits;
 }
 
 // The least n in (0, most] for which holds(n), which is monotonic but for ripples; 0 if holds(most) is false.
@@ -156,7 +155,10 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
   const ChipFile chip = read_chip(*options);
-  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/false);
+  Configuration configuration = read_configuration(*options, /*needs_hidden=*/false);
+  if (!configuration.wishes.tier) {  // what fits stays on the SMs
+    configuration.wishes.tier = Tier::shared_memory;
+  }
   const int granule = read_granule(*options);
   if (configuration.network.hidden > 0) {
     Output output(*options);

@@ -28,6 +28,7 @@ OptionGroup measure_options() {
        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
        "plan) and write CSV rows, with a manifest beside the file of -o.")
       ("opponents", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
+      ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
       ("repeats", po::value<std::string>()->value_name("N")->default_value("15"), "Take this many samples.")
       ("compile-only", "Compile without a GPU, and report registers and spills.")
       ("arch", po::value<std::string>()->value_name("SM"),
@@ -111,9 +112,9 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
 
 std::vector<std::string> result_columns() {
   std::vector<std::string> columns = configuration_columns();
-  for (const char* column : {"nnz", "plan", "registers", "gather_wavefronts", "relative_error", "tolerance", "correct",
-                             "step_us", "step_low_us", "step_high_us", "exchange_us", "floor_us", "sequence_us", "samples",
-                             "fingerprint"}) {
+  for (const char* column :
+       {"nnz", "plan", "registers", "gather_wavefronts", "relative_error", "tolerance", "correct", "step_us",
+        "step_low_us", "step_high_us", "exchange_us", "floor_us", "sequence_us", "samples", "fingerprint"}) {
     columns.emplace_back(column);
   }
   return columns;
@@ -135,23 +136,26 @@ double floor_us(const Result& result) {
 std::vector<std::string> result_cells(const Configuration& configuration, const Result& result) {
   const Measurement& m = result.measurement;
   const auto time = [&](double us) { return m.correct ? significant(us, 6) : ""; };
+  const bool has_floor = m.exchange_us.samples > 0;
   std::vector<std::string> cells = configuration_cells(configuration);
   cells.insert(cells.end(),
                {std::to_string(result.nnz), to_string(result.planned.plan), std::to_string(m.registers),
                 std::to_string(result.gather_wavefronts), significant(m.relative_error, 4), significant(m.tolerance, 4),
                 m.correct ? "1" : "0", time(m.step_us.median), time(m.step_us.low), time(m.step_us.high),
-                time(m.exchange_us.median), time(floor_us(result)), time(m.sequence_us.median), m.correct ? std::to_string(m.step_us.samples) : "0", m.fingerprint});
+                has_floor ? time(m.exchange_us.median) : "", has_floor ? time(floor_us(result)) : "",
+                time(m.sequence_us.median), m.correct ? std::to_string(m.step_us.samples) : "0", m.fingerprint});
   return cells;
 }
 
 // A configuration that could not be measured still has its row.
 std::vector<std::string> failed_cells(const Configuration& configuration, const std::string& plan) {
   std::vector<std::string> cells = configuration_cells(configuration);
-  cells.insert(cells.end(), {"", plan, "", "", "", "", "0", "", "", "", "", "0", ""});
+  cells.insert(cells.end(), {"", plan, "", "", "", "", "0", "", "", "", "", "", "", "0", ""});
   return cells;
 }
 
-Result measure_one(const Chip& chip, const Configuration& configuration, const PlannedNetwork& planned, const MeasureOptions& options) {
+Result measure_one(const Chip& chip, const Configuration& configuration, const PlannedNetwork& planned,
+                   const MeasureOptions& options) {
   if (!planned.prediction.footprint.fits) {
     const Footprint& over = planned.prediction.footprint;
     const ResourceUse& use = over.resources[static_cast<std::size_t>(over.binding)];
@@ -304,17 +308,24 @@ Report report_result(const Case& asked, const Result& result, const Manifest& ma
     return report;
   }
   report.json["step_us"] = to_json(m.step_us);
-  report.json["exchange_us"] = to_json(m.exchange_us);
-  report.json["floor_us"] = rounded(floor_us(result));
+  const bool has_floor = m.exchange_us.samples > 0;
+  if (has_floor) {
+    report.json["exchange_us"] = to_json(m.exchange_us);
+    report.json["floor_us"] = rounded(floor_us(result));
+  }
   report.json["sequence_us"] = to_json(m.sequence_us);
   report.json["sequence_step_us"] = rounded(whole_us);
   report.json["predicted_us"] = rounded(prediction.step_us);
   report.json["predicted_interval_us"] = {rounded(prediction.low_us), rounded(prediction.high_us)};
   report.text += "step       " + timing_text(m.step_us) + ", steady state\n           " + fixed(whole_us, 3) +
-                 " us, whole sequence of " + std::to_string(network.steps) + " steps\nfloor      " + fixed(floor_us(result), 3) + " us: its exchange alone, measured, and conflict-free loads; x " +
-                 fixed(m.step_us.median / floor_us(result), 2) + "\nmodel      " +
-                 time_text(prediction) + ", off by " + fixed(100 * (prediction.step_us / m.step_us.median - 1), 1) +
-                 " %\n";
+                 " us, whole sequence of " + std::to_string(network.steps) + " steps\n";
+  if (has_floor) {
+    report.text += "floor      " + fixed(floor_us(result), 3) +
+                   " us: its exchange alone, measured, and conflict-free loads; the step takes " +
+                   fixed(m.step_us.median / floor_us(result), 2) + " times that\n";
+  }
+  report.text += "model      " + time_text(prediction) + ", off by " +
+                 fixed(100 * (prediction.step_us / m.step_us.median - 1), 1) + " %\n";
   if (m.opponents.empty()) {
     return report;
   }
@@ -369,6 +380,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   const ChipFile chip = read_chip(*options);
   MeasureOptions measure_options;
   measure_options.repeats = static_cast<int>(options->whole("repeats", 1, 100000));
+  measure_options.floor = options->flag("floor");
   measure_options.opponents = options->flag("opponents");
   if (options->given("configurations")) {
     Output output(*options);

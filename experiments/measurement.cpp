@@ -159,8 +159,7 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   if (network.cell == Cell::lstm) {
     reference.initial_cell = first_cell;
   }
-  const std::vector<double> expected =
-      reference_states(matrix, network.cell, network.precision, reference).states;
+  const std::vector<double> expected = reference_states(matrix, network.cell, network.precision, reference).states;
   result.relative_error = relative_error(transpose<double>(expected, network.hidden, network.batch), got);
   result.correct = result.relative_error <= result.tolerance;
   if (!result.correct) {
@@ -179,10 +178,13 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   if (options.opponents) {
     opponents.emplace(network, matrix);
   }
-  SparsePersistent exchange(layout, {}, 2048, Work::exchange_only);
-  sequences.output = nullptr;
-  exchange.enqueue(stream.get(), sequences);
-  sequences.output = device_output.data();
+  std::optional<SparsePersistent> exchange;
+  if (options.floor) {
+    exchange.emplace(layout, Biases{}, 2048, Work::exchange_only);
+    sequences.output = nullptr;
+    exchange->enqueue(stream.get(), sequences);
+    sequences.output = device_output.data();
+  }
   constexpr int kWarmUps = 4;
   std::vector<double> step_us, exchange_us, sequence_us;
   // (time of 2 T steps - time of T steps) / T
@@ -194,10 +196,12 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
     const double whole_us = time_us([&] { kernel.enqueue(stream.get(), sequences); });
     const double step = steady_us(kernel);
-    const double exchanging = steady_us(exchange);
+    const double exchanging = exchange ? steady_us(*exchange) : 0;
     if (repeat >= 0) {
       step_us.push_back(step);
-      exchange_us.push_back(exchanging);
+      if (exchange) {
+        exchange_us.push_back(exchanging);
+      }
       sequence_us.push_back(whole_us);
     }
     if (opponents) {
@@ -205,7 +209,9 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
     }
   }
   kernel.check_status();
-  exchange.check_status();
+  if (exchange) {
+    exchange->check_status();
+  }
   result.step_us = summarize(std::move(step_us));
   result.exchange_us = summarize(std::move(exchange_us));
   result.sequence_us = summarize(std::move(sequence_us));

@@ -19,7 +19,7 @@ struct Measurement {
   double tolerance = 0;
   bool correct = false;
   Timing step_us;                         // steady state: (time of 2 T steps - time of T steps) / T
-  Timing exchange_us;                     // the same plan's exchange without its gathers and cells, in the same run
+  Timing exchange_us;                     // the same plan's exchange without its gathers and cells, if asked for
   Timing sequence_us;                     // one whole launch of network.steps steps, ring set-up included
   std::vector<OpponentResult> opponents;  // whole sequence / steps
 };
@@ -28,6 +28,7 @@ struct MeasureOptions {
   int check_steps = 12;
   int repeats = 15;
   std::uint64_t seed = 1;  // of input and initial state
+  bool floor = false;      // also time the exchange alone, in turns with the kernel
   bool opponents = false;  // every candidate runs once after each of our samples
 };
 

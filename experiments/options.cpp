@@ -111,6 +111,10 @@ PlanWishes read_wishes(const Options& options) {
   if (options.given("skip")) {
     wishes.skip = options.whole("skip", 0, 1) != 0;
   }
+  if (options.given("tier")) {
+    wishes.tier =
+        static_cast<Tier>(options.choice("tier", options.text("tier"), {kTierNames[0], kTierNames[1], kTierNames[2]}));
+  }
   if (options.given("exchange")) {
     wishes.exchange = static_cast<ExchangeProtocol>(options.choice(
         "exchange", options.text("exchange"), {kExchangeNames[0], kExchangeNames[1], kExchangeNames[2]}));
@@ -235,6 +239,8 @@ OptionGroup plan_options() {
       ("load-bytes", text("N"), "Load at most this much of a unit's state at once: 16, or 2 (fp32: 4) for one sample.")
       ("loads-in-flight", text("N"), "Poll this many 16-byte words of the state at once per thread.")
       ("promote-every", text("N"), "Sum this many products in fp16 before they join the fp32 sum.")
+      ("tier", text("KIND"), "Keep weights in registers, or at most in shared_memory, or else streamed from L2 (default: "
+                             "streamed; largest size: shared_memory).")
       ("skip", text("0|1"), "Let warps skip the slots that their rows do not fill (1) or not (0).")
       ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier or cooperative_barrier.");
   // clang-format on

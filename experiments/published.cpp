@@ -46,6 +46,7 @@ std::vector<PublishedFigure> published_figures() {
     const Network network{.precision = layer.precision, .batch = 4, .density = 1};
     PlanWishes dense;
     dense.storage = Storage::dense;
+    dense.tier = Tier::registers;  // as the published kernels kept them
     const Capacity capacity = find_capacity(chip, network, 32, dense);
     figures.push_back({"largest dense layer, " + chip.name + ' ' + std::string(info(layer.precision).name),
                        "hidden units", static_cast<double>(layer.hidden),
@@ -56,9 +57,8 @@ std::vector<PublishedFigure> published_figures() {
     const Network network{.hidden = step.hidden, .batch = step.batch, .density = step.density};
     PlanWishes wishes;
     wishes.sms = step.sms;
-    const Prediction prediction =
-        choose_plan(p100, network, RowProfile::uniform(network), wishes)
-            .prediction;
+    wishes.tier = Tier::registers;
+    const Prediction prediction = choose_plan(p100, network, RowProfile::uniform(network), wishes).prediction;
     figures.push_back(
         {"step time, " + describe(network) + " on " + std::to_string(step.sms) + " SMs of a P100", "us per step",
          step.us, prediction.footprint.fits ? prediction.step_us : std::numeric_limits<double>::quiet_NaN(), kSteps});

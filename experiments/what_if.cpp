@@ -138,9 +138,7 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   Configuration found = configuration;
   found.network = base.answer.planned.network;
-  const RowProfile rows = configuration.network.hidden > 0
-                              ? row_profile(found)
-                              : RowProfile::uniform(found.network);
+  const RowProfile rows = configuration.network.hidden > 0 ? row_profile(found) : RowProfile::uniform(found.network);
   output.write(report(base, changed ? &*changed : nullptr,
                       sensitivities(base_chip, found.network, rows, granule, configuration.wishes)));
   return base.answer.planned.prediction.footprint.fits ? 0 : 1;

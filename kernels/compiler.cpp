@@ -301,7 +301,7 @@ std::string fingerprint(const CompileRequest& request) {
 
 CompiledKernel compile(const CompileRequest& request) {
   check_architecture(request.architecture);
-  std::vector<std::string> options = compile_options(request);
+  const std::vector<std::string> options = compile_options(request);
   const std::string key = compiler_version() + '\0' + describe(request);
 
   CompiledKernel kernel;
@@ -312,10 +312,14 @@ CompiledKernel compile(const CompileRequest& request) {
   kernel.cached = entry.has_value();
   if (!entry) {
     entry = run_compiler(request, options);
-    if (entry->resources.spill_bytes > 0) {
-      // The optimiser moves loads ahead, now and then by more registers than there are; at -O1 it does not.
-      options.emplace_back("--ptxas-options=-O1");
-      if (CacheEntry again = run_compiler(request, options);
+    // The optimiser moves loads ahead, now and then by more registers than there are; these ways it does so less.
+    for (const char* option : {"--ptxas-options=-O1", "--ptxas-options=--register-usage-level=10"}) {
+      if (entry->resources.spill_bytes == 0) {
+        break;
+      }
+      std::vector<std::string> careful = options;
+      careful.emplace_back(option);
+      if (CacheEntry again = run_compiler(request, careful);
           again.resources.spill_bytes < entry->resources.spill_bytes) {
         entry = std::move(again);
       }

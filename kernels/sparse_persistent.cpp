@@ -219,8 +219,8 @@ void SparsePersistent::set_lengths(cudaStream_t stream, const Sequences& sequenc
   }
   if (lengths != host_lengths_) {
     host_lengths_ = std::move(lengths);
-    ONCHIP_CUDA_CHECK(cudaMemcpyAsync(lengths_.data(), host_lengths_.data(), lengths_.bytes(), cudaMemcpyHostToDevice,
-                                      stream));
+    ONCHIP_CUDA_CHECK(
+        cudaMemcpyAsync(lengths_.data(), host_lengths_.data(), lengths_.bytes(), cudaMemcpyHostToDevice, stream));
   }
 }
 
@@ -232,18 +232,12 @@ void SparsePersistent::launch(cudaStream_t stream, std::int64_t first_step, std:
   } else {
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(barrier_.data(), 0, barrier_.bytes(), stream));
   }
-  Arguments arguments{weights_.data(),
-                      done_.data(),
-                      scales_.data(),
-                      recurrent_bias_.data(),
-                      input_.data(),
-                      states_.data(),
-                      carry_.data(),
-                      final_carry_.data(),
-                      lengths_.data(),
-                      static_cast<int>(first_step),
-                      static_cast<int>(steps),
-                      barrier_.data(),
+  Arguments arguments{weights_.data(),         done_.data(),
+                      scales_.data(),          recurrent_bias_.data(),
+                      input_.data(),           states_.data(),
+                      carry_.data(),           final_carry_.data(),
+                      lengths_.data(),         static_cast<int>(first_step),
+                      static_cast<int>(steps), barrier_.data(),
                       status_.data()};
   void* pointers[] = {&arguments};
   kernel_.launch(stream, plan_.sms, plan_.threads, static_cast<std::size_t>(shared_bytes(network_, plan_)),

@@ -82,6 +82,9 @@ constexpr int kOutboxPlaneWords = kUnitsPerSm * kPlaneUnitBytes / 16;
 constexpr int kOutboxWords = kPlanes * kOutboxPlaneWords;
 constexpr int kValues = kTileRows * kPassSamples;  // sums of a tile, of one pass
 constexpr int kOutputs = kValues > kLanesPerRow ? kValues / kLanesPerRow : 1;  // of them per lane, after the reduction
+// Where a thread has many words of the state or many tiles, the compiler would keep all their addresses from step to step, in
+// more registers than there are. They are then computed in every step; 0.05 us of the critical path on an H200.
+constexpr bool kManyAddresses = kStateWords > kThreads * kLoadsInFlight || kPlanes > 2 || kTiles > 2;
 constexpr int kPolls = 1 << 20;  // a thread's polls in vain before it gives up: most of a second, a million steps' worth
 
 // The lanes of a group are spread over the phases in which shared memory serves a warp's load (model/plan.hpp): which bit
@@ -729,7 +732,7 @@ __device__ __forceinline__ void stage(const char* from, u32 to, int thread, int&
   constexpr int left = (kStateWords - kDone + kThreads - 1) / kThreads;  // of the busiest thread
   if constexpr (left > kLoadsInFlight) {
     stage_words<kLoadsInFlight>(from, to, thread + kDone, true, polls);
-    stage<kDone + kLoadsInFlight * kThreads>(from, to, thread, polls);
+      stage<kDone + kLoadsInFlight * kThreads>(from, to, thread, polls);
   } else {
     constexpr int last = kDone + (left - 1) * kThreads;
     stage_words<left>(from, to, thread + kDone, last + kThreads <= kStateWords || thread + last < kStateWords, polls);
@@ -860,7 +863,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
 
 #pragma unroll 1
   for (int t = 0; t < a.steps; ++t) {
-    stage(state, kept_shared, thread, polls);
+    const int place = kManyAddresses ? static_cast<int>(kept(thread)) : thread;
+    stage(state, kept_shared, place, polls);
     state += kStateWords * 16ll;
     if ((t & (kAhead / 4 - 1)) == 0) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
@@ -874,8 +878,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     wait_for_copies<1 + (kStreamedQuads == 0 ? 0 : kFetches < kRingQuads - 2 ? kFetches : kRingQuads - 2)>();
     __syncthreads();
 
-    // With several tiles the compiler would keep every tile's addresses from step to step.
-    const int place = kTiles > 2 ? static_cast<int>(kept(thread)) : thread;
     const Step step{shared,
                     kept_shared,
                     kept_shared + kInputAt + t % 2 * kInputBytes,

@@ -60,8 +60,8 @@ class SparsePersistent {
   // for lengths out of range.
   void enqueue(cudaStream_t stream, const Sequences& sequences);
 
-  // Enqueues the recurrence alone, on the input and the initial state that the last enqueue() left in the workspace: what
-  // remains where neither has to be brought into the plan's order. Results are not handed out.
+  // Enqueues the recurrence alone, on the input and the initial state that the last enqueue() left in the workspace:
+  // what remains where neither has to be brought into the plan's order. Results are not handed out.
   void enqueue_recurrence(cudaStream_t stream, std::int64_t steps);
 
   // After the stream is synchronised: throws CudaError if a block gave up waiting for another.

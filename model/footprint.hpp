@@ -2,9 +2,9 @@
 // What a plan needs of one SM and what the chip has, resource by resource. "Does not fit" is a result with numbers.
 //
 //   registers per thread   weight words in registers + working registers <= cap of the block size
-//   shared memory          state, zero units, outbox, input; weights of the shared tier; ring <= shared memory per block
-//   L2                     streamed weights of all SMs <= L2
-//   threads, SMs           limits of the hardware and of the kernel
+//   shared memory          state, zero units, outbox, input; weights of the shared tier; ring <= shared memory per
+//   block L2                     streamed weights of all SMs <= L2 threads, SMs           limits of the hardware and of
+//   the kernel
 #pragma once
 
 #include "model/chip.hpp"

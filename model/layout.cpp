@@ -40,8 +40,8 @@ struct BankRule {
 
 // ---- dealing rows ---------------------------------------------------------------------------------------------------
 
-// [sms, rows_per_group, groups]: the rows of the units, longest first, each unit to the SM that has least to do so far. A
-// unit of rank class r (of as many units as all groups of all SMs) gets a place of class r or before, whose slots are
+// [sms, rows_per_group, groups]: the rows of the units, longest first, each unit to the SM that has least to do so far.
+// A unit of rank class r (of as many units as all groups of all SMs) gets a place of class r or before, whose slots are
 // enough.
 std::vector<std::int32_t> deal_rows(const Network& network, const Plan& plan, const SparseMatrix& matrix) {
   const int units = matrix.columns;
@@ -93,10 +93,10 @@ std::vector<std::int32_t> deal_rows(const Network& network, const Plan& plan, co
 
 // ---- filling the slots of the rows that one warp works on at the same time ------------------------------------------
 
-// Which non-zero is loaded in which phase by which lane. A phase is free of conflicts if no two of its lanes hit the same
-// bank set: an edge colouring of the bipartite graph whose nodes are bank sets and lanes and whose edges are the
-// non-zeros, with phases as colours. As many colours as the largest degree are enough (König, 1916); where a set has more
-// non-zeros than there are phases, the rest of them double up.
+// Which non-zero is loaded in which phase by which lane. A phase is free of conflicts if no two of its lanes hit the
+// same bank set: an edge colouring of the bipartite graph whose nodes are bank sets and lanes and whose edges are the
+// non-zeros, with phases as colours. As many colours as the largest degree are enough (König, 1916); where a set has
+// more non-zeros than there are phases, the rest of them double up.
 class PhaseColouring {
  public:
   PhaseColouring(int sets, int lanes, int phases)
@@ -108,9 +108,8 @@ class PhaseColouring {
         free_at_lane_(static_cast<std::size_t>(lanes) * words_, 0) {
     for (std::size_t node = 0; node < static_cast<std::size_t>(sets) + lanes; ++node) {
       for (int phase = 0; phase < phases; ++phase) {
-        std::uint64_t* const free = node < static_cast<std::size_t>(sets)
-                                        ? &free_at_set_[node * words_]
-                                        : &free_at_lane_[(node - sets) * words_];
+        std::uint64_t* const free = node < static_cast<std::size_t>(sets) ? &free_at_set_[node * words_]
+                                                                          : &free_at_lane_[(node - sets) * words_];
         free[phase / 64] |= std::uint64_t{1} << phase % 64;
       }
     }
@@ -168,8 +167,8 @@ class PhaseColouring {
     set_free(free_at_lane_, lane, phase);
   }
 
-  // The path from `lane` whose edges have phases `a` and `b` in turns, with the two exchanged: frees `a` at the lane. The
-  // path cannot end at the set where `a` is free, because it would come to a set by an edge of phase `a`.
+  // The path from `lane` whose edges have phases `a` and `b` in turns, with the two exchanged: frees `a` at the lane.
+  // The path cannot end at the set where `a` is free, because it would come to a set by an edge of phase `a`.
   void swap_from_lane(int lane, int a, int b) {
     path_.clear();
     for (int at = lane, phase = a; at != kNone;) {
@@ -209,7 +208,8 @@ std::vector<std::int32_t> order_units(const Network& network, const Plan& plan, 
   for (int sm = 0; sm < plan.sms; ++sm) {
     for (int r = 0; r < plan.rows_per_group; r += gates) {  // a unit's place is that of its first gate's row
       for (int group = 0; group < plan.groups(); ++group) {
-        const std::int32_t unit = rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
+        const std::int32_t unit =
+            rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
         if (unit >= 0) {
           order[unit] = sm * units_per_sm(network, plan) + r / gates * plan.groups() + group;
         }
@@ -300,8 +300,7 @@ class Packer {
       const auto thread = [&](int lane) { return thread_of(layout_.network, plan_, warp * groups + group, lane); };
       for (int slot = 0; slot < plan_.slots[r]; ++slot) {
         for (int lane = 0; lane < lanes; ++lane) {
-          layout_.place[layout_.entry(sm, first_slot + slot, thread(lane))] =
-              std::min(slot * lanes + lane, zeros);
+          layout_.place[layout_.entry(sm, first_slot + slot, thread(lane))] = std::min(slot * lanes + lane, zeros);
         }
       }
       if (rows[group] < 0) {
@@ -331,8 +330,8 @@ class Packer {
     }
   }
 
-  // The groups of a warp that share phases are coloured together: all of them, unless a group has fewer lanes than there
-  // are phases.
+  // The groups of a warp that share phases are coloured together: all of them, unless a group has fewer lanes than
+  // there are phases.
   void pack_bank_aware(int sm, int warp, int slots, int first_slot, const std::int32_t* rows, int groups) {
     const int spread = spread_over_phases(layout_.network, plan_);
     const int apart = load_phases(layout_.network, plan_) / spread;  // sets of groups that never share a phase
@@ -342,8 +341,11 @@ class Packer {
     for (int part = 0; part < apart; ++part) {
       PhaseColouring colouring(rule_.bank_sets, together * neighbours, phases);
       // The elements of each (lane, set), to be handed out once the phases are known.
-      std::vector<std::vector<std::int64_t>> elements(static_cast<std::size_t>(together) * neighbours * rule_.bank_sets);
-      const auto of = [&](int lane, int set) -> auto& { return elements[lane * rule_.bank_sets + set]; };
+      std::vector<std::vector<std::int64_t>> elements(static_cast<std::size_t>(together) * neighbours *
+                                                      rule_.bank_sets);
+      const auto of = [&](int lane, int set) -> auto& {
+        return elements[lane * rule_.bank_sets + set];
+      };
       struct Left {
         std::int64_t element;
         int group, set;
@@ -363,7 +365,8 @@ class Packer {
       }
       std::vector<std::array<int, kMaxBankSets>> used(phases, std::array<int, kMaxBankSets>{});
       const auto place = [&](int lane, int phase, std::int64_t element, int set) {
-        put(sm, first_slot + phase / spread, thread_at(warp, part * together, lane, phase % spread, neighbours), element);
+        put(sm, first_slot + phase / spread, thread_at(warp, part * together, lane, phase % spread, neighbours),
+            element);
         ++used[phase][set];
       };
       std::vector<std::pair<int, int>> idle;  // lane, phase
@@ -402,7 +405,8 @@ class Packer {
         const auto unused = std::find(counts.begin(), counts.begin() + rule_.bank_sets, 0);
         const int set = unused == counts.begin() + rule_.bank_sets ? 0 : static_cast<int>(unused - counts.begin());
         ++counts[set];
-        put_padding(sm, first_slot + phase / spread, thread_at(warp, part * together, lane, phase % spread, neighbours), set);
+        put_padding(sm, first_slot + phase / spread, thread_at(warp, part * together, lane, phase % spread, neighbours),
+                    set);
       }
     }
   }

@@ -167,7 +167,7 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
   const std::int64_t units = units_per_sm(network, plan);
   const int gates = info(network.cell).gates;
   const std::int64_t state = state_units(network, plan) + zero_units(network, plan);
-  std::int64_t bytes = (state + units) * unit_bytes(network, plan);  // and the outbox
+  std::int64_t bytes = (state + units) * unit_bytes(network, plan);                         // and the outbox
   bytes += 2 * whole_words(units * network.batch * gates * info(network.precision).bytes);  // input
   if (gates > 1) {
     bytes += whole_words(4 * units * plan.batch_padded) + whole_words(4 * plan.batch_padded);  // carry, lengths
@@ -286,7 +286,8 @@ double RowProfile::average(int first, int count, int gate) const {
   if (gates_ > 1) {
     return mean_;
   }
-  return (longest(first, 1, gate) + 4.0 * longest(first + count / 2, 1, gate) + longest(first + count - 1, 1, gate)) / 6;
+  return (longest(first, 1, gate) + 4.0 * longest(first + count / 2, 1, gate) + longest(first + count - 1, 1, gate)) /
+         6;
 }
 
 // ---- making plans ---------------------------------------------------------------------------------------------------
@@ -364,8 +365,7 @@ constexpr PlanField kPlanFields[] = {
 std::string to_string(const Plan& plan) {
   std::ostringstream text;
   text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange)
-       << " sms=" << plan.sms
-       << " threads=" << plan.threads << " lanes_per_row=" << plan.lanes_per_row;
+       << " sms=" << plan.sms << " threads=" << plan.threads << " lanes_per_row=" << plan.lanes_per_row;
   const auto list = [&](const char* key, const std::array<int, kMaxRowsPerGroup>& slots) {
     text << ' ' << key << '=';
     for (int r = 0; r < plan.rows_per_group; ++r) {

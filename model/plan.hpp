@@ -56,13 +56,17 @@ constexpr std::string_view name(RowOrder order) {
   return kRowOrderNames[static_cast<int>(order)];
 }
 
+inline constexpr std::array<std::string_view, 3> kTierNames{"registers", "shared_memory", "streamed"};
+constexpr std::string_view name(Tier tier) {
+  return kTierNames[static_cast<int>(tier)];
+}
 constexpr std::string_view name(ExchangeProtocol exchange) {
   return kExchangeNames[static_cast<int>(exchange)];
 }
 
 inline constexpr int kMaxRowsPerGroup = 32;
 inline constexpr int kMaxTileRows = 8;
-inline constexpr int kWidestLoad = 16;     // bytes
+inline constexpr int kWidestLoad = 16;  // bytes
 inline constexpr int kQuadBytes = 16;
 // Slots beyond a row's least are done or skipped in chunks, each half as long as all before it, whole multiples of 4.
 inline constexpr int kSkippedSlots = 4;
@@ -81,17 +85,18 @@ struct Plan {
   int lanes_per_row = 32;  // 1, 2, 4, ... 32; gated cells: at least 4
   int rows_per_group = 1;  // units per group * gates: the gates of the first unit, then of the second, ...
   std::array<int, kMaxRowsPerGroup> slots{};  // per lane, for the r-th row of a group
-  std::array<int, kMaxRowsPerGroup> least_slots{};  // what every warp has; slots beyond are skipped where there are none
-  int mean_slots = 0;                         // of all rows of a group, that a warp does not skip
-  int tile_rows = 1;    // rows reduced together, a power of two; gated cells: 4, a unit's gates
-  int pass_planes = 1;  // planes of the state reduced together, a power of two
-  int batch_padded = 1;                       // power of two
-  int load_bytes = kWidestLoad;               // widest load of the state; the size of an element: a sample at a time
-  int loads_in_flight = 2;                    // 16-byte words of the state that a thread polls at once
-  int promote_every = 1;   // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
-  int shared_quads = 0;    // per thread, in shared memory
-  int streamed_quads = 0;  // per thread, from L2 in every step
-  int ring_quads = 0;      // per thread, of the ring they come through
+  std::array<int, kMaxRowsPerGroup>
+      least_slots{};             // what every warp has; slots beyond are skipped where there are none
+  int mean_slots = 0;            // of all rows of a group, that a warp does not skip
+  int tile_rows = 1;             // rows reduced together, a power of two; gated cells: 4, a unit's gates
+  int pass_planes = 1;           // planes of the state reduced together, a power of two
+  int batch_padded = 1;          // power of two
+  int load_bytes = kWidestLoad;  // widest load of the state; the size of an element: a sample at a time
+  int loads_in_flight = 2;       // 16-byte words of the state that a thread polls at once
+  int promote_every = 1;         // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
+  int shared_quads = 0;          // per thread, in shared memory
+  int streamed_quads = 0;        // per thread, from L2 in every step
+  int ring_quads = 0;            // per thread, of the ring they come through
 
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
@@ -116,11 +121,11 @@ int index_shift(const Network& network, const Plan& plan);  // byte offset of a 
 std::int64_t exchange_bytes(const Network& network, const Plan& plan);  // the state vector, as exchanged
 std::int64_t input_bytes(const Network& network, const Plan& plan);     // of one step, in owner's order
 
-// Shared memory serves a warp's load in phases of 32, 16 or 8 neighbouring lanes, for 4, 8 or 16 bytes per lane. The lanes
-// of a group are spread over the phases, so that every phase serves all groups of the warp: their rows together are more
-// even over the banks than each alone. Of a lane's number in its group, the lowest bits are the lowest of its thread's,
-// the highest the highest; the group's number stands between them.
-int load_phases(const Network& network, const Plan& plan);        // of a warp's load: 1, 2 or 4
+// Shared memory serves a warp's load in phases of 32, 16 or 8 neighbouring lanes, for 4, 8 or 16 bytes per lane. The
+// lanes of a group are spread over the phases, so that every phase serves all groups of the warp: their rows together
+// are more even over the banks than each alone. Of a lane's number in its group, the lowest bits are the lowest of its
+// thread's, the highest the highest; the group's number stands between them.
+int load_phases(const Network& network, const Plan& plan);         // of a warp's load: 1, 2 or 4
 int spread_over_phases(const Network& network, const Plan& plan);  // phases that a group's lanes take part in
 int thread_of(const Network& network, const Plan& plan, int group, int lane);
 struct GroupLane {
@@ -136,7 +141,7 @@ Bundle bundle(const Network& network, const Plan& plan);
 int row_words(const Network& network, const Plan& plan, int slots);
 int weight_words(const Network& network, const Plan& plan);    // 32-bit words of weights per thread, in all tiers
 int register_words(const Network& network, const Plan& plan);  // of them in registers
-int tile_height(const Network& network, const Plan& plan);  // rows of a tile, without the GRU's empty one
+int tile_height(const Network& network, const Plan& plan);     // rows of a tile, without the GRU's empty one
 int tiles(const Network& network, const Plan& plan);
 // Quads are four words of one tile, in order of use; the up to three words that a tile has more are in registers.
 int tile_words(const Network& network, const Plan& plan, int tile);
@@ -183,6 +188,7 @@ struct PlanWishes {
   std::optional<ExchangeProtocol> exchange;
   std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every;
   std::optional<bool> skip;
+  std::optional<Tier> tier;  // weights lie in this tier at most
 };
 
 // The plan with the given geometry: threads, slots and tile follow from the rows. All weights in registers; nothing is
@@ -190,8 +196,8 @@ struct PlanWishes {
 Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage, int sms, int lanes_per_row,
                 int rows_per_group, bool skip = false);
 
-// "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ..." and back; used in data files and on the command
-// line. parse_plan throws InputError.
+// "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ..." and back; used in data files and on the
+// command line. parse_plan throws InputError.
 std::string to_string(const Plan& plan);
 Plan parse_plan(std::string_view text);
 

@@ -41,8 +41,9 @@ std::array<int, 3> sm_choices(const Chip& chip, int units) {
   return {fewest, all, std::max(1, fewest / 2)};
 }
 
-// Moves what the registers cannot hold to shared memory, and what that cannot hold to L2; as much as there is.
-void assign_tiers(const Chip& chip, const Network& network, Plan& plan) {
+// Moves what the registers cannot hold to shared memory, and what that cannot hold to L2; as much as there is, and no
+// further than `most`.
+void assign_tiers(const Chip& chip, const Network& network, Tier most, Plan& plan) {
   plan.shared_quads = plan.streamed_quads = plan.ring_quads = 0;
   const int quads = total_quads(network, plan);
   // What the registers cannot hold beside the working registers, of which the tiers in use take some.
@@ -50,7 +51,7 @@ void assign_tiers(const Chip& chip, const Network& network, Plan& plan) {
     const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
     return std::clamp((weight_words(network, plan) - room + 3) / 4, 0, quads);
   };
-  if (missing_quads() == 0) {
+  if (missing_quads() == 0 || most == Tier::registers) {
     return;
   }
   const double quad_bytes = static_cast<double>(kQuadBytes) * plan.threads;
@@ -58,7 +59,7 @@ void assign_tiers(const Chip& chip, const Network& network, Plan& plan) {
   const int shared = std::max(0, static_cast<int>(free_bytes / quad_bytes));
   plan.shared_quads = 1;
   plan.shared_quads = missing_quads();
-  if (plan.shared_quads <= shared) {
+  if (plan.shared_quads <= shared || most == Tier::shared_memory) {
     return;
   }
   plan.streamed_quads = 1;
@@ -101,8 +102,9 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
       plan.pass_planes = pass_planes;
       for (int loads = 1; loads <= kMostLoadsInFlight; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
-        assign_tiers(chip, network, plan);
-        if (pass_planes == 1 || plan.shared_quads == 0) {  // quads and sums of several planes together take too much
+        assign_tiers(chip, network, wishes.tier.value_or(Tier::streamed), plan);
+        // Sums of several planes take too many registers beside quads, or sums of several rows that are no gates.
+        if (pass_planes == 1 || (plan.shared_quads == 0 && (gates > 1 || tile_rows == 1))) {
           consider(plan);
         }
         if (wishes.loads_in_flight || loads >= needed) {
@@ -175,8 +177,10 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   return best;
 }
 
-Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& wishes,
+Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& asked,
                        const RowsOf& exact) {
+  PlanWishes wishes = asked;
+  wishes.tier = asked.tier.value_or(Tier::shared_memory);
   const RowsOf expected = [](const Network& sized) { return RowProfile::uniform(sized); };
   const auto plan_with = [&](const RowsOf& rows, int granules) {
     Network sized = network;

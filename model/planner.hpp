@@ -27,7 +27,8 @@ using RowsOf = std::function<RowProfile(const Network&)>;
 
 // The largest hidden size, a multiple of `granule`, that fits with its fastest plan, everything else as in `network`,
 // and the next granule, which does not. The search goes by the expected rows of a uniform mask; with `exact` rows,
-// which may take long to make, only its end is decided by them.
+// which may take long to make, only its end is decided by them. Unless wished otherwise, what fits stays in registers
+// and shared memory: no step reads a weight from L2.
 struct Capacity {
   std::optional<PlannedNetwork> largest;  // nothing if not even one granule fits
   PlannedNetwork next;                    // does not fit; its footprint says what would have to change

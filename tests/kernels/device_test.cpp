@@ -455,8 +455,13 @@ TEST_CASE("the exchange does not change a bit", "[gpu]") {
 }
 
 TEST_CASE("where the weights are does not change a bit", "[gpu]") {
+  int tried = 0;
   for (const Shape& shape : kEveryKind) {
     PlannedCase c = planned_case(shape);
+    if (total_quads(c.network, c.plan) == 0) {
+      continue;  // too few weights for another tier
+    }
+    ++tried;
     const Given g = given(c.network, 7);
     const Got in_registers = run(c, g);
     check_right(in_registers, expected(c, g), c.network.precision);
@@ -473,6 +478,7 @@ TEST_CASE("where the weights are does not change a bit", "[gpu]") {
       }
     }
   }
+  CHECK(tried >= 3);
 }
 
 TEST_CASE("slots that are skipped hold nothing, in every tier", "[gpu]") {

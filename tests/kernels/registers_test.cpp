@@ -151,26 +151,22 @@ constexpr Shape kSpread[] = {
     {fp8, 4, 512, 32, 1, 2, packed},
     {fp16, 4, 512, 32, 1, 2, packed, Cell::tanh},
     {fp16, 4, 512, 16, 4, 2, packed, Cell::tanh, 4},
-    {fp16, 16, 512, 32, 2, 4, packed, Cell::relu, 2, 2},
+    {fp16, 16, 512, 32, 2, 4, packed, Cell::relu, 1, 2},
     {fp16, 4, 512, 32, 4, 2, packed, Cell::lstm, 4},
     {fp8, 4, 512, 16, 6, 2, packed, Cell::gru, 4},
 };
 
-// Where the model is that close. It is not everywhere: one bound serves four architectures, and the compiler's last
-// spill-free number can lie well above its first spill. Seen to be farther off: a batch of 8 at 512 threads on sm_100
-// (9 words or more), and the batches of 16 and 32 on sm_100 and sm_120.
+// Where the model is that close. Elsewhere it is too careful: of the kernel with one plane and two loads in flight the
+// compiler holds 9 to 14 words more than it allows, on all four architectures.
 struct TightCase {
   Shape shape;
   const char* architecture;
 };
 constexpr TightCase kTight[] = {
-    {{fp16, 1, 512}, "sm_80"},           {{fp16, 4, 512}, "sm_80"},           {{fp16, 4, 512}, "sm_90"},
-    {{fp16, 4, 576}, "sm_80"},           {{fp16, 4, 704}, "sm_80"},           {{fp16, 4, 704}, "sm_90"},
-    {{bf16, 4, 512}, "sm_80"},           {{bf16, 4, 512}, "sm_90"},           {{fp32, 4, 512}, "sm_80"},
-    {{fp16, 4, 512, 16, 4}, "sm_80"},    {{fp16, 4, 512, 32, 1, 4}, "sm_80"}, {{fp16, 4, 512, 32, 1, 8}, "sm_80"},
-    {{fp16, 4, 512, 32, 1, 8}, "sm_90"}, {{fp16, 4, 576}, "sm_90"},           {{fp16, 8, 512}, "sm_80"},
-    {{fp16, 8, 512}, "sm_90"},           {{fp16, 4, 512}, "sm_100"},          {{fp16, 4, 512}, "sm_120"},
-    {{fp16, 16, 512}, "sm_80"},          {{fp16, 16, 512}, "sm_90"},
+    {{fp16, 4, 512, 32, 1, 4}, "sm_80"},
+    {{fp16, 4, 512, 32, 1, 8}, "sm_80"},
+    {{fp16, 4, 512, 32, 1, 8}, "sm_90"},
+    {{fp16, 8, 512}, "sm_90"},
 };
 
 TEST_CASE("no plan spills where the register model says that it fits", "[slow]") {

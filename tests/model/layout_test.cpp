@@ -260,7 +260,8 @@ class Decoder {
       for (int s = 0; s < count; ++s) {
         values = s % per_word == 0 ? word() : values;
         slots[s].value = value(values >> (32 / per_word * (s % per_word)));
-        slots[s].offset = (s * plan_.lanes_per_row + lane_of(network_, plan_, thread)) * plane_unit_bytes(network_, plan_);
+        slots[s].offset =
+            (s * plan_.lanes_per_row + lane_of(network_, plan_, thread)) * plane_unit_bytes(network_, plan_);
       }
     } else if (type == fp32) {
       for (int s = 0; s < count; s += 2) {

@@ -130,12 +130,13 @@ TEST_CASE("a network that no plan can hold is answered with what is missing", "[
 TEST_CASE("sensitivities name the resource that binds", "[fast]") {
   Network network = headline();
   network.density = 0.2;
-  ChipFile chip = find_chip("h200");
+  const ChipFile chip = find_chip("h200");
+  PlanWishes wishes;
   const bool streams = GENERATE(true, false);
-  if (!streams) {
-    chip.chip.l2_bytes.value = 0;
+  if (streams) {
+    wishes.tier = Tier::streamed;
   }
-  const auto found = sensitivities(chip, network, RowProfile::uniform(network), 32);
+  const auto found = sensitivities(chip, network, RowProfile::uniform(network), 32, wishes);
   REQUIRE(found.size() >= 5);
   const auto hidden_percent = [&](std::string_view key) {
     const auto at = std::find_if(found.begin(), found.end(), [&](const Sensitivity& s) { return s.key == key; });
