@@ -120,6 +120,9 @@ template <typename Consider>
 void for_each_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                    Consider&& consider) {
   const int gates = info(network.cell).gates;
+  // Skipping pays where some rows are much longer than most.
+  const bool uneven = rows.longest(0, 1, 0) > kWorthSkipping * rows.average(0, rows.units(), 0);
+  int last_threads = 0;
   for (const Storage storage : {Storage::packed_pair, Storage::dense}) {
     if (wishes.storage ? *wishes.storage != storage : storage == Storage::dense && network.density < 0.4) {
       continue;
@@ -134,14 +137,24 @@ void for_each_plan(const Chip& chip, const Network& network, const RowProfile& r
           if (wishes.rows_per_group && *wishes.rows_per_group != rows_per_group) {
             continue;
           }
+          const int units = (rows.units() + sms - 1) / sms;
+          const int units_per_group = rows_per_group / gates;
+          const int groups = (units + units_per_group - 1) / units_per_group;
+          const int threads = (groups * lanes + 31) / 32 * 32;
+          if (!wishes.rows_per_group) {
+            if (threads > chip.max_threads_per_block) {
+              continue;
+            }
+            if (rows_per_group > gates && threads == last_threads) {
+              continue;  // as many threads as with fewer units each
+            }
+          }
+          last_threads = threads;
           for (const bool skip : {false, true}) {
-            if (wishes.skip && *wishes.skip != skip) {
+            if (wishes.skip ? *wishes.skip != skip : skip && !uneven) {
               continue;
             }
             const Plan shape = shape_plan(network, rows, storage, sms, lanes, rows_per_group, skip);
-            if (shape.threads > chip.max_threads_per_block && !wishes.rows_per_group) {
-              break;
-            }
             if (skip && !wishes.skip && kWorthSkipping * shape.mean_slots > shape.slots_total()) {
               break;
             }
