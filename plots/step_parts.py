@@ -5,7 +5,7 @@ from style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 from style import plt, read_csv, save, spread, write_dump
 
 PARTS = {"exchange": BLUE, "staging": SKY, "gather": ORANGE, "arithmetic": GREEN, "reduction": PURPLE,
-         "activation": YELLOW}
+         "activation": YELLOW, "streaming": GREY}
 KEY = ["cell", "hidden", "batch", "precision", "mask"]
 ROWS = ["chip", *KEY, "density", "plan", "step_us", "floor_us", *(part + "_us" for part in PARTS)]
 MEASURED = [*KEY, "density", "plan", "step_us"]
@@ -68,7 +68,7 @@ def main():
             axes.text(1.28, y, f"{us:.2f}", transform=right, ha="center", va="center", color=VERMILION, weight="bold")
             drawn.append([describe(row), "measured" if same else "measured, other plan", us])
     names = list(middles)
-    for name, place in zip(names, spread([middles[name] for name in names], 0.15 * longest)):
+    for name, place in zip(names, spread([middles[name] for name in names], 0.165 * longest)):
         axes.plot([middles[name], place], [-0.29, -0.5], color=PARTS[name], linewidth=1, clip_on=False)
         axes.text(place, -0.53, name, ha="center", va="bottom", fontsize=8.5)
     axes.text(1.11, -0.53, "predicted", transform=right, ha="center", va="bottom", fontsize=8.5)
