@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What needs no GPU, then (tag [gpu]) what does.
+#include "kernels/library.hpp"
 #include "kernels/opponents/graph.hpp"
-#include "kernels/opponents/library.hpp"
+#include "kernels/opponents/opponent.hpp"
 #include "kernels/opponents/product.hpp"
 #include "kernels/opponents/random_fill.hpp"
 #include "tests/catch.hpp"
