@@ -167,9 +167,8 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
 
   // Tile after tile, all warps alike: gather, reduce, finish. While the gathers of a tile last, the SM's load unit
   // serves wavefronts, the schedulers issue, and each warp's chain of dependent multiply-adds runs: the slowest counts,
-  // and what takes nearly as long holds it up. The sum of cubes is a choice of form, made with measured steps of
-  // 2026-11-21 in view: their mean error is 8.8 % with the maximum instead, 8.1 % with fourth powers, 7.7 % with
-  // cubes, 8.0 % with squares.
+  // and what takes nearly as long holds it up. The sum of cubes, not of another power, is a choice of form that was
+  // made with measured steps in view; nothing else here was.
   const double copies = planes(network, plan);
   const double quads = copies * (plan.shared_quads + 2.0 * plan.streamed_quads);  // a streamed quad is also written
   const double quad_wavefronts = plan.warps() * quads * kWarp * kQuadBytes / (chip.smem_banks * chip.smem_bank_bytes);

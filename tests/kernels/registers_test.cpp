@@ -157,7 +157,7 @@ constexpr Shape kSpread[] = {
 };
 
 // Where the model is that close. Elsewhere it is too careful: of the kernel with one plane and two loads in flight the
-// compiler holds 9 to 14 words more than it allows, on all four architectures.
+// compiler holds at least 9 words more than it allows.
 struct TightCase {
   Shape shape;
   const char* architecture;
