@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/configuration.hpp"
 
+#include "model/dealing.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
 #include "model/units.hpp"
@@ -24,15 +25,19 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& rows
   require(units_per_rank * (plan.rows_per_group / gates) >= rows.units(),
           "room for " + std::to_string(rows.units()) + " units, found room for " +
               std::to_string(units_per_rank * (plan.rows_per_group / gates)));
-  for (int r = 0; r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
-    const std::int64_t first = r / gates * units_per_rank;
-    const std::int64_t count = std::min(units_per_rank, rows.units() - first);
-    const int longest = plan.storage == Storage::dense
-                            ? state_units(network, plan)
-                            : rows.longest(static_cast<int>(first), static_cast<int>(count), r % gates);
+  for (int r = 0; !plan.has_tail() && r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
+    const int first = static_cast<int>(r / gates * units_per_rank);
+    const int longest =
+        plan.storage == Storage::dense ? state_units(network, plan) : rows.longest_from(first, r % gates);
     require(std::int64_t{plan.slots[r]} * plan.lanes_per_row >= longest,
             "room for a row of " + std::to_string(longest) + ", found " + std::to_string(plan.slots[r]) +
                 " slots in each of " + std::to_string(plan.lanes_per_row) + " lanes");
+  }
+  if (plan.has_tail()) {
+    const Tail tail = tail_of(network, plan, rows, /*exact=*/true);
+    require(plan.ring_chunks > 0 || plan.shared_chunks >= tail.fullest,
+            "shared_chunks for the fullest SM's " + std::to_string(tail.fullest) + ", or a ring, found " +
+                std::to_string(plan.shared_chunks));
   }
 }
 
@@ -72,21 +77,19 @@ void check_plan(const Network& network, const Plan& plan) {
   require(state_type(network.precision) == Precision::fp16 || plan.promote_every == 1,
           "promote_every=1: only fp16 products are summed below fp32");
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    range("slots", plan.slots[r], 1, kMaxDimension);
-    range("least_slots", plan.least_slots[r], 1, plan.slots[r]);
-    require(plan.least_slots[r] == plan.slots[r] || plan.least_slots[r] % kSkippedSlots == 0,
-            "least_slots in whole chunks of " + std::to_string(kSkippedSlots) + ", found " +
-                std::to_string(plan.least_slots[r]));
+    range("slots", plan.slots[r], plan.has_tail() ? 0 : 1, kMaxDimension);
   }
-  range("mean_slots", plan.mean_slots, 1, plan.slots_total());
   require(power_of_two(plan.pass_planes) && plan.pass_planes <= planes(network, plan),
           "pass_planes a power of two and at most all planes, found " + std::to_string(plan.pass_planes));
-  const int quads = total_quads(network, plan);
-  range("shared_quads", plan.shared_quads, 0, quads);
-  range("streamed_quads", plan.streamed_quads, 0, quads - plan.shared_quads);
-  if (plan.streamed_quads > 0) {
-    range("ring_quads", plan.ring_quads, 2, planes(network, plan) * plan.streamed_quads + 1);
-  }
+  constexpr int kMostChunks = 1 << 20;
+  range("tail_chunks", plan.tail_chunks, 0, kMostChunks);
+  const int most = plan.has_tail() ? kMostChunks : 0;  // of what only a tail has
+  range("longest_tail", plan.longest_tail, std::min(most, 1), most);
+  range("shared_chunks", plan.shared_chunks, 0, most);
+  require(power_of_two(plan.chunks_in_flight) && plan.chunks_in_flight <= kMostChunksInFlight,
+          "chunks_in_flight 1, 2 or 4, found " + std::to_string(plan.chunks_in_flight));
+  range("ring_chunks", plan.ring_chunks, 0, std::min(most, kMostRingChunks));
+  require(plan.ring_chunks != 1, "ring_chunks=0, or 2 and more: what is used and what is under way");
 }
 
 MaskKind parse_mask(std::string_view word) {

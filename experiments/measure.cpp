@@ -13,7 +13,10 @@
 #endif
 
 #include <algorithm>
+#include <functional>
+#include <future>
 #include <iostream>
+#include <memory>
 
 namespace onchip {
 namespace {
@@ -29,6 +32,7 @@ OptionGroup measure_options() {
        "plan) and write CSV rows, with a manifest beside the file of -o.")
       ("opponents", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
       ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
+      ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
       ("repeats", po::value<std::string>()->value_name("N")->default_value("15"), "Take this many samples.")
       ("compile-only", "Compile without a GPU, and report registers and spills.")
       ("arch", po::value<std::string>()->value_name("SM"),
@@ -154,18 +158,29 @@ std::vector<std::string> failed_cells(const Configuration& configuration, const 
   return cells;
 }
 
-Result measure_one(const Chip& chip, const Configuration& configuration, const PlannedNetwork& planned,
-                   const MeasureOptions& options) {
+// What a measurement needs of the host, which takes as long as the measurement itself.
+struct Prepared {
+  std::shared_ptr<const SparseMatrix> matrix;
+  Layout layout;
+};
+
+Prepared prepare(const Configuration& configuration, const PlannedNetwork& planned) {
   if (!planned.prediction.footprint.fits) {
     const Footprint& over = planned.prediction.footprint;
     const ResourceUse& use = over.resources[static_cast<std::size_t>(over.binding)];
     throw InputError(describe(planned.network) + " does not fit: needs " + fixed(use.used, 0) + " and has " +
                      fixed(use.available, 0) + ' ' + std::string(info(over.binding).unit));
   }
-  const auto matrix = recurrent_matrix(configuration);
-  const Layout layout = make_layout(configuration.network, planned.plan, *matrix);
-  return {planned, matrix->nnz(), gather_wavefronts(layout).busiest_sm,
-          conflict_free_reads_us(chip, planned.network, planned.plan), measure(layout, *matrix, options)};
+  auto matrix = recurrent_matrix(configuration);
+  Layout layout = make_layout(configuration.network, planned.plan, *matrix);
+  return {std::move(matrix), std::move(layout)};
+}
+
+Result measure_one(const Chip& chip, const Prepared& prepared, const PlannedNetwork& planned,
+                   const MeasureOptions& options) {
+  return {planned, prepared.matrix->nnz(), gather_wavefronts(prepared.layout).busiest_sm,
+          conflict_free_reads_us(chip, planned.network, planned.plan),
+          measure(prepared.layout, *prepared.matrix, options)};
 }
 
 // ---- many configurations --------------------------------------------------------------------------------------------
@@ -195,7 +210,11 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
     progress.show("planning " + std::to_string(i + 1) + " of " + std::to_string(jobs.size()));
     try {
       job.planned = plan_network(chip.chip, job.configuration, row_profile(job.configuration));
-      requests.push_back(compile_request(job.configuration.network, job.planned.plan, manifest.architecture));
+      const Network& network = job.configuration.network;
+      requests.push_back(compile_request(network, job.planned.plan, manifest.architecture));
+      if (measure_options.floor) {
+        requests.push_back(compile_request(network, job.planned.plan, manifest.architecture, Work::exchange_only));
+      }
     } catch (const std::exception& error) {
       job.problem = error.what();
     }
@@ -206,15 +225,28 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
   });
 
   output.append(csv_line(result_columns()));
+  // Some rows are prepared while another is measured.
+  constexpr std::size_t kPreparedAhead = 3;
+  std::vector<std::future<Prepared>> prepared(jobs.size());
+  const auto prepare_row = [&](std::size_t i) {
+    if (i < jobs.size() && jobs[i].problem.empty()) {
+      prepared[i] =
+          std::async(std::launch::async, prepare, std::cref(jobs[i].configuration), std::cref(jobs[i].planned));
+    }
+  };
+  for (std::size_t i = 0; i < kPreparedAhead; ++i) {
+    prepare_row(i);
+  }
   std::size_t failed = 0;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     Job& job = jobs[i];
     progress.show("measuring " + std::to_string(i + 1) + " of " + std::to_string(jobs.size()) + ": " +
                   describe(job.configuration.network));
+    prepare_row(i + kPreparedAhead);
     std::vector<std::string> cells;
     if (job.problem.empty()) {
       try {
-        const Result result = measure_one(chip.chip, job.configuration, job.planned, measure_options);
+        const Result result = measure_one(chip.chip, prepared[i].get(), job.planned, measure_options);
         cells = result_cells(job.configuration, result);
         if (!result.measurement.correct) {
           job.problem = "wrong: relative error " + significant(result.measurement.relative_error, 3) + ", at most " +
@@ -281,6 +313,19 @@ std::string opponents_text(std::vector<OpponentResult> opponents, double our_ste
   return (fastest.rows.empty() ? "" : to_aligned(fastest) + '\n') + to_aligned(all);
 }
 
+void add_clocks(const StepClocks& clocks, Report& report) {
+  report.json["clocks"] = Json::array();
+  report.text += "\nuntil         cycles  slowest warp\n";
+  for (std::size_t i = 0; i < kStepMarks.size(); ++i) {
+    report.json["clocks"].push_back({{"until", kStepMarks[i]},
+                                     {"mean_cycles", rounded(clocks.mean[i])},
+                                     {"slowest_warp_cycles", rounded(clocks.slowest[i])}});
+    const std::string cycles = fixed(clocks.mean[i], 0), slowest = fixed(clocks.slowest[i], 0);
+    report.text += std::string(kStepMarks[i]) + std::string(20 - kStepMarks[i].size() - cycles.size(), ' ') + cycles +
+                   std::string(14 - slowest.size(), ' ') + slowest + '\n';
+  }
+}
+
 Report report_result(const Case& asked, const Result& result, const Manifest& manifest) {
   const Configuration& configuration = asked.configuration;
   const Measurement& m = result.measurement;
@@ -326,6 +371,9 @@ Report report_result(const Case& asked, const Result& result, const Manifest& ma
   }
   report.text += "model      " + time_text(prediction) + ", off by " +
                  fixed(100 * (prediction.step_us / m.step_us.median - 1), 1) + " %\n";
+  if (m.clocks) {
+    add_clocks(*m.clocks, report);
+  }
   if (m.opponents.empty()) {
     return report;
   }
@@ -354,7 +402,7 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
               << "), but this GPU is a " << manifest.gpu << " (" << manifest.architecture << "); see --chip\n";
   }
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
-  const Result result = measure_one(chip.chip, configuration, planned, options);
+  const Result result = measure_one(chip.chip, prepare(configuration, planned), planned, options);
   output.write(report_result({chip.chip.name, configuration, planned}, result, manifest));
   if (!output.path().empty() && output.format() == Format::csv) {
     OutputFile manifest_file(manifest_path(output.path()));
@@ -381,6 +429,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   MeasureOptions measure_options;
   measure_options.repeats = static_cast<int>(options->whole("repeats", 1, 100000));
   measure_options.floor = options->flag("floor");
+  measure_options.clocks = options->flag("clocks");
   measure_options.opponents = options->flag("opponents");
   if (options->given("configurations")) {
     Output output(*options);

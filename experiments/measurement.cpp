@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -70,9 +71,17 @@ class Opponents {
         continue;
       }
       try {
+        if (!warm_up && entry.warm_up_us > kHopeless * fastest_us_) {
+          entry.step_us = {entry.warm_up_us};
+          continue;
+        }
         const std::vector<double> ms = time_ms(stream, 0, 1, [&](cudaStream_t on) { entry.opponent->enqueue(on); });
-        if (!warm_up) {
-          entry.step_us.push_back(1e3 * ms[0] / steps_);
+        const double step_us = 1e3 * ms[0] / steps_;
+        if (warm_up) {
+          entry.warm_up_us = step_us;
+          fastest_us_ = std::min(fastest_us_, step_us);
+        } else {
+          entry.step_us.push_back(step_us);
         }
       } catch (const CudaError& error) {
         entry.refuse(error.what());
@@ -94,6 +103,7 @@ class Opponents {
     OpponentResult result;
     std::unique_ptr<Opponent> opponent;
     std::vector<double> step_us;
+    double warm_up_us = 0;
 
     void refuse(const std::string& reason) {
       opponent.reset();
@@ -102,7 +112,9 @@ class Opponents {
       step_us.clear();
     }
   };
+  static constexpr double kHopeless = 10;  // times the fastest: not worth a second run, the warm-up is its sample
   int steps_;
+  double fastest_us_ = std::numeric_limits<double>::infinity();
   std::vector<Entry> entries_;
 };
 
@@ -204,7 +216,7 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
       }
       sequence_us.push_back(whole_us);
     }
-    if (opponents) {
+    if (opponents && repeat >= -1) {  // one warm-up is enough for what takes longer
       opponents->run_each(stream, /*warm_up=*/repeat < 0);
     }
   }
@@ -217,6 +229,9 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   result.sequence_us = summarize(std::move(sequence_us));
   if (opponents) {
     result.opponents = opponents->results();
+  }
+  if (options.clocks) {
+    result.clocks = measure_step_clocks(layout);
   }
   return result;
 }

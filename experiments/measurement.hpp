@@ -3,10 +3,12 @@
 // opponents (kernels/opponents).
 #pragma once
 
+#include "experiments/step_clocks.hpp"
 #include "kernels/device.hpp"
 #include "kernels/opponents/opponent.hpp"
 #include "model/layout.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,7 @@ struct Measurement {
   Timing step_us;                         // steady state: (time of 2 T steps - time of T steps) / T
   Timing exchange_us;                     // the same plan's exchange without its gathers and cells, if asked for
   Timing sequence_us;                     // one whole launch of network.steps steps, ring set-up included
+  std::optional<StepClocks> clocks;       // if asked for
   std::vector<OpponentResult> opponents;  // whole sequence / steps
 };
 
@@ -29,6 +32,7 @@ struct MeasureOptions {
   int repeats = 15;
   std::uint64_t seed = 1;  // of input and initial state
   bool floor = false;      // also time the exchange alone, in turns with the kernel
+  bool clocks = false;     // and see where the time of a step goes
   bool opponents = false;  // every candidate runs once after each of our samples
 };
 

@@ -108,9 +108,6 @@ PlanWishes read_wishes(const Options& options) {
   }
   whole("loads-in-flight", wishes.loads_in_flight, 1, kMostLoadsInFlight);
   whole("promote-every", wishes.promote_every, 1, kMostPromoteEvery);
-  if (options.given("skip")) {
-    wishes.skip = options.whole("skip", 0, 1) != 0;
-  }
   if (options.given("tier")) {
     wishes.tier =
         static_cast<Tier>(options.choice("tier", options.text("tier"), {kTierNames[0], kTierNames[1], kTierNames[2]}));
@@ -241,7 +238,6 @@ OptionGroup plan_options() {
       ("promote-every", text("N"), "Sum this many products in fp16 before they join the fp32 sum.")
       ("tier", text("KIND"), "Keep weights in registers, or at most in shared_memory, or else streamed from L2 (default: "
                              "streamed; largest size: shared_memory).")
-      ("skip", text("0|1"), "Let warps skip the slots that their rows do not fill (1) or not (0).")
       ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier or cooperative_barrier.");
   // clang-format on
   return group;

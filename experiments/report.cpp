@@ -42,16 +42,16 @@ Json to_json(const Plan& plan) {
           {"rows_per_group", plan.rows_per_group},
           {"slots", std::vector<int>(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group)},
           {"batch_padded", plan.batch_padded},
-          {"least_slots", std::vector<int>(plan.least_slots.begin(), plan.least_slots.begin() + plan.rows_per_group)},
-          {"mean_slots", plan.mean_slots},
           {"tile_rows", plan.tile_rows},
           {"pass_planes", plan.pass_planes},
           {"load_bytes", plan.load_bytes},
           {"loads_in_flight", plan.loads_in_flight},
           {"promote_every", plan.promote_every},
-          {"shared_quads", plan.shared_quads},
-          {"streamed_quads", plan.streamed_quads},
-          {"ring_quads", plan.ring_quads},
+          {"tail_chunks", plan.tail_chunks},
+          {"longest_tail", plan.longest_tail},
+          {"shared_chunks", plan.shared_chunks},
+          {"chunks_in_flight", plan.chunks_in_flight},
+          {"ring_chunks", plan.ring_chunks},
           {"text", to_string(plan)}};
 }
 

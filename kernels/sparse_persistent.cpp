@@ -13,26 +13,20 @@ namespace {
 
 constexpr const char* kKernelName = "sparse_persistent";
 
-std::string slots_list(const Plan& plan, const std::array<int, kMaxRowsPerGroup>& slots) {
+std::string slots_list(const Plan& plan) {
   std::string list;
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    list += (r ? "," : "") + std::to_string(slots[r]);
+    list += (r ? "," : "") + std::to_string(plan.slots[r]);
   }
   return list;
-}
-
-std::string tiers_list(const Network& network, const Plan& plan) {
-  std::string list;
-  for (const Tier tier : quad_tiers(network, plan)) {
-    list += (list.empty() ? "" : ",") + std::to_string(static_cast<int>(tier));
-  }
-  return list.empty() ? "0" : list;
 }
 
 // These mirror the kernels' argument structs.
 struct Arguments {
   const std::uint32_t* weights;
-  const std::int32_t* done;
+  const std::uint32_t* streamed;
+  const std::int32_t* tails;
+  const std::uint32_t* gates;
   const float* scales;
   const float* recurrent_bias;
   const void* input;
@@ -44,6 +38,7 @@ struct Arguments {
   int steps;
   std::uint32_t* barrier;
   std::uint32_t* status;
+  std::uint32_t* clocks;
 };
 struct OrderArguments {
   const std::int32_t* order;
@@ -97,16 +92,31 @@ std::vector<float> bias_of_reset(const Layout& layout, const Biases& biases) {
   return bias;
 }
 
+// [state units], as kernels/cell.cuh wants them: for each gate the place of its row in the unit, for each place its
+// gate.
+std::vector<std::uint32_t> gates_of_units(const Layout& layout) {
+  const int gates = info(layout.network.cell).gates;
+  const std::uint32_t empty_row = gates == 3 ? 3u << 6 | 3u << 14 : 0;  // the GRU's, its fourth
+  std::vector<std::uint32_t> packed(state_units(layout.network, layout.plan), empty_row);
+  const std::vector<std::int32_t> places = row_places(layout);
+  for (std::size_t row = 0; row < places.size(); ++row) {
+    const auto gate = static_cast<std::uint32_t>(row / layout.network.hidden);
+    const std::uint32_t place = places[row] % gates;
+    packed[places[row] / gates] |= place << (2 * gate) | gate << (8 + 2 * place);
+  }
+  return packed;
+}
+
 // [state units, gates]
 std::vector<float> scales_of_units(const Layout& layout) {
   const Network& network = layout.network;
   const int gates = info(network.cell).gates;
   const std::vector<float> scales = row_scales(layout);
+  const std::vector<std::int32_t> places = row_places(layout);
   std::vector<float> ordered(static_cast<std::size_t>(state_units(network, layout.plan)) * gates, 0.0f);
   for (std::size_t row = 0; row < scales.size(); ++row) {
-    const std::size_t unit = row % network.hidden, gate = row / network.hidden;
     constexpr float kWidening = 256;  // the kernel's fp16 values are 2^-8 of the stored ones
-    ordered[layout.order[unit] * gates + gate] = scales[row] * kWidening;
+    ordered[places[row]] = scales[row] * kWidening;
   }
   return ordered;
 }
@@ -126,11 +136,14 @@ CompileRequest compile_request(const Network& network, const Plan& plan, const s
   number("ONCHIP_ROWS_PER_GROUP", plan.rows_per_group);
   number("ONCHIP_TILE_ROWS", plan.tile_rows);
   number("ONCHIP_PASS_PLANES", plan.pass_planes);
-  define("ONCHIP_SLOTS", slots_list(plan, plan.slots));
-  define("ONCHIP_LEAST_SLOTS", slots_list(plan, plan.least_slots));
-  number("ONCHIP_SKIPPED_SLOTS", kSkippedSlots);
-  number("ONCHIP_SKIPS", plan.skips());
+  define("ONCHIP_SLOTS", slots_list(plan));
+  number("ONCHIP_HAS_TAIL", plan.has_tail());
+  number("ONCHIP_CHUNKS_IN_FLIGHT", plan.chunks_in_flight);
+  number("ONCHIP_CHUNK_SLOTS", chunk_slots(network, plan));
+  number("ONCHIP_SHARED_CHUNKS", plan.shared_chunks);
+  number("ONCHIP_RING_CHUNKS", plan.ring_chunks);
   number("ONCHIP_EXCHANGE_ONLY", work == Work::exchange_only);
+  number("ONCHIP_CLOCKS", work == Work::clocked);
   number("ONCHIP_LOADS_IN_FLIGHT", plan.loads_in_flight);
   number("ONCHIP_PROMOTE_EVERY", plan.promote_every);
   number("ONCHIP_AHEAD", kEmptiedAhead);
@@ -138,8 +151,6 @@ CompileRequest compile_request(const Network& network, const Plan& plan, const s
   number("ONCHIP_INDEX_SHIFT", index_shift(network, plan));
   number("ONCHIP_STORAGE", static_cast<int>(plan.storage));
   number("ONCHIP_EXCHANGE", static_cast<int>(plan.exchange));
-  number("ONCHIP_RING_QUADS", plan.ring_quads);
-  define("ONCHIP_QUAD_TIERS", tiers_list(network, plan));
   number("ONCHIP_SHARED_BYTES", shared_bytes(network, plan));
   return request;
 }
@@ -162,6 +173,10 @@ CompileRequest compile_order_request(const Network& network, const Plan& plan, c
 }
 
 SparsePersistent::SparsePersistent(const Layout& layout, const Biases& biases, std::int64_t most_steps, Work work)
+    : SparsePersistent(layout, encode(layout), biases, most_steps, work) {}
+
+SparsePersistent::SparsePersistent(const Layout& layout, const Encoded& encoded, const Biases& biases,
+                                   std::int64_t most_steps, Work work)
     : network_(layout.network),
       plan_(layout.plan),
       compiled_(compile(compile_request(network_, plan_, device_info().architecture, work))),
@@ -173,9 +188,12 @@ SparsePersistent::SparsePersistent(const Layout& layout, const Biases& biases, s
       to_final_state_(order_cubin_, "to_final_state"),
       to_carry_order_(order_cubin_, "to_carry_order"),
       from_carry_order_(order_cubin_, "from_carry_order"),
-      weights_(encode(layout)),
-      done_(std::span<const std::int32_t>(layout.done)),
+      weights_(encoded.weights),
+      streamed_(encoded.streamed),
+      tails_(encoded.tails),
+      gates_(gates_of_units(layout)),
       order_(std::span<const std::int32_t>(layout.order)),
+      row_places_(row_places(layout)),
       input_bias_(bias_of_input(network_, biases)),
       recurrent_bias_(bias_of_reset(layout, biases)),
       scales_(scales_of_units(layout)),
@@ -188,7 +206,10 @@ SparsePersistent::SparsePersistent(const Layout& layout, const Biases& biases, s
       host_lengths_(plan_.batch_padded, 0),
       lengths_(host_lengths_),
       barrier_(1),
-      status_(1) {
+      status_(1),
+      clocks_(work == Work::clocked
+                  ? static_cast<std::size_t>(steps_per_launch_) * plan_.sms * plan_.warps() * kStepMarks.size()
+                  : 0) {
   const std::uint32_t fine = 0;
   status_.upload({&fine, 1});
   if (resources().spill_bytes > 0 || resources().stack_bytes > 0) {
@@ -232,13 +253,10 @@ void SparsePersistent::launch(cudaStream_t stream, std::int64_t first_step, std:
   } else {
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(barrier_.data(), 0, barrier_.bytes(), stream));
   }
-  Arguments arguments{weights_.data(),         done_.data(),
-                      scales_.data(),          recurrent_bias_.data(),
-                      input_.data(),           states_.data(),
-                      carry_.data(),           final_carry_.data(),
-                      lengths_.data(),         static_cast<int>(first_step),
-                      static_cast<int>(steps), barrier_.data(),
-                      status_.data()};
+  Arguments arguments{weights_.data(),         streamed_.data(),       tails_.data(),   gates_.data(),
+                      scales_.data(),          recurrent_bias_.data(), input_.data(),   states_.data(),
+                      carry_.data(),           final_carry_.data(),    lengths_.data(), static_cast<int>(first_step),
+                      static_cast<int>(steps), barrier_.data(),        status_.data(),  clocks_.data()};
   void* pointers[] = {&arguments};
   kernel_.launch(stream, plan_.sms, plan_.threads, static_cast<std::size_t>(shared_bytes(network_, plan_)),
                  /*cooperative=*/true, pointers);
@@ -262,6 +280,7 @@ void SparsePersistent::enqueue(cudaStream_t stream, const Sequences& sequences) 
   const std::int64_t output_stride = sequences.output_stride != 0 ? sequences.output_stride : network_.hidden;
   const auto translate = [&](const Kernel& kernel, const void* from, void* to, std::int64_t blocks,
                              std::size_t smem_bytes) {
+    order.order = &kernel == &to_input_order_ ? row_places_.data() : order_.data();
     order.from = from;
     order.to = to;
     void* pointers[] = {&order};

@@ -6,16 +6,23 @@
 #include "kernels/device.hpp"
 #include "model/layout.hpp"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
 
 // `exchange_only`: the steps without their gathers and cells, every state zero: what the exchange of the
 // plan's state takes, the larger part of the floor that no kernel gets below.
-enum class Work : std::uint8_t { whole, exchange_only };
+// `clocked`: every warp writes down when it passes each point of a step; this takes a little time itself.
+enum class Work : std::uint8_t { whole, exchange_only, clocked };
+
+// The points of a step, and what a warp has done at each.
+inline constexpr std::array<std::string_view, 8> kStepMarks{"begun",   "staged",   "complete",     "gathered",
+                                                            "reduced", "finished", "all_finished", "emitted"};
 
 // What the plan compiles to: works without a GPU.
 CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture,
@@ -64,10 +71,15 @@ class SparsePersistent {
   // what remains where neither has to be brought into the plan's order. Results are not handed out.
   void enqueue_recurrence(cudaStream_t stream, std::int64_t steps);
 
+  // Work::clocked, after the stream is synchronised: SM clocks of the last launch, [steps, sms, warps, marks].
+  std::vector<std::uint32_t> clocks() const { return clocks_.download(); }
+
   // After the stream is synchronised: throws CudaError if a block gave up waiting for another.
   void check_status() const;
 
  private:
+  SparsePersistent(const Layout& layout, const Encoded& encoded, const Biases& biases, std::int64_t most_steps,
+                   Work work);
   void set_lengths(cudaStream_t stream, const Sequences& sequences);
   void launch(cudaStream_t stream, std::int64_t first_step, std::int64_t steps);
 
@@ -78,11 +90,14 @@ class SparsePersistent {
   std::vector<char> order_cubin_;
   Kernel to_input_order_, to_state_order_, from_state_order_, to_final_state_, to_carry_order_, from_carry_order_;
   DeviceBuffer<std::uint32_t> weights_;
-  DeviceBuffer<std::int32_t> done_;
-  DeviceBuffer<std::int32_t> order_;
-  DeviceBuffer<float> input_bias_;      // [gates * hidden]
-  DeviceBuffer<float> recurrent_bias_;  // [state units]: of the GRU's n gate
-  DeviceBuffer<float> scales_;          // [state units, gates], fp8
+  DeviceBuffer<std::uint32_t> streamed_;
+  DeviceBuffer<std::int32_t> tails_;
+  DeviceBuffer<std::uint32_t> gates_;      // [state units]
+  DeviceBuffer<std::int32_t> order_;       // [hidden]
+  DeviceBuffer<std::int32_t> row_places_;  // [gates * hidden]
+  DeviceBuffer<float> input_bias_;         // [gates * hidden]
+  DeviceBuffer<float> recurrent_bias_;     // [state units]: of the GRU's n gate
+  DeviceBuffer<float> scales_;             // [state units, gates], fp8
   bool has_input_bias_;
   std::int64_t steps_per_launch_;
   DeviceBuffer<std::byte> input_;
@@ -92,6 +107,7 @@ class SparsePersistent {
   DeviceBuffer<int> lengths_;  // [batch padded]
   DeviceBuffer<std::uint32_t> barrier_;
   DeviceBuffer<std::uint32_t> status_;
+  DeviceBuffer<std::uint32_t> clocks_;
 };
 
 // Floats as the kernel's elements (rounded to nearest even), and back.

@@ -5,7 +5,7 @@
 #include "state.cuh"
 
 struct OrderArguments {
-  const int* order;    // [kHidden]: place of each unit in the state
+  const int* order;    // [kHidden]: place of each unit in the state; of the input [kGates, kHidden]: of each row's result
   const void* from;    // null, of the input: zeros
   void* to;
   const int* lengths;  // [kBatchPadded]: steps of each sample
@@ -21,8 +21,8 @@ __device__ __forceinline__ long long caller_step(const OrderArguments& a, int t,
   return a.backward ? a.lengths[sample] - 1 - t : t;
 }
 
-// One block per (step, sample): [steps, kBatch, kGates, kHidden] -> [steps of the launch, kBatch, kStateUnits, kGates];
-// places without a unit, and steps beyond a sample's length, become zero.
+// One block per (step, sample): [steps, kBatch, kGates, kHidden] -> [steps of the launch, kBatch, kStateUnits, kGates],
+// the rows of each unit in their own order; places without a unit, and steps beyond a sample's length, become zero.
 extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArguments a) {
   constexpr int kElements = kStateUnits * kGates;
   const int step = a.first_step + blockIdx.x / kBatch, sample = blockIdx.x % kBatch;
@@ -34,10 +34,8 @@ extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArgu
   if (step < a.lengths[sample]) {
     const long long from = (caller_step(a, step, sample) * kBatch + sample) * a.stride;
     for (int i = threadIdx.x; i < kGates * kHidden; i += blockDim.x) {
-      const int gate = i / kHidden, unit = i - gate * kHidden;
       const u32 bits = a.from ? load_element(a.from, from + i) : 0;
-      store_element(shared_memory, a.order[unit] * kGates + gate,
-                    a.bias ? to_bits(element(&bits, 0) + a.bias[i]) : bits);
+      store_element(shared_memory, a.order[i], a.bias ? to_bits(element(&bits, 0) + a.bias[i]) : bits);
     }
   }
   __syncthreads();

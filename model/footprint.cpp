@@ -11,7 +11,8 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) 
   use(Resource::registers) = {static_cast<double>(register_words(network, plan) + working_registers(network, plan)),
                               static_cast<double>(max_registers_per_thread(chip, plan.threads))};
   use(Resource::shared_memory) = {static_cast<double>(shared_bytes(network, plan)), chip.smem_bytes_per_block};
-  use(Resource::l2) = {static_cast<double>(plan.sms) * plan.threads * kQuadBytes * plan.streamed_quads, chip.l2_bytes};
+  use(Resource::l2) = {static_cast<double>(plan.sms) * plan.streamed_chunks() * chunk_bytes(network, plan),
+                       chip.l2_bytes};
   use(Resource::threads) = {static_cast<double>(plan.threads), chip.max_threads_per_block};
   use(Resource::sms) = {static_cast<double>(plan.sms), chip.sm_count};
 

@@ -2,9 +2,12 @@
 // Which non-zero sits in which slot of which lane: computed once on the host, loaded by the kernel, replayed by the
 // simulator, read back by the tests. Deterministic in (matrix, network, plan).
 //
-//   rows     of the units, dealt to (sm, r, group) by falling length in a snake, so that SMs carry equal loads
-//   slots    of one row: [slots[r], lanes_per_row]; in bank-aware order the lanes that one shared-memory phase serves
-//            (32 lanes for loads of up to 4 bytes, 16 for 8, 8 for 16) get columns in different banks where possible
+//   rows     of the units, as model/dealing.hpp deals them, so that SMs carry equal loads, and model/bank_balance.hpp
+//            exchanges them; a unit's longest row first
+//   slots    of the rows that a warp works on at the same time: the plan's slots[r], and whole chunks for what a row
+//   has
+//            beyond. In bank-aware order the lanes that one shared-memory phase serves (32 lanes for loads of up to 4
+//            bytes, 16 for 8, 8 for 16) get columns in different banks where possible
 //   padding  slots that no non-zero fills hold value 0 and a unit behind the state that is always zero, in a free bank
 #pragma once
 
@@ -21,24 +24,49 @@ struct Layout {
   Plan plan;
   std::vector<std::int32_t> rows;   // [sms, rows_per_group, groups]: row of W, -1 for none
   std::vector<std::int32_t> order;  // [hidden]: place of each unit in the state, see units_per_sm
-  std::vector<std::int32_t> place;  // [sms, slots_total, threads]: what to load; >= state_units: a zero unit
-  std::vector<float> value;         // [sms, slots_total, threads]
-  std::vector<std::int32_t> done;   // [sms, rows_per_group, warps]: slots that the warp does not skip
+  std::vector<std::int64_t> first;  // [sms * rows_per_group * warps + 1]: first slot of each warp's rows
+  std::vector<std::int32_t> place;  // [slots, 32 lanes]: what to load; >= state_units: a zero unit
+  std::vector<float> value;         // [slots, 32 lanes]
 
-  std::size_t entry(int sm, int slot, int thread) const {
-    return (static_cast<std::size_t>(sm) * plan.slots_total() + slot) * plan.threads + thread;
+  // The r-th rows of a warp's groups: their slots are [first[i], first[i + 1]).
+  std::size_t warp_row(int sm, int r, int warp) const {
+    return (static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.warps() + warp;
+  }
+  int slots(std::size_t warp_row) const { return static_cast<int>(first[warp_row + 1] - first[warp_row]); }
+  std::size_t entry(std::size_t warp_row, int slot, int lane) const {
+    return static_cast<std::size_t>(first[warp_row] + slot) * 32 + lane;
+  }
+  // Row of W that the group of this thread works on, -1 for none.
+  std::int32_t row(int sm, int r, int group) const {
+    return rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group];
   }
 };
 
-// Throws InputError if the matrix is not what the network says or a row does not fit its slots.
+// Throws InputError if the matrix is not what the network says, or a row does not fit: longer than its slots if the
+// plan has no tail, or more chunks than shared memory has room for if nothing may be streamed.
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix);
 
 // The matrix back; equal to what make_layout was given (a dense layout's zeros are dropped).
 SparseMatrix unpack(const Layout& layout);
 
-// The kernel's weight words, for every SM [register_words(network, plan), threads], then [quads, threads, 4]: those of
-// shared memory, then the streamed ones.
-std::vector<std::uint32_t> encode(const Layout& layout);
+// Chunks of each warp's rows beyond the plan's slots, and where they are: those in shared memory come first.
+struct TailChunks {
+  int shared = 0, streamed = 0;
+};
+std::vector<TailChunks> split_tails(const Layout& layout);  // [sms * rows_per_group * warps]
+
+// What the kernel loads; words as encoded in kernels/gather.cuh.
+struct Encoded {
+  std::vector<std::uint32_t> weights;   // per SM: [register_words, threads], then [shared_chunks] chunks
+  std::vector<std::uint32_t> streamed;  // chunks: of each SM and warp, in order of use in a step
+  // Per SM: [rows_per_group, warps] chunks in shared memory | streamed << 16; [warps] the byte of the SM's shared
+  // memory where the warp's chunks begin; [warps] its first streamed chunk; [warps] how many it streams in a step.
+  std::vector<std::int32_t> tails;
+};
+Encoded encode(const Layout& layout);
+
+// Of each row of W, where its result is: place of its unit in the state * gates + place of the row in its unit.
+std::vector<std::int32_t> row_places(const Layout& layout);
 
 // fp8: the scale of each row of W, [rows]; else empty.
 std::vector<float> row_scales(const Layout& layout);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <cmath>
 #include <numeric>
 #include <sstream>
 
@@ -14,10 +13,6 @@ namespace onchip {
 
 int Plan::slots_total() const {
   return std::accumulate(slots.begin(), slots.begin() + rows_per_group, 0);
-}
-
-bool Plan::skips() const {
-  return !std::equal(slots.begin(), slots.begin() + rows_per_group, least_slots.begin());
 }
 
 int unit_bytes(const Network& network, const Plan& plan) {
@@ -44,7 +39,9 @@ int state_units(const Network& network, const Plan& plan) {
 }
 
 int zero_units(const Network& network, const Plan& plan) {
-  return std::max(32, 128 / plane_unit_bytes(network, plan));
+  // At least one in every bank; of a dense row whole chunks reach beyond the state.
+  const int beyond = plan.storage == Storage::dense ? chunk_slots(network, plan) * plan.lanes_per_row : 0;
+  return std::max({32, 128 / plane_unit_bytes(network, plan), beyond});
 }
 
 int index_shift(const Network& network, const Plan& plan) {
@@ -115,16 +112,7 @@ int tiles(const Network& network, const Plan& plan) {
   return (plan.rows_per_group + height - 1) / height;
 }
 
-int tile_words(const Network& network, const Plan& plan, int tile) {
-  const int height = tile_height(network, plan);
-  int words = 0;
-  for (int r = tile * height; r < std::min(plan.rows_per_group, (tile + 1) * height); ++r) {
-    words += row_words(network, plan, plan.slots[r]);
-  }
-  return words;
-}
-
-int weight_words(const Network& network, const Plan& plan) {
+int register_words(const Network& network, const Plan& plan) {
   int words = 0;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     words += row_words(network, plan, plan.slots[r]);
@@ -132,34 +120,20 @@ int weight_words(const Network& network, const Plan& plan) {
   return words;
 }
 
-int register_words(const Network& network, const Plan& plan) {
-  return weight_words(network, plan) - 4 * (plan.shared_quads + plan.streamed_quads);
+int chunk_slots(const Network& network, const Plan& plan) {
+  return plan.storage == Storage::packed_pair && network.precision == Precision::fp32 ? 2 : 4;
 }
 
-int total_quads(const Network& network, const Plan& plan) {
-  int quads = 0;
-  for (int tile = 0; tile < tiles(network, plan); ++tile) {
-    quads += tile_words(network, plan, tile) / 4;
-  }
-  return quads;
+int chunk_words(const Network& network, const Plan& plan) {
+  return row_words(network, plan, chunk_slots(network, plan));
 }
 
-std::vector<Tier> quad_tiers(const Network& network, const Plan& plan) {
-  const int quads = total_quads(network, plan);
-  std::vector<Tier> tiers(quads, Tier::registers);
-  // Number i of `all` is one of `some` spread evenly.
-  const auto chosen = [](int i, int some, int all) {
-    return static_cast<std::int64_t>(i + 1) * some / all > static_cast<std::int64_t>(i) * some / all;
-  };
-  int rest = 0;
-  for (int quad = 0; quad < quads; ++quad) {
-    if (chosen(quad, plan.streamed_quads, quads)) {
-      tiers[quad] = Tier::streamed;
-    } else if (chosen(rest++, plan.shared_quads, quads - plan.streamed_quads)) {
-      tiers[quad] = Tier::shared_memory;
-    }
-  }
-  return tiers;
+int chunk_bytes(const Network& network, const Plan& plan) {
+  return 32 * 4 * chunk_words(network, plan);
+}
+
+double mean_slots(const Network& network, const Plan& plan) {
+  return plan.slots_total() + static_cast<double>(plan.tail_chunks) * chunk_slots(network, plan) / plan.warps();
 }
 
 std::int64_t state_bytes(const Network& network, const Plan& plan) {
@@ -170,7 +144,8 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
   std::int64_t bytes = (state + units) * unit_bytes(network, plan);                         // and the outbox
   bytes += 2 * whole_words(units * network.batch * gates * info(network.precision).bytes);  // input
   if (gates > 1) {
-    bytes += whole_words(4 * units * plan.batch_padded) + whole_words(4 * plan.batch_padded);  // carry, lengths
+    // Carry, lengths, and where each unit's gates are.
+    bytes += whole_words(4 * units * plan.batch_padded) + whole_words(4 * plan.batch_padded) + whole_words(4 * units);
   }
   if (network.cell == Cell::gru) {
     bytes += whole_words(4 * units);  // recurrent bias
@@ -178,122 +153,21 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
   if (network.precision == Precision::fp8) {
     bytes += whole_words(4 * units * gates);  // scales
   }
-  if (plan.skips()) {
-    bytes += whole_words(4 * plan.rows_per_group * plan.warps());  // slots of each row and warp
+  if (plan.has_tail()) {
+    bytes += whole_words(4 * (plan.rows_per_group + 1) * plan.warps());  // chunks of each row, and where the first is
   }
   return bytes;
 }
 
 std::int64_t shared_bytes(const Network& network, const Plan& plan) {
-  const int ring = plan.streamed_quads > 0 ? plan.ring_quads : 0;
-  return state_bytes(network, plan) + static_cast<std::int64_t>(kQuadBytes) * plan.threads * (plan.shared_quads + ring);
-}
-
-// ---- row profiles ---------------------------------------------------------------------------------------------------
-
-std::vector<std::int32_t> units_by_length(const SparseMatrix& matrix) {
-  const std::int32_t units = matrix.columns;
-  std::vector<std::int64_t> longest(units, 0);
-  for (std::int32_t row = 0; row < matrix.rows; ++row) {
-    longest[row % units] = std::max(longest[row % units], matrix.row_begin[row + 1] - matrix.row_begin[row]);
-  }
-  std::vector<std::int32_t> order(units);
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return longest[a] > longest[b]; });
-  return order;
-}
-
-RowProfile RowProfile::from_matrix(const SparseMatrix& matrix) {
-  RowProfile profile;
-  profile.units_ = profile.columns_ = matrix.columns;
-  profile.gates_ = matrix.rows / matrix.columns;
-  profile.nnz_ = matrix.nnz();
-  const std::vector<std::int32_t> order = units_by_length(matrix);
-  for (int gate = 0; gate < profile.gates_; ++gate) {
-    for (const std::int32_t unit : order) {
-      const std::int32_t row = gate * profile.units_ + unit;
-      profile.lengths_.push_back(static_cast<int>(matrix.row_begin[row + 1] - matrix.row_begin[row]));
-    }
-  }
-  return profile;
-}
-
-RowProfile RowProfile::uniform(const Network& network) {
-  RowProfile profile;
-  profile.units_ = profile.columns_ = network.hidden;
-  profile.gates_ = info(network.cell).gates;
-  profile.mean_ = network.hidden * network.density;
-  profile.deviation_ = std::sqrt(network.hidden * network.density * (1 - network.density));
-  profile.nnz_ = std::llround(profile.mean_ * network.rows());
-  return profile;
-}
-
-namespace {
-
-// Inverse of the standard normal distribution, Acklam's rational approximation (relative error below 1.2e-9).
-double normal_quantile(double p) {
-  constexpr double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
-                          1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
-  constexpr double b[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02, 6.680131188771972e+01,
-                          -1.328068155288572e+01};
-  constexpr double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
-                          -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
-  constexpr double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00};
-  constexpr double low = 0.02425;
-  if (p < low || p > 1 - low) {
-    const double q = std::sqrt(-2 * std::log(p < low ? p : 1 - p));
-    const double x = (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) /
-                     ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
-    return p < low ? x : -x;
-  }
-  const double q = p - 0.5, r = q * q;
-  return (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q /
-         (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
-}
-
-}  // namespace
-
-int RowProfile::longest(int first, int count, int gate) const {
-  if (!lengths_.empty()) {
-    const auto begin = lengths_.begin() + static_cast<std::ptrdiff_t>(gate) * units_ + first;
-    return gates_ == 1 ? *begin : *std::max_element(begin, begin + count);
-  }
-  // Blom's plotting position of the first-th largest of units_ draws, each the longest of its gates.
-  const double above = (first + 1 - 0.375) / (units_ + 0.25);
-  const double below = gates_ == 1 ? 1 - above : std::pow(1 - above, 1.0 / gates_);
-  const double length = mean_ + deviation_ * normal_quantile(below);
-  return static_cast<int>(std::clamp(std::round(length), 0.0, static_cast<double>(columns_)));
-}
-
-int RowProfile::shortest(int first, int count, int gate) const {
-  if (!lengths_.empty()) {
-    const auto begin = lengths_.begin() + static_cast<std::ptrdiff_t>(gate) * units_ + first;
-    return gates_ == 1 ? begin[count - 1] : *std::min_element(begin, begin + count);
-  }
-  if (gates_ == 1) {
-    return longest(first + count - 1, 1, gate);
-  }
-  // The shortest of so many draws; that their unit's longest row is known says little about them.
-  const double length = mean_ - deviation_ * normal_quantile(1 - 0.625 / (count + 0.25));
-  return static_cast<int>(std::clamp(std::round(length), 0.0, static_cast<double>(columns_)));
-}
-
-double RowProfile::average(int first, int count, int gate) const {
-  if (!lengths_.empty()) {
-    const auto begin = lengths_.begin() + static_cast<std::ptrdiff_t>(gate) * units_ + first;
-    return std::accumulate(begin, begin + count, 0.0) / count;
-  }
-  if (gates_ > 1) {
-    return mean_;
-  }
-  return (longest(first, 1, gate) + 4.0 * longest(first + count / 2, 1, gate) + longest(first + count - 1, 1, gate)) /
-         6;
+  return state_bytes(network, plan) +
+         static_cast<std::int64_t>(chunk_bytes(network, plan)) * (plan.shared_chunks + plan.ring_chunks * plan.warps());
 }
 
 // ---- making plans ---------------------------------------------------------------------------------------------------
 
 Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage, int sms, int lanes_per_row,
-                int rows_per_group, bool skip) {
+                int rows_per_group) {
   Plan plan;
   const int gates = info(network.cell).gates;
   plan.storage = storage;
@@ -307,32 +181,15 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
   const int groups = (units + units_per_group - 1) / units_per_group;
   plan.threads = (groups * lanes_per_row + 31) / 32 * 32;
   const int units_per_rank = plan.groups() * sms;
-  const auto slots_of = [&](int length) { return (length + lanes_per_row - 1) / lanes_per_row; };
-  double mean_slots = 0;
   for (int r = 0; r < rows_per_group; ++r) {
     const std::int64_t first = std::int64_t{r / gates} * units_per_rank;
-    int longest = 0, shortest = 0;
-    double average = 0;
+    int longest = 0;
     if (first < rows.units()) {
-      const int count = static_cast<int>(std::min<std::int64_t>(units_per_rank, rows.units() - first));
-      average = longest = shortest = state_units(network, plan);
-      if (storage != Storage::dense) {
-        longest = rows.longest(static_cast<int>(first), count, r % gates);
-        shortest = rows.shortest(static_cast<int>(first), count, r % gates);
-        average = rows.average(static_cast<int>(first), count, r % gates) * count / units_per_rank;
-      }
+      longest = storage == Storage::dense ? state_units(network, plan)
+                                          : rows.longest_from(static_cast<int>(first), r % gates);
     }
-    plan.slots[r] = plan.least_slots[r] = std::max(1, slots_of(longest));
-    if (skip && storage != Storage::dense) {
-      const int whole_chunks = shortest / lanes_per_row / kSkippedSlots * kSkippedSlots;
-      plan.least_slots[r] = std::min(plan.slots[r], std::max(kSkippedSlots, whole_chunks));
-    }
-    // A warp's rows are about equally long; it does whole slots, and beyond the least whole chunks of them.
-    const double needed = average / lanes_per_row + 0.5;
-    const int chunk = next_chunk(static_cast<int>(needed)) - static_cast<int>(needed);
-    mean_slots += std::clamp(needed + 0.4 * chunk, 1.0 * plan.least_slots[r], 1.0 * plan.slots[r]);
+    plan.slots[r] = std::max(1, (longest + lanes_per_row - 1) / lanes_per_row);
   }
-  plan.mean_slots = skip ? static_cast<int>(std::lround(mean_slots)) : plan.slots_total();
   return plan;
 }
 
@@ -348,16 +205,17 @@ constexpr PlanField kPlanFields[] = {
     {"sms", &Plan::sms},
     {"threads", &Plan::threads},
     {"lanes_per_row", &Plan::lanes_per_row},
-    {"mean_slots", &Plan::mean_slots},
     {"tile_rows", &Plan::tile_rows},
     {"pass_planes", &Plan::pass_planes},
     {"batch_padded", &Plan::batch_padded},
     {"load_bytes", &Plan::load_bytes},
     {"loads_in_flight", &Plan::loads_in_flight},
     {"promote_every", &Plan::promote_every},
-    {"shared_quads", &Plan::shared_quads},
-    {"streamed_quads", &Plan::streamed_quads},
-    {"ring_quads", &Plan::ring_quads},
+    {"tail_chunks", &Plan::tail_chunks},
+    {"longest_tail", &Plan::longest_tail},
+    {"shared_chunks", &Plan::shared_chunks},
+    {"chunks_in_flight", &Plan::chunks_in_flight},
+    {"ring_chunks", &Plan::ring_chunks},
 };
 
 }  // namespace
@@ -366,14 +224,10 @@ std::string to_string(const Plan& plan) {
   std::ostringstream text;
   text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange)
        << " sms=" << plan.sms << " threads=" << plan.threads << " lanes_per_row=" << plan.lanes_per_row;
-  const auto list = [&](const char* key, const std::array<int, kMaxRowsPerGroup>& slots) {
-    text << ' ' << key << '=';
-    for (int r = 0; r < plan.rows_per_group; ++r) {
-      text << (r ? "/" : "") << slots[r];
-    }
-  };
-  list("slots", plan.slots);
-  list("least_slots", plan.least_slots);
+  text << " slots=";
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    text << (r ? "/" : "") << plan.slots[r];
+  }
   for (const PlanField& field : kPlanFields) {
     if (field.member != &Plan::sms && field.member != &Plan::threads && field.member != &Plan::lanes_per_row) {
       text << ' ' << field.name << '=' << plan.*field.member;
@@ -408,7 +262,6 @@ bool parse_name(std::string_view word, const std::array<std::string_view, N>& na
 Plan parse_plan(std::string_view text) {
   Plan plan;
   plan.rows_per_group = 0;
-  int least_count = 0;
   std::istringstream words{std::string(text)};
   for (std::string word; words >> word;) {
     const std::size_t equals = word.find('=');
@@ -421,31 +274,26 @@ Plan parse_plan(std::string_view text) {
     }
     const std::string_view key = std::string_view(word).substr(0, equals);
     const std::string_view value = std::string_view(word).substr(equals + 1);
-    if (key == "slots" || key == "least_slots") {
-      int& count = key == "slots" ? plan.rows_per_group : least_count;
+    if (key == "slots") {
       for (std::size_t begin = 0; begin <= value.size();) {
         const std::size_t end = std::min(value.find('/', begin), value.size());
-        if (count == kMaxRowsPerGroup) {
+        if (plan.rows_per_group == kMaxRowsPerGroup) {
           throw InputError("plan: more than " + std::to_string(kMaxRowsPerGroup) + " rows per group");
         }
-        (key == "slots" ? plan.slots : plan.least_slots)[count++] = parse_count(value.substr(begin, end - begin), key);
+        plan.slots[plan.rows_per_group++] = parse_count(value.substr(begin, end - begin), key);
         begin = end + 1;
       }
     } else {
       const auto* field = std::find_if(std::begin(kPlanFields), std::end(kPlanFields),
                                        [&](const PlanField& f) { return f.name == key; });
       if (field == std::end(kPlanFields)) {
-        std::vector<std::string_view> names{"slots", "least_slots"};
+        std::vector<std::string_view> names{"slots"};
         std::transform(std::begin(kPlanFields), std::end(kPlanFields), std::back_inserter(names),
                        [](const PlanField& f) { return f.name; });
         throw InputError("plan: unknown key '" + std::string(key) + "'" + did_you_mean(key, names));
       }
       plan.*field->member = parse_count(value, key);
     }
-  }
-  if (least_count != plan.rows_per_group) {
-    throw InputError("plan: " + std::to_string(plan.rows_per_group) + " slots, but " + std::to_string(least_count) +
-                     " least_slots");
   }
   return plan;
 }

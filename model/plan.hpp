@@ -11,7 +11,9 @@
 
 #include "model/mask.hpp"
 #include "model/network.hpp"
+#include "model/row_profile.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -67,12 +69,8 @@ constexpr std::string_view name(ExchangeProtocol exchange) {
 inline constexpr int kMaxRowsPerGroup = 32;
 inline constexpr int kMaxTileRows = 8;
 inline constexpr int kWidestLoad = 16;  // bytes
-inline constexpr int kQuadBytes = 16;
-// Slots beyond a row's least are done or skipped in chunks, each half as long as all before it, whole multiples of 4.
-inline constexpr int kSkippedSlots = 4;
-constexpr int next_chunk(int slots) {
-  return slots + (slots / 2 > kSkippedSlots ? slots / 2 / kSkippedSlots * kSkippedSlots : kSkippedSlots);
-}
+inline constexpr int kMostRingChunks = 4;
+inline constexpr int kMostChunksInFlight = 4;
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
 
 struct Plan {
@@ -84,24 +82,24 @@ struct Plan {
   int threads = 0;         // per block, a multiple of 32
   int lanes_per_row = 32;  // 1, 2, 4, ... 32; gated cells: at least 4
   int rows_per_group = 1;  // units per group * gates: the gates of the first unit, then of the second, ...
-  std::array<int, kMaxRowsPerGroup> slots{};  // per lane, for the r-th row of a group
-  std::array<int, kMaxRowsPerGroup>
-      least_slots{};             // what every warp has; slots beyond are skipped where there are none
-  int mean_slots = 0;            // of all rows of a group, that a warp does not skip
-  int tile_rows = 1;             // rows reduced together, a power of two; gated cells: 4, a unit's gates
-  int pass_planes = 1;           // planes of the state reduced together, a power of two
-  int batch_padded = 1;          // power of two
-  int load_bytes = kWidestLoad;  // widest load of the state; the size of an element: a sample at a time
-  int loads_in_flight = 2;       // 16-byte words of the state that a thread polls at once
-  int promote_every = 1;         // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
-  int shared_quads = 0;          // per thread, in shared memory
-  int streamed_quads = 0;        // per thread, from L2 in every step
-  int ring_quads = 0;            // per thread, of the ring they come through
+  std::array<int, kMaxRowsPerGroup> slots{};  // per lane in registers, for the r-th row of a group
+  int tile_rows = 1;                          // rows reduced together, a power of two; gated cells: 4, a unit's gates
+  int pass_planes = 1;                        // planes of the state reduced together, a power of two
+  int batch_padded = 1;                       // power of two
+  int load_bytes = kWidestLoad;               // widest load of the state; the size of an element: a sample at a time
+  int loads_in_flight = 2;                    // 16-byte words of the state that a thread polls at once
+  int promote_every = 1;     // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
+  int tail_chunks = 0;       // of an SM, on average; 0: all weights are in registers
+  int longest_tail = 0;      // chunks of the warp that has most
+  int shared_chunks = 0;     // room for them in shared memory, of an SM
+  int chunks_in_flight = 1;  // that a warp takes from shared memory at once, a power of two
+  int ring_chunks = 0;       // per warp, of the ring that streamed chunks come through; 0: none are streamed
 
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
-  int slots_total() const;
-  bool skips() const;  // whether some warp may skip slots
+  int slots_total() const;  // in registers
+  bool has_tail() const { return tail_chunks > 0; }
+  int streamed_chunks() const { return ring_chunks > 0 ? std::max(0, tail_chunks - shared_chunks) : 0; }  // on average
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
@@ -139,47 +137,21 @@ struct Bundle {
 };
 Bundle bundle(const Network& network, const Plan& plan);
 int row_words(const Network& network, const Plan& plan, int slots);
-int weight_words(const Network& network, const Plan& plan);    // 32-bit words of weights per thread, in all tiers
-int register_words(const Network& network, const Plan& plan);  // of them in registers
+int register_words(const Network& network, const Plan& plan);  // 32-bit words of weights per thread in registers
 int tile_height(const Network& network, const Plan& plan);     // rows of a tile, without the GRU's empty one
 int tiles(const Network& network, const Plan& plan);
-// Quads are four words of one tile, in order of use; the up to three words that a tile has more are in registers.
-int tile_words(const Network& network, const Plan& plan, int tile);
-int total_quads(const Network& network, const Plan& plan);
-// The tier of each quad, tile after tile: those not in registers spread evenly.
-std::vector<Tier> quad_tiers(const Network& network, const Plan& plan);
+
+// A chunk of a tail: whole bundles, of every lane of a warp.
+int chunk_slots(const Network& network, const Plan& plan);
+int chunk_words(const Network& network, const Plan& plan);  // per lane
+int chunk_bytes(const Network& network, const Plan& plan);  // of the warp
+// Slots of a lane over all its rows, those of the tail on average over the warps of an SM.
+double mean_slots(const Network& network, const Plan& plan);
 
 std::int64_t state_bytes(const Network& network, const Plan& plan);   // shared memory without weights
 std::int64_t shared_bytes(const Network& network, const Plan& plan);  // all shared memory of a block
 
 // ---- making plans ---------------------------------------------------------------------------------------------------
-
-// A matrix's hidden units by falling length of their longest gate row; the first of equals first.
-std::vector<std::int32_t> units_by_length(const SparseMatrix& matrix);
-
-// What a planner must know of a mask: the row lengths of its units, those with the longest row first.
-class RowProfile {
- public:
-  static RowProfile from_matrix(const SparseMatrix& matrix);
-  // Expected lengths of a uniform random mask (normal approximation of the binomial order statistics).
-  static RowProfile uniform(const Network& network);
-
-  int units() const { return units_; }
-  int gates() const { return gates_; }
-  std::int64_t nnz() const { return nnz_; }
-  // Of the gate's rows among `count` units from rank `first` on, 0 = the unit with the longest row.
-  int longest(int first, int count, int gate) const;
-  int shortest(int first, int count, int gate) const;
-  double average(int first, int count, int gate) const;
-
- private:
-  int units_ = 0;
-  int gates_ = 1;
-  int columns_ = 0;
-  std::int64_t nnz_ = 0;
-  double mean_ = 0, deviation_ = 0;
-  std::vector<int> lengths_;  // [gates, units]; empty: the uniform model
-};
 
 // Wishes of the user; what is not set is chosen by the planner.
 struct PlanWishes {
@@ -187,14 +159,13 @@ struct PlanWishes {
   std::optional<RowOrder> order;
   std::optional<ExchangeProtocol> exchange;
   std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every;
-  std::optional<bool> skip;
   std::optional<Tier> tier;  // weights lie in this tier at most
 };
 
-// The plan with the given geometry: threads, slots and tile follow from the rows. All weights in registers; nothing is
-// checked against the chip. `skip`: warps skip the slots that their rows do not fill.
+// The plan with the given geometry: threads, slots and tile follow from the rows. All weights in registers, as many
+// slots as the longest row of each class takes; nothing is checked against the chip.
 Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage, int sms, int lanes_per_row,
-                int rows_per_group, bool skip = false);
+                int rows_per_group);
 
 // "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ..." and back; used in data files and on the
 // command line. parse_plan throws InputError.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/planner.hpp"
 
+#include "model/dealing.hpp"
 #include "model/occupancy.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 namespace onchip {
 namespace {
@@ -29,8 +31,8 @@ bool better(const Prediction& a, const Prediction& b) {
 
 constexpr std::array kLanes{32, 16, 8, 4, 2};
 constexpr int kMostLoadsInFlight = 8;
-constexpr int kMostRingQuads = 8;
-constexpr double kWorthSkipping = 1.5;  // times the slots that are not skipped: branches cost as much as a few slots
+constexpr double kTailMargin = 1.02;   // a real mask's fullest SM over that of a few
+constexpr double kWorthEvening = 1.1;  // slots of the longest rows, times those of the median ones: worth a tail
 
 // The numbers of SMs worth trying: as few as give each the same number of units as all would; all, which leaves room to
 // give an SM with long rows fewer of them; and half of the first.
@@ -41,40 +43,128 @@ std::array<int, 3> sm_choices(const Chip& chip, int units) {
   return {fewest, all, std::max(1, fewest / 2)};
 }
 
-// Moves what the registers cannot hold to shared memory, and what that cannot hold to L2; as much as there is, and no
-// further than `most`.
-void assign_tiers(const Chip& chip, const Network& network, Tier most, Plan& plan) {
-  plan.shared_quads = plan.streamed_quads = plan.ring_quads = 0;
-  const int quads = total_quads(network, plan);
-  // What the registers cannot hold beside the working registers, of which the tiers in use take some.
-  const auto missing_quads = [&] {
-    const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
-    return std::clamp((weight_words(network, plan) - room + 3) / 4, 0, quads);
-  };
-  if (missing_quads() == 0 || most == Tier::registers) {
+// Slots for the registers: those that all rows need, or half of them, or few.
+enum class Fill { shortest, median, long_ones };
+
+using Slots = std::array<int, kMaxRowsPerGroup>;
+
+Slots filled_slots(const Network& network, const Plan& plan, const RowProfile& rows, Fill fill) {
+  constexpr std::array kShareBelow{0.0, 0.5, 0.85};  // of the rows, by Fill
+  constexpr int kSamples = 256;
+  Slots slots = plan.slots;
+  const int gates = rows.gates();
+  const int units_per_rank = plan.groups() * plan.sms;
+  std::vector<int> lengths;
+  for (int r = 0; r < plan.rows_per_group && plan.storage != Storage::dense; ++r) {
+    const int first = std::min(rows.units(), r / gates * units_per_rank);
+    const int last = std::min(rows.units(), first + units_per_rank);
+    lengths.clear();
+    for (int rank = first; rank < last; rank += std::max(1, (last - first) / kSamples)) {
+      lengths.push_back(rows.length(rank, r % gates));
+    }
+    if (lengths.empty()) {
+      slots[r] = 0;
+      continue;
+    }
+    const double below = kShareBelow[static_cast<std::size_t>(fill)] * static_cast<double>(lengths.size());
+    const auto wanted = lengths.begin() + static_cast<std::ptrdiff_t>(below);
+    std::nth_element(lengths.begin(), wanted, lengths.end());
+    slots[r] = std::min(slots[r], *wanted / plan.lanes_per_row);
+  }
+  const int whole = bundle(network, plan).slots;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    slots[r] = slots[r] / whole * whole;
+  }
+  return slots;
+}
+
+// Cuts every row's slots by the same share, so that the registers hold them; whole bundles stay whole.
+void cut_to_registers(const Chip& chip, const Network& network, Plan& plan) {
+  const int room = std::max(0, max_registers_per_thread(chip, plan.threads) - working_registers(network, plan));
+  const int words = register_words(network, plan);
+  const int whole = bundle(network, plan).slots;
+  for (int r = 0; words > room && r < plan.rows_per_group; ++r) {
+    plan.slots[r] = static_cast<int>(static_cast<std::int64_t>(plan.slots[r]) * room / words) / whole * whole;
+  }
+}
+
+// The tails of one shape's rows, by how many slots are in registers: the same for many variants of a plan.
+class Tails {
+ public:
+  Tails(const RowProfile& rows, bool exact) : rows_(rows), exact_(exact) {}
+
+  const Tail& of(const Network& network, const Plan& plan) {
+    const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == plan.slots; });
+    return known != known_.end() ? known->second
+                                 : known_.emplace_back(plan.slots, tail_of(network, plan, rows_, exact_)).second;
+  }
+  bool exact() const { return exact_; }
+
+ private:
+  const RowProfile& rows_;
+  bool exact_;
+  std::vector<std::pair<Slots, Tail>> known_;
+};
+
+// Gives a plan the tails of its rows: beyond `slots`, or what the registers can hold of them, to shared memory, and
+// what that cannot hold to L2; as much as there is, and no further than `most`. False if no row has one.
+bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots& slots, Tails& tails, Plan& plan) {
+  for (const bool streams : {false, true}) {
+    plan.slots = slots;
+    plan.tail_chunks = 1;  // for the working registers and the tables
+    plan.ring_chunks = streams ? 2 : 0;
+    plan.shared_chunks = 0;
+    cut_to_registers(chip, network, plan);
+    const Tail& tail = tails.of(network, plan);
+    if (tail.fullest == 0) {
+      return false;
+    }
+    plan.tail_chunks = static_cast<int>(std::ceil(tail.mean));
+    plan.longest_tail = tail.longest;
+    plan.shared_chunks = tails.exact() ? tail.fullest : static_cast<int>(std::ceil(kTailMargin * tail.fullest));
+    const double free_bytes = chip.smem_bytes_per_block - static_cast<double>(state_bytes(network, plan));
+    const int room = std::max(0, static_cast<int>(free_bytes / chunk_bytes(network, plan)));
+    if (streams) {
+      plan.ring_chunks = std::clamp(room / plan.warps() / 2, 2, kMostRingChunks);
+      plan.shared_chunks = std::max(0, room - plan.ring_chunks * plan.warps());
+    } else if (plan.shared_chunks <= room || most != Tier::streamed) {
+      break;
+    }
+  }
+  return true;
+}
+
+// Calls `consider` with the plan that has all weights in registers, if they fit or nothing else is wished, and with
+// those that have a tail where rows are uneven or do not fit.
+template <typename Consider>
+void consider_tiers(const Chip& chip, const Network& network, Tier most, const std::array<Slots, 3>& fills,
+                    Tails& tails, Plan plan, Consider&& consider) {
+  const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
+  const bool fits = register_words(network, plan) <= room;
+  if (fits || most == Tier::registers) {
+    consider(plan);
+  }
+  const int filled = std::accumulate(fills[1].begin(), fills[1].begin() + plan.rows_per_group, 0);
+  if (most == Tier::registers || (fits && plan.slots_total() <= kWorthEvening * filled)) {
     return;
   }
-  const double quad_bytes = static_cast<double>(kQuadBytes) * plan.threads;
-  const double free_bytes = chip.smem_bytes_per_block - static_cast<double>(state_bytes(network, plan));
-  const int shared = std::max(0, static_cast<int>(free_bytes / quad_bytes));
-  plan.shared_quads = 1;
-  plan.shared_quads = missing_quads();
-  if (plan.shared_quads <= shared || most == Tier::shared_memory) {
-    return;
+  for (const Slots& fill : fills) {
+    if (give_tail(chip, network, most, fill, tails, plan)) {
+      for (int chunks = 1; chunks <= kMostChunksInFlight; chunks *= 2) {
+        plan.chunks_in_flight = chunks;
+        consider(plan);
+      }
+    }
+    if (plan.slots != fill || plan.storage == Storage::dense) {
+      break;  // more would be cut to the same, or all rows are alike
+    }
   }
-  plan.streamed_quads = 1;
-  const int wanted = missing_quads();
-  // The ring takes some of the room: at least two quads, no more than a step streams.
-  const int least_streamed = wanted - shared;
-  plan.ring_quads = std::clamp(planes(network, plan) * least_streamed + 1, 2, std::clamp(shared, 2, kMostRingQuads));
-  plan.shared_quads = std::max(0, shared - plan.ring_quads);
-  plan.streamed_quads = wanted - plan.shared_quads;
 }
 
 // Calls `consider` with every way to run a shape that the wishes allow.
 template <typename Consider>
-void for_each_variant(const Chip& chip, const Network& network, const PlanWishes& wishes, Plan plan,
-                      Consider&& consider) {
+void for_each_variant(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
+                      Plan plan, Consider&& consider) {
   const int gates = info(network.cell).gates;
   plan.order = wishes.order.value_or(RowOrder::bank_aware);
   plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
@@ -83,14 +173,16 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
     const int before = plan.slots[0];
     const int slots = (state_units(network, plan) + plan.lanes_per_row - 1) / plan.lanes_per_row;
     std::replace(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group, before, slots);
-    plan.least_slots = plan.slots;
-    plan.mean_slots = plan.slots_total();
   }
   const bool half_sums = state_type(network.precision) == Precision::fp16;
   plan.promote_every = wishes.promote_every.value_or(half_sums ? 8 : 1);
   const std::int64_t words = exchange_bytes(network, plan) / 16;
   const int needed = static_cast<int>((words + plan.threads - 1) / plan.threads);
   const int all_planes = planes(network, plan);
+  const std::array fills{filled_slots(network, plan, rows, Fill::shortest),
+                         filled_slots(network, plan, rows, Fill::median),
+                         filled_slots(network, plan, rows, Fill::long_ones)};
+  Tails tails(rows, /*exact=*/false);
   const int most_tile_rows =
       gates > 1 ? 4 : std::min<int>(kMaxTileRows, std::bit_ceil(static_cast<unsigned>(plan.rows_per_group)));
   for (int tile_rows = gates > 1 ? 4 : 1; tile_rows <= most_tile_rows; tile_rows *= 2) {
@@ -102,11 +194,7 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
       plan.pass_planes = pass_planes;
       for (int loads = 1; loads <= kMostLoadsInFlight; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
-        assign_tiers(chip, network, wishes.tier.value_or(Tier::streamed), plan);
-        // Sums of several planes take too many registers beside quads, or sums of several rows that are no gates.
-        if (pass_planes == 1 || (plan.shared_quads == 0 && (gates > 1 || tile_rows == 1))) {
-          consider(plan);
-        }
+        consider_tiers(chip, network, wishes.tier.value_or(Tier::streamed), fills, tails, plan, consider);
         if (wishes.loads_in_flight || loads >= needed) {
           break;  // more than there are words
         }
@@ -120,8 +208,6 @@ template <typename Consider>
 void for_each_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                    Consider&& consider) {
   const int gates = info(network.cell).gates;
-  // Skipping pays where some rows are much longer than most.
-  const bool uneven = rows.longest(0, 1, 0) > kWorthSkipping * rows.average(0, rows.units(), 0);
   int last_threads = 0;
   for (const Storage storage : {Storage::packed_pair, Storage::dense}) {
     if (wishes.storage ? *wishes.storage != storage : storage == Storage::dense && network.density < 0.4) {
@@ -150,16 +236,8 @@ void for_each_plan(const Chip& chip, const Network& network, const RowProfile& r
             }
           }
           last_threads = threads;
-          for (const bool skip : {false, true}) {
-            if (wishes.skip ? *wishes.skip != skip : skip && !uneven) {
-              continue;
-            }
-            const Plan shape = shape_plan(network, rows, storage, sms, lanes, rows_per_group, skip);
-            if (skip && !wishes.skip && kWorthSkipping * shape.mean_slots > shape.slots_total()) {
-              break;
-            }
-            for_each_variant(chip, network, wishes, shape, consider);
-          }
+          for_each_variant(chip, network, rows, wishes, shape_plan(network, rows, storage, sms, lanes, rows_per_group),
+                           consider);
         }
       }
       if (wishes.sms) {
@@ -186,6 +264,12 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
     PlanWishes most_rows = wishes;
     most_rows.rows_per_group = kMaxRowsPerGroup / info(network.cell).gates * info(network.cell).gates;
     return choose_plan(chip, network, rows, most_rows);
+  }
+  if (best.plan.has_tail()) {  // of which so far an estimate was enough
+    const Slots slots = best.plan.slots;
+    Tails tails(rows, /*exact=*/true);
+    give_tail(chip, network, wishes.tier.value_or(Tier::streamed), slots, tails, best.plan);
+    best.prediction = predict(chip, network, best.plan);
   }
   return best;
 }

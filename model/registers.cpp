@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Working registers of the sparse persistent kernel: the larger of its two phases, beside the weights it keeps.
 //
-//   staging   16 + 4 per word in flight; 8 more if that takes several rounds
-//   gather    22 (fp32, fp8, several planes: more) + the fp32 sums of a tile's pass, at least 4
-//   both      for the cell of gated networks, for quads of weights outside registers, for places that are kept
+//   staging   13 + 6 per word in flight
+//   gather    16 + the fp32 sums of a tile's pass, at least 4 + what one load fetches
+//   each      more for gated cells, several planes and tiles, weights outside registers
 //
-// Fitted to what NVRTC 13.0 compiles for sm_80, sm_90, sm_100 and sm_120 without a spill, with the further attempts
-// that kernels/compiler.cpp makes. It is no proof: the compiler is not monotonic, a number of weights may spill 2
-// registers where more weights spill none. The compiler's report decides, and a plan that spills is refused.
+// Fitted (linear programming: the least sum of what is too much, nothing too little) to the most weights that
+// NVRTC 13.0 compiles without a spill in 154 shapes on the worst of sm_80, sm_90, sm_100 and sm_120, with the further
+// attempts that kernels/compiler.cpp makes. It is no proof: the compiler is not monotonic, a number of weights may
+// spill 2 registers where more weights spill none. The compiler's report decides, and a plan that spills is refused.
 #include "model/footprint.hpp"
 
 #include <algorithm>
@@ -16,42 +17,43 @@
 namespace onchip {
 namespace {
 
-constexpr int kStaging = 16, kPerLoadInFlight = 4, kSeveralRounds = 8;
-constexpr int kGather = 22, kLeastSums = 4;
-constexpr std::array kOfPrecision{0, 2, 4, 6};                       // by Precision
-constexpr int kSeveralPlanes = 10, kManyPlanes = 8, kTogether = 10;  // planes; more than two; several in one pass
-constexpr int kGated = 6, kTwoTiles = 14, kMoreTiles = 4, kSeveralRows = 6;
-constexpr int kKeptPlaces = 20;
-constexpr int kSharedQuads = 4, kStreamedQuads = 10;
-constexpr int kPerOutput = 2;  // that a lane finishes beyond the first
+struct Phase {
+  int base, gated, several_planes, two_tiles, more_tiles, tail, ring;
+};
+constexpr Phase kStaging{13, 7, 5, 0, 7, 4, 4};
+constexpr Phase kGather{16, 4, 0, 13, 10, 3, 9};
+constexpr int kPerLoadInFlight = 6;
+constexpr int kLeastSums = 4;
+constexpr int kTogether = 26, kTogetherPerChunk = 3;  // several planes in one pass; chunks of a tail, too
+constexpr int kFp8 = 3;
+constexpr std::array kLoaded{0, 2, 3, 4, 6};  // by words that a load fetches
+constexpr int kPerOutput = 4;                 // that a lane finishes beyond the first
+
+int common(const Network& network, const Plan& plan, const Phase& phase) {
+  const int row_tiles = tiles(network, plan);
+  return phase.base + (info(network.cell).gates > 1 ? phase.gated : 0) +
+         (planes(network, plan) > 1 ? phase.several_planes : 0) +
+         (row_tiles == 2  ? phase.two_tiles
+          : row_tiles > 2 ? phase.more_tiles
+                          : 0) +
+         (plan.has_tail() ? phase.tail : 0) + (plan.ring_chunks > 0 ? phase.ring : 0);
+}
 
 }  // namespace
 
 int working_registers(const Network& network, const Plan& plan) {
-  const bool gated = info(network.cell).gates > 1;
   const std::int64_t words = exchange_bytes(network, plan) / 16;
   const auto words_per_thread = static_cast<int>((words + plan.threads - 1) / plan.threads);
-  // With two planes, or two tiles, the compiler keeps from step to step where each word and output goes; with more it
-  // is kept from that (kManyAddresses in the kernel).
-  const int row_tiles = tiles(network, plan);
-  const bool keeps_places = planes(network, plan) == 2 && words_per_thread <= plan.loads_in_flight && row_tiles <= 2;
-  const int staging = kStaging + kPerLoadInFlight * std::min(plan.loads_in_flight, words_per_thread) +
-                      (words_per_thread > plan.loads_in_flight ? kSeveralRounds : 0);
+  const int staging =
+      common(network, plan, kStaging) + kPerLoadInFlight * std::min(plan.loads_in_flight, words_per_thread);
   const int sums = plan.tile_rows * plan.pass_planes * plan.batch_padded / planes(network, plan);
   const int outputs = std::max(1, sums / plan.lanes_per_row);
-  const int gather = kGather + std::max(kLeastSums, sums) + (planes(network, plan) > 1 ? kSeveralPlanes : 0) +
-                     (plan.pass_planes > 1 ? kTogether : 0) + kPerOutput * (outputs - 1) +
-                     (plan.streamed_quads > 0 ? kStreamedQuads
-                      : plan.shared_quads > 0 ? kSharedQuads
-                                              : 0);
-  const int cell = (gated                     ? kGated
-                    : plan.rows_per_group > 1 ? kSeveralRows
-                                              : 0) +
-                   (row_tiles == 2  ? kTwoTiles
-                    : row_tiles > 2 ? kMoreTiles
-                                    : 0) +
-                   (keeps_places ? kKeptPlaces : 0) + (planes(network, plan) > 2 ? kManyPlanes : 0);
-  return std::max(staging, gather) + cell + kOfPrecision[static_cast<std::size_t>(network.precision)];
+  const int gather =
+      common(network, plan, kGather) + std::max(kLeastSums, sums) +
+      kLoaded[std::max(1, plane_unit_bytes(network, plan) / 4)] +
+      (plan.pass_planes > 1 ? kTogether + (plan.has_tail() ? kTogetherPerChunk * plan.chunks_in_flight : 0) : 0) +
+      (network.precision == Precision::fp8 ? kFp8 : 0) + kPerOutput * (outputs - 1);
+  return std::max(staging, gather);
 }
 
 }  // namespace onchip

@@ -116,34 +116,32 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   const int spread = spread_over_phases(network, plan);
   const double warps = static_cast<double>(plan.groups()) * plan.lanes_per_row / kWarp;
   ExpectedWavefronts result;
-  const double mean_length = network.density * network.hidden;
-  const double done = static_cast<double>(plan.mean_slots) / plan.slots_total();  // the rest is skipped
-  for (int r = 0; r < plan.rows_per_group; ++r) {
-    const double ideal = warps * plan.slots[r] * done * phases_per_slot * copies;
-    result.ideal += ideal;
-    if (plan.storage == Storage::dense) {
-      result.expected += ideal;
-      continue;
-    }
-    // The rows that share phases, and the phases in which their elements must go.
-    const double rows = static_cast<double>(kWarp) / plan.lanes_per_row / (load_phases(network, plan) / spread);
-    const double phases = std::max(1.0, plan.slots[r] * done * spread);
-    const double filled = std::min(1.0, mean_length * rows / (phases * sets));
-    double factor = 1;
-    if (plan.order == RowOrder::bank_aware) {
-      // The fullest bank set of these rows needs at least as many wavefronts as it has elements.
-      const double mean = mean_length * rows / sets;
-      const double deviation = std::sqrt(mean * (1 - network.density));
-      const double fullest = mean + normal_maximum(sets) * deviation;
-      const double noise = 0.5 * deviation / phases;  // of the fullest set, over warps
-      const double load = fullest / phases;
-      // E[max(1, load + noise)], smooth around load = 1.
-      factor = noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
-    } else {
-      factor = 1 + filled * (random_maximum(sets) - 1);
-    }
-    result.expected += ideal * factor;
+  // The rows of a group alike, of their mean number of slots.
+  const double slots = mean_slots(network, plan) / plan.rows_per_group;
+  result.ideal = warps * slots * plan.rows_per_group * phases_per_slot * copies;
+  result.expected = result.ideal;
+  if (plan.storage == Storage::dense) {
+    return result;
   }
+  // The rows that share phases, and the phases in which their elements must go.
+  const double mean_length = network.density * network.hidden;
+  const double rows = static_cast<double>(kWarp) / plan.lanes_per_row / (load_phases(network, plan) / spread);
+  const double phases = std::max(1.0, slots * spread);
+  const double filled = std::min(1.0, mean_length * rows / (phases * sets));
+  double factor = 1;
+  if (plan.order == RowOrder::bank_aware) {
+    // The fullest bank set of these rows needs at least as many wavefronts as it has elements.
+    const double mean = mean_length * rows / sets;
+    const double deviation = std::sqrt(mean * (1 - network.density));
+    const double fullest = mean + normal_maximum(sets) * deviation;
+    const double noise = 0.5 * deviation / phases;  // of the fullest set, over warps
+    const double load = fullest / phases;
+    // E[max(1, load + noise)], smooth around load = 1.
+    factor = noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
+  } else {
+    factor = 1 + filled * (random_maximum(sets) - 1);
+  }
+  result.expected *= factor;
   return result;
 }
 
@@ -170,26 +168,33 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   // and what takes nearly as long holds it up. The sum of cubes, not of another power, is a choice of form that was
   // made with measured steps in view; nothing else here was.
   const double copies = planes(network, plan);
-  const double quads = copies * (plan.shared_quads + 2.0 * plan.streamed_quads);  // a streamed quad is also written
-  const double quad_wavefronts = plan.warps() * quads * kWarp * kQuadBytes / (chip.smem_banks * chip.smem_bank_bytes);
-  const double wavefronts = (expected_wavefronts(network, plan).expected + quad_wavefronts) * chip.lds_wavefront_cycles;
+  const double passes_over_tail = copies / plan.pass_planes;
+  const double chunk_wavefronts =
+      static_cast<double>(chunk_bytes(network, plan)) / (chip.smem_banks * chip.smem_bank_bytes);
+  const double chunks = passes_over_tail * plan.tail_chunks;  // that an SM reads; what is streamed is also written
+  const double tail_wavefronts = chunk_wavefronts * (chunks + passes_over_tail * plan.streamed_chunks());
+  const double wavefronts = (expected_wavefronts(network, plan).expected + tail_wavefronts) * chip.lds_wavefront_cycles;
   const Instructions slot = per_slot(network, plan);
-  const double slots = plan.mean_slots * copies;
+  const double slots = mean_slots(network, plan) * copies;
   const double warps_per_partition = std::ceil(plan.warps() / chip.partitions);
-  const double loads = plan.warps() * (slots * slot.load + quads) * chip.lds_instruction_cycles;
-  double promotions = 0;  // but for each row's last, after its gathers
-  for (int r = 0; r < plan.rows_per_group; ++r) {
-    promotions += copies * ((plan.slots[r] - 1) / plan.promote_every);
-  }
+  const double loads = (plan.warps() * slots * slot.load + chunks) * chip.lds_instruction_cycles;
+  const double promotions = (mean_slots(network, plan) / plan.promote_every - plan.rows_per_group) * copies;
   const Instructions promote = promotion(network, plan);
-  const double issue = warps_per_partition * partition_cycles(chip, slots * slot + promotions * promote);
-  // A warp's products wait for one another, sum by sum; the compiler keeps their order.
+  const double busiest = (plan.slots_total() + plan.longest_tail * chunk_slots(network, plan)) * copies;
+  const double issue =
+      std::max(warps_per_partition * partition_cycles(chip, slots * slot + std::max(0.0, promotions) * promote),
+               partition_cycles(chip, busiest * slot));
+  // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of a tail, the chunks
+  // that are taken at once wait for their words and then for the state.
   const double chain =
-      slots * (sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles);
+      busiest * (sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles) +
+      2 * passes_over_tail * plan.longest_tail / plan.chunks_in_flight * chip.lds_latency_cycles;
   const double gather = std::max(wavefronts, loads);
   // Every tile but one waits once more for its first load; the exchange has the other.
   const double passes = tiles(network, plan) * copies / plan.pass_planes;
-  const double turnaround = (passes - 1) * chip.lds_latency_cycles;
+  // So does every row with a tail, for the number of its chunks and for what follows them.
+  const double tails = plan.has_tail() ? passes_over_tail * plan.rows_per_group : 0;
+  const double turnaround = (passes - 1 + tails) * chip.lds_latency_cycles;
   part(Part::gather) = gather * us_per_cycle;
   const double together = std::cbrt(gather * gather * gather + issue * issue * issue + chain * chain * chain);
   part(Part::arithmetic) = (together - gather + turnaround) * us_per_cycle;
@@ -200,10 +205,13 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
                                     warps_per_partition * partition_cycles(chip, reduce.count + last_promotions),
                                     plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
   part(Part::reduction) = passes * reducing * us_per_cycle;
-  part(Part::activation) = passes * info(network.cell).transcendentals * chip.tanh_latency_cycles * us_per_cycle;
+  // The gates of a unit meet by a shuffle.
+  const double meeting = info(network.cell).gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
+  part(Part::activation) =
+      passes * (info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting) * us_per_cycle;
 
   // Streaming from L2 goes on all the time; what it takes beyond the rest of the step.
-  const double streamed_bytes = copies * plan.streamed_quads * kQuadBytes * plan.threads;
+  const double streamed_bytes = passes_over_tail * plan.streamed_chunks() * chunk_bytes(network, plan);
   const double streaming = streamed_bytes / chip.exchange_bytes_per_cycle_per_sm * us_per_cycle;
   double rest = 0;
   for (const double us : result.parts_us) {

@@ -163,6 +163,20 @@ TEST_CASE("predict answers for one network", "[fast]") {
   CHECK(run_json("predict --hidden 2304 --density 0.3 --plan '" + plan + "'") == json);
 }
 
+TEST_CASE("predict says of uneven rows where their tails are", "[fast]") {
+  const std::string arguments = "predict --hidden 2304 --density 10% --mask power-law";
+  const Json tail = run_json(arguments).at("plan");
+  CHECK(tail.at("tail_chunks") > 0);
+  CHECK(tail.at("longest_tail") > 0);
+  CHECK(tail.at("chunks_in_flight") > 0);
+  CHECK(tail.at("shared_chunks") > 0);
+  CHECK(tail.at("ring_chunks") == 0);  // shared memory has room for them
+  const Json none = run_json(arguments + " --tier registers").at("plan");
+  for (const char* key : {"tail_chunks", "longest_tail", "shared_chunks", "ring_chunks"}) {
+    CHECK(none.at(key) == 0);
+  }
+}
+
 TEST_CASE("what does not fit is an answer with numbers, and exit status 1", "[fast]") {
   const Json json = run_json("fit --hidden 20000 --density 50%", 1);
   require_prediction(json);
@@ -249,8 +263,10 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   require_refusal("predict --hidden 64 --set sm.cuont=5", "did you mean 'sm.count'?");
   require_refusal("predict --hidden 64 --set shared_memory.per_sm=512", "KiB");
   require_refusal("predict --hidden 64 --plan 'sms=0'", "plan");
-  require_refusal("predict --hidden 64 --plan 'sms=1 threads=32 slots=1 least_slots=1 mean_slots=1 batch_padded=4'",
-                  "room");
+  require_refusal("predict --hidden 64 --plan 'sms=1 threads=32 slots=1 batch_padded=4'", "room");
+  require_refusal("predict --hidden 64 --plan 'sms=2 threads=1024 slots=1 batch_padded=4 ring_chunks=2'",
+                  "ring_chunks");
+  require_refusal("predict --hidden 64 --skip 1", "unknown option");
   require_refusal("predict --hidden 64 --lanes-per-row 3", "'3'");
   require_refusal("predict --hidden 64 --tensor x", "--weights");
   require_refusal("fit --mask power-law", "--hidden");
@@ -332,7 +348,7 @@ TEST_CASE("a plan compiles without a GPU", "[fast]") {
   CHECK(json.at("weights_per_thread") > 0);
   CHECK(json.at("predicted_registers").is_number());
   require_refusal("measure --hidden 512 --compile-only --arch sm_900", "did you mean");
-  require_refusal("measure --hidden 60000 --density 1 --compile-only", "weights per thread");
+  require_refusal("measure --hidden 60000 --density 1 --tier registers --compile-only", "weights per thread");
   require_refusal("measure --hidden 512 --arch sm_90", "--compile-only");
 }
 #endif

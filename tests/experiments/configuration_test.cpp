@@ -5,6 +5,7 @@
 #include "model/error.hpp"
 #include "model/layout.hpp"
 #include "tests/catch.hpp"
+#include "tests/tails.hpp"
 
 #include <functional>
 #include <string>
@@ -59,12 +60,16 @@ TEST_CASE("plans of every cell and precision are sound and hold the rows of thei
   }
 }
 
-TEST_CASE("plans for uneven rows, with and without skipped slots, are sound", "[fast]") {
+TEST_CASE("plans for uneven rows, with and without a tail, are sound", "[fast]") {
   const Cell cell = GENERATE(Cell::tanh, Cell::lstm, Cell::gru);
-  for (const bool skip : {false, true}) {
-    Configuration configuration = configuration_of(cell, Precision::fp16, 761, 4, 0.1, MaskKind::power_law);
-    configuration.wishes.skip = skip;
-    require_sound(h200(), configuration);
+  CAPTURE(info(cell).name);
+  Configuration configuration = configuration_of(cell, Precision::fp16, 761, 4, 0.1, MaskKind::power_law);
+  for (const Tier tier : {Tier::registers, Tier::shared_memory, Tier::streamed}) {
+    configuration.wishes.tier = tier;
+    const PlannedNetwork planned = require_sound(h200(), configuration);
+    CAPTURE(to_string(planned.plan));
+    CHECK((tier != Tier::registers || !planned.plan.has_tail()));
+    CHECK((tier == Tier::streamed || planned.plan.ring_chunks == 0));
   }
 }
 
@@ -77,12 +82,15 @@ TEST_CASE("plans that need shared memory and L2 are sound", "[fast]") {
   const auto [cell, precision] =
       GENERATE(std::pair{Cell::relu, Precision::fp16}, std::pair{Cell::tanh, Precision::fp8},
                std::pair{Cell::lstm, Precision::bf16}, std::pair{Cell::gru, Precision::fp32});
-  int used = 0;
+  int used = 0, streamed = 0;
   for (const int hidden : {251, 509, 1021}) {
     const PlannedNetwork planned = require_sound(chip, configuration_of(cell, precision, hidden, 4, 0.5));
-    used += planned.prediction.footprint.fits && planned.plan.shared_quads + planned.plan.streamed_quads > 0;
+    used += planned.prediction.footprint.fits && planned.plan.has_tail();
+    streamed += planned.prediction.footprint.fits && planned.plan.streamed_chunks() > 0;
   }
   CHECK(used > 0);
+  // 227 KiB and the registers hold even the largest of fp8.
+  CHECK((streamed > 0 || (precision == Precision::fp8 && chip.smem_bytes_per_block > 200 * 1024)));
 }
 
 TEST_CASE("dense plans are sound at every width of the loads", "[fast]") {
@@ -98,11 +106,13 @@ TEST_CASE("dense plans are sound at every width of the loads", "[fast]") {
 TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   const Network network{Cell::tanh, Precision::bf16, 509, 4, 16, 0.2};
   const Network gated{Cell::lstm, Precision::fp16, 127, 4, 16, 0.2};
-  const Plan plan = shape_plan(network, RowProfile::uniform(network), Storage::packed_pair, 7, 16, 3, true);
+  const Plan plan = shape_plan(network, RowProfile::uniform(network), Storage::packed_pair, 7, 16, 3);
   const Plan gated_plan = shape_plan(gated, RowProfile::uniform(gated), Storage::packed_pair, 7, 16, 4);
   REQUIRE_NOTHROW(check_plan(network, plan));
   REQUIRE_NOTHROW(check_plan(gated, gated_plan));
-  const int quads = total_quads(network, plan);
+  const Plan tail_plan = with_tail(network, plan, RowProfile::uniform(network), 0.5);
+  REQUIRE(tail_plan.has_tail());
+  REQUIRE_NOTHROW(check_plan(network, tail_plan));
   const auto refused = [&](const std::function<void(Plan&)>& change) {
     Plan changed = plan;
     change(changed);
@@ -116,10 +126,8 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   refused([](Plan& p) { p.lanes_per_row = 64; });
   refused([](Plan& p) { p.rows_per_group = 0; });
   refused([](Plan& p) { p.slots[1] = 0; });
-  refused([](Plan& p) { p.least_slots[2] = p.slots[2] + 1; });
-  refused([](Plan& p) { p.slots[0] = 9, p.least_slots[0] = 5; });
-  refused([](Plan& p) { p.mean_slots = 0; });
-  refused([](Plan& p) { p.mean_slots = p.slots_total() + 1; });
+  refused([](Plan& p) { p.slots[2] = -1; });
+  refused([](Plan& p) { p.slots[2] = kMaxDimension + 1; });
   refused([](Plan& p) { p.tile_rows = 3; });
   refused([](Plan& p) { p.tile_rows = 16; });
   refused([](Plan& p) { p.pass_planes = 2; });  // of one plane
@@ -128,11 +136,39 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   refused([](Plan& p) { p.load_bytes = 12; });
   refused([](Plan& p) { p.load_bytes = 32; });
   refused([](Plan& p) { p.loads_in_flight = 0; });
+  refused([](Plan& p) { p.chunks_in_flight = 0; });
+  refused([](Plan& p) { p.chunks_in_flight = 3; });
+  refused([](Plan& p) { p.chunks_in_flight = 2 * kMostChunksInFlight; });
   refused([](Plan& p) { p.promote_every = 2; });  // bf16
-  refused([&](Plan& p) { p.shared_quads = quads + 1; });
-  refused([&](Plan& p) { p.shared_quads = 1, p.streamed_quads = quads, p.ring_quads = 2; });
-  refused([](Plan& p) { p.streamed_quads = 1, p.ring_quads = 1; });
-  refused([](Plan& p) { p.streamed_quads = 1, p.ring_quads = 3; });
+  // What only a tail has.
+  refused([](Plan& p) { p.tail_chunks = -1; });
+  refused([](Plan& p) { p.longest_tail = 1; });
+  refused([](Plan& p) { p.shared_chunks = 1; });
+  refused([](Plan& p) { p.ring_chunks = 2; });
+  refused([](Plan& p) { p.tail_chunks = 1; });  // without a longest
+  const auto allowed_with_tail = [&](const std::function<void(Plan&)>& change) {
+    Plan changed = tail_plan;
+    change(changed);
+    CAPTURE(to_string(changed));
+    try {
+      check_plan(network, changed);
+    } catch (const InputError&) {
+      return false;
+    }
+    return true;
+  };
+  CHECK(allowed_with_tail([](Plan& p) { p.slots.fill(0); }));
+  CHECK(allowed_with_tail([](Plan& p) { p.shared_chunks = 0, p.ring_chunks = 2; }));
+  CHECK(allowed_with_tail([](Plan& p) { p.ring_chunks = kMostRingChunks; }));
+  CHECK_FALSE(allowed_with_tail([](Plan& p) { p.slots[1] = -1; }));
+  CHECK_FALSE(allowed_with_tail([](Plan& p) { p.tail_chunks = 0; }));
+  CHECK_FALSE(allowed_with_tail([](Plan& p) { p.tail_chunks = 2000000000; }));
+  CHECK_FALSE(allowed_with_tail([](Plan& p) { p.longest_tail = 0; }));
+  CHECK_FALSE(allowed_with_tail([](Plan& p) { p.longest_tail = 2000000000; }));
+  CHECK_FALSE(allowed_with_tail([](Plan& p) { p.shared_chunks = -1; }));
+  CHECK_FALSE(allowed_with_tail([](Plan& p) { p.shared_chunks = 2000000000; }));
+  CHECK_FALSE(allowed_with_tail([](Plan& p) { p.ring_chunks = 1; }));
+  CHECK_FALSE(allowed_with_tail([](Plan& p) { p.ring_chunks = kMostRingChunks + 1; }));
   const auto refused_gated = [&](const std::function<void(Plan&)>& change) {
     Plan changed = gated_plan;
     change(changed);
@@ -152,9 +188,10 @@ TEST_CASE("a fixed plan without room for the rows is refused", "[fast]") {
   configuration.plan = plan;
   REQUIRE_NOTHROW(plan_network(h200(), configuration, rows));
   --configuration.plan->slots[2];
-  --configuration.plan->least_slots[2];
-  configuration.plan->mean_slots = configuration.plan->slots_total();
   CHECK_THROWS_AS(plan_network(h200(), configuration, rows), InputError);
+  configuration.plan = with_tail(configuration.network, plan, rows, 0.9);  // what slots do not hold, chunks do
+  REQUIRE(configuration.plan->has_tail());
+  CHECK_NOTHROW(plan_network(h200(), configuration, rows));
   configuration.plan = plan;
   configuration.plan->sms = 5;
   CHECK_THROWS_AS(plan_network(h200(), configuration, rows), InputError);

@@ -6,8 +6,8 @@
 #include "model/layout.hpp"
 #include "model/mask.hpp"
 #include "model/plan.hpp"
+#include "tests/tails.hpp"
 
-#include <algorithm>
 #include <string>
 
 namespace onchip {
@@ -19,12 +19,12 @@ struct Shape {
   int sms = 5, lanes = 16, units_per_group = 2;
   double density = 0.25;
   MaskKind mask = MaskKind::uniform;
-  bool skip = false;
 };
 
-// Where the quads go, of all that there are.
-enum class Tiers { registers, shared, streamed, mixed };
-inline constexpr Tiers kAllTiers[] = {Tiers::registers, Tiers::shared, Tiers::streamed, Tiers::mixed};
+// Where the tails are: nowhere, for all weights are in registers; in shared memory; there and streamed; all streamed.
+enum class Tiers { registers, shared, mixed, streamed };
+inline constexpr Tiers kAllTiers[] = {Tiers::registers, Tiers::shared, Tiers::mixed, Tiers::streamed};
+inline constexpr Tiers kTailTiers[] = {Tiers::shared, Tiers::mixed, Tiers::streamed};
 
 struct PlannedCase {
   Network network;
@@ -35,12 +35,17 @@ struct PlannedCase {
   std::string text() const { return describe(network) + ": " + to_string(plan); }
 };
 
-inline void set_tiers(PlannedCase& c, Tiers tiers) {
-  const int quads = total_quads(c.network, c.plan);
-  c.plan.shared_quads = tiers == Tiers::shared ? quads : tiers == Tiers::mixed ? quads / 3 : 0;
-  c.plan.streamed_quads = tiers == Tiers::streamed ? quads : tiers == Tiers::mixed ? (quads + 2) / 3 : 0;
-  c.plan.ring_quads =
-      c.plan.streamed_quads > 0 ? std::min(4, planes(c.network, c.plan) * c.plan.streamed_quads + 1) : 0;
+// The case with the share `kept` of each row's slots in registers and the rest where `tiers` says.
+inline PlannedCase with_tiers(PlannedCase c, Tiers tiers, int ring_chunks = 3, double kept = 0.4) {
+  if (tiers == Tiers::registers) {
+    return c;
+  }
+  c.plan = with_tail(c.network, c.plan, RowProfile::from_matrix(c.matrix), kept);
+  if (c.plan.has_tail() && tiers != Tiers::shared) {
+    c.plan.shared_chunks = tiers == Tiers::mixed ? c.plan.shared_chunks / 2 : 0;
+    c.plan.ring_chunks = ring_chunks;
+  }
+  return c;
 }
 
 inline PlannedCase planned_case(const Shape& shape) {
@@ -48,8 +53,17 @@ inline PlannedCase planned_case(const Shape& shape) {
   c.network = {shape.cell, shape.precision, shape.hidden, shape.batch, 16, shape.density};
   c.matrix = generate_mask(c.network.rows(), shape.hidden, shape.density, 5, shape.precision, shape.mask);
   c.plan = shape_plan(c.network, RowProfile::from_matrix(c.matrix), Storage::packed_pair, shape.sms, shape.lanes,
-                      shape.units_per_group * info(shape.cell).gates, shape.skip);
+                      shape.units_per_group * info(shape.cell).gates);
   c.plan.promote_every = state_type(shape.precision) == Precision::fp16 ? 8 : 1;
+  return c;
+}
+
+// The case stored densely, in other shapes of SMs and lanes.
+inline PlannedCase stored_densely(PlannedCase c, int sms, int lanes, int units_per_group) {
+  const int promote_every = c.plan.promote_every;
+  c.plan = shape_plan(c.network, RowProfile::from_matrix(c.matrix), Storage::dense, sms, lanes,
+                      units_per_group * info(c.network.cell).gates);
+  c.plan.promote_every = promote_every;
   return c;
 }
 

@@ -30,6 +30,9 @@ struct Shape {
   Storage storage = Storage::packed_pair;
   Cell cell = Cell::relu;
   int tile_rows = 1, pass_planes = 1;
+  bool tail = false;
+  int ring_chunks = 0;  // of the tail
+  int chunks_in_flight = 1;
 };
 
 std::string describe(const Shape& shape) {
@@ -37,7 +40,10 @@ std::string describe(const Shape& shape) {
          std::to_string(shape.threads) + " threads, " + std::to_string(shape.lanes_per_row) + " lanes, " +
          std::to_string(shape.rows_per_group) + " rows, " + std::to_string(shape.loads_in_flight) + " loads, " +
          std::string(name(shape.storage)) + ", " + std::string(info(shape.cell).name) + ", tiles of " +
-         std::to_string(shape.tile_rows) + " rows and " + std::to_string(shape.pass_planes) + " planes";
+         std::to_string(shape.tile_rows) + " rows and " + std::to_string(shape.pass_planes) + " planes" +
+         (shape.tail ? ", a tail, " + std::to_string(shape.chunks_in_flight) + " chunks in flight, a ring of " +
+                           std::to_string(shape.ring_chunks)
+                     : "");
 }
 
 struct Case {
@@ -61,14 +67,19 @@ Case with_words(const Shape& shape, int words) {
   c.plan.promote_every = state_type(shape.precision) == Precision::fp16 ? 8 : 1;
   c.plan.tile_rows = shape.tile_rows;
   c.plan.pass_planes = shape.pass_planes;
+  if (shape.tail) {
+    c.plan.tail_chunks = c.plan.warps() * shape.rows_per_group;
+    c.plan.longest_tail = shape.rows_per_group;
+    c.plan.shared_chunks = shape.ring_chunks > 0 ? c.plan.tail_chunks / 2 : c.plan.tail_chunks;
+    c.plan.ring_chunks = shape.ring_chunks;
+    c.plan.chunks_in_flight = shape.chunks_in_flight;
+  }
   c.network.hidden = kSms * c.plan.groups() * c.plan.rows_per_group / info(shape.cell).gates;
   std::fill_n(c.plan.slots.begin(), c.plan.rows_per_group, 1);
   for (int row = 0;; row = (row + 1) % c.plan.rows_per_group) {
     ++c.plan.slots[row];
-    if (weight_words(c.network, c.plan) > words) {
+    if (register_words(c.network, c.plan) > words) {
       --c.plan.slots[row];
-      c.plan.least_slots = c.plan.slots;
-      c.plan.mean_slots = c.plan.slots_total();
       return c;
     }
   }
@@ -78,8 +89,7 @@ Case with_words(const Shape& shape, int words) {
 int allowed_words(const Shape& shape) {
   static const Chip chip = find_chip("h200").chip;  // every architecture here has the same register file
   const Case any = with_words(shape, 8 * shape.rows_per_group);
-  const int room = max_registers_per_thread(chip, shape.threads) - working_registers(any.network, any.plan);
-  return room;
+  return max_registers_per_thread(chip, shape.threads) - working_registers(any.network, any.plan);
 }
 
 bool spills(const Case& c, const std::string& architecture) {
@@ -154,6 +164,24 @@ constexpr Shape kSpread[] = {
     {fp16, 16, 512, 32, 2, 4, packed, Cell::relu, 1, 2},
     {fp16, 4, 512, 32, 4, 2, packed, Cell::lstm, 4},
     {fp8, 4, 512, 16, 6, 2, packed, Cell::gru, 4},
+    {fp16, 4, 576, 32, 1, 2, packed, Cell::relu, 1, 1, true},
+    {fp16, 4, 576, 32, 1, 2, packed, Cell::relu, 1, 1, true, 0, 2},
+    {fp16, 4, 576, 32, 1, 2, packed, Cell::relu, 1, 1, true, 0, 4},
+    {fp16, 4, 576, 32, 1, 2, packed, Cell::relu, 1, 1, true, 2},
+    {fp16, 4, 576, 32, 1, 2, packed, Cell::relu, 1, 1, true, 4},
+    {fp16, 1, 1024, 32, 1, 2, packed, Cell::relu, 1, 1, true},
+    {fp16, 16, 512, 32, 2, 4, packed, Cell::relu, 1, 2, true},
+    {fp16, 16, 512, 32, 2, 4, packed, Cell::relu, 1, 1, true, 4},
+    {bf16, 8, 704, 32, 1, 2, packed, Cell::relu, 1, 1, true, 4},
+    {fp32, 4, 704, 32, 1, 2, packed, Cell::relu, 1, 1, true, 0, 4},
+    {fp32, 4, 576, 16, 2, 2, packed, Cell::tanh, 2, 1, true, 4},
+    {fp8, 4, 512, 32, 1, 2, packed, Cell::relu, 1, 1, true},
+    {fp8, 4, 512, 16, 4, 2, packed, Cell::tanh, 4, 1, true, 4, 4},
+    {fp16, 4, 576, 32, 1, 2, dense, Cell::relu, 1, 1, true, 4},
+    {fp16, 4, 512, 32, 4, 2, packed, Cell::lstm, 4, 1, true},
+    {fp16, 4, 512, 16, 8, 2, packed, Cell::lstm, 4, 1, true, 4, 2},
+    {fp8, 4, 512, 16, 6, 2, packed, Cell::gru, 4, 1, true},
+    {bf16, 16, 384, 16, 9, 4, packed, Cell::gru, 4, 1, true, 4},
 };
 
 // Where the model is that close. Elsewhere it is too careful: of the kernel with one plane and two loads in flight the

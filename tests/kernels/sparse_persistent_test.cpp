@@ -28,7 +28,7 @@ void require_compiles(const PlannedCase& c) {
   CHECK(compile(compile_order_request(c.network, c.plan, kArchitecture)).cubin.size() > 500);
 }
 
-TEST_CASE("a kernel of every cell and precision, and of every tier, exchange and load, compiles", "[fast]") {
+TEST_CASE("a kernel of every cell and precision, and of every tail, exchange and load, compiles", "[fast]") {
   int number = 0;
   for (const Cell cell : {Cell::relu, Cell::tanh, Cell::lstm, Cell::gru}) {
     // Every value of everything comes up, not every combination: those are slow.
@@ -38,42 +38,45 @@ TEST_CASE("a kernel of every cell and precision, and of every tier, exchange and
                                   .hidden = 61,
                                   .batch = 1 + 2 * number,
                                   .units_per_group = 1,
-                                  .mask = MaskKind::power_law,
-                                  .skip = number % 2 == 1});
+                                  .mask = MaskKind::power_law});
     c.plan.exchange = static_cast<ExchangeProtocol>(number % 3);
     c.plan.load_bytes = number == 1 ? 2 : kWidestLoad;
-    set_tiers(c, kAllTiers[number]);
-    require_compiles(c);
+    require_compiles(with_tiers(c, kAllTiers[number], 2 + number % 3));
     ++number;
   }
 }
 
-TEST_CASE("kernels of every cell, precision and tier compile", "[slow]") {
+TEST_CASE("kernels of every cell, precision and tail compile", "[slow]") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
-    for (const Tiers tiers : kAllTiers) {
-      PlannedCase c = planned_case({.cell = cell, .precision = precision});
-      set_tiers(c, tiers);
-      require_compiles(c);
+    const PlannedCase c = planned_case({.cell = cell, .precision = precision});
+    require_compiles(c);
+    for (const Tiers tiers : kTailTiers) {
+      const PlannedCase with = with_tiers(c, tiers, precision == Precision::fp16 ? 2 : 4);
+      REQUIRE(with.plan.has_tail());
+      require_compiles(with);
     }
   }
 }
 
-TEST_CASE("kernels that skip slots compile in every tier", "[slow]") {
+TEST_CASE("kernels without a weight in registers, and those of uneven rows, compile with every tail", "[slow]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   for (const Precision precision : {Precision::fp16, Precision::fp32, Precision::fp8}) {
-    for (const Tiers tiers : kAllTiers) {
-      PlannedCase c = planned_case({.cell = cell,
-                                    .precision = precision,
-                                    .hidden = 211,
-                                    .sms = 7,
-                                    .lanes = 8,
-                                    .density = 0.08,
-                                    .mask = MaskKind::power_law,
-                                    .skip = true});
-      REQUIRE(c.plan.skips());
-      set_tiers(c, tiers);
-      require_compiles(c);
+    const PlannedCase c = planned_case({.cell = cell,
+                                        .precision = precision,
+                                        .hidden = 211,
+                                        .sms = 7,
+                                        .lanes = 8,
+                                        .density = 0.08,
+                                        .mask = MaskKind::power_law});
+    for (const Tiers tiers : kTailTiers) {
+      PlannedCase uneven = with_tiers(c, tiers), nothing = with_tiers(c, tiers, 2, 0);
+      uneven.plan.chunks_in_flight = 4;
+      nothing.plan.chunks_in_flight = 2;
+      REQUIRE(uneven.plan.has_tail());
+      REQUIRE(register_words(c.network, nothing.plan) == 0);
+      require_compiles(uneven);
+      require_compiles(nothing);
     }
   }
 }
@@ -90,6 +93,7 @@ TEST_CASE("kernels of every exchange, width of loads and number of planes at onc
       c.plan.exchange = static_cast<ExchangeProtocol>(std::countr_zero(static_cast<unsigned>(load_bytes)) % 3);
       c.plan.pass_planes = std::min(2, planes(c.network, c.plan));
       require_compiles(c);
+      require_compiles(with_tiers(c, Tiers::mixed));
     }
   }
 }
@@ -106,9 +110,10 @@ TEST_CASE("kernels of every tile, group and storage compile", "[slow]") {
   }
   for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
     for (const Cell cell : {Cell::relu, Cell::gru}) {
-      PlannedCase c = planned_case({.cell = cell, .precision = precision, .density = 0.9});
-      c.plan = shape_plan(c.network, RowProfile::from_matrix(c.matrix), Storage::dense, 5, 16, info(cell).gates);
+      const PlannedCase c =
+          stored_densely(planned_case({.cell = cell, .precision = precision, .density = 0.9}), 5, 16, 1);
       require_compiles(c);
+      require_compiles(with_tiers(c, Tiers::mixed));
     }
   }
 }
@@ -128,14 +133,25 @@ TEST_CASE("plans that differ in what the kernel is built from are different kern
   CHECK(other([](PlannedCase& d) { d.plan.load_bytes = 8; }) != base);
   CHECK(other([](PlannedCase& d) { d.plan.loads_in_flight = 5; }) != base);
   CHECK(other([](PlannedCase& d) { d.plan.promote_every = 4; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.shared_quads = 1; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.streamed_quads = 1, d.plan.ring_quads = 2; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.least_slots[0] = 1; }) != base);
+  CHECK(other([](PlannedCase& d) { ++d.plan.slots[1]; }) != base);
   CHECK(other([](PlannedCase& d) { d.network.cell = Cell::tanh; }) != base);
   CHECK(other([](PlannedCase& d) { d.network.precision = Precision::fp8; }) != base);
   // What only the model uses makes no other kernel.
-  CHECK(other([](PlannedCase& d) { d.plan.mean_slots = 1; }) == base);
   CHECK(other([](PlannedCase& d) { d.plan.order = RowOrder::natural; }) == base);
+  // The same of a tail: how long it is stands in a table.
+  const std::string tail = other([](PlannedCase& d) { d = with_tiers(d, Tiers::mixed, 2); });
+  CHECK(tail != base);
+  const auto other_tail = [&](auto&& change) {
+    return other([&](PlannedCase& d) {
+      d = with_tiers(d, Tiers::mixed, 2);
+      change(d.plan);
+    });
+  };
+  CHECK(other_tail([](Plan& plan) { ++plan.shared_chunks; }) != tail);
+  CHECK(other_tail([](Plan& plan) { plan.ring_chunks = 3; }) != tail);
+  CHECK(other_tail([](Plan& plan) { plan.chunks_in_flight = 4; }) != tail);
+  CHECK(other_tail([](Plan& plan) { ++plan.tail_chunks; }) == tail);
+  CHECK(other_tail([](Plan& plan) { ++plan.longest_tail; }) == tail);
 }
 
 TEST_CASE("elements survive the way to the kernel and back", "[fast]") {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the time of a step goes: the kernel run once with a clock at each of its points
+// (kernels/sparse_persistent.hpp).
+#pragma once
+
+#include "kernels/sparse_persistent.hpp"
+
+#include <array>
+
+namespace onchip {
+
+// Cycles from the mark before to each of kStepMarks (the first: from the last of the step before), over steps and SMs.
+struct StepClocks {
+  std::array<double, kStepMarks.size()> mean{};     // over the warps
+  std::array<double, kStepMarks.size()> slowest{};  // of the slowest warp of an SM
+};
+
+// Runs some dozens of steps on the current device. The clocks take some time themselves, up to a tenth of a short step.
+StepClocks measure_step_clocks(const Layout& layout);
+
+}  // namespace onchip

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/dealing.hpp"
+
+#include <algorithm>
+#include <array>
+#include <queue>
+#include <tuple>
+
+namespace onchip {
+namespace {
+
+// Group of the unit at this place of an SM. Every other full class goes from the last group to the first, so that no
+// warp has all the longest.
+int group_of(const Network& network, const Plan& plan, int place) {
+  const int groups = plan.groups();
+  const int in_class = place % groups;
+  const bool reversed = place / groups % 2 && (place / groups + 1) * groups <= units_per_sm(network, plan);
+  return reversed ? groups - 1 - in_class : in_class;
+}
+
+int state_place(const Network& network, const Plan& plan, int place) {
+  return place / plan.groups() * plan.groups() + group_of(network, plan, place);
+}
+
+// Adds the tails of one SM, whose units have these ranks.
+void add_sm(const Network& network, const Plan& plan, const RowProfile& rows, const std::int32_t* ranks, Tail& tail) {
+  const int units = units_per_sm(network, plan);
+  const int gates = rows.gates();
+  const int groups = plan.groups();
+  const int groups_per_warp = groups / plan.warps();
+  int in_sm = 0;
+  for (int warp = 0; warp < plan.warps(); ++warp) {
+    int in_warp = 0;
+    for (int r = 0; r < plan.rows_per_group; ++r) {
+      int longest = 0;
+      const int first = r / gates * groups + warp * groups_per_warp;
+      for (int at = first; at < std::min(units, first + groups_per_warp); ++at) {
+        if (ranks[at] >= 0) {
+          longest = std::max(longest, rows.length(ranks[at], r % gates));
+        }
+      }
+      in_warp += chunks_needed(network, plan, r, longest);
+    }
+    in_sm += in_warp;
+    tail.longest = std::max(tail.longest, in_warp);
+  }
+  tail.mean += in_sm;
+  tail.fullest = std::max(tail.fullest, in_sm);
+}
+
+}  // namespace
+
+int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t length) {
+  const int per_chunk = chunk_slots(network, plan);
+  if (plan.storage == Storage::dense) {
+    length = state_units(network, plan);
+  }
+  const auto slots = static_cast<int>((length + plan.lanes_per_row - 1) / plan.lanes_per_row);
+  return std::max(0, slots - plan.slots[r] + per_chunk - 1) / per_chunk;
+}
+
+std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, const RowProfile& rows) {
+  const int units = units_per_sm(network, plan);
+  struct Load {
+    std::int64_t nnz;
+    int sm;
+    bool operator>(const Load& other) const { return std::tie(nnz, sm) > std::tie(other.nnz, other.sm); }
+  };
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> open;  // SMs with room in the classes so far
+  std::vector<Load> full;
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    full.push_back({0, sm});
+  }
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(plan.sms) * units, -1);
+  std::vector<int> count(plan.sms, 0);
+  const int per_class = plan.groups() * plan.sms;
+  for (int rank = 0; rank < rows.units(); ++rank) {
+    if (rank % per_class == 0) {
+      for (const Load& load : full) {
+        open.push(load);
+      }
+      full.clear();
+    }
+    Load load = open.top();
+    open.pop();
+    const int place = count[load.sm]++;
+    ranks[static_cast<std::size_t>(load.sm) * units + state_place(network, plan, place)] = rank;
+    for (int at = 0; at < rows.gates(); ++at) {
+      load.nnz += rows.length(rank, at);
+    }
+    const int room = std::min((rank / per_class + 1) * plan.groups(), units);
+    (place + 1 < room ? open.push(load) : full.push_back(load));
+  }
+  return ranks;
+}
+
+Tail tail_of(const Network& network, const Plan& plan, const RowProfile& rows, bool exact) {
+  const int units = units_per_sm(network, plan);
+  Tail tail;
+  if (exact) {
+    const std::vector<std::int32_t> ranks = deal_units(network, plan, rows);
+    for (int sm = 0; sm < plan.sms; ++sm) {
+      add_sm(network, plan, rows, &ranks[static_cast<std::size_t>(sm) * units], tail);
+    }
+    tail.mean /= plan.sms;
+    return tail;
+  }
+  // Two SMs that have neither the longest rows nor the shortest, for the mean, and the one that has the longest.
+  const std::array<int, 3> samples{plan.sms / 4, plan.sms * 3 / 4, 0};
+  std::vector<std::int32_t> ranks(units);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const int sm = samples[i];
+    std::fill(ranks.begin(), ranks.end(), -1);
+    for (int place = 0; place < units; ++place) {
+      const int rank = place * plan.sms + (place % 2 ? plan.sms - 1 - sm : sm);
+      if (rank < rows.units()) {
+        ranks[state_place(network, plan, place)] = rank;
+      }
+    }
+    const double of_two = tail.mean;
+    add_sm(network, plan, rows, ranks.data(), tail);
+    if (i == 2) {
+      tail.mean = of_two / 2;
+    }
+  }
+  return tail;
+}
+
+}  // namespace onchip

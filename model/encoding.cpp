@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a layout's slots to the words that the kernel loads (kernels/gather.cuh).
+#include "model/error.hpp"
+#include "model/layout.hpp"
+#include "model/numeric.hpp"
+
+#include <algorithm>
+
+namespace onchip {
+namespace {
+
+constexpr int kWarp = 32;
+
+// Writes slots of one thread's rows as words.
+class SlotEncoder {
+ public:
+  explicit SlotEncoder(const Layout& layout)
+      : layout_(layout),
+        bundle_(bundle(layout.network, layout.plan)),
+        stride_(plane_unit_bytes(layout.network, layout.plan)),
+        shift_(index_shift(layout.network, layout.plan)),
+        packed_(layout.plan.storage == Storage::packed_pair),
+        scales_(row_scales(layout)) {}
+
+  // Slots [begin, end) of a warp's row: slot begin + s goes to the s-th of the words at(0), at(1), ..., which are zero.
+  template <typename At>
+  void encode(std::size_t warp_row, std::int32_t row, int lane, int begin, int end, At&& at) const {
+    const Precision precision = layout_.network.precision;
+    for (int s = 0; s < end - begin; ++s) {
+      const std::size_t entry = layout_.entry(warp_row, begin + s, lane);
+      const float value = layout_.value[entry];
+      const auto index = static_cast<std::uint32_t>(layout_.place[entry]) * stride_ >> shift_;
+      const int first = s / bundle_.slots * bundle_.words;
+      const int i = s % bundle_.slots;
+      if (precision == Precision::fp8) {
+        // Values 0, 2 and 1, 3 of a bundle stand in the low and the high bytes of the two halves.
+        const std::uint32_t code = to_e4m3(row < 0 ? 0.0f : value / scales_[row]);
+        at(first) |= code << (i % 2 * 8 + i / 2 * 16);
+        if (packed_) {
+          at(first + 1 + i / 2) |= index << (i % 2 * 16);
+        }
+      } else if (info(precision).weight_bits == 32) {
+        at(first + (packed_ ? 1 + i : 0)) = to_bits(precision, value);
+        if (packed_) {
+          at(first) |= index << (i * 16);
+        }
+      } else if (packed_) {
+        at(first) = to_bits(precision, value) << 16 | index;
+      } else {
+        at(first) |= to_bits(precision, value) << (i * 16);
+      }
+    }
+  }
+
+ private:
+  const Layout& layout_;
+  Bundle bundle_;
+  int stride_, shift_;
+  bool packed_;
+  std::vector<float> scales_;
+};
+
+// Writes one chunk of a warp's row, of four words a lane [32][4], of two [32][2], else [words][32].
+void encode_chunk(const Layout& layout, const SlotEncoder& encoder, int sm, int r, int warp, int chunk,
+                  std::uint32_t* to) {
+  const Plan& plan = layout.plan;
+  const int words = chunk_words(layout.network, plan);
+  const int slots = chunk_slots(layout.network, plan);
+  const int begin = plan.slots[r] + chunk * slots;
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const std::int32_t row = layout.row(sm, r, group_lane_of(layout.network, plan, warp * kWarp + lane).group);
+    encoder.encode(layout.warp_row(sm, r, warp), row, lane, begin, begin + slots,
+                   [&](int i) -> std::uint32_t& { return to[words % 2 ? i * kWarp + lane : lane * words + i]; });
+  }
+}
+
+}  // namespace
+
+std::vector<TailChunks> split_tails(const Layout& layout) {
+  const Plan& plan = layout.plan;
+  const int per_chunk = chunk_slots(layout.network, plan);
+  const std::size_t per_sm = static_cast<std::size_t>(plan.rows_per_group) * plan.warps();
+  std::vector<TailChunks> tails(plan.sms * per_sm);
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    std::int64_t all = 0;
+    const auto chunks = [&](std::size_t i) {
+      return (layout.slots(sm * per_sm + i) - plan.slots[i / plan.warps()]) / per_chunk;
+    };
+    for (std::size_t i = 0; i < per_sm; ++i) {
+      all += chunks(i);
+    }
+    const std::int64_t streamed = std::max<std::int64_t>(0, all - plan.shared_chunks);
+    if (streamed > 0 && plan.ring_chunks == 0) {
+      throw InputError("SM " + std::to_string(sm) + " has " + std::to_string(all) +
+                       " chunks of weights beyond its registers, the plan has room for " +
+                       std::to_string(plan.shared_chunks) + " in shared memory");
+    }
+    // Spread evenly over the warps and their rows, so that what is streamed is asked for at all times of a step.
+    for (int warp = 0; warp < plan.warps(); ++warp) {
+      std::int64_t seen = 0;
+      for (int before = 0; before < warp; ++before) {
+        for (int r = 0; r < plan.rows_per_group; ++r) {
+          seen += chunks(static_cast<std::size_t>(r) * plan.warps() + before);
+        }
+      }
+      for (int r = 0; r < plan.rows_per_group; ++r) {
+        const std::size_t i = static_cast<std::size_t>(r) * plan.warps() + warp;
+        const int count = chunks(i);
+        const auto streamed_before = [&](std::int64_t n) { return all > 0 ? n * streamed / all : 0; };
+        const auto of_row = static_cast<int>(streamed_before(seen + count) - streamed_before(seen));
+        tails[sm * per_sm + i] = {count - of_row, of_row};
+        seen += count;
+      }
+    }
+  }
+  return tails;
+}
+
+namespace {
+
+// The tails of one SM: shared memory's chunks to `shared`, the others behind `encoded.streamed`.
+void encode_tails(const Layout& layout, const SlotEncoder& encoder, const std::vector<TailChunks>& tails, int sm,
+                  std::uint32_t* shared, Encoded& encoded) {
+  const Network& network = layout.network;
+  const Plan& plan = layout.plan;
+  const int words = kWarp * chunk_words(network, plan);
+  const int height = tile_height(network, plan);
+  const int passes = planes(network, plan) / plan.pass_planes;
+  const std::size_t table = encoded.tails.size();
+  encoded.tails.resize(table + static_cast<std::size_t>(plan.rows_per_group + 3) * plan.warps());
+  const auto entry = [&](int r, int warp) -> std::int32_t& { return encoded.tails[table + r * plan.warps() + warp]; };
+  int in_shared = 0;
+  for (int warp = 0; warp < plan.warps(); ++warp) {
+    const std::size_t first_streamed = encoded.streamed.size() / words;
+    entry(plan.rows_per_group, warp) =
+        static_cast<std::int32_t>(state_bytes(network, plan)) + in_shared * chunk_bytes(network, plan);
+    entry(plan.rows_per_group + 1, warp) = static_cast<std::int32_t>(first_streamed);
+    for (int r = 0; r < plan.rows_per_group; ++r) {
+      const TailChunks& tail = tails[layout.warp_row(sm, r, warp)];
+      entry(r, warp) = tail.shared | tail.streamed << 16;
+      for (int i = 0; i < tail.shared; ++i) {
+        encode_chunk(layout, encoder, sm, r, warp, i, shared + static_cast<std::size_t>(in_shared++) * words);
+      }
+    }
+    for (int tile = 0; tile < tiles(network, plan); ++tile) {
+      for (int pass = 0; pass < passes; ++pass) {
+        for (int r = tile * height; r < std::min(plan.rows_per_group, (tile + 1) * height); ++r) {
+          const TailChunks& tail = tails[layout.warp_row(sm, r, warp)];
+          for (int i = 0; i < tail.streamed; ++i) {
+            encoded.streamed.resize(encoded.streamed.size() + words);
+            encode_chunk(layout, encoder, sm, r, warp, tail.shared + i,
+                         encoded.streamed.data() + encoded.streamed.size() - words);
+          }
+        }
+      }
+    }
+    entry(plan.rows_per_group + 2, warp) = static_cast<std::int32_t>(encoded.streamed.size() / words - first_streamed);
+  }
+}
+
+}  // namespace
+
+Encoded encode(const Layout& layout) {
+  const Network& network = layout.network;
+  const Plan& plan = layout.plan;
+  const SlotEncoder encoder(layout);
+  const std::size_t register_end = static_cast<std::size_t>(register_words(network, plan)) * plan.threads;
+  const std::size_t sm_words =
+      register_end + static_cast<std::size_t>(plan.shared_chunks) * kWarp * chunk_words(network, plan);
+  Encoded encoded;
+  encoded.weights.resize(plan.sms * sm_words);
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    std::uint32_t* const words = encoded.weights.data() + sm * sm_words;
+    for (int thread = 0; thread < plan.threads; ++thread) {
+      int first_word = 0;
+      for (int r = 0; r < plan.rows_per_group; ++r) {
+        const std::int32_t row = layout.row(sm, r, group_lane_of(network, plan, thread).group);
+        encoder.encode(layout.warp_row(sm, r, thread / kWarp), row, thread % kWarp, 0, plan.slots[r],
+                       [&](int i) -> std::uint32_t& { return words[(first_word + i) * plan.threads + thread]; });
+        first_word += row_words(network, plan, plan.slots[r]);
+      }
+    }
+  }
+  if (plan.has_tail()) {
+    const std::vector<TailChunks> tails = split_tails(layout);
+    for (int sm = 0; sm < plan.sms; ++sm) {
+      encode_tails(layout, encoder, tails, sm, encoded.weights.data() + sm * sm_words + register_end, encoded);
+    }
+  }
+  return encoded;
+}
+
+std::vector<std::int32_t> row_places(const Layout& layout) {
+  const int gates = info(layout.network.cell).gates;
+  std::vector<std::int32_t> places(layout.network.rows());
+  for (int sm = 0; sm < layout.plan.sms; ++sm) {
+    for (int r = 0; r < layout.plan.rows_per_group; ++r) {
+      for (int group = 0; group < layout.plan.groups(); ++group) {
+        if (const std::int32_t row = layout.row(sm, r, group); row >= 0) {
+          places[row] = layout.order[row % layout.network.hidden] * gates + r % gates;
+        }
+      }
+    }
+  }
+  return places;
+}
+
+}  // namespace onchip

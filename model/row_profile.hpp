@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a planner must know of a mask: how long its rows are.
+#pragma once
+
+#include "model/mask.hpp"
+#include "model/network.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace onchip {
+
+// The rows of each hidden unit by falling length, the gate that comes first before its equals; the units by falling
+// length of their longest row, likewise. A unit's rank is its number in this order, a row's place its number in its
+// unit.
+class RowProfile {
+ public:
+  static RowProfile from_matrix(const SparseMatrix& matrix);
+  // A typical uniform random mask: lengths at equal steps of probability (normal approximation of the binomial
+  // distribution), dealt to units and gates by a fixed shuffle.
+  static RowProfile uniform(const Network& network);
+
+  int units() const { return units_; }
+  int gates() const { return gates_; }
+  std::int64_t nnz() const { return nnz_; }
+  std::int32_t unit(int rank) const { return unit_[rank]; }
+  int gate(int rank, int place) const { return gate_[static_cast<std::size_t>(rank) * gates_ + place]; }
+  int length(int rank, int place) const { return length_[static_cast<std::size_t>(rank) * gates_ + place]; }
+  // The longest row of this place of all units from this rank on.
+  int longest_from(int rank, int place) const { return longest_[static_cast<std::size_t>(rank) * gates_ + place]; }
+
+ private:
+  RowProfile(int units, int gates, const std::vector<int>& lengths);  // [gates, units]
+
+  int units_ = 0;
+  int gates_ = 1;
+  std::int64_t nnz_ = 0;
+  std::vector<std::int32_t> unit_;     // [units]
+  std::vector<std::uint8_t> gate_;     // [units, gates]
+  std::vector<int> length_, longest_;  // [units, gates]
+};
+
+}  // namespace onchip

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words that the kernel loads, read back by their description alone (model/layout.hpp, kernels/gather.cuh).
+#include "model/error.hpp"
+#include "model/layout.hpp"
+#include "model/numeric.hpp"
+#include "tests/catch.hpp"
+#include "tests/model/cases.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+#include <utility>
+#include <vector>
+
+using namespace onchip;
+
+namespace {
+
+constexpr auto fp16 = Precision::fp16, fp32 = Precision::fp32, fp8 = Precision::fp8;
+constexpr auto packed = Storage::packed_pair, dense = Storage::dense;
+constexpr auto aware = RowOrder::bank_aware;
+
+struct Slot {
+  float value = 0;  // fp8: in units of the row's scale
+  int offset = 0;   // bytes, in a plane of the state
+};
+
+// Reads what the threads of a layout's SMs load, in the order in which the kernel does.
+class Decoder {
+ public:
+  explicit Decoder(const Layout& layout)
+      : network_(layout.network),
+        plan_(layout.plan),
+        encoded_(encode(layout)),
+        lane_words_(chunk_words(network_, plan_)) {
+    registers_ = static_cast<std::size_t>(register_words(network_, plan_)) * plan_.threads;
+    sm_words_ = registers_ + static_cast<std::size_t>(plan_.shared_chunks) * 32 * lane_words_;
+    table_ = plan_.has_tail() ? static_cast<std::size_t>(plan_.rows_per_group + 3) * plan_.warps() : 0;
+  }
+
+  const Encoded& encoded() const { return encoded_; }
+  std::size_t sm_words() const { return sm_words_; }
+  std::size_t table() const { return table_; }
+
+  // Chunks of a warp's row: how many in shared memory, how many streamed.
+  TailChunks tail(int sm, int r, int warp) const {
+    if (table_ == 0) {
+      return {};
+    }
+    const std::int32_t both = encoded_.tails.at(sm * table_ + r * plan_.warps() + warp);
+    return {both & 0xffff, both >> 16};
+  }
+  // Numbers of the warp's first chunk in shared memory, in that of the SM; of its first streamed one; of these in a
+  // step.
+  int first_shared(int sm, int warp) const {
+    const auto byte = number(sm, 0, warp) - static_cast<std::int32_t>(state_bytes(network_, plan_));
+    REQUIRE(byte % chunk_bytes(network_, plan_) == 0);
+    return byte / chunk_bytes(network_, plan_);
+  }
+  int first_streamed(int sm, int warp) const { return number(sm, 1, warp); }
+  int streamed_in_step(int sm, int warp) const { return number(sm, 2, warp); }
+
+  std::vector<Slot> in_registers(int sm, int r, int thread) const {
+    std::size_t first = 0;
+    for (int before = 0; before < r; ++before) {
+      first += row_words(network_, plan_, plan_.slots[before]);
+    }
+    std::vector<std::uint32_t> words;
+    for (int i = 0; i < row_words(network_, plan_, plan_.slots[r]); ++i) {
+      words.push_back(encoded_.weights.at(sm * sm_words_ + (first + i) * plan_.threads + thread));
+    }
+    return decode(words, plan_.slots[r], 0, thread);
+  }
+  // Slots of a chunk, of which slot `first` of the row is the first.
+  std::vector<Slot> in_shared(int sm, int chunk, int first, int thread) const {
+    REQUIRE(chunk < plan_.shared_chunks);
+    return in_chunk(encoded_.weights, sm * sm_words_ + registers_, chunk, first, thread);
+  }
+  std::vector<Slot> in_stream(int chunk, int first, int thread) const {
+    return in_chunk(encoded_.streamed, 0, chunk, first, thread);
+  }
+
+ private:
+  int number(int sm, int which, int warp) const {
+    return encoded_.tails.at(sm * table_ + (plan_.rows_per_group + which) * plan_.warps() + warp);
+  }
+
+  std::vector<Slot> in_chunk(const std::vector<std::uint32_t>& from, std::size_t begin, int chunk, int first,
+                             int thread) const {
+    std::vector<std::uint32_t> words;
+    for (int i = 0; i < lane_words_; ++i) {
+      const int lane = thread % 32;
+      const int at = lane_words_ == 4 ? 4 * lane + i : lane_words_ == 2 ? 2 * lane + i : 32 * i + lane;
+      words.push_back(from.at(begin + static_cast<std::size_t>(chunk) * 32 * lane_words_ + at));
+    }
+    return decode(words, chunk_slots(network_, plan_), first, thread);
+  }
+
+  std::vector<Slot> decode(const std::vector<std::uint32_t>& words, int count, int first, int thread) const {
+    std::size_t next = 0;
+    const auto word = [&] { return words.at(next++); };
+    std::vector<Slot> slots(count);
+    const Precision type = network_.precision;
+    const int shift = index_shift(network_, plan_);
+    if (plan_.storage == dense) {
+      const int per_word = type == fp8 ? 4 : type == fp32 ? 1 : 2;
+      const int lane = group_lane_of(network_, plan_, thread).lane;
+      std::uint32_t values = 0;
+      for (int s = 0; s < count; ++s) {
+        values = s % per_word == 0 ? word() : values;
+        slots[s].value = value(values >> (32 / per_word * (s % per_word)));
+        slots[s].offset = ((first + s) * plan_.lanes_per_row + lane) * plane_unit_bytes(network_, plan_);
+      }
+    } else if (type == fp32) {
+      for (int s = 0; s < count; s += 2) {
+        const std::uint32_t indices = word();
+        for (int i = s; i < std::min(s + 2, count); ++i) {
+          slots[i] = {value(word()), static_cast<int>((indices >> (16 * (i - s)) & 0xffff) << shift)};
+        }
+      }
+    } else if (type == fp8) {
+      for (int s = 0; s < count; s += 4) {
+        const std::uint32_t values = word();
+        std::uint32_t indices = 0;
+        for (int i = s; i < std::min(s + 4, count); ++i) {
+          indices = (i - s) % 2 == 0 ? word() : indices >> 16;
+          slots[i] = {value(values >> (8 * (i - s))), static_cast<int>((indices & 0xffff) << shift)};
+        }
+      }
+    } else {
+      for (Slot& slot : slots) {
+        const std::uint32_t pair = word();
+        slot = {value(pair >> 16), static_cast<int>((pair & 0xffff) << shift)};
+      }
+    }
+    REQUIRE(next == words.size());
+    return slots;
+  }
+
+  float value(std::uint32_t bits) const {
+    return network_.precision == fp8    ? from_e4m3(static_cast<std::uint8_t>(bits))
+           : network_.precision == fp32 ? from_bits(fp32, bits)
+                                        : from_bits(network_.precision, bits & 0xffff);
+  }
+
+  Network network_;
+  Plan plan_;
+  Encoded encoded_;
+  int lane_words_;
+  std::size_t registers_ = 0, sm_words_ = 0, table_ = 0;
+};
+
+// Entries of the layout that the encoded words do not say, or not where the kernel looks for them.
+int wrong_entries(const Layout& layout) {
+  const Network& network = layout.network;
+  const Plan& plan = layout.plan;
+  const Decoder decoder(layout);
+  const std::vector<float> scales = row_scales(layout);
+  const int per_chunk = chunk_slots(network, plan), passes = planes(network, plan) / plan.pass_planes;
+  int wrong = 0;
+  const auto compare = [&](const std::vector<Slot>& slots, int sm, int r, int thread, int first) {
+    const std::int32_t row = layout.row(sm, r, group_lane_of(network, plan, thread).group);
+    const float scale = scales.empty() || row < 0 ? 1.0f : scales[row];
+    for (int s = 0; s < static_cast<int>(slots.size()); ++s) {
+      const std::size_t entry = layout.entry(layout.warp_row(sm, r, thread / 32), first + s, thread % 32);
+      wrong += slots[s].value * scale != layout.value[entry];
+      // Dense slots behind the state multiply zeros of any place there.
+      const bool behind = plan.storage == dense && layout.place[entry] >= state_units(network, plan);
+      const int offset = layout.place[entry] * plane_unit_bytes(network, plan);
+      const int end = (state_units(network, plan) + zero_units(network, plan)) * plane_unit_bytes(network, plan);
+      wrong += (behind ? slots[s].offset < offset : slots[s].offset != offset) || slots[s].offset >= end;
+    }
+  };
+  std::set<int> shared_seen, streamed_seen;  // chunks that a warp has read: no other may
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    shared_seen.clear();
+    for (int warp = 0; warp < plan.warps(); ++warp) {
+      int shared = plan.has_tail() ? decoder.first_shared(sm, warp) : 0;
+      int streamed = plan.has_tail() ? decoder.first_streamed(sm, warp) : 0;
+      const int streamed_end = plan.has_tail() ? streamed + decoder.streamed_in_step(sm, warp) : 0;
+      const int height = tile_height(network, plan);
+      for (int tile = 0; tile < tiles(network, plan); ++tile) {
+        const int tile_begin = shared;
+        for (int pass = 0; pass < passes; ++pass) {
+          shared = tile_begin;  // every pass takes the same again; what is streamed comes again
+          for (int r = tile * height; r < std::min(plan.rows_per_group, (tile + 1) * height); ++r) {
+            const TailChunks tail = decoder.tail(sm, r, warp);
+            wrong +=
+                plan.slots[r] + (tail.shared + tail.streamed) * per_chunk != layout.slots(layout.warp_row(sm, r, warp));
+            const auto of_lanes = [&](auto&& slots_of, int first) {
+              for (int thread = 32 * warp; thread < 32 * (warp + 1); ++thread) {
+                compare(slots_of(thread), sm, r, thread, first);
+              }
+            };
+            of_lanes([&](int thread) { return decoder.in_registers(sm, r, thread); }, 0);
+            int first = plan.slots[r];
+            for (int i = 0; i < tail.shared; ++i, first += per_chunk) {
+              wrong += !shared_seen.insert(shared).second && pass == 0;
+              of_lanes([&](int thread) { return decoder.in_shared(sm, shared, first, thread); }, first);
+              ++shared;
+            }
+            for (int i = 0; i < tail.streamed; ++i, first += per_chunk) {
+              wrong += !streamed_seen.insert(streamed).second;
+              of_lanes([&](int thread) { return decoder.in_stream(streamed, first, thread); }, first);
+              ++streamed;
+            }
+          }
+        }
+      }
+      wrong += streamed != streamed_end;
+    }
+  }
+  CHECK(decoder.encoded().weights.size() == decoder.sm_words() * plan.sms);
+  CHECK(decoder.encoded().tails.size() == decoder.table() * plan.sms);
+  CHECK(decoder.encoded().streamed.size() == streamed_seen.size() * 32 * chunk_words(network, plan));
+  return wrong;
+}
+
+// The plans that put a plan's tail, all of which is in shared memory, wholly or in part elsewhere; itself first.
+std::vector<Plan> placements(const Plan& plan) {
+  std::vector<Plan> plans{plan};
+  for (const int divisor : {2, 5, 0}) {
+    Plan other = plan;
+    other.shared_chunks = divisor > 0 ? plan.shared_chunks / divisor : 0;
+    other.ring_chunks = divisor > 0 ? divisor / 2 + 1 : 4;
+    plans.push_back(other);
+  }
+  plans.resize(plan.has_tail() ? plans.size() : 1);
+  return plans;
+}
+
+}  // namespace
+
+TEST_CASE("encoded words hold value and index as the kernel reads them, wherever they are", "[fast]") {
+  int number = 0;
+  for (const Case& c : awkward_cases()) {
+    const SparseMatrix matrix = matrix_of(c);
+    Plan whole = plan_of(c, matrix);
+    if (info(c.cell).gates == 1) {
+      whole.tile_rows = 1 << number++ % 4;
+    }
+    for (const Plan& placed : placements(whole)) {
+      for (int pass_planes = 1; pass_planes <= planes(c.network(), placed); pass_planes *= 4) {
+        Plan plan = placed;
+        plan.pass_planes = pass_planes;
+        CAPTURE(describe(c.network()), to_string(plan));
+        CHECK(wrong_entries(make_layout(c.network(), plan, matrix)) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("tails of every cell, precision and storage are encoded as the kernel reads them", "[fast]") {
+  const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
+  const Storage storage = GENERATE(packed, dense);
+  for (const Precision precision : {fp16, Precision::bf16, fp32, fp8}) {
+    for (const double kept : {0.0, 0.55}) {
+      const int gates = info(cell).gates;
+      const double density = storage == dense ? 0.8 : 0.3;
+      const Case c{cell, precision, 83, 17, density, storage, aware, 3, 8, 2 * gates, Rows::power_law, kept};
+      const SparseMatrix matrix = matrix_of(c);
+      const Plan whole = plan_of(c, matrix);
+      REQUIRE(whole.has_tail());
+      for (const Plan& plan : placements(whole)) {
+        CAPTURE(describe(c.network()), to_string(plan));
+        CHECK(wrong_entries(make_layout(c.network(), plan, matrix)) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("tails are split so that shared memory is filled, and what is streamed is spread evenly", "[fast]") {
+  int streaming = 0;
+  for (const Case& c : awkward_cases()) {
+    const SparseMatrix matrix = matrix_of(c);
+    for (const Plan& plan : placements(plan_of(c, matrix))) {
+      const Layout layout = make_layout(c.network(), plan, matrix);
+      CAPTURE(describe(c.network()), to_string(plan));
+      const std::vector<TailChunks> tails = split_tails(layout);
+      REQUIRE(tails.size() == static_cast<std::size_t>(plan.sms) * plan.rows_per_group * plan.warps());
+      int wrong = 0;
+      for (int sm = 0; sm < plan.sms; ++sm) {
+        int all = 0, shared = 0;
+        std::vector<std::pair<int, int>> until;  // chunks and streamed chunks of the SM up to each row of each warp
+        for (int warp = 0; warp < plan.warps(); ++warp) {
+          for (int r = 0; r < plan.rows_per_group; ++r) {
+            const std::size_t warp_row = layout.warp_row(sm, r, warp);
+            const TailChunks& tail = tails[warp_row];
+            wrong += tail.shared < 0 || tail.streamed < 0;
+            wrong += (tail.shared + tail.streamed) * chunk_slots(c.network(), plan) !=
+                     layout.slots(warp_row) - plan.slots[r];
+            all += tail.shared + tail.streamed;
+            shared += tail.shared;
+            until.emplace_back(all, all - shared);
+          }
+        }
+        wrong += shared != std::min(all, plan.shared_chunks);
+        for (const auto& [chunks, streamed] : until) {
+          wrong += all > 0 && std::abs(streamed - static_cast<double>(chunks) * (all - shared) / all) >= 1;
+        }
+        streaming += shared < all;
+      }
+      CHECK(wrong == 0);
+    }
+  }
+  CHECK(streaming > 100);
+}
+
+TEST_CASE("without a ring, chunks that shared memory has no room for are refused", "[fast]") {
+  Case c = relu_case(257, 4, 0.3, 7, 32, 2);
+  c.kept = 0.5;
+  Layout layout = layout_of(c, matrix_of(c));
+  REQUIRE_NOTHROW(split_tails(layout));
+  --layout.plan.shared_chunks;
+  CHECK_THROWS_AS(split_tails(layout), InputError);
+  CHECK_THROWS_AS(encode(layout), InputError);
+  layout.plan.ring_chunks = 2;
+  CHECK_NOTHROW(split_tails(layout));
+}
+
+TEST_CASE("the same matrix gives the same layout and the same words", "[fast]") {
+  for (const Case& c : awkward_cases()) {
+    const SparseMatrix matrix = matrix_of(c);
+    const Encoded first = encode(layout_of(c, matrix)), second = encode(layout_of(c, matrix));
+    CHECK(first.weights == second.weights);
+    CHECK(first.streamed == second.streamed);
+    CHECK(first.tails == second.tails);
+  }
+}
+
+TEST_CASE("a row's result is at its unit's place in the state, the unit's longest row first", "[fast]") {
+  for (const Case& c : awkward_cases()) {
+    const SparseMatrix matrix = matrix_of(c);
+    const Layout layout = layout_of(c, matrix);
+    CAPTURE(describe(c.network()), to_string(layout.plan));
+    const int gates = info(c.cell).gates;
+    const std::vector<std::int32_t> places = row_places(layout);
+    REQUIRE(places.size() == static_cast<std::size_t>(matrix.rows));
+    CHECK(std::set<int>(places.begin(), places.end()).size() == places.size());
+    int wrong = 0;
+    for (int row = 0; row < matrix.rows; ++row) {
+      const int unit = row % c.hidden;
+      wrong += places[row] / gates != layout.order[unit];
+      int before = 0;  // rows of the unit that stand before this one
+      for (int other = unit; other < matrix.rows; other += c.hidden) {
+        before += length(matrix, other) > length(matrix, row) ||
+                  (length(matrix, other) == length(matrix, row) && other < row);
+      }
+      wrong += places[row] % gates != before;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("fp8 scales are those of the rows as they were rounded", "[fast]") {
+  Case c = relu_case(211, 4, 0.2, 5, 16, 2);
+  c.precision = fp8;
+  c.rows = Rows::holes;
+  c.kept = GENERATE(1.0, 0.3);
+  const SparseMatrix matrix = matrix_of(c);
+  const std::vector<float> scales = row_scales(layout_of(c, matrix));
+  REQUIRE(scales.size() == static_cast<std::size_t>(matrix.rows));
+  for (int row = 0; row < matrix.rows; ++row) {
+    float largest = 0;
+    for (std::int64_t e = matrix.row_begin[row]; e < matrix.row_begin[row + 1]; ++e) {
+      largest = std::max(largest, std::abs(matrix.value[e]));
+    }
+    CHECK(scales[row] == e4m3_scale(largest));
+  }
+  c.precision = fp16;
+  CHECK(row_scales(layout_of(c, matrix)).empty());
+}
