@@ -20,7 +20,8 @@ namespace onchip {
 // `clocked`: every warp writes down when it passes each point of a step; this takes a little time itself.
 enum class Work : std::uint8_t { whole, exchange_only, clocked };
 
-// The points of a step, and what a warp has done at each.
+// The points of a step, and what a warp has done at each. A block barrier blocks at the first instruction that needs
+// it: the wait of those before "complete" and "all_finished" counts to the point after.
 inline constexpr std::array<std::string_view, 8> kStepMarks{"begun",   "staged",   "complete",     "gathered",
                                                             "reduced", "finished", "all_finished", "emitted"};
 

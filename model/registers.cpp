@@ -21,7 +21,7 @@ struct Phase {
   int base, gated, several_planes, two_tiles, more_tiles, tail, ring;
 };
 constexpr Phase kStaging{13, 7, 5, 0, 7, 4, 4};
-constexpr Phase kGather{16, 4, 0, 13, 10, 3, 9};
+constexpr Phase kGather{16, 4, 1, 13, 10, 3, 9};
 constexpr int kPerLoadInFlight = 6;
 constexpr int kLeastSums = 4;
 constexpr int kTogether = 26, kTogetherPerChunk = 3;  // several planes in one pass; chunks of a tail, too

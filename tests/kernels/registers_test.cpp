@@ -184,19 +184,6 @@ constexpr Shape kSpread[] = {
     {bf16, 16, 384, 16, 9, 4, packed, Cell::gru, 4, 1, true, 4},
 };
 
-// Where the model is that close. Elsewhere it is too careful: of the kernel with one plane and two loads in flight the
-// compiler holds at least 9 words more than it allows.
-struct TightCase {
-  Shape shape;
-  const char* architecture;
-};
-constexpr TightCase kTight[] = {
-    {{fp16, 4, 512, 32, 1, 4}, "sm_80"},
-    {{fp16, 4, 512, 32, 1, 8}, "sm_80"},
-    {{fp16, 4, 512, 32, 1, 8}, "sm_90"},
-    {{fp16, 8, 512}, "sm_90"},
-};
-
 TEST_CASE("no plan spills where the register model says that it fits", "[slow]") {
   const EmptyCache cache;
   for (const Shape& shape : kSpread) {
@@ -227,14 +214,23 @@ TEST_CASE("the largest networks that fit on the chips of four architectures comp
   }
 }
 
-TEST_CASE("the register model is within 8 weight words of what compiles without a spill", "[slow]") {
+// One fit for four compilers cannot follow each of them: over all shapes it is within 8 for three pairs of shape and
+// architecture in four.
+TEST_CASE("the register model is mostly within 8 weight words of what compiles without a spill", "[slow]") {
   const EmptyCache cache;
-  for (const auto& [shape, architecture] : kTight) {
+  int pairs = 0, within = 0;
+  for (std::size_t i = 0; i < std::size(kSpread); i += 3) {
+    const Shape& shape = kSpread[i];
     // A pair of fp32 values takes three words: the next plan that holds nine more.
-    const int words = allowed_words(shape) + 9 + (shape.precision == fp32 ? 2 : 0);
-    INFO(describe(shape) << ": " << words << " words on " << architecture);
-    CHECK(spills(with_words(shape, words), architecture));
+    const Case beyond = with_words(shape, allowed_words(shape) + 9 + (shape.precision == fp32 ? 2 : 0));
+    for (const char* architecture : kArchitectures) {
+      const bool close = spills(beyond, architecture);
+      UNSCOPED_INFO(describe(shape) << " on " << architecture << (close ? ": within 8" : ": more than 8 too careful"));
+      within += close;
+      ++pairs;
+    }
   }
+  CHECK(4 * within >= 3 * pairs);
 }
 
 }  // namespace

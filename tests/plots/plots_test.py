@@ -16,6 +16,7 @@ FIGURES = {
     "parity": ("parity", ["--data", DATA / "parity.csv"]),
     "capacity": ("capacity", ["--data", DATA / "capacity.csv", "--measured", DATA / "capacity_measured.csv"]),
     "capacity_not_measured": ("capacity", ["--data", DATA / "capacity.csv"]),
+    "ablation": ("ablation", ["--data", DATA / "ablation.csv"]),
     "step_parts": ("step_parts", ["--data", DATA / "step_parts.csv", "--measured", DATA / "validation.csv"]),
 }
 
