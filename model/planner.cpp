@@ -93,7 +93,7 @@ class Tails {
  public:
   Tails(const RowProfile& rows, bool exact) : rows_(rows), exact_(exact) {}
 
-  const Tail& of(const Network& network, const Plan& plan) {
+  Tail of(const Network& network, const Plan& plan) {
     const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == plan.slots; });
     return known != known_.end() ? known->second
                                  : known_.emplace_back(plan.slots, tail_of(network, plan, rows_, exact_)).second;
@@ -115,7 +115,7 @@ bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots&
     plan.ring_chunks = streams ? 2 : 0;
     plan.shared_chunks = 0;
     cut_to_registers(chip, network, plan);
-    const Tail& tail = tails.of(network, plan);
+    const Tail tail = tails.of(network, plan);
     if (tail.fullest == 0) {
       return false;
     }
@@ -335,6 +335,11 @@ bool is_structural(std::string_view key) {
   return std::find(kStructural.begin(), kStructural.end(), key) != kStructural.end();
 }
 
+// Whether a number decides about what fits: not those of time.
+bool decides_size(std::string_view key) {
+  return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock";
+}
+
 }  // namespace
 
 std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& network, const RowProfile& rows,
@@ -363,7 +368,7 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& netw
       scale(&Chip::smem_bytes_per_block);
     }
     Sensitivity s{key.key, 0, 0};
-    if (base_hidden > 0) {
+    if (base_hidden > 0 && decides_size(key.key)) {
       s.hidden_percent = 100 * (capacity(changed) / base_hidden - 1);
     }
     s.step_percent = 100 * (choose_plan(changed, network, rows, wishes).prediction.step_us / base_step_us - 1);
