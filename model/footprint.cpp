@@ -3,6 +3,8 @@
 
 #include "model/occupancy.hpp"
 
+#include <cmath>
+
 namespace onchip {
 
 Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) {
@@ -30,6 +32,24 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) 
                                                                                               : Resource::shared_memory;
   }
   return result;
+}
+
+std::string explain(const Footprint& footprint) {
+  const auto numbers = [&](Resource resource) {
+    const ResourceUse& use = footprint.resources[static_cast<int>(resource)];
+    return std::to_string(static_cast<long long>(std::ceil(use.used))) + " of " +
+           std::to_string(static_cast<long long>(use.available)) + " " + std::string(info(resource).unit);
+  };
+  if (footprint.fits) {
+    return "fits: " + std::string(info(footprint.binding).name) + " bind, " + numbers(footprint.binding);
+  }
+  std::string needs;
+  for (std::size_t i = 0; i < kResources.size(); ++i) {
+    if (footprint.resources[i].used > footprint.resources[i].available) {
+      needs += (needs.empty() ? "" : " and ") + numbers(static_cast<Resource>(i));
+    }
+  }
+  return "does not fit: needs " + needs;
 }
 
 }  // namespace onchip

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace onchip {
@@ -49,5 +50,10 @@ struct Footprint {
 int working_registers(const Network& network, const Plan& plan);
 
 Footprint footprint(const Chip& chip, const Network& network, const Plan& plan);
+
+// One sentence: whether it fits, and what binds it with its numbers.
+//   "does not fit: needs 300 of 255 registers per thread"
+//   "fits: registers bind, 85 of 168 registers per thread"
+std::string explain(const Footprint& footprint);
 
 }  // namespace onchip

@@ -59,6 +59,11 @@ SparseMatrix parse_matrix_market(std::string_view text, std::string_view file_na
 SparseMatrix read_safetensors(const std::filesystem::path& file, std::string_view tensor);
 SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, std::string_view tensor);
 
+// A 1-D tensor of a safetensors file, such as a bias, of the same types. Throws InputError.
+std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor);
+std::vector<float> parse_safetensors_vector(std::string_view bytes, std::string_view file_name,
+                                            std::string_view tensor);
+
 // By extension: .mtx or .safetensors.
 SparseMatrix read_weights(const std::filesystem::path& file, std::string_view tensor);
 

@@ -332,14 +332,29 @@ Tensors::const_iterator choose(const Tensors& tensors, std::string_view wanted, 
   return tensors.find(matrices.front());
 }
 
-SparseMatrix decode(const Tensor& tensor, const char* data, const std::string& who) {
-  if (tensor.dimensions != 2) {
-    throw InputError(who + " has shape " + shape_text(tensor) + "; expected two dimensions");
-  }
+const DataType& readable_type(const Tensor& tensor, const std::string& who) {
   const DataType* type = find_type(tensor.type);
   if (!type || !type->read) {
     throw InputError(who + " has dtype " + in_quotes(tensor.type) + "; expected one of " + std::string(kReadable));
   }
+  return *type;
+}
+
+[[noreturn]] void refuse_value(const DataType& type, const char* element, const std::string& who,
+                               const std::string& place) {
+  const bool f64 = type.read == &read_f64 && std::isfinite(load<double>(element));
+  throw InputError(who + " holds " +
+                   (std::isnan(type.read(element)) ? "NaN"
+                    : f64                          ? "a value beyond fp32"
+                                                   : "an infinity") +
+                   " at [" + place + "]");
+}
+
+SparseMatrix decode(const Tensor& tensor, const char* data, const std::string& who) {
+  if (tensor.dimensions != 2) {
+    throw InputError(who + " has shape " + shape_text(tensor) + "; expected two dimensions");
+  }
+  const DataType* const type = &readable_type(tensor, who);
   for (const std::uint64_t size : tensor.shape) {
     if (size < 1 || size > kMaxDimension) {
       throw InputError(who + " has shape " + shape_text(tensor) + "; expected 1 to " + std::to_string(kMaxDimension) +
@@ -352,13 +367,8 @@ SparseMatrix decode(const Tensor& tensor, const char* data, const std::string& w
   for (std::uint64_t i = 0; i < tensor.elements; ++i) {
     const float value = value_at(i);
     if (!std::isfinite(value)) {
-      const bool f64 = type->read == &read_f64 && std::isfinite(load<double>(data + i * type->bytes));
-      throw InputError(who + " holds " +
-                       (std::isnan(value) ? "NaN"
-                        : f64             ? "a value beyond fp32"
-                                          : "an infinity") +
-                       " at [" + std::to_string(i / tensor.shape[1]) + ", " + std::to_string(i % tensor.shape[1]) +
-                       "]");
+      refuse_value(*type, data + i * type->bytes, who,
+                   std::to_string(i / tensor.shape[1]) + ", " + std::to_string(i % tensor.shape[1]));
     }
     nnz += value != 0;
   }
@@ -380,10 +390,27 @@ SparseMatrix decode(const Tensor& tensor, const char* data, const std::string& w
   return matrix;
 }
 
-}  // namespace
+std::vector<float> decode_vector(const Tensor& tensor, const char* data, const std::string& who) {
+  if (tensor.dimensions != 1) {
+    throw InputError(who + " has shape " + shape_text(tensor) + "; expected one dimension");
+  }
+  const DataType& type = readable_type(tensor, who);
+  std::vector<float> values(tensor.elements);
+  for (std::uint64_t i = 0; i < tensor.elements; ++i) {
+    values[i] = type.read(data + i * type.bytes);
+    if (!std::isfinite(values[i])) {
+      refuse_value(type, data + i * type.bytes, who, std::to_string(i));
+    }
+  }
+  return values;
+}
 
-SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, std::string_view tensor) {
-  const std::string file(file_name);
+struct Contents {
+  Tensors tensors;
+  std::string_view data;
+};
+
+Contents read_contents(std::string_view bytes, const std::string& file) {
   if (bytes.size() < kLengthBytes) {
     throw InputError(file + ": not a safetensors file: it has " + std::to_string(bytes.size()) +
                      " bytes, fewer than the 8 of the header's length");
@@ -401,16 +428,41 @@ SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_nam
   const std::string_view header = bytes.substr(kLengthBytes, header_bytes);
   HeaderReader reader(file);
   nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
-  const Tensors tensors = reader.take();
-  const std::string_view data = bytes.substr(kLengthBytes + header_bytes);
-  check_extents(tensors, data.size(), file);
-  const auto chosen = choose(tensors, tensor, file);
-  return decode(chosen->second, data.data() + chosen->second.begin, file + ": tensor " + in_quotes(chosen->first));
+  Contents contents{reader.take(), bytes.substr(kLengthBytes + header_bytes)};
+  check_extents(contents.tensors, contents.data.size(), file);
+  return contents;
+}
+
+}  // namespace
+
+SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, std::string_view tensor) {
+  const std::string file(file_name);
+  const Contents contents = read_contents(bytes, file);
+  const auto chosen = choose(contents.tensors, tensor, file);
+  return decode(chosen->second, contents.data.data() + chosen->second.begin,
+                file + ": tensor " + in_quotes(chosen->first));
 }
 
 SparseMatrix read_safetensors(const std::filesystem::path& file, std::string_view tensor) {
   const MappedFile mapped(file);
   return parse_safetensors(mapped.bytes(), file.string(), tensor);
+}
+
+std::vector<float> parse_safetensors_vector(std::string_view bytes, std::string_view file_name,
+                                            std::string_view tensor) {
+  const std::string file(file_name);
+  const Contents contents = read_contents(bytes, file);
+  const auto found = contents.tensors.find(tensor);
+  if (found == contents.tensors.end()) {
+    throw InputError(file + ": no tensor " + in_quotes(tensor));
+  }
+  return decode_vector(found->second, contents.data.data() + found->second.begin,
+                       file + ": tensor " + in_quotes(found->first));
+}
+
+std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor) {
+  const MappedFile mapped(file);
+  return parse_safetensors_vector(mapped.bytes(), file.string(), tensor);
 }
 
 }  // namespace onchip

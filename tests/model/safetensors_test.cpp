@@ -276,6 +276,25 @@ TEST_CASE("NaN and infinities are refused with their place", "[safetensors][fast
         "tensor 'w' holds NaN at [0, 0]");
 }
 
+TEST_CASE("a vector is read as it is, zeros included, and nothing else is taken for one", "[safetensors][fast]") {
+  const std::string file = file_of(R"({"b":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},
+                                       "h":{"dtype":"F16","shape":[2],"data_offsets":[16,20]},
+                                       "i":{"dtype":"I16","shape":[1],"data_offsets":[20,22]},
+                                       "w":{"dtype":"F16","shape":[1,1],"data_offsets":[22,24]}})",
+                                   f32({1, 0, -2.5F, 0}) + little_endian(0xc0003c00, 4) + little_endian(0, 4));
+  const auto read = [&](std::string_view tensor) { return parse_safetensors_vector(file, "w.safetensors", tensor); };
+  CHECK(read("b") == std::vector<float>{1, 0, -2.5F, 0});
+  CHECK(read("h") == std::vector<float>{1, -2});
+  const auto error = [&](std::string_view tensor) { return error_of([&] { read(tensor); }); };
+  CHECK(error("w") == "w.safetensors: tensor 'w' has shape [1, 1]; expected one dimension");
+  CHECK(error("i") == "w.safetensors: tensor 'i' has dtype 'I16'; expected one of F16, BF16, F32 and F64");
+  CHECK(error("") == "w.safetensors: no tensor ''");
+  const std::string bad = file_of(R"({"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+                                  f32({1, std::numeric_limits<float>::infinity()}));
+  CHECK(error_of([&] { parse_safetensors_vector(bad, "w.safetensors", "b"); }) ==
+        "w.safetensors: tensor 'b' holds an infinity at [1]");
+}
+
 TEST_CASE("names are quoted on one line", "[safetensors][fast]") {
   CHECK(error_in_header(R"({"a\nb\u0000\u001b":7})") ==
         "tensor 'a\\x0ab\\x00\\x1b' has a number where the format has none");
