@@ -21,6 +21,21 @@ __device__ __forceinline__ long long caller_step(const OrderArguments& a, int t,
   return a.backward ? a.lengths[sample] - 1 - t : t;
 }
 
+struct LengthArguments {
+  int* to;  // [kBatchPadded]
+  int lengths[kBatchPadded];
+};
+
+// One block of at least kBatchPadded threads: the lengths come as an argument, so that a captured graph keeps them.
+extern "C" __global__ void __launch_bounds__(512) set_lengths(const LengthArguments a) {
+#pragma unroll
+  for (int sample = 0; sample < kBatchPadded; ++sample) {
+    if (static_cast<int>(threadIdx.x) == sample) {
+      a.to[sample] = a.lengths[sample];
+    }
+  }
+}
+
 // One block per (step, sample): [steps, kBatch, kGates, kHidden] -> [steps of the launch, kBatch, kStateUnits, kGates],
 // the rows of each unit in their own order; places without a unit, and steps beyond a sample's length, become zero.
 extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArguments a) {

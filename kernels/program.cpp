@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/program.hpp"
+
+#include "kernels/sources.hpp"
+#include "model/error.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace onchip {
+namespace {
+
+constexpr const char* kKernelName = "sparse_persistent";
+
+std::string slots_list(const Plan& plan) {
+  std::string list;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    list += (r ? "," : "") + std::to_string(plan.slots[r]);
+  }
+  return list;
+}
+
+// ---- what a launch reads beside the weights, in owner's order -------------------------------------------------------
+
+// [gates * hidden]: all that can be added to the input beforehand.
+std::vector<float> bias_of_input(const Network& network, const Biases& biases) {
+  std::vector<float> sum(network.rows(), 0.0f);
+  const auto add = [&](std::span<const float> bias, std::size_t rows) {
+    if (!bias.empty() && bias.size() != sum.size()) {
+      throw InputError("a bias has " + std::to_string(bias.size()) + " elements; expected " +
+                       std::to_string(sum.size()));
+    }
+    for (std::size_t row = 0; row < std::min(rows, bias.size()); ++row) {
+      sum[row] += bias[row];
+    }
+  };
+  add(biases.input, sum.size());
+  add(biases.recurrent, network.cell == Cell::gru ? 2 * static_cast<std::size_t>(network.hidden) : sum.size());
+  return sum;
+}
+
+// [state units]
+std::vector<float> bias_of_reset(const Layout& layout, const Biases& biases) {
+  const Network& network = layout.network;
+  std::vector<float> bias(state_units(network, layout.plan), 0.0f);
+  if (network.cell == Cell::gru && !biases.recurrent.empty()) {
+    for (int unit = 0; unit < network.hidden; ++unit) {
+      bias[layout.order[unit]] = biases.recurrent[2 * static_cast<std::size_t>(network.hidden) + unit];
+    }
+  }
+  return bias;
+}
+
+// [state units], as kernels/cell.cuh wants them: for each gate the place of its row in the unit, for each place its
+// gate.
+std::vector<std::uint32_t> gates_of_units(const Layout& layout) {
+  const int gates = info(layout.network.cell).gates;
+  const std::uint32_t empty_row = gates == 3 ? 3u << 6 | 3u << 14 : 0;  // the GRU's, its fourth
+  std::vector<std::uint32_t> packed(state_units(layout.network, layout.plan), empty_row);
+  const std::vector<std::int32_t> places = row_places(layout);
+  for (std::size_t row = 0; row < places.size(); ++row) {
+    const auto gate = static_cast<std::uint32_t>(row / layout.network.hidden);
+    const std::uint32_t place = places[row] % gates;
+    packed[places[row] / gates] |= place << (2 * gate) | gate << (8 + 2 * place);
+  }
+  return packed;
+}
+
+// [state units, gates]
+std::vector<float> scales_of_units(const Layout& layout) {
+  const Network& network = layout.network;
+  const int gates = info(network.cell).gates;
+  const std::vector<float> scales = row_scales(layout);
+  const std::vector<std::int32_t> places = row_places(layout);
+  std::vector<float> ordered(static_cast<std::size_t>(state_units(network, layout.plan)) * gates, 0.0f);
+  for (std::size_t row = 0; row < scales.size(); ++row) {
+    constexpr float kWidening = 256;  // the kernel's fp16 values are 2^-8 of the stored ones
+    ordered[places[row]] = scales[row] * kWidening;
+  }
+  return ordered;
+}
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
+
+template <typename T>
+std::size_t append(std::vector<std::byte>& constants, const std::vector<T>& values) {
+  const std::size_t place = constants.size();
+  constants.resize(place + aligned(values.size() * sizeof(T)));
+  if (!values.empty()) {
+    std::memcpy(constants.data() + place, values.data(), values.size() * sizeof(T));
+  }
+  return place;
+}
+
+}  // namespace
+
+CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture, Work work) {
+  CompileRequest request = compile_order_request(network, plan, architecture);
+  request.name = kKernelName;
+  request.source = kSparsePersistentSource;
+  const auto define = [&](const char* key, const std::string& value) {
+    request.defines.push_back(std::string(key) + "=" + value);
+  };
+  const auto number = [&](const char* key, std::int64_t value) { define(key, std::to_string(value)); };
+  number("ONCHIP_THREADS", plan.threads);
+  number("ONCHIP_LANES_PER_ROW", plan.lanes_per_row);
+  number("ONCHIP_ROWS_PER_GROUP", plan.rows_per_group);
+  number("ONCHIP_TILE_ROWS", plan.tile_rows);
+  number("ONCHIP_PASS_PLANES", plan.pass_planes);
+  define("ONCHIP_SLOTS", slots_list(plan));
+  number("ONCHIP_HAS_TAIL", plan.has_tail());
+  number("ONCHIP_CHUNKS_IN_FLIGHT", plan.chunks_in_flight);
+  number("ONCHIP_CHUNK_SLOTS", chunk_slots(network, plan));
+  number("ONCHIP_SHARED_CHUNKS", plan.shared_chunks);
+  number("ONCHIP_RING_CHUNKS", plan.ring_chunks);
+  number("ONCHIP_EXCHANGE_ONLY", work == Work::exchange_only);
+  number("ONCHIP_CLOCKS", work == Work::clocked);
+  number("ONCHIP_LOADS_IN_FLIGHT", plan.loads_in_flight);
+  number("ONCHIP_PROMOTE_EVERY", plan.promote_every);
+  number("ONCHIP_AHEAD", kEmptiedAhead);
+  number("ONCHIP_ZERO_UNITS", zero_units(network, plan));
+  number("ONCHIP_INDEX_SHIFT", index_shift(network, plan));
+  number("ONCHIP_STORAGE", static_cast<int>(plan.storage));
+  number("ONCHIP_EXCHANGE", static_cast<int>(plan.exchange));
+  number("ONCHIP_SHARED_BYTES", shared_bytes(network, plan));
+  return request;
+}
+
+CompileRequest compile_order_request(const Network& network, const Plan& plan, const std::string& architecture) {
+  const auto number = [](const char* key, int value) { return std::string(key) + "=" + std::to_string(value); };
+  return {"state_order",
+          kStateOrderSource,
+          architecture,
+          {
+              number("ONCHIP_HIDDEN", network.hidden),
+              number("ONCHIP_BLOCKS", plan.sms),
+              number("ONCHIP_UNITS_PER_SM", units_per_sm(network, plan)),
+              number("ONCHIP_BATCH", network.batch),
+              number("ONCHIP_BATCH_PADDED", plan.batch_padded),
+              number("ONCHIP_PLANE_UNIT_BYTES", plane_unit_bytes(network, plan)),
+              number("ONCHIP_PRECISION", static_cast<int>(network.precision)),
+              number("ONCHIP_CELL", static_cast<int>(network.cell)),
+          }};
+}
+
+Program make_program(const Layout& layout, const Biases& biases, const std::string& architecture, Work work) {
+  Program program;
+  program.network = layout.network;
+  program.plan = layout.plan;
+  program.work = work;
+  program.has_input_bias = !biases.input.empty() || !biases.recurrent.empty();
+  const std::vector<float> input_bias = bias_of_input(layout.network, biases);  // before what takes long
+  program.kernel = compile(compile_request(layout.network, layout.plan, architecture, work));
+  const ResourceReport& resources = program.kernel.resources;
+  if (resources.spill_bytes > 0 || resources.stack_bytes > 0) {
+    throw DoesNotFit("the kernel of plan '" + to_string(layout.plan) + "' spills " +
+                     std::to_string(resources.spill_bytes) + " bytes of registers; a persistent kernel must not");
+  }
+  program.order_cubin = compile(compile_order_request(layout.network, layout.plan, architecture)).cubin;
+
+  const Encoded encoded = encode(layout);
+  std::vector<std::byte>& constants = program.constants;
+  program.places = {.weights = append(constants, encoded.weights),
+                    .streamed = append(constants, encoded.streamed),
+                    .tails = append(constants, encoded.tails),
+                    .gates = append(constants, gates_of_units(layout)),
+                    .order = append(constants, layout.order),
+                    .row_places = append(constants, row_places(layout)),
+                    .input_bias = append(constants, input_bias),
+                    .recurrent_bias = append(constants, bias_of_reset(layout, biases)),
+                    .scales = append(constants, scales_of_units(layout))};
+  return program;
+}
+
+ScratchPlaces scratch_places(const Program& program, std::int64_t most_steps) {
+  if (most_steps < 1) {
+    throw InputError("the largest number of steps " + std::to_string(most_steps) +
+                     " is out of range: expected 1 or more");
+  }
+  const Network& network = program.network;
+  const Plan& plan = program.plan;
+  const std::int64_t state = exchange_bytes(network, plan), input = input_bytes(network, plan);
+  ScratchPlaces places;
+  places.steps_per_launch = std::clamp<std::int64_t>(kMostLaunchBytes / (state + input), 1, most_steps);
+  std::size_t end = program.constants.size();
+  const auto take = [&](std::int64_t bytes) {
+    const std::size_t place = end;
+    end += aligned(static_cast<std::size_t>(bytes));
+    return place;
+  };
+  const std::int64_t carry = std::int64_t{4} * state_units(network, plan) * plan.batch_padded;
+  places.input = take(places.steps_per_launch * input);
+  places.states = take((places.steps_per_launch + 1) * state);
+  places.carry = take(carry);
+  places.final_carry = take(carry);
+  places.lengths = take(4 * plan.batch_padded);
+  places.barrier = take(4);
+  places.status = take(4);
+  places.clocks = take(program.work == Work::clocked ? 4 * places.steps_per_launch * plan.sms * plan.warps() *
+                                                           static_cast<std::int64_t>(kStepMarks.size())
+                                                     : 0);
+  places.bytes = end;
+  return places;
+}
+
+}  // namespace onchip

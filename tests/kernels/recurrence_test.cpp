@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recurrence in its caller's memory: what can be said of programs and workspaces without a GPU, and runs, graphs and
+// steps on one (tag [gpu]).
+#include "kernels/recurrence.hpp"
+
+#include "model/error.hpp"
+#include "tests/kernels/runs.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+constexpr const char* kArchitecture = "sm_90";
+
+std::string error_of(const auto& action) {
+  try {
+    action();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("a workspace has room for all that a program reads and writes, one after another", "[fast]") {
+  for (const Shape& shape : kEveryKind) {
+    const PlannedCase c = planned_case(shape);
+    CAPTURE(c.text());
+    const Program program = make_program(with_tiers(c, Tiers::mixed).layout(), {}, kArchitecture);
+    const Network& network = program.network;
+    const Plan& plan = program.plan;
+    const ConstantPlaces& constants = program.places;
+    const ScratchPlaces scratch = scratch_places(program, 7);
+    const auto state = static_cast<std::size_t>(exchange_bytes(network, plan));
+    const std::size_t carry = sizeof(float) * state_units(network, plan) * plan.batch_padded;
+    CHECK(scratch.steps_per_launch == 7);
+    const std::size_t rows = network.rows();
+    const Encoded encoded = encode(make_layout(network, plan, c.matrix));
+    struct Extent {
+      std::size_t begin, bytes;
+    };
+    const std::vector<Extent> extents{
+        {constants.weights, 4 * encoded.weights.size()},
+        {constants.streamed, 4 * encoded.streamed.size()},
+        {constants.tails, 4 * encoded.tails.size()},
+        {constants.gates, 4 * static_cast<std::size_t>(state_units(network, plan))},
+        {constants.order, 4 * static_cast<std::size_t>(network.hidden)},
+        {constants.row_places, 4 * rows},
+        {constants.input_bias, 4 * rows},
+        {constants.recurrent_bias, 4 * static_cast<std::size_t>(state_units(network, plan))},
+        {constants.scales, 0},
+        {scratch.input, 7 * static_cast<std::size_t>(input_bytes(network, plan))},
+        {scratch.states, 8 * state},
+        {scratch.carry, carry},
+        {scratch.final_carry, carry},
+        {scratch.lengths, sizeof(int) * plan.batch_padded},
+        {scratch.barrier, 4},
+        {scratch.status, 4},
+        {scratch.clocks, 0},
+        {scratch.bytes, 0}};
+    for (std::size_t i = 0; i + 1 < extents.size(); ++i) {
+      CHECK(extents[i].begin % kWorkspaceAlignment == 0);
+      CHECK(extents[i].begin + extents[i].bytes <= extents[i + 1].begin);
+    }
+    CHECK(scratch.input == program.constants.size());
+  }
+}
+
+TEST_CASE("a workspace grows with the steps until a launch has as many as it may", "[fast]") {
+  const PlannedCase c = planned_case({.cell = Cell::lstm});
+  const Program program = make_program(c.layout(), {}, kArchitecture);
+  CHECK(Recurrence::workspace_bytes(program, 1) < Recurrence::workspace_bytes(program, 100));
+  const ScratchPlaces most = scratch_places(program, std::int64_t{1} << 40);
+  CHECK(most.bytes < program.constants.size() + kMostLaunchBytes + (std::size_t{1} << 20));
+  CHECK(most.bytes > static_cast<std::size_t>(kMostLaunchBytes) / 2);
+  CHECK(most.steps_per_launch < std::int64_t{1} << 30);
+  CHECK(error_of([&] { scratch_places(program, 0); }) ==
+        "the largest number of steps 0 is out of range: expected 1 or more");
+  const Program clocked = make_program(c.layout(), {}, kArchitecture, Work::clocked);
+  CHECK(Recurrence::workspace_bytes(clocked, 3) >=
+        Recurrence::workspace_bytes(program, 3) + 4 * 3 * kStepMarks.size() * c.plan.sms * c.plan.warps());
+}
+
+TEST_CASE("a program's constants are the layout's, byte by byte", "[fast]") {
+  const PlannedCase c = planned_case({.cell = Cell::gru, .precision = Precision::fp16});
+  const std::vector<float> input_bias = random_values(c.network.rows(), Precision::fp32, 1);
+  const std::vector<float> recurrent_bias = random_values(c.network.rows(), Precision::fp32, 2);
+  const Layout layout = c.layout();
+  const Program program = make_program(layout, {input_bias, recurrent_bias}, kArchitecture);
+  const auto floats = [&](std::size_t place, std::size_t count) {
+    std::vector<float> values(count);
+    std::memcpy(values.data(), program.constants.data() + place, 4 * count);
+    return values;
+  };
+  const std::vector<std::uint32_t> weights = encode(layout).weights;
+  CHECK(std::memcmp(program.constants.data() + program.places.weights, weights.data(), 4 * weights.size()) == 0);
+  CHECK(std::memcmp(program.constants.data() + program.places.order, layout.order.data(), 4 * layout.order.size()) ==
+        0);
+  const std::vector<float> added = floats(program.places.input_bias, c.network.rows());
+  const std::vector<float> reset = floats(program.places.recurrent_bias, state_units(c.network, c.plan));
+  for (int unit = 0; unit < c.network.hidden; ++unit) {
+    const int n = 2 * c.network.hidden + unit;
+    CHECK(added[unit] == input_bias[unit] + recurrent_bias[unit]);
+    CHECK(added[n] == input_bias[n]);
+    CHECK(reset[layout.order[unit]] == recurrent_bias[n]);
+  }
+  CHECK(program.has_input_bias);
+  CHECK_FALSE(make_program(layout, {}, kArchitecture).has_input_bias);
+  CHECK(error_of([&] {
+          make_program(layout, {std::span(input_bias).first(3), {}}, kArchitecture);
+        }) == "a bias has 3 elements; expected 381");
+}
+
+TEST_CASE("a recurrence refuses a workspace that is null, not aligned or too small before it touches a device",
+          "[fast]") {
+  const PlannedCase c = planned_case({});
+  const auto program = std::make_shared<const Program>(make_program(c.layout(), {}, kArchitecture));
+  const std::size_t bytes = Recurrence::workspace_bytes(*program, 4);
+  const auto error = [&](std::uintptr_t workspace, std::size_t size) {
+    return error_of([&] { Recurrence(program, reinterpret_cast<void*>(workspace), size, 4, nullptr); });
+  };
+  CHECK(error(0, bytes) == "the workspace is null");
+  CHECK(error(128, bytes) == "the workspace is not aligned to 256 bytes");
+  CHECK(error(256, bytes - 1) ==
+        "the workspace has " + std::to_string(bytes - 1) + " bytes; expected at least " + std::to_string(bytes));
+}
+
+// ---- on a GPU -------------------------------------------------------------------------------------------------------
+
+// A recurrence in the middle of memory that it must not touch.
+struct InCallersMemory {
+  static constexpr std::size_t kGuard = 4096;
+
+  InCallersMemory(const PlannedCase& c, const Biases& biases, std::int64_t most_steps)
+      : program(std::make_shared<const Program>(make_program(c.layout(), biases, device_info().architecture))),
+        bytes(Recurrence::workspace_bytes(*program, most_steps)),
+        memory(poisoned(bytes + 2 * kGuard)),
+        recurrence((ONCHIP_CUDA_CHECK(cudaDeviceSynchronize()), program), memory.data() + kGuard, bytes, most_steps,
+                   stream.get()) {}
+
+  bool guards_untouched() const {
+    const std::vector<std::byte> now = memory.download();
+    const auto untouched = [](std::byte byte) { return byte == std::byte{0xff}; };
+    return std::all_of(now.begin(), now.begin() + kGuard, untouched) &&
+           std::all_of(now.end() - kGuard, now.end(), untouched);
+  }
+
+  Stream stream;
+  std::shared_ptr<const Program> program;
+  std::size_t bytes;
+  DeviceBuffer<std::byte> memory;
+  Recurrence recurrence;
+};
+
+// Everything that a run is given and gives, on the device.
+struct OnDevice {
+  OnDevice(const Network& network, const Given& g)
+      : state_bytes(static_cast<std::size_t>(network.batch) * network.hidden * info(network.precision).bytes),
+        input(to_elements(g.input, network.precision)),
+        initial(to_elements(g.initial, network.precision)),
+        initial_cell(to_elements(g.initial_cell, network.precision)),
+        output(poisoned(g.steps * state_bytes)),
+        final_state(poisoned(state_bytes)),
+        final_cell(poisoned(state_bytes)),
+        has_cell(network.cell == Cell::lstm) {
+    ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());
+    sequences.steps = g.steps;
+    sequences.input = input.data();
+    sequences.initial = initial.data();
+    sequences.initial_cell = has_cell ? initial_cell.data() : nullptr;
+    sequences.output = output.data();
+    sequences.final_state = final_state.data();
+    sequences.final_cell = has_cell ? final_cell.data() : nullptr;
+    sequences.lengths = g.lengths;
+    sequences.backward = g.backward;
+  }
+
+  Got results() const {
+    return {output.download(), final_state.download(), has_cell ? final_cell.download() : std::vector<std::byte>()};
+  }
+
+  std::size_t state_bytes;
+  DeviceBuffer<std::byte> input, initial, initial_cell, output, final_state, final_cell;
+  bool has_cell;
+  Sequences sequences;
+};
+
+TEST_CASE("a recurrence in its caller's memory gives the same bits, and writes nowhere else", "[gpu]") {
+  for (const Shape& shape : kEveryKind) {
+    const PlannedCase c = planned_case(shape);
+    const Given g = given(c.network, 9);
+    CAPTURE(c.text());
+    for (const int most_steps : {4, 9}) {
+      InCallersMemory in(c, g.biases(), most_steps);
+      const OnDevice data(c.network, g);
+      in.recurrence.enqueue(in.stream.get(), data.sequences);
+      in.recurrence.check_status(in.stream.get());
+      CHECK(data.results() == run(c, g));
+      CHECK(in.guards_untouched());
+    }
+  }
+}
+
+TEST_CASE("a captured recurrence replays with its own lengths, whatever ran in between", "[gpu]") {
+  for (const Shape& shape : kEveryKind) {
+    const PlannedCase c = planned_case(shape);
+    Given g = given(c.network, 9);
+    const Got all = run(c, g);
+    g.lengths.assign(c.network.batch, 9);
+    g.lengths.back() = 5;
+    const Got shorter = run(c, g);
+    CAPTURE(c.text());
+    for (const int most_steps : {4, 9}) {
+      InCallersMemory in(c, g.biases(), most_steps);
+      const OnDevice data(c.network, g);
+      cudaGraph_t graph = nullptr;
+      cudaGraphExec_t executable = nullptr;
+      {
+        const std::vector<int> lengths = g.lengths;  // gone before the graph runs
+        Sequences sequences = data.sequences;
+        sequences.lengths = lengths;
+        ONCHIP_CUDA_CHECK(cudaStreamBeginCapture(in.stream.get(), cudaStreamCaptureModeGlobal));
+        in.recurrence.enqueue(in.stream.get(), sequences);
+        ONCHIP_CUDA_CHECK(cudaStreamEndCapture(in.stream.get(), &graph));
+      }
+      ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        Sequences others = data.sequences;
+        others.lengths = {};
+        in.recurrence.enqueue(in.stream.get(), others);
+        in.stream.synchronize();
+        CHECK(data.results() == all);
+        ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable, in.stream.get()));
+        in.recurrence.check_status(in.stream.get());
+        CHECK(data.results() == shorter);
+      }
+      cudaGraphExecDestroy(executable);
+      cudaGraphDestroy(graph);
+      CHECK(in.guards_untouched());
+    }
+  }
+}
+
+TEST_CASE("one step at a time, the state kept in the caller's memory, gives what the whole sequence gives", "[gpu]") {
+  for (const Shape& shape : kEveryKind) {
+    const PlannedCase c = planned_case(shape);
+    const Given g = given(c.network, 9);
+    CAPTURE(c.text());
+    InCallersMemory in(c, g.biases(), 1);
+    const OnDevice data(c.network, g);
+    const std::size_t input_bytes_of_step = data.input.size() / g.steps;
+    for (int step = 0; step < g.steps; ++step) {
+      Sequences one;
+      one.steps = 1;
+      one.input = data.input.data() + step * input_bytes_of_step;
+      one.initial = one.final_state = data.initial.data();
+      one.initial_cell = one.final_cell = data.has_cell ? data.initial_cell.data() : nullptr;
+      one.output = data.output.data() + step * data.state_bytes;
+      in.recurrence.enqueue(in.stream.get(), one);
+    }
+    in.recurrence.check_status(in.stream.get());
+    const Got whole = run(c, g);
+    const std::vector<std::byte> output = data.output.download();
+    const bool carries = info(c.network.cell).gates > 1;  // in fp32, but for from one call to the next
+    if (!carries || c.network.precision == Precision::fp32) {
+      CHECK(output == whole.states);
+      CHECK(data.initial.download() == whole.final_state);
+    } else {
+      const std::vector<float> wanted = from_elements(whole.states, c.network.precision);
+      CHECK(relative_error(std::vector<double>(wanted.begin(), wanted.end()),
+                           from_elements(output, c.network.precision)) < 2 * tolerance(c.network.precision));
+    }
+  }
+}
+
+TEST_CASE("two recurrences of one program keep apart", "[gpu]") {
+  const PlannedCase c = planned_case({.cell = Cell::lstm});
+  const Given g = given(c.network, 9);
+  const Got wanted = run(c, g);
+  InCallersMemory first(c, g.biases(), 9);
+  const DeviceBuffer<std::byte> memory(first.bytes);
+  const Recurrence second(first.program, memory.data(), memory.size(), 9, first.stream.get());
+  first.stream.synchronize();
+  const OnDevice one(c.network, g), other(c.network, g);
+  const Stream stream;
+  first.recurrence.enqueue(first.stream.get(), one.sequences);
+  second.enqueue(stream.get(), other.sequences);
+  first.recurrence.check_status(first.stream.get());
+  second.check_status(stream.get());
+  CHECK(one.results() == wanted);
+  CHECK(other.results() == wanted);
+}
+
+}  // namespace
+}  // namespace onchip
