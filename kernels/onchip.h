@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sparse recurrent networks that stay on the chip, for C and everything that calls C (libonchip.so).
+ *
+ *   chip        what the hardware offers: onchip_chip_create("h200", ...)
+ *   matrix      recurrent weights with their zeros: from an array, compressed rows or a file
+ *   fit         does the network fit on the chip, what binds it, how long does a step take
+ *   program     the plan, compiled for an architecture, and the weights as it loads them
+ *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
+ *
+ * Only the last needs a GPU; a program lies in host memory.
+ *
+ * Conventions
+ *   - Every function returns a status, but for those that destroy.
+ *   - What went wrong is written to `error`, which belongs to the caller and may be null.
+ *   - No state outside the handles. Several threads may read a chip, a matrix or a program at once; else a handle is
+ *     used by one thread at a time.
+ *   - Handles are independent of what they were made from: destroy them in any order. Null is destroyed silently.
+ *   - Device memory is the caller's, but for the kernels' code, which onchip_recurrence_create loads.
+ *   - Compiled kernels are cached on disk: $ONCHIP_CACHE, else ~/.cache/onchip.
+ *   - "The type of the state" is that of the precision: fp16, bf16, fp32; fp16 where the weights are fp8.
+ *
+ * The network is one direction of one layer: h' = cell(W h + recurrent bias, x + input bias), where x = W_ih input is
+ * the caller's dense product. Gates stand in PyTorch's order: i f g o of the LSTM; r z n of the GRU, whose reset gate
+ * multiplies after the product. */
+#ifndef ONCHIP_H
+#define ONCHIP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define ONCHIP_API __attribute__((visibility("default")))
+#else
+#define ONCHIP_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of this header; another number than onchip_api_version() returns means that header and library do not belong
+ * together. */
+#define ONCHIP_API_VERSION 1
+ONCHIP_API int32_t onchip_api_version(void);
+
+typedef int32_t onchip_status;
+enum {
+  ONCHIP_OK = 0,
+  ONCHIP_INVALID = 1,       /* an argument or a file is not what it should be */
+  ONCHIP_DOES_NOT_FIT = 2,  /* the network has no kernel on this chip; the error says what there is too little of */
+  ONCHIP_CUDA = 3,          /* CUDA or its compiler refused; no device */
+  ONCHIP_OUT_OF_MEMORY = 4, /* of the host */
+  ONCHIP_INTERNAL = 5       /* a bug */
+};
+
+/* One line, ended by a zero; cut if it is longer. Empty after success. */
+typedef struct onchip_error {
+  char message[1024];
+} onchip_error;
+
+typedef struct onchip_chip onchip_chip;
+typedef struct onchip_matrix onchip_matrix;
+typedef struct onchip_program onchip_program;
+typedef struct onchip_recurrence onchip_recurrence;
+typedef struct CUstream_st* onchip_stream; /* a cudaStream_t; null: the default stream */
+
+/* ---- chip -------------------------------------------------------------------------------------------------------- */
+
+/* `name_or_file`: a shipped chip ("h200", "a100", "rtx4090") or the path of a chip file ("./mine.toml"). Shipped files
+ * stand in the directory $ONCHIP_CHIPS, else where onchip was built. */
+ONCHIP_API onchip_status onchip_chip_create(const char* name_or_file, onchip_chip** chip, onchip_error* error);
+/* Changes a number, as the command's --set does: "sm.count=120", "shared_memory.per_sm=+10%". */
+ONCHIP_API onchip_status onchip_chip_set(onchip_chip* chip, const char* assignment, onchip_error* error);
+ONCHIP_API void onchip_chip_destroy(onchip_chip* chip);
+
+/* ---- matrix ------------------------------------------------------------------------------------------------------ */
+
+/* All are copied; values are finite fp32 in host memory. `rows` = gates * hidden, `columns` = hidden. */
+
+/* values: [rows, columns], row-major; zeros are pruned weights. */
+ONCHIP_API onchip_status onchip_matrix_create_dense(int32_t rows, int32_t columns, const float* values,
+                                                    onchip_matrix** matrix, onchip_error* error);
+/* row_begin: [rows + 1], from 0; column, value: [row_begin[rows]]; columns ascend within a row. */
+ONCHIP_API onchip_status onchip_matrix_create_csr(int32_t rows, int32_t columns, const int64_t* row_begin,
+                                                  const int32_t* column, const float* value, onchip_matrix** matrix,
+                                                  onchip_error* error);
+/* A .safetensors file (`tensor` null: its only 2-D tensor) or a Matrix Market .mtx file. */
+ONCHIP_API onchip_status onchip_matrix_create_from_file(const char* file, const char* tensor, onchip_matrix** matrix,
+                                                        onchip_error* error);
+/* Any of the last three may be null. */
+ONCHIP_API onchip_status onchip_matrix_size(const onchip_matrix* matrix, int32_t* rows, int32_t* columns, int64_t* nnz,
+                                            onchip_error* error);
+ONCHIP_API void onchip_matrix_destroy(onchip_matrix* matrix);
+
+/* ---- does it fit, and why ---------------------------------------------------------------------------------------- */
+
+enum { ONCHIP_RELU = 0, ONCHIP_TANH = 1, ONCHIP_LSTM = 2, ONCHIP_GRU = 3 }; /* cells: 1, 1, 4 and 3 gates */
+enum { ONCHIP_FP16 = 0, ONCHIP_BF16 = 1, ONCHIP_FP32 = 2, ONCHIP_FP8 = 3 }; /* precisions */
+enum { ONCHIP_REGISTERS = 0, ONCHIP_SHARED_MEMORY = 1, ONCHIP_L2 = 2, ONCHIP_THREADS = 3, ONCHIP_SMS = 4 };
+#define ONCHIP_RESOURCES 5
+/* Where weights may lie at most; streamed: what does not fit on the SMs is read from L2 in every step. */
+enum { ONCHIP_TIER_REGISTERS = 0, ONCHIP_TIER_SHARED_MEMORY = 1, ONCHIP_TIER_STREAMED = 2 };
+
+typedef struct onchip_network {
+  int32_t cell;
+  int32_t precision;
+  int32_t hidden; /* units, 1 to 65472 */
+  int32_t batch;  /* samples, 1 to 32 */
+  double density; /* non-zeros of W / its elements, above 0, at most 1; not read where a matrix is given */
+  int32_t tier;   /* ONCHIP_TIER_* */
+} onchip_network;
+
+typedef struct onchip_resource {
+  double used, available;
+  char name[16]; /* "registers" */
+  char unit[32]; /* "registers per thread" */
+} onchip_resource;
+
+typedef struct onchip_fit {
+  int32_t fits;                                /* 1 or 0 */
+  int32_t binding;                             /* the resource that binds: ONCHIP_REGISTERS, ... */
+  onchip_resource resources[ONCHIP_RESOURCES]; /* indexed by ONCHIP_REGISTERS, ... */
+  double streamed_share;                       /* of the stored weights' bytes, read from L2 in every step */
+  double step_us, low_us, high_us, floor_us;   /* microseconds: predicted, its 95 % interval, the least possible; 0
+                                                  where it does not fit */
+  char why[256];                               /* one sentence */
+  char plan[512];                              /* the plan, as the command prints it */
+} onchip_fit;
+
+/* `matrix` null: as a random mask of the network's density. A network that does not fit is an answer, not an error: the
+ * status is ONCHIP_OK. */
+ONCHIP_API onchip_status onchip_fit_network(const onchip_chip* chip, const onchip_network* network,
+                                            const onchip_matrix* matrix, onchip_fit* fit, onchip_error* error);
+/* The largest number of hidden units, a multiple of `granule`, that fits with all else as in `network`; 0 if none does.
+ * Takes milliseconds to seconds. */
+ONCHIP_API onchip_status onchip_largest_hidden(const onchip_chip* chip, const onchip_network* network, int32_t granule,
+                                               int32_t* hidden, onchip_error* error);
+
+/* ---- program ----------------------------------------------------------------------------------------------------- */
+
+/* Plans for the chip, compiles and encodes; takes a tenth of a second to seconds. Weights are rounded to the precision.
+ *   input_bias, recurrent_bias  host, fp32, [gates * hidden], or null: zeros
+ *   architecture                "sm_90"; null: that of the current device. */
+ONCHIP_API onchip_status onchip_program_create(const onchip_chip* chip, const onchip_network* network,
+                                               const onchip_matrix* matrix, const float* input_bias,
+                                               const float* recurrent_bias, const char* architecture,
+                                               onchip_program** program, onchip_error* error);
+/* Bytes of device memory that a recurrence needs for sequences of `most_steps`: weights, and the states and inputs of
+ * so many steps, the latter at most 256 MiB. Longer sequences run in several launches. */
+ONCHIP_API onchip_status onchip_program_workspace_bytes(const onchip_program* program, int64_t most_steps,
+                                                        size_t* bytes, onchip_error* error);
+ONCHIP_API onchip_status onchip_program_fit(const onchip_program* program, onchip_fit* fit, onchip_error* error);
+/* Registers of a thread, as the compiler reports them. */
+ONCHIP_API onchip_status onchip_program_registers(const onchip_program* program, int32_t* registers,
+                                                  onchip_error* error);
+ONCHIP_API void onchip_program_destroy(onchip_program* program);
+
+/* ---- recurrence -------------------------------------------------------------------------------------------------- */
+
+#define ONCHIP_WORKSPACE_ALIGNMENT 256
+
+/* Loads the kernels into the current device, and fills the workspace on `stream`, which must not be capturing.
+ * `workspace`: device memory, aligned to 256 bytes, of at least onchip_program_workspace_bytes(program, most_steps). It
+ * is the caller's, must outlive every run, and serves one recurrence. */
+ONCHIP_API onchip_status onchip_recurrence_create(const onchip_program* program, void* workspace,
+                                                  size_t workspace_bytes, int64_t most_steps, onchip_stream stream,
+                                                  onchip_recurrence** recurrence, onchip_error* error);
+/* Does not wait: what is enqueued, or captured in a graph, must be done. */
+ONCHIP_API void onchip_recurrence_destroy(onchip_recurrence* recurrence);
+
+/* Pointers to device memory, in the type of the state, row-major. Null: zeros, or not wanted. Set all that is not used
+ * to zero: `onchip_sequences s = {0};`. */
+typedef struct onchip_sequences {
+  int64_t steps;            /* 1 or more */
+  const void* input;        /* [steps, batch, gates * hidden]: W_ih input, without biases */
+  const void* initial;      /* [batch, hidden] */
+  const void* initial_cell; /* [batch, hidden]; LSTM only */
+  void* output;             /* [steps, batch, hidden] */
+  void* final_state;        /* [batch, hidden]: of each sample's last step; may be `initial` */
+  void* final_cell;         /* [batch, hidden]; LSTM only; may be `initial_cell` */
+  int64_t input_stride;     /* elements from one sample to the next; 0: gates * hidden */
+  int64_t output_stride;    /* likewise; 0: hidden */
+  const int32_t* lengths;   /* host, [batch]: steps of each sample, 1 to `steps`; read before the call returns. Output
+                               beyond is zero. Null: all */
+  int32_t backward;         /* 1: each sample from its last step to its first; the final state is that of step 0 */
+} onchip_sequences;
+
+/* Enqueues a batch of sequences. Waits for nothing and allocates no device memory: it may be captured in a graph, which
+ * keeps the pointers and the lengths. One run at a time per recurrence. The kernel takes all of the plan's SMs at once:
+ * what else runs on the device delays its start. */
+ONCHIP_API onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence, onchip_stream stream,
+                                                   const onchip_sequences* sequences, onchip_error* error);
+
+/* One step, with the state kept in the caller's memory: input [batch, gates * hidden]; state [batch, hidden] and, of an
+ * LSTM, cell [batch, hidden] (else null) are read and replaced. The same as a sequence of one step, and costs as much:
+ * a launch loads all weights from L2 or DRAM into the SMs, and small kernels translate input and state. Collect steps
+ * where latency allows it; capture the step in a graph where it does not. An LSTM's cell and a GRU's state, which a
+ * sequence carries from step to step in fp32, are rounded to the type of the state after each such step. */
+ONCHIP_API onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_stream stream, const void* input,
+                                                void* state, void* cell, onchip_error* error);
+
+/* Waits for the stream; not to be captured. ONCHIP_CUDA if since creation any block gave up waiting for another:
+ * results are then not valid. */
+ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_stream stream,
+                                                 onchip_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
