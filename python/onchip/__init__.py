@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse recurrent networks that stay on the chip, over onchip's C API (kernels/onchip.h).
+
+    import onchip
+    print(onchip.fit("h200", "lstm", hidden=2304, batch=4, density=0.1).why)     # no GPU needed
+    fast = onchip.from_torch(lstm.half().cuda().eval(), batch=4)                 # a pruned torch.nn.LSTM, GRU or RNN
+    output, (h, c) = fast(input)
+
+Importing compiles nothing, loads no library and does not import torch. The library is $ONCHIP_LIBRARY, else
+libonchip.so beside this package, else that of build/ above it.
+"""
+from .api import (
+    ApiError,
+    Chip,
+    CudaError,
+    DoesNotFit,
+    Fit,
+    InputError,
+    Matrix,
+    Program,
+    Recurrence,
+    Resource,
+    fit,
+    largest_hidden,
+)
+
+__all__ = [
+    "ApiError",
+    "Chip",
+    "CudaError",
+    "DoesNotFit",
+    "Fit",
+    "InputError",
+    "Matrix",
+    "Program",
+    "Recurrence",
+    "Resource",
+    "fit",
+    "from_torch",
+    "largest_hidden",
+]
+
+
+def from_torch(module, batch=1, **options):
+    """A torch.nn.Module with the results of `module`, a torch.nn.LSTM, GRU or RNN; see torch_module.from_torch."""
+    from . import torch_module  # torch is imported here, not before
+
+    return torch_module.from_torch(module, batch, **options)

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chips, matrices, fits, programs and recurrences as Python objects; kernels/onchip.h says what they are."""
+import ctypes
+import dataclasses
+import os
+from typing import Tuple
+
+from . import library, tensors
+
+CELLS = ("relu", "tanh", "lstm", "gru")
+GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
+PRECISIONS = ("fp16", "bf16", "fp32", "fp8")
+TIERS = ("registers", "shared_memory", "streamed")
+
+
+class ApiError(RuntimeError):
+    """What the library refused, in its words."""
+
+
+class InputError(ApiError, ValueError):
+    """An argument or a file is not what it should be."""
+
+
+class DoesNotFit(ApiError):
+    """The network has no kernel on this chip."""
+
+
+class CudaError(ApiError):
+    """CUDA or its compiler refused, or there is no device."""
+
+
+_ERRORS = {library.INVALID: InputError, library.DOES_NOT_FIT: DoesNotFit, library.CUDA: CudaError}
+
+
+def _call(name, *arguments):
+    error = library.Error()
+    status = getattr(library.load(), name)(*arguments, ctypes.byref(error))
+    if status != library.OK:
+        raise _ERRORS.get(status, ApiError)(error.message.decode(errors="replace"))
+
+
+def _number(words, word, what):
+    if word not in words:
+        raise InputError(f"unknown {what} {word!r}; expected one of {', '.join(words)}")
+    return words.index(word)
+
+
+class _Handle:
+    """Owns what a create function made."""
+
+    _kind = ""
+
+    def __init__(self, create, *arguments):
+        self._handle = ctypes.c_void_p()
+        self._destroy = getattr(library.load(), f"onchip_{self._kind}_destroy")  # modules may be gone at the end
+        _call(f"onchip_{self._kind}_{create}", *arguments, ctypes.byref(self._handle))
+
+    def __del__(self):
+        handle = getattr(self, "_handle", None)
+        if handle:
+            self._destroy(handle)
+            self._handle = None
+
+
+class Chip(_Handle):
+    """A shipped chip by name, or a chip file."""
+
+    _kind = "chip"
+
+    def __init__(self, name_or_file):
+        super().__init__("create", os.fsencode(name_or_file))
+
+    def set(self, assignment):
+        """Changes a number: chip.set("sm.count=120")."""
+        _call("onchip_chip_set", self._handle, assignment.encode())
+
+
+class Matrix(_Handle):
+    """Recurrent weights [gates * hidden, hidden] without their zeros."""
+
+    _kind = "matrix"
+
+    @classmethod
+    def dense(cls, values):
+        """Of a 2-D tensor or buffer of fp32 in host memory; zeros are pruned weights."""
+        view = tensors.host_floats(values, "the matrix")
+        if len(view.shape) != 2:
+            raise InputError(f"the matrix has {len(view.shape)} dimensions; expected 2")
+        return cls("create_dense", *view.shape, view.pointer)
+
+    @classmethod
+    def from_file(cls, file, tensor=None):
+        """Of a .safetensors or .mtx file."""
+        return cls("create_from_file", os.fsencode(file), None if tensor is None else tensor.encode())
+
+    def _size(self):
+        rows, columns, nnz = ctypes.c_int32(), ctypes.c_int32(), ctypes.c_int64()
+        _call("onchip_matrix_size", self._handle, ctypes.byref(rows), ctypes.byref(columns), ctypes.byref(nnz))
+        return rows.value, columns.value, nnz.value
+
+    @property
+    def shape(self):
+        return self._size()[:2]
+
+    @property
+    def nnz(self):
+        return self._size()[2]
+
+
+@dataclasses.dataclass(frozen=True)
+class Resource:
+    name: str
+    unit: str
+    used: float
+    available: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """Whether a network fits, and why. Times are microseconds per step; 0 where it does not fit."""
+
+    fits: bool
+    why: str
+    binding: str
+    resources: Tuple[Resource, ...]
+    streamed_share: float
+    step_us: float
+    low_us: float
+    high_us: float
+    floor_us: float
+    plan: str
+
+    @classmethod
+    def _of(cls, fit):
+        resources = tuple(Resource(r.name.decode(), r.unit.decode(), r.used, r.available) for r in fit.resources)
+        return cls(
+            bool(fit.fits), fit.why.decode(), resources[fit.binding].name, resources, fit.streamed_share, fit.step_us,
+            fit.low_us, fit.high_us, fit.floor_us, fit.plan.decode(),
+        )  # fmt: skip
+
+
+def _chip(chip):
+    return chip if isinstance(chip, Chip) else Chip(chip)
+
+
+def _network(cell, precision, hidden, batch, density, tier):
+    return library.Network(
+        _number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision"), hidden, batch, density,
+        _number(TIERS, tier, "tier"),
+    )  # fmt: skip
+
+
+def fit(chip, cell, hidden=None, batch=1, density=1.0, precision="fp16", tier="streamed", matrix=None):
+    """Does it fit, and why? With a Matrix its non-zeros and its hidden size count, else a random mask of the density.
+    `tier`: where weights may lie at most; "shared_memory" asks for a network that stays on the SMs."""
+    if matrix is not None and hidden is None:
+        hidden = matrix.shape[1]
+    if hidden is None:
+        raise InputError("neither a hidden size nor a matrix is given")
+    chip, asked, answer = _chip(chip), _network(cell, precision, hidden, batch, density, tier), library.Fit()
+    _call(
+        "onchip_fit_network", chip._handle, ctypes.byref(asked), None if matrix is None else matrix._handle,
+        ctypes.byref(answer),
+    )  # fmt: skip
+    return Fit._of(answer)
+
+
+def largest_hidden(chip, cell, batch=1, density=1.0, precision="fp16", tier="shared_memory", granule=32):
+    """The largest number of hidden units, a multiple of `granule`, that fits; 0 if none does."""
+    chip, asked, hidden = _chip(chip), _network(cell, precision, granule, batch, density, tier), ctypes.c_int32()
+    _call("onchip_largest_hidden", chip._handle, ctypes.byref(asked), granule, ctypes.byref(hidden))
+    return hidden.value
+
+
+class Program(_Handle):
+    """A network planned for a chip, compiled, and its weights encoded; made without a GPU if `architecture` is given
+    ("sm_90"), else for the current device. Biases: [gates * hidden], fp32, host; None: zeros."""
+
+    _kind = "program"
+
+    def __init__(self, chip, cell, matrix, batch=1, precision="fp16", input_bias=None, recurrent_bias=None,
+                 architecture=None, tier="streamed"):  # fmt: skip
+        self.cell, self.precision, self.batch = cell, precision, batch
+        rows, self.hidden = matrix.shape
+        chip, asked = _chip(chip), _network(cell, precision, self.hidden, batch, 0.0, tier)
+        biases = []
+        for name, bias in (("the input bias", input_bias), ("the recurrent bias", recurrent_bias)):
+            biases.append(None if bias is None else tensors.host_floats(bias, name))
+            if bias is not None and biases[-1].shape != (rows,):
+                raise InputError(f"{name} has shape {list(biases[-1].shape)}; expected [{rows}]")
+        super().__init__(
+            "create", chip._handle, ctypes.byref(asked), matrix._handle,
+            *(None if bias is None else bias.pointer for bias in biases),
+            None if architecture is None else architecture.encode(),
+        )  # fmt: skip
+
+    @property
+    def gates(self):
+        return GATES[self.cell]
+
+    def workspace_bytes(self, most_steps):
+        bytes_needed = ctypes.c_size_t()
+        _call("onchip_program_workspace_bytes", self._handle, most_steps, ctypes.byref(bytes_needed))
+        return bytes_needed.value
+
+    @property
+    def fit(self):
+        answer = library.Fit()
+        _call("onchip_program_fit", self._handle, ctypes.byref(answer))
+        return Fit._of(answer)
+
+    @property
+    def registers(self):
+        registers = ctypes.c_int32()
+        _call("onchip_program_registers", self._handle, ctypes.byref(registers))
+        return registers.value
+
+
+class Recurrence(_Handle):
+    """A program on the current device, in the caller's memory. Streams are cudaStream_t as ints, 0 the default one.
+    Device tensors are given as DLPack tensors, whose type and shape are checked, or as addresses, which are not."""
+
+    _kind = "recurrence"
+
+    def __init__(self, program, workspace, workspace_bytes, most_steps, stream=0):
+        """`workspace`: the address of device memory, aligned to 256 bytes, that outlives every run."""
+        self.program = program
+        super().__init__("create", program._handle, workspace, workspace_bytes, most_steps, stream or None)
+
+    def enqueue(self, stream, steps, input=None, initial=None, initial_cell=None, output=None, final_state=None,
+                final_cell=None, input_stride=0, output_stride=0, lengths=None, backward=False):  # fmt: skip
+        """Enqueues a batch of sequences; may be captured in a graph. Shapes as in onchip_sequences. Tensors must stay
+        alive until the stream is done with them."""
+        p, kept = self.program, []
+        state = (p.batch, p.hidden)
+
+        def pointer(tensor, name, shape):
+            return tensors.device_pointer(tensor, name, shape, p.precision, stream, kept)
+
+        sequences = library.Sequences(
+            steps=steps,
+            input=pointer(input, "input", (steps, p.batch, p.gates * p.hidden)),
+            initial=pointer(initial, "initial", state),
+            initial_cell=pointer(initial_cell, "initial_cell", state),
+            output=pointer(output, "output", (steps, *state)),
+            final_state=pointer(final_state, "final_state", state),
+            final_cell=pointer(final_cell, "final_cell", state),
+            input_stride=input_stride,
+            output_stride=output_stride,
+            backward=int(backward),
+        )
+        if lengths is not None:
+            if len(lengths) != p.batch:
+                raise InputError(f"there are {len(lengths)} lengths; expected one for each of {p.batch} samples")
+            sequences.lengths = (ctypes.c_int32 * p.batch)(*lengths)
+        _call("onchip_recurrence_enqueue", self._handle, stream or None, ctypes.byref(sequences))
+
+    def step(self, stream, input, state, cell=None):
+        """One step; state [batch, hidden] and, of an LSTM, cell are read and replaced."""
+        p, kept = self.program, []
+        shapes = ((p.batch, p.gates * p.hidden), (p.batch, p.hidden), (p.batch, p.hidden))
+        pointers = [
+            tensors.device_pointer(tensor, name, shape, p.precision, stream, kept)
+            for tensor, name, shape in zip((input, state, cell), ("input", "state", "cell"), shapes)
+        ]
+        _call("onchip_recurrence_step", self._handle, stream or None, *pointers)
+
+    def check(self, stream=0):
+        """Waits for the stream; raises CudaError if a run since creation is not valid."""
+        _call("onchip_recurrence_check", self._handle, stream or None)

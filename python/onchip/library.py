@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C API as ctypes sees it: kernels/onchip.h, line by line. Loaded at its first use."""
+import ctypes
+import functools
+import os
+import pathlib
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
+
+API_VERSION = 1
+OK, INVALID, DOES_NOT_FIT, CUDA = range(4)
+RESOURCES = 5
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("message", c_char * 1024)]
+
+
+class Network(ctypes.Structure):
+    _fields_ = [
+        ("cell", c_int32),
+        ("precision", c_int32),
+        ("hidden", c_int32),
+        ("batch", c_int32),
+        ("density", c_double),
+        ("tier", c_int32),
+    ]
+
+
+class Resource(ctypes.Structure):
+    _fields_ = [("used", c_double), ("available", c_double), ("name", c_char * 16), ("unit", c_char * 32)]
+
+
+class Fit(ctypes.Structure):
+    _fields_ = [
+        ("fits", c_int32),
+        ("binding", c_int32),
+        ("resources", Resource * RESOURCES),
+        ("streamed_share", c_double),
+        ("step_us", c_double),
+        ("low_us", c_double),
+        ("high_us", c_double),
+        ("floor_us", c_double),
+        ("why", c_char * 256),
+        ("plan", c_char * 512),
+    ]
+
+
+class Sequences(ctypes.Structure):
+    _fields_ = [
+        ("steps", c_int64),
+        ("input", c_void_p),
+        ("initial", c_void_p),
+        ("initial_cell", c_void_p),
+        ("output", c_void_p),
+        ("final_state", c_void_p),
+        ("final_cell", c_void_p),
+        ("input_stride", c_int64),
+        ("output_stride", c_int64),
+        ("lengths", POINTER(c_int32)),
+        ("backward", c_int32),
+    ]
+
+
+_ERROR = POINTER(Error)
+_HANDLE = POINTER(c_void_p)
+_FUNCTIONS = {
+    "onchip_chip_create": [c_char_p, _HANDLE, _ERROR],
+    "onchip_chip_set": [c_void_p, c_char_p, _ERROR],
+    "onchip_matrix_create_dense": [c_int32, c_int32, c_void_p, _HANDLE, _ERROR],
+    "onchip_matrix_create_csr": [c_int32, c_int32, c_void_p, c_void_p, c_void_p, _HANDLE, _ERROR],
+    "onchip_matrix_create_from_file": [c_char_p, c_char_p, _HANDLE, _ERROR],
+    "onchip_matrix_size": [c_void_p, POINTER(c_int32), POINTER(c_int32), POINTER(c_int64), _ERROR],
+    "onchip_fit_network": [c_void_p, POINTER(Network), c_void_p, POINTER(Fit), _ERROR],
+    "onchip_largest_hidden": [c_void_p, POINTER(Network), c_int32, POINTER(c_int32), _ERROR],
+    "onchip_program_create": [
+        c_void_p, POINTER(Network), c_void_p, c_void_p, c_void_p, c_char_p, _HANDLE, _ERROR,
+    ],
+    "onchip_program_workspace_bytes": [c_void_p, c_int64, POINTER(c_size_t), _ERROR],
+    "onchip_program_fit": [c_void_p, POINTER(Fit), _ERROR],
+    "onchip_program_registers": [c_void_p, POINTER(c_int32), _ERROR],
+    "onchip_recurrence_create": [c_void_p, c_void_p, c_size_t, c_int64, c_void_p, _HANDLE, _ERROR],
+    "onchip_recurrence_enqueue": [c_void_p, c_void_p, POINTER(Sequences), _ERROR],
+    "onchip_recurrence_step": [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, _ERROR],
+    "onchip_recurrence_check": [c_void_p, c_void_p, _ERROR],
+}
+_DESTROYS = ("onchip_chip", "onchip_matrix", "onchip_program", "onchip_recurrence")
+
+
+def candidates():
+    """Where the library may be, in order."""
+    if os.environ.get("ONCHIP_LIBRARY"):
+        return [pathlib.Path(os.environ["ONCHIP_LIBRARY"])]
+    here = pathlib.Path(__file__).resolve().parent
+    return [here / "libonchip.so", here.parents[1] / "build" / "libonchip.so"]
+
+
+@functools.lru_cache(maxsize=None)
+def load():
+    found = next((path for path in candidates() if path.exists()), None)
+    if found is None:
+        places = " or ".join(str(path) for path in candidates())
+        raise OSError(f"no libonchip.so at {places}; set ONCHIP_LIBRARY to where it is")
+    library = ctypes.CDLL(str(found))
+    library.onchip_api_version.argtypes = []
+    library.onchip_api_version.restype = c_int32
+    if library.onchip_api_version() != API_VERSION:
+        raise OSError(f"{found} has version {library.onchip_api_version()} of the API; expected {API_VERSION}")
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.argtypes = arguments
+        function.restype = c_int32
+    for name in _DESTROYS:
+        function = getattr(library, name + "_destroy")
+        function.argtypes = [c_void_p]
+        function.restype = None
+    return library
