@@ -180,15 +180,17 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const double loads = (plan.warps() * slots * slot.load + chunks) * chip.lds_instruction_cycles;
   const double promotions = (mean_slots(network, plan) / plan.promote_every - plan.rows_per_group) * copies;
   const Instructions promote = promotion(network, plan);
-  const double busiest = (plan.slots_total() + plan.longest_tail * chunk_slots(network, plan)) * copies;
-  const double issue =
-      std::max(warps_per_partition * partition_cycles(chip, slots * slot + std::max(0.0, promotions) * promote),
-               partition_cycles(chip, busiest * slot));
-  // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of a tail, the chunks
-  // that are taken at once wait for their words and then for the state.
-  const double chain =
-      busiest * (sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles) +
-      2 * passes_over_tail * plan.longest_tail / plan.chunks_in_flight * chip.lds_latency_cycles;
+  const double issue = warps_per_partition * partition_cycles(chip, slots * slot + std::max(0.0, promotions) * promote);
+  // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of a tail, the chunks that are
+  // taken at once wait for their words and then for the state.
+  const double product = sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles;
+  const double wait = 2 * passes_over_tail / plan.chunks_in_flight * chip.lds_latency_cycles;  // of a chunk
+  const double mean_tail = static_cast<double>(plan.tail_chunks) / plan.warps();
+  const double chain = slots * product + mean_tail * wait;
+  // The warps share the SM evenly, so when the others have done theirs, the one with the longest tail has what it has
+  // more than they still before it, alone.
+  const double alone = (plan.longest_tail - mean_tail) * (copies * chunk_slots(network, plan) * product + wait) *
+                       (plan.has_tail() ? 1 : 0);
   const double gather = std::max(wavefronts, loads);
   // Every tile but one waits once more for its first load; the exchange has the other.
   const double passes = tiles(network, plan) * copies / plan.pass_planes;
@@ -197,7 +199,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const double turnaround = (passes - 1 + tails) * chip.lds_latency_cycles;
   part(Part::gather) = gather * us_per_cycle;
   const double together = std::cbrt(gather * gather * gather + issue * issue * issue + chain * chain * chain);
-  part(Part::arithmetic) = (together - gather + turnaround) * us_per_cycle;
+  part(Part::arithmetic) = (together - gather + alone + turnaround) * us_per_cycle;
 
   const Reduction reduce = reduction(network, plan);
   const Instructions last_promotions = static_cast<double>(tile_height(network, plan) * plan.pass_planes) * promote;
