@@ -69,6 +69,7 @@ constexpr std::array kChipKeys{
             "bytes that a bank delivers per cycle"},
 
     ChipKey{"l2.size", Dimension::bytes, &Chip::l2_bytes, kKibi, 1024 * kGibi, true, "L2 cache"},
+    ChipKey{"l2.slices", Dimension::count, &Chip::l2_slices, 1, 65536, true, "L2 slices, each serving a line at a time"},
     ChipKey{"dram.bandwidth", Dimension::bytes_per_second, &Chip::dram_bytes_per_second, 1e6, 1e15, false,
             "DRAM bandwidth"},
 
@@ -123,6 +124,8 @@ constexpr std::array kChipKeys{
             1e5, false, "copying from L2 when every SM reads the whole state"},
     ChipKey{"exchange.l2_latency", Dimension::cycles, &Chip::l2_latency_cycles, 1, 1e5, false,
             "load that hits L2, issue to use"},
+    ChipKey{"exchange.l2_far", Dimension::cycles, &Chip::l2_far_cycles, 0, 1e5, false,
+            "more for a store or load in the half of L2 that is far from the SM"},
     ChipKey{"exchange.signal", Dimension::cycles, &Chip::signal_cycles, 1, 1e6, false,
             "from a store on one SM to its value in a register of another that polls"},
     ChipKey{"exchange.l2_line", Dimension::cycles, &Chip::l2_line_cycles, 0.01, 1e3, false,

@@ -65,6 +65,8 @@ struct Chip {
   Number tensor_issue_cycles;          // per warp instruction and partition: HMMA 16 x 8 x 16
   Number tensor_latency_cycles;        // dependent HMMA
   Number l2_latency_cycles;            // load that hits L2, issue to use
+  Number l2_far_cycles;                // more for a store or load in the half of L2 that is far from the SM
+  Number l2_slices;                    // that serve lines side by side
   Number signal_cycles;                // store by one SM to seen by another that polls
   Number l2_line_cycles;               // of an L2 slice per 128-byte line and reader
   // Of the all-to-all exchange of the state, see model/exchange_time.hpp.

@@ -39,12 +39,13 @@ constexpr int kSums = 96, kTemporaries = 144;  // sums: 0 to 95; temporaries aft
 
 class WarpGenerator {
  public:
-  WarpGenerator(const Layout& layout, const KernelMap& map, const CompilerView& view, int sm, int warp)
+  WarpGenerator(const Layout& layout, const KernelMap& map, const CompilerView& view, Work work, int sm, int warp)
       : layout_(layout),
         network_(layout.network),
         plan_(layout.plan),
         map_(map),
         view_(view),
+        work_(work),
         sm_(sm),
         warp_(warp),
         tiers_(quad_tiers(layout.network, layout.plan)) {
@@ -131,6 +132,7 @@ class WarpGenerator {
   void finish();
   void emit();
   void fetch_input();
+  void begin_step();
 
   struct Output {
     std::array<int, kWarp> unit, sample, gate;
@@ -143,6 +145,7 @@ class WarpGenerator {
   const Plan& plan_;
   const KernelMap& map_;
   const CompilerView& view_;
+  Work work_;
   int sm_, warp_;
   std::vector<Tier> tiers_;  // of every quad
   std::array<GroupLane, kWarp> lanes_;
@@ -444,8 +447,18 @@ void WarpGenerator::fetch_input() {
   }
 }
 
+// The loop's own instructions, and those before the first look: four empty words, a comparison and an address for each
+// word in flight.
+void WarpGenerator::begin_step() {
+  const int words = static_cast<int>((map_.state_words + plan_.threads - 1) / plan_.threads);
+  for (int i = 0; i < 12 + 6 * std::min(plan_.loads_in_flight, words); ++i) {
+    operate(i % 2 ? Operation::integer : Operation::fp32);
+  }
+  flush();
+}
+
 WarpTrace WarpGenerator::body() {
-  for (int tile = 0; tile < map_.tiles; ++tile) {
+  for (int tile = 0; tile < map_.tiles && work_ == Work::all; ++tile) {
     for (int pass = 0; pass < map_.passes; ++pass) {
       for (int part = 0; part < plan_.pass_planes * map_.tile_height; ++part) {
         const int r = tile * map_.tile_height + part % map_.tile_height;
@@ -466,6 +479,7 @@ WarpTrace WarpGenerator::body() {
   barrier();
   emit();
   fetch_input();
+  begin_step();
   return std::move(trace_);
 }
 
@@ -501,8 +515,8 @@ void append(WarpTrace& to, const WarpTrace& from) {
 
 }  // namespace
 
-PlanTrace::PlanTrace(Layout layout, int registers_per_thread)
-    : layout_(std::move(layout)), map_(layout_.network, layout_.plan) {
+PlanTrace::PlanTrace(Layout layout, int registers_per_thread, Work work)
+    : layout_(std::move(layout)), map_(layout_.network, layout_.plan), work_(work) {
   // The working registers hold a few loads in flight; what is left over holds more, with their addresses.
   constexpr int kAtLeast = 3;
   const Plan& plan = layout_.plan;
@@ -516,7 +530,7 @@ BlockTrace PlanTrace::body(int sm) const {
   view.loads_ahead = loads_ahead_;
   BlockTrace block;
   for (int warp = 0; warp < layout_.plan.warps(); ++warp) {
-    block.warps.push_back(WarpGenerator(layout_, map_, view, sm, warp).body());
+    block.warps.push_back(WarpGenerator(layout_, map_, view, work_, sm, warp).body());
   }
   return block;
 }
@@ -526,7 +540,7 @@ BlockTrace PlanTrace::block(int sm) const {
   view.loads_ahead = loads_ahead_;
   BlockTrace block = body(sm);
   for (int warp = 0; warp < layout_.plan.warps(); ++warp) {
-    WarpTrace whole = WarpGenerator(layout_, map_, view, sm, warp).stage();
+    WarpTrace whole = WarpGenerator(layout_, map_, view, work_, sm, warp).stage();
     append(whole, block.warps[warp]);
     block.warps[warp] = std::move(whole);
   }
