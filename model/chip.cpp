@@ -69,7 +69,8 @@ constexpr std::array kChipKeys{
             "bytes that a bank delivers per cycle"},
 
     ChipKey{"l2.size", Dimension::bytes, &Chip::l2_bytes, kKibi, 1024 * kGibi, true, "L2 cache"},
-    ChipKey{"l2.slices", Dimension::count, &Chip::l2_slices, 1, 65536, true, "L2 slices, each serving a line at a time"},
+    ChipKey{"l2.slices", Dimension::count, &Chip::l2_slices, 1, 65536, true,
+            "L2 slices, each serving a line at a time"},
     ChipKey{"dram.bandwidth", Dimension::bytes_per_second, &Chip::dram_bytes_per_second, 1e6, 1e15, false,
             "DRAM bandwidth"},
 
@@ -128,6 +129,8 @@ constexpr std::array kChipKeys{
             "more for a store or load in the half of L2 that is far from the SM"},
     ChipKey{"exchange.signal", Dimension::cycles, &Chip::signal_cycles, 1, 1e6, false,
             "from a store on one SM to its value in a register of another that polls"},
+    ChipKey{"exchange.look", Dimension::cycles, &Chip::look_cycles, 0, 1e5, false,
+            "from polled words in registers to the next poll, or to using them"},
     ChipKey{"exchange.l2_line", Dimension::cycles, &Chip::l2_line_cycles, 0.01, 1e3, false,
             "of an L2 slice, per 128-byte line and reader"},
     ChipKey{"exchange.scatter", Dimension::count, &Chip::exchange_scatter, 0, 10, false,

@@ -13,9 +13,8 @@ namespace {
 
 constexpr int kWordsPerLine = 8;   // a line of L2 has 128 bytes
 constexpr int kWordsPerLoad = 32;  // of a warp, one per lane
-// Dependent instructions in machine code for sm_90: from the words of a look to the next look or to storing them, and
-// from there to the barrier.
-constexpr int kInspecting = 10, kBeforeBarrier = 8;
+// From storing the last words to the barrier, as a share of a look: fewer predicates, a branch, a special register.
+constexpr double kBeforeBarrier = 2.0 / 3;
 constexpr int kStoreWavefronts = 4;  // of a warp's 16-byte stores to shared memory
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
 
@@ -34,7 +33,6 @@ class Exchange {
   Exchange(const Chip& chip, const ExchangeShape& shape, std::size_t sms)
       : chip_(chip),
         shape_(shape),
-        inspecting_(kInspecting * chip.arithmetic_latency_cycles),
         slice_free_(static_cast<std::size_t>(chip.l2_slices)),
         visible_(static_cast<std::size_t>(shape.state_words), kNotYet),
         sms_(sms, Sm{0, 0, BlockBarrier(chip, shape.threads / kWordsPerLoad), 0}),
@@ -159,7 +157,7 @@ class Exchange {
     if (--warp.under_way > 0) {
       return;
     }
-    warp.last += inspecting_;
+    warp.last += chip_.look_cycles;
     if (!warp.missing.empty()) {
       send(event.who, warp.last);
     } else {
@@ -180,14 +178,13 @@ class Exchange {
     if (warp.round_begin < shape_.state_words) {
       begin_round(w, warp.last);
     } else {
-      const double arrival = warp.last + kBeforeBarrier * chip_.arithmetic_latency_cycles;
+      const double arrival = warp.last + kBeforeBarrier * chip_.look_cycles;
       sm.released = std::max(sm.released, sm.barrier.arrive(arrival));
     }
   }
 
   const Chip& chip_;
   const ExchangeShape& shape_;
-  double inspecting_;
   std::vector<double> slice_free_;
   std::vector<double> visible_;  // [words]: since when
   std::vector<Sm> sms_;

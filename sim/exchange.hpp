@@ -6,7 +6,7 @@
 //                        returns in half a latency
 //   poll                 half a latency to the slice; the slice serves one SM's look at a line after another; half a
 //                        latency back; then into the SM at its bandwidth
-//   next look            of a warp that misses a word, a few dependent instructions later, at the lines it misses
+//   next look            of a warp that misses a word, after it has looked at what came, at the lines it misses
 //   round                once all words of a round are there, they are stored to shared memory, 4 wavefronts per warp
 //   barrier              then the next step's body begins
 //
