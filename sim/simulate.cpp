@@ -5,9 +5,9 @@
 #include "model/step_time.hpp"
 #include "sim/exchange.hpp"
 #include "sim/parallel.hpp"
-#include "sim/plan_trace.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace onchip {
@@ -100,10 +100,13 @@ StepPart Simulation::binding() const {
   return static_cast<StepPart>(std::max_element(parts_us.begin(), parts_us.end()) - parts_us.begin());
 }
 
-Simulation simulate(const Chip& chip, const Layout& layout, const SimulationOptions& options) {
-  const Plan& plan = layout.plan;
-  const int registers = max_registers_per_thread(chip, plan.threads);
-  const PlanTrace trace(layout, registers, options.exchange_only ? Work::exchange_only : Work::all);
+PlanTrace plan_trace(const Chip& chip, Layout layout, Work work) {
+  const int registers = max_registers_per_thread(chip, layout.plan.threads);
+  return PlanTrace(std::move(layout), registers, work);
+}
+
+Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options) {
+  const Plan& plan = trace.layout().plan;
   Simulation result;
   const std::vector<SmBody> bodies = run_bodies(chip, trace, options, result.sms);
 
@@ -125,7 +128,12 @@ Simulation simulate(const Chip& chip, const Layout& layout, const SimulationOpti
   charge_body(result, body);
   result.parts_us[static_cast<int>(StepPart::skew)] = skew;
   result.parts_us[static_cast<int>(StepPart::exchange)] = result.step_us - body - skew;
-  result.floor_us = predict(chip, layout.network, plan).floor_us;
+  const double exchanging = result.parts_us[static_cast<int>(StepPart::exchange)];
+  const double half_width =
+      std::hypot(exchanging * chip.exchange_scatter, (result.step_us - exchanging) * chip.gather_scatter);
+  result.low_us = result.step_us - half_width;
+  result.high_us = result.step_us + half_width;
+  result.floor_us = predict(chip, trace.layout().network, plan).floor_us;
   return result;
 }
 

@@ -7,7 +7,7 @@
 //             exchange: from its emission until the SMs go on, on average
 #pragma once
 
-#include "model/layout.hpp"
+#include "sim/plan_trace.hpp"
 #include "sim/sm.hpp"
 
 #include <array>
@@ -25,14 +25,14 @@ constexpr std::string_view name(StepPart part) {
 
 struct SimulationOptions {
   SmOptions sm;
-  bool exchange = true;        // else: the exchange takes no time
-  bool skew = true;            // else: every SM takes as long as the mean
-  bool exchange_only = false;  // no tiles: what the exchange of the state alone takes
+  bool exchange = true;  // else: the exchange takes no time
+  bool skew = true;      // else: every SM takes as long as the mean
   int threads = 1;
 };
 
 struct Simulation {
   double step_us = 0;
+  double low_us = 0, high_us = 0;  // 95 % interval, from the scatters of the chip file, as in the analytic model
   std::array<double, kStepPartNames.size()> parts_us{};  // by StepPart
   double floor_us = 0;                   // the exchange alone, and conflict-free reads (model/step_time.hpp)
   std::vector<SmRun> sms;                // bodies; without events unless asked for
@@ -42,6 +42,9 @@ struct Simulation {
   StepPart binding() const;  // the largest part
 };
 
-Simulation simulate(const Chip& chip, const Layout& layout, const SimulationOptions& options = {});
+// The stream of a plan as the chip's registers let the compiler order it.
+PlanTrace plan_trace(const Chip& chip, Layout layout, Work work = Work::all);
+
+Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options = {});
 
 }  // namespace onchip
