@@ -22,10 +22,8 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr std::array<std::string_view, 5> kParts{"banks", "issue", "scoreboard", "exchange", "skew"};
-
-OptionGroup simulation_options() {
-  OptionGroup group = option_group("Simulation");
+OptionGroup file_options() {
+  OptionGroup group = option_group("Files");
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
   // clang-format off
   group.add_options()
@@ -36,41 +34,9 @@ OptionGroup simulation_options() {
       ("record", text("FILE"), "Write the instructions and addresses of one step as a compact trace.")
       ("timeline", text("FILE"), "Write what happens when as Chrome trace JSON, for ui.perfetto.dev.")
       ("accesses", text("FILE"), "Write every shared-memory instruction of SM 0 with its wavefronts as CSV.")
-      ("without", po::value<std::vector<std::string>>()->composing()->value_name("PART"),
-       "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, exchange or skew; repeatable.")
-      ("scheduling", text("POLICY")->default_value(std::string(kSchedulingNames[0])),
-       "Let schedulers pick warps greedy_then_oldest or round_robin.")
-      ("threads", text("N"), "Use this many threads (default: all cores); the answer does not depend on it.");
+;
   // clang-format on
   return group;
-}
-
-SimulationOptions read_simulation(const Options& options) {
-  SimulationOptions simulation;
-  for (const std::string& part : options.list("without")) {
-    switch (options.choice("without", part, {kParts[0], kParts[1], kParts[2], kParts[3], kParts[4]})) {
-      case 0:
-        simulation.sm.banks = false;
-        break;
-      case 1:
-        simulation.sm.issue = false;
-        break;
-      case 2:
-        simulation.sm.scoreboard = false;
-        break;
-      case 3:
-        simulation.exchange = false;
-        break;
-      case 4:
-        simulation.skew = false;
-        break;
-    }
-  }
-  simulation.sm.scheduling = static_cast<Scheduling>(
-      options.choice("scheduling", options.text("scheduling"), {kSchedulingNames[0], kSchedulingNames[1]}));
-  simulation.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096))
-                                                : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return simulation;
 }
 
 // Options of which a file of many configurations, or a trace, has no use.
@@ -274,9 +240,9 @@ int simulate_one(const Options& options, const ChipFile& chip, const SimulationO
 }  // namespace
 
 int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(
-      verb, arguments,
-      {chip_options(), network_options(), plan_options(), whole_plan_option(), simulation_options(), output_options()});
+  const auto options = parse_options(verb, arguments,
+                                     {chip_options(), network_options(), plan_options(), whole_plan_option(),
+                                      file_options(), simulator_options(), output_options()});
   if (!options) {
     return 0;
   }

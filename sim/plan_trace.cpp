@@ -39,13 +39,13 @@ constexpr int kSums = 96, kTemporaries = 144;  // sums: 0 to 95; temporaries aft
 
 class WarpGenerator {
  public:
-  WarpGenerator(const Layout& layout, const KernelMap& map, const CompilerView& view, Work work, int sm, int warp)
+  WarpGenerator(const Layout& layout, const KernelMap& map, const CompilerView& view, Traced traced, int sm, int warp)
       : layout_(layout),
         network_(layout.network),
         plan_(layout.plan),
         map_(map),
         view_(view),
-        work_(work),
+        traced_(traced),
         sm_(sm),
         warp_(warp),
         tiers_(quad_tiers(layout.network, layout.plan)) {
@@ -145,7 +145,7 @@ class WarpGenerator {
   const Plan& plan_;
   const KernelMap& map_;
   const CompilerView& view_;
-  Work work_;
+  Traced traced_;
   int sm_, warp_;
   std::vector<Tier> tiers_;  // of every quad
   std::array<GroupLane, kWarp> lanes_;
@@ -458,7 +458,7 @@ void WarpGenerator::begin_step() {
 }
 
 WarpTrace WarpGenerator::body() {
-  for (int tile = 0; tile < map_.tiles && work_ == Work::all; ++tile) {
+  for (int tile = 0; tile < map_.tiles && traced_ == Traced::whole; ++tile) {
     for (int pass = 0; pass < map_.passes; ++pass) {
       for (int part = 0; part < plan_.pass_planes * map_.tile_height; ++part) {
         const int r = tile * map_.tile_height + part % map_.tile_height;
@@ -515,8 +515,8 @@ void append(WarpTrace& to, const WarpTrace& from) {
 
 }  // namespace
 
-PlanTrace::PlanTrace(Layout layout, int registers_per_thread, Work work)
-    : layout_(std::move(layout)), map_(layout_.network, layout_.plan), work_(work) {
+PlanTrace::PlanTrace(Layout layout, int registers_per_thread, Traced traced)
+    : layout_(std::move(layout)), map_(layout_.network, layout_.plan), traced_(traced) {
   // The working registers hold a few loads in flight; what is left over holds more, with their addresses.
   constexpr int kAtLeast = 3;
   const Plan& plan = layout_.plan;
@@ -530,7 +530,7 @@ BlockTrace PlanTrace::body(int sm) const {
   view.loads_ahead = loads_ahead_;
   BlockTrace block;
   for (int warp = 0; warp < layout_.plan.warps(); ++warp) {
-    block.warps.push_back(WarpGenerator(layout_, map_, view, work_, sm, warp).body());
+    block.warps.push_back(WarpGenerator(layout_, map_, view, traced_, sm, warp).body());
   }
   return block;
 }
@@ -540,7 +540,7 @@ BlockTrace PlanTrace::block(int sm) const {
   view.loads_ahead = loads_ahead_;
   BlockTrace block = body(sm);
   for (int warp = 0; warp < layout_.plan.warps(); ++warp) {
-    WarpTrace whole = WarpGenerator(layout_, map_, view, work_, sm, warp).stage();
+    WarpTrace whole = WarpGenerator(layout_, map_, view, traced_, sm, warp).stage();
     append(whole, block.warps[warp]);
     block.warps[warp] = std::move(whole);
   }

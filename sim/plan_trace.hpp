@@ -17,14 +17,14 @@
 
 namespace onchip {
 
-enum class Work : std::uint8_t {
-  all,
+enum class Traced : std::uint8_t {
+  whole,
   exchange_only,  // as the kernel does with ONCHIP_EXCHANGE_ONLY: no tiles
 };
 
 class PlanTrace : public TraceSource {
  public:
-  explicit PlanTrace(Layout layout, int registers_per_thread = 255, Work work = Work::all);
+  explicit PlanTrace(Layout layout, int registers_per_thread = 255, Traced traced = Traced::whole);
 
   int blocks() const override { return layout_.plan.sms; }
   BlockTrace block(int sm) const override;
@@ -37,7 +37,7 @@ class PlanTrace : public TraceSource {
  private:
   Layout layout_;
   KernelMap map_;
-  Work work_;
+  Traced traced_;
   int loads_ahead_;  // that the registers leave room for
 };
 

@@ -100,9 +100,9 @@ StepPart Simulation::binding() const {
   return static_cast<StepPart>(std::max_element(parts_us.begin(), parts_us.end()) - parts_us.begin());
 }
 
-PlanTrace plan_trace(const Chip& chip, Layout layout, Work work) {
+PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced) {
   const int registers = max_registers_per_thread(chip, layout.plan.threads);
-  return PlanTrace(std::move(layout), registers, work);
+  return PlanTrace(std::move(layout), registers, traced);
 }
 
 Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options) {

@@ -43,7 +43,7 @@ struct Simulation {
 };
 
 // The stream of a plan as the chip's registers let the compiler order it.
-PlanTrace plan_trace(const Chip& chip, Layout layout, Work work = Work::all);
+PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced = Traced::whole);
 
 Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options = {});
 
