@@ -96,7 +96,8 @@ TEST_CASE("two kinds of work overlap in different pipes and add up in one", "[fa
     block.warps[0].add(arithmetic(i % 2 ? Operation::integer : Operation::special, i));
   }
   REQUIRE(cause(run(block), Cause::issue) == 40);
-  REQUIRE(run(block, {}, round_chip({"timing.special_issue=2"})).cycles == 38 + 20);  // the last special one is the 39th
+  REQUIRE(run(block, {}, round_chip({"timing.special_issue=2"})).cycles ==
+          38 + 20);  // the last special one is the 39th
 }
 
 TEST_CASE("the load/store unit serves one wavefront per cycle, and conflicts come on top of the latency", "[fast]") {
