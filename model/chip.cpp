@@ -131,6 +131,8 @@ constexpr std::array kChipKeys{
             "from a store on one SM to its value in a register of another that polls"},
     ChipKey{"exchange.look", Dimension::cycles, &Chip::look_cycles, 0, 1e5, false,
             "from polled words in registers to the next poll, or to using them"},
+    ChipKey{"exchange.look_per_word", Dimension::cycles, &Chip::look_per_word_cycles, 0, 1e5, false,
+            "more of that for every word that a thread polls at once"},
     ChipKey{"exchange.l2_line", Dimension::cycles, &Chip::l2_line_cycles, 0.01, 1e3, false,
             "of an L2 slice, per 128-byte line and reader"},
     ChipKey{"exchange.scatter", Dimension::count, &Chip::exchange_scatter, 0, 10, false,

@@ -67,6 +67,7 @@ struct Chip {
   Number l2_latency_cycles;            // load that hits L2, issue to use
   Number l2_far_cycles;                // more for a store or load in the half of L2 that is far from the SM
   Number look_cycles;                  // from polled words in registers to the next poll, or to using them
+  Number look_per_word_cycles;         // more for every word that a thread polls at once
   Number l2_slices;                    // that serve lines side by side
   Number signal_cycles;                // store by one SM to seen by another that polls
   Number l2_line_cycles;               // of an L2 slice per 128-byte line and reader

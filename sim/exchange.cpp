@@ -88,6 +88,12 @@ class Exchange {
     bool operator<(const Event& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
 
+  // A thread looks at its words one after another, a predicate for each.
+  double look_cycles() const {
+    const std::int64_t words = (shape_.state_words + shape_.threads - 1) / shape_.threads;
+    return chip_.look_cycles +
+           chip_.look_per_word_cycles * static_cast<double>(std::min<std::int64_t>(words, shape_.loads_in_flight));
+  }
   int warps_per_sm() const { return shape_.threads / kWordsPerLoad; }
   int sm_of(std::int32_t warp) const { return warp / warps_per_sm(); }
   // Lines go round the slices, as interleaved addresses do; neighbouring slices are in different halves of L2.
@@ -157,7 +163,7 @@ class Exchange {
     if (--warp.under_way > 0) {
       return;
     }
-    warp.last += chip_.look_cycles;
+    warp.last += look_cycles();
     if (!warp.missing.empty()) {
       send(event.who, warp.last);
     } else {

@@ -34,9 +34,10 @@ PlanTrace make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = M
 // A chip on which an exchange can be followed by hand.
 Chip exchange_chip() {
   ChipFile file = h200();
-  for (const char* change : {"exchange.signal=600", "exchange.l2_latency=300", "exchange.l2_far=0", "exchange.look=90",
-                             "exchange.l2_line=2", "exchange.bytes_per_cycle_per_sm=128 B/cycle",
-                             "timing.block_barrier=10", "timing.block_barrier_per_warp=2", "timing.lds_wavefront=1"}) {
+  for (const char* change :
+       {"exchange.signal=600", "exchange.l2_latency=300", "exchange.l2_far=0", "exchange.look=60",
+        "exchange.look_per_word=30", "exchange.l2_line=2", "exchange.bytes_per_cycle_per_sm=128 B/cycle",
+        "timing.block_barrier=10", "timing.block_barrier_per_warp=2", "timing.lds_wavefront=1"}) {
     set_chip_key(file, change);
   }
   return file.chip;
@@ -51,18 +52,17 @@ SmBody body(int first_word, int words, double cycles, int warps = 1) {
 TEST_CASE("an exchange between two SMs takes what its parts take", "[fast]") {
   // Emitted at 50, visible 300 later. The first look leaves at 50, is at the slice at 200 and finds nothing; back at
   // 350, in the SM one cycle later, looked at for 90, at the slice again at 591: complete, back at 741, in the SM at
-  // 742, looked at until 832, stored until 836, at the barrier 60 later, through it after 2 + 10.
+  // 742, looked at until 832, stored until 836, at the barrier 40 later, through it after 2 + 10.
   const Chip chip = exchange_chip();
   const ExchangeRun run = run_exchange(chip, {8, 32, 1}, {body(0, 4, 50), body(4, 4, 50)});
-  REQUIRE_THAT(run.step_cycles, Catch::Matchers::WithinAbs(908, 1e-6));
+  REQUIRE_THAT(run.step_cycles, Catch::Matchers::WithinAbs(888, 1e-6));
   REQUIRE_THAT(run.polls, Catch::Matchers::WithinAbs(2, 1e-9));
 }
 
 TEST_CASE("words of several rounds are looked for one round after another", "[fast]") {
-  // The second line's words are there when its round begins, at 836: one look, 150 + 150 + 1 + 90, and 4 for the
-  // stores.
+  // The words of the second round are there when it begins: one look, 150 + 150 cycles to the slice and back, 4 for
+  // its lines into the SM, 90 to look at them, 4 to store them.
   const Chip chip = exchange_chip();
-  const SmBody both{50, {{0, 8, 50}, {8, 8, 50}}, {50}};
   ExchangeShape shape{64, 32, 1};
   SmBody all{50, {}, {50}};
   for (int line = 0; line < 8; ++line) {
@@ -179,6 +179,6 @@ TEST_CASE("a timeline has every issued instruction in some span, and no span bef
     REQUIRE_THAT(end[w], Catch::Matchers::WithinAbs(static_cast<double>(run.warp_end[w]), 1e-9));
   }
   const std::string json = to_chrome_trace({{"a \"block\"\n"}, {"warp"}, spans});
-  REQUIRE_THAT(json, Catch::Matchers::Contains(R"("name":"a \"block\"\u000a")"));
+  REQUIRE((json).find(R"("name":"a \"block\"\u000a")") != std::string::npos);
   REQUIRE(json.ends_with("}\n]}\n"));
 }

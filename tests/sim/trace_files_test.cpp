@@ -125,16 +125,16 @@ TEST_CASE("every truncation of a compact trace is one error with its place", "[f
 
 TEST_CASE("hostile compact traces are refused without reserving what they claim", "[fast]") {
   const std::string huge = "\xff\xff\xff\xff\xff\xff\xff\xff\x7f";
-  REQUIRE_THAT(error_of(std::string(kCompactTraceMagic) + huge), Catch::Matchers::Contains("number of blocks"));
-  REQUIRE_THAT(error_of(compact_trace_header(1) + huge), Catch::Matchers::Contains("number of warps"));
-  REQUIRE_THAT(error_of(compact_trace_header(1) + '\1' + huge), Catch::Matchers::Contains("number of instructions"));
-  REQUIRE_THAT(error_of(compact_trace_header(1) + "\1\1\x0e"), Catch::Matchers::Contains("operation"));
-  REQUIRE_THAT(error_of(compact_trace_header(1) + "\1\1\x07\x05"), Catch::Matchers::Contains("width"));
+  REQUIRE((error_of(std::string(kCompactTraceMagic) + huge)).find("number of blocks") != std::string::npos);
+  REQUIRE((error_of(compact_trace_header(1) + huge)).find("number of warps") != std::string::npos);
+  REQUIRE((error_of(compact_trace_header(1) + '\1' + huge)).find("number of instructions") != std::string::npos);
+  REQUIRE((error_of(compact_trace_header(1) + "\1\1\x0e")).find("operation") != std::string::npos);
+  REQUIRE((error_of(compact_trace_header(1) + "\1\1\x07\x05")).find("width") != std::string::npos);
   // 4 bytes at an address that is not a multiple of 4; at one that no shared memory has.
-  REQUIRE_THAT(error_of(compact_trace_header(1) + std::string("\1\1\x07\x02\x00\x02\x08", 7)),
-               Catch::Matchers::Contains("multiple"));
-  REQUIRE_THAT(error_of(compact_trace_header(1) + std::string("\1\1\x07\x02\x00\x80\x80\x80\x80\x80\x08\x08", 12)),
-               Catch::Matchers::Contains("shared memory"));
+  REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x02\x00\x02\x08", 7))).find("multiple") !=
+          std::string::npos);
+  REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x02\x00\x80\x80\x80\x80\x80\x08\x08", 12)))
+              .find("shared memory") != std::string::npos);
   Random random{std::mt19937(17)};
   BlockTrace block;
   block.warps = {random_warp(random, true)};
@@ -202,8 +202,8 @@ TEST_CASE("broken Accel-Sim traces are refused with line and column", "[fast]") 
           "k.traceg:13:33: found '': expected an address in hexadecimal");
   REQUIRE(accel_error_of(kernel("0000 f 0 EXIT 0 0\n", 2)) ==
           "k.traceg:15:1: the block ends, but 1 instructions of its last warp are missing");
-  REQUIRE_THAT(accel_error_of(kernel("0000 f 0 EXIT 0 0\n0000 f 0 EXIT 0 0\n", 1)),
-               Catch::Matchers::Contains("expected 'warp = N'"));
+  REQUIRE((accel_error_of(kernel("0000 f 0 EXIT 0 0\n0000 f 0 EXIT 0 0\n", 1))).find("expected 'warp = N'") !=
+          std::string::npos);
   const std::string whole = kernel("0000 ffffffff 1 R1 LDS.64 1 R2 8 1 0x0 8\n", 1);
   for (std::size_t size = 0; size + 2 < whole.size(); ++size) {
     REQUIRE(accel_error_of(whole.substr(0, size)).starts_with("k.traceg:"));
