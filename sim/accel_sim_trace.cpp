@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/accel_sim_trace.hpp"
 
+#include "model/bank_rule.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
 
@@ -12,7 +13,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kMostRegisters = 16, kMostWarps = 64, kMostBlocks = 1 << 20;
 constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;  // as many as the bank model takes
 
@@ -176,7 +176,7 @@ std::uint8_t read_register(Lines& lines) {
 }
 
 // Addresses of the active lanes.
-std::size_t read_addresses(Lines& lines, std::uint32_t mask, std::array<std::uint64_t, kWarp>& addresses) {
+std::size_t read_addresses(Lines& lines, std::uint32_t mask, std::array<std::uint64_t, kWarpLanes>& addresses) {
   constexpr std::int64_t kAny = std::int64_t{1} << 62;
   const auto active = static_cast<std::size_t>(std::popcount(mask));
   const std::int64_t form = lines.number("a form of addresses: 0, 1 or 2", 0, 2);
@@ -223,7 +223,7 @@ void read_instruction(Lines& lines, const Header& header, WarpTrace& to, bool ke
     }
   }
   const std::int64_t width = lines.number("a width in bytes", 0, 1 << 20);
-  std::array<std::uint64_t, kWarp> addresses;
+  std::array<std::uint64_t, kWarpLanes> addresses;
   std::size_t active = 0;
   if (has_addresses(instruction.operation)) {
     instruction.width = static_cast<std::uint8_t>(width_of(opcode));

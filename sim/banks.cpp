@@ -10,16 +10,14 @@
 namespace onchip {
 namespace {
 
-constexpr int kWarp = 32;
-
 std::uint32_t lanes_below(int lane) {
-  return lane >= kWarp ? ~0u : (1u << lane) - 1;
+  return lane >= kWarpLanes ? ~0u : (1u << lane) - 1;
 }
 
 // Whether the lanes of every pair ask for the same, as far as both are active.
 bool pairs_agree(const SharedAccess& access) {
   std::size_t next = 0;
-  for (int lane = 0; lane < kWarp; lane += 2) {
+  for (int lane = 0; lane < kWarpLanes; lane += 2) {
     const std::uint32_t active = access.mask >> lane & 3;
     if (active == 3 && access.addresses[next] != access.addresses[next + 1]) {
       return false;
@@ -139,13 +137,13 @@ BankCost BankModel::count_phases(const SharedAccess& access, Delivered&& deliver
   const int granule = std::max(access.width, geometry_.bank_bytes);
   const int shift = std::countr_zero(static_cast<unsigned>(granule));
   const auto set_mask = static_cast<std::uint32_t>(row_bytes / granule - 1);
-  int lanes = std::min(kWarp, row_bytes / access.width);
-  if (lanes < kWarp && pairs_agree(access)) {
+  int lanes = std::min(kWarpLanes, row_bytes / access.width);
+  if (lanes < kWarpLanes && pairs_agree(access)) {
     lanes *= 2;
   }
   BankCost cost;
   std::size_t next = 0;
-  for (int lane = 0; lane < kWarp; lane += lanes) {
+  for (int lane = 0; lane < kWarpLanes; lane += lanes) {
     const int active = access.mask == ~0u ? lanes : std::popcount(access.mask >> lane & lanes_below(lanes));
     if (active == 0) {
       continue;

@@ -8,6 +8,7 @@
 // (patterns "same" and "pairs" of experiments/data/h200/microbench.csv; halves and quarters that repeat do not merge).
 #pragma once
 
+#include "model/bank_rule.hpp"
 #include "model/chip.hpp"
 
 #include <cstdint>
@@ -17,8 +18,8 @@
 namespace onchip {
 
 struct BankGeometry {
-  int banks = 32;
-  int bank_bytes = 4;
+  int banks = kBanks;
+  int bank_bytes = kBankBytes;
 };
 
 // Throws InputError unless both are powers of two and all banks together deliver at least 16 bytes.

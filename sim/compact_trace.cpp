@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/compact_trace.hpp"
 
+#include "model/bank_rule.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
 
@@ -12,7 +13,6 @@ namespace {
 
 constexpr int kHasMask = 16, kHasRegisters = 32, kHasClock = 64, kOperationBits = 15;
 constexpr std::uint8_t kStride = 0, kDifferences = 1;
-constexpr int kWarp = 32;
 constexpr std::uint64_t kMostBlocks = 1 << 20, kMostWarps = 64;
 constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;  // as many as the bank model takes
 
@@ -167,7 +167,7 @@ class Reader {
           to.clocks.push_back(clock);
         }
       }
-      std::array<std::uint64_t, kWarp> addresses;
+      std::array<std::uint64_t, kWarpLanes> addresses;
       const std::size_t active =
           has_addresses(instruction.operation) ? read_addresses(instruction, addresses, base) : 0;
       if (keep) {
@@ -176,7 +176,7 @@ class Reader {
     }
   }
 
-  std::size_t read_addresses(Instruction& instruction, std::array<std::uint64_t, kWarp>& addresses,
+  std::size_t read_addresses(Instruction& instruction, std::array<std::uint64_t, kWarpLanes>& addresses,
                              std::uint64_t& base) {
     const std::uint8_t logarithm = byte("a width");
     if (logarithm > 4) {

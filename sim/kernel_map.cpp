@@ -32,6 +32,9 @@ KernelMap::KernelMap(const Network& network, const Plan& plan)
       input_pieces(units_per_sm * gates * element_bytes / 4),
       unit_words((plane_unit_bytes + 3) / 4),
       half2_sums(state_type(network.precision) == Precision::fp16 && plan.promote_every > 1),
+      chunk_slots(onchip::chunk_slots(network, plan)),
+      chunk_words(onchip::chunk_words(network, plan)),
+      chunk_bytes(onchip::chunk_bytes(network, plan)),
       plane_bytes(static_cast<std::uint64_t>(state_units(network, plan) + zero_units(network, plan)) *
                   static_cast<std::uint64_t>(plane_unit_bytes)),
       zero_bytes_(static_cast<std::uint64_t>(zero_units(network, plan)) *
@@ -41,12 +44,14 @@ KernelMap::KernelMap(const Network& network, const Plan& plan)
   input_at = outbox_at + 16 * static_cast<std::uint64_t>(outbox_words);
   carry_at = input_at + 2 * whole_words(4ll * network.batch * input_pieces);
   lengths_at = carry_at + (carries ? whole_words(4ll * units_per_sm * plan.batch_padded) : 0);
-  bias_at = lengths_at + (carries ? whole_words(4ll * plan.batch_padded) : 0);
+  gates_at = lengths_at + (carries ? whole_words(4ll * plan.batch_padded) : 0);
+  bias_at = gates_at + (carries ? whole_words(4ll * units_per_sm) : 0);
   scale_at = bias_at + (network.cell == Cell::gru ? whole_words(4ll * units_per_sm) : 0);
-  done_at = scale_at + (network.precision == Precision::fp8 ? whole_words(4ll * units_per_sm * gates) : 0);
-  weights_at = done_at + (plan.skips() ? whole_words(4ll * plan.rows_per_group * plan.warps()) : 0);
-  ring_at =
-      weights_at + 16ull * static_cast<std::uint64_t>(plan.shared_quads) * static_cast<std::uint64_t>(plan.threads);
+  tails_at = scale_at + (network.precision == Precision::fp8 ? whole_words(4ll * units_per_sm * gates) : 0);
+  chunks_at = tails_at + (plan.has_tail() ? whole_words(4ll * (plan.rows_per_group + 1) * plan.warps()) : 0);
+  const auto bytes = static_cast<std::uint64_t>(chunk_bytes);
+  ring_at = chunks_at + bytes * static_cast<std::uint64_t>(plan.shared_chunks);
+  end = ring_at + bytes * static_cast<std::uint64_t>(plan.ring_chunks * plan.warps());
 }
 
 std::uint64_t KernelMap::staged_at(std::int64_t word) const {
@@ -62,6 +67,27 @@ std::uint64_t KernelMap::outbox_offset(int sm, int word) const {
   const int plane = word / outbox_plane_words;
   return 16 * static_cast<std::uint64_t>(plane * plane_words + sm * static_cast<std::int64_t>(outbox_plane_words) +
                                          (word - plane * outbox_plane_words));
+}
+
+KernelTables::KernelTables(const Layout& layout, const KernelMap& map) {
+  const Plan& plan = layout.plan;
+  if (plan.has_tail()) {
+    tails = split_tails(layout);
+    for (int sm = 0; sm < plan.sms; ++sm) {
+      std::uint64_t at = map.chunks_at;
+      for (int warp = 0; warp < plan.warps(); ++warp) {
+        first_chunk.push_back(at);
+        for (int r = 0; r < plan.rows_per_group; ++r) {
+          at += static_cast<std::uint64_t>(tails[layout.warp_row(sm, r, warp)].shared * map.chunk_bytes);
+        }
+      }
+    }
+  }
+  gates.resize(static_cast<std::size_t>(plan.sms * map.units_per_sm * map.gates));
+  const std::vector<std::int32_t> places = row_places(layout);
+  for (std::size_t row = 0; row < places.size(); ++row) {
+    gates[places[row]] = static_cast<std::uint8_t>(row / static_cast<std::size_t>(layout.network.hidden));
+  }
 }
 
 }  // namespace onchip

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes and shared-memory addresses of kernels/sparse_persistent.cu for one network and plan: the same names, the same
-// formulas. Addresses count from the first byte of dynamic shared memory.
+// formulas. Addresses count from the first byte of dynamic shared memory. And what stands in the tables that the kernel
+// reads there: how many chunks a row has, which gate a row of a unit is.
 #pragma once
 
-#include "model/plan.hpp"
+#include "model/layout.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace onchip {
 
@@ -18,7 +20,11 @@ struct KernelMap {
   int outbox_plane_words, outbox_words, input_pieces;
   int unit_words;   // 32-bit words that one load fetches
   bool half2_sums;  // products are summed in fp16 first
-  std::uint64_t plane_bytes, outbox_at, input_at, carry_at, lengths_at, bias_at, scale_at, done_at, weights_at, ring_at;
+  int chunk_slots, chunk_words, chunk_bytes;
+  std::uint64_t plane_bytes, outbox_at, input_at, carry_at, lengths_at, gates_at, bias_at, scale_at, tails_at,
+      chunks_at;
+  std::uint64_t ring_at;  // [warps][ring_chunks] chunks
+  std::uint64_t end;
 
   // Where word i of the state goes in shared memory.
   std::uint64_t staged_at(std::int64_t word) const;
@@ -29,6 +35,14 @@ struct KernelMap {
 
  private:
   std::uint64_t zero_bytes_;  // of one plane
+};
+
+struct KernelTables {
+  KernelTables(const Layout& layout, const KernelMap& map);
+
+  std::vector<TailChunks> tails;           // [sms * rows_per_group * warps]; empty without tails
+  std::vector<std::uint64_t> first_chunk;  // [sms * warps]: where the warp's chunks begin in shared memory
+  std::vector<std::uint8_t> gates;         // [state units, gates]: the gate of the unit's row of that place
 };
 
 }  // namespace onchip

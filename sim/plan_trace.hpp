@@ -4,7 +4,8 @@
 //
 //   stage   the state's 16-byte words from L2 to shared memory, as if each were there at the first look
 //   barrier
-//   body    tile after tile: gather, fetch what the cell needs, reduce, finish; barrier; emit; ask for the next input
+//   body    tile after tile: gather (gather_trace.hpp), fetch what the cell needs, reduce, finish (cell_trace.hpp);
+//           barrier; emit; ask for the next input
 //
 // Shared-memory addresses are exact; global ones count from the state that is read, so that the state which is written
 // begins one state later. Which arithmetic stands between the loads, and how the compiler orders both, is read off
@@ -35,8 +36,11 @@ class PlanTrace : public TraceSource {
   const KernelMap& map() const { return map_; }
 
  private:
+  BlockTrace trace(int sm, bool staging) const;
+
   Layout layout_;
   KernelMap map_;
+  KernelTables tables_;
   Traced traced_;
   int loads_ahead_;  // that the registers leave room for
 };
