@@ -24,7 +24,7 @@ TimingTable timing_table(const Chip& chip) {
   set(Operation::shared_store, Unit::load_store, chip.lds_instruction_cycles, 0);
   set(Operation::global_load, Unit::load_store, chip.lds_instruction_cycles, chip.l2_latency_cycles);
   set(Operation::global_store, Unit::load_store, chip.lds_instruction_cycles, 0);
-  set(Operation::async_copy, Unit::load_store, chip.lds_instruction_cycles, 0);
+  set(Operation::async_copy, Unit::load_store, chip.lds_instruction_cycles, chip.l2_latency_cycles);
   set(Operation::barrier, Unit::barrier, 1, 0);
   set(Operation::other, Unit::none, 1, chip.arithmetic_latency_cycles);
   return table;

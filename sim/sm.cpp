@@ -18,7 +18,7 @@ constexpr std::uint64_t kLineBytes = 128;
 
 // Lines of L2 that an access touches: what the load/store unit sends off one after another.
 int lines(std::span<const std::uint64_t> addresses) {
-  std::array<std::uint64_t, 32> seen;
+  std::array<std::uint64_t, kWarpLanes> seen;
   int count = 0;
   for (const std::uint64_t address : addresses) {
     const std::uint64_t line = address / kLineBytes;
@@ -32,7 +32,11 @@ int lines(std::span<const std::uint64_t> addresses) {
 class Simulation {
  public:
   Simulation(const Chip& chip, std::span<const BlockTrace> blocks, const SmOptions& options)
-      : options_(options), timing_(timing_table(chip)), banks_(bank_geometry(chip)), load_store_(chip) {
+      : options_(options),
+        timing_(timing_table(chip)),
+        banks_(bank_geometry(chip)),
+        load_store_(chip),
+        l2_bytes_per_cycle_(chip.exchange_bytes_per_cycle_per_sm) {
     std::vector<std::vector<int>> of_partition(static_cast<std::size_t>(chip.partitions));
     for (const BlockTrace& block : blocks) {
       barriers_.emplace_back(chip, static_cast<int>(block.warps.size()));
@@ -142,6 +146,11 @@ class Simulation {
     double result = static_cast<double>(cycle) + timing.latency_cycles;
     if (timing.unit == Unit::load_store) {
       result = load_store_.take(warp.partition, cycle, access(w, instruction));
+      if (comes_from_l2(instruction)) {
+        const int bytes = instruction.width * std::popcount(instruction.mask);
+        from_l2_free_ = std::max(from_l2_free_, result - bytes / l2_bytes_per_cycle_) + bytes / l2_bytes_per_cycle_;
+        result = from_l2_free_;
+      }
     } else if (static_cast<int>(timing.unit) < kArithmeticPipes && options_.issue) {
       partitions_[warp.partition].pipes[static_cast<int>(timing.unit)].start(cycle, timing.issue_cycles);
     }
@@ -158,6 +167,10 @@ class Simulation {
       --unfinished_;
       finish(w, cycle + 1);
     }
+  }
+
+  static bool comes_from_l2(const Instruction& instruction) {
+    return instruction.operation == Operation::global_load || instruction.operation == Operation::async_copy;
   }
 
   LoadStoreUnit::Access access(int w, const Instruction& instruction) {
@@ -223,7 +236,8 @@ class Simulation {
   TimingTable timing_;
   BankModel banks_;
   LoadStoreUnit load_store_;
-  std::vector<BlockBarrier> barriers_;  // [blocks]
+  double l2_bytes_per_cycle_, from_l2_free_ = 0;  // the SM's port: what comes from L2 comes one after another
+  std::vector<BlockBarrier> barriers_;            // [blocks]
   std::vector<Warp> warps_;
   std::vector<Partition> partitions_;
   int unfinished_ = 0;

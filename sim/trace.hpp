@@ -24,7 +24,7 @@ enum class Operation : std::uint8_t {
   shared_store,
   global_load,
   global_store,
-  async_copy,  // from global to shared memory; its address is the one in shared memory
+  async_copy,  // from global to shared memory, its address the one there; its destination: that it is complete
   barrier,     // of the block
   other,       // issues, and that is all: branches, moves of special registers, ...
 };

@@ -362,6 +362,22 @@ TEST_CASE("a recorded step is simulated from its file, and has the same wavefron
           std::string::npos);
 }
 
+TEST_CASE("weights in shared memory and in L2 are simulated, and take longer", "[fast]") {
+  const auto answer = [](const std::string& tail) {
+    return Json::parse(run("simulate --hidden 512 --density 40% --format json --plan "
+                           "'sparse_persistent packed_pair bank_aware lamport sms=128 threads=128 lanes_per_row=32 "
+                           "tile_rows=1 pass_planes=1 batch_padded=4 load_bytes=16 loads_in_flight=4 promote_every=8 " +
+                           tail + "'")
+                           .out);
+  };
+  const Json whole = answer("slots=8 tail_chunks=0 longest_tail=0 shared_chunks=0 chunks_in_flight=1 ring_chunks=0");
+  const Json shared = answer("slots=2 tail_chunks=8 longest_tail=2 shared_chunks=8 chunks_in_flight=4 ring_chunks=0");
+  const Json streamed = answer("slots=2 tail_chunks=8 longest_tail=2 shared_chunks=0 chunks_in_flight=4 ring_chunks=2");
+  REQUIRE(shared["shared_memory"]["loads"]["instructions"] > whole["shared_memory"]["loads"]["instructions"]);
+  REQUIRE(shared["step_us"] > whole["step_us"]);
+  REQUIRE(streamed["step_us"] > shared["step_us"]);
+}
+
 TEST_CASE("many configurations are simulated in the order of their file", "[fast]") {
   const Folder folder;
   const std::string file = folder.write("c.csv",

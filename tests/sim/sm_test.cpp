@@ -100,6 +100,26 @@ TEST_CASE("two kinds of work overlap in different pipes and add up in one", "[fa
           38 + 20);  // the last special one is the 39th
 }
 
+TEST_CASE("what comes from L2 comes one after another through the SM's port, and is waited for where it is used",
+          "[fast]") {
+  // Copies of 512 bytes, 32 cycles each at 16 B/cycle; the first is there after the latency, as if it came alone.
+  const Chip chip = round_chip({"exchange.l2_latency=300", "exchange.bytes_per_cycle_per_sm=16 B/cycle"});
+  for (const int copies : {1, 2, 5}) {
+    BlockTrace block{{WarpTrace()}};
+    for (int i = 0; i < copies; ++i) {
+      load(block.warps[0], 4 * i, 1, 16);
+      block.warps[0].instructions.back().operation = Operation::async_copy;
+    }
+    block.warps[0].add(arithmetic(Operation::fp32, 100, 4 * (copies - 1)));
+    CAPTURE(copies);
+    REQUIRE(run(block, {}, chip).cycles == 300 + 32 * (copies - 1) + 4);
+  }
+  BlockTrace unused{{WarpTrace()}};
+  load(unused.warps[0], kNoRegister, 1, 16);
+  unused.warps[0].instructions.back().operation = Operation::async_copy;
+  REQUIRE(run(unused, {}, chip).cycles < 20);
+}
+
 TEST_CASE("the load/store unit serves one wavefront per cycle, and conflicts come on top of the latency", "[fast]") {
   for (const int stride : {1, 2, 4, 32}) {
     BlockTrace block{{WarpTrace()}};
