@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cmath>
 #include <iostream>
+#include <thread>
 
 namespace onchip {
 namespace {
@@ -265,6 +266,19 @@ OptionGroup granule_option() {
   return group;
 }
 
+OptionGroup simulator_options() {
+  OptionGroup group = option_group("Simulator");
+  // clang-format off
+  group.add_options()
+      ("without", texts("PART"),
+       "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, exchange or skew; repeatable.")
+      ("scheduling", text("POLICY", "greedy_then_oldest"),
+       "Let schedulers pick warps greedy_then_oldest or round_robin.")
+      ("threads", text("N"), "Use this many threads (default: all cores); the answer does not depend on it.");
+  // clang-format on
+  return group;
+}
+
 // ---- what the groups mean -------------------------------------------------------------------------------------------
 
 ChipFile read_base_chip(const Options& options) {
@@ -277,6 +291,34 @@ ChipFile read_chip(const Options& options) {
     set_chip_key(chip, assignment);
   }
   return chip;
+}
+
+SimulationOptions read_simulation(const Options& options) {
+  SimulationOptions simulation;
+  for (const std::string& part : options.list("without")) {
+    switch (options.choice("without", part, {"banks", "issue", "scoreboard", "exchange", "skew"})) {
+      case 0:
+        simulation.sm.banks = false;
+        break;
+      case 1:
+        simulation.sm.issue = false;
+        break;
+      case 2:
+        simulation.sm.scoreboard = false;
+        break;
+      case 3:
+        simulation.exchange = false;
+        break;
+      case 4:
+        simulation.skew = false;
+        break;
+    }
+  }
+  simulation.sm.scheduling = static_cast<Scheduling>(
+      options.choice("scheduling", options.text("scheduling"), {kSchedulingNames[0], kSchedulingNames[1]}));
+  simulation.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096))
+                                                : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return simulation;
 }
 
 int read_granule(const Options& options) {

@@ -6,6 +6,7 @@
 #include "experiments/configuration.hpp"
 #include "experiments/verbs.hpp"
 #include "model/chip.hpp"
+#include "sim/simulate.hpp"
 
 #include <boost/program_options.hpp>
 
@@ -53,6 +54,7 @@ OptionGroup plan_options();
 OptionGroup whole_plan_option();
 OptionGroup output_options();
 OptionGroup granule_option();
+OptionGroup simulator_options();
 
 // --chip with every --set, and --chip alone.
 ChipFile read_chip(const Options& options);
@@ -62,5 +64,7 @@ ChipFile read_base_chip(const Options& options);
 Configuration read_configuration(const Options& options, bool needs_hidden);
 
 int read_granule(const Options& options);
+
+SimulationOptions read_simulation(const Options& options);
 
 }  // namespace onchip

@@ -2,22 +2,27 @@
 // onchip validate: every measured configuration predicted with the plan that ran, and the errors, whatever they are.
 #include "experiments/accuracy.hpp"
 #include "experiments/manifest.hpp"
+#include "experiments/progress.hpp"
 #include "experiments/published.hpp"
 #include "experiments/report.hpp"
 #include "experiments/verbs.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
 #include "model/units.hpp"
+#include "sim/parallel.hpp"
+#include "sim/simulate.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/compilation.hpp"
-#include "experiments/progress.hpp"
 #include "kernels/sparse_persistent.hpp"
 #endif
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <mutex>
+#include <span>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -100,6 +105,26 @@ void find_stale(Data& data, std::size_t, const std::filesystem::path& file) {
 }
 #endif
 
+// The simulator's times instead of the analytic model's.
+void simulate_rows(const Options& options, const Chip& chip, std::span<Row> rows) {
+  SimulationOptions simulation = read_simulation(options);
+  const int threads = std::exchange(simulation.threads, 1);
+  Progress progress;
+  std::mutex mutex;
+  std::size_t done = 0;
+  parallel_for(static_cast<int>(rows.size()), threads, [&](int i) {
+    Row& row = rows[static_cast<std::size_t>(i)];
+    const Configuration& configuration = row.configuration;
+    Layout layout = make_layout(configuration.network, *configuration.plan, *recurrent_matrix(configuration));
+    const Simulation result = simulate(chip, plan_trace(chip, std::move(layout)), simulation);
+    row.comparison.predicted = result.step_us;
+    row.comparison.low = result.low_us;
+    row.comparison.high = result.high_us;
+    const std::scoped_lock lock(mutex);
+    progress.show(std::to_string(++done) + " of " + std::to_string(rows.size()) + " simulated");
+  });
+}
+
 void read_file(const Options& options, const std::filesystem::path& path, Data& data) {
   const CsvReader file(path);
   const ChipFile chip = chip_of(options, path);
@@ -128,6 +153,9 @@ void read_file(const Options& options, const std::filesystem::path& path, Data& 
     row.comparison.low = prediction.low_us;
     row.comparison.high = prediction.high_us;
     data.rows.push_back(std::move(row));
+  }
+  if (options.flag("simulate")) {
+    simulate_rows(options, chip.chip, std::span(data.rows).subspan(first));
   }
   find_stale(data, first, path);
 }
@@ -229,12 +257,13 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
        "Predict for this chip (default: the one that the file's folder is named for).")
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
        "Change a number of the chip; repeatable.")
+      ("simulate", "Score the simulator instead of the analytic model.")
       ("max-mape", po::value<std::string>()->value_name("PERCENT")->default_value("10"),
        "Exit with 1 if the mean absolute percentage error is larger.")
       ("rows", po::value<std::string>()->value_name("N")->default_value("20"),
        "Show this many of the worst rows in the table; csv and json have all.");
   // clang-format on
-  const auto options = parse_options(verb, arguments, {group, output_options()}, "data");
+  const auto options = parse_options(verb, arguments, {group, simulator_options(), output_options()}, "data");
   if (!options) {
     return 0;
   }

@@ -23,6 +23,7 @@ int run_predict(const Verb&, const std::vector<std::string>& arguments);
 int run_what_if(const Verb&, const std::vector<std::string>& arguments);
 int run_measure(const Verb&, const std::vector<std::string>& arguments);
 int run_calibrate(const Verb&, const std::vector<std::string>& arguments);
+int run_simulate(const Verb&, const std::vector<std::string>& arguments);
 int run_validate(const Verb&, const std::vector<std::string>& arguments);
 
 inline constexpr std::array kVerbs{
@@ -32,6 +33,8 @@ inline constexpr std::array kVerbs{
          "onchip fit --chip h200 --density 10% --batch 4", run_fit},
     Verb{"predict", "Predict how long one time step takes, and what binds it.",
          "onchip predict --hidden 2304 --density 30% --batch 4", run_predict},
+    Verb{"simulate", "Replay one time step, address by address and cycle by cycle, or a trace from a file.",
+         "onchip simulate --hidden 2304 --density 30% --timeline step.json", run_simulate},
     Verb{"what-if", "Compare a chip with a changed one, and rank the chip numbers that matter.",
          "onchip what-if --hidden 2304 --density 30% --set sm.count=+20% --set sm.clock=\"2.2 GHz\"", run_what_if},
     Verb{"measure", "Run a plan as a CUDA kernel: check its results, then time it.",

@@ -58,6 +58,19 @@ struct Chip {
   Number block_barrier_cycles;           // __syncthreads, arrivals together: fixed part
   Number block_barrier_per_warp_cycles;  // and per warp
   Number grid_barrier_seconds;           // counter barrier over all SMs
+  // What only the simulator asks for (sim/).
+  Number lds_latency_per_word_cycles;  // shared-memory load: more for every 4 bytes of a lane beyond the first
+  Number load_store_queue;             // shared-memory instructions and shuffles of a partition that may wait
+  Number special_issue_cycles;         // per warp instruction and partition: MUFU
+  Number tensor_issue_cycles;          // per warp instruction and partition: HMMA 16 x 8 x 16
+  Number tensor_latency_cycles;        // dependent HMMA
+  Number l2_latency_cycles;            // load that hits L2, issue to use
+  Number l2_far_cycles;                // more for a store or load in the half of L2 that is far from the SM
+  Number look_cycles;                  // from polled words in registers to the next poll, or to using them
+  Number look_per_word_cycles;         // more for every word that a thread polls at once
+  Number l2_slices;                    // that serve lines side by side
+  Number signal_cycles;                // store by one SM to seen by another that polls
+  Number l2_line_cycles;               // of an L2 slice per 128-byte line and reader
   // Of the all-to-all exchange of the state, see model/exchange_time.hpp.
   Number exchange_latency_seconds;         // emit to first word seen, on few SMs
   Number exchange_per_sm_cycles;           // more for every SM that takes part

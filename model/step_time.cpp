@@ -12,9 +12,8 @@ namespace {
 
 constexpr int kWarp = 32;
 
-// ---- instructions, by pipe
-// ------------------------------------------------------------------------------------------- What the compiler makes
-// of gather() and reduce() in kernels/sparse_persistent.cu, read off its machine code.
+// ---- instructions, by pipe ------------------------------------------------------------------------------------------
+// What the compiler makes of kernels/gather.cuh and the reduction of cell.cuh, read off its machine code.
 
 struct Instructions {
   double integer = 0;     // LOP3, SHF, PRMT, SEL
@@ -151,6 +150,72 @@ double conflict_free_reads_us(const Chip& chip, const Network& network, const Pl
   return network.rows() * row_bytes / (plan.sms * chip.smem_banks * chip.smem_bank_bytes) * 1e6 / chip.clock_hz;
 }
 
+namespace {
+
+double warps_per_partition(const Chip& chip, const Plan& plan) {
+  return std::ceil(plan.warps() / chip.partitions);
+}
+
+// Of all tiles over all planes.
+double passes_over_tiles(const Network& network, const Plan& plan) {
+  return static_cast<double>(tiles(network, plan)) * planes(network, plan) / plan.pass_planes;
+}
+
+// Tile after tile, all warps alike: gather, reduce, finish. While the gathers of a tile last, the SM's load unit serves
+// wavefronts, the schedulers issue, and each warp's chain of dependent multiply-adds runs: the slowest counts, and what
+// takes nearly as long holds it up. The sum of cubes, not of another power, is a choice of form that was made with
+// measured steps in view; nothing else here was.
+struct GatherCycles {
+  double loads = 0;   // of the load unit
+  double beyond = 0;  // that the step waits longer, for arithmetic, for first loads, for the longest warp
+};
+GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan& plan) {
+  const double copies = planes(network, plan);
+  const double passes_over_tail = copies / plan.pass_planes;
+  const double chunk_wavefronts =
+      static_cast<double>(chunk_bytes(network, plan)) / (chip.smem_banks * chip.smem_bank_bytes);
+  const double chunks = passes_over_tail * plan.tail_chunks;  // that an SM reads; what is streamed is also written
+  const double tail_wavefronts = chunk_wavefronts * (chunks + passes_over_tail * plan.streamed_chunks());
+  const double wavefronts = (expected_wavefronts(network, plan).expected + tail_wavefronts) * chip.lds_wavefront_cycles;
+  const Instructions slot = per_slot(network, plan);
+  const double slots = mean_slots(network, plan) * copies;
+  const double loads = (plan.warps() * slots * slot.load + chunks) * chip.lds_instruction_cycles;
+  const double promotions = (mean_slots(network, plan) / plan.promote_every - plan.rows_per_group) * copies;
+  const Instructions promote = promotion(network, plan);
+  const double issue =
+      warps_per_partition(chip, plan) * partition_cycles(chip, slots * slot + std::max(0.0, promotions) * promote);
+  // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of a tail, the chunks that are
+  // taken at once wait for their words and then for the state.
+  const double product = sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles;
+  const double wait = 2 * passes_over_tail / plan.chunks_in_flight * chip.lds_latency_cycles;  // of a chunk
+  const double mean_tail = static_cast<double>(plan.tail_chunks) / plan.warps();
+  const double chain = slots * product + mean_tail * wait;
+  // The warps share the SM evenly, so when the others have done theirs, the one with the longest tail has what it has
+  // more than they still before it, alone.
+  const double alone = (plan.longest_tail - mean_tail) * (copies * chunk_slots(network, plan) * product + wait) *
+                       (plan.has_tail() ? 1 : 0);
+  const double gather = std::max(wavefronts, loads);
+  // Every tile but one waits once more for its first load; the exchange has the other.
+  const double passes = passes_over_tiles(network, plan);
+  // So does every row with a tail, for the number of its chunks and for what follows them.
+  const double tails = plan.has_tail() ? passes_over_tail * plan.rows_per_group : 0;
+  const double turnaround = (passes - 1 + tails) * chip.lds_latency_cycles;
+  const double together = std::cbrt(gather * gather * gather + issue * issue * issue + chain * chain * chain);
+  return {gather, together - gather + alone + turnaround};
+}
+
+// One tile in one pass, with the last promotion of each of its rows.
+double reduction_cycles(const Chip& chip, const Network& network, const Plan& plan) {
+  const Reduction reduce = reduction(network, plan);
+  const Instructions promotions =
+      static_cast<double>(tile_height(network, plan) * plan.pass_planes) * promotion(network, plan);
+  return std::max({reduce.stages * chip.shuffle_latency_cycles,
+                   warps_per_partition(chip, plan) * partition_cycles(chip, reduce.count + promotions),
+                   plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
+}
+
+}  // namespace
+
 Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   Prediction result;
   result.footprint = footprint(chip, network, plan);
@@ -163,55 +228,19 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   part(Part::exchange) = exchanging.latency * us_per_cycle;
   part(Part::staging) = exchanging.copying * us_per_cycle;
 
-  // Tile after tile, all warps alike: gather, reduce, finish. While the gathers of a tile last, the SM's load unit
-  // serves wavefronts, the schedulers issue, and each warp's chain of dependent multiply-adds runs: the slowest counts,
-  // and what takes nearly as long holds it up. The sum of cubes, not of another power, is a choice of form that was
-  // made with measured steps in view; nothing else here was.
-  const double copies = planes(network, plan);
-  const double passes_over_tail = copies / plan.pass_planes;
-  const double chunk_wavefronts =
-      static_cast<double>(chunk_bytes(network, plan)) / (chip.smem_banks * chip.smem_bank_bytes);
-  const double chunks = passes_over_tail * plan.tail_chunks;  // that an SM reads; what is streamed is also written
-  const double tail_wavefronts = chunk_wavefronts * (chunks + passes_over_tail * plan.streamed_chunks());
-  const double wavefronts = (expected_wavefronts(network, plan).expected + tail_wavefronts) * chip.lds_wavefront_cycles;
-  const Instructions slot = per_slot(network, plan);
-  const double slots = mean_slots(network, plan) * copies;
-  const double warps_per_partition = std::ceil(plan.warps() / chip.partitions);
-  const double loads = (plan.warps() * slots * slot.load + chunks) * chip.lds_instruction_cycles;
-  const double promotions = (mean_slots(network, plan) / plan.promote_every - plan.rows_per_group) * copies;
-  const Instructions promote = promotion(network, plan);
-  const double busiest = (plan.slots_total() + plan.longest_tail * chunk_slots(network, plan)) * copies;
-  const double issue =
-      std::max(warps_per_partition * partition_cycles(chip, slots * slot + std::max(0.0, promotions) * promote),
-               partition_cycles(chip, busiest * slot));
-  // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of a tail, the chunks
-  // that are taken at once wait for their words and then for the state.
-  const double chain =
-      busiest * (sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles) +
-      2 * passes_over_tail * plan.longest_tail / plan.chunks_in_flight * chip.lds_latency_cycles;
-  const double gather = std::max(wavefronts, loads);
-  // Every tile but one waits once more for its first load; the exchange has the other.
-  const double passes = tiles(network, plan) * copies / plan.pass_planes;
-  // So does every row with a tail, for the number of its chunks and for what follows them.
-  const double tails = plan.has_tail() ? passes_over_tail * plan.rows_per_group : 0;
-  const double turnaround = (passes - 1 + tails) * chip.lds_latency_cycles;
-  part(Part::gather) = gather * us_per_cycle;
-  const double together = std::cbrt(gather * gather * gather + issue * issue * issue + chain * chain * chain);
-  part(Part::arithmetic) = (together - gather + turnaround) * us_per_cycle;
+  const GatherCycles gathering = gather_cycles(chip, network, plan);
+  part(Part::gather) = gathering.loads * us_per_cycle;
+  part(Part::arithmetic) = gathering.beyond * us_per_cycle;
 
-  const Reduction reduce = reduction(network, plan);
-  const Instructions last_promotions = static_cast<double>(tile_height(network, plan) * plan.pass_planes) * promote;
-  const double reducing = std::max({reduce.stages * chip.shuffle_latency_cycles,
-                                    warps_per_partition * partition_cycles(chip, reduce.count + last_promotions),
-                                    plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
-  part(Part::reduction) = passes * reducing * us_per_cycle;
+  const double passes = passes_over_tiles(network, plan);
+  part(Part::reduction) = passes * reduction_cycles(chip, network, plan) * us_per_cycle;
   // The gates of a unit meet by a shuffle.
   const double meeting = info(network.cell).gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   part(Part::activation) =
       passes * (info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting) * us_per_cycle;
 
   // Streaming from L2 goes on all the time; what it takes beyond the rest of the step.
-  const double streamed_bytes = passes_over_tail * plan.streamed_chunks() * chunk_bytes(network, plan);
+  const double streamed_bytes = passes / tiles(network, plan) * plan.streamed_chunks() * chunk_bytes(network, plan);
   const double streaming = streamed_bytes / chip.exchange_bytes_per_cycle_per_sm * us_per_cycle;
   double rest = 0;
   for (const double us : result.parts_us) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -322,6 +323,71 @@ TEST_CASE("validate scores measured rows against the model", "[fast]") {
   const std::string bad = measured_file(folder, 2);
   CHECK(run_json("validate " + bad, 1).at("coverage_percent") == 0);
   CHECK(run("validate --max-mape 60 " + bad).status == 0);
+}
+
+TEST_CASE("simulate answers in predict's form, the same for any number of threads", "[fast]") {
+  const std::string network = "simulate --hidden 320 --density 20% --format json ";
+  const Run one = run(network + "--threads 1");
+  REQUIRE(one.status == 0);
+  REQUIRE(one.err.empty());
+  REQUIRE(run(network + "--threads 3").out == one.out);
+  const Json simulated = Json::parse(one.out);
+  const Json predicted = Json::parse(run("predict --hidden 320 --density 20% --format json").out);
+  for (const auto& [key, value] : predicted.items()) {
+    CAPTURE(key);
+    REQUIRE(simulated.contains(key));
+  }
+  REQUIRE(simulated["plan"] == predicted["plan"]);
+  REQUIRE(simulated["shared_memory"]["heat"].size() == 32);
+  REQUIRE(Json::parse(run(network + "--set shared_memory.banks=64").out)["shared_memory"]["heat"].size() == 64);
+  REQUIRE(Json::parse(run(network + "--without exchange").out)["step_us"] < 0.8 * simulated["step_us"].get<double>());
+  REQUIRE(run("simulate --hidden 20000 --density 100%").status == 1);
+}
+
+TEST_CASE("a recorded step is simulated from its file, and has the same wavefronts", "[fast]") {
+  const Folder folder;
+  const std::string trace = (folder / "step.trace").string(), timeline = (folder / "step.json").string();
+  const std::string accesses = (folder / "accesses.csv").string();
+  const Run recorded = run("simulate --hidden 256 --density 20% --format json --record " + trace + " --timeline " +
+                           timeline + " --accesses " + accesses);
+  REQUIRE(recorded.status == 0);
+  const Run replayed = run("simulate --format json --trace " + trace);
+  REQUIRE(replayed.status == 0);
+  REQUIRE(Json::parse(replayed.out)["shared_memory"] == Json::parse(recorded.out)["shared_memory"]);
+  REQUIRE(Json::parse(read(timeline))["traceEvents"].size() > 100);
+  REQUIRE(read(accesses).starts_with("warp,instruction,operation,"));
+  std::filesystem::resize_file(trace, std::filesystem::file_size(trace) - 1);
+  REQUIRE((run("simulate --trace " + trace).err).find("the file ends") != std::string::npos);
+  REQUIRE((run("simulate --hidden 256 --trace " + trace).err).find("--hidden contradicts --trace") !=
+          std::string::npos);
+}
+
+TEST_CASE("weights in shared memory and in L2 are simulated, and take longer", "[fast]") {
+  const auto answer = [](const std::string& tail) {
+    return Json::parse(run("simulate --hidden 512 --density 40% --format json --plan "
+                           "'sparse_persistent packed_pair bank_aware lamport sms=128 threads=128 lanes_per_row=32 "
+                           "tile_rows=1 pass_planes=1 batch_padded=4 load_bytes=16 loads_in_flight=4 promote_every=8 " +
+                           tail + "'")
+                           .out);
+  };
+  const Json whole = answer("slots=8 tail_chunks=0 longest_tail=0 shared_chunks=0 chunks_in_flight=1 ring_chunks=0");
+  const Json shared = answer("slots=2 tail_chunks=8 longest_tail=2 shared_chunks=8 chunks_in_flight=4 ring_chunks=0");
+  const Json streamed = answer("slots=2 tail_chunks=8 longest_tail=2 shared_chunks=0 chunks_in_flight=4 ring_chunks=2");
+  REQUIRE(shared["shared_memory"]["loads"]["instructions"] > whole["shared_memory"]["loads"]["instructions"]);
+  REQUIRE(shared["step_us"] > whole["step_us"]);
+  REQUIRE(streamed["step_us"] > shared["step_us"]);
+}
+
+TEST_CASE("many configurations are simulated in the order of their file", "[fast]") {
+  const Folder folder;
+  const std::string file = folder.write("c.csv",
+                                        "cell,hidden,batch,steps,density,precision,mask,seed\n"
+                                        "relu,256,4,64,0.2,fp16,uniform,1\nlstm,128,1,64,0.3,fp16,power-law,2\n");
+  const Run rows = run("simulate --threads 2 --configurations " + file);
+  REQUIRE(rows.status == 0);
+  REQUIRE(std::count(rows.out.begin(), rows.out.end(), '\n') == 3);
+  REQUIRE(rows.out.find("H200,relu,256") < rows.out.find("H200,lstm,128"));
+  REQUIRE(run("simulate --threads 1 --configurations " + file).out == rows.out);
 }
 
 TEST_CASE("validate refuses data that it cannot read", "[fast]") {

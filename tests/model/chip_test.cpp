@@ -42,6 +42,7 @@ banks = { value = 32, source = "a" }
 bank_width = { value = 4, unit = "B", source = "a" }
 [l2]
 size = { value = 50, unit = "MiB", source = "a" }
+slices = { value = 160, source = "test" }
 [dram]
 bandwidth = { value = 4800, unit = "GB/s", source = "a" }
 [timing]
@@ -59,6 +60,11 @@ grid_barrier = { value = 931, unit = "ns", source = "a" }
 conversion_issue = { value = 2, unit = "cycles", source = "a" }
 half2_latency = { value = 8, unit = "cycles", source = "a" }
 block_barrier_per_warp = { value = 2, unit = "cycles", source = "a" }
+lds_latency_per_word = { value = 3, unit = "cycles", source = "test" }
+load_store_queue = { value = 8, source = "test" }
+special_issue = { value = 8, unit = "cycles", source = "test" }
+tensor_issue = { value = 2, unit = "cycles", source = "test" }
+tensor_latency = { value = 33, unit = "cycles", source = "test" }
 gather_scatter = { value = 0.2, source = "a" }
 [exchange]
 latency = { value = 0.75, unit = "us", source = "a" }
@@ -66,6 +72,12 @@ round_trip = { value = 510, unit = "cycles", source = "a" }
 bytes_per_cycle_per_sm = { value = 32, unit = "B/cycle", source = "a" }
 per_sm = { value = 3, unit = "cycles", source = "a" }
 per_word = { value = 50, unit = "cycles", source = "a" }
+l2_latency = { value = 280.5, unit = "cycles", source = "test" }
+l2_far = { value = 114.6, unit = "cycles", source = "test" }
+signal = { value = 614.6, unit = "cycles", source = "test" }
+look = { value = 140, unit = "cycles", source = "test" }
+look_per_word = { value = 30, unit = "cycles", source = "test" }
+l2_line = { value = 2, unit = "cycles", source = "test" }
 scatter = { value = 0.1, source = "a" }
 )";
 
@@ -241,7 +253,7 @@ TEST_CASE("a hostile file costs neither the stack nor the time", "[fast]") {
 TEST_CASE("an unknown name is refused with the nearest known one", "[fast]") {
   REQUIRE(edit_error("banks", "bankz") ==
           "t.toml:23:1: unknown key 'shared_memory.bankz'; did you mean 'shared_memory.banks'?");
-  REQUIRE(edit_error("[timing]", "[timings]") == "t.toml:29:2: unknown table 'timings'; did you mean 'timing'?");
+  REQUIRE(edit_error("[timing]", "[timings]") == "t.toml:30:2: unknown table 'timings'; did you mean 'timing'?");
   REQUIRE(edit_error("name =", "nam =") == "t.toml:1:1: unknown key 'nam'; did you mean 'name'?");
   REQUIRE(edit_error("[l2]", "extra = 1\n[l2]") == "t.toml:25:1: unknown key 'shared_memory.extra'");
   REQUIRE(edit_error("count = { value", "count = { vlaue") ==
@@ -252,8 +264,10 @@ TEST_CASE("an unknown name is refused with the nearest known one", "[fast]") {
 
 TEST_CASE("a missing name is refused at its table", "[fast]") {
   REQUIRE(edit_error("count = { value = 132, source = \"a\" }\n", "") == "t.toml:6:1: missing key 'sm.count'");
-  REQUIRE(edit_error("[l2]\nsize = { value = 50, unit = \"MiB\", source = \"a\" }\n", "") ==
-          "t.toml:1:1: missing table 'l2'");
+  REQUIRE(
+      edit_error(
+          "[l2]\nsize = { value = 50, unit = \"MiB\", source = \"a\" }\nslices = { value = 160, source = \"test\" }\n",
+          "") == "t.toml:1:1: missing table 'l2'");
   REQUIRE(edit_error("architecture = \"sm_90\"\n", "") == "t.toml:1:1: missing key 'architecture'");
   REQUIRE(edit_error("value = 132, ", "") == "t.toml:7:9: 'sm.count' has no 'value'");
   REQUIRE(edit_error("132, source = \"a\"", "132") ==
@@ -298,19 +312,19 @@ TEST_CASE("an impossible number is refused with what is possible", "[fast]") {
 
 TEST_CASE("an interval must be two possible numbers around the value", "[fast]") {
   REQUIRE(edit_error("[28, 31]", "[30, 31]") ==
-          "t.toml:30:57: 'interval' of 'timing.lds_latency' is not around its value");
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' is not around its value");
   REQUIRE(edit_error("[28, 31]", "[31, 28]") ==
-          "t.toml:30:57: 'interval' of 'timing.lds_latency' is not around its value");
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' is not around its value");
   REQUIRE(edit_error("[28, 31]", "[nan, 31]") ==
-          "t.toml:30:57: 'interval' of 'timing.lds_latency' is not around its value");
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' is not around its value");
   REQUIRE(edit_error("[28, 31]", "[28]") ==
-          "t.toml:30:57: 'interval' of 'timing.lds_latency' is an array of 1: expected [low, high]");
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' is an array of 1: expected [low, high]");
   REQUIRE(edit_error("[28, 31]", "2") ==
-          "t.toml:30:57: 'interval' of 'timing.lds_latency' is an integer: expected [low, high]");
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' is an integer: expected [low, high]");
   REQUIRE(edit_error("[28, 31]", "[28, \"x\"]") ==
-          "t.toml:30:62: 'interval' of 'timing.lds_latency' is a string: expected a number");
+          "t.toml:31:62: 'interval' of 'timing.lds_latency' is a string: expected a number");
   REQUIRE(edit_error("[28, 31]", "[-28, inf]") ==
-          "t.toml:30:57: 'interval' of 'timing.lds_latency' reaches beyond 1 cycles to 10000 cycles");
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' reaches beyond 1 cycles to 10000 cycles");
 }
 
 TEST_CASE("numbers that contradict each other are refused", "[fast]") {

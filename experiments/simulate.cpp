@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip simulate: one network, many, or a trace from a file, replayed on a simulated chip.
+#include "experiments/progress.hpp"
+#include "experiments/simulation_report.hpp"
+#include "experiments/verbs.hpp"
+#include "model/error.hpp"
+#include "model/input_file.hpp"
+#include "model/units.hpp"
+#include "sim/accel_sim_trace.hpp"
+#include "sim/compact_trace.hpp"
+#include "sim/parallel.hpp"
+#include "sim/plan_trace.hpp"
+#include "sim/timeline.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+namespace po = boost::program_options;
+
+OptionGroup file_options() {
+  OptionGroup group = option_group("Files");
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  // clang-format off
+  group.add_options()
+      ("configurations", text("FILE"),
+       "Simulate every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
+       "plan).")
+      ("trace", text("FILE"), "Simulate a trace instead of a network: onchip's compact format, or Accel-Sim's .traceg.")
+      ("record", text("FILE"), "Write the instructions and addresses of one step as a compact trace.")
+      ("timeline", text("FILE"), "Write what happens when as Chrome trace JSON, for ui.perfetto.dev.")
+      ("accesses", text("FILE"), "Write every shared-memory instruction of SM 0 with its wavefronts as CSV.")
+;
+  // clang-format on
+  return group;
+}
+
+// Options of which a file of many configurations, or a trace, has no use.
+void refuse(const Options& options, const char* with, std::initializer_list<const char*> names,
+            std::initializer_list<OptionGroup> groups) {
+  std::vector<std::string> refused(names.begin(), names.end());
+  for (const OptionGroup& group : groups) {
+    for (const auto& option : group.options()) {
+      refused.push_back(option->long_name());
+    }
+  }
+  for (const std::string& option : refused) {
+    if (options.given(option)) {
+      throw InputError("--" + option + " contradicts --" + with);
+    }
+  }
+}
+
+SimulatedCase simulate_case(const ChipFile& chip, const Configuration& configuration,
+                            const SimulationOptions& options) {
+  SimulatedCase answer{
+      {chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))}, {}, {}};
+  const PlannedNetwork& planned = answer.planned.planned;
+  if (planned.prediction.footprint.fits) {
+    const Layout layout = make_layout(planned.network, planned.plan, *recurrent_matrix(configuration));
+    answer.simulation = simulate(chip.chip, plan_trace(chip.chip, layout), options);
+  }
+  return answer;
+}
+
+// ---- files beside the answer ----------------------------------------------------------------------------------------
+
+void write_record(const std::string& path, const TraceSource& source) {
+  OutputFile file(path);
+  file.write(compact_trace_header(source.blocks()));
+  for (int block = 0; block < source.blocks(); ++block) {
+    file.write(encode_block(source.block(block)));
+  }
+  file.commit();
+}
+
+void write_accesses(const std::string& path, const Chip& chip, const TraceSource& source) {
+  Table table{
+      {"warp", "instruction", "operation", "bytes", "lanes", "wavefronts", "ideal_wavefronts", "words", "multicasts"},
+      {}};
+  for (const AccessCost& access : count_accesses(chip, source, 0)) {
+    table.rows.push_back(
+        {std::to_string(access.warp), std::to_string(access.instruction), std::string(name(access.operation)),
+         std::to_string(access.width), std::to_string(access.lanes), std::to_string(access.cost.wavefronts),
+         std::to_string(access.cost.ideal), std::to_string(access.cost.words), std::to_string(access.cost.multicasts)});
+  }
+  OutputFile file(path);
+  file.write(to_csv(table));
+  file.commit();
+}
+
+// Every SM's body and wait, and every warp of the SM that takes longest.
+void write_step_timeline(const std::string& path, const Chip& chip, const PlanTrace& trace,
+                         const Simulation& simulation, SmOptions options) {
+  const auto slowest = static_cast<int>(std::max_element(simulation.body_us.begin(), simulation.body_us.end()) -
+                                        simulation.body_us.begin());
+  options.events = true;
+  const BlockTrace block = trace.body(slowest);
+  const SmRun run = run_sm(chip, {&block, 1}, options);
+  Timeline timeline{{"one step of all SMs", "the warps of SM " + std::to_string(slowest)}, {"SM", "warp"}, {}};
+  for (std::size_t sm = 0; sm < simulation.body_us.size(); ++sm) {
+    timeline.spans.push_back({0, static_cast<int>(sm), "body", 0, simulation.body_us[sm]});
+    timeline.spans.push_back({0, static_cast<int>(sm), "exchange", simulation.body_us[sm], simulation.wait_us[sm]});
+  }
+  std::ranges::move(warp_spans(block, run, 1, 1e6 / chip.clock_hz), std::back_inserter(timeline.spans));
+  OutputFile file(path);
+  file.write(to_chrome_trace(timeline));
+  file.commit();
+}
+
+void write_block_timeline(const std::string& path, const Chip& chip, const TraceSource& source, SmOptions options) {
+  options.events = true;
+  const BlockTrace block = source.block(0);
+  const SmRun run = run_sm(chip, {&block, 1}, options);
+  OutputFile file(path);
+  file.write(to_chrome_trace({{"block 0"}, {"warp"}, warp_spans(block, run, 0, 1e6 / chip.clock_hz)}));
+  file.commit();
+}
+
+// ---- the three kinds of input ---------------------------------------------------------------------------------------
+
+std::unique_ptr<TraceSource> read_trace(const std::string& path) {
+  const MappedFile file(path);
+  return file.bytes().starts_with(kCompactTraceMagic.substr(0, 13)) ? read_compact_trace(path)
+                                                                    : read_accel_sim_trace(path);
+}
+
+int simulate_trace(const Options& options, const ChipFile& chip, const SimulationOptions& simulation) {
+  refuse(options, "trace", {"configurations"}, {network_options(), plan_options(), whole_plan_option()});
+  Output output(options);
+  const std::string path = options.text("trace");
+  const auto source = read_trace(path);
+  const TraceRun run = run_trace(chip.chip, *source, simulation.sm, simulation.threads);
+  const std::vector<BlockBanks> banks = count_banks(chip.chip, *source, simulation.threads);
+  if (options.given("record")) {
+    write_record(options.text("record"), *source);
+  }
+  if (options.given("timeline")) {
+    write_block_timeline(options.text("timeline"), chip.chip, *source, simulation.sm);
+  }
+  if (options.given("accesses")) {
+    write_accesses(options.text("accesses"), chip.chip, *source);
+  }
+  const double us_per_cycle = 1e6 / chip.chip.clock_hz;
+  Causes causes{};
+  for (const SmRun& block : run.blocks) {
+    std::transform(causes.begin(), causes.end(), block.causes.begin(), causes.begin(), std::plus<>());
+  }
+  const Spread sms = spread_of(run.sm_cycles);
+  Report report;
+  report.json = {{"chip", chip.chip.name},
+                 {"blocks", source->blocks()},
+                 {"cycles", rounded(run.cycles(), 12)},
+                 {"us", rounded(run.cycles() * us_per_cycle)},
+                 {"parts", Json::array()},
+                 {"sms", {{"least_cycles", sms.least}, {"median_cycles", sms.median}, {"most_cycles", sms.most}}},
+                 {"shared_memory", to_json(banks)}};
+  report.csv.columns = {"chip", "blocks", "cycles", "us"};
+  report.csv.rows = {{chip.chip.name, std::to_string(source->blocks()), format_number(run.cycles()),
+                      significant(run.cycles() * us_per_cycle, 6)}};
+  Table parts{{"cause", "cycles of all blocks"}, {}};
+  for (std::size_t i = 0; i < causes.size(); ++i) {
+    report.json["parts"].push_back({{"name", kCauseNames[i]}, {"cycles", rounded(causes[i], 12)}});
+    report.csv.columns.push_back(std::string(kCauseNames[i]) + "_cycles");
+    report.csv.rows[0].push_back(significant(causes[i], 12));
+    parts.rows.push_back({std::string(kCauseNames[i]), fixed(causes[i], 0)});
+  }
+  report.text = std::to_string(source->blocks()) + " blocks on " + chip.chip.name + ": " + format_number(run.cycles()) +
+                " cycles, " + fixed(run.cycles() * us_per_cycle, 2) + " us\n\n" + to_aligned(parts) + '\n' +
+                to_text(banks);
+  output.write(report);
+  return 0;
+}
+
+int simulate_many(const Options& options, const ChipFile& chip, SimulationOptions simulation) {
+  refuse(options, "configurations", {"trace", "record", "timeline", "accesses"},
+         {network_options(), plan_options(), whole_plan_option()});
+  if (options.given("format") && options.text("format") != "csv") {
+    throw InputError("--configurations writes CSV: leave --format out");
+  }
+  const CsvReader file(options.text("configurations"));
+  std::vector<Configuration> configurations;
+  for (std::size_t row = 0; row < file.size(); ++row) {
+    configurations.push_back(read_configuration_row(file, row));
+  }
+  Output output(options);
+  std::vector<std::string> lines(configurations.size());
+  const int threads = std::exchange(simulation.threads, 1);
+  Progress progress;
+  std::mutex mutex;
+  std::size_t done = 0;
+  parallel_for(static_cast<int>(configurations.size()), threads, [&](int i) {
+    const auto row = static_cast<std::size_t>(i);
+    try {
+      lines[row] = csv_line(simulation_cells(simulate_case(chip, configurations[row], simulation)));
+    } catch (const InputError& error) {
+      file.fail(row, error.what());
+    }
+    const std::scoped_lock lock(mutex);
+    progress.show(std::to_string(++done) + " of " + std::to_string(lines.size()));
+  });
+  progress.clear();
+  output.append(csv_line(simulation_columns()));
+  for (const std::string& line : lines) {
+    output.append(line);
+  }
+  output.finish();
+  return 0;
+}
+
+int simulate_one(const Options& options, const ChipFile& chip, const SimulationOptions& simulation) {
+  const Configuration configuration = read_configuration(options, /*needs_hidden=*/true);
+  Output output(options);
+  SimulatedCase answer{
+      {chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))}, {}, {}};
+  const PlannedNetwork& planned = answer.planned.planned;
+  if (planned.prediction.footprint.fits) {
+    const PlanTrace trace =
+        plan_trace(chip.chip, make_layout(planned.network, planned.plan, *recurrent_matrix(configuration)));
+    answer.simulation = simulate(chip.chip, trace, simulation);
+    answer.banks = count_banks(chip.chip, trace, simulation.threads);
+    if (options.given("record")) {
+      write_record(options.text("record"), trace);
+    }
+    if (options.given("timeline")) {
+      write_step_timeline(options.text("timeline"), chip.chip, trace, *answer.simulation, simulation.sm);
+    }
+    if (options.given("accesses")) {
+      write_accesses(options.text("accesses"), chip.chip, trace);
+    }
+  }
+  output.write({to_text(answer), {simulation_columns(), {simulation_cells(answer)}}, to_json(answer)});
+  return answer.simulation ? 0 : 1;
+}
+
+}  // namespace
+
+int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
+  const auto options = parse_options(verb, arguments,
+                                     {chip_options(), network_options(), plan_options(), whole_plan_option(),
+                                      file_options(), simulator_options(), output_options()});
+  if (!options) {
+    return 0;
+  }
+  const ChipFile chip = read_chip(*options);
+  const SimulationOptions simulation = read_simulation(*options);
+  return options->given("trace")            ? simulate_trace(*options, chip, simulation)
+         : options->given("configurations") ? simulate_many(*options, chip, simulation)
+                                            : simulate_one(*options, chip, simulation);
+}
+
+}  // namespace onchip

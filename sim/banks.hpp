@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared-memory wavefronts of one warp access.
+//
+// A bank delivers one bank word per wavefront. Lanes are served in phases of as many neighbouring lanes as fill all
+// banks: 32 for accesses of up to 4 bytes, 16 for 8, 8 for 16 (32 banks of 4 bytes). A phase takes as many wavefronts
+// as its most loaded bank has distinct words; lanes that ask for the same word share it (multicast). Two neighbouring
+// phases become one if the lanes of every pair (2 i, 2 i + 1) ask for the same: measured on an H200 for 8 and 16 bytes
+// (patterns "same" and "pairs" of experiments/data/h200/microbench.csv; halves and quarters that repeat do not merge).
+#pragma once
+
+#include "model/bank_rule.hpp"
+#include "model/chip.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace onchip {
+
+struct BankGeometry {
+  int banks = kBanks;
+  int bank_bytes = kBankBytes;
+};
+
+// Throws InputError unless both are powers of two and all banks together deliver at least 16 bytes.
+BankGeometry bank_geometry(const Chip& chip);
+
+struct SharedAccess {
+  std::span<const std::uint64_t> addresses;  // of the active lanes, lowest lane first; multiples of `width`, below 2^28
+  std::uint32_t mask = 0;                    // of the active lanes
+  int width = 4;                             // bytes per lane: 1, 2, 4, 8 or 16
+};
+
+struct BankCost {
+  int wavefronts = 0;
+  int ideal = 0;       // without a conflict: the phases that have an active lane
+  int words = 0;       // distinct ones: those that the banks deliver
+  int multicasts = 0;  // lanes that got a word which a lower lane of their phase had asked for
+
+  double conflict_degree() const { return ideal > 0 ? static_cast<double>(wavefronts) / ideal : 0; }
+  BankCost& operator+=(const BankCost& other);
+  friend bool operator==(const BankCost&, const BankCost&) = default;
+};
+
+// Counts accesses one after another; keeps its scratch memory, so each thread needs its own.
+class BankModel {
+ public:
+  explicit BankModel(const BankGeometry& geometry);
+
+  BankCost count(const SharedAccess& access);
+  // The same, and adds the bank words delivered to heat[bank].
+  BankCost count(const SharedAccess& access, std::span<std::int64_t> heat);
+
+ private:
+  struct Phase {
+    int wavefronts = 0, granules = 0;
+  };
+
+  void begin_phase(std::span<const std::uint64_t> addresses, int shift, std::uint32_t sets);
+  template <typename Delivered>
+  Phase count_phase(std::span<const std::uint64_t> addresses, int shift, std::uint32_t set_mask, Delivered&& delivered);
+  template <typename Delivered>
+  BankCost count_phases(const SharedAccess& access, Delivered&& delivered);
+
+  BankGeometry geometry_;
+  // A granule is what one lane fetches: a bank word, or several neighbouring ones from a set of banks.
+  std::uint32_t phase_ = 0;                    // number of the one that is counted
+  std::vector<std::uint32_t> asked_in_phase_;  // [granules]
+  std::vector<std::uint8_t> words_of_set_;     // [sets]
+};
+
+}  // namespace onchip

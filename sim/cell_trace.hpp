@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a warp's sums of a tile to the next state, as kernels/cell.cuh does it: fetch what the cell needs, find the
+// gates, reduce, finish.
+#pragma once
+
+#include "sim/warp_writer.hpp"
+
+#include <array>
+#include <vector>
+
+namespace onchip {
+
+class CellTrace {
+ public:
+  CellTrace(WarpWriter& writer, const WarpPlace& place);
+
+  void tile(int tile, int pass);
+
+ private:
+  struct Output {
+    std::array<int, kWarpLanes> unit, sample, place;
+    std::array<bool, kWarpLanes> writes;
+    int x = kNoRegister, scale = kNoRegister, carry = kNoRegister, length = kNoRegister, bias = kNoRegister;
+  };
+  enum class Squash { sigmoid, tanh, either };  // either: as the lane's gate says
+
+  Output fetch(int tile, int pass, int number);
+  int find_gates(int tile);
+  std::vector<int> reduce(std::vector<int> values);
+  int squash(int value, Squash to);
+  void finish(const Output& output, int sum, int gates);
+
+  WarpWriter& out_;
+  const WarpPlace& place_;
+  const Network& network_;
+  const Plan& plan_;
+  const KernelMap& map_;
+};
+
+}  // namespace onchip

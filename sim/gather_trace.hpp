@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gathers of one warp, as kernels/gather.cuh does them: row after row of a tile, the slots in registers plane by
+// plane, then the row's tail, chunk by chunk behind branches: first from shared memory, then through the ring.
+#pragma once
+
+#include "sim/warp_writer.hpp"
+
+#include <array>
+#include <span>
+#include <vector>
+
+namespace onchip {
+
+class GatherTrace {
+ public:
+  GatherTrace(WarpWriter& writer, const WarpPlace& place);
+
+  void begin_step();
+  void tile(int tile, int pass);
+
+ private:
+  // A slot's registers: the byte offset of what it reads, and its value.
+  struct Operands {
+    int offset = kNoRegister, value = kNoRegister;
+  };
+  // Slots [first, first + count) of a row; `words`: their registers, none if they are weights that stay there.
+  struct Run {
+    int r, first, count;
+    std::span<const int> words;
+    std::vector<Operands> operands;  // prepared once for all planes
+  };
+
+  void row(int r, int pass);
+  void tail(int r, int pass, int chunks);
+  void stream(int r, int pass, int first, int count, int left);
+  void gather_chunks(int r, int pass, int first, int count, std::uint64_t at, int source);
+  void fetch_chunk();
+  void run(Run& run, int plane);
+  Operands prepare(const Run& run, int s);
+  int index(int word);
+  void multiply_half(const Operands& slot, int state, bool starts_sum);
+  void promote(int first_sum);
+  void multiply_wide(const Operands& slot, int state, int first_sum);
+
+  WarpWriter& out_;
+  const WarpPlace& place_;
+  const Layout& layout_;
+  const Network& network_;
+  const Plan& plan_;
+  const KernelMap& map_;
+  Bundle bundle_;
+  int before_barrier_;          // of the step's first slots: their addresses are computed before its barrier
+  int loads_ = 0;               // gathers so far
+  std::vector<int> partial_;    // fp16 sums since the last promotion
+  int chunk_ = kNoRegister;     // the register with the address of the next chunk in shared memory
+  std::uint64_t chunk_at_ = 0;  // that address
+  int streamed_ = 0, asked_ = 0, used_ = 0;       // chunks of the ring: in a step; so far
+  std::array<int, kMostRingChunks> under_way_{};  // [ring places]: the register of a copy, if it is of this step
+};
+
+}  // namespace onchip

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/pipes.hpp"
+
+namespace onchip {
+
+TimingTable timing_table(const Chip& chip) {
+  // A tanh is an exponential and a reciprocal with about five dependent fp32 instructions around them.
+  const double special = std::max<double>(chip.arithmetic_latency_cycles,
+                                          (chip.tanh_latency_cycles - 5 * chip.arithmetic_latency_cycles) / 2);
+  // The measured chain is of shuffles and additions.
+  const double shuffle = chip.shuffle_latency_cycles - chip.arithmetic_latency_cycles;
+  TimingTable table;
+  const auto set = [&](Operation operation, Unit unit, double issue, double latency) {
+    table[static_cast<int>(operation)] = {unit, issue, latency};
+  };
+  set(Operation::integer, Unit::integer, chip.integer_issue_cycles, chip.arithmetic_latency_cycles);
+  set(Operation::half2, Unit::half, chip.half2_issue_cycles, chip.half2_latency_cycles);
+  set(Operation::conversion, Unit::half, chip.conversion_issue_cycles, chip.arithmetic_latency_cycles);
+  set(Operation::fp32, Unit::fp32, chip.fp32_issue_cycles, chip.arithmetic_latency_cycles);
+  set(Operation::special, Unit::special, chip.special_issue_cycles, special);
+  set(Operation::tensor, Unit::tensor, chip.tensor_issue_cycles, chip.tensor_latency_cycles);
+  set(Operation::shuffle, Unit::load_store, chip.lds_instruction_cycles, std::max(1.0, shuffle));
+  set(Operation::shared_load, Unit::load_store, chip.lds_instruction_cycles, chip.lds_latency_cycles);
+  set(Operation::shared_store, Unit::load_store, chip.lds_instruction_cycles, 0);
+  set(Operation::global_load, Unit::load_store, chip.lds_instruction_cycles, chip.l2_latency_cycles);
+  set(Operation::global_store, Unit::load_store, chip.lds_instruction_cycles, 0);
+  set(Operation::async_copy, Unit::load_store, chip.lds_instruction_cycles, chip.l2_latency_cycles);
+  set(Operation::barrier, Unit::barrier, 1, 0);
+  set(Operation::other, Unit::none, 1, chip.arithmetic_latency_cycles);
+  return table;
+}
+
+}  // namespace onchip

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/plan_trace.hpp"
+
+#include "model/footprint.hpp"
+#include "sim/cell_trace.hpp"
+#include "sim/gather_trace.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace onchip {
+namespace {
+
+void emit(WarpWriter& out, const WarpPlace& place) {
+  const KernelMap& map = place.map;
+  const Plan& plan = place.layout.plan;
+  const auto state = static_cast<std::int64_t>(16 * map.state_words);
+  for (int first = 0; first + kWarpLanes * place.warp < map.outbox_words; first += plan.threads) {
+    const auto word = [&](int lane) { return first + place.thread(lane); };
+    const int v = out.load(16, out.operate(Operation::integer), [&](int lane) {
+      return word(lane) < map.outbox_words ? static_cast<std::int64_t>(map.outbox_at) + 16 * word(lane) : -1;
+    });
+    const auto store = [&](int steps_later, int value) {
+      out.access(Operation::global_store, 16, kNoRegister, value, [&](int lane) {
+        return word(lane) < map.outbox_words
+                   ? steps_later * state + static_cast<std::int64_t>(map.outbox_offset(place.sm, word(lane)))
+                   : -1;
+      });
+    };
+    store(1, v);
+    if (plan.exchange == ExchangeProtocol::lamport) {
+      store(1 + kEmptiedAhead, kNoRegister);
+    }
+    out.flush();
+  }
+}
+
+// The input of the step after the next, into the buffer that this step has used.
+void fetch_input(WarpWriter& out, const WarpPlace& place) {
+  const KernelMap& map = place.map;
+  const int pieces = place.layout.network.batch * map.input_pieces;
+  for (int first = 0; first + kWarpLanes * place.warp < pieces; first += place.layout.plan.threads) {
+    int at = kNoRegister;
+    for (int i = 0; i < 12; ++i) {  // a division among them
+      at = out.operate(Operation::integer, i % 2 ? at : kNoRegister);
+    }
+    out.access(Operation::async_copy, 4, kNoRegister, at, [&](int lane) {
+      const int i = first + place.thread(lane);
+      return i < pieces ? static_cast<std::int64_t>(map.input_at) + 4 * i : -1;
+    });
+    out.operate(Operation::other);
+    out.flush();
+  }
+}
+
+// The loop's own instructions, and those before the first look: four empty words, a comparison and an address for each
+// word in flight.
+void begin_step(WarpWriter& out, const WarpPlace& place) {
+  const Plan& plan = place.layout.plan;
+  const int words = static_cast<int>((place.map.state_words + plan.threads - 1) / plan.threads);
+  for (int i = 0; i < 12 + 6 * std::min(plan.loads_in_flight, words); ++i) {
+    out.operate(i % 2 ? Operation::integer : Operation::fp32);
+  }
+  out.flush();
+}
+
+void write_body(WarpWriter& out, const WarpPlace& place, Traced traced) {
+  if (traced == Traced::whole) {
+    GatherTrace gather(out, place);
+    CellTrace cell(out, place);
+    gather.begin_step();
+    for (int tile = 0; tile < place.map.tiles; ++tile) {
+      for (int pass = 0; pass < place.map.passes; ++pass) {
+        gather.tile(tile, pass);
+        cell.tile(tile, pass);
+      }
+    }
+  }
+  out.barrier();
+  emit(out, place);
+  fetch_input(out, place);
+  begin_step(out, place);
+}
+
+void write_stage(WarpWriter& out, const WarpPlace& place) {
+  const Plan& plan = place.layout.plan;
+  const std::int64_t words = place.map.state_words, threads = plan.threads;
+  for (std::int64_t done = 0; done < words; done += plan.loads_in_flight * threads) {
+    const auto round = std::min<std::int64_t>(plan.loads_in_flight, (words - done + threads - 1) / threads);
+    std::vector<int> fetched;
+    for (const Operation operation : {Operation::global_load, Operation::shared_store}) {
+      for (std::int64_t k = 0; k < round; ++k) {
+        const bool loads = operation == Operation::global_load;
+        if (loads) {
+          fetched.push_back(out.temporary(4));
+        }
+        const int reg = fetched[static_cast<std::size_t>(k)];
+        out.access(operation, 16, loads ? reg : kNoRegister, loads ? kNoRegister : reg, [&](int lane) {
+          const std::int64_t word = done + k * threads + place.thread(lane);
+          return word >= words ? -1 : loads ? 16 * word : static_cast<std::int64_t>(place.map.staged_at(word));
+        });
+      }
+    }
+    out.flush();
+  }
+  out.barrier();
+}
+
+}  // namespace
+
+PlanTrace::PlanTrace(Layout layout, int registers_per_thread, Traced traced)
+    : layout_(std::move(layout)), map_(layout_.network, layout_.plan), tables_(layout_, map_), traced_(traced) {
+  // The working registers hold a few loads in flight; what is left over holds more, with their addresses.
+  constexpr int kAtLeast = 3;
+  const Plan& plan = layout_.plan;
+  const int left =
+      registers_per_thread - register_words(layout_.network, plan) - working_registers(layout_.network, plan);
+  loads_ahead_ = std::clamp(kAtLeast + left / (map_.unit_words + 1), kAtLeast, CompilerView().loads_ahead);
+}
+
+BlockTrace PlanTrace::trace(int sm, bool staging) const {
+  CompilerView view;
+  view.loads_ahead = loads_ahead_;
+  BlockTrace block;
+  for (int warp = 0; warp < layout_.plan.warps(); ++warp) {
+    const WarpPlace place(layout_, map_, tables_, sm, warp);
+    WarpWriter writer(view);
+    if (staging) {
+      write_stage(writer, place);
+    }
+    write_body(writer, place, traced_);
+    block.warps.push_back(writer.take());
+  }
+  return block;
+}
+
+BlockTrace PlanTrace::block(int sm) const {
+  return trace(sm, true);
+}
+
+BlockTrace PlanTrace::body(int sm) const {
+  return trace(sm, false);
+}
+
+}  // namespace onchip

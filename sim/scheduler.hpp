@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which order a partition's scheduler looks at its warps. Warp w of a block belongs to partition w mod partitions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+
+enum class Scheduling : std::uint8_t {
+  greedy_then_oldest,  // the warp that issued last while it can, then the lowest number
+  round_robin,         // the warp after the one that issued last
+};
+inline constexpr std::array<std::string_view, 2> kSchedulingNames{"greedy_then_oldest", "round_robin"};
+
+class Scheduler {
+ public:
+  Scheduler(Scheduling policy, std::vector<int> warps) : policy_(policy), warps_(std::move(warps)) {}
+
+  // The first warp that `can_issue`, -1 if none can.
+  template <typename CanIssue>
+  int pick(CanIssue&& can_issue) {
+    const std::size_t count = warps_.size();
+    if (policy_ == Scheduling::greedy_then_oldest) {
+      if (last_ < count && can_issue(warps_[last_])) {
+        return warps_[last_];
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        if (i != last_ && can_issue(warps_[i])) {
+          last_ = i;
+          return warps_[i];
+        }
+      }
+      return -1;
+    }
+    for (std::size_t i = 1; i <= count; ++i) {
+      const std::size_t next = (last_ + i) % count;
+      if (can_issue(warps_[next])) {
+        last_ = next;
+        return warps_[next];
+      }
+    }
+    return -1;
+  }
+
+  const std::vector<int>& warps() const { return warps_; }
+
+ private:
+  Scheduling policy_;
+  std::vector<int> warps_;
+  std::size_t last_ = 0;
+};
+
+}  // namespace onchip

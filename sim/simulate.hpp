@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// One time step of a plan, simulated: every SM's body cycle by cycle (sim/sm.hpp), then the exchange between them until
+// the steps are steady (sim/exchange.hpp). The same for any number of threads.
+//
+//   step      mean time from step to step
+//   parts     they sum to the step: the mean SM's body by cause; skew: what the SM that emits last is behind the mean;
+//             exchange: from its emission until the SMs go on, on average
+#pragma once
+
+#include "sim/plan_trace.hpp"
+#include "sim/sm.hpp"
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+enum class StepPart : std::uint8_t { shared_memory, issue, barrier, scoreboard, skew, exchange };
+inline constexpr std::array<std::string_view, 6> kStepPartNames{"shared_memory", "issue", "barrier",
+                                                                "scoreboard",    "skew",  "exchange"};
+constexpr std::string_view name(StepPart part) {
+  return kStepPartNames[static_cast<int>(part)];
+}
+
+struct SimulationOptions {
+  SmOptions sm;
+  bool exchange = true;  // else: the exchange takes no time
+  bool skew = true;      // else: every SM takes as long as the mean
+  int threads = 1;
+};
+
+struct Simulation {
+  double step_us = 0;
+  double low_us = 0, high_us = 0;  // 95 % interval, from the scatters of the chip file, as in the analytic model
+  std::array<double, kStepPartNames.size()> parts_us{};  // by StepPart
+  double floor_us = 0;                   // the exchange alone, and conflict-free reads (model/step_time.hpp)
+  std::vector<SmRun> sms;                // bodies; without events unless asked for
+  std::vector<double> body_us, wait_us;  // [SMs]: from the barrier after staging to the last emission; from there on
+  double polls = 0;                      // looks at lines of the state, per step and SM
+
+  StepPart binding() const;  // the largest part
+};
+
+// The stream of a plan as the chip's registers let the compiler order it.
+PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced = Traced::whole);
+
+Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options = {});
+
+}  // namespace onchip

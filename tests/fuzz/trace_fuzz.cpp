@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// libFuzzer target for the readers of traces: every input goes to both. Only InputError may come out, its message is
+// one line, and what is read can be simulated.
+//   onchip_trace_fuzz -rss_limit_mb=512 -max_len=4096 NEW_CORPUS tests/fuzz/corpus
+#include "model/error.hpp"
+#include "sim/accel_sim_trace.hpp"
+#include "sim/compact_trace.hpp"
+#include "sim/trace_run.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) {
+    std::abort();
+  }
+}
+
+const onchip::Chip& chip() {
+  static const onchip::Chip h200 = onchip::find_chip("h200").chip;
+  return h200;
+}
+
+template <typename Parse>
+void run(Parse&& parse) {
+  try {
+    const auto source = parse();
+    for (int b = 0; b < std::min(4, source->blocks()); ++b) {
+      const onchip::BlockTrace block = source->block(b);
+      std::size_t instructions = 0;
+      for (const onchip::WarpTrace& warp : block.warps) {
+        instructions += warp.instructions.size();
+        require(warp.clocks.empty() || warp.clocks.size() == warp.instructions.size());
+      }
+      const onchip::SmRun result = onchip::run_sm(chip(), {&block, 1});
+      std::int64_t issued = 0;
+      for (const std::int64_t count : result.issued) {
+        issued += count;
+      }
+      require(issued == static_cast<std::int64_t>(instructions));
+    }
+  } catch (const onchip::InputError& error) {
+    const std::string_view message = error.what();
+    require(!message.empty() && message.size() < 4096);
+    require(std::all_of(message.begin(), message.end(), [](char c) { return c >= 0x20 && c < 0x7f; }));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  run([&] { return onchip::parse_compact_trace(bytes, "fuzz.trace"); });
+  run([&] { return onchip::parse_accel_sim_trace(bytes, "fuzz.traceg"); });
+  return 0;
+}

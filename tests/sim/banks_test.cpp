@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/banks.hpp"
+
+#include "model/error.hpp"
+#include "tests/catch.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+
+using namespace onchip;
+
+namespace {
+
+// Byte by byte: which bank words the lanes of each phase touch. Knows nothing of granules or sets.
+BankCost oracle(const BankGeometry& geometry, const SharedAccess& access, std::vector<std::int64_t>& heat) {
+  std::vector<std::pair<int, std::uint64_t>> lanes;  // lane, address
+  for (int lane = 0, next = 0; lane < 32; ++lane) {
+    if (access.mask >> lane & 1) {
+      lanes.emplace_back(lane, access.addresses[next++]);
+    }
+  }
+  int phase_lanes = 32;
+  while (phase_lanes > 1 && phase_lanes * access.width > geometry.banks * geometry.bank_bytes) {
+    phase_lanes /= 2;
+  }
+  std::map<int, std::set<std::uint64_t>> of_pair;
+  for (const auto& [lane, address] : lanes) {
+    of_pair[lane / 2].insert(address);
+  }
+  if (phase_lanes < 32 &&
+      std::all_of(of_pair.begin(), of_pair.end(), [](auto& pair) { return pair.second.size() == 1; })) {
+    phase_lanes *= 2;
+  }
+  BankCost cost;
+  for (int first = 0; first < 32; first += phase_lanes) {
+    std::map<std::uint64_t, std::set<std::uint64_t>> words_of_bank;
+    std::set<std::uint64_t> asked;  // as wide as an access, but at least a bank word
+    int active = 0;
+    for (const auto& [lane, address] : lanes) {
+      if (lane < first || lane >= first + phase_lanes) {
+        continue;
+      }
+      ++active;
+      asked.insert(address / std::max(access.width, geometry.bank_bytes));
+      for (std::uint64_t byte = address; byte < address + access.width; ++byte) {
+        const std::uint64_t word = byte / geometry.bank_bytes;
+        words_of_bank[word % geometry.banks].insert(word);
+      }
+    }
+    std::size_t most = 0;
+    for (const auto& [bank, words] : words_of_bank) {
+      most = std::max(most, words.size());
+      cost.words += static_cast<int>(words.size());
+      heat[bank] += static_cast<std::int64_t>(words.size());
+    }
+    cost.wavefronts += static_cast<int>(most);
+    cost.ideal += active > 0;
+    cost.multicasts += active - static_cast<int>(asked.size());
+  }
+  return cost;
+}
+
+BankCost count(const std::vector<std::uint64_t>& addresses, int width, std::uint32_t mask = ~0u) {
+  return BankModel({}).count({addresses, mask, width});
+}
+
+// Lane l asks for unit(l), of `width` bytes.
+template <typename Unit>
+std::vector<std::uint64_t> units(int width, Unit&& unit) {
+  std::vector<std::uint64_t> addresses;
+  for (int lane = 0; lane < 32; ++lane) {
+    addresses.push_back(static_cast<std::uint64_t>(unit(lane) * width));
+  }
+  return addresses;
+}
+
+}  // namespace
+
+TEST_CASE("the bank model agrees with byte-by-byte counting for random masks, widths, addresses and geometries",
+          "[fast]") {
+  std::mt19937 random(7);
+  for (const BankGeometry geometry : {BankGeometry{32, 4}, {64, 4}, {32, 8}, {16, 4}, {128, 4}, {4, 4}, {32, 1}}) {
+    BankModel model(geometry);
+    std::vector<std::int64_t> heat(geometry.banks), expected_heat(geometry.banks);
+    for (int i = 0; i < 4000; ++i) {
+      const int width = 1 << random() % 5;
+      const std::uint32_t mask =
+          i % 3 == 0 ? ~0u : static_cast<std::uint32_t>(i % 3 == 1 ? random() : random() & random() & random());
+      const int reach = 1 << random() % 12;  // few units: multicasts; many: conflicts
+      const int repeat = 1 << random() % 3;  // neighbours that ask for the same
+      std::vector<std::uint64_t> addresses;
+      std::uint64_t unit = 0;
+      for (int lane = 0; lane < 32; ++lane) {
+        unit = lane % repeat == 0 ? random() % reach : unit;
+        if (mask >> lane & 1) {
+          addresses.push_back(unit * width);
+        }
+      }
+      const SharedAccess access{addresses, mask, width};
+      CAPTURE(geometry.banks, geometry.bank_bytes, width, mask, reach, repeat);
+      const BankCost expected = oracle(geometry, access, expected_heat);
+      REQUIRE(model.count(access) == expected);
+      REQUIRE(model.count(access, heat) == expected);
+      REQUIRE(heat == expected_heat);
+    }
+  }
+}
+
+TEST_CASE("wavefronts are those that an H200 was measured to take", "[fast]") {
+  // experiments/data/h200/microbench.csv: cycles per load at 32 warps, rounded.
+  for (const int width : {4, 8, 16}) {
+    const int lanes = 128 / width, phases = width / 4;
+    CAPTURE(width);
+    REQUIRE(count(units(width, [](int lane) { return lane; }), width).wavefronts == phases);
+    for (int degree = 2; degree <= lanes; degree *= 2) {
+      const auto conflicting = units(width, [&](int lane) {
+        return lanes * degree * (lane / lanes) + lanes * (lane % lanes / (lanes / degree)) + lane % (lanes / degree);
+      });
+      REQUIRE(count(conflicting, width).wavefronts == phases * degree);
+    }
+    REQUIRE(count(units(width, [](int) { return 5; }), width).wavefronts == std::max(1, phases / 2));
+    REQUIRE(count(units(width, [](int lane) { return lane / 2; }), width).wavefronts == std::max(1, phases / 2));
+    REQUIRE(count(units(width, [](int lane) { return lane % 16; }), width).wavefronts == phases);
+    REQUIRE(count(units(width, [](int lane) { return lane % 8; }), width).wavefronts == phases);
+  }
+}
+
+TEST_CASE("halves of a bank word conflict neither with each other nor with the word", "[fast]") {
+  REQUIRE(count(units(2, [](int lane) { return lane; }), 2).wavefronts == 1);
+  REQUIRE(count(units(2, [](int lane) { return lane % 2 * 64 + lane / 2 * 2; }), 2).wavefronts == 2);
+}
+
+TEST_CASE("phases without an active lane cost nothing", "[fast]") {
+  std::vector<std::uint64_t> addresses(8);
+  std::iota(addresses.begin(), addresses.end(), 0);
+  std::ranges::transform(addresses, addresses.begin(), [](std::uint64_t unit) { return unit * 16; });
+  REQUIRE(count(addresses, 16, 0x0000ff00u).wavefronts == 1);
+  REQUIRE(count({}, 16, 0).wavefronts == 0);
+}
+
+TEST_CASE("chips whose banks the model cannot count are refused", "[fast]") {
+  ChipFile file = find_chip("h200");
+  REQUIRE(bank_geometry(file.chip).banks == 32);
+  set_chip_key(file, "shared_memory.banks=48");
+  REQUIRE_THROWS_AS(bank_geometry(file.chip), InputError);
+  set_chip_key(file, "shared_memory.banks=2");
+  REQUIRE_THROWS_AS(bank_geometry(file.chip), InputError);
+}

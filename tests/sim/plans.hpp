@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks with their layouts for the simulator's tests: as the planner maps them, and with tails wherever they can be.
+#pragma once
+
+#include "model/layout.hpp"
+#include "model/planner.hpp"
+#include "tests/model/cases.hpp"
+
+#include <vector>
+
+namespace onchip {
+
+struct Made {
+  Network network;
+  Layout layout;
+};
+
+inline Made make(Cell cell, Precision precision, int hidden, int batch, double density, const PlanWishes& wishes = {},
+                 MaskKind kind = MaskKind::uniform) {
+  Network network;
+  network.cell = cell;
+  network.precision = precision;
+  network.hidden = hidden;
+  network.batch = batch;
+  network.density = density;
+  const SparseMatrix matrix = generate_mask(network.rows(), hidden, density, 3, precision, kind);
+  const Chip chip = find_chip("h200").chip;
+  const Plan plan = choose_plan(chip, network, RowProfile::from_matrix(matrix), wishes).plan;
+  return {network, make_layout(network, plan, matrix)};
+}
+
+// Small networks by hand, with their tails in shared memory, half streamed, and all streamed.
+inline std::vector<Made> plans_with_tails() {
+  constexpr auto packed = Storage::packed_pair, dense = Storage::dense;
+  constexpr auto natural = RowOrder::natural, aware = RowOrder::bank_aware;
+  const std::vector<Case> cases{
+      {Cell::relu, Precision::fp16, 641, 4, 0.1, packed, aware, 16, 8, 5, Rows::power_law, 0.4},
+      {Cell::relu, Precision::fp16, 257, 2, 0.3, packed, natural, 7, 32, 1, Rows::uniform, 0},
+      {Cell::relu, Precision::fp16, 301, 4, 0.4, dense, natural, 11, 16, 3, Rows::uniform, 0.4},
+      {Cell::tanh, Precision::fp32, 149, 1, 0.6, dense, natural, 7, 8, 2, Rows::uniform, 0.7},
+      {Cell::tanh, Precision::bf16, 131, 32, 0.2, packed, aware, 3, 8, 2, Rows::holes, 0.3},
+      {Cell::lstm, Precision::fp8, 211, 5, 0.2, packed, aware, 13, 8, 4, Rows::power_law, 0.5},
+      {Cell::lstm, Precision::fp8, 61, 2, 0.9, dense, natural, 3, 8, 8, Rows::uniform, 0.4},
+      {Cell::lstm, Precision::fp16, 127, 16, 0.3, packed, aware, 5, 16, 8, Rows::gates, 0.5},
+      {Cell::gru, Precision::fp32, 101, 3, 0.3, packed, aware, 4, 32, 6, Rows::power_law, 0.2},
+  };
+  std::vector<Made> plans;
+  int number = 0;
+  for (const Case& c : cases) {
+    const SparseMatrix matrix = matrix_of(c);
+    const Plan whole = plan_of(c, matrix);
+    for (const int streamed : {0, 1, 2}) {  // halves
+      Plan plan = whole;
+      plan.chunks_in_flight = 1 << number++ % 3;
+      plan.pass_planes = planes(c.network(), plan) > 1 ? 2 : 1;
+      plan.shared_chunks = whole.shared_chunks * (2 - streamed) / 2;
+      plan.ring_chunks = streamed > 0 ? 1 + streamed : 0;
+      plans.push_back({c.network(), make_layout(c.network(), plan, matrix)});
+    }
+  }
+  return plans;
+}
+
+inline std::vector<Made> some_plans() {
+  PlanWishes natural, dense, no_tail;
+  natural.order = RowOrder::natural;
+  dense.storage = Storage::dense;
+  no_tail.tier = Tier::registers;
+  std::vector<Made> plans = plans_with_tails();
+  plans.push_back(make(Cell::relu, Precision::fp16, 300, 1, 0.2));
+  plans.push_back(make(Cell::relu, Precision::fp16, 300, 2, 0.1, natural));
+  plans.push_back(make(Cell::tanh, Precision::bf16, 257, 4, 0.3));
+  plans.push_back(make(Cell::relu, Precision::fp16, 512, 8, 0.1, {}, MaskKind::power_law));
+  plans.push_back(make(Cell::relu, Precision::fp16, 512, 8, 0.1, no_tail, MaskKind::power_law));
+  plans.push_back(make(Cell::lstm, Precision::fp16, 200, 3, 0.2, natural));
+  plans.push_back(make(Cell::gru, Precision::fp32, 130, 4, 0.3));
+  plans.push_back(make(Cell::lstm, Precision::fp8, 256, 16, 0.1));
+  plans.push_back(make(Cell::relu, Precision::fp32, 256, 8, 0.2));
+  plans.push_back(make(Cell::relu, Precision::fp16, 320, 4, 1, dense));
+  return plans;
+}
+
+}  // namespace onchip

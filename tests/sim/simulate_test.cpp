@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/simulate.hpp"
+
+#include "model/planner.hpp"
+#include "sim/exchange.hpp"
+#include "sim/parallel.hpp"
+#include "sim/timeline.hpp"
+#include "sim/trace_run.hpp"
+#include "tests/catch.hpp"
+
+#include <numeric>
+#include <stdexcept>
+
+using namespace onchip;
+
+namespace {
+
+const ChipFile& h200() {
+  static const ChipFile file = find_chip("h200");
+  return file;
+}
+
+PlanTrace make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = MaskKind::uniform) {
+  Network network;
+  network.cell = cell;
+  network.hidden = 320;
+  network.batch = 4;
+  network.density = 0.2;
+  const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, 0.2, 5, network.precision, kind);
+  const Plan plan = choose_plan(h200().chip, network, RowProfile::from_matrix(matrix)).plan;
+  return plan_trace(chip, make_layout(network, plan, matrix));
+}
+
+// A chip on which an exchange can be followed by hand.
+Chip exchange_chip() {
+  ChipFile file = h200();
+  for (const char* change :
+       {"exchange.signal=600", "exchange.l2_latency=300", "exchange.l2_far=0", "exchange.look=60",
+        "exchange.look_per_word=30", "exchange.l2_line=2", "exchange.bytes_per_cycle_per_sm=128 B/cycle",
+        "timing.block_barrier=10", "timing.block_barrier_per_warp=2", "timing.lds_wavefront=1"}) {
+    set_chip_key(file, change);
+  }
+  return file.chip;
+}
+
+SmBody body(int first_word, int words, double cycles, int warps = 1) {
+  return {cycles, {{first_word, words, cycles}}, std::vector<double>(static_cast<std::size_t>(warps), cycles)};
+}
+
+}  // namespace
+
+TEST_CASE("an exchange between two SMs takes what its parts take", "[fast]") {
+  // Emitted at 50, visible 300 later. The first look leaves at 50, is at the slice at 200 and finds nothing; back at
+  // 350, in the SM one cycle later, looked at for 90, at the slice again at 591: complete, back at 741, in the SM at
+  // 742, looked at until 832, stored until 836, at the barrier 40 later, through it after 2 + 10.
+  const Chip chip = exchange_chip();
+  const ExchangeRun run = run_exchange(chip, {8, 32, 1}, {body(0, 4, 50), body(4, 4, 50)});
+  REQUIRE_THAT(run.step_cycles, Catch::Matchers::WithinAbs(888, 1e-6));
+  REQUIRE_THAT(run.polls, Catch::Matchers::WithinAbs(2, 1e-9));
+}
+
+TEST_CASE("words of several rounds are looked for one round after another", "[fast]") {
+  // The words of the second round are there when it begins: one look, 150 + 150 cycles to the slice and back, 4 for
+  // its lines into the SM, 90 to look at them, 4 to store them.
+  const Chip chip = exchange_chip();
+  ExchangeShape shape{64, 32, 1};
+  SmBody all{50, {}, {50}};
+  for (int line = 0; line < 8; ++line) {
+    all.emissions.push_back({8 * line, 8, 50});
+  }
+  const double one_round =
+      run_exchange(chip, {32, 32, 1}, {SmBody{50, {all.emissions.begin(), all.emissions.begin() + 4}, {50}}})
+          .step_cycles;
+  const double two_rounds = run_exchange(chip, shape, {all}).step_cycles;
+  REQUIRE_THAT(two_rounds - one_round, Catch::Matchers::WithinAbs(150 + 150 + 4 + 90 + 4, 1e-6));
+  shape.loads_in_flight = 2;
+  REQUIRE(run_exchange(chip, shape, {all}).step_cycles < two_rounds - 300);
+}
+
+TEST_CASE("everybody waits for the SM that is late", "[fast]") {
+  const Chip chip = exchange_chip();
+  const double even = run_exchange(chip, {8, 32, 1}, {body(0, 4, 50), body(4, 4, 50)}).step_cycles;
+  const ExchangeRun late = run_exchange(chip, {8, 32, 1}, {body(0, 4, 50), body(4, 4, 2050)});
+  REQUIRE(late.step_cycles > even + 1600);  // part of the wait hides behind the look's own time
+  REQUIRE(late.step_cycles < even + 2400);
+  REQUIRE(late.polls > 4);  // on average: one looks again and again
+  ExchangeOptions free;
+  free.free = true;
+  REQUIRE_THAT(run_exchange(chip, {8, 32, 1}, {body(0, 4, 50), body(4, 4, 2050)}, free).step_cycles,
+               Catch::Matchers::WithinAbs(2050, 1e-6));
+}
+
+TEST_CASE("the parts of a step sum to it, and every part that is left out shows", "[fast]") {
+  const PlanTrace trace = make_trace(h200().chip, Cell::lstm, MaskKind::power_law);
+  const Simulation whole = simulate(h200().chip, trace);
+  REQUIRE_THAT(std::accumulate(whole.parts_us.begin(), whole.parts_us.end(), 0.0),
+               Catch::Matchers::WithinRel(whole.step_us, 1e-9));
+  for (const double part : whole.parts_us) {
+    REQUIRE(part >= 0);
+  }
+  REQUIRE(whole.low_us < whole.step_us);
+  REQUIRE(whole.step_us < whole.high_us);
+  const auto step_without = [&](auto&& change) {
+    SimulationOptions options;
+    change(options);
+    return simulate(h200().chip, trace, options);
+  };
+  REQUIRE(step_without([](auto& o) { o.exchange = false; }).step_us < 0.8 * whole.step_us);
+  REQUIRE(step_without([](auto& o) { o.sm.issue = false; }).step_us < whole.step_us);
+  REQUIRE(step_without([](auto& o) { o.sm.scoreboard = false; }).step_us < whole.step_us);
+  const auto body = [](const Simulation& s) { return std::accumulate(s.body_us.begin(), s.body_us.end(), 0.0); };
+  REQUIRE(body(step_without([](auto& o) { o.sm.banks = false; })) < body(whole));
+  const Simulation level = step_without([](auto& o) { o.skew = false; });
+  REQUIRE_THAT(body(level), Catch::Matchers::WithinRel(body(whole), 1e-9));
+  REQUIRE(level.parts_us[static_cast<int>(StepPart::skew)] < whole.parts_us[static_cast<int>(StepPart::skew)]);
+}
+
+TEST_CASE("a simulation is the same with any number of threads", "[fast]") {
+  const PlanTrace trace = make_trace(h200().chip, Cell::gru);
+  const Simulation one = simulate(h200().chip, trace);
+  for (const int threads : {2, 3, 16}) {
+    SimulationOptions options;
+    options.threads = threads;
+    const Simulation several = simulate(h200().chip, trace, options);
+    REQUIRE(several.step_us == one.step_us);
+    REQUIRE(several.parts_us == one.parts_us);
+    REQUIRE(several.body_us == one.body_us);
+    REQUIRE(several.wait_us == one.wait_us);
+    REQUIRE(run_trace(h200().chip, trace, {}, threads).sm_cycles == run_trace(h200().chip, trace, {}, 1).sm_cycles);
+  }
+}
+
+TEST_CASE("more banks, wider banks and faster wavefronts make no body slower", "[fast]") {
+  const PlanTrace trace = make_trace(h200().chip, Cell::relu);
+  const auto body = [&](const char* change) {
+    ChipFile file = h200();
+    set_chip_key(file, change);
+    const Simulation simulation = simulate(file.chip, trace);
+    return std::accumulate(simulation.body_us.begin(), simulation.body_us.end(), 0.0);
+  };
+  const double base = body("shared_memory.banks=32");
+  REQUIRE(body("shared_memory.banks=64") < base);
+  REQUIRE(body("shared_memory.bank_width=8 B") < base);
+  REQUIRE(body("timing.lds_wavefront=0.5") < base);
+  REQUIRE(body("timing.load_store_queue=16") <= 1.02 * base);
+}
+
+TEST_CASE("what fails in several threads is reported once, the first of all", "[fast]") {
+  const auto fail = [](int threads) -> std::string {
+    try {
+      parallel_for(50, threads, [](int i) {
+        if (i % 7 == 3) {
+          throw std::runtime_error(std::to_string(i));
+        }
+      });
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  REQUIRE(fail(1) == "3");
+  REQUIRE(fail(4) == "3");
+}
+
+TEST_CASE("a timeline has every issued instruction in some span, and no span before the one it follows", "[fast]") {
+  const PlanTrace trace = make_trace(h200().chip);
+  const BlockTrace block = trace.body(0);
+  SmOptions options;
+  options.events = true;
+  const SmRun run = run_sm(h200().chip, {&block, 1}, options);
+  const std::vector<TimelineSpan> spans = warp_spans(block, run, 0, 1.0);
+  std::vector<double> end(block.warps.size(), 0.0);
+  for (const TimelineSpan& span : spans) {
+    REQUIRE(span.us > 0);
+    REQUIRE(span.begin_us >= end[static_cast<std::size_t>(span.thread)]);
+    end[static_cast<std::size_t>(span.thread)] = span.begin_us + span.us;
+  }
+  for (std::size_t w = 0; w < end.size(); ++w) {
+    REQUIRE_THAT(end[w], Catch::Matchers::WithinAbs(static_cast<double>(run.warp_end[w]), 1e-9));
+  }
+  const std::string json = to_chrome_trace({{"a \"block\"\n"}, {"warp"}, spans});
+  REQUIRE((json).find(R"("name":"a \"block\"\u000a")") != std::string::npos);
+  REQUIRE(json.ends_with("}\n]}\n"));
+}
