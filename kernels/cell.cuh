@@ -166,6 +166,7 @@ __device__ __forceinline__ void finish(const Arguments& a, const Step& step, con
         h = next;
         writes = writes && gates.own == 2;
       }
+      __syncwarp();  // all lanes of the unit have read the carry
       store_shared_if(writes, step.kept_shared + kCarryAt + 4 * (out.unit * kBatchPadded + out.sample), next);
       if (writes && step.number + 1 == out.length) {
         a.final_carry[(static_cast<long long>(blockIdx.x) * kUnitsPerSm + out.unit) * kBatchPadded + out.sample] = next;

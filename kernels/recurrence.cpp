@@ -96,8 +96,9 @@ Recurrence::Recurrence(std::shared_ptr<const Program> program, void* workspace, 
   }
   ONCHIP_CUDA_CHECK(cudaMemcpyAsync(workspace_, program_->constants.data(), program_->constants.size(),
                                     cudaMemcpyHostToDevice, stream));
-  ONCHIP_CUDA_CHECK(cudaMemsetAsync(at<int>(scratch_.lengths), 0, sizeof(int) * plan.batch_padded, stream));
-  ONCHIP_CUDA_CHECK(cudaMemsetAsync(at<std::uint32_t>(scratch_.status), 0, sizeof(std::uint32_t), stream));
+  // All of the scratch, so that a run that was never given an input has one: zeros.
+  const std::size_t constants = program_->constants.size();
+  ONCHIP_CUDA_CHECK(cudaMemsetAsync(workspace_ + constants, 0, scratch_.bytes - constants, stream));
 }
 
 // As an argument of a kernel, so that no host memory is read later: neither by the stream nor by a captured graph.

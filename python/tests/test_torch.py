@@ -131,7 +131,7 @@ class SameResults:
 
     def input(self, module, *shape):
         torch.manual_seed(2)
-        return torch.randn(*shape, device=self.device, dtype=module.weight_hh_l0.dtype)
+        return torch.randn(*shape, device=self.device, dtype=module.weight_ih_l0.dtype)
 
     def same(self, got, wanted):
         if isinstance(wanted, tuple):
