@@ -119,7 +119,7 @@ bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots&
     if (tail.fullest == 0) {
       return false;
     }
-    plan.tail_chunks = static_cast<int>(std::ceil(tail.mean));
+    plan.tail_chunks = std::max(1, static_cast<int>(std::ceil(tail.mean)));  // the mean may be of SMs that have none
     plan.longest_tail = tail.longest;
     plan.shared_chunks = tails.exact() ? tail.fullest : static_cast<int>(std::ceil(kTailMargin * tail.fullest));
     const double free_bytes = chip.smem_bytes_per_block - static_cast<double>(state_bytes(network, plan));
