@@ -10,6 +10,7 @@
 #include "experiments/measurement.hpp"
 #include "experiments/progress.hpp"
 #include "kernels/sparse_persistent.hpp"
+#include "sim/parallel.hpp"
 #endif
 
 #include <algorithm>
@@ -158,29 +159,20 @@ std::vector<std::string> failed_cells(const Configuration& configuration, const 
   return cells;
 }
 
-// What a measurement needs of the host, which takes as long as the measurement itself.
-struct Prepared {
-  std::shared_ptr<const SparseMatrix> matrix;
-  Layout layout;
-};
-
-Prepared prepare(const Configuration& configuration, const PlannedNetwork& planned) {
+Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& planned, const MeasureOptions& options) {
   if (!planned.prediction.footprint.fits) {
     const Footprint& over = planned.prediction.footprint;
     const ResourceUse& use = over.resources[static_cast<std::size_t>(over.binding)];
     throw InputError(describe(planned.network) + " does not fit: needs " + fixed(use.used, 0) + " and has " +
                      fixed(use.available, 0) + ' ' + std::string(info(over.binding).unit));
   }
-  auto matrix = recurrent_matrix(configuration);
-  Layout layout = make_layout(configuration.network, planned.plan, *matrix);
-  return {std::move(matrix), std::move(layout)};
+  return prepare(configuration.network, planned.plan, recurrent_matrix(configuration), options);
 }
 
 Result measure_one(const Chip& chip, const Prepared& prepared, const PlannedNetwork& planned,
                    const MeasureOptions& options) {
   return {planned, prepared.matrix->nnz(), gather_wavefronts(prepared.layout).busiest_sm,
-          conflict_free_reads_us(chip, planned.network, planned.plan),
-          measure(prepared.layout, *prepared.matrix, options)};
+          conflict_free_reads_us(chip, planned.network, planned.plan), measure(prepared, options)};
 }
 
 // ---- many configurations --------------------------------------------------------------------------------------------
@@ -202,21 +194,28 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
     std::string problem;
   };
   std::vector<Job> jobs(file.size());
-  std::vector<CompileRequest> requests;
   Progress progress;
+  progress.show("planning " + std::to_string(jobs.size()) + " configurations");
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    Job& job = jobs[i];
-    job.configuration = read_configuration_row(file, i);
-    progress.show("planning " + std::to_string(i + 1) + " of " + std::to_string(jobs.size()));
+    jobs[i].configuration = read_configuration_row(file, i);
+  }
+  parallel_for(static_cast<int>(jobs.size()), all_cores(), [&](int i) {
+    Job& job = jobs[static_cast<std::size_t>(i)];
     try {
       job.planned = plan_network(chip.chip, job.configuration, row_profile(job.configuration));
-      const Network& network = job.configuration.network;
-      requests.push_back(compile_request(network, job.planned.plan, manifest.architecture));
-      if (measure_options.floor) {
-        requests.push_back(compile_request(network, job.planned.plan, manifest.architecture, Work::exchange_only));
-      }
     } catch (const std::exception& error) {
       job.problem = error.what();
+    }
+  });
+  std::vector<CompileRequest> requests;
+  for (const Job& job : jobs) {
+    if (!job.problem.empty()) {
+      continue;
+    }
+    const Network& network = job.configuration.network;
+    requests.push_back(compile_request(network, job.planned.plan, manifest.architecture));
+    if (measure_options.floor) {
+      requests.push_back(compile_request(network, job.planned.plan, manifest.architecture, Work::exchange_only));
     }
   }
   // What does not compile here fails again below, where it is reported with its row.
@@ -226,23 +225,23 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
 
   output.append(csv_line(result_columns()));
   // Some rows are prepared while another is measured.
-  constexpr std::size_t kPreparedAhead = 3;
+  constexpr std::size_t kPreparedAhead = 6;
   std::vector<std::future<Prepared>> prepared(jobs.size());
-  const auto prepare_row = [&](std::size_t i) {
+  const auto begin_row = [&](std::size_t i) {
     if (i < jobs.size() && jobs[i].problem.empty()) {
-      prepared[i] =
-          std::async(std::launch::async, prepare, std::cref(jobs[i].configuration), std::cref(jobs[i].planned));
+      prepared[i] = std::async(std::launch::async, prepare_row, std::cref(jobs[i].configuration),
+                               std::cref(jobs[i].planned), std::cref(measure_options));
     }
   };
   for (std::size_t i = 0; i < kPreparedAhead; ++i) {
-    prepare_row(i);
+    begin_row(i);
   }
   std::size_t failed = 0;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     Job& job = jobs[i];
     progress.show("measuring " + std::to_string(i + 1) + " of " + std::to_string(jobs.size()) + ": " +
                   describe(job.configuration.network));
-    prepare_row(i + kPreparedAhead);
+    begin_row(i + kPreparedAhead);
     std::vector<std::string> cells;
     if (job.problem.empty()) {
       try {
@@ -402,7 +401,7 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
               << "), but this GPU is a " << manifest.gpu << " (" << manifest.architecture << "); see --chip\n";
   }
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
-  const Result result = measure_one(chip.chip, prepare(configuration, planned), planned, options);
+  const Result result = measure_one(chip.chip, prepare_row(configuration, planned, options), planned, options);
   output.write(report_result({chip.chip.name, configuration, planned}, result, manifest));
   if (!output.path().empty() && output.format() == Format::csv) {
     OutputFile manifest_file(manifest_path(output.path()));

@@ -120,12 +120,37 @@ class Opponents {
 
 }  // namespace
 
-Measurement measure(const Layout& layout, const SparseMatrix& matrix, const MeasureOptions& options) {
-  const Network& network = layout.network;
+Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
+                 const MeasureOptions& options) {
   if (2.0 * network.steps * network.batch * network.rows() * info(network.precision).bytes > kMostSequenceBytes) {
     throw InputError("a sequence of " + std::to_string(network.steps) +
                      " steps is too long to measure: its input has more than 4 GB");
   }
+  Prepared result{std::move(matrix), {}, {}, {}, {}, {}};
+  result.layout = make_layout(network, plan, *result.matrix);
+  const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden;
+  result.initial = random_values(state, network.precision, options.seed);
+  result.initial_cell = random_values(state, network.precision, options.seed + 2);
+  result.input =
+      random_values(state * info(network.cell).gates * options.check_steps, network.precision, options.seed + 1);
+
+  const std::vector<float> first_state = transpose<float>(result.initial, network.batch, network.hidden);
+  const std::vector<float> first_cell = transpose<float>(result.initial_cell, network.batch, network.hidden);
+  const std::vector<float> input = transpose<float>(result.input, network.batch, network.rows());
+  ReferenceInput reference{
+      .batch = network.batch, .steps = options.check_steps, .initial = first_state, .input = input};
+  if (network.cell == Cell::lstm) {
+    reference.initial_cell = first_cell;
+  }
+  const std::vector<double> states =
+      reference_states(*result.matrix, network.cell, network.precision, reference).states;
+  result.expected = transpose<double>(states, network.hidden, network.batch);
+  return result;
+}
+
+Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
+  const Layout& layout = prepared.layout;
+  const Network& network = layout.network;
   SparsePersistent kernel(layout);
   Measurement result;
   result.registers = kernel.resources().registers;
@@ -136,15 +161,12 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   const std::size_t step_input = state * info(network.cell).gates;
   const auto most_steps = static_cast<std::size_t>(std::max(network.steps, options.check_steps));
   // The input repeats after a few steps of fresh random numbers, so that long runs need no long uploads.
-  const std::vector<float> initial = random_values(state, network.precision, options.seed);
-  const std::vector<float> initial_cell = random_values(state, network.precision, options.seed + 2);
-  const std::vector<float> fresh = random_values(step_input * options.check_steps, network.precision, options.seed + 1);
   std::vector<float> input(most_steps * step_input);
   for (std::size_t i = 0; i < input.size(); ++i) {
-    input[i] = fresh[i % fresh.size()];
+    input[i] = prepared.input[i % prepared.input.size()];
   }
-  const DeviceBuffer<std::byte> device_initial(to_elements(initial, network.precision));
-  const DeviceBuffer<std::byte> device_cell(to_elements(initial_cell, network.precision));
+  const DeviceBuffer<std::byte> device_initial(to_elements(prepared.initial, network.precision));
+  const DeviceBuffer<std::byte> device_cell(to_elements(prepared.initial_cell, network.precision));
   const DeviceBuffer<std::byte> device_input(to_elements(input, network.precision));
   const DeviceBuffer<std::byte> device_output(most_steps * state * info(network.precision).bytes);
 
@@ -163,16 +185,7 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   std::vector<std::byte> elements = device_output.download();
   elements.resize(state * options.check_steps * info(network.precision).bytes);
   const std::vector<float> got = from_elements(elements, network.precision);
-  const std::vector<float> first_state = transpose<float>(initial, network.batch, network.hidden);
-  const std::vector<float> first_cell = transpose<float>(initial_cell, network.batch, network.hidden);
-  const std::vector<float> checked_input = transpose<float>(fresh, network.batch, network.rows());
-  ReferenceInput reference{
-      .batch = network.batch, .steps = options.check_steps, .initial = first_state, .input = checked_input};
-  if (network.cell == Cell::lstm) {
-    reference.initial_cell = first_cell;
-  }
-  const std::vector<double> expected = reference_states(matrix, network.cell, network.precision, reference).states;
-  result.relative_error = relative_error(transpose<double>(expected, network.hidden, network.batch), got);
+  result.relative_error = relative_error(prepared.expected, got);
   result.correct = result.relative_error <= result.tolerance;
   if (!result.correct) {
     return result;
@@ -188,7 +201,7 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   sequences.steps = network.steps;
   std::optional<Opponents> opponents;
   if (options.opponents) {
-    opponents.emplace(network, matrix);
+    opponents.emplace(network, *prepared.matrix);
   }
   std::optional<SparsePersistent> exchange;
   if (options.floor) {

@@ -8,6 +8,7 @@
 #include "kernels/opponents/opponent.hpp"
 #include "model/layout.hpp"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,8 +37,19 @@ struct MeasureOptions {
   bool opponents = false;  // every candidate runs once after each of our samples
 };
 
-// Runs the layout on the current device. Every output is poisoned first. A wrong result is reported, not timed. Throws
-// InputError for a sequence that the device's memory cannot hold.
-Measurement measure(const Layout& layout, const SparseMatrix& matrix, const MeasureOptions& options);
+// What a measurement needs of the host, which takes as long as the measurement itself: no GPU, any thread.
+struct Prepared {
+  std::shared_ptr<const SparseMatrix> matrix;
+  Layout layout;
+  std::vector<float> initial, initial_cell;  // [batch, hidden]
+  std::vector<float> input;                  // [check_steps, batch, gates, hidden], fresh random numbers
+  std::vector<double> expected;              // [check_steps, batch, hidden]: the reference's states
+};
+// Throws InputError for a sequence that the device's memory cannot hold.
+Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
+                 const MeasureOptions& options);
+
+// Runs the layout on the current device. Every output is poisoned first. A wrong result is reported, not timed.
+Measurement measure(const Prepared& prepared, const MeasureOptions& options);
 
 }  // namespace onchip

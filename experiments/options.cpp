@@ -4,13 +4,13 @@
 #include "model/error.hpp"
 #include "model/input_file.hpp"
 #include "model/units.hpp"
+#include "sim/parallel.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
 #include <iostream>
-#include <thread>
 
 namespace onchip {
 namespace {
@@ -316,8 +316,7 @@ SimulationOptions read_simulation(const Options& options) {
   }
   simulation.sm.scheduling = static_cast<Scheduling>(
       options.choice("scheduling", options.text("scheduling"), {kSchedulingNames[0], kSchedulingNames[1]}));
-  simulation.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096))
-                                                : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  simulation.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096)) : all_cores();
   return simulation;
 }
 

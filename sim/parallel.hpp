@@ -2,6 +2,7 @@
 // Independent pieces of work on several threads; what each computes does not depend on how many there are.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -9,6 +10,10 @@
 #include <vector>
 
 namespace onchip {
+
+inline int all_cores() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
 
 // Calls work(i) for every i in [0, count), in any order, and throws on what the lowest of the failing ones threw.
 template <typename Work>
