@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `onchip` command. Exit status: 0 done, 1 the answer is no, 2 wrong usage or bad input.
+#include "experiments/ranks.hpp"
 #include "experiments/verbs.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
@@ -59,7 +60,9 @@ int main(int argument_count, char** arguments) {
   } catch (const std::bad_alloc&) {
     std::cerr << "onchip: out of memory\n";
   } catch (const std::exception& error) {
-    std::cerr << "onchip: " << error.what() << '\n';
+    if (onchip::launched_rank() == 0) {  // what one process finds wrong, all do
+      std::cerr << "onchip: " << error.what() << '\n';
+    }
   }
   return 2;
 }

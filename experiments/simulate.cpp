@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip simulate: one network, many, or a trace from a file, replayed on a simulated chip.
 #include "experiments/progress.hpp"
+#include "experiments/ranks.hpp"
 #include "experiments/simulation_report.hpp"
 #include "experiments/verbs.hpp"
 #include "model/error.hpp"
@@ -14,7 +15,7 @@
 
 #include <algorithm>
 #include <mutex>
-#include <thread>
+#include <optional>
 #include <utility>
 
 namespace onchip {
@@ -176,6 +177,8 @@ int simulate_trace(const Options& options, const ChipFile& chip, const Simulatio
   return 0;
 }
 
+// Row after row of the file, dealt to the processes that mpirun started; the first of them writes. A row that fails is
+// the end of all, as it would be in one process.
 int simulate_many(const Options& options, const ChipFile& chip, SimulationOptions simulation) {
   refuse(options, "configurations", {"trace", "record", "timeline", "accesses"},
          {network_options(), plan_options(), whole_plan_option()});
@@ -187,28 +190,55 @@ int simulate_many(const Options& options, const ChipFile& chip, SimulationOption
   for (std::size_t row = 0; row < file.size(); ++row) {
     configurations.push_back(read_configuration_row(file, row));
   }
-  Output output(options);
-  std::vector<std::string> lines(configurations.size());
+  const Ranks ranks;
+  std::optional<Output> output;
+  if (ranks.rank() == 0) {
+    output.emplace(options);
+  }
+  struct Row {
+    std::string line, problem;
+  };
+  std::vector<Row> rows(configurations.size());
   const int threads = std::exchange(simulation.threads, 1);
+  const int mine = static_cast<int>(rows.size() + ranks.count() - 1 - ranks.rank()) / ranks.count();
   Progress progress;
   std::mutex mutex;
-  std::size_t done = 0;
-  parallel_for(static_cast<int>(configurations.size()), threads, [&](int i) {
-    const auto row = static_cast<std::size_t>(i);
+  int done = 0;
+  parallel_for(mine, threads, [&](int i) {
+    const auto row = static_cast<std::size_t>(i * ranks.count() + ranks.rank());
     try {
-      lines[row] = csv_line(simulation_cells(simulate_case(chip, configurations[row], simulation)));
+      rows[row].line = csv_line(simulation_cells(simulate_case(chip, configurations[row], simulation)));
     } catch (const InputError& error) {
-      file.fail(row, error.what());
+      rows[row].problem = error.what();
     }
     const std::scoped_lock lock(mutex);
-    progress.show(std::to_string(++done) + " of " + std::to_string(lines.size()));
+    if (ranks.rank() == 0) {
+      progress.show(std::to_string(++done) + " of " + std::to_string(mine));
+    }
   });
   progress.clear();
-  output.append(csv_line(simulation_columns()));
-  for (const std::string& line : lines) {
-    output.append(line);
+  Json of_mine = Json::array();
+  for (const Row& row : rows) {
+    of_mine.push_back({row.line, row.problem});
   }
-  output.finish();
+  const std::vector<std::string> of_all = ranks.gather(of_mine.dump());
+  if (!output) {
+    return 0;
+  }
+  for (std::size_t rank = 0; rank < of_all.size(); ++rank) {
+    const Json of_rank = Json::parse(of_all[rank]);
+    for (std::size_t row = rank; row < rows.size(); row += of_all.size()) {
+      rows[row] = {of_rank[row][0], of_rank[row][1]};
+    }
+  }
+  output->append(csv_line(simulation_columns()));
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (!rows[row].problem.empty()) {
+      file.fail(row, rows[row].problem);
+    }
+    output->append(rows[row].line);
+  }
+  output->finish();
   return 0;
 }
 

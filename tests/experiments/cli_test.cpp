@@ -344,6 +344,34 @@ TEST_CASE("simulate answers in predict's form, the same for any number of thread
   REQUIRE(run("simulate --hidden 20000 --density 100%").status == 1);
 }
 
+#ifdef ONCHIP_HAS_MPI
+TEST_CASE("simulations over several processes write what one writes", "[fast]") {
+  const Folder folder;
+  const std::string header = "cell,hidden,batch,steps,density,precision,mask,seed\n";
+  std::string rows;
+  for (int i = 0; i < 5; ++i) {
+    rows += "lstm," + std::to_string(64 + 32 * i) + ",2,16,0.2,fp16,uniform,1\n";
+  }
+  const std::string good = "simulate --threads 1 --configurations " + folder.write("good.csv", header + rows);
+  const Run one = run(good);
+  REQUIRE(one.status == 0);
+  const std::string last = "gru,-64,2,16,0.2,fp16,uniform,1\n";
+  const std::string bad = "simulate --configurations " + folder.write("bad.csv", header + rows + last);
+  const Run refused = run(bad);
+  REQUIRE(refused.status == 2);
+  for (const char* processes : {"2", "3", "7"}) {
+    const std::string mpirun = "mpirun --allow-run-as-root --oversubscribe -n " + std::string(processes);
+    CAPTURE(processes);
+    CHECK(run(good, mpirun).out == one.out);
+    const Run together = run(bad, mpirun);
+    CHECK(together.status == 2);
+    CHECK(together.out.empty());
+    CHECK(together.err.find(refused.err) != std::string::npos);
+    CHECK(together.err.find(refused.err) == together.err.rfind(refused.err));
+  }
+}
+#endif
+
 TEST_CASE("a recorded step is simulated from its file, and has the same wavefronts", "[fast]") {
   const Folder folder;
   const std::string trace = (folder / "step.trace").string(), timeline = (folder / "step.json").string();
