@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement.hpp"
 
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 #include "model/error.hpp"
 #include "model/numeric.hpp"
 #include "model/reference.hpp"
@@ -126,7 +126,7 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
     throw InputError("a sequence of " + std::to_string(network.steps) +
                      " steps is too long to measure: its input has more than 4 GB");
   }
-  SparsePersistent kernel(layout);
+  PersistentKernel kernel(layout);
   Measurement result;
   result.registers = kernel.resources().registers;
   result.fingerprint = kernel.fingerprint();
@@ -190,7 +190,7 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   if (options.opponents) {
     opponents.emplace(network, matrix);
   }
-  std::optional<SparsePersistent> exchange;
+  std::optional<PersistentKernel> exchange;
   if (options.floor) {
     exchange.emplace(layout, Biases{}, 2048, Work::exchange_only);
     sequences.output = nullptr;
@@ -200,7 +200,7 @@ Measurement measure(const Layout& layout, const SparseMatrix& matrix, const Meas
   constexpr int kWarmUps = 4;
   std::vector<double> step_us, exchange_us, sequence_us;
   // (time of 2 T steps - time of T steps) / T
-  const auto steady_us = [&](SparsePersistent& which) {
+  const auto steady_us = [&](PersistentKernel& which) {
     const double short_us = time_us([&] { which.enqueue_recurrence(stream.get(), network.steps); });
     const double long_us = time_us([&] { which.enqueue_recurrence(stream.get(), 2 * std::int64_t{network.steps}); });
     return (long_us - short_us) / network.steps;
