@@ -3,7 +3,14 @@
 // Sequences of samples of different lengths run from step 0 to their own last; backward ones from their last to step 0.
 
 #include "state.cuh"
+#if ONCHIP_DENSE
+#include "spans.cuh"
+#else
 #include "planes.cuh"
+#endif
+
+// A state that shared memory holds is read from there, because its units lie far apart.
+constexpr bool kStagesState = !ONCHIP_DENSE;
 
 struct OrderArguments {
   const int* order;    // [kHidden]: place of each unit in the state; of the input [kGates, kHidden]: of each row's result
@@ -77,17 +84,21 @@ extern "C" __global__ void __launch_bounds__(512) to_state_order(const OrderArgu
 // become zero.
 extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderArguments a) {
   const Word* const from = static_cast<const Word*>(a.from) + static_cast<long long>(blockIdx.x) * kStateWords;
-  const u32 base = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
-  for (int i = threadIdx.x; i < kStateWords; i += blockDim.x) {
-    store_shared(base + 16 * i, from[i]);
+  const void* state = from;
+  if constexpr (kStagesState) {
+    const u32 base = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
+    for (int i = threadIdx.x; i < kStateWords; i += blockDim.x) {
+      store_shared(base + 16 * i, from[i]);
+    }
+    __syncthreads();
+    state = shared_memory;
   }
-  __syncthreads();
   const int step = a.first_step + blockIdx.x;
   for (int sample = 0; sample < kBatch; ++sample) {
     const bool inside = step < a.lengths[sample];
     const long long to = ((inside ? caller_step(a, step, sample) : step) * kBatch + sample) * a.stride;
     for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
-      const u32 bits = load_element(shared_memory, state_index(a.order[unit], sample));
+      const u32 bits = load_element(state, state_index(a.order[unit], sample));
       store_element(a.to, to + unit, inside ? bits : 0);
     }
   }
