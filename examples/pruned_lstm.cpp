@@ -9,8 +9,8 @@
 // The tensors are named as in torch.nn.LSTM's state_dict: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._l1.
 // Without a GPU it ends after 3.
 #include "kernels/cublas.hpp"
+#include "kernels/persistent_kernel.hpp"
 #include "kernels/recurrence.hpp"
-#include "kernels/sparse_persistent.hpp"
 #include "model/chip.hpp"
 #include "model/error.hpp"
 #include "model/planner.hpp"

@@ -19,7 +19,16 @@ void require(bool holds, const std::string& expected) {
   }
 }
 
+void check_range(const char* name, int value, int minimum, int maximum) {
+  require(value >= minimum && value <= maximum, std::string(name) + " from " + std::to_string(minimum) + " to " +
+                                                    std::to_string(maximum) + ", found " + std::to_string(value));
+}
+
+// That a sparse plan has room for these rows; a dense one has room for all.
 void check_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
+  if (plan.family == Family::dense_persistent) {
+    return;
+  }
   const int gates = rows.gates();
   const std::int64_t units_per_rank = std::int64_t{plan.sms} * plan.groups();
   require(units_per_rank * (plan.rows_per_group / gates) >= rows.units(),
@@ -41,22 +50,12 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& rows
   }
 }
 
-}  // namespace
-
-void check_plan(const Network& network, const Plan& plan) {
-  const auto range = [&](const char* name, int value, int minimum, int maximum) {
-    require(value >= minimum && value <= maximum, std::string(name) + " from " + std::to_string(minimum) + " to " +
-                                                      std::to_string(maximum) + ", found " + std::to_string(value));
-  };
-  constexpr int kMostThreads = 65536;
-  range("sms", plan.sms, 1, kMostSms);
-  range("threads", plan.threads, 32, kMostThreads);
-  require(plan.threads % 32 == 0, "threads in whole warps of 32, found " + std::to_string(plan.threads));
+void check_sparse_plan(const Network& network, const Plan& plan) {
   require(plan.lanes_per_row >= 1 && plan.lanes_per_row <= 32 &&
               std::has_single_bit(static_cast<unsigned>(plan.lanes_per_row)),
           "lanes_per_row 1, 2, 4, 8, 16 or 32, found " + std::to_string(plan.lanes_per_row));
   const int gates = info(network.cell).gates;
-  range("slots for this many rows per group", plan.rows_per_group, 1, kMaxRowsPerGroup);
+  check_range("slots for this many rows per group", plan.rows_per_group, 1, kMaxRowsPerGroup);
   require(plan.rows_per_group % gates == 0, "slots for the " + std::to_string(gates) + " gates of each unit, found " +
                                                 std::to_string(plan.rows_per_group) + " rows");
   const auto power_of_two = [](int value) { return value > 0 && std::has_single_bit(static_cast<unsigned>(value)); };
@@ -70,26 +69,53 @@ void check_plan(const Network& network, const Plan& plan) {
   require(power_of_two(plan.load_bytes) && plan.load_bytes >= info(network.precision).bytes &&
               plan.load_bytes <= kWidestLoad,
           "load_bytes from the size of an element to 16, a power of two, found " + std::to_string(plan.load_bytes));
-  require(plan.batch_padded == static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch))),
-          "batch_padded to be the power of two at or above the batch, found " + std::to_string(plan.batch_padded));
-  range("loads_in_flight", plan.loads_in_flight, 1, kMostLoadsInFlight);
-  range("promote_every", plan.promote_every, 1, kMostPromoteEvery);
+  check_range("promote_every", plan.promote_every, 1, kMostPromoteEvery);
   require(state_type(network.precision) == Precision::fp16 || plan.promote_every == 1,
           "promote_every=1: only fp16 products are summed below fp32");
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    range("slots", plan.slots[r], plan.has_tail() ? 0 : 1, kMaxDimension);
+    check_range("slots", plan.slots[r], plan.has_tail() ? 0 : 1, kMaxDimension);
   }
   require(power_of_two(plan.pass_planes) && plan.pass_planes <= planes(network, plan),
           "pass_planes a power of two and at most all planes, found " + std::to_string(plan.pass_planes));
   constexpr int kMostChunks = 1 << 20;
-  range("tail_chunks", plan.tail_chunks, 0, kMostChunks);
+  check_range("tail_chunks", plan.tail_chunks, 0, kMostChunks);
   const int most = plan.has_tail() ? kMostChunks : 0;  // of what only a tail has
-  range("longest_tail", plan.longest_tail, std::min(most, 1), most);
-  range("shared_chunks", plan.shared_chunks, 0, most);
+  check_range("longest_tail", plan.longest_tail, std::min(most, 1), most);
+  check_range("shared_chunks", plan.shared_chunks, 0, most);
   require(power_of_two(plan.chunks_in_flight) && plan.chunks_in_flight <= kMostChunksInFlight,
           "chunks_in_flight 1, 2 or 4, found " + std::to_string(plan.chunks_in_flight));
-  range("ring_chunks", plan.ring_chunks, 0, std::min(most, kMostRingChunks));
+  check_range("ring_chunks", plan.ring_chunks, 0, std::min(most, kMostRingChunks));
   require(plan.ring_chunks != 1, "ring_chunks=0, or 2 and more: what is used and what is under way");
+}
+
+void check_dense_plan(const Network& network, const Plan& plan) {
+  require(network.precision == Precision::fp16 || network.precision == Precision::bf16,
+          "fp16 or bf16, which the tensor cores of dense_persistent multiply, found " +
+              std::string(info(network.precision).name));
+  require(plan.rows_per_group == 0, "no slots: dense_persistent has tiles");
+  constexpr int kMostDenseThreads = 1024;
+  check_range("threads", plan.threads, 32, kMostDenseThreads);
+  const int step = 2 * sample_tiles(network);
+  require(plan.loads_in_flight % step == 0, "loads_in_flight in multiples of " + std::to_string(step) + ", found " +
+                                                std::to_string(plan.loads_in_flight));
+  check_range("shared_tiles", plan.shared_tiles, 0, warp_tiles(network, plan));
+}
+
+}  // namespace
+
+void check_plan(const Network& network, const Plan& plan) {
+  constexpr int kMostThreads = 65536;
+  check_range("sms", plan.sms, 1, kMostSms);
+  check_range("threads", plan.threads, 32, kMostThreads);
+  require(plan.threads % 32 == 0, "threads in whole warps of 32, found " + std::to_string(plan.threads));
+  require(plan.batch_padded == static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch))),
+          "batch_padded to be the power of two at or above the batch, found " + std::to_string(plan.batch_padded));
+  check_range("loads_in_flight", plan.loads_in_flight, 1, kMostLoadsInFlight);
+  if (plan.family == Family::dense_persistent) {
+    check_dense_plan(network, plan);
+  } else {
+    check_sparse_plan(network, plan);
+  }
 }
 
 MaskKind parse_mask(std::string_view word) {

@@ -9,7 +9,7 @@
 #include "experiments/compilation.hpp"
 #include "experiments/measurement.hpp"
 #include "experiments/progress.hpp"
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 #include "sim/parallel.hpp"
 #endif
 
@@ -67,6 +67,11 @@ void refuse_contradictions(const Options& options) {
 
 // ---- compiling only -------------------------------------------------------------------------------------------------
 
+// In registers.
+int weights_per_thread(const Network& network, const Plan& plan) {
+  return plan.family == Family::dense_persistent ? 2 * register_words(network, plan) : plan.slots_total();
+}
+
 int compile_only(const Options& options, const ChipFile& chip, const Configuration& configuration, Output& output) {
   const std::string architecture = options.given("arch") ? options.text("arch") : chip.chip.architecture;
   if (architecture.empty()) {
@@ -74,35 +79,30 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
   }
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
   // A little more than a thread can hold is worth knowing: how it spills. Far more keeps the compiler busy for minutes.
-  constexpr int kMostSlots = 1024;
-  if (planned.plan.slots_total() > kMostSlots) {
-    throw InputError(describe(planned.network) + " asks for " + std::to_string(planned.plan.slots_total()) +
-                     " weights per thread: at most " + std::to_string(kMostSlots) + " are compiled");
+  constexpr int kMostWeights = 1024;
+  const int weights = weights_per_thread(planned.network, planned.plan);
+  if (weights > kMostWeights) {
+    throw InputError(describe(planned.network) + " asks for " + std::to_string(weights) +
+                     " weights per thread: at most " + std::to_string(kMostWeights) + " are compiled");
   }
   const CompiledKernel kernel = compile(compile_request(planned.network, planned.plan, architecture));
   const ResourceReport& compiled = kernel.resources;
   const double predicted = planned.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)].used;
   Report report;
-  report.json = {{"chip", chip.chip.name},
-                 {"network", to_json(planned.network)},
-                 {"plan", to_json(planned.plan)},
-                 {"architecture", architecture},
-                 {"compiler", compiler_version()},
-                 {"registers", compiled.registers},
-                 {"predicted_registers", predicted},
-                 {"spill_bytes", compiled.spill_bytes},
-                 {"weights_per_thread", planned.plan.slots_total()},
-                 {"fingerprint", kernel.fingerprint}};
+  report.json = {{"chip", chip.chip.name},           {"network", to_json(planned.network)},
+                 {"plan", to_json(planned.plan)},    {"architecture", architecture},
+                 {"compiler", compiler_version()},   {"registers", compiled.registers},
+                 {"predicted_registers", predicted}, {"spill_bytes", compiled.spill_bytes},
+                 {"weights_per_thread", weights},    {"fingerprint", kernel.fingerprint}};
   report.csv.columns = configuration_columns();
   report.csv.rows = {configuration_cells(configuration)};
-  const std::vector<std::pair<std::string, std::string>> values{
-      {"architecture", architecture},
-      {"registers", std::to_string(compiled.registers)},
-      {"predicted_registers", fixed(predicted, 0)},
-      {"spill_bytes", std::to_string(compiled.spill_bytes)},
-      {"weights_per_thread", std::to_string(planned.plan.slots_total())},
-      {"fingerprint", kernel.fingerprint},
-      {"plan", to_string(planned.plan)}};
+  const std::vector<std::pair<std::string, std::string>> values{{"architecture", architecture},
+                                                                {"registers", std::to_string(compiled.registers)},
+                                                                {"predicted_registers", fixed(predicted, 0)},
+                                                                {"spill_bytes", std::to_string(compiled.spill_bytes)},
+                                                                {"weights_per_thread", std::to_string(weights)},
+                                                                {"fingerprint", kernel.fingerprint},
+                                                                {"plan", to_string(planned.plan)}};
   for (const auto& [column, value] : values) {
     report.csv.columns.push_back(column);
     report.csv.rows[0].push_back(value);

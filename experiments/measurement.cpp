@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement.hpp"
 
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 #include "model/error.hpp"
 #include "model/numeric.hpp"
 #include "model/reference.hpp"
@@ -151,7 +151,7 @@ Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const
 Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
   const Layout& layout = prepared.layout;
   const Network& network = layout.network;
-  SparsePersistent kernel(layout);
+  PersistentKernel kernel(layout);
   Measurement result;
   result.registers = kernel.resources().registers;
   result.fingerprint = kernel.fingerprint();
@@ -203,7 +203,7 @@ Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
   if (options.opponents) {
     opponents.emplace(network, *prepared.matrix);
   }
-  std::optional<SparsePersistent> exchange;
+  std::optional<PersistentKernel> exchange;
   if (options.floor) {
     exchange.emplace(layout, Biases{}, 2048, Work::exchange_only);
     sequences.output = nullptr;
@@ -213,7 +213,7 @@ Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
   constexpr int kWarmUps = 4;
   std::vector<double> step_us, exchange_us, sequence_us;
   // (time of 2 T steps - time of T steps) / T
-  const auto steady_us = [&](SparsePersistent& which) {
+  const auto steady_us = [&](PersistentKernel& which) {
     const double short_us = time_us([&] { which.enqueue_recurrence(stream.get(), network.steps); });
     const double long_us = time_us([&] { which.enqueue_recurrence(stream.get(), 2 * std::int64_t{network.steps}); });
     return (long_us - short_us) / network.steps;

@@ -80,6 +80,9 @@ double parse_density(const std::string& given) {
 
 PlanWishes read_wishes(const Options& options) {
   PlanWishes wishes;
+  if (const std::string family = options.text("family"); !family.empty() && family != "auto") {
+    wishes.family = static_cast<Family>(options.choice("family", family, {kFamilyNames[0], kFamilyNames[1]}));
+  }
   if (options.given("storage")) {
     wishes.storage =
         static_cast<Storage>(options.choice("storage", options.text("storage"), {kStorageNames[0], kStorageNames[1]}));
@@ -228,6 +231,7 @@ OptionGroup plan_options() {
   OptionGroup group = option_group("Plan (the planner chooses what is left out)");
   // clang-format off
   group.add_options()
+      ("family", text("KIND"), "Run sparse_persistent or dense_persistent kernels (default: auto, whichever is faster).")
       ("storage", text("KIND"), "Store weights as packed_pair (value and index) or dense.")
       ("order", text("KIND"), "Order the non-zeros of a row: natural or bank_aware.")
       ("sms", text("N"), "Use this many SMs.")

@@ -52,6 +52,7 @@ Json to_json(const Plan& plan) {
           {"shared_chunks", plan.shared_chunks},
           {"chunks_in_flight", plan.chunks_in_flight},
           {"ring_chunks", plan.ring_chunks},
+          {"shared_tiles", plan.shared_tiles},
           {"text", to_string(plan)}};
 }
 

@@ -56,6 +56,14 @@ void refuse(const Options& options, const char* with, std::initializer_list<cons
   }
 }
 
+// The only family whose steps are replayed, unless another is asked for, which is refused by name.
+Configuration replayable(Configuration configuration) {
+  if (!configuration.wishes.family) {
+    configuration.wishes.family = Family::sparse_persistent;
+  }
+  return configuration;
+}
+
 SimulatedCase simulate_case(const ChipFile& chip, const Configuration& configuration,
                             const SimulationOptions& options) {
   SimulatedCase answer{
@@ -207,7 +215,7 @@ int simulate_many(const Options& options, const ChipFile& chip, SimulationOption
   parallel_for(mine, threads, [&](int i) {
     const auto row = static_cast<std::size_t>(i * ranks.count() + ranks.rank());
     try {
-      rows[row].line = csv_line(simulation_cells(simulate_case(chip, configurations[row], simulation)));
+      rows[row].line = csv_line(simulation_cells(simulate_case(chip, replayable(configurations[row]), simulation)));
     } catch (const InputError& error) {
       rows[row].problem = error.what();
     }
@@ -243,7 +251,7 @@ int simulate_many(const Options& options, const ChipFile& chip, SimulationOption
 }
 
 int simulate_one(const Options& options, const ChipFile& chip, const SimulationOptions& simulation) {
-  const Configuration configuration = read_configuration(options, /*needs_hidden=*/true);
+  const Configuration configuration = replayable(read_configuration(options, /*needs_hidden=*/true));
   Output output(options);
   SimulatedCase answer{
       {chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))}, {}, {}};

@@ -8,7 +8,7 @@ namespace onchip {
 StepClocks measure_step_clocks(const Layout& layout) {
   constexpr int kSteps = 64, kWarmUpSteps = 16;
   constexpr std::size_t kMarks = kStepMarks.size();
-  SparsePersistent kernel(layout, {}, kSteps, Work::clocked);
+  PersistentKernel kernel(layout, {}, kSteps, Work::clocked);
   const Stream stream;
   Sequences sequences;
   sequences.steps = kSteps;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the time of a step goes: the kernel run once with a clock at each of its points
-// (kernels/sparse_persistent.hpp).
+// (kernels/persistent_kernel.hpp).
 #pragma once
 
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 
 #include <array>
 

@@ -14,7 +14,7 @@
 
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/compilation.hpp"
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 #endif
 
 #include <algorithm>

@@ -28,7 +28,6 @@ constexpr int kTiles = (kRowsPerGroup + kTileHeight - 1) / kTileHeight;
 constexpr int kPassSamples = kPassPlanes * kPlaneSamples;
 constexpr int kPasses = kPlanes / kPassPlanes;
 constexpr int kValues = kTileRows * kPassSamples;  // sums of a tile, of one pass: [kPassSamples][kTileRows]
-constexpr int kWarps = kThreads / 32;
 
 static_assert(sizeof(kSlots) / sizeof(int) == kRowsPerGroup, "every row of a group has its number of slots");
 static_assert((kTileRows & (kTileRows - 1)) == 0, "a tile has a power of two of rows");

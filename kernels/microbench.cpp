@@ -150,7 +150,7 @@ struct Operation {
   std::string_view name;
   int instructions;  // per step
 };
-constexpr std::array<Operation, 10> kOperations{{
+constexpr std::array<Operation, 11> kOperations{{
     {"ffma", 1},
     {"hfma2", 1},
     {"half_to_float", 1},
@@ -161,6 +161,7 @@ constexpr std::array<Operation, 10> kOperations{{
     {"select", 2},
     {"bf16_low+ffma", 2},
     {"bf16_high+ffma", 2},
+    {"hmma", 1},
 }};
 constexpr std::array<int, 3> kIlps{1, 2, 4};
 

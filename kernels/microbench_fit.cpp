@@ -260,11 +260,13 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
   constexpr std::array<std::string_view, 1> kFp32{"ffma"};
   constexpr std::array<std::string_view, 1> kHalf2{"hfma2"};
   constexpr std::array<std::string_view, 1> kConversion{"half_to_float"};
+  constexpr std::array<std::string_view, 1> kTensor{"hmma"};
   constexpr std::array<std::string_view, 5> kInteger{"lop3", "iadd3", "shift", "permute", "select"};
   add_issue(constants, rows, "timing.fp32_issue", kFp32);
   add_issue(constants, rows, "timing.half2_issue", kHalf2);
   add_issue(constants, rows, "timing.conversion_issue", kConversion);
   add_issue(constants, rows, "timing.integer_issue", kInteger);
+  add_issue(constants, rows, "timing.tensor_issue", kTensor);
   const MicrobenchRow* arithmetic =
       rows.find("arithmetic", "cycles", {{"operation", "ffma"}, {"warps", "1"}, {"ilp", "1"}});
   add_row(constants, "timing.arithmetic_latency", arithmetic, "chain of dependent FFMA, one warp per partition");
@@ -282,6 +284,9 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
   add_row(constants, "timing.half2_latency",
           rows.find("arithmetic", "cycles", {{"operation", "hfma2"}, {"warps", "1"}, {"ilp", "1"}}),
           "chain of dependent HFMA2, one warp per partition");
+  add_row(constants, "timing.tensor_latency",
+          rows.find("arithmetic", "cycles", {{"operation", "hmma"}, {"warps", "1"}, {"ilp", "1"}}),
+          "chain of dependent HMMA, one warp per partition");
   const std::array<double, 2> block_barrier = fit_barrier(constants, rows);
 
   const MicrobenchRow* barrier = nullptr;

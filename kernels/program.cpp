@@ -10,8 +10,6 @@
 namespace onchip {
 namespace {
 
-constexpr const char* kKernelName = "sparse_persistent";
-
 std::string slots_list(const Plan& plan) {
   std::string list;
   for (int r = 0; r < plan.rows_per_group; ++r) {
@@ -52,8 +50,11 @@ std::vector<float> bias_of_reset(const Layout& layout, const Biases& biases) {
 }
 
 // [state units], as kernels/cell.cuh wants them: for each gate the place of its row in the unit, for each place its
-// gate.
+// gate. The dense kernel has the gates in their own order.
 std::vector<std::uint32_t> gates_of_units(const Layout& layout) {
+  if (layout.plan.family == Family::dense_persistent) {
+    return {};
+  }
   const int gates = info(layout.network.cell).gates;
   const std::uint32_t empty_row = gates == 3 ? 3u << 6 | 3u << 14 : 0;  // the GRU's, its fourth
   std::vector<std::uint32_t> packed(state_units(layout.network, layout.plan), empty_row);
@@ -80,6 +81,47 @@ std::vector<float> scales_of_units(const Layout& layout) {
   return ordered;
 }
 
+// ---- what the kernels are compiled from -----------------------------------------------------------------------------
+
+using Defines = std::vector<std::string>;
+
+void define(Defines& defines, const char* key, std::int64_t value) {
+  defines.push_back(std::string(key) + "=" + std::to_string(value));
+}
+
+// What a family's kernel and the translations of its sequences have in common.
+Defines common_defines(const Network& network, const Plan& plan) {
+  Defines defines;
+  define(defines, "ONCHIP_HIDDEN", network.hidden);
+  define(defines, "ONCHIP_BLOCKS", plan.sms);
+  define(defines, "ONCHIP_UNITS_PER_SM", units_per_sm(network, plan));
+  define(defines, "ONCHIP_BATCH", network.batch);
+  define(defines, "ONCHIP_BATCH_PADDED", plan.batch_padded);
+  if (plan.family == Family::sparse_persistent) {
+    define(defines, "ONCHIP_PLANE_UNIT_BYTES", plane_unit_bytes(network, plan));
+  }
+  define(defines, "ONCHIP_PRECISION", static_cast<int>(network.precision));
+  define(defines, "ONCHIP_CELL", static_cast<int>(network.cell));
+  return defines;
+}
+
+void add_sparse_defines(Defines& defines, const Network& network, const Plan& plan) {
+  define(defines, "ONCHIP_LANES_PER_ROW", plan.lanes_per_row);
+  define(defines, "ONCHIP_ROWS_PER_GROUP", plan.rows_per_group);
+  define(defines, "ONCHIP_TILE_ROWS", plan.tile_rows);
+  define(defines, "ONCHIP_PASS_PLANES", plan.pass_planes);
+  defines.push_back("ONCHIP_SLOTS=" + slots_list(plan));
+  define(defines, "ONCHIP_HAS_TAIL", plan.has_tail());
+  define(defines, "ONCHIP_CHUNKS_IN_FLIGHT", plan.chunks_in_flight);
+  define(defines, "ONCHIP_CHUNK_SLOTS", chunk_slots(network, plan));
+  define(defines, "ONCHIP_SHARED_CHUNKS", plan.shared_chunks);
+  define(defines, "ONCHIP_RING_CHUNKS", plan.ring_chunks);
+  define(defines, "ONCHIP_PROMOTE_EVERY", plan.promote_every);
+  define(defines, "ONCHIP_ZERO_UNITS", zero_units(network, plan));
+  define(defines, "ONCHIP_INDEX_SHIFT", index_shift(network, plan));
+  define(defines, "ONCHIP_STORAGE", static_cast<int>(plan.storage));
+}
+
 std::size_t aligned(std::size_t bytes) {
   return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
 }
@@ -97,52 +139,29 @@ std::size_t append(std::vector<std::byte>& constants, const std::vector<T>& valu
 }  // namespace
 
 CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture, Work work) {
-  CompileRequest request = compile_order_request(network, plan, architecture);
-  request.name = kKernelName;
-  request.source = kSparsePersistentSource;
-  const auto define = [&](const char* key, const std::string& value) {
-    request.defines.push_back(std::string(key) + "=" + value);
-  };
-  const auto number = [&](const char* key, std::int64_t value) { define(key, std::to_string(value)); };
-  number("ONCHIP_THREADS", plan.threads);
-  number("ONCHIP_LANES_PER_ROW", plan.lanes_per_row);
-  number("ONCHIP_ROWS_PER_GROUP", plan.rows_per_group);
-  number("ONCHIP_TILE_ROWS", plan.tile_rows);
-  number("ONCHIP_PASS_PLANES", plan.pass_planes);
-  define("ONCHIP_SLOTS", slots_list(plan));
-  number("ONCHIP_HAS_TAIL", plan.has_tail());
-  number("ONCHIP_CHUNKS_IN_FLIGHT", plan.chunks_in_flight);
-  number("ONCHIP_CHUNK_SLOTS", chunk_slots(network, plan));
-  number("ONCHIP_SHARED_CHUNKS", plan.shared_chunks);
-  number("ONCHIP_RING_CHUNKS", plan.ring_chunks);
-  number("ONCHIP_EXCHANGE_ONLY", work == Work::exchange_only);
-  number("ONCHIP_CLOCKS", work == Work::clocked);
-  number("ONCHIP_LOADS_IN_FLIGHT", plan.loads_in_flight);
-  number("ONCHIP_PROMOTE_EVERY", plan.promote_every);
-  number("ONCHIP_AHEAD", kEmptiedAhead);
-  number("ONCHIP_ZERO_UNITS", zero_units(network, plan));
-  number("ONCHIP_INDEX_SHIFT", index_shift(network, plan));
-  number("ONCHIP_STORAGE", static_cast<int>(plan.storage));
-  number("ONCHIP_EXCHANGE", static_cast<int>(plan.exchange));
-  number("ONCHIP_SHARED_BYTES", shared_bytes(network, plan));
+  const bool is_dense = plan.family == Family::dense_persistent;
+  CompileRequest request{name(plan.family), is_dense ? kDensePersistentSource : kSparsePersistentSource, architecture,
+                         common_defines(network, plan)};
+  Defines& defines = request.defines;
+  define(defines, "ONCHIP_THREADS", plan.threads);
+  if (is_dense) {
+    define(defines, "ONCHIP_SHARED_TILES", plan.shared_tiles);
+  } else {
+    add_sparse_defines(defines, network, plan);
+  }
+  define(defines, "ONCHIP_EXCHANGE_ONLY", work == Work::exchange_only);
+  define(defines, "ONCHIP_CLOCKS", work == Work::clocked);
+  define(defines, "ONCHIP_LOADS_IN_FLIGHT", plan.loads_in_flight);
+  define(defines, "ONCHIP_AHEAD", kEmptiedAhead);
+  define(defines, "ONCHIP_EXCHANGE", static_cast<int>(plan.exchange));
+  define(defines, "ONCHIP_SHARED_BYTES", shared_bytes(network, plan));
   return request;
 }
 
 CompileRequest compile_order_request(const Network& network, const Plan& plan, const std::string& architecture) {
-  const auto number = [](const char* key, int value) { return std::string(key) + "=" + std::to_string(value); };
-  return {"state_order",
-          kStateOrderSource,
-          architecture,
-          {
-              number("ONCHIP_HIDDEN", network.hidden),
-              number("ONCHIP_BLOCKS", plan.sms),
-              number("ONCHIP_UNITS_PER_SM", units_per_sm(network, plan)),
-              number("ONCHIP_BATCH", network.batch),
-              number("ONCHIP_BATCH_PADDED", plan.batch_padded),
-              number("ONCHIP_PLANE_UNIT_BYTES", plane_unit_bytes(network, plan)),
-              number("ONCHIP_PRECISION", static_cast<int>(network.precision)),
-              number("ONCHIP_CELL", static_cast<int>(network.cell)),
-          }};
+  CompileRequest request{"state_order", kStateOrderSource, architecture, common_defines(network, plan)};
+  define(request.defines, "ONCHIP_DENSE", plan.family == Family::dense_persistent);
+  return request;
 }
 
 Program make_program(const Layout& layout, const Biases& biases, const std::string& architecture, Work work) {

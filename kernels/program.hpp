@@ -63,7 +63,7 @@ struct Program {
   Network network;
   Plan plan;
   Work work = Work::whole;
-  CompiledKernel kernel;          // sparse_persistent
+  CompiledKernel kernel;          // of the plan's family
   std::vector<char> order_cubin;  // the translations
   ConstantPlaces places;
   std::vector<std::byte> constants;  // copied to the beginning of the workspace

@@ -74,7 +74,7 @@ Recurrence::Recurrence(std::shared_ptr<const Program> program, void* workspace, 
       scratch_(scratch_places(*program_, most_steps)),
       workspace_(static_cast<std::byte*>(checked_workspace(workspace, workspace_bytes, scratch_.bytes))),
       device_(current_device()),
-      kernel_(program_->kernel.cubin, "sparse_persistent"),
+      kernel_(program_->kernel.cubin, std::string(name(program_->plan.family))),
       set_lengths_(program_->order_cubin, "set_lengths"),
       to_input_order_(program_->order_cubin, "to_input_order"),
       to_state_order_(program_->order_cubin, "to_state_order"),
@@ -214,7 +214,8 @@ void Recurrence::enqueue(cudaStream_t stream, const Sequences& sequences) const 
     launch(stream, first, count);
     if (sequences.output) {
       order.stride = sequences.output_stride != 0 ? sequences.output_stride : network.hidden;
-      translate(from_state_order_, states + state, sequences.output, count, state);
+      translate(from_state_order_, states + state, sequences.output, count,
+                plan.family == Family::sparse_persistent ? state : 0);
     }
     if (sequences.final_state) {
       translate(to_final_state_, states, sequences.final_state, network.batch, 0);

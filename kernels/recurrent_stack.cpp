@@ -158,7 +158,7 @@ void RecurrentStack::enqueue(cudaStream_t stream, const StackSequences& sequence
 }
 
 void RecurrentStack::check_status() const {
-  for (const SparsePersistent& recurrence : recurrences_) {
+  for (const PersistentKernel& recurrence : recurrences_) {
     recurrence.check_status();
   }
 }

@@ -3,11 +3,11 @@
 // layer is the output of the one before it, [forward, backward]. Layer by layer on the caller's stream:
 //   x = W_ih input               one dense product for all steps and both directions (cublas.hpp)
 //   h' = cell(x + b_ih, W_hh h + b_hh)    a persistent kernel per direction, one after the other
-//   (sparse_persistent.hpp)
+//   (persistent_kernel.hpp)
 #pragma once
 
 #include "kernels/cublas.hpp"
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ class RecurrentStack {
  public:
   // `weights`: [layers, directions], all of the same cell, precision, hidden size and batch; copied. Sequences have at
   // most `most_steps`: the workspace holds that many of a layer's projected input and output.
-  // Throws InputError for sizes that do not match, CudaError as SparsePersistent and Cublas do.
+  // Throws InputError for sizes that do not match, CudaError as PersistentKernel and Cublas do.
   RecurrentStack(int input_size, int directions, std::span<const StackWeights> weights, std::int64_t most_steps);
 
   // Enqueues all layers on the stream; allocates nothing. One run at a time per object: its workspace is its own.
@@ -66,7 +66,7 @@ class RecurrentStack {
   int directions_;
   std::int64_t most_steps_;
   std::vector<InputWeights> input_weights_;    // [layers]
-  std::vector<SparsePersistent> recurrences_;  // [layers, directions]
+  std::vector<PersistentKernel> recurrences_;  // [layers, directions]
   DeviceBuffer<std::byte> projected_;          // [most steps, batch, directions, gates, hidden]
   DeviceBuffer<std::byte> between_;            // [most steps, batch, directions, hidden]: from a layer to the next
   Cublas cublas_;

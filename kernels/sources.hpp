@@ -7,6 +7,7 @@
 namespace onchip {
 
 extern const std::string_view kSparsePersistentSource;  // sparse_persistent.cu
+extern const std::string_view kDensePersistentSource;   // dense_persistent.cu
 extern const std::string_view kStateOrderSource;        // state_order.cu
 
 extern const std::string_view kArithmeticSource;  // microbench/arithmetic.cu

@@ -25,21 +25,19 @@
 // The ONCHIP_* constants come from the plan.
 
 #include "state.cuh"
+#include "planes.cuh"
 #include "memory.cuh"
+#include "protocol.cuh"
 #include "exchange.cuh"
 #include "gather.cuh"
+#include "launch.cuh"
 
-constexpr bool kExchangeOnly = ONCHIP_EXCHANGE_ONLY;  // no gathers: what the exchange of the state alone takes
-constexpr bool kCarries = kGates > 1;                 // a vector in fp32 from step to step
 // Where a thread has many words of the state or many tiles, the compiler would keep all their addresses from step to step,
 // in more registers than there are. They are then computed in every step, which costs some cycles of the critical path.
 constexpr bool kManyAddresses = kStateWords > kThreads * kLoadsInFlight || kPlanes > 2 || kTiles > 2;
 
 // Shared memory: state [kPlanes][kStateUnits + kZeroUnits][kPlaneSamples], outbox [kPlanes][kUnitsPerSm][kPlaneSamples],
 // then these, each in whole 16-byte words (sizes: shared_bytes() in model/plan.cpp).
-constexpr __host__ __device__ int whole_words(int bytes) { return (bytes + 15) / 16 * 16; }
-constexpr int kInputPieces = kUnitsPerSm * kGates * kElementBytes / 4;  // of one sample
-constexpr int kInputBytes = whole_words(kBatch * kInputPieces * 4);
 constexpr int kInputAt = kOutboxAt + 16 * kOutboxWords;  // [2][kBatch][kUnitsPerSm][kGates], this step's and the next's
 constexpr int kCarryAt = kInputAt + 2 * kInputBytes;     // float [kUnitsPerSm][kBatchPadded]
 constexpr int kLengthsAt = kCarryAt + (kCarries ? whole_words(4 * kUnitsPerSm * kBatchPadded) : 0);  // int [kBatchPadded]
@@ -52,37 +50,7 @@ constexpr int kRingAt = kChunksAt + ONCHIP_SHARED_CHUNKS * kChunkBytes;         
 constexpr int kSharedBytes = kRingAt + kWarps * kRingChunks * kChunkBytes;
 static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel count the same shared memory");
 
-struct Arguments {
-  const u32* weights;           // per block: [kRegisterWords][kThreads], [ONCHIP_SHARED_CHUNKS] chunks
-  const char* streamed;         // chunks, of each warp in order of use
-  const int* tails;             // per block: [kTailInts]; [kWarps] first streamed chunk; [kWarps] streamed in a step
-  const u32* gates;             // [kStateUnits], see cell.cuh
-  const float* scales;          // fp8: [kStateUnits][kGates], in the order of each unit's rows
-  const float* recurrent_bias;  // GRU: [kStateUnits], of the n gate
-  const void* input;            // [steps, kBatch, kStateUnits, kGates], with its bias, in the order of each unit's rows
-  void* states;                 // [steps + 1, kPlanes, kStateUnits, kPlaneSamples]: the initial state, then kAhead empty ones
-  float* carry;                 // [kStateUnits, kBatchPadded]: before the first step and, after the launch, after the last
-  float* final_carry;           // the same, of each sample's last step
-  const int* lengths;           // [kBatchPadded]: steps of each sample; its last may lie in another launch
-  int first_step;               // of this launch, as lengths count
-  int steps;
-  u32* barrier;                 // zero before the launch; Lamport: unused
-  u32* status;                  // set to 1 if a wait was given up
-  u32* clocks;                  // [steps, kBlocks, kWarps, kMarks], if ONCHIP_CLOCKS
-};
-
-// Where a warp is in a step, for its clock.
-enum Mark { kBegun, kStaged, kComplete, kGathered, kReduced, kFinished, kAllFinished, kEmitted, kMarks };
-__device__ __forceinline__ void mark_clock(const Arguments& a, int t, int thread, Mark mark) {
-  if constexpr (ONCHIP_CLOCKS) {
-    u32 now;
-    asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");
-    if (thread % 32 == 0) {
-      a.clocks[((static_cast<long long>(t) * kBlocks + blockIdx.x) * kWarps + thread / 32) * kMarks + mark] = now;
-    }
-  }
-}
-
+#include "activation.cuh"
 #include "cell.cuh"
 
 template <int kTile, int kPass>
@@ -102,21 +70,6 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
     finish<kTile, kPass>(a, step, gates, sum, outputs);
     tiles_step<kTile, kPass + 1>(weights, a, step);
   }
-}
-
-// Asks for the input of step t of this launch.
-__device__ __forceinline__ void fetch_input(const Arguments& a, int t, u32 shared, int thread) {
-  if (t < a.steps) {
-    const char* const from = static_cast<const char*>(a.input) +
-                             4ll * kInputPieces * (static_cast<long long>(t) * kBatch * kBlocks + blockIdx.x);
-#pragma unroll 1
-    for (int i = thread; i < kBatch * kInputPieces; i += kThreads) {
-      const int sample = i / kInputPieces;
-      copy_4(shared + kInputAt + t % 2 * kInputBytes + 4 * i,
-             from + 4ll * (sample * (kBlocks - 1) * static_cast<long long>(kInputPieces) + i));
-    }
-  }
-  end_copies();
 }
 
 // The tails of this warp's rows: those of shared memory, all of the block at once, and the first of the streamed ones.
@@ -168,24 +121,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     load_tails(a, weights, kept_shared, thread, reinterpret_cast<const char*>(block_weights + kRegisterWords * kThreads));
   }
   if constexpr (kCarries) {
-    const float* const carry = a.carry + static_cast<long long>(blockIdx.x) * kUnitsPerSm * kBatchPadded;
-#pragma unroll 1
-    for (int i = thread; i < kUnitsPerSm * kBatchPadded; i += kThreads) {
-      store_shared_float(shared + kCarryAt + 4 * i, carry[i]);
-    }
-    if (thread < kBatchPadded) {
-      store_shared_int(shared + kLengthsAt + 4 * thread, a.lengths[thread]);
-    }
+    take_carry(a, shared + kCarryAt, shared + kLengthsAt, thread);
 #pragma unroll 1
     for (int i = thread; i < kUnitsPerSm; i += kThreads) {
       store_shared_int(shared + kGatesAt + 4 * i, a.gates[blockIdx.x * kUnitsPerSm + i]);
     }
   }
   if constexpr (kCell == kGru) {
-#pragma unroll 1
-    for (int i = thread; i < kUnitsPerSm; i += kThreads) {
-      store_shared_float(shared + kBiasAt + 4 * i, a.recurrent_bias[blockIdx.x * kUnitsPerSm + i]);
-    }
+    take_bias(a, shared + kBiasAt, thread);
   }
   if constexpr (kPrecision == kFp8) {
 #pragma unroll 1
@@ -193,8 +136,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
       store_shared_float(shared + kScaleAt + 4 * i, a.scales[blockIdx.x * kUnitsPerSm * kGates + i]);
     }
   }
-  fetch_input(a, 0, kept_shared, thread);
-  fetch_input(a, 1, kept_shared, thread);
+  fetch_input<kInputAt>(a, 0, kept_shared, thread);
+  fetch_input<kInputAt>(a, 1, kept_shared, thread);
   wait_for_copies<0>();
   int polls = kPolls;
   const char* state = static_cast<const char*>(a.states);  // of step t
@@ -249,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     outbox_word += kStateWords * 16ll;
     mark_clock(a, t, place, kEmitted);
     // While the others' states are on their way: this step's input is no longer needed.
-    fetch_input(a, t + 2, kept_shared, thread);
+    fetch_input<kInputAt>(a, t + 2, kept_shared, thread);
     if constexpr (kExchange != kLamport) {
       __syncthreads();
       if (thread == 0) {
@@ -261,10 +204,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   wait_for_copies<0>();
   if constexpr (kCarries) {
     __syncthreads();
-    float* const carry = a.carry + static_cast<long long>(blockIdx.x) * kUnitsPerSm * kBatchPadded;
-#pragma unroll 1
-    for (int i = thread; i < kUnitsPerSm * kBatchPadded; i += kThreads) {
-      carry[i] = load_shared_float(shared + kCarryAt + 4 * i);
-    }
+    hand_back_carry(a, shared + kCarryAt, thread);
   }
 }

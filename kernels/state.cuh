@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state and the input of a persistent kernel, as its plan lays them out: constants, elements, 16-byte words.
-// Included as text when the sources are embedded, because NVRTC finds no files. The ONCHIP_* constants come from the plan.
+// What all persistent kernels know of their network and plan: constants, elements, 16-byte words. Included as text when
+// the sources are embedded, because NVRTC finds no files. The ONCHIP_* constants come from the plan.
 //
-//   state   [kPlanes][kStateUnits][kPlaneSamples], in owner's order: SM s owns units [s * kUnitsPerSm, ...)
+//   state   in owner's order: SM s owns units [s * kUnitsPerSm, ...); how it lies in memory is its family's: planes.cuh,
+//           spans.cuh
 //   input   [kBatch][kStateUnits][kGates] of one step, in the same order
 
 typedef unsigned int u32;
@@ -17,29 +18,17 @@ constexpr int kBlocks = ONCHIP_BLOCKS;
 constexpr int kUnitsPerSm = ONCHIP_UNITS_PER_SM;          // the last may be unused
 constexpr int kBatch = ONCHIP_BATCH;
 constexpr int kBatchPadded = ONCHIP_BATCH_PADDED;         // power of two
-constexpr int kPlaneUnitBytes = ONCHIP_PLANE_UNIT_BYTES;  // what one load fetches of a unit
 constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
 constexpr Cell kCell = static_cast<Cell>(ONCHIP_CELL);
 
 constexpr int kElementBytes = kPrecision == kFp32 ? 4 : 2;  // fp8: of the weights only
-constexpr int kUnitBytes = kBatchPadded * kElementBytes;
 constexpr int kGates = kCell == kLstm ? 4 : kCell == kGru ? 3 : 1;
 constexpr int kStateUnits = kBlocks * kUnitsPerSm;
-constexpr int kPlanes = kUnitBytes / kPlaneUnitBytes;
-constexpr int kPlaneSamples = kBatchPadded / kPlanes;
-constexpr int kPlaneWords = kStateUnits * kPlaneUnitBytes / 16;  // 16-byte words
-constexpr int kStateWords = kPlanes * kPlaneWords;
 
 static_assert((kBatchPadded & (kBatchPadded - 1)) == 0 && kBatch <= kBatchPadded, "the batch is padded to a power of two");
-static_assert(kUnitsPerSm * kPlaneUnitBytes % 16 == 0, "an SM owns whole 16-byte words of the state");
 static_assert(kUnitsPerSm * kGates * kElementBytes % 4 == 0, "an SM's input of one sample is copied in 4-byte pieces");
 
 extern __shared__ __align__(128) char shared_memory[];
-
-// Element index of (unit, sample) in a state vector whose planes hold `plane_units` units.
-__device__ __forceinline__ int state_index(int unit, int sample, int plane_units) {
-  return (sample / kPlaneSamples * plane_units + unit) * kPlaneSamples + sample % kPlaneSamples;
-}
 
 struct __align__(16) Word {
   u32 x, y, z, w;

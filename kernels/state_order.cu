@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translations between the caller's order of units and the owner's order of a persistent kernel's plan (state.cuh).
+// Translations between the caller's order of units and the owner's order of a persistent kernel's plan.
 // Sequences of samples of different lengths run from step 0 to their own last; backward ones from their last to step 0.
 
 #include "state.cuh"
+#if ONCHIP_DENSE
+#include "spans.cuh"
+#else
+#include "planes.cuh"
+#endif
+
+// A state that shared memory holds is read from there, because its units lie far apart.
+constexpr bool kStagesState = !ONCHIP_DENSE;
 
 struct OrderArguments {
   const int* order;    // [kHidden]: place of each unit in the state; of the input [kGates, kHidden]: of each row's result
@@ -60,8 +68,7 @@ extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArgu
   }
 }
 
-// One block: the initial state [kBatch, kHidden] -> [kPlanes, kStateUnits, kPlaneSamples]; places without a unit become
-// zero.
+// One block: the initial state [kBatch, kHidden] -> a state; places without a unit become zero.
 extern "C" __global__ void __launch_bounds__(512) to_state_order(const OrderArguments a) {
   for (int i = threadIdx.x; i < kStateWords; i += blockDim.x) {
     static_cast<Word*>(a.to)[i] = {0, 0, 0, 0};
@@ -69,25 +76,29 @@ extern "C" __global__ void __launch_bounds__(512) to_state_order(const OrderArgu
   __syncthreads();
   for (int i = threadIdx.x; i < kBatch * kHidden; i += blockDim.x) {
     const int sample = i / kHidden, unit = i - sample * kHidden;
-    store_element(a.to, state_index(a.order[unit], sample, kStateUnits), canonical(load_element(a.from, i)));
+    store_element(a.to, state_index(a.order[unit], sample), canonical(load_element(a.from, i)));
   }
 }
 
-// One block per step of the launch: [steps of the launch, kPlanes, kStateUnits, kPlaneSamples] -> [steps, kBatch,
-// kHidden]; steps beyond a sample's length become zero.
+// One block per step of the launch: the states of the launch -> [steps, kBatch, kHidden]; steps beyond a sample's length
+// become zero.
 extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderArguments a) {
-  const u32 base = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
   const Word* const from = static_cast<const Word*>(a.from) + static_cast<long long>(blockIdx.x) * kStateWords;
-  for (int i = threadIdx.x; i < kStateWords; i += blockDim.x) {
-    store_shared(base + 16 * i, from[i]);
+  const void* state = from;
+  if constexpr (kStagesState) {
+    const u32 base = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
+    for (int i = threadIdx.x; i < kStateWords; i += blockDim.x) {
+      store_shared(base + 16 * i, from[i]);
+    }
+    __syncthreads();
+    state = shared_memory;
   }
-  __syncthreads();
   const int step = a.first_step + blockIdx.x;
   for (int sample = 0; sample < kBatch; ++sample) {
     const bool inside = step < a.lengths[sample];
     const long long to = ((inside ? caller_step(a, step, sample) : step) * kBatch + sample) * a.stride;
     for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
-      const u32 bits = load_element(shared_memory, state_index(a.order[unit], sample, kStateUnits));
+      const u32 bits = load_element(state, state_index(a.order[unit], sample));
       store_element(a.to, to + unit, inside ? bits : 0);
     }
   }
@@ -101,10 +112,10 @@ extern "C" __global__ void __launch_bounds__(512) to_final_state(const OrderArgu
   if (steps < (a.first_step > 0) || steps > a.steps) {
     return;
   }
-  const long long state = static_cast<long long>(steps) * kStateUnits * kBatchPadded;
+  const long long state = static_cast<long long>(steps) * kStateWords * (16 / kElementBytes);
   for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
     store_element(a.to, static_cast<long long>(sample) * kHidden + unit,
-                  load_element(a.from, state + state_index(a.order[unit], sample, kStateUnits)));
+                  load_element(a.from, state + state_index(a.order[unit], sample)));
   }
 }
 

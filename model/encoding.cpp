@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a layout's slots to the words that the kernel loads (kernels/gather.cuh).
+// From a layout's slots, or its fragments, to the words that the kernel loads (kernels/gather.cuh,
+// kernels/multiply.cuh).
 #include "model/error.hpp"
+#include "model/fragments.hpp"
 #include "model/layout.hpp"
 #include "model/numeric.hpp"
 
@@ -158,9 +160,39 @@ void encode_tails(const Layout& layout, const SlotEncoder& encoder, const std::v
   }
 }
 
+// Dense persistent.
+Encoded encode_fragments(const Layout& layout) {
+  const Plan& plan = layout.plan;
+  const Precision precision = layout.network.precision;
+  constexpr int kTileWords = kTileElements / 2;
+  const int tiles = warp_tiles(layout.network, plan);
+  const int in_registers = tiles - plan.shared_tiles;
+  const std::size_t sm_tiles = static_cast<std::size_t>(plan.warps()) * tiles;
+  Encoded encoded;
+  encoded.weights.resize(plan.sms * sm_tiles * kTileWords);
+  for (std::size_t i = 0; i < plan.sms * sm_tiles; ++i) {
+    const std::size_t sm = i / sm_tiles, warp = i % sm_tiles / tiles;
+    const int tile = static_cast<int>(i % tiles);
+    const int before = shared_tiles_before(tile, plan.shared_tiles, tiles);
+    const bool in_shared = shared_tiles_before(tile + 1, plan.shared_tiles, tiles) > before;
+    const std::size_t place =
+        in_shared ? static_cast<std::size_t>(plan.warps()) * in_registers + warp * plan.shared_tiles + before
+                  : warp * in_registers + (tile - before);
+    const float* const from = layout.value.data() + i * kTileElements;
+    std::uint32_t* const to = encoded.weights.data() + (sm * sm_tiles + place) * kTileWords;
+    for (int word = 0; word < kTileWords; ++word) {
+      to[word] = to_bits(precision, from[2 * word]) | to_bits(precision, from[2 * word + 1]) << 16;
+    }
+  }
+  return encoded;
+}
+
 }  // namespace
 
 Encoded encode(const Layout& layout) {
+  if (layout.plan.family == Family::dense_persistent) {
+    return encode_fragments(layout);
+  }
   const Network& network = layout.network;
   const Plan& plan = layout.plan;
   const SlotEncoder encoder(layout);
@@ -193,6 +225,12 @@ Encoded encode(const Layout& layout) {
 std::vector<std::int32_t> row_places(const Layout& layout) {
   const int gates = info(layout.network.cell).gates;
   std::vector<std::int32_t> places(layout.network.rows());
+  if (layout.plan.family == Family::dense_persistent) {
+    for (int row = 0; row < layout.network.rows(); ++row) {
+      places[row] = layout.order[row % layout.network.hidden] * gates + row / layout.network.hidden;
+    }
+    return places;
+  }
   for (int sm = 0; sm < layout.plan.sms; ++sm) {
     for (int r = 0; r < layout.plan.rows_per_group; ++r) {
       for (int group = 0; group < layout.plan.groups(); ++group) {

@@ -5,6 +5,7 @@
 #include "model/bank_rule.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
+#include "model/fragments.hpp"
 #include "model/numeric.hpp"
 #include "model/phase_colouring.hpp"
 
@@ -13,6 +14,7 @@
 #include <cassert>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 
 namespace onchip {
 namespace {
@@ -265,6 +267,44 @@ class Packer {
   std::size_t warp_row_ = 0;  // that is being filled
 };
 
+// ---- dense persistent
+// ------------------------------------------------------------------------------------------------
+
+Layout fragment_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix) {
+  Layout layout{network, plan, {}, {}, {}, {}, {}};
+  layout.order.resize(network.hidden);
+  std::iota(layout.order.begin(), layout.order.end(), 0);
+  layout.value.assign(static_cast<std::size_t>(plan.sms) * plan.warps() * warp_tiles(network, plan) * kTileElements,
+                      0.0f);
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t e = matrix.row_begin[row]; e < matrix.row_begin[row + 1]; ++e) {
+      layout.value[fragment_index(network, plan, row, matrix.column[e])] = matrix.value[e];
+    }
+  }
+  return layout;
+}
+
+SparseMatrix unpack_fragments(const Layout& layout) {
+  const Network& network = layout.network;
+  SparseMatrix matrix;
+  matrix.rows = network.rows();
+  matrix.columns = network.hidden;
+  matrix.row_begin.push_back(0);
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (int column = 0; column < matrix.columns; ++column) {
+      if (const float value = layout.value[fragment_index(network, layout.plan, row, column)]; value != 0.0f) {
+        matrix.column.push_back(column);
+        matrix.value.push_back(value);
+      }
+    }
+    matrix.row_begin.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+// ---- reading a layout back
+// -------------------------------------------------------------------------------------------
+
 // Calls `visit` with every slot of every row of W and that row.
 template <typename Visit>
 void for_each_entry(const Layout& layout, Visit&& visit) {
@@ -290,6 +330,9 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
                      ", but " + describe(network) + " needs " + std::to_string(network.rows()) + " x " +
                      std::to_string(network.hidden));
   }
+  if (plan.family == Family::dense_persistent) {
+    return fragment_layout(network, plan, matrix);
+  }
   const std::int64_t room =
       static_cast<std::int64_t>(plan.sms) * (plan.rows_per_group / info(network.cell).gates) * plan.groups();
   if (room < network.hidden) {
@@ -312,6 +355,9 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
 
 SparseMatrix unpack(const Layout& layout) {
   const Plan& plan = layout.plan;
+  if (plan.family == Family::dense_persistent) {
+    return unpack_fragments(layout);
+  }
   std::vector<std::int32_t> unit_at(state_units(layout.network, plan), -1);
   for (int unit = 0; unit < layout.network.hidden; ++unit) {
     unit_at[layout.order[unit]] = unit;
@@ -355,6 +401,10 @@ std::vector<float> row_scales(const Layout& layout) {
 
 Wavefronts gather_wavefronts(const Layout& layout) {
   const Plan& plan = layout.plan;
+  if (plan.family == Family::dense_persistent) {  // a tile's 512 bytes, without a conflict
+    const std::int64_t of_sm = std::int64_t{4} * plan.shared_tiles * plan.warps();
+    return {plan.sms * of_sm, of_sm, plan.sms * of_sm};
+  }
   const BankRule rule(layout.network, plan);
   const int access = std::max(kBankBytes, rule.stride);
   const int copies = planes(layout.network, plan);  // every plane repeats the pattern

@@ -9,6 +9,9 @@
 //            beyond. In bank-aware order the lanes that one shared-memory phase serves (32 lanes for loads of up to 4
 //            bytes, 16 for 8, 8 for 16) get columns in different banks where possible
 //   padding  slots that no non-zero fills hold value 0 and a unit behind the state that is always zero, in a free bank
+//
+// The dense persistent family has neither slots nor padding: its units stand in their own order, and of a layout it
+// uses `order` and `value`, [sms, warps, warp_tiles, 32 lanes, 8], as model/fragments.hpp says.
 #pragma once
 
 #include "model/mask.hpp"
@@ -55,9 +58,11 @@ struct TailChunks {
 };
 std::vector<TailChunks> split_tails(const Layout& layout);  // [sms * rows_per_group * warps]
 
-// What the kernel loads; words as encoded in kernels/gather.cuh.
+// What the kernel loads; words as encoded in kernels/gather.cuh, or in kernels/multiply.cuh.
 struct Encoded {
-  std::vector<std::uint32_t> weights;   // per SM: [register_words, threads], then [shared_chunks] chunks
+  // Per SM: [register_words, threads], then [shared_chunks] chunks; dense persistent: tiles, of 4 words a lane,
+  // [warps, those in registers], then [warps, shared_tiles].
+  std::vector<std::uint32_t> weights;
   std::vector<std::uint32_t> streamed;  // chunks: of each SM and warp, in order of use in a step
   // Per SM: [rows_per_group, warps] chunks in shared memory | streamed << 16; [warps] the byte of the SM's shared
   // memory where the warp's chunks begin; [warps] its first streamed chunk; [warps] how many it streams in a step.
@@ -72,7 +77,7 @@ std::vector<std::int32_t> row_places(const Layout& layout);
 std::vector<float> row_scales(const Layout& layout);
 
 // Shared-memory wavefronts of one step's gathers, by the hardware's rule: a phase takes as many wavefronts as the
-// most loaded bank has distinct words.
+// most loaded bank has distinct words. Dense persistent: those of its weights in shared memory.
 struct Wavefronts {
   std::int64_t total = 0;  // over all SMs
   std::int64_t busiest_sm = 0;

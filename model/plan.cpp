@@ -29,6 +29,9 @@ int planes(const Network& network, const Plan& plan) {
 
 int units_per_sm(const Network& network, const Plan& plan) {
   const int units = (network.hidden + plan.sms - 1) / plan.sms;
+  if (plan.family == Family::dense_persistent) {
+    return (units + 1) / 2 * 2;  // two neighbours of a sample make a word
+  }
   // Whole 16-byte words of every plane, and of the input whole 4-byte words.
   const int whole_words = std::max(16 / plane_unit_bytes(network, plan), 4 / info(network.precision).bytes);
   return (units + whole_words - 1) / whole_words * whole_words;
@@ -51,6 +54,9 @@ int index_shift(const Network& network, const Plan& plan) {
 }
 
 std::int64_t exchange_bytes(const Network& network, const Plan& plan) {
+  if (plan.family == Family::dense_persistent) {  // the samples of the batch alone
+    return std::int64_t{spans(network, plan)} * kSpanUnits * network.batch * info(network.precision).bytes;
+  }
   return static_cast<std::int64_t>(state_units(network, plan)) * unit_bytes(network, plan);
 }
 
@@ -112,7 +118,40 @@ int tiles(const Network& network, const Plan& plan) {
   return (plan.rows_per_group + height - 1) / height;
 }
 
+// ---- dense persistent
+// ------------------------------------------------------------------------------------------------
+
+int spans(const Network& network, const Plan& plan) {
+  return (state_units(network, plan) + kSpanUnits - 1) / kSpanUnits;
+}
+
+int warp_spans(const Network& network, const Plan& plan) {
+  return (spans(network, plan) + plan.warps() - 1) / plan.warps();
+}
+
+int row_tiles(const Network& network, const Plan& plan) {
+  return (units_per_sm(network, plan) * info(network.cell).gates + 15) / 16;
+}
+
+int sample_tiles(const Network& network) {
+  return (network.batch + 7) / 8;
+}
+
+int warp_tiles(const Network& network, const Plan& plan) {
+  return warp_spans(network, plan) * 2 * row_tiles(network, plan);
+}
+
+int product_chains(const Network& network, const Plan& plan) {
+  const int products = row_tiles(network, plan) * sample_tiles(network);
+  return products == 1 ? 4 : products == 2 ? 2 : 1;
+}
+
+// ---- sizes ----------------------------------------------------------------------------------------------------------
+
 int register_words(const Network& network, const Plan& plan) {
+  if (plan.family == Family::dense_persistent) {
+    return 4 * (warp_tiles(network, plan) - plan.shared_tiles);
+  }
   int words = 0;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     words += row_words(network, plan, plan.slots[r]);
@@ -136,16 +175,28 @@ double mean_slots(const Network& network, const Plan& plan) {
   return plan.slots_total() + static_cast<double>(plan.tail_chunks) * chunk_slots(network, plan) / plan.warps();
 }
 
+namespace {
+
+// What the warps' sums of a step take, between the tensor cores and the cells (kernels/combine.cuh).
+std::int64_t partial_bytes(const Network& network, const Plan& plan) {
+  constexpr int kGap = 4;  // rows
+  return std::int64_t{4} * plan.warps() * 8 * sample_tiles(network) * (16 * row_tiles(network, plan) + kGap);
+}
+
+}  // namespace
+
 std::int64_t state_bytes(const Network& network, const Plan& plan) {
   const auto whole_words = [](std::int64_t bytes) { return (bytes + 15) / 16 * 16; };
   const std::int64_t units = units_per_sm(network, plan);
   const int gates = info(network.cell).gates;
-  const std::int64_t state = state_units(network, plan) + zero_units(network, plan);
-  std::int64_t bytes = (state + units) * unit_bytes(network, plan);                         // and the outbox
+  const bool is_dense = plan.family == Family::dense_persistent;
+  std::int64_t bytes = is_dense ? partial_bytes(network, plan)
+                                : (state_units(network, plan) + zero_units(network, plan) + units) *
+                                      unit_bytes(network, plan);                            // and the outbox
   bytes += 2 * whole_words(units * network.batch * gates * info(network.precision).bytes);  // input
   if (gates > 1) {
-    // Carry, lengths, and where each unit's gates are.
-    bytes += whole_words(4 * units * plan.batch_padded) + whole_words(4 * plan.batch_padded) + whole_words(4 * units);
+    bytes += whole_words(4 * units * plan.batch_padded) + whole_words(4 * plan.batch_padded);  // carry, lengths
+    bytes += is_dense ? 0 : whole_words(4 * units);  // where each unit's gates are
   }
   if (network.cell == Cell::gru) {
     bytes += whole_words(4 * units);  // recurrent bias
@@ -160,6 +211,9 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
 }
 
 std::int64_t shared_bytes(const Network& network, const Plan& plan) {
+  if (plan.family == Family::dense_persistent) {
+    return state_bytes(network, plan) + std::int64_t{kTileBytes} * plan.shared_tiles * plan.warps();
+  }
   return state_bytes(network, plan) +
          static_cast<std::int64_t>(chunk_bytes(network, plan)) * (plan.shared_chunks + plan.ring_chunks * plan.warps());
 }
@@ -193,6 +247,19 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
   return plan;
 }
 
+Plan shape_dense_plan(const Network& network, int sms, int threads) {
+  Plan plan;
+  plan.family = Family::dense_persistent;
+  plan.storage = Storage::dense;
+  plan.order = RowOrder::natural;
+  plan.sms = sms;
+  plan.threads = threads;
+  plan.rows_per_group = 0;
+  plan.batch_padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch)));
+  plan.loads_in_flight = 2 * sample_tiles(network);
+  return plan;
+}
+
 // ---- text -----------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -200,37 +267,42 @@ namespace {
 struct PlanField {
   std::string_view name;
   int Plan::*member;
+  bool sparse = true, dense = false;  // of which family
 };
+// Between lanes_per_row and tile_rows stand the slots.
 constexpr PlanField kPlanFields[] = {
-    {"sms", &Plan::sms},
-    {"threads", &Plan::threads},
+    {"sms", &Plan::sms, true, true},
+    {"threads", &Plan::threads, true, true},
     {"lanes_per_row", &Plan::lanes_per_row},
     {"tile_rows", &Plan::tile_rows},
     {"pass_planes", &Plan::pass_planes},
-    {"batch_padded", &Plan::batch_padded},
+    {"batch_padded", &Plan::batch_padded, true, true},
     {"load_bytes", &Plan::load_bytes},
-    {"loads_in_flight", &Plan::loads_in_flight},
+    {"loads_in_flight", &Plan::loads_in_flight, true, true},
     {"promote_every", &Plan::promote_every},
     {"tail_chunks", &Plan::tail_chunks},
     {"longest_tail", &Plan::longest_tail},
     {"shared_chunks", &Plan::shared_chunks},
     {"chunks_in_flight", &Plan::chunks_in_flight},
     {"ring_chunks", &Plan::ring_chunks},
+    {"shared_tiles", &Plan::shared_tiles, false, true},
 };
 
 }  // namespace
 
 std::string to_string(const Plan& plan) {
   std::ostringstream text;
-  text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange)
-       << " sms=" << plan.sms << " threads=" << plan.threads << " lanes_per_row=" << plan.lanes_per_row;
-  text << " slots=";
-  for (int r = 0; r < plan.rows_per_group; ++r) {
-    text << (r ? "/" : "") << plan.slots[r];
-  }
+  const bool is_dense = plan.family == Family::dense_persistent;
+  text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange);
   for (const PlanField& field : kPlanFields) {
-    if (field.member != &Plan::sms && field.member != &Plan::threads && field.member != &Plan::lanes_per_row) {
+    if (is_dense ? field.dense : field.sparse) {
       text << ' ' << field.name << '=' << plan.*field.member;
+    }
+    if (field.member == &Plan::lanes_per_row && !is_dense) {
+      text << " slots=";
+      for (int r = 0; r < plan.rows_per_group; ++r) {
+        text << (r ? "/" : "") << plan.slots[r];
+      }
     }
   }
   return text.str();

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a network is mapped on a chip: the value that the model prices, the simulator replays and the kernels launch.
 //
-// One block per SM, one *lane group* (lanes_per_row lanes of a warp) per hidden unit, or several units one after
-// another; a unit has one row of W per gate. Units are dealt to groups by falling length of their longest row, so that
-// the r-th row of every group is about equally long; each lane holds slots[r] (value, index) pairs of it.
+// Sparse persistent: one block per SM, one *lane group* (lanes_per_row lanes of a warp) per hidden unit, or several
+// units one after another; a unit has one row of W per gate. Units are dealt to groups by falling length of their
+// longest row, so that the r-th row of every group is about equally long; each lane holds slots[r] (value, index) pairs
+// of it.
 //
 // Where a thread's weights are: registers first; what they cannot hold in shared memory, in quads of four 32-bit words;
 // what that cannot hold is streamed from L2 in every step, quad by quad, through a ring in shared memory.
+//
+// Dense persistent: one block per SM, all warps of which multiply all rows of its units, each for its own share of the
+// columns, by tiles of 16 rows x 16 units on the tensor cores (model/fragments.hpp). A warp's tiles are in registers;
+// shared_tiles of them in shared memory.
 #pragma once
 
 #include "model/mask.hpp"
@@ -24,11 +29,11 @@
 
 namespace onchip {
 
-enum class Family : std::uint8_t { sparse_persistent };
+enum class Family : std::uint8_t { sparse_persistent, dense_persistent };
 
 enum class Storage : std::uint8_t {
   packed_pair,  // value and 16-bit index: 24 (fp8), 32 (fp16, bf16) or 48 bits (fp32) per non-zero
-  dense,        // values alone, zeros included, position implied
+  dense,        // values alone, zeros included, position implied; dense_persistent: always
 };
 
 enum class RowOrder : std::uint8_t {
@@ -44,7 +49,7 @@ enum class ExchangeProtocol : std::uint8_t {
 
 enum class Tier : std::uint8_t { registers, shared_memory, streamed };
 
-inline constexpr std::array<std::string_view, 1> kFamilyNames{"sparse_persistent"};
+inline constexpr std::array<std::string_view, 2> kFamilyNames{"sparse_persistent", "dense_persistent"};
 inline constexpr std::array<std::string_view, 2> kStorageNames{"packed_pair", "dense"};
 inline constexpr std::array<std::string_view, 2> kRowOrderNames{"natural", "bank_aware"};
 inline constexpr std::array<std::string_view, 3> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier"};
@@ -72,6 +77,8 @@ inline constexpr int kWidestLoad = 16;  // bytes
 inline constexpr int kMostRingChunks = 4;
 inline constexpr int kMostChunksInFlight = 4;
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
+inline constexpr int kSpanUnits = 32;      // dense persistent: units whose state a warp loads at once
+inline constexpr int kTileBytes = 512;     // dense persistent: 16 rows x 16 units, fp16 or bf16
 
 struct Plan {
   Family family = Family::sparse_persistent;
@@ -87,13 +94,15 @@ struct Plan {
   int pass_planes = 1;                        // planes of the state reduced together, a power of two
   int batch_padded = 1;                       // power of two
   int load_bytes = kWidestLoad;               // widest load of the state; the size of an element: a sample at a time
-  int loads_in_flight = 2;                    // 16-byte words of the state that a thread polls at once
+  int loads_in_flight = 2;                    // 16-byte words of the state that a thread polls at once; dense
+                                              // persistent: a multiple of twice the sample tiles
   int promote_every = 1;     // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
   int tail_chunks = 0;       // of an SM, on average; 0: all weights are in registers
   int longest_tail = 0;      // chunks of the warp that has most
   int shared_chunks = 0;     // room for them in shared memory, of an SM
   int chunks_in_flight = 1;  // that a warp takes from shared memory at once, a power of two
   int ring_chunks = 0;       // per warp, of the ring that streamed chunks come through; 0: none are streamed
+  int shared_tiles = 0;      // dense persistent: of a warp's tiles, in shared memory
 
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
@@ -141,6 +150,17 @@ int register_words(const Network& network, const Plan& plan);  // 32-bit words o
 int tile_height(const Network& network, const Plan& plan);     // rows of a tile, without the GRU's empty one
 int tiles(const Network& network, const Plan& plan);
 
+// Dense persistent: the state lies in spans of kSpanUnits units, the last of which may reach beyond the last SM's
+// units. A warp takes warp_spans of them, the last warps fewer or none, and multiplies each with its rows in row_tiles
+// of 16 for sample_tiles of 8 samples.
+int spans(const Network& network, const Plan& plan);
+int warp_spans(const Network& network, const Plan& plan);
+int row_tiles(const Network& network, const Plan& plan);
+int sample_tiles(const Network& network);
+int warp_tiles(const Network& network, const Plan& plan);  // of weights: [warp_spans, 2 halves of a span, row_tiles]
+// Independent sums of the same rows and samples: several where there are few, or each product would wait for the last.
+int product_chains(const Network& network, const Plan& plan);
+
 // A chunk of a tail: whole bundles, of every lane of a warp.
 int chunk_slots(const Network& network, const Plan& plan);
 int chunk_words(const Network& network, const Plan& plan);  // per lane
@@ -155,6 +175,7 @@ std::int64_t shared_bytes(const Network& network, const Plan& plan);  // all sha
 
 // Wishes of the user; what is not set is chosen by the planner.
 struct PlanWishes {
+  std::optional<Family> family;
   std::optional<Storage> storage;
   std::optional<RowOrder> order;
   std::optional<ExchangeProtocol> exchange;
@@ -167,8 +188,11 @@ struct PlanWishes {
 Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage, int sms, int lanes_per_row,
                 int rows_per_group);
 
+// The dense persistent plan with the given geometry; all tiles in registers, nothing is checked against the chip.
+Plan shape_dense_plan(const Network& network, int sms, int threads);
+
 // "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ..." and back; used in data files and on the
-// command line. parse_plan throws InputError.
+// command line; only what the family uses. parse_plan throws InputError.
 std::string to_string(const Plan& plan);
 Plan parse_plan(std::string_view text);
 

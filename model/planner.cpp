@@ -2,6 +2,7 @@
 #include "model/planner.hpp"
 
 #include "model/dealing.hpp"
+#include "model/error.hpp"
 #include "model/occupancy.hpp"
 
 #include <algorithm>
@@ -203,10 +204,10 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
   }
 }
 
-// Calls `consider` with every plan that the wishes allow.
+// Calls `consider` with every plan of the sparse family that the wishes allow.
 template <typename Consider>
-void for_each_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
-                   Consider&& consider) {
+void for_each_sparse_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
+                          Consider&& consider) {
   const int gates = info(network.cell).gates;
   int last_threads = 0;
   for (const Storage storage : {Storage::packed_pair, Storage::dense}) {
@@ -247,6 +248,73 @@ void for_each_plan(const Chip& chip, const Network& network, const RowProfile& r
   }
 }
 
+// ---- dense persistent
+// ------------------------------------------------------------------------------------------------
+
+constexpr std::array kDenseThreads{128, 256, 384, 512, 768, 1024};
+constexpr int kMostDenseLoads = 16;
+
+// Tiles beyond what the registers hold go to shared memory, unless it is wished that nothing does.
+void keep_tiles(const Chip& chip, const Network& network, Tier most, Plan& plan) {
+  constexpr int kTileRegisters = 4;
+  const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
+  const int tiles = warp_tiles(network, plan);
+  plan.shared_tiles = most == Tier::registers ? 0 : tiles - std::clamp(room / kTileRegisters, 0, tiles);
+}
+
+// Calls `consider` with every plan of the dense family that the wishes allow.
+template <typename Consider>
+void for_each_dense_plan(const Chip& chip, const Network& network, const PlanWishes& wishes, Consider&& consider) {
+  const int all = static_cast<int>(chip.sm_count);
+  const auto even = [](int units) { return (units + 1) / 2 * 2; };
+  const int fewest = even((network.hidden + all - 1) / all);
+  int last_sms = 0;
+  // As many SMs as there are, or fewer that have more to do: up to four times as much.
+  for (int units = fewest; units <= 4 * fewest; units += 2) {
+    const int sms = wishes.sms.value_or((network.hidden + units - 1) / units);
+    if (sms == last_sms) {
+      continue;
+    }
+    last_sms = sms;
+    for (const int threads : kDenseThreads) {
+      Plan plan = shape_dense_plan(network, sms, threads);
+      plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
+      const int step = 2 * sample_tiles(network);  // two groups of whole spans
+      const int needed = (warp_spans(network, plan) + 1) / 2 * step;
+      for (int loads = step; loads <= std::max(step, std::min(kMostDenseLoads, needed)); loads += step) {
+        plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
+        keep_tiles(chip, network, wishes.tier.value_or(Tier::streamed), plan);
+        consider(plan);
+      }
+    }
+  }
+}
+
+// Whether the dense family can run what is asked: its tensor cores multiply 16-bit types, and what is wished of how
+// sparse rows are stored, ordered and gathered means nothing to it.
+bool dense_is_possible(const Chip& chip, const Network& network, const PlanWishes& wishes) {
+  constexpr int kFirstWithTheProduct = 8;  // compute capability of mma.m16n8k16
+  const bool wishes_sparse = wishes.storage.value_or(Storage::dense) != Storage::dense || wishes.order ||
+                             wishes.lanes_per_row || wishes.rows_per_group || wishes.tile_rows || wishes.load_bytes ||
+                             wishes.promote_every;
+  const bool multiplies = network.precision == Precision::fp16 || network.precision == Precision::bf16;
+  const bool splits = !wishes.loads_in_flight || *wishes.loads_in_flight % (2 * sample_tiles(network)) == 0;
+  return chip.compute_capability_major >= kFirstWithTheProduct && multiplies && splits && !wishes_sparse;
+}
+
+// Calls `consider` with every plan that the wishes allow.
+template <typename Consider>
+void for_each_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
+                   Consider&& consider) {
+  if (wishes.family.value_or(Family::sparse_persistent) == Family::sparse_persistent) {
+    for_each_sparse_plan(chip, network, rows, wishes, consider);
+  }
+  if (wishes.family.value_or(Family::dense_persistent) == Family::dense_persistent &&
+      dense_is_possible(chip, network, wishes)) {
+    for_each_dense_plan(chip, network, wishes, consider);
+  }
+}
+
 }  // namespace
 
 PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes) {
@@ -260,6 +328,11 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
       found = true;
     }
   });
+  if (!found && wishes.family == Family::dense_persistent) {
+    throw InputError("no dense_persistent plan computes " + describe(network) +
+                     " as wished: it needs compute capability 8.0, fp16 or bf16, and loads_in_flight in multiples of " +
+                     std::to_string(2 * sample_tiles(network)));
+  }
   if (!found && !wishes.rows_per_group) {  // no shape has few enough threads: say so with the least that is asked for
     PlanWishes most_rows = wishes;
     most_rows.rows_per_group = kMaxRowsPerGroup / info(network.cell).gates * info(network.cell).gates;

@@ -39,9 +39,22 @@ int common(const Network& network, const Plan& plan, const Phase& phase) {
          (plan.has_tail() ? phase.tail : 0) + (plan.ring_chunks > 0 ? phase.ring : 0);
 }
 
+constexpr int kDenseBase = 24;
+
+// Dense persistent: sums and words in flight, and what the addresses and the cells take.
+int dense_working_registers(const Network& network, const Plan& plan) {
+  const int products = row_tiles(network, plan) * sample_tiles(network);
+  const int sums = 4 * products * product_chains(network, plan);
+  const int words = 4 * std::min(plan.loads_in_flight, (warp_spans(network, plan) + 1) * sample_tiles(network));
+  return kDenseBase + sums + words;
+}
+
 }  // namespace
 
 int working_registers(const Network& network, const Plan& plan) {
+  if (plan.family == Family::dense_persistent) {
+    return dense_working_registers(network, plan);
+  }
   const std::int64_t words = exchange_bytes(network, plan) / 16;
   const auto words_per_thread = static_cast<int>((words + plan.threads - 1) / plan.threads);
   const int staging =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/step_time.hpp"
 
+#include "model/dense_time.hpp"
 #include "model/exchange_time.hpp"
 
 #include <algorithm>
@@ -145,6 +146,9 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
 }
 
 double conflict_free_reads_us(const Chip& chip, const Network& network, const Plan& plan) {
+  if (plan.family == Family::dense_persistent) {
+    return 0;  // the state goes from L2 to the registers
+  }
   const double state = static_cast<double>(network.hidden) * network.batch * info(network.precision).bytes;
   const double row_bytes = plan.storage == Storage::dense ? state : network.density * state;
   return network.rows() * row_bytes / (plan.sms * chip.smem_banks * chip.smem_bank_bytes) * 1e6 / chip.clock_hz;
@@ -214,20 +218,10 @@ double reduction_cycles(const Chip& chip, const Network& network, const Plan& pl
                    plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
 }
 
-}  // namespace
-
-Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
-  Prediction result;
-  result.footprint = footprint(chip, network, plan);
+// The parts inside an SM.
+void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan, Prediction& result) {
   const double us_per_cycle = 1e6 / chip.clock_hz;
   const auto part = [&](Part p) -> double& { return result.parts_us[static_cast<int>(p)]; };
-
-  const Exchange exchange{static_cast<double>(exchange_bytes(network, plan)), plan.sms, plan.threads,
-                          plan.loads_in_flight};
-  const ExchangeCycles exchanging = exchange_cycles(chip, exchange);
-  part(Part::exchange) = exchanging.latency * us_per_cycle;
-  part(Part::staging) = exchanging.copying * us_per_cycle;
-
   const GatherCycles gathering = gather_cycles(chip, network, plan);
   part(Part::gather) = gathering.loads * us_per_cycle;
   part(Part::arithmetic) = gathering.beyond * us_per_cycle;
@@ -247,6 +241,36 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
     rest += us;
   }
   part(Part::streaming) = std::max(0.0, streaming - rest);
+}
+
+void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan, double copying, Prediction& result) {
+  const double us_per_cycle = 1e6 / chip.clock_hz;
+  const auto part = [&](Part p) -> double& { return result.parts_us[static_cast<int>(p)]; };
+  const DenseCycles cycles = dense_cycles(chip, network, plan, copying);
+  part(Part::gather) = cycles.gather * us_per_cycle;
+  part(Part::arithmetic) = cycles.arithmetic * us_per_cycle;
+  part(Part::reduction) = cycles.reduction * us_per_cycle;
+  part(Part::activation) = cycles.activation * us_per_cycle;
+}
+
+}  // namespace
+
+Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
+  Prediction result;
+  result.footprint = footprint(chip, network, plan);
+  const double us_per_cycle = 1e6 / chip.clock_hz;
+  const auto part = [&](Part p) -> double& { return result.parts_us[static_cast<int>(p)]; };
+
+  const Exchange exchange{static_cast<double>(exchange_bytes(network, plan)), plan.sms, plan.threads,
+                          plan.loads_in_flight};
+  const ExchangeCycles exchanging = exchange_cycles(chip, exchange);
+  part(Part::exchange) = exchanging.latency * us_per_cycle;
+  part(Part::staging) = exchanging.copying * us_per_cycle;
+  if (plan.family == Family::dense_persistent) {
+    add_dense_parts(chip, network, plan, exchanging.copying, result);
+  } else {
+    add_sparse_parts(chip, network, plan, result);
+  }
 
   for (std::size_t i = 0; i < result.parts_us.size(); ++i) {
     result.step_us += result.parts_us[i];

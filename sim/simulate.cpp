@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulate.hpp"
 
+#include "model/error.hpp"
 #include "model/occupancy.hpp"
 #include "model/step_time.hpp"
 #include "sim/exchange.hpp"
@@ -101,6 +102,10 @@ StepPart Simulation::binding() const {
 }
 
 PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced) {
+  if (layout.plan.family != Family::sparse_persistent) {
+    throw InputError("the simulator replays sparse_persistent plans, not those of " +
+                     std::string(name(layout.plan.family)));
+  }
   const int registers = max_registers_per_thread(chip, layout.plan.threads);
   return PlanTrace(std::move(layout), registers, traced);
 }

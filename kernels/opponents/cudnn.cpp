@@ -4,7 +4,7 @@
 #include "kernels/library.hpp"
 #include "kernels/opponents/graph.hpp"
 #include "kernels/opponents/random_fill.hpp"
-#include "kernels/sparse_persistent.hpp"  // from_elements
+#include "kernels/persistent_kernel.hpp"  // from_elements
 
 #ifdef ONCHIP_HAS_CUDNN
 #include <cudnn.h>

@@ -4,7 +4,7 @@
 #include "kernels/library.hpp"
 #include "kernels/opponents/graph.hpp"
 #include "kernels/opponents/product.hpp"
-#include "kernels/sparse_persistent.hpp"  // to_elements
+#include "kernels/persistent_kernel.hpp"  // to_elements
 #include "model/numeric.hpp"
 
 #ifdef ONCHIP_HAS_CUSPARSE

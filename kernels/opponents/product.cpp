@@ -2,7 +2,7 @@
 #include "kernels/opponents/product.hpp"
 
 #include "kernels/opponents/random_fill.hpp"
-#include "kernels/sparse_persistent.hpp"  // from_elements
+#include "kernels/persistent_kernel.hpp"  // from_elements
 #include "model/reference.hpp"
 
 #include <algorithm>

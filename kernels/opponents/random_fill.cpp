@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/opponents/random_fill.hpp"
 
-#include "kernels/sparse_persistent.hpp"  // to_elements
+#include "kernels/persistent_kernel.hpp"  // to_elements
 #include "model/numeric.hpp"
 
 #include <algorithm>

@@ -82,7 +82,7 @@ void require_refusal(const std::string& arguments, const std::string& expected, 
 void require_prediction(const Json& json) {
   CHECK(json.at("chip").is_string());
   CHECK(json.at("network").at("hidden").is_number_integer());
-  CHECK(json.at("plan").at("family") == "sparse_persistent");
+  CHECK(json.at("plan").at("family").get<std::string>().ends_with("_persistent"));
   CHECK(json.at("fits").is_boolean());
   CHECK(json.at("binding").is_string());
   REQUIRE(json.at("resources").size() >= 3);
@@ -164,8 +164,23 @@ TEST_CASE("predict answers for one network", "[fast]") {
   CHECK(run_json("predict --hidden 2304 --density 0.3 --plan '" + plan + "'") == json);
 }
 
+TEST_CASE("predict answers for the family that is wished, and for the faster one without a wish", "[fast]") {
+  const std::string network = "predict --cell lstm --hidden 1536 --batch 8 --density 100%";
+  const Json dense = run_json(network + " --family dense_persistent");
+  require_prediction(dense);
+  CHECK(dense["plan"]["family"] == "dense_persistent");
+  CHECK(dense["plan"]["storage"] == "dense");
+  const std::string plan = dense["plan"]["text"];
+  CHECK(run_json(network + " --plan '" + plan + "'") == dense);
+  CHECK(run_json(network) == dense);
+  CHECK(run_json(network + " --family auto") == dense);
+  const Json sparse = run_json(network + " --family sparse_persistent");
+  CHECK(sparse["plan"]["family"] == "sparse_persistent");
+  CHECK(sparse["step_us"] > dense["step_us"]);
+}
+
 TEST_CASE("predict says of uneven rows where their tails are", "[fast]") {
-  const std::string arguments = "predict --hidden 2304 --density 10% --mask power-law";
+  const std::string arguments = "predict --family sparse_persistent --hidden 2304 --density 10% --mask power-law";
   const Json tail = run_json(arguments).at("plan");
   CHECK(tail.at("tail_chunks") > 0);
   CHECK(tail.at("longest_tail") > 0);
@@ -267,6 +282,13 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   require_refusal("predict --hidden 64 --plan 'sms=1 threads=32 slots=1 batch_padded=4'", "room");
   require_refusal("predict --hidden 64 --plan 'sms=2 threads=1024 slots=1 batch_padded=4 ring_chunks=2'",
                   "ring_chunks");
+  require_refusal("predict --hidden 64 --plan 'dense_persistent sms=2 threads=64 batch_padded=4 loads_in_flight=3'",
+                  "loads_in_flight in multiples of 2");
+  require_refusal("predict --hidden 64 --plan 'dense_persistent sms=2 threads=64 batch_padded=4 shared_tiles=99'",
+                  "shared_tiles");
+  require_refusal("predict --hidden 64 --family dense", "sparse_persistent or dense_persistent");
+  require_refusal("predict --hidden 64 --family dense_persistent --precision fp32", "fp16 or bf16");
+  require_refusal("simulate --hidden 64 --family dense_persistent", "replays sparse_persistent plans");
   require_refusal("predict --hidden 64 --skip 1", "unknown option");
   require_refusal("predict --hidden 64 --lanes-per-row 3", "'3'");
   require_refusal("predict --hidden 64 --tensor x", "--weights");
@@ -332,7 +354,8 @@ TEST_CASE("simulate answers in predict's form, the same for any number of thread
   REQUIRE(one.err.empty());
   REQUIRE(run(network + "--threads 3").out == one.out);
   const Json simulated = Json::parse(one.out);
-  const Json predicted = Json::parse(run("predict --hidden 320 --density 20% --format json").out);
+  const Json predicted =
+      Json::parse(run("predict --family sparse_persistent --hidden 320 --density 20% --format json").out);
   for (const auto& [key, value] : predicted.items()) {
     CAPTURE(key);
     REQUIRE(simulated.contains(key));

@@ -2,8 +2,8 @@
 #include "kernels/compiler.hpp"
 
 #include "kernels/device.hpp"
+#include "kernels/persistent_kernel.hpp"
 #include "kernels/sources.hpp"
-#include "kernels/sparse_persistent.hpp"
 #include "model/error.hpp"
 #include "tests/catch.hpp"
 

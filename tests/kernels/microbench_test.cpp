@@ -107,8 +107,9 @@ TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
       }
     }
   }
-  const std::map<std::string, double> issue{{"ffma", 1},  {"hfma2", 1},   {"half_to_float", 2}, {"lop3", 2},
-                                            {"iadd3", 2}, {"permute", 2}, {"select", 2},        {"shift", 2}};
+  const std::map<std::string, double> issue{{"ffma", 1},   {"hfma2", 1}, {"half_to_float", 2},
+                                            {"lop3", 2},   {"iadd3", 2}, {"permute", 2},
+                                            {"select", 2}, {"shift", 2}, {"hmma", 4}};
   for (const auto& [operation, interval] : issue) {
     for (const int warps : {1, 2, 4, 8}) {
       for (const int ilp : {1, 2, 4}) {
@@ -134,6 +135,8 @@ TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
                                             {"timing.half2_issue", 1},
                                             {"timing.conversion_issue", 2},
                                             {"timing.integer_issue", 2},
+                                            {"timing.tensor_issue", 4},
+                                            {"timing.tensor_latency", 4},
                                             {"timing.half2_latency", 4},
                                             {"timing.arithmetic_latency", 4},
                                             {"timing.shuffle_latency", 33},

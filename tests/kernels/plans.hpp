@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Networks and plans for which the sparse persistent kernel must compile, and run right: everything that a plan can
-// say, on sizes that divide nothing.
+// Networks and plans for which the persistent kernels must compile, and run right: everything that a plan can say, on
+// sizes that divide nothing.
 #pragma once
 
 #include "model/layout.hpp"
@@ -66,5 +66,37 @@ inline PlannedCase stored_densely(PlannedCase c, int sms, int lanes, int units_p
   c.plan.promote_every = promote_every;
   return c;
 }
+
+// ---- dense persistent
+// ------------------------------------------------------------------------------------------------
+
+struct DenseShape {
+  Cell cell = Cell::tanh;
+  Precision precision = Precision::fp16;
+  int hidden = 127, batch = 3;
+  int sms = 5, threads = 128;
+  double in_shared = 0.5;  // share of the tiles in shared memory
+  double density = 1;
+  int groups_loads = 1;  // loads in flight, in pairs of spans
+};
+
+inline PlannedCase dense_case(const DenseShape& shape) {
+  PlannedCase c;
+  c.network = {shape.cell, shape.precision, shape.hidden, shape.batch, 16, shape.density};
+  c.matrix = generate_mask(c.network.rows(), shape.hidden, shape.density, 5, shape.precision, MaskKind::uniform);
+  c.plan = shape_dense_plan(c.network, shape.sms, shape.threads);
+  c.plan.loads_in_flight = shape.groups_loads * 2 * sample_tiles(c.network);
+  c.plan.shared_tiles = static_cast<int>(shape.in_shared * warp_tiles(c.network, c.plan));
+  return c;
+}
+
+inline const DenseShape kEveryDenseKind[] = {
+    {.cell = Cell::relu, .precision = Precision::fp16, .batch = 5},
+    {.cell = Cell::tanh, .precision = Precision::bf16, .batch = 3, .in_shared = 0},
+    {.cell = Cell::lstm, .precision = Precision::fp16, .batch = 3, .threads = 96},
+    {.cell = Cell::lstm, .precision = Precision::bf16, .batch = 1, .groups_loads = 2},
+    {.cell = Cell::gru, .precision = Precision::fp16, .batch = 5, .in_shared = 1},
+    {.cell = Cell::gru, .precision = Precision::bf16, .batch = 3, .threads = 256},
+};
 
 }  // namespace onchip

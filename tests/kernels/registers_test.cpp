@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The register model against the compiler: no spill wherever the model says that a plan fits, and not much more fits
 // than it says. Needs no GPU.
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 #include "model/chip.hpp"
 #include "model/footprint.hpp"
 #include "model/occupancy.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of the sparse persistent kernel on a GPU, and what the reference says of them.
+// Runs of the persistent kernels on a GPU, and what the reference says of them.
 #pragma once
 
 #include "kernels/device.hpp"
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 #include "model/numeric.hpp"
 #include "model/reference.hpp"
 #include "tests/catch.hpp"
@@ -136,7 +136,7 @@ struct Got {
   friend bool operator==(const Got&, const Got&) = default;
 };
 
-inline Got run(SparsePersistent& kernel, const Network& network, const Given& g) {
+inline Got run(PersistentKernel& kernel, const Network& network, const Given& g) {
   const auto upload = [&](const std::vector<float>& values) {
     return DeviceBuffer<std::byte>(to_elements(values, network.precision));
   };
@@ -166,7 +166,7 @@ inline Got run(SparsePersistent& kernel, const Network& network, const Given& g)
 }
 
 inline Got run(const PlannedCase& c, const Given& g, std::int64_t most_steps = 2048) {
-  SparsePersistent kernel(c.layout(), g.biases(), most_steps);
+  PersistentKernel kernel(c.layout(), g.biases(), most_steps);
   return run(kernel, c.network, g);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ten million steps whose result is known exactly: a permutation of the state, which fp16 carries without rounding.
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 #include "model/chip.hpp"
 #include "model/planner.hpp"
 #include "tests/catch.hpp"
@@ -45,8 +45,11 @@ TEST_CASE("ten million steps lose, repeat and mix up nothing", "[gpu][soak]") {
     matrix.value.push_back(1);
     matrix.row_begin.push_back(row + 1);
   }
-  const PlannedNetwork planned = choose_plan(find_chip("h200").chip, network, RowProfile::from_matrix(matrix));
-  SparsePersistent kernel(make_layout(network, planned.plan, matrix));
+  PlanWishes wishes;
+  wishes.family = GENERATE(Family::sparse_persistent, Family::dense_persistent);
+  const PlannedNetwork planned = choose_plan(find_chip("h200").chip, network, RowProfile::from_matrix(matrix), wishes);
+  CAPTURE(to_string(planned.plan));
+  PersistentKernel kernel(make_layout(network, planned.plan, matrix));
 
   std::vector<float> initial(static_cast<std::size_t>(network.batch) * network.hidden);
   std::generate(initial.begin(), initial.end(), [&] { return static_cast<float>(random() % 2048); });

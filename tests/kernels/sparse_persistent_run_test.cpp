@@ -23,7 +23,7 @@ TEST_CASE("every cell and precision gives what the reference gives, on awkward s
                                         .sms = batch == 5 ? 2 : 7,
                                         .lanes = batch == 3 ? 32 : 8,
                                         .units_per_group = batch == 17 ? 1 : 2});
-    SparsePersistent kernel(c.layout());
+    PersistentKernel kernel(c.layout());
     for (const int steps : {1, 6}) {
       Given g = given(c.network, steps);
       g.input_bias.clear();
@@ -101,7 +101,7 @@ TEST_CASE("several launches give the same bits as one, and every run the same as
     const PlannedCase c = planned_case(shape);
     Given g = given(c.network, 11);
     CAPTURE(c.text());
-    SparsePersistent kernel(c.layout(), g.biases());
+    PersistentKernel kernel(c.layout(), g.biases());
     const Got first = run(kernel, c.network, g);
     Given other = given(c.network, 3);  // what another run leaves in the workspace must not matter
     other.backward = true;
@@ -179,7 +179,7 @@ TEST_CASE("NaN and infinity travel as in the reference, stay in their sample, an
 TEST_CASE("lengths that cannot be are refused", "[gpu]") {
   const PlannedCase c = planned_case({.batch = 3});
   Given g = given(c.network, 4);
-  SparsePersistent kernel(c.layout(), g.biases());
+  PersistentKernel kernel(c.layout(), g.biases());
   for (const std::vector<int>& lengths : {std::vector<int>{1, 2}, {1, 2, 3, 4}, {0, 1, 1}, {1, 5, 1}, {-1, 1, 1}}) {
     g.lengths = lengths;
     CHECK_THROWS_AS(run(kernel, c.network, g), InputError);
@@ -187,7 +187,7 @@ TEST_CASE("lengths that cannot be are refused", "[gpu]") {
   g.lengths = {4, 1, 2};
   check_right(run(kernel, c.network, g), expected(c, g), c.network.precision);
   g.input_bias.pop_back();
-  CHECK_THROWS_AS(SparsePersistent(c.layout(), g.biases()), InputError);
+  CHECK_THROWS_AS(PersistentKernel(c.layout(), g.biases()), InputError);
 }
 
 }  // namespace

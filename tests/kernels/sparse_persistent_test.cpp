@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of every kind compile for sm_90. Needs no GPU; what the kernels compute is in device_test.cpp.
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 
 #include "kernels/compiler.hpp"
 #include "tests/catch.hpp"

@@ -35,6 +35,15 @@ Plan random_plan(std::mt19937& random) {
   return plan;
 }
 
+Plan random_dense_plan(std::mt19937& random) {
+  Plan plan = shape_dense_plan({Cell::relu, Precision::fp16, 1, 1 + static_cast<int>(random() % 32)}, 1, 32);
+  plan.exchange = static_cast<ExchangeProtocol>(random() % 3);
+  for (int* field : {&plan.sms, &plan.threads, &plan.loads_in_flight, &plan.shared_tiles}) {
+    *field = static_cast<int>(random() % 2147483647);
+  }
+  return plan;
+}
+
 }  // namespace
 
 // ---- text -----------------------------------------------------------------------------------------------------------
@@ -47,6 +56,8 @@ TEST_CASE("plans survive being written and read", "[fast]") {
     CAPTURE(text);
     CHECK(parse_plan(text) == plan);
     CHECK(text.find('\n') == std::string::npos);
+    const Plan dense = random_dense_plan(random);
+    CHECK(parse_plan(to_string(dense)) == dense);
   }
 }
 
@@ -112,6 +123,37 @@ TEST_CASE("a shape has slots for every row, none that no row needs, and no tail"
       CHECK(plan.slots[r] * lanes >= longest);
       CHECK((plan.slots[r] - 1) * lanes < std::max(1, longest));
     }
+  }
+}
+
+TEST_CASE("a dense shape has tiles for every row and unit, and spans for every unit", "[fast]") {
+  const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
+  const int hidden = GENERATE(1, 31, 509, 2304);
+  const int threads = GENERATE(32, 256, 1024);
+  const Network network{cell, Precision::bf16, hidden, 9, 1, 1};
+  const int gates = info(cell).gates;
+  for (const int sms : {1, 7, 132}) {
+    Plan plan = shape_dense_plan(network, sms, threads);
+    CAPTURE(describe(network), to_string(plan));
+    const int units = units_per_sm(network, plan);
+    CHECK(units % 2 == 0);
+    CHECK(units * sms >= hidden);
+    CHECK((units - 2) * sms < hidden);
+    CHECK(spans(network, plan) * kSpanUnits >= state_units(network, plan));
+    CHECK((spans(network, plan) - 1) * kSpanUnits < state_units(network, plan));
+    CHECK(warp_spans(network, plan) * plan.warps() >= spans(network, plan));
+    CHECK(row_tiles(network, plan) * 16 >= units * gates);
+    CHECK(sample_tiles(network) == 2);
+    CHECK(register_words(network, plan) == 4 * warp_tiles(network, plan));
+    // Only the samples that there are.
+    CHECK(exchange_bytes(network, plan) == std::int64_t{2} * 9 * kSpanUnits * spans(network, plan));
+    // A tile that moves from registers to shared memory takes as many bytes there.
+    const std::int64_t bare = shared_bytes(network, plan);
+    CHECK(bare == state_bytes(network, plan));
+    CHECK(bare % 16 == 0);
+    plan.shared_tiles = 1;
+    CHECK(shared_bytes(network, plan) == bare + kTileBytes * plan.warps());
+    CHECK(register_words(network, plan) == 4 * (warp_tiles(network, plan) - 1));
   }
 }
 

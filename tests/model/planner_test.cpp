@@ -26,9 +26,16 @@ Network headline() {
   return {Cell::relu, Precision::fp16, 2304, 4, 256, 0.3};
 }
 
-PlannedNetwork planned(const Network& network, const PlanWishes& wishes = {}) {
+PlannedNetwork planned(const Network& network, const PlanWishes& wishes) {
   return choose_plan(h200(), network, RowProfile::uniform(network), wishes);
 }
+
+PlanWishes of_family(Family family) {
+  PlanWishes wishes;
+  wishes.family = family;
+  return wishes;
+}
+const PlanWishes kSparse = of_family(Family::sparse_persistent), kDense = of_family(Family::dense_persistent);
 
 // Rows that are all of one length.
 RowProfile equal_rows(int units, int length) {
@@ -46,7 +53,11 @@ TEST_CASE("the parts of a prediction sum to its total, and the total lies betwee
                std::pair{Cell::relu, Precision::fp32}, std::pair{Cell::relu, Precision::fp8},
                std::pair{Cell::lstm, Precision::fp16}, std::pair{Cell::gru, Precision::fp8});
   const Network network{cell, precision, hidden, batch, 1, density};
-  const PlannedNetwork result = planned(network);
+  const Family family = GENERATE(Family::sparse_persistent, Family::dense_persistent);
+  if (family == Family::dense_persistent && precision != Precision::fp16 && precision != Precision::bf16) {
+    return;  // the tensor cores multiply these two
+  }
+  const PlannedNetwork result = planned(network, of_family(family));
   CAPTURE(describe(network), to_string(result.plan));
   const Prediction& p = result.prediction;
   CHECK_THAT(std::accumulate(p.parts_us.begin(), p.parts_us.end(), 0.0), Catch::Matchers::WithinRel(p.step_us, 1e-12));
@@ -60,7 +71,7 @@ TEST_CASE("the parts of a prediction sum to its total, and the total lies betwee
 }
 
 TEST_CASE("what the user wishes of a plan is what the plan has", "[fast]") {
-  PlanWishes wishes;
+  PlanWishes wishes;  // of which some have a meaning for the sparse family only
   wishes.storage = Storage::packed_pair;
   wishes.order = RowOrder::natural;
   wishes.sms = 100;
@@ -85,7 +96,7 @@ TEST_CASE("what the user wishes of a plan is what the plan has", "[fast]") {
 }
 
 TEST_CASE("without wishes a plan is what the kernels do best: packed, bank-aware, lamport, wide loads", "[fast]") {
-  const Plan plan = planned(headline()).plan;
+  const Plan plan = planned(headline(), kSparse).plan;
   CHECK(plan.storage == Storage::packed_pair);
   CHECK(plan.order == RowOrder::bank_aware);
   CHECK(plan.exchange == ExchangeProtocol::lamport);
@@ -95,7 +106,7 @@ TEST_CASE("without wishes a plan is what the kernels do best: packed, bank-aware
 TEST_CASE("a plan has room for every unit", "[fast]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   for (const int hidden : {1, 5, 131, 132, 133, 1000, 5000}) {
-    const PlannedNetwork result = planned({cell, Precision::fp16, hidden, 4, 1, 0.02});
+    const PlannedNetwork result = planned({cell, Precision::fp16, hidden, 4, 1, 0.02}, kSparse);
     CAPTURE(hidden, to_string(result.plan));
     CHECK(result.plan.rows_per_group % info(cell).gates == 0);
     CHECK(result.plan.sms * result.plan.groups() * result.plan.rows_per_group / info(cell).gates >= hidden);
@@ -126,7 +137,7 @@ TEST_CASE("more of a chip never makes the largest network smaller", "[fast]") {
 }
 
 TEST_CASE("a network that no plan can hold is answered with what is missing", "[fast]") {
-  const PlannedNetwork result = planned({Cell::relu, Precision::fp32, 20000, 32, 1, 0.5});
+  const PlannedNetwork result = planned({Cell::relu, Precision::fp32, 20000, 32, 1, 0.5}, {});
   CHECK_FALSE(result.prediction.footprint.fits);
   const ResourceUse& use = result.prediction.footprint.resources[static_cast<int>(result.prediction.footprint.binding)];
   CHECK(use.used > use.available);
@@ -136,7 +147,7 @@ TEST_CASE("sensitivities name the resource that binds", "[fast]") {
   Network network = headline();
   network.density = 0.2;
   const ChipFile chip = find_chip("h200");
-  PlanWishes wishes;
+  PlanWishes wishes = kSparse;
   const Tier tier = GENERATE(Tier::registers, Tier::shared_memory, Tier::streamed);
   wishes.tier = tier;
   if (tier != Tier::registers) {  // or the search takes minutes
@@ -166,7 +177,7 @@ TEST_CASE("shared memory and L2 hold weights that the registers cannot", "[fast]
                std::pair{Cell::lstm, Precision::fp16}, std::pair{Cell::gru, Precision::fp32});
   const Network network{cell, precision, 1, 4, 1, 0.1};
   CAPTURE(describe(network));
-  const Capacity whole = find_capacity(h200(), network, 32);
+  const Capacity whole = find_capacity(h200(), network, 32, kSparse);
   REQUIRE(whole.largest);
   CHECK(whole.largest->plan.shared_chunks > 0);
   CHECK(whole.largest->plan.ring_chunks == 0);  // what fits is not streamed
@@ -176,7 +187,7 @@ TEST_CASE("shared memory and L2 hold weights that the registers cannot", "[fast]
       static_cast<double>(state_bytes(whole.largest->network, whole.largest->plan)) + 8 * 1024;
   bare.smem_bytes_per_sm.value = bare.smem_bytes_per_block + 1024;
   bare.l2_bytes.value = 0;
-  const Capacity registers_only = find_capacity(bare, network, 32);
+  const Capacity registers_only = find_capacity(bare, network, 32, kSparse);
   REQUIRE(registers_only.largest);
   CHECK(registers_only.largest->plan.ring_chunks == 0);
   CHECK(whole.largest->network.hidden > registers_only.largest->network.hidden * 1.05);
@@ -191,7 +202,7 @@ TEST_CASE("tiers take no more shared memory than there is, wherever the state an
   for (const int hidden : {500, 1000, 1500, 2300, 3100, 4000}) {
     const Network network{cell, precision, hidden, 4, 1, 0.2};
     for (const int lanes : {32, 8}) {
-      PlanWishes wishes;
+      PlanWishes wishes = kSparse;
       wishes.lanes_per_row = lanes;
       const PlannedNetwork result = choose_plan(chip, network, RowProfile::uniform(network), wishes);
       const Plan& plan = result.plan;
@@ -215,16 +226,16 @@ TEST_CASE("tiers take no more shared memory than there is, wherever the state an
 TEST_CASE("tiers are used as far as they are needed", "[fast]") {
   // Rows that are all alike, and just what the registers hold: nothing elsewhere.
   const PlannedNetwork small =
-      choose_plan(h200(), {Cell::relu, Precision::fp16, 1000, 4, 1, 0.1}, equal_rows(1000, 100));
+      choose_plan(h200(), {Cell::relu, Precision::fp16, 1000, 4, 1, 0.1}, equal_rows(1000, 100), kSparse);
   CHECK(small.prediction.footprint.fits);
   CHECK_FALSE(small.plan.has_tail());
   // The same for dense rows, which are alike whatever the mask.
-  PlanWishes dense;
+  PlanWishes dense = kSparse;
   dense.storage = Storage::dense;
   CHECK_FALSE(planned({Cell::relu, Precision::fp16, 1000, 4, 1, 0.9}, dense).plan.has_tail());
   // More than the registers of all SMs, less than these and shared memory.
   const PlannedNetwork medium =
-      choose_plan(h200(), {Cell::relu, Precision::fp16, 6000, 4, 1, 0.25}, equal_rows(6000, 1500));
+      choose_plan(h200(), {Cell::relu, Precision::fp16, 6000, 4, 1, 0.25}, equal_rows(6000, 1500), kSparse);
   CAPTURE(to_string(medium.plan));
   CHECK(medium.prediction.footprint.fits);
   CHECK(medium.plan.has_tail());
@@ -245,7 +256,7 @@ TEST_CASE("tiers are used no further than wished", "[fast]") {
   for (const int hidden : {500, 1500, 3500}) {
     const Network network{cell, precision, hidden, 4, 1, 0.2};
     const RowProfile rows = RowProfile::from_matrix(generate_mask(network.rows(), hidden, 0.2, 1, precision, mask));
-    PlanWishes wishes;
+    PlanWishes wishes = kSparse;
     wishes.tier = Tier::registers;
     const PlannedNetwork in_registers = choose_plan(h200(), network, rows, wishes);
     CAPTURE(describe(network), static_cast<int>(mask), to_string(in_registers.plan));
@@ -268,11 +279,11 @@ TEST_CASE("rows of a power law get a tail, which makes their steps quicker", "[f
   const Network network{cell, Precision::fp16, hidden, 4, 1, 0.1};
   const RowProfile rows =
       RowProfile::from_matrix(generate_mask(network.rows(), hidden, 0.1, 1, Precision::fp16, MaskKind::power_law));
-  const PlannedNetwork best = choose_plan(h200(), network, rows);
+  const PlannedNetwork best = choose_plan(h200(), network, rows, kSparse);
   CAPTURE(describe(network), to_string(best.plan));
   REQUIRE(best.prediction.footprint.fits);
   CHECK(best.plan.has_tail());
-  PlanWishes wishes;
+  PlanWishes wishes = kSparse;
   wishes.tier = Tier::registers;
   const PlannedNetwork even = choose_plan(h200(), network, rows, wishes);
   CHECK((!even.prediction.footprint.fits || best.prediction.step_us < even.prediction.step_us));
@@ -285,7 +296,7 @@ TEST_CASE("a plan's numbers of its tail are those of its rows", "[fast]") {
                std::tuple{Cell::relu, Precision::fp32, 6000});
   const Network network{cell, precision, hidden, 4, 1, 0.2};
   const RowProfile rows = RowProfile::from_matrix(generate_mask(network.rows(), hidden, 0.2, 1, precision, mask));
-  const Plan plan = choose_plan(h200(), network, rows).plan;
+  const Plan plan = choose_plan(h200(), network, rows, kSparse).plan;
   CAPTURE(describe(network), static_cast<int>(mask), to_string(plan));
   REQUIRE(plan.has_tail());
   const Tail tail = tail_of(network, plan, rows, /*exact=*/true);
@@ -312,7 +323,7 @@ TEST_CASE("stored indices reach every unit and every zero behind them", "[fast]"
   for (int hidden = kMaxHidden; hidden > kMaxHidden - 1500; hidden -= 187) {
     for (const int batch : {1, 4}) {
       const Network network{Cell::relu, Precision::fp16, hidden, batch, 1, 0.0005};
-      PlanWishes wishes;
+      PlanWishes wishes = kSparse;
       wishes.loads_in_flight = 4;
       const PlannedNetwork result = planned(network, wishes);
       if (!result.prediction.footprint.fits) {
@@ -321,5 +332,56 @@ TEST_CASE("stored indices reach every unit and every zero behind them", "[fast]"
       CAPTURE(describe(network), to_string(result.plan));
       CHECK(state_units(network, result.plan) + zero_units(network, result.plan) <= 65536);
     }
+  }
+}
+
+// ---- both families --------------------------------------------------------------------------------------------------
+
+TEST_CASE("without a wish the faster family that fits is taken", "[fast]") {
+  const double density = GENERATE(0.02, 0.1, 0.4, 1.0);
+  const int hidden = GENERATE(256, 1152, 2304, 4096, 9000);
+  const Cell cell = GENERATE(Cell::relu, Cell::gru);
+  const Network network{cell, Precision::fp16, hidden, 8, 1, density};
+  CAPTURE(describe(network));
+  const Prediction sparse = planned(network, kSparse).prediction, dense = planned(network, kDense).prediction;
+  const PlannedNetwork either = planned(network, {});
+  const bool takes_dense = dense.footprint.fits && (!sparse.footprint.fits || dense.step_us < sparse.step_us);
+  if (sparse.footprint.fits || dense.footprint.fits) {
+    CHECK(either.plan.family == (takes_dense ? Family::dense_persistent : Family::sparse_persistent));
+  }
+}
+
+TEST_CASE("tensor cores win where the network is dense, registers where it is sparse and large", "[fast]") {
+  CHECK(planned({Cell::lstm, Precision::fp16, 1536, 8, 1, 1}, {}).plan.family == Family::dense_persistent);
+  CHECK(planned({Cell::relu, Precision::fp16, 8192, 4, 1, 0.05}, {}).plan.family == Family::sparse_persistent);
+  // What the tensor cores do not multiply, or what is wished of sparse rows alone.
+  CHECK(planned({Cell::relu, Precision::fp32, 512, 4, 1, 1}, {}).plan.family == Family::sparse_persistent);
+  CHECK(planned({Cell::relu, Precision::fp8, 512, 4, 1, 1}, {}).plan.family == Family::sparse_persistent);
+  PlanWishes wishes;
+  wishes.lanes_per_row = 32;
+  CHECK(planned({Cell::relu, Precision::fp16, 512, 4, 1, 1}, wishes).plan.family == Family::sparse_persistent);
+  CHECK_THROWS_WITH(planned({Cell::relu, Precision::fp32, 512, 4, 1, 1}, kDense),
+                    Catch::Matchers::StartsWith("no dense_persistent plan computes relu H=512"));
+}
+
+TEST_CASE("a dense plan keeps in shared memory what its registers cannot hold, unless that is not wished", "[fast]") {
+  for (const int hidden : {512, 1536, 2304}) {
+    const Network network{Cell::lstm, Precision::fp16, hidden, 8, 1, 1};
+    PlanWishes wishes = kDense;
+    const PlannedNetwork result = planned(network, wishes);
+    CAPTURE(to_string(result.plan));
+    REQUIRE(result.prediction.footprint.fits);
+    CHECK((result.plan.shared_tiles > 0 || hidden < 2304));
+    CHECK((result.plan.shared_tiles == 0 || hidden > 512));
+    wishes.tier = Tier::registers;
+    CHECK(planned(network, wishes).plan.shared_tiles == 0);
+    CHECK(planned(network, wishes).prediction.footprint.fits == (hidden < 2304));
+    wishes.exchange = ExchangeProtocol::atomic_barrier;
+    wishes.sms = 132;
+    wishes.loads_in_flight = 4;
+    const Plan plan = planned(network, wishes).plan;
+    CHECK(plan.exchange == ExchangeProtocol::atomic_barrier);
+    CHECK(plan.sms == 132);
+    CHECK(plan.loads_in_flight == 4);
   }
 }

@@ -15,8 +15,10 @@ struct Made {
   Layout layout;
 };
 
-inline Made make(Cell cell, Precision precision, int hidden, int batch, double density, const PlanWishes& wishes = {},
+// The simulator replays the sparse family.
+inline Made make(Cell cell, Precision precision, int hidden, int batch, double density, PlanWishes wishes = {},
                  MaskKind kind = MaskKind::uniform) {
+  wishes.family = Family::sparse_persistent;
   Network network;
   network.cell = cell;
   network.precision = precision;

@@ -27,7 +27,9 @@ PlanTrace make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = M
   network.batch = 4;
   network.density = 0.2;
   const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, 0.2, 5, network.precision, kind);
-  const Plan plan = choose_plan(h200().chip, network, RowProfile::from_matrix(matrix)).plan;
+  PlanWishes wishes;
+  wishes.family = Family::sparse_persistent;
+  const Plan plan = choose_plan(h200().chip, network, RowProfile::from_matrix(matrix), wishes).plan;
   return plan_trace(chip, make_layout(network, plan, matrix));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sparse persistent kernel (sparse_persistent.cu) of a plan, in a workspace of its own: what measurements and tests
-// use. recurrence.hpp is the same in the caller's memory.
+// The persistent kernel of a plan (sparse_persistent.cu, dense_persistent.cu), in a workspace of its own: what
+// measurements and tests use. recurrence.hpp is the same in the caller's memory.
 #pragma once
 
 #include "kernels/recurrence.hpp"
@@ -14,12 +14,12 @@
 
 namespace onchip {
 
-class SparsePersistent {
+class PersistentKernel {
  public:
   // Compiles (or takes from the cache) for the current device, loads, and uploads the weights. Throws CudaError if the
   // kernel spills registers or if one SM cannot hold a block, so that a launch could not be co-resident.
   // Sequences longer than `most_steps` run in several launches: workspace against launches.
-  explicit SparsePersistent(const Layout& layout, const Biases& biases = {}, std::int64_t most_steps = 2048,
+  explicit PersistentKernel(const Layout& layout, const Biases& biases = {}, std::int64_t most_steps = 2048,
                             Work work = Work::whole);
 
   const ResourceReport& resources() const { return recurrence_.program().kernel.resources; }
@@ -34,7 +34,7 @@ class SparsePersistent {
   void check_status() const;
 
  private:
-  SparsePersistent(std::shared_ptr<const Program> program, std::int64_t most_steps);
+  PersistentKernel(std::shared_ptr<const Program> program, std::int64_t most_steps);
 
   DeviceBuffer<std::byte> workspace_;
   Recurrence recurrence_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 
 #include "model/numeric.hpp"
 
@@ -20,19 +20,19 @@ Recurrence filled(std::shared_ptr<const Program> program, const DeviceBuffer<std
 
 }  // namespace
 
-SparsePersistent::SparsePersistent(const Layout& layout, const Biases& biases, std::int64_t most_steps, Work work)
-    : SparsePersistent(std::make_shared<const Program>(make_program(layout, biases, device_info().architecture, work)),
+PersistentKernel::PersistentKernel(const Layout& layout, const Biases& biases, std::int64_t most_steps, Work work)
+    : PersistentKernel(std::make_shared<const Program>(make_program(layout, biases, device_info().architecture, work)),
                        most_steps) {}
 
-SparsePersistent::SparsePersistent(std::shared_ptr<const Program> program, std::int64_t most_steps)
+PersistentKernel::PersistentKernel(std::shared_ptr<const Program> program, std::int64_t most_steps)
     : workspace_(Recurrence::workspace_bytes(*program, most_steps)),
       recurrence_(filled(std::move(program), workspace_, most_steps)) {}
 
-std::vector<std::uint32_t> SparsePersistent::clocks() const {
+std::vector<std::uint32_t> PersistentKernel::clocks() const {
   return recurrence_.clocks(Stream().get());
 }
 
-void SparsePersistent::check_status() const {
+void PersistentKernel::check_status() const {
   recurrence_.check_status(Stream().get());
 }
 

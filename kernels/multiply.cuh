@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// The products of the dense persistent kernel: what a warp polls of the state goes straight into the registers of
+// B fragments, and is multiplied with the warp's fragments of W as it comes.
+//
+// A warp has kWarpSpans spans of the state (spans.cuh) and all rows of its SM for them: kTiles tiles of W of 16 rows x 16
+// units, A fragments of mma.m16n8k16, of four words a lane. Of them ONCHIP_SHARED_TILES lie in shared memory, evenly
+// between the others, so that the tensor cores and the loads are busy side by side.
+//
+//   tile    [kWarpSpans][2 halves of a span][kRowTiles]
+//   sums    fp32, [kRowTiles][kSampleTiles] tiles of 16 rows x 8 samples, in kChains independent sums, where there are so
+//           few that the tensor cores would wait for each other's results
+
+constexpr int kRows = kUnitsPerSm * kGates;
+constexpr int kRowTiles = (kRows + 15) / 16;
+constexpr int kSampleTiles = (kBatch + 7) / 8;
+constexpr int kWarpSpans = (kSpans + kWarps - 1) / kWarps;  // the last warps may have fewer, or none
+constexpr int kTiles = kWarpSpans * 2 * kRowTiles;
+constexpr int kSharedTiles = ONCHIP_SHARED_TILES;
+constexpr int kRegisterTiles = kTiles - kSharedTiles;
+constexpr int kTileBytes = 512;
+constexpr int kChains = kRowTiles * kSampleTiles == 1 ? 4 : kRowTiles * kSampleTiles == 2 ? 2 : 1;
+
+// Spans are awaited in groups, two groups at a time.
+constexpr int kGroupSpans = ONCHIP_LOADS_IN_FLIGHT / (2 * kSampleTiles);
+constexpr int kGroups = (kWarpSpans + kGroupSpans - 1) / kGroupSpans;
+static_assert(ONCHIP_LOADS_IN_FLIGHT % (2 * kSampleTiles) == 0 && kGroupSpans > 0, "two groups of whole spans are in flight");
+static_assert(kSharedTiles <= kTiles, "no more tiles in shared memory than there are");
+static_assert(kPrecision == kFp16 || kPrecision == kBf16, "what the tensor cores multiply");
+
+// Tiles before this one that lie in shared memory.
+constexpr __host__ __device__ int shared_before(int tile) { return tile * kSharedTiles / kTiles; }
+constexpr __host__ __device__ bool in_shared(int tile) { return shared_before(tile + 1) > shared_before(tile); }
+
+struct Weights {
+  u32 registers[kRegisterTiles > 0 ? kRegisterTiles : 1][4];
+  u32 shared;  // this lane's words of the warp's first tile in shared memory
+};
+
+struct Sums {
+  float of[kChains][kRowTiles][kSampleTiles][4];
+};
+
+// ---- the state, polled ----------------------------------------------------------------------------------------------
+
+// What of a state one warp takes.
+struct Source {
+  const char* state;  // this lane's 16 bytes of the warp's first span and first sample tile
+  int spans;          // that the warp has
+  int samples;        // this lane's sample is in as many sample tiles
+};
+
+// 8 units of one sample for each span and sample tile: two words for either half of the span.
+struct Group {
+  u32 words[kGroupSpans][kSampleTiles][4];
+};
+
+// A word is two units of one SM, written at once; its neighbours may come from other SMs.
+__device__ __forceinline__ u32 largest(const u32 (&words)[4]) {
+  return max(max(words[0], words[1]), max(words[2], words[3]));
+}
+
+// Whether something is missing in any lane.
+__device__ __forceinline__ bool is_incomplete(const Group& group) {
+  u32 all = 0;
+#pragma unroll
+  for (int i = 0; i < kGroupSpans; ++i) {
+#pragma unroll
+    for (int j = 0; j < kSampleTiles; ++j) {
+      all = max(all, largest(group.words[i][j]));
+    }
+  }
+  return __any_sync(0xffffffffu, all == ~0u);
+}
+
+// Asks for what is missing; without a branch, so that all loads are on their way at once.
+template <int kGroup>
+__device__ __forceinline__ void poll(Group& group, const Source& source) {
+#pragma unroll
+  for (int i = 0; i < kGroupSpans; ++i) {
+#pragma unroll
+    for (int j = 0; j < kSampleTiles; ++j) {
+      u32(&w)[4] = group.words[i][j];
+      if (kGroup * kGroupSpans + i < kWarpSpans) {
+        asm volatile(
+            "{ .reg .pred p; setp.eq.u32 p, %5, 0xffffffff; @p ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+            : "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3])
+            : "l"(source.state + (kGroup * kGroupSpans + i) * kSpanBytes + j * 512), "r"(largest(w))
+            : "memory");
+      }
+    }
+  }
+}
+
+// The same for the first time. Spans that the warp does not have and samples that there are not stay zero.
+template <int kGroup>
+__device__ __forceinline__ void begin_poll(Group& group, const Source& source) {
+#pragma unroll
+  for (int i = 0; i < kGroupSpans; ++i) {
+#pragma unroll
+    for (int j = 0; j < kSampleTiles; ++j) {
+      const bool exists = kGroup * kGroupSpans + i < source.spans && j < source.samples;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        group.words[i][j][k] = exists ? ~0u : 0u;
+      }
+    }
+  }
+  poll<kGroup>(group, source);
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+// Not volatile: the compiler may load a tile long before it is used.
+__device__ __forceinline__ Word load_tile(u32 address) {
+  Word v;
+  asm("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address));
+  return v;
+}
+
+__device__ __forceinline__ void multiply(float (&sum)[4], const Word& a, u32 b0, u32 b1) {
+  if constexpr (kPrecision == kBf16) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+  }
+}
+
+// Tiles [kTile, kEnd) with the group of spans that they belong to. A template, not a loop: an array of registers needs
+// indices that the compiler knows, and it does not unroll what is long.
+template <int kTile, int kEnd>
+__device__ __forceinline__ void multiply_tiles(const Weights& weights, const Group& group, Sums& sums) {
+  if constexpr (kTile < kEnd) {
+    constexpr int span = kTile / (2 * kRowTiles) % kGroupSpans, half = kTile / kRowTiles % 2;
+    Word a;
+    if constexpr (in_shared(kTile)) {
+      a = load_tile(weights.shared + kTileBytes * shared_before(kTile));
+    } else {
+      const u32(&w)[4] = weights.registers[kTile - shared_before(kTile)];
+      a = {w[0], w[1], w[2], w[3]};
+    }
+#pragma unroll
+    for (int j = 0; j < kSampleTiles; ++j) {
+      multiply(sums.of[kTile / kRowTiles % kChains][kTile % kRowTiles][j], a, group.words[span][j][2 * half],
+               group.words[span][j][2 * half + 1]);
+    }
+    multiply_tiles<kTile + 1, kEnd>(weights, group, sums);
+  }
+}
+
+// Awaits group kGroup, multiplies it, and asks for the one after the next, in whose place it was. `polls`: how often a
+// warp may find a word missing; once that is used up it takes what is there.
+template <int kGroup>
+__device__ __forceinline__ void multiply_groups(const Weights& weights, const Source& source, Group& group, Group& next,
+                                                int& polls, Sums& sums) {
+  if constexpr (kGroup < kGroups) {
+    if constexpr (kExchange == kLamport) {
+#pragma unroll 1
+      while (is_incomplete(group) && polls > 0) {
+        --polls;
+        poll<kGroup>(group, source);
+        poll<kGroup + 1>(next, source);
+      }
+    }
+    if constexpr (!kExchangeOnly) {
+      constexpr int end = (kGroup + 1) * kGroupSpans * 2 * kRowTiles;
+      multiply_tiles<kGroup * kGroupSpans * 2 * kRowTiles, end < kTiles ? end : kTiles>(weights, group, sums);
+    }
+    if constexpr (kGroup + 2 < kGroups) {
+      begin_poll<kGroup + 2>(group, source);
+    }
+    multiply_groups<kGroup + 1>(weights, source, next, group, polls, sums);
+  }
+}
+
+// This warp's sums of one step.
+__device__ __forceinline__ void multiply_state(const Weights& weights, const Source& source, int& polls, Sums& sums) {
+  Group group, next{};
+  begin_poll<0>(group, source);
+  if constexpr (kGroups > 1) {
+    begin_poll<1>(next, source);
+  }
+  multiply_groups<0>(weights, source, group, next, polls, sums);
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of the sparse persistent kernel: in planes of what one load fetches of a unit, so that the loads reach every
+// bank.
+//
+//   state   [kPlanes][kStateUnits][kPlaneSamples]
+
+constexpr int kPlaneUnitBytes = ONCHIP_PLANE_UNIT_BYTES;  // what one load fetches of a unit
+constexpr int kUnitBytes = kBatchPadded * kElementBytes;
+constexpr int kPlanes = kUnitBytes / kPlaneUnitBytes;
+constexpr int kPlaneSamples = kBatchPadded / kPlanes;
+constexpr int kPlaneWords = kStateUnits * kPlaneUnitBytes / 16;  // 16-byte words
+constexpr int kStateWords = kPlanes * kPlaneWords;
+
+static_assert(kUnitsPerSm * kPlaneUnitBytes % 16 == 0, "an SM owns whole 16-byte words of the state");
+
+// Element index of (unit, sample) in a state whose planes hold `plane_units` units.
+__device__ __forceinline__ int state_index(int unit, int sample, int plane_units = kStateUnits) {
+  return (sample / kPlaneSamples * plane_units + unit) * kPlaneSamples + sample % kPlaneSamples;
+}

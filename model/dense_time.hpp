@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of a step take inside an SM for the dense persistent family, beside the exchange; step_time.hpp has
+// the whole.
+//
+//   products    every warp multiplies its tiles as their share of the state comes, group after group: copying, tensor
+//               cores, and weights from shared memory overlap but for the first group's copying and the last one's
+//               products
+//   reduction   the warps' sums through shared memory to the threads that finish units
+//   activation  the cell's transcendental functions, and the shuffle that joins two units
+#pragma once
+
+#include "model/chip.hpp"
+#include "model/plan.hpp"
+
+namespace onchip {
+
+struct DenseCycles {
+  double gather = 0;      // of the products, beyond the copying: for weights in shared memory
+  double arithmetic = 0;  // likewise: for the tensor cores
+  double reduction = 0, activation = 0;
+};
+// `copying`: cycles until the whole state has come, from when its first words have.
+DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& plan, double copying);
+
+}  // namespace onchip
