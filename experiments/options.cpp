@@ -250,7 +250,9 @@ OptionGroup plan_options() {
 
 OptionGroup whole_plan_option() {
   OptionGroup group = option_group("Whole plan");
-  group.add_options()("plan", text("TEXT"), "Take a plan as another verb printed it, instead of the plan options.");
+  group.add_options()(
+      "plan", text("TEXT"),
+      "Take a plan as another verb printed it, instead of the plan options; predict: all compares the families.");
   return group;
 }
 
@@ -328,7 +330,7 @@ int read_granule(const Options& options) {
   return static_cast<int>(options.whole("granule", 1, 4096));
 }
 
-Configuration read_configuration(const Options& options, bool needs_hidden) {
+Configuration read_configuration(const Options& options, bool needs_hidden, bool compares_plans) {
   Configuration configuration;
   Network& network = configuration.network;
   network.cell = parse_cell(options.text("cell"));
@@ -362,7 +364,7 @@ Configuration read_configuration(const Options& options, bool needs_hidden) {
     throw InputError("how large is the network? expected --hidden N or --weights FILE");
   }
   configuration.wishes = read_wishes(options);
-  if (options.given("plan")) {
+  if (options.given("plan") && !(compares_plans && options.text("plan") == kAllPlans)) {
     const OptionGroup wishes = plan_options();
     for (const auto& wish : wishes.options()) {
       if (options.given(wish->long_name())) {

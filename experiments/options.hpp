@@ -60,8 +60,10 @@ OptionGroup simulator_options();
 ChipFile read_chip(const Options& options);
 ChipFile read_base_chip(const Options& options);
 
-// The network, mask and plan options. Without --hidden or --weights the hidden size is 0, unless `needs_hidden`.
-Configuration read_configuration(const Options& options, bool needs_hidden);
+// The network, mask and plan options. Without --hidden or --weights the hidden size is 0, unless `needs_hidden`. The
+// verb may compare the plans of all families: --plan all is then no plan.
+Configuration read_configuration(const Options& options, bool needs_hidden, bool compares_plans = false);
+inline constexpr std::string_view kAllPlans = "all";
 
 int read_granule(const Options& options);
 

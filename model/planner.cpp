@@ -9,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 
 namespace onchip {
@@ -345,6 +346,55 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
     best.prediction = predict(chip, network, best.plan);
   }
   return best;
+}
+
+namespace {
+
+std::string microseconds(double us) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.3f", us);
+  return text.data();
+}
+
+// Why `other` is not taken: it does not fit, or the part by which it falls behind most.
+std::string why_not(const Prediction& best, const Prediction& other) {
+  if (!other.footprint.fits) {
+    return explain(other.footprint);
+  }
+  std::size_t most = 0;
+  const auto more = [&](std::size_t part) { return other.parts_us[part] - best.parts_us[part]; };
+  for (std::size_t part = 1; part < kPartNames.size(); ++part) {
+    most = more(part) > more(most) ? part : most;
+  }
+  return microseconds(other.step_us - best.step_us) + " us slower, most of it " + std::string(kPartNames[most]) + ": " +
+         microseconds(other.parts_us[most]) + " instead of " + microseconds(best.parts_us[most]) + " us";
+}
+
+}  // namespace
+
+std::vector<RankedPlan> rank_families(const Chip& chip, const Network& network, const RowProfile& rows,
+                                      const PlanWishes& wishes) {
+  std::vector<RankedPlan> ranking;
+  for (const Family family : {Family::sparse_persistent, Family::dense_persistent}) {
+    RankedPlan& ranked = ranking.emplace_back();
+    ranked.family = family;
+    if (family == Family::dense_persistent && !dense_is_possible(chip, network, wishes)) {
+      ranked.why = "needs compute capability 8.0, fp16 or bf16, and no wish about sparse rows";
+    } else {
+      PlanWishes one = wishes;
+      one.family = family;
+      ranked.planned = choose_plan(chip, network, rows, one);
+    }
+  }
+  std::stable_sort(ranking.begin(), ranking.end(), [](const RankedPlan& a, const RankedPlan& b) {
+    return a.planned && (!b.planned || better(a.planned->prediction, b.planned->prediction));
+  });
+  const Prediction& best = ranking.front().planned->prediction;
+  ranking.front().why = best.footprint.fits ? "the fastest that fits" : explain(best.footprint);
+  for (auto other = ranking.begin() + 1; other != ranking.end(); ++other) {
+    other->why = other->planned ? why_not(best, other->planned->prediction) : other->why;
+  }
+  return ranking;
 }
 
 Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& asked,

@@ -179,6 +179,23 @@ TEST_CASE("predict answers for the family that is wished, and for the faster one
   CHECK(sparse["step_us"] > dense["step_us"]);
 }
 
+TEST_CASE("predict compares the families, best first, and says why the others lost", "[fast]") {
+  const std::string network = "predict --cell lstm --hidden 1536 --batch 8 --density 100%";
+  const Json plans = run_json(network + " --plan all").at("plans");
+  REQUIRE(plans.size() == 2);
+  CHECK(plans[0].at("plan") == run_json(network).at("plan"));
+  CHECK(plans[0].at("why") == "the fastest that fits");
+  CHECK(plans[0].at("step_us") < plans[1].at("step_us"));
+  CHECK(plans[1].at("why").get<std::string>().find(" us slower, most of it ") != std::string::npos);
+  const Json single = run_json("predict --hidden 512 --precision fp32 --plan all").at("plans");
+  REQUIRE(single.size() == 2);
+  CHECK(single[1].at("family") == "dense_persistent");
+  CHECK(single[1].at("why").get<std::string>().find("fp16 or bf16") != std::string::npos);
+  CHECK(run_json("predict --hidden 60000 --density 50% --plan all", 1).at("plans")[1].at("fits") == false);
+  require_refusal("predict --hidden 512 --family dense_persistent --plan all", "contradicts");
+  require_refusal("measure --hidden 512 --plan all --compile-only", "'all'");
+}
+
 TEST_CASE("predict says of uneven rows where their tails are", "[fast]") {
   const std::string arguments = "predict --family sparse_persistent --hidden 2304 --density 10% --mask power-law";
   const Json tail = run_json(arguments).at("plan");
