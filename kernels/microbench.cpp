@@ -210,6 +210,7 @@ constexpr int kExchangeWarmup = 32, kExchangeSteps = 300;
 
 struct ExchangeCase {
   int nominal_bytes, batch, sms, threads, loads;
+  int cluster = 1;  // SMs that fetch the state together
 
   int words_per_sm() const { return std::max(1, (nominal_bytes + 8 * sms) / (16 * sms)); }
   int bytes() const { return 16 * words_per_sm() * sms; }
@@ -220,7 +221,9 @@ struct ExchangeCase {
     const int groups = threads / lanes_per_row;
     return (units_per_sm() + groups - 1) / groups;
   }
-  int smem_bytes() const { return bytes() + 16 * words_per_sm(); }
+  int smem_bytes() const {
+    return cluster > 1 ? 2 * bytes() + 16 * words_per_sm() + 16 : bytes() + 16 * words_per_sm();
+  }
 };
 
 std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
@@ -256,7 +259,26 @@ CompileRequest exchange_request(const std::string& architecture, const ExchangeC
   return request(architecture, "microbench_exchange", kExchangeSource,
                  {define("WORDS_PER_SM", c.words_per_sm()), define("BATCH_PADDED", c.batch), define("BLOCKS", c.sms),
                   define("THREADS", c.threads), define("LANES_PER_ROW", c.lanes()), define("LOADS_IN_FLIGHT", c.loads),
-                  define("AHEAD", kEmptiedAhead)});
+                  define("AHEAD", kEmptiedAhead), define("CLUSTER", c.cluster)});
+}
+
+// The state fetched once per cluster, and by each SM for itself, over as many SMs as hold whole clusters of four: the
+// groups of SMs that clusters lie in are no multiples of four. Nothing is fitted to these.
+std::vector<ExchangeCase> cluster_cases(const std::string& architecture, int sms, int smem_bytes) {
+  std::vector<ExchangeCase> cases;
+  if (architecture != "sm_90" && architecture != "sm_100") {
+    return cases;
+  }
+  for (const int bytes : {8448, 19008, 38016, 73920}) {
+    for (const int cluster : {1, 2, 4}) {
+      const int share = bytes / 16 / cluster;
+      constexpr int kClusterThreads = 512;
+      cases.push_back(
+          {bytes, 4, sms * 7 / 8 / 4 * 4, kClusterThreads, (share + kClusterThreads - 1) / kClusterThreads, cluster});
+    }
+  }
+  std::erase_if(cases, [&](const ExchangeCase& c) { return c.smem_bytes() > smem_bytes; });
+  return cases;
 }
 
 CompileRequest barrier_request(const std::string& architecture, int kind) {
@@ -381,7 +403,10 @@ class Runner {
     const auto shared = shared_cases();
     const auto shuffles = shuffle_cases();
     const auto exchanges = exchange_cases(info_.sm_count, smem_bytes_);
-    total_ = static_cast<int>(shared.size() + kOperations.size() + shuffles.size() + exchanges.size()) + 6;
+    const auto clustered = cluster_cases(info_.architecture, info_.sm_count, smem_bytes_);
+    total_ =
+        static_cast<int>(shared.size() + kOperations.size() + shuffles.size() + exchanges.size() + clustered.size()) +
+        6;
     for (const SharedCase& c : shared) {
       tell("shared memory");
       run_shared(c);
@@ -405,7 +430,11 @@ class Runner {
     std::vector<double> hertz;
     for (const ExchangeCase& c : exchanges) {
       tell("exchange of " + std::to_string(c.bytes()) + " bytes");
-      run_exchange(c, hertz);
+      run_exchange(c, /*is_clustered=*/false, hertz);
+    }
+    for (const ExchangeCase& c : clustered) {
+      tell("exchange of " + std::to_string(c.bytes()) + " bytes by clusters");
+      run_exchange(c, /*is_clustered=*/true, hertz);
     }
     if (!hertz.empty()) {
       rows_.push_back(make_row("clock", "under=exchange", hertz, "Hz"));
@@ -641,12 +670,15 @@ class Runner {
     push_times("signal", "sms=2", launches, 2 * kSteps);
   }
 
-  void run_exchange(const ExchangeCase& c, std::vector<double>& hertz) {
+  void run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<double>& hertz) {
     const int lanes = c.lanes();
-    const std::string parameters =
-        join(parameter("bytes", c.bytes()), parameter("batch", c.batch), parameter("sms", c.sms),
-             parameter("threads", c.threads), parameter("lanes", lanes), parameter("rows", c.rows(lanes)),
-             parameter("loads", c.loads));
+    std::string parameters = join(parameter("bytes", c.bytes()), parameter("batch", c.batch), parameter("sms", c.sms),
+                                  parameter("threads", c.threads), parameter("lanes", lanes),
+                                  parameter("rows", c.rows(lanes)), parameter("loads", c.loads));
+    const std::string operation = is_clustered ? "cluster_exchange" : "exchange";
+    if (is_clustered) {
+      parameters += " " + parameter("cluster", c.cluster);
+    }
     struct {  // as in exchange.cu
       char* states;
       u32* checksums;
@@ -677,12 +709,12 @@ class Runner {
       kernel.launch(stream_.get(), c.sms, c.threads, static_cast<std::size_t>(smem), true, arguments);
       stream_.synchronize();
       if (status_.download()[0] != 0) {
-        rows_.push_back(failed_row("exchange", parameters, "timeout", "cycles"));
+        rows_.push_back(failed_row(operation, parameters, "timeout", "cycles"));
         return;
       }
       const std::vector<u32> found = checksums.download();
       if (std::any_of(found.begin(), found.end(), [&](u32 sum) { return sum != expected; })) {
-        rows_.push_back(failed_row("exchange", parameters, "checksum", "cycles"));
+        rows_.push_back(failed_row(operation, parameters, "checksum", "cycles"));
         return;
       }
       if (launch >= 0) {
@@ -691,7 +723,7 @@ class Runner {
         hertz.push_back(static_cast<double>(t[1] - t[0]) / (static_cast<double>(t[3] - t[2]) * 1e-9));
       }
     }
-    push_times("exchange", parameters, launches, kExchangeSteps);
+    push_times(operation, parameters, launches, kExchangeSteps);
   }
 
   const MicrobenchProgress& progress_;
@@ -745,6 +777,9 @@ std::vector<CompileRequest> microbench_requests(const std::string& architecture,
     requests.push_back(barrier_request(architecture, kind));
   }
   for (const ExchangeCase& c : exchange_cases(sm_count, smem_bytes_per_block)) {
+    requests.push_back(exchange_request(architecture, c));
+  }
+  for (const ExchangeCase& c : cluster_cases(architecture, sm_count, smem_bytes_per_block)) {
     requests.push_back(exchange_request(architecture, c));
   }
   // Several measurements share a kernel.
