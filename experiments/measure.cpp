@@ -6,11 +6,15 @@
 #include "model/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
+#include "experiments/capture.hpp"
 #include "experiments/compilation.hpp"
 #include "experiments/measurement.hpp"
 #include "experiments/progress.hpp"
 #include "kernels/persistent_kernel.hpp"
+#include "sim/capture_difference.hpp"
+#include "sim/compact_trace.hpp"
 #include "sim/parallel.hpp"
+#include "sim/plan_trace.hpp"
 #endif
 
 #include <algorithm>
@@ -34,6 +38,9 @@ OptionGroup measure_options() {
       ("opponents", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
       ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
+      ("capture", po::value<std::string>()->value_name("FILE"),
+       "Write down every access to shared memory of one step instead, as a compact trace, and compare it with what "
+       "simulate generates.")
       ("repeats", po::value<std::string>()->value_name("N")->default_value("15"), "Take this many samples.")
       ("compile-only", "Compile without a GPU, and report registers and spills.")
       ("arch", po::value<std::string>()->value_name("SM"),
@@ -53,12 +60,14 @@ void refuse_contradictions(const Options& options) {
         }
       }
     }
-    if (options.flag("opponents") || options.flag("compile-only")) {
-      throw InputError("--opponents and --compile-only take one configuration, not a file of them");
+    if (options.flag("opponents") || options.flag("compile-only") || options.given("capture")) {
+      throw InputError("--opponents, --compile-only and --capture take one configuration, not a file of them");
     }
   }
-  if (options.flag("opponents") && options.flag("compile-only")) {
-    throw InputError("--opponents contradicts --compile-only: nothing runs");
+  for (const char* what : {"opponents", "capture"}) {
+    if (options.given(what) && options.flag("compile-only")) {
+      throw InputError("--" + std::string(what) + " contradicts --compile-only: nothing runs");
+    }
   }
   if (options.given("arch") && !options.flag("compile-only")) {
     throw InputError("--arch needs --compile-only: a measurement is on this machine's GPU");
@@ -411,6 +420,50 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
   return result.measurement.correct ? 0 : 1;
 }
 
+// ---- capturing ------------------------------------------------------------------------------------------------------
+
+int capture_network(const ChipFile& chip, const Configuration& configuration, const std::string& path, Output& output) {
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
+  const PlanTrace generated(make_layout(planned.network, planned.plan, *recurrent_matrix(configuration)),
+                            PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
+  const std::vector<BlockTrace> captured = capture_step(generated.layout());
+  OutputFile file(path);
+  file.write(compact_trace_header(generated.blocks()));
+  std::size_t accesses = 0;
+  std::optional<std::string> difference;
+  for (int sm = 0; sm < generated.blocks(); ++sm) {
+    const BlockTrace& block = captured[static_cast<std::size_t>(sm)];
+    file.write(encode_block(block));
+    for (const WarpTrace& warp : block.warps) {
+      accesses += warp.instructions.size();
+    }
+    if (!difference) {
+      if (const auto found = first_difference(generated.block(sm), block)) {
+        difference = "SM " + std::to_string(sm) + ", " + *found;
+      }
+    }
+  }
+  file.commit();
+  Report report;
+  report.json = {{"plan", to_string(planned.plan)},
+                 {"accesses", accesses},
+                 {"equal", !difference},
+                 {"difference", difference.value_or("")}};
+  report.csv.columns = configuration_columns();
+  report.csv.rows = {configuration_cells(configuration)};
+  const std::string equal = difference ? "0" : "1";
+  for (const auto& [column, cell] : {std::pair<std::string, std::string>{"plan", to_string(planned.plan)},
+                                     {"accesses", std::to_string(accesses)},
+                                     {"equal", equal}}) {
+    report.csv.columns.push_back(column);
+    report.csv.rows[0].push_back(cell);
+  }
+  report.text = std::to_string(accesses) + " accesses to shared memory in one step, " +
+                (difference ? "not those that are generated: " + *difference : "as they are generated") + '\n';
+  output.write(report);
+  return difference ? 1 : 0;
+}
+
 #endif
 
 }  // namespace
@@ -437,6 +490,9 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true);
   measure_options.seed = configuration.seed;
   Output output(*options);
+  if (options->given("capture")) {
+    return capture_network(chip, configuration, options->text("capture"), output);
+  }
   return options->flag("compile-only") ? compile_only(*options, chip, configuration, output)
                                        : measure_network(chip, configuration, measure_options, output);
 #else

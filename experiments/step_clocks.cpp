@@ -16,7 +16,7 @@ StepClocks measure_step_clocks(const Layout& layout) {
   stream.synchronize();
   kernel.check_status();
 
-  const std::vector<std::uint32_t> clocks = kernel.clocks();
+  const std::vector<std::uint32_t> clocks = kernel.record();
   const std::size_t warps = layout.plan.warps();
   const std::size_t per_step = layout.plan.sms * warps * kMarks;
   StepClocks result;

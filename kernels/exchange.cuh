@@ -85,6 +85,7 @@ __device__ __forceinline__ void stage_words(const char* from, u32 to, int first,
       polls -= waiting;
     }
   }
+  converge_for_capture();
 #pragma unroll
   for (int k = 0; k < kCount - 1; ++k) {
     store_shared(to + staged_at(first + k * kThreads), v[k]);

@@ -86,6 +86,7 @@ __device__ __forceinline__ void load_chunk(u32 address, u32* words) {
     words[2] = v.z;
     words[3] = v.w;
   } else if constexpr (kChunkWords == 2) {
+    capture(kLoads, 8, address, true);
     asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "r"(address) : "memory");
   } else {
 #pragma unroll
@@ -116,6 +117,7 @@ constexpr bool kHalf2Sums = (kPrecision == kFp16 || kPrecision == kFp8) && kProm
 
 // One unit's state of the samples of a plane, in one load.
 __device__ __forceinline__ void load_unit(u32 address, u32 (&h)[kUnitWords]) {
+  capture(kLoads, kPlaneUnitBytes, address, true);
   if constexpr (kPlaneUnitBytes == 2) {
     u16 half;
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(half) : "r"(address));

@@ -24,7 +24,7 @@ struct Arguments {
   int steps;
   u32* barrier;                 // zero before the launch; Lamport: unused
   u32* status;                  // set to 1 if a wait was given up
-  u32* clocks;                  // [steps, kBlocks, kWarps, kMarks], if ONCHIP_CLOCKS
+  u32* record;                  // ONCHIP_CLOCKS: clocks [steps, kBlocks, kWarps, kMarks]; or what capture.cuh writes
 };
 
 // Where a warp is in a step, for its clock.
@@ -34,7 +34,7 @@ __device__ __forceinline__ void mark_clock(const Arguments& a, int t, int thread
     u32 now;
     asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");
     if (thread % 32 == 0) {
-      a.clocks[((static_cast<long long>(t) * kBlocks + blockIdx.x) * kWarps + thread / 32) * kMarks + mark] = now;
+      a.record[((static_cast<long long>(t) * kBlocks + blockIdx.x) * kWarps + thread / 32) * kMarks + mark] = now;
     }
   }
 }

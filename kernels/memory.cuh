@@ -3,11 +3,13 @@
 
 __device__ __forceinline__ float load_shared_float(u32 address) {
   float f;
+  capture(kLoads, 4, address, true);
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(f) : "r"(address) : "memory");
   return f;
 }
 __device__ __forceinline__ int load_shared_int(u32 address) {
   int i;
+  capture(kLoads, 4, address, true);
   asm volatile("ld.shared.s32 %0, [%1];" : "=r"(i) : "r"(address) : "memory");
   return i;
 }
@@ -17,31 +19,37 @@ __device__ __forceinline__ u32 load_shared_element(u32 address) {
     return load_shared_int(address);
   } else {
     u16 half;
+    capture(kLoads, 2, address, true);
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(half) : "r"(address));
     return half;
   }
 }
 
 __device__ __forceinline__ void store_shared_float(u32 address, float f) {
+  capture(kStores, 4, address, true);
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(f) : "memory");
 }
 __device__ __forceinline__ void store_shared_int(u32 address, int i) {
+  capture(kStores, 4, address, true);
   asm volatile("st.shared.s32 [%0], %1;" ::"r"(address), "r"(i) : "memory");
 }
 
 // Stores under a predicate: where the compiler makes a branch of it, what leads up to the store waits behind the branch.
 __device__ __forceinline__ void store_shared_if(bool condition, u32 address, const Word& v) {
+  capture(kStores, 16, address, condition);
   asm volatile(
       "{ .reg .pred p; setp.ne.u32 p, %5, 0; @p st.shared.v4.u32 [%0], {%1, %2, %3, %4}; }" ::"r"(address),
       "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(static_cast<u32>(condition))
       : "memory");
 }
 __device__ __forceinline__ void store_shared_if(bool condition, u32 address, float f) {
+  capture(kStores, 4, address, condition);
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p st.shared.f32 [%0], %1; }" ::"r"(address), "f"(f),
                "r"(static_cast<u32>(condition))
                : "memory");
 }
 __device__ __forceinline__ void store_element_if(bool condition, u32 address, u32 bits) {
+  capture(kStores, kElementBytes, address, condition);
   if constexpr (kElementBytes == 4) {
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p st.shared.u32 [%0], %1; }" ::"r"(address), "r"(bits),
                  "r"(static_cast<u32>(condition))
@@ -62,9 +70,11 @@ __device__ __forceinline__ u32 kept(u32 value) {
 
 // Asynchronous copies to shared memory, 4 or 16 bytes; groups of them end in order.
 __device__ __forceinline__ void copy_4(u32 to, const char* from) {
+  capture(kCopies, 4, to, true);
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 __device__ __forceinline__ void copy_16(u32 to, const char* from) {
+  capture(kCopies, 16, to, true);
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 __device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }

@@ -28,8 +28,8 @@ PersistentKernel::PersistentKernel(std::shared_ptr<const Program> program, std::
     : workspace_(Recurrence::workspace_bytes(*program, most_steps)),
       recurrence_(filled(std::move(program), workspace_, most_steps)) {}
 
-std::vector<std::uint32_t> PersistentKernel::clocks() const {
-  return recurrence_.clocks(Stream().get());
+std::vector<std::uint32_t> PersistentKernel::record() const {
+  return recurrence_.record(Stream().get());
 }
 
 void PersistentKernel::check_status() const {

@@ -30,7 +30,7 @@ class PersistentKernel {
   void enqueue_recurrence(cudaStream_t stream, std::int64_t steps) { recurrence_.enqueue_recurrence(stream, steps); }
 
   // After the stream is synchronised.
-  std::vector<std::uint32_t> clocks() const;
+  std::vector<std::uint32_t> record() const;
   void check_status() const;
 
  private:

@@ -151,6 +151,10 @@ CompileRequest compile_request(const Network& network, const Plan& plan, const s
   }
   define(defines, "ONCHIP_EXCHANGE_ONLY", work == Work::exchange_only);
   define(defines, "ONCHIP_CLOCKS", work == Work::clocked);
+  if (work == Work::captured) {
+    define(defines, "ONCHIP_CAPTURED_ACCESSES", capture_size(network, plan).accesses);
+    define(defines, "ONCHIP_CAPTURED_STEP", kCapturedStep);
+  }
   define(defines, "ONCHIP_LOADS_IN_FLIGHT", plan.loads_in_flight);
   define(defines, "ONCHIP_AHEAD", kEmptiedAhead);
   define(defines, "ONCHIP_EXCHANGE", static_cast<int>(plan.exchange));
@@ -169,11 +173,14 @@ Program make_program(const Layout& layout, const Biases& biases, const std::stri
   program.network = layout.network;
   program.plan = layout.plan;
   program.work = work;
+  if (work == Work::captured && layout.plan.family != Family::sparse_persistent) {
+    throw InputError("only sparse_persistent plans can be captured");
+  }
   program.has_input_bias = !biases.input.empty() || !biases.recurrent.empty();
   const std::vector<float> input_bias = bias_of_input(layout.network, biases);  // before what takes long
   program.kernel = compile(compile_request(layout.network, layout.plan, architecture, work));
   const ResourceReport& resources = program.kernel.resources;
-  if (resources.spill_bytes > 0 || resources.stack_bytes > 0) {
+  if (work != Work::captured && (resources.spill_bytes > 0 || resources.stack_bytes > 0)) {
     throw DoesNotFit("the kernel of plan '" + to_string(layout.plan) + "' spills " +
                      std::to_string(resources.spill_bytes) + " bytes of registers; a persistent kernel must not");
   }
@@ -191,6 +198,24 @@ Program make_program(const Layout& layout, const Biases& biases, const std::stri
                     .recurrent_bias = append(constants, bias_of_reset(layout, biases)),
                     .scales = append(constants, scales_of_units(layout))};
   return program;
+}
+
+CaptureSize capture_size(const Network& network, const Plan& plan) {
+  const int slots = plan.slots_total() + plan.longest_tail * chunk_slots(network, plan);
+  const int tail_words = plan.longest_tail * (chunk_words(network, plan) + 1) + plan.rows_per_group;
+  const int passes = planes(network, plan) / std::max(1, plan.pass_planes);
+  const auto of_threads = [&](std::int64_t pieces) { return static_cast<int>(pieces / plan.threads) + 1; };
+  constexpr int kOfCell = 8;  // at most, for each value that a lane finishes
+  const int finished = plan.tile_rows * plan.batch_padded / plan.lanes_per_row + passes;
+  return {planes(network, plan) * slots + passes * tail_words + tiles(network, plan) * finished * kOfCell +
+          of_threads(exchange_bytes(network, plan) / 16) + of_threads(input_bytes(network, plan) / 4) + 16};
+}
+
+std::size_t record_words(const Program& program, std::int64_t steps_per_launch) {
+  const std::size_t warps = static_cast<std::size_t>(program.plan.sms) * program.plan.warps();
+  return program.work == Work::clocked    ? static_cast<std::size_t>(steps_per_launch) * warps * kStepMarks.size()
+         : program.work == Work::captured ? warps * capture_size(program.network, program.plan).words()
+                                          : 0;
 }
 
 ScratchPlaces scratch_places(const Program& program, std::int64_t most_steps) {
@@ -217,9 +242,7 @@ ScratchPlaces scratch_places(const Program& program, std::int64_t most_steps) {
   places.lengths = take(4 * plan.batch_padded);
   places.barrier = take(4);
   places.status = take(4);
-  places.clocks = take(program.work == Work::clocked ? 4 * places.steps_per_launch * plan.sms * plan.warps() *
-                                                           static_cast<std::int64_t>(kStepMarks.size())
-                                                     : 0);
+  places.record = take(4 * static_cast<std::int64_t>(record_words(program, places.steps_per_launch)));
   places.bytes = end;
   return places;
 }

@@ -20,7 +20,9 @@ namespace onchip {
 // `exchange_only`: the steps without their gathers and cells, every state zero: what the exchange of the
 // plan's state takes, the larger part of the floor that no kernel gets below.
 // `clocked`: every warp writes down when it passes each point of a step; this takes a little time itself.
-enum class Work : std::uint8_t { whole, exchange_only, clocked };
+// `captured`: every warp writes down each of its accesses to shared memory of one step (capture.hpp), which takes long;
+// sparse plans only.
+enum class Work : std::uint8_t { whole, exchange_only, clocked, captured };
 
 // The points of a step, and what a warp has done at each. A block barrier blocks at the first instruction that needs
 // it: the wait of those before "complete" and "all_finished" counts to the point after.
@@ -84,10 +86,23 @@ struct ScratchPlaces {
   std::size_t carry = 0, final_carry = 0;  // float [state units, batch padded]
   std::size_t lengths = 0;                 // int [batch padded]
   std::size_t barrier = 0, status = 0;     // u32
-  std::size_t clocks = 0;                  // u32 [steps per launch, sms, warps, marks], Work::clocked
+  std::size_t record = 0;                  // u32 [record_words]
   std::size_t bytes = 0;                   // of the whole workspace, constants included
 };
 inline constexpr std::int64_t kMostLaunchBytes = std::int64_t{256} << 20;
+
+// 32-bit words that the kernel writes down: Work::clocked [steps per launch, sms, warps, marks]; Work::captured [sms,
+// warps] of CaptureSize; else none.
+std::size_t record_words(const Program& program, std::int64_t steps_per_launch);
+
+// Of what one warp captures: two words, then so many accesses, each of so many words (kernels/capture.cuh).
+struct CaptureSize {
+  static constexpr int kAccessWords = 3 + 32;
+  int accesses = 0;
+  std::size_t words() const { return 2 + static_cast<std::size_t>(accesses) * kAccessWords; }
+};
+CaptureSize capture_size(const Network& network, const Plan& plan);
+inline constexpr int kCapturedStep = 2;
 
 // Throws InputError if `most_steps` is below 1.
 ScratchPlaces scratch_places(const Program& program, std::int64_t most_steps);

@@ -27,7 +27,7 @@ struct Arguments {
   int steps;
   std::uint32_t* barrier;
   std::uint32_t* status;
-  std::uint32_t* clocks;
+  std::uint32_t* record;
 };
 struct LengthArguments {
   int* to;
@@ -147,7 +147,7 @@ void Recurrence::launch(cudaStream_t stream, std::int64_t first_step, std::int64
                       .steps = static_cast<int>(steps),
                       .barrier = at<std::uint32_t>(scratch_.barrier),
                       .status = at<std::uint32_t>(scratch_.status),
-                      .clocks = at<std::uint32_t>(scratch_.clocks)};
+                      .record = at<std::uint32_t>(scratch_.record)};
   void* pointers[] = {&arguments};
   kernel_.launch(stream, plan.sms, plan.threads, static_cast<std::size_t>(shared_bytes(network, plan)),
                  /*cooperative=*/true, pointers);
@@ -236,16 +236,12 @@ void Recurrence::check_status(cudaStream_t stream) const {
   }
 }
 
-std::vector<std::uint32_t> Recurrence::clocks(cudaStream_t stream) const {
-  const Plan& plan = program_->plan;
-  std::vector<std::uint32_t> clocks(program_->work == Work::clocked
-                                        ? static_cast<std::size_t>(scratch_.steps_per_launch) * plan.sms *
-                                              plan.warps() * kStepMarks.size()
-                                        : 0);
-  ONCHIP_CUDA_CHECK(cudaMemcpyAsync(clocks.data(), at<std::uint32_t>(scratch_.clocks),
-                                    clocks.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost, stream));
+std::vector<std::uint32_t> Recurrence::record(cudaStream_t stream) const {
+  std::vector<std::uint32_t> record(record_words(*program_, scratch_.steps_per_launch));
+  ONCHIP_CUDA_CHECK(cudaMemcpyAsync(record.data(), at<std::uint32_t>(scratch_.record),
+                                    record.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost, stream));
   ONCHIP_CUDA_CHECK(cudaStreamSynchronize(stream));
-  return clocks;
+  return record;
 }
 
 }  // namespace onchip

@@ -61,8 +61,8 @@ class Recurrence {
   // another: its results are not valid.
   void check_status(cudaStream_t stream) const;
 
-  // Work::clocked; waits for the stream: SM clocks of the last launch, [steps per launch, sms, warps, marks].
-  std::vector<std::uint32_t> clocks(cudaStream_t stream) const;
+  // What Work::clocked and Work::captured wrote down in the last launch; waits for the stream.
+  std::vector<std::uint32_t> record(cudaStream_t stream) const;
 
  private:
   void set_lengths(cudaStream_t stream, const Sequences& sequences) const;

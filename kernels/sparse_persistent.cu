@@ -102,6 +102,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   const u32 shared = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
   const u32 kept_shared = kept(shared);
   const int thread = kept(threadIdx.x);
+  prepare_capture(a.record);
 
 #pragma unroll 1
   for (int i = thread; i < kChunksAt / 16; i += kThreads) {
@@ -146,6 +147,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
 #pragma unroll 1
   for (int t = 0; t < a.steps; ++t) {
     const int place = kManyAddresses ? static_cast<int>(kept(thread)) : thread;
+    steer_capture(t);
     mark_clock(a, t, place, kBegun);
     stage(state, kept_shared, place, polls);
     mark_clock(a, t, place, kStaged);

@@ -30,17 +30,21 @@ static_assert(kUnitsPerSm * kGates * kElementBytes % 4 == 0, "an SM's input of o
 
 extern __shared__ __align__(128) char shared_memory[];
 
+#include "capture.cuh"
+
 struct __align__(16) Word {
   u32 x, y, z, w;
 };
 
 __device__ __forceinline__ void store_shared(u32 address, const Word& v) {
+  capture(kStores, 16, address, true);
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
 }
 
 __device__ __forceinline__ Word load_shared(u32 address) {
   Word v;
+  capture(kLoads, 16, address, true);
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "r"(address)

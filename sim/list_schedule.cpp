@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 
 namespace onchip {
 namespace {
@@ -149,6 +150,11 @@ class ListScheduler {
 }  // namespace
 
 std::vector<std::uint32_t> list_schedule(std::span<const Instruction> block, const CompilerView& view) {
+  if (!view.reorders) {
+    std::vector<std::uint32_t> order(block.size());
+    std::iota(order.begin(), order.end(), 0u);
+    return order;
+  }
   return ListScheduler(block, view).run();
 }
 

@@ -14,6 +14,7 @@
 
 #include "model/layout.hpp"
 #include "sim/kernel_map.hpp"
+#include "sim/list_schedule.hpp"
 #include "sim/trace.hpp"
 
 namespace onchip {
@@ -23,9 +24,16 @@ enum class Traced : std::uint8_t {
   exchange_only,  // as the kernel does with ONCHIP_EXCHANGE_ONLY: no tiles
 };
 
+enum class Issued : std::uint8_t {
+  as_compiled,  // in the order that the compiler finds quickest
+  as_written,   // in the order of the kernel's source, as an instrumented kernel runs
+};
+
 class PlanTrace : public TraceSource {
  public:
-  explicit PlanTrace(Layout layout, int registers_per_thread = 255, Traced traced = Traced::whole);
+  static constexpr int kAllRegisters = 255;  // that a thread can have
+  explicit PlanTrace(Layout layout, int registers_per_thread = kAllRegisters, Traced traced = Traced::whole,
+                     Issued issued = Issued::as_compiled);
 
   int blocks() const override { return layout_.plan.sms; }
   BlockTrace block(int sm) const override;
@@ -42,7 +50,7 @@ class PlanTrace : public TraceSource {
   KernelMap map_;
   KernelTables tables_;
   Traced traced_;
-  int loads_ahead_;  // that the registers leave room for
+  CompilerView view_;
 };
 
 }  // namespace onchip

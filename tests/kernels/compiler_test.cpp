@@ -152,6 +152,16 @@ TEST_CASE("sparse_persistent compiles without a spill on every architecture") {
   CHECK(kernel.resources.registers <= 255);
 }
 
+TEST_CASE("kernels that write down their clocks, their accesses, or leave out the gathers compile") {
+  const TemporaryCache cache;
+  const Network network = awkward_network(Precision::fp16);
+  const Plan plan = shape_plan(network, RowProfile::uniform(network), Storage::packed_pair, /*sms=*/100,
+                               /*lanes_per_row=*/16, /*rows_per_group=*/2);
+  for (const Work work : {Work::exchange_only, Work::clocked, Work::captured}) {
+    CHECK_FALSE(compile(compile_request(network, plan, "sm_90", work)).cubin.empty());
+  }
+}
+
 TEST_CASE("spilled registers are reported") {
   const TemporaryCache cache;
   for (int pass = 0; pass < 2; ++pass) {  // compiled, and from the cache

@@ -62,7 +62,7 @@ TEST_CASE("a workspace has room for all that a program reads and writes, one aft
         {scratch.lengths, sizeof(int) * plan.batch_padded},
         {scratch.barrier, 4},
         {scratch.status, 4},
-        {scratch.clocks, 0},
+        {scratch.record, 0},
         {scratch.bytes, 0}};
     for (std::size_t i = 0; i + 1 < extents.size(); ++i) {
       CHECK(extents[i].begin % kWorkspaceAlignment == 0);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The accesses to shared memory of one step, as an instrumented kernel wrote them down on the current device.
+#pragma once
+
+#include "model/layout.hpp"
+#include "sim/trace.hpp"
+
+#include <vector>
+
+namespace onchip {
+
+// [SMs]. Clocks are those of each SM, from the warp's first access on. Throws InputError for a plan of another family
+// than sparse_persistent.
+std::vector<BlockTrace> capture_step(const Layout& layout);
+
+}  // namespace onchip
