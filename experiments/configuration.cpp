@@ -192,6 +192,16 @@ std::vector<std::string> configuration_cells(const Configuration& configuration)
           std::string(mask_name(configuration)), std::to_string(configuration.seed)};
 }
 
+Family parse_family(std::string_view word) {
+  const auto found = std::ranges::find(kFamilyNames, word);
+  if (found == kFamilyNames.end()) {
+    const std::string hint = did_you_mean(word, kFamilyNames);
+    throw InputError("unknown family " + in_quotes(word) +
+                     (hint.empty() ? ": expected sparse_persistent or dense_persistent" : hint));
+  }
+  return static_cast<Family>(found - kFamilyNames.begin());
+}
+
 Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
   const auto whole = [&](const char* column, double maximum) {
     const double value = file.number(row, column);
@@ -216,6 +226,8 @@ Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
     check(network);
     if (file.has("plan") && !file.text(row, "plan").empty()) {
       configuration.plan = parse_plan(file.text(row, "plan"));
+    } else if (file.has("family") && !file.text(row, "family").empty()) {
+      configuration.wishes.family = parse_family(file.text(row, "family"));
     }
   } catch (const InputError& error) {
     file.fail(row, error.what());
