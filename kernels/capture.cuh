@@ -38,7 +38,7 @@ __device__ __forceinline__ void steer_capture(int t) {
   }
   __syncwarp();
 }
-// Where the lanes of a warp may have parted, and go on as one without a capture, too, as far as the machine can.
+// All lanes of a warp, where some may be ahead: lanes that come here from different accesses would be taken for one.
 __device__ __forceinline__ void converge_for_capture() { __syncwarp(); }
 
 __device__ __noinline__ void capture(Access how, int bytes, u32 address, bool active) {

@@ -191,6 +191,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
         emit(outbox_word + outbox_offset(i) - outbox_offset(thread), i, kept_shared, t, a.steps);
       }
     }
+    converge_for_capture();
     outbox_word += kStateWords * 16ll;
     mark_clock(a, t, place, kEmitted);
     // While the others' states are on their way: this step's input is no longer needed.
