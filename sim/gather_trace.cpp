@@ -27,7 +27,9 @@ GatherTrace::GatherTrace(WarpWriter& writer, const WarpPlace& place)
   for (int r = 0; plan_.has_tail() && r < plan_.rows_per_group; ++r) {
     streamed_ += map_.passes * place.tables.tails[place.warp_row(r)].streamed;
   }
-  asked_ = std::max(0, plan_.ring_chunks - 1);  // in the step before
+  used_ = kTracedStep * streamed_;
+  asked_ = used_ + std::max(0, plan_.ring_chunks - 1);  // in the step before
+  streamed_ += used_;
   under_way_.fill(kNoRegister);
 }
 

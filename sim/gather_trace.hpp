@@ -11,6 +11,9 @@
 
 namespace onchip {
 
+// Of a launch, from 0: the ring is where the chunks of the steps before have left it. The one that kernels capture.
+inline constexpr int kTracedStep = 2;
+
 class GatherTrace {
  public:
   GatherTrace(WarpWriter& writer, const WarpPlace& place);
@@ -54,7 +57,7 @@ class GatherTrace {
   std::vector<int> partial_;    // fp16 sums since the last promotion
   int chunk_ = kNoRegister;     // the register with the address of the next chunk in shared memory
   std::uint64_t chunk_at_ = 0;  // that address
-  int streamed_ = 0, asked_ = 0, used_ = 0;       // chunks of the ring: in a step; so far
+  int streamed_ = 0, asked_ = 0, used_ = 0;       // chunks of the ring, so far: at the step's end; now
   std::array<int, kMostRingChunks> under_way_{};  // [ring places]: the register of a copy, if it is of this step
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sim/gather_trace.hpp"
 #include "sim/plan_trace.hpp"
 
 #include "sim/compact_trace.hpp"
@@ -199,7 +200,8 @@ TEST_CASE("every chunk that encode() puts in a warp's list is loaded, in its ord
         REQUIRE(reads.ring.size() == static_cast<std::size_t>(streamed));
         REQUIRE(reads.copied.size() == static_cast<std::size_t>(streamed));
         for (int i = 0; i < streamed; ++i) {
-          const auto place = [&](int chunk) {
+          const auto place = [&](int of_step) {
+            const int chunk = kTracedStep * streamed + of_step;
             return map.ring_at +
                    static_cast<std::uint64_t>((warp * plan.ring_chunks + chunk % plan.ring_chunks) * map.chunk_bytes);
           };
