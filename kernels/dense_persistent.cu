@@ -139,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) dense_persistent(const
   wait_for_copies<0>();
   __syncthreads();
 
-  const int spans = kSpans - warp * kWarpSpans;
+  const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
   Source source{static_cast<const char*>(a.states) + static_cast<long long>(warp) * kWarpSpans * kSpanBytes + 16 * lane,
                 kSpans % kWarpSpans == 0 && kBusyWarps == kWarps ? kWarpSpans : spans,
                 kBatch % 8 == 0 ? kSampleTiles : (kBatch - lane / 4 + 7) / 8};

@@ -45,7 +45,7 @@ struct Sums {
 // What of a state one warp takes.
 struct Source {
   const char* state;  // this lane's 16 bytes of the warp's first span and first sample tile
-  int spans;          // that the warp has
+  int spans;          // that the warp has, at most kWarpSpans
   int samples;        // this lane's sample is in as many sample tiles
 };
 

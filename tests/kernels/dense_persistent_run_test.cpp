@@ -55,6 +55,24 @@ TEST_CASE("all SMs of the device work together on a dense network", "[gpu]") {
   }
 }
 
+TEST_CASE("dense kernels end where spans divide evenly over neither warps nor groups", "[gpu]") {
+  const Cell cell = GENERATE(Cell::relu, Cell::gru);
+  for (const int hidden : {1152, 2336}) {  // 36 and 73 spans
+    for (const int threads : {128, 256}) {
+      for (const int groups_loads : {2, 3}) {
+        const PlannedCase c = dense_case({.cell = cell,
+                                          .hidden = hidden,
+                                          .batch = 1,
+                                          .sms = device_info().sm_count / 2,
+                                          .threads = threads,
+                                          .in_shared = 0.7,
+                                          .groups_loads = groups_loads});
+        check_right(c, given(c.network, 3));
+      }
+    }
+  }
+}
+
 TEST_CASE("dense kernels add input and recurrent biases where they belong", "[gpu]") {
   for (const DenseShape& shape : kEveryDenseKind) {
     const PlannedCase c = dense_case(shape);
