@@ -12,13 +12,35 @@ constexpr int kPartialRows = 16 * kRowTiles + 4;
 constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
 constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
 
-// A thread finishes, for one sample, two units of a cell without gates, or one unit of a gated cell: then the two units
-// of a pair are in lanes l and l + 16 of a warp.
+// A thread finishes an item: for one sample, two units of a cell without gates, or one unit of a gated cell; then the two
+// units of a pair are in lanes l and l + 16 of a warp. What it must know of its items lies in shared memory, for registers
+// are for weights, and is laid down once:
+//
+//   item    [kItems], see below
+//   input   [2][kItems][kItemInput], this step's and the next's, which the thread copies for itself
+//   carry   float [kItems], LSTM: c, GRU: h
+//   bias    float [kItems], GRU
 constexpr int kPairs = kUnitsPerSm / 2;
 constexpr int kThreadUnits = kGates == 1 ? 2 : 1;
 constexpr int kThreadRows = kThreadUnits * kGates;
 constexpr int kItems = kGates == 1 ? kPairs * kBatch : (kPairs * kBatch + 15) / 16 * 32;
+constexpr int kItemInput = kGates == 1 ? 4 : 8;  // bytes
 static_assert(kUnitsPerSm % 2 == 0, "a word of the state is two units of one SM");
+
+constexpr int kItemsAt = kWarps * kSharedTiles * kTileBytes + kWarps * kPartialBytes;
+constexpr int kInputAt = kItemsAt + 16 * kItems;
+constexpr int kCarryAt = kInputAt + 2 * kItemInput * kItems;
+constexpr int kBiasAt = kCarryAt + (kCarries ? 4 * kItems : 0);
+constexpr int kItemsEnd = kBiasAt + (kCell == kGru ? 4 * kItems : 0);
+
+struct Item {
+  u32 partials;  // address of its rows in the first warp's sums
+  u32 place;     // of its word in a state, in bytes, with the flags below: words lie at multiples of 4
+  u32 input;     // place of its input in that of a step, in bytes
+  int last;      // the sample's last step in this launch, if that is in this launch
+};
+constexpr u32 kFirstIsNone = 1, kSecondIsNone = 2;  // a place beyond the last unit: stays zero
+constexpr u32 kWritesNothing = 2;                   // gated: the upper unit of a pair, or no item at all
 
 __device__ __forceinline__ void store_partials(u32 partials, const Sums& sums, int lane) {
   const u32 to = partials + 4 * (lane % 4 * 2 * kPartialRows + lane / 4 * 2);
@@ -79,22 +101,107 @@ __device__ __forceinline__ void sum_partials(u32 address, float (&rows)[kThreadR
   }
 }
 
-// What a thread finishes.
-struct Item {
-  int unit, sample;  // of the SM
+// Of the SM.
+struct UnitSample {
+  int unit, sample;
   bool exists;
 };
-
-__device__ __forceinline__ Item item_of(int i) {
+__device__ __forceinline__ UnitSample of_item(int i) {
   const int pair_sample = kGates == 1 ? i : i / 32 * 16 + i % 16;
   const bool exists = kGates == 1 || pair_sample < kPairs * kBatch;
   const int place = exists ? pair_sample : 0;  // who finishes nothing reads what is there
   return {place / kBatch * 2 + (kGates == 1 ? 0 : i % 32 / 16), place % kBatch, exists};
 }
+// Of a carry in that of the launch.
+__device__ __forceinline__ long long carry_index(const UnitSample& of) {
+  return (static_cast<long long>(blockIdx.x) * kUnitsPerSm + of.unit) * kBatchPadded + of.sample;
+}
 
-// A unit's place beyond the last unit must stay zero: its weights are zero, but zero times infinity is not.
-__device__ __forceinline__ bool is_unit(int unit) {
-  return kStateUnits == kHidden || static_cast<int>(blockIdx.x) * kUnitsPerSm + unit < kHidden;
+__device__ __forceinline__ void lay_items(const Arguments& a, u32 shared, u32 partials, int thread) {
+#pragma unroll 1
+  for (int i = thread; i < kItems; i += kThreads) {
+    const UnitSample of = of_item(i);
+    const int unit = static_cast<int>(blockIdx.x) * kUnitsPerSm + of.unit;
+    u32 place = kElementBytes * state_index(unit - of.unit % 2, of.sample);
+    // Weights beyond the last unit are zero, but zero times infinity is not.
+    place |= unit >= kHidden ? kFirstIsNone : 0;
+    if constexpr (kGates == 1) {
+      place |= unit + 1 >= kHidden ? kSecondIsNone : 0;
+    } else {
+      place |= of.exists && of.unit % 2 == 0 ? 0 : kWritesNothing;
+    }
+    const u32 input = kElementBytes * kGates * (of.sample * kStateUnits + unit);
+    int last = -1;
+    if constexpr (kCarries) {
+      last = of.exists ? a.lengths[of.sample] - a.first_step - 1 : -1;
+      store_shared_float(shared + kCarryAt + 4 * i, a.carry[carry_index(of)]);
+    }
+    if constexpr (kCell == kGru) {
+      store_shared_float(shared + kBiasAt + 4 * i, a.recurrent_bias[unit]);
+    }
+    store_shared(shared + kItemsAt + 16 * i,
+                 {partials + 4 * (of.sample * kPartialRows + of.unit * kGates), place, input & ~3u, static_cast<u32>(last)});
+  }
+}
+
+// Asks for the input of step t of this launch, for one of two places in shared memory.
+__device__ __forceinline__ void fetch_items(const Arguments& a, int t, u32 shared, int thread) {
+  if (t < a.steps) {
+    constexpr int kStepBytes = kBatch * kStateUnits * kGates * kElementBytes;
+    const char* const step = static_cast<const char*>(a.input) + static_cast<long long>(t) * kStepBytes;
+    const u32 to = shared + kInputAt + t % 2 * (kItemInput * kItems);
+#pragma unroll 1
+    for (int i = thread; i < kItems; i += kThreads) {
+      const char* const from = step + load_shared_int(shared + kItemsAt + 16 * i + 8);
+      if constexpr (kItemInput == 4) {
+        copy_4(to + 4 * i, from);
+      } else if constexpr (kCell == kLstm) {
+        copy_8(to + 8 * i, from);
+      } else {  // three gates in two words, the odd unit's from their middle
+        copy_4(to + 8 * i, from);
+        copy_4(to + 8 * i + 4, from + 4);
+      }
+    }
+  }
+  end_copies();
+}
+
+__device__ __forceinline__ void hand_back_carries(const Arguments& a, u32 shared, int thread) {
+#pragma unroll 1
+  for (int i = thread; i < kItems; i += kThreads) {
+    const UnitSample of = of_item(i);
+    if (of.exists) {
+      a.carry[carry_index(of)] = load_shared_float(shared + kCarryAt + 4 * i);
+    }
+  }
+}
+
+// All that an item needs beside the sums: fetched before the block's barrier, so that nothing waits for it after that.
+struct Prepared {
+  Item item;
+  u32 input[kItemInput / 4];
+  float carry, bias;
+};
+
+__device__ __forceinline__ Prepared prepare(u32 shared, int i, int t) {
+  const Word item = load_shared(shared + kItemsAt + 16 * i);
+  Prepared p{{item.x, item.y, item.z, static_cast<int>(item.w)}, {}, 0, 0};
+  const u32 input = shared + kInputAt + t % 2 * (kItemInput * kItems) + kItemInput * i;
+  if constexpr (kItemInput == 4) {
+    p.input[0] = load_shared_int(input);
+  } else {
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(p.input[0]), "=r"(p.input[1]) : "r"(input) : "memory");
+  }
+  if constexpr (kCarries) {
+    p.carry = load_shared_float(shared + kCarryAt + 4 * i);
+  }
+  if constexpr (kCell == kGru) {
+    p.bias = load_shared_float(shared + kBiasAt + 4 * i);
+    const u32 odd = i % 32 / 16 * 16;  // bits
+    p.input[0] = __funnelshift_r(p.input[0], p.input[1], odd);
+    p.input[1] >>= odd;
+  }
+  return p;
 }
 
 // The gates of one unit; `carry` becomes the next one. Returns the next state.
@@ -114,14 +221,5 @@ __device__ __forceinline__ float apply_cell(const float (&sum)[kGates], const fl
     const float candidate = squash(fmaf(reset, sum[2] + bias, x[2]), true);
     carry = fmaf(update, carry - candidate, candidate);
     return carry;
-  }
-}
-
-// The input of a unit's gates of one sample.
-__device__ __forceinline__ void load_input(u32 address, float (&x)[kGates]) {
-#pragma unroll
-  for (int g = 0; g < kGates; ++g) {
-    const u32 bits = load_shared_element(address + kElementBytes * g);
-    x[g] = element(&bits, 0);
   }
 }

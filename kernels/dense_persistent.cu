@@ -33,22 +33,19 @@
 #include "multiply.cuh"
 #include "combine.cuh"
 
-// Shared memory: tiles [kWarps][kSharedTiles], then these, each in whole 16-byte words (sizes: shared_bytes() in
-// model/plan.cpp).
-constexpr int kPartialsAt = kWarps * kSharedTiles * kTileBytes;      // see combine.cuh
-constexpr int kInputAt = kPartialsAt + kWarps * kPartialBytes;       // [2][kBatch][kUnitsPerSm][kGates], this step's and the next's
-constexpr int kCarryAt = kInputAt + 2 * kInputBytes;                 // float [kUnitsPerSm][kBatchPadded]
-constexpr int kLengthsAt = kCarryAt + (kCarries ? whole_words(4 * kUnitsPerSm * kBatchPadded) : 0);  // int [kBatchPadded]
-constexpr int kBiasAt = kLengthsAt + (kCarries ? whole_words(4 * kBatchPadded) : 0);                 // GRU: float [kUnitsPerSm]
-constexpr int kSharedBytes = kBiasAt + (kCell == kGru ? whole_words(4 * kUnitsPerSm) : 0);
-static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel count the same shared memory");
+// Shared memory: tiles [kWarps][kSharedTiles], the warps' sums, and what is known of the items (see combine.cuh), in whole
+// 16-byte words (sizes: shared_bytes() in model/plan.cpp).
+constexpr int kPartialsAt = kWarps * kSharedTiles * kTileBytes;
+static_assert((kItemsEnd + 15) / 16 * 16 == ONCHIP_SHARED_BYTES, "the plan and the kernel count the same shared memory");
 
+__device__ __forceinline__ void store_word(char* to, u32 word) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(word) : "memory");
+}
 // Hands out one word, and empties its place of a later step.
 __device__ __forceinline__ void emit(char* to, u32 word, int t, int steps) {
-  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(word) : "memory");
+  store_word(to, word);
   if (kExchange == kLamport && t + 1 + kAhead <= steps) {
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to + static_cast<long long>(kAhead) * kStateBytes), "r"(~0u)
-                 : "memory");
+    store_word(to + static_cast<long long>(kAhead) * kStateBytes, ~0u);
   }
 }
 
@@ -63,44 +60,34 @@ __device__ __forceinline__ void emit_padding(char* state, int t, int steps, int 
   }
 }
 
-// Everything of a step after the block's barrier: sums, cells, and the SM's words of the next state.
-__device__ __forceinline__ void finish(const Arguments& a, char* next_state, u32 shared, int t, int thread) {
-#pragma unroll 1
-  for (int i = thread; i < kItems; i += kThreads) {
-    const Item item = item_of(i);
-    const u32 input = shared + kInputAt + t % 2 * kInputBytes;
-    const u32 carry_at = shared + kCarryAt + 4 * (item.unit * kBatchPadded + item.sample);
-    float carry = kCarries ? load_shared_float(carry_at) : 0.0f;
-    float sums[kThreadRows] = {};
-    if constexpr (!kExchangeOnly) {
-      const u32 rows = 4 * (item.sample * kPartialRows + item.unit * kGates);
-      sum_partials<0, kBusyWarps>(shared + kPartialsAt + rows, sums);
-    }
-    u32 halves[kThreadUnits];
+// Everything of an item after the block's barrier: sums, cell, and its word of the next state.
+__device__ __forceinline__ void finish(const Arguments& a, const Prepared& p, char* next_state, u32 shared, int i, int t) {
+  float sums[kThreadRows] = {};
+  if constexpr (!kExchangeOnly) {
+    sum_partials<0, kBusyWarps>(p.item.partials, sums);
+  }
+  float carry = p.carry;
+  u32 halves[kThreadUnits];
 #pragma unroll
-    for (int k = 0; k < kThreadUnits; ++k) {
-      float x[kGates], sum[kGates];
-      load_input(input + kElementBytes * kGates * (item.sample * kUnitsPerSm + item.unit + k), x);
+  for (int k = 0; k < kThreadUnits; ++k) {
+    float x[kGates], sum[kGates];
 #pragma unroll
-      for (int g = 0; g < kGates; ++g) {
-        sum[g] = sums[k * kGates + g];
-      }
-      const float bias = kCell == kGru ? load_shared_float(shared + kBiasAt + 4 * item.unit) : 0.0f;
-      const float h = kExchangeOnly ? 0.0f : apply_cell(sum, x, bias, carry);
-      halves[k] = to_bits(is_unit(item.unit + k) ? h : 0.0f);
+    for (int g = 0; g < kGates; ++g) {
+      x[g] = element(p.input, k * kGates + g);
+      sum[g] = sums[k * kGates + g];
     }
-    bool writes = item.exists;
-    if constexpr (kCarries) {
-      store_shared_if(item.exists, carry_at, carry);
-      if (item.exists && a.first_step + t + 1 == load_shared_int(shared + kLengthsAt + 4 * item.sample)) {
-        a.final_carry[(static_cast<long long>(blockIdx.x) * kUnitsPerSm + item.unit) * kBatchPadded + item.sample] = carry;
-      }
-      writes = item.exists && item.unit % 2 == 0;
-    }
-    const u32 upper = kGates == 1 ? halves[kThreadUnits - 1] : __shfl_xor_sync(0xffffffffu, halves[0], 16);
-    if (writes) {
-      const int place = static_cast<int>(blockIdx.x) * kUnitsPerSm + item.unit;
-      emit(next_state + kElementBytes * state_index(place, item.sample), halves[0] | upper << 16, t, a.steps);
+    const float h = kExchangeOnly ? 0.0f : apply_cell(sum, x, p.bias, carry);
+    const bool is_unit = kStateUnits == kHidden || !(p.item.place & (k == 0 ? kFirstIsNone : kSecondIsNone));
+    halves[k] = to_bits(is_unit ? h : 0.0f);
+  }
+  const u32 upper = kGates == 1 ? halves[kThreadUnits - 1] : __shfl_xor_sync(0xffffffffu, halves[0], 16);
+  if (kGates == 1 || !(p.item.place & kWritesNothing)) {
+    emit(next_state + (p.item.place & ~3u), halves[0] | upper << 16, t, a.steps);
+  }
+  if constexpr (kCarries) {
+    store_shared_float(shared + kCarryAt + 4 * i, carry);
+    if (t == p.item.last) {
+      a.final_carry[carry_index(of_item(kept(i)))] = carry;  // computed here, not kept over all steps
     }
   }
 }
@@ -128,20 +115,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) dense_persistent(const
   for (int i = thread; i < kPartialsAt / 16; i += kThreads) {
     copy_16(shared + 16 * i, shared_weights + 16ll * i);
   }
-  if constexpr (kCarries) {
-    take_carry(a, shared + kCarryAt, shared + kLengthsAt, thread);
-  }
-  if constexpr (kCell == kGru) {
-    take_bias(a, shared + kBiasAt, thread);
-  }
-  fetch_input<kInputAt>(a, 0, shared, thread);
-  fetch_input<kInputAt>(a, 1, shared, thread);
+  lay_items(a, shared, shared + kPartialsAt, thread);
+  fetch_items(a, 0, shared, thread);
+  fetch_items(a, 1, shared, thread);
   wait_for_copies<0>();
   __syncthreads();
 
+  weights.zero = static_cast<u32>(a.steps) >> 31;
   const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
   Source source{static_cast<const char*>(a.states) + static_cast<long long>(warp) * kWarpSpans * kSpanBytes + 16 * lane,
-                kSpans % kWarpSpans == 0 && kBusyWarps == kWarps ? kWarpSpans : spans,
+                kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
                 kBatch % 8 == 0 ? kSampleTiles : (kBatch - lane / 4 + 7) / 8};
   char* next_state = static_cast<char*>(a.states) + kStateBytes;
   const u32 partials = shared + kPartialsAt + warp * kPartialBytes;
@@ -165,20 +148,29 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) dense_persistent(const
       }
     }
     mark_clock(a, t, thread, kComplete);
+    wait_for_copies<1>();  // the input of this step; that of the next may be under way
+    const int first = kItems < kThreads ? min(thread, kItems - 1) : thread;
+    const Prepared prepared = prepare(shared, first, t);
     if constexpr (!kExchangeOnly) {
       store_partials(partials, sums, lane);
     }
     mark_clock(a, t, thread, kGathered);
-    wait_for_copies<1>();  // the input of this step; that of the next may be under way
     __syncthreads();
     mark_clock(a, t, thread, kReduced);
-    finish(a, next_state, shared, t, thread);
+    if (kItems >= kThreads || thread < kItems) {
+      finish(a, prepared, next_state, shared, first, t);
+    }
+    if constexpr (kItems > kThreads) {
+#pragma unroll 1
+      for (int i = thread + kThreads; i < kItems; i += kThreads) {
+        finish(a, prepare(shared, i, t), next_state, shared, i, t);
+      }
+    }
     mark_clock(a, t, thread, kFinished);
     next_state += kStateBytes;
     __syncthreads();
     mark_clock(a, t, thread, kAllFinished);
-    // While the others' states are on their way: this step's input is no longer needed.
-    fetch_input<kInputAt>(a, t + 2, shared, thread);
+    fetch_items(a, t + 2, shared, thread);  // while the others' states are on their way
     if constexpr (kExchange != kLamport) {
       if (thread == 0) {
         wait_for_blocks(a.barrier, t + 1, polls);
@@ -189,6 +181,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) dense_persistent(const
   }
   wait_for_copies<0>();
   if constexpr (kCarries) {
-    hand_back_carry(a, shared + kCarryAt, thread);
+    hand_back_carries(a, shared, thread);
   }
 }

@@ -60,9 +60,12 @@ __device__ __forceinline__ u32 kept(u32 value) {
   return value;
 }
 
-// Asynchronous copies to shared memory, 4 or 16 bytes; groups of them end in order.
+// Asynchronous copies to shared memory, 4, 8 or 16 bytes; groups of them end in order.
 __device__ __forceinline__ void copy_4(u32 to, const char* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ __forceinline__ void copy_8(u32 to, const char* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
 }
 __device__ __forceinline__ void copy_16(u32 to, const char* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");

@@ -20,7 +20,8 @@ constexpr int kRegisterTiles = kTiles - kSharedTiles;
 constexpr int kTileBytes = 512;
 constexpr int kChains = kRowTiles * kSampleTiles == 1 ? 4 : kRowTiles * kSampleTiles == 2 ? 2 : 1;
 
-// Spans are awaited in groups, two groups at a time.
+// Spans are awaited in groups. The first two are asked for at once; each further one when the one before it has come, in
+// the place of the one before that, so that it is on its way while the one before it is multiplied.
 constexpr int kGroupSpans = ONCHIP_LOADS_IN_FLIGHT / (2 * kSampleTiles);
 constexpr int kGroups = (kWarpSpans + kGroupSpans - 1) / kGroupSpans;
 static_assert(ONCHIP_LOADS_IN_FLIGHT % (2 * kSampleTiles) == 0 && kGroupSpans > 0, "two groups of whole spans are in flight");
@@ -34,6 +35,13 @@ constexpr __host__ __device__ bool in_shared(int tile) { return shared_before(ti
 struct Weights {
   u32 registers[kRegisterTiles > 0 ? kRegisterTiles : 1][4];
   u32 shared;  // this lane's words of the warp's first tile in shared memory
+  u32 zero;    // always, of which the compiler knows nothing
+};
+
+// Tiles from shared memory, on their way while those before them are multiplied.
+constexpr int kTilesAhead = kSharedTiles < 2 ? kSharedTiles : 2;
+struct Ring {
+  Word tiles[kTilesAhead > 0 ? kTilesAhead : 1];
 };
 
 struct Sums {
@@ -54,19 +62,23 @@ struct Group {
   u32 words[kGroupSpans][kSampleTiles][4];
 };
 
-// A word is two units of one SM, written at once; its neighbours may come from other SMs.
+// A word is two units of one SM, written at once; its neighbours may come from other SMs. The largest of them and
+// `after`, in an order that lets nothing be looked at before `after` is known.
+__device__ __forceinline__ u32 largest(const u32 (&words)[4], u32 after) {
+  return max(max(max(max(after, words[0]), words[1]), words[2]), words[3]);
+}
 __device__ __forceinline__ u32 largest(const u32 (&words)[4]) {
   return max(max(words[0], words[1]), max(words[2], words[3]));
 }
 
 // Whether something is missing in any lane.
-__device__ __forceinline__ bool is_incomplete(const Group& group) {
-  u32 all = 0;
+__device__ __forceinline__ bool is_incomplete(const Group& group, u32 after) {
+  u32 all = after;
 #pragma unroll
   for (int i = 0; i < kGroupSpans; ++i) {
 #pragma unroll
     for (int j = 0; j < kSampleTiles; ++j) {
-      all = max(all, largest(group.words[i][j]));
+      all = max(all, largest(group.words[i][j], after));
     }
   }
   return __any_sync(0xffffffffu, all == ~0u);
@@ -110,10 +122,10 @@ __device__ __forceinline__ void begin_poll(Group& group, const Source& source) {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-// Not volatile: the compiler may load a tile long before it is used.
+// Volatile: the compiler would load a tile right before it is used.
 __device__ __forceinline__ Word load_tile(u32 address) {
   Word v;
-  asm("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address));
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address));
   return v;
 }
 
@@ -134,12 +146,12 @@ __device__ __forceinline__ void multiply(float (&sum)[4], const Word& a, u32 b0,
 // Tiles [kTile, kEnd) with the group of spans that they belong to. A template, not a loop: an array of registers needs
 // indices that the compiler knows, and it does not unroll what is long.
 template <int kTile, int kEnd>
-__device__ __forceinline__ void multiply_tiles(const Weights& weights, const Group& group, Sums& sums) {
+__device__ __forceinline__ void multiply_tiles(const Weights& weights, const Group& group, Ring& ring, Sums& sums) {
   if constexpr (kTile < kEnd) {
     constexpr int span = kTile / (2 * kRowTiles) % kGroupSpans, half = kTile / kRowTiles % 2;
     Word a;
     if constexpr (in_shared(kTile)) {
-      a = load_tile(weights.shared + kTileBytes * shared_before(kTile));
+      a = ring.tiles[shared_before(kTile) % kTilesAhead];
     } else {
       const u32(&w)[4] = weights.registers[kTile - shared_before(kTile)];
       a = {w[0], w[1], w[2], w[3]};
@@ -149,32 +161,51 @@ __device__ __forceinline__ void multiply_tiles(const Weights& weights, const Gro
       multiply(sums.of[kTile / kRowTiles % kChains][kTile % kRowTiles][j], a, group.words[span][j][2 * half],
                group.words[span][j][2 * half + 1]);
     }
-    multiply_tiles<kTile + 1, kEnd>(weights, group, sums);
+    if constexpr (in_shared(kTile) && shared_before(kTile) + kTilesAhead < kSharedTiles) {
+      constexpr int next = shared_before(kTile) + kTilesAhead;
+      ring.tiles[next % kTilesAhead] = load_tile(weights.shared + kTileBytes * next);
+    }
+    multiply_tiles<kTile + 1, kEnd>(weights, group, ring, sums);
   }
 }
 
-// Awaits group kGroup, multiplies it, and asks for the one after the next, in whose place it was. `polls`: how often a
-// warp may find a word missing; once that is used up it takes what is there.
+// Zero, but not before the first of the last products of group kGroup is: where the compiler may look at the words of
+// the next group earlier, it does, and the products wait for them too.
+template <int kGroup>
+__device__ __forceinline__ u32 zero_after(const Weights& weights, const Sums& sums) {
+  if constexpr (kGroup < 0 || kExchangeOnly) {
+    return 0;
+  } else {
+    constexpr int first = (kGroup + 1) * kGroupSpans * 2 * kRowTiles - kRowTiles * kChains;
+    return __float_as_uint(sums.of[first / kRowTiles % kChains][first % kRowTiles][0][0]) & weights.zero;
+  }
+}
+
+// Awaits group kGroup, asks for the next, in the place of the one before it, and multiplies it. `polls`: how often a warp
+// may find a word missing; once that is used up it takes what is there.
 template <int kGroup>
 __device__ __forceinline__ void multiply_groups(const Weights& weights, const Source& source, Group& group, Group& next,
-                                                int& polls, Sums& sums) {
+                                                Ring& ring, int& polls, Sums& sums) {
   if constexpr (kGroup < kGroups) {
     if constexpr (kExchange == kLamport) {
+      const u32 after = zero_after<kGroup - 1>(weights, sums);
 #pragma unroll 1
-      while (is_incomplete(group) && polls > 0) {
+      while (is_incomplete(group, after) && polls > 0) {
         --polls;
         poll<kGroup>(group, source);
-        poll<kGroup + 1>(next, source);
+        if constexpr (kGroup == 0) {
+          poll<1>(next, source);
+        }
       }
+    }
+    if constexpr (kGroup > 0 && kGroup + 1 < kGroups) {
+      begin_poll<kGroup + 1>(next, source);
     }
     if constexpr (!kExchangeOnly) {
       constexpr int end = (kGroup + 1) * kGroupSpans * 2 * kRowTiles;
-      multiply_tiles<kGroup * kGroupSpans * 2 * kRowTiles, end < kTiles ? end : kTiles>(weights, group, sums);
+      multiply_tiles<kGroup * kGroupSpans * 2 * kRowTiles, end < kTiles ? end : kTiles>(weights, group, ring, sums);
     }
-    if constexpr (kGroup + 2 < kGroups) {
-      begin_poll<kGroup + 2>(group, source);
-    }
-    multiply_groups<kGroup + 1>(weights, source, next, group, polls, sums);
+    multiply_groups<kGroup + 1>(weights, source, next, group, ring, polls, sums);
   }
 }
 
@@ -185,5 +216,12 @@ __device__ __forceinline__ void multiply_state(const Weights& weights, const Sou
   if constexpr (kGroups > 1) {
     begin_poll<1>(next, source);
   }
-  multiply_groups<0>(weights, source, group, next, polls, sums);
+  Ring ring{};
+  if constexpr (!kExchangeOnly) {
+#pragma unroll
+    for (int i = 0; i < kTilesAhead; ++i) {
+      ring.tiles[i] = load_tile(weights.shared + kTileBytes * i);
+    }
+  }
+  multiply_groups<0>(weights, source, group, next, ring, polls, sums);
 }

@@ -141,6 +141,11 @@ int warp_tiles(const Network& network, const Plan& plan) {
   return warp_spans(network, plan) * 2 * row_tiles(network, plan);
 }
 
+int finished_items(const Network& network, const Plan& plan) {
+  const int pairs = units_per_sm(network, plan) / 2 * network.batch;
+  return info(network.cell).gates == 1 ? pairs : (pairs + 15) / 16 * 32;
+}
+
 int product_chains(const Network& network, const Plan& plan) {
   const int products = row_tiles(network, plan) * sample_tiles(network);
   return products == 1 ? 4 : products == 2 ? 2 : 1;
@@ -189,14 +194,17 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
   const auto whole_words = [](std::int64_t bytes) { return (bytes + 15) / 16 * 16; };
   const std::int64_t units = units_per_sm(network, plan);
   const int gates = info(network.cell).gates;
-  const bool is_dense = plan.family == Family::dense_persistent;
-  std::int64_t bytes = is_dense ? partial_bytes(network, plan)
-                                : (state_units(network, plan) + zero_units(network, plan) + units) *
-                                      unit_bytes(network, plan);                            // and the outbox
+  if (plan.family == Family::dense_persistent) {
+    const std::int64_t carried = network.cell == Cell::gru ? 8 : gates > 1 ? 4 : 0;  // carry, recurrent bias
+    const std::int64_t input = 2 * (gates > 1 ? 8 : 4);
+    return partial_bytes(network, plan) + whole_words(finished_items(network, plan) * (16 + input + carried));
+  }
+  std::int64_t bytes = (state_units(network, plan) + zero_units(network, plan) + units) *
+                       unit_bytes(network, plan);                                           // and the outbox
   bytes += 2 * whole_words(units * network.batch * gates * info(network.precision).bytes);  // input
   if (gates > 1) {
     bytes += whole_words(4 * units * plan.batch_padded) + whole_words(4 * plan.batch_padded);  // carry, lengths
-    bytes += is_dense ? 0 : whole_words(4 * units);  // where each unit's gates are
+    bytes += whole_words(4 * units);                                                           // where each unit's gates are
   }
   if (network.cell == Cell::gru) {
     bytes += whole_words(4 * units);  // recurrent bias

@@ -160,6 +160,8 @@ int sample_tiles(const Network& network);
 int warp_tiles(const Network& network, const Plan& plan);  // of weights: [warp_spans, 2 halves of a span, row_tiles]
 // Independent sums of the same rows and samples: several where there are few, or each product would wait for the last.
 int product_chains(const Network& network, const Plan& plan);
+// What an SM's threads finish, one each or several: a sample of two units, of gated cells of one (kernels/combine.cuh).
+int finished_items(const Network& network, const Plan& plan);
 
 // A chunk of a tail: whole bundles, of every lane of a warp.
 int chunk_slots(const Network& network, const Plan& plan);
