@@ -31,6 +31,7 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
       std::cbrt(products.tensor * products.tensor * products.tensor + products.loads * products.loads * products.loads);
   const int group_spans = std::max(1, plan.loads_in_flight / (2 * sample_tiles(network)));
   const double groups = std::ceil(static_cast<double>(warp_spans(network, plan)) / group_spans);
+  result.waiting = std::max(0.0, groups - 2) * std::max(0.0, chip.l2_latency_cycles - both / groups);
   // A pipeline of two stages.
   const double whole = (copying + both) / groups + std::max(copying, both) * (groups - 1) / groups;
   const double beyond = whole - copying;

@@ -2,6 +2,9 @@
 // What the parts of a step take inside an SM for the dense persistent family, beside the exchange; step_time.hpp has
 // the whole.
 //
+//   waiting     a warp asks for two groups of its spans at once, for each further one when the one before it has come:
+//   a
+//               round trip to L2, less the products of a group, which go on meanwhile
 //   products    every warp multiplies its tiles as their share of the state comes, group after group: copying, tensor
 //               cores, and weights from shared memory overlap but for the first group's copying and the last one's
 //               products
@@ -15,6 +18,7 @@
 namespace onchip {
 
 struct DenseCycles {
+  double waiting = 0;     // for spans that are asked for late
   double gather = 0;      // of the products, beyond the copying: for weights in shared memory
   double arithmetic = 0;  // likewise: for the tensor cores
   double reduction = 0, activation = 0;

@@ -199,12 +199,12 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
     const std::int64_t input = 2 * (gates > 1 ? 8 : 4);
     return partial_bytes(network, plan) + whole_words(finished_items(network, plan) * (16 + input + carried));
   }
-  std::int64_t bytes = (state_units(network, plan) + zero_units(network, plan) + units) *
-                       unit_bytes(network, plan);                                           // and the outbox
-  bytes += 2 * whole_words(units * network.batch * gates * info(network.precision).bytes);  // input
+  std::int64_t bytes =
+      (state_units(network, plan) + zero_units(network, plan) + units) * unit_bytes(network, plan);  // and the outbox
+  bytes += 2 * whole_words(units * network.batch * gates * info(network.precision).bytes);           // input
   if (gates > 1) {
     bytes += whole_words(4 * units * plan.batch_padded) + whole_words(4 * plan.batch_padded);  // carry, lengths
-    bytes += whole_words(4 * units);                                                           // where each unit's gates are
+    bytes += whole_words(4 * units);  // where each unit's gates are
   }
   if (network.cell == Cell::gru) {
     bytes += whole_words(4 * units);  // recurrent bias

@@ -253,14 +253,17 @@ void for_each_sparse_plan(const Chip& chip, const Network& network, const RowPro
 // ------------------------------------------------------------------------------------------------
 
 constexpr std::array kDenseThreads{128, 256, 384, 512, 768, 1024};
-constexpr int kMostDenseLoads = 16;
 
 // Tiles beyond what the registers hold go to shared memory, unless it is wished that nothing does.
 void keep_tiles(const Chip& chip, const Network& network, Tier most, Plan& plan) {
   constexpr int kTileRegisters = 4;
-  const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
   const int tiles = warp_tiles(network, plan);
-  plan.shared_tiles = most == Tier::registers ? 0 : tiles - std::clamp(room / kTileRegisters, 0, tiles);
+  plan.shared_tiles = 0;
+  for (int more = tiles; most != Tier::registers && more > 0;) {  // tiles on their way from there take registers too
+    const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
+    more = tiles - std::clamp(room / kTileRegisters, 0, tiles) - plan.shared_tiles;
+    plan.shared_tiles += std::max(0, more);
+  }
 }
 
 // Calls `consider` with every plan of the dense family that the wishes allow.
@@ -280,12 +283,20 @@ void for_each_dense_plan(const Chip& chip, const Network& network, const PlanWis
     for (const int threads : kDenseThreads) {
       Plan plan = shape_dense_plan(network, sms, threads);
       plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
-      const int step = 2 * sample_tiles(network);  // two groups of whole spans
-      const int needed = (warp_spans(network, plan) + 1) / 2 * step;
-      for (int loads = step; loads <= std::max(step, std::min(kMostDenseLoads, needed)); loads += step) {
-        plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
+      const int spans_of_warp = warp_spans(network, plan);
+      int last_groups = 0;
+      for (int group_spans = 1; group_spans <= std::max(1, (spans_of_warp + 1) / 2); ++group_spans) {
+        const int groups = (spans_of_warp + group_spans - 1) / group_spans;
+        if (groups == last_groups) {
+          continue;  // registers for nothing
+        }
+        last_groups = groups;
+        plan.loads_in_flight = wishes.loads_in_flight.value_or(2 * group_spans * sample_tiles(network));
         keep_tiles(chip, network, wishes.tier.value_or(Tier::streamed), plan);
         consider(plan);
+        if (wishes.loads_in_flight) {
+          break;
+        }
       }
     }
   }

@@ -247,6 +247,7 @@ void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan,
   const double us_per_cycle = 1e6 / chip.clock_hz;
   const auto part = [&](Part p) -> double& { return result.parts_us[static_cast<int>(p)]; };
   const DenseCycles cycles = dense_cycles(chip, network, plan, copying);
+  part(Part::staging) += cycles.waiting * us_per_cycle;
   part(Part::gather) = cycles.gather * us_per_cycle;
   part(Part::arithmetic) = cycles.arithmetic * us_per_cycle;
   part(Part::reduction) = cycles.reduction * us_per_cycle;
@@ -261,8 +262,9 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const double us_per_cycle = 1e6 / chip.clock_hz;
   const auto part = [&](Part p) -> double& { return result.parts_us[static_cast<int>(p)]; };
 
+  constexpr int kAtOnce = 1 << 20;  // dense persistent: what comes later is dense_cycles' waiting
   const Exchange exchange{static_cast<double>(exchange_bytes(network, plan)), plan.sms, plan.threads,
-                          plan.loads_in_flight};
+                          plan.family == Family::dense_persistent ? kAtOnce : plan.loads_in_flight};
   const ExchangeCycles exchanging = exchange_cycles(chip, exchange);
   part(Part::exchange) = exchanging.latency * us_per_cycle;
   part(Part::staging) = exchanging.copying * us_per_cycle;
@@ -280,7 +282,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   }
   // The floor: the state over as many SMs, in one round, and its gathers without a conflict or a padded slot.
   const double state = static_cast<double>(network.hidden) * network.batch * info(network.precision).bytes;
-  const ExchangeCycles least = exchange_cycles(chip, {state, plan.sms, plan.threads, 1 << 20});
+  const ExchangeCycles least = exchange_cycles(chip, {state, plan.sms, plan.threads, kAtOnce});
   result.floor_us = (least.latency + least.copying) * us_per_cycle + conflict_free_reads_us(chip, network, plan);
 
   // Uncertainty: of the exchange as a whole (how far its microbenchmark scatters around the formula), and of the work
