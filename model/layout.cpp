@@ -267,8 +267,7 @@ class Packer {
   std::size_t warp_row_ = 0;  // that is being filled
 };
 
-// ---- dense persistent
-// ------------------------------------------------------------------------------------------------
+// ---- dense persistent ----------------------------------------------------------------------------------------------
 
 Layout fragment_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix) {
   Layout layout{network, plan, {}, {}, {}, {}, {}};
@@ -302,8 +301,7 @@ SparseMatrix unpack_fragments(const Layout& layout) {
   return matrix;
 }
 
-// ---- reading a layout back
-// -------------------------------------------------------------------------------------------
+// ---- reading a layout back -----------------------------------------------------------------------------------------
 
 // Calls `visit` with every slot of every row of W and that row.
 template <typename Visit>

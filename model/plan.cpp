@@ -118,8 +118,7 @@ int tiles(const Network& network, const Plan& plan) {
   return (plan.rows_per_group + height - 1) / height;
 }
 
-// ---- dense persistent
-// ------------------------------------------------------------------------------------------------
+// ---- dense persistent ----------------------------------------------------------------------------------------------
 
 int spans(const Network& network, const Plan& plan) {
   return (state_units(network, plan) + kSpanUnits - 1) / kSpanUnits;

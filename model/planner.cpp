@@ -249,8 +249,7 @@ void for_each_sparse_plan(const Chip& chip, const Network& network, const RowPro
   }
 }
 
-// ---- dense persistent
-// ------------------------------------------------------------------------------------------------
+// ---- dense persistent ----------------------------------------------------------------------------------------------
 
 constexpr std::array kDenseThreads{128, 256, 384, 512, 768, 1024};
 

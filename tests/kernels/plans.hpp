@@ -67,8 +67,7 @@ inline PlannedCase stored_densely(PlannedCase c, int sms, int lanes, int units_p
   return c;
 }
 
-// ---- dense persistent
-// ------------------------------------------------------------------------------------------------
+// ---- dense persistent ----------------------------------------------------------------------------------------------
 
 struct DenseShape {
   Cell cell = Cell::tanh;
