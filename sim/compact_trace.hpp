@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compact binary file of instruction and address streams: what `simulate --record` writes, what an instrumented
-// kernel is to write, and what `simulate --trace` reads.
+// A compact binary file of instruction and address streams: what `simulate --record` and `measure --capture` write, and
+// what `simulate --trace` reads.
 //
 //   file         "onchip trace 1\n", number of blocks, then every block
 //   block        number of warps, then every warp
