@@ -59,8 +59,8 @@ PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration
 std::vector<std::string> configuration_columns();
 std::vector<std::string> configuration_cells(const Configuration& configuration);
 
-// Reads these columns, and `plan` or else `family` if the file has it and the row's is not empty. Throws InputError with
-// the row.
+// Reads these columns, and `plan` or else `family` if the file has it and the row's is not empty. Throws InputError
+// with the row.
 Configuration read_configuration_row(const CsvReader& file, std::size_t row);
 
 }  // namespace onchip

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/gather_trace.hpp"
 #include "sim/plan_trace.hpp"
+#include "sim/gather_trace.hpp"
 
 #include "sim/compact_trace.hpp"
 #include "sim/list_schedule.hpp"
