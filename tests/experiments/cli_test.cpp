@@ -193,7 +193,9 @@ TEST_CASE("predict compares the families, best first, and says why the others lo
   CHECK(single[1].at("why").get<std::string>().find("fp16 or bf16") != std::string::npos);
   CHECK(run_json("predict --hidden 60000 --density 50% --plan all", 1).at("plans")[1].at("fits") == false);
   require_refusal("predict --hidden 512 --family dense_persistent --plan all", "contradicts");
+#ifdef ONCHIP_HAS_CUDA
   require_refusal("measure --hidden 512 --plan all --compile-only", "'all'");
+#endif
 }
 
 TEST_CASE("predict says of uneven rows where their tails are", "[fast]") {
