@@ -122,7 +122,7 @@ __device__ __forceinline__ void store_shared(u32 address, const Word& v) {
                : "memory");
 }
 
-// Non-zero if one of the two halves is empty (all ones): adding 1 carries out of it while its top bit is set.
+// A word is written and read as one, so its first 32 bits speak for all of it.
 __device__ __forceinline__ bool is_empty(const Word& v) { return v.x == ~0u; }
 
 // Polls words [begin, end) of a state, kLoadsInFlight per thread at a time; take(word, its number) for each.
