@@ -54,6 +54,8 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   require(plan.lanes_per_row >= 1 && plan.lanes_per_row <= 32 &&
               std::has_single_bit(static_cast<unsigned>(plan.lanes_per_row)),
           "lanes_per_row 1, 2, 4, 8, 16 or 32, found " + std::to_string(plan.lanes_per_row));
+  require(plan.exchange != ExchangeProtocol::cluster && plan.teams == 1,
+          "neither the cluster exchange nor teams, which are dense_persistent's");
   const int gates = info(network.cell).gates;
   check_range("slots for this many rows per group", plan.rows_per_group, 1, kMaxRowsPerGroup);
   require(plan.rows_per_group % gates == 0, "slots for the " + std::to_string(gates) + " gates of each unit, found " +
@@ -95,9 +97,19 @@ void check_dense_plan(const Network& network, const Plan& plan) {
   require(plan.rows_per_group == 0, "no slots: dense_persistent has tiles");
   constexpr int kMostDenseThreads = 1024;
   check_range("threads", plan.threads, 32, kMostDenseThreads);
-  const int step = 2 * sample_tiles(network);
+  const int step = 2 * sample_tiles(network, plan);
   require(plan.loads_in_flight % step == 0, "loads_in_flight in multiples of " + std::to_string(step) + ", found " +
                                                 std::to_string(plan.loads_in_flight));
+  check_range("teams", plan.teams, 1, network.batch);
+  require(network.batch % plan.teams == 0,
+          "teams that divide the batch of " + std::to_string(network.batch) + ", found " + std::to_string(plan.teams));
+  const bool has_own_exchange =
+      plan.exchange == ExchangeProtocol::lamport || plan.exchange == ExchangeProtocol::cluster;
+  require(plan.teams == 1 || has_own_exchange, "one team: a barrier is of all SMs");
+  constexpr int kMostOfCluster = 16;
+  require(plan.exchange != ExchangeProtocol::cluster ||
+              (std::has_single_bit(static_cast<unsigned>(plan.sms)) && plan.sms <= kMostOfCluster),
+          "sms of a cluster to be a power of two of at most 16, found " + std::to_string(plan.sms));
   check_range("shared_tiles", plan.shared_tiles, 0, warp_tiles(network, plan));
 }
 

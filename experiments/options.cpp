@@ -111,14 +111,16 @@ PlanWishes read_wishes(const Options& options) {
     }
   }
   whole("loads-in-flight", wishes.loads_in_flight, 1, kMostLoadsInFlight);
+  whole("teams", wishes.teams, 1, kMaxBatch);
   whole("promote-every", wishes.promote_every, 1, kMostPromoteEvery);
   if (options.given("tier")) {
     wishes.tier =
         static_cast<Tier>(options.choice("tier", options.text("tier"), {kTierNames[0], kTierNames[1], kTierNames[2]}));
   }
   if (options.given("exchange")) {
-    wishes.exchange = static_cast<ExchangeProtocol>(options.choice(
-        "exchange", options.text("exchange"), {kExchangeNames[0], kExchangeNames[1], kExchangeNames[2]}));
+    wishes.exchange = static_cast<ExchangeProtocol>(
+        options.choice("exchange", options.text("exchange"),
+                       {kExchangeNames[0], kExchangeNames[1], kExchangeNames[2], kExchangeNames[3]}));
   }
   return wishes;
 }
@@ -243,7 +245,8 @@ OptionGroup plan_options() {
       ("promote-every", text("N"), "Sum this many products in fp16 before they join the fp32 sum.")
       ("tier", text("KIND"), "Keep weights in registers, or at most in shared_memory, or else streamed from L2 (default: "
                              "streamed; largest size: shared_memory).")
-      ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier or cooperative_barrier.");
+      ("teams", text("N"), "Share the samples out to this many teams of SMs (dense_persistent).")
+      ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier, cooperative_barrier or, of dense_persistent, cluster.");
   // clang-format on
   return group;
 }

@@ -13,7 +13,8 @@ constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one wa
 constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
 
 // A thread finishes an item: for one sample, two units of a cell without gates, or one unit of a gated cell; then the two
-// units of a pair are in lanes l and l + 16 of a warp. What it must know of its items lies in shared memory, for registers
+// units of a pair are in neighbouring lanes. Neighbouring items are of neighbouring units, so that a warp's words of the
+// next state lie together: what it stores takes a packet per 32 bytes. What it must know of its items lies in shared memory, for registers
 // are for weights, and is laid down once:
 //
 //   item    [kItems], see below
@@ -23,7 +24,7 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 constexpr int kPairs = kUnitsPerSm / 2;
 constexpr int kThreadUnits = kGates == 1 ? 2 : 1;
 constexpr int kThreadRows = kThreadUnits * kGates;
-constexpr int kItems = kGates == 1 ? kPairs * kBatch : (kPairs * kBatch + 15) / 16 * 32;
+constexpr int kItems = kGates == 1 ? kPairs * kTeamBatch : (kPairs * kTeamBatch + 15) / 16 * 32;
 constexpr int kItemInput = kGates == 1 ? 4 : 8;  // bytes
 static_assert(kUnitsPerSm % 2 == 0, "a word of the state is two units of one SM");
 
@@ -101,28 +102,32 @@ __device__ __forceinline__ void sum_partials(u32 address, float (&rows)[kThreadR
   }
 }
 
-// Of the SM.
+// This SM among those of its team, and its team.
+__device__ __forceinline__ int sm_of_team() { return static_cast<int>(blockIdx.x) % kBlocks; }
+__device__ __forceinline__ int team() { return kTeams == 1 ? 0 : static_cast<int>(blockIdx.x) / kBlocks; }
+
+// Of the SM, of its team.
 struct UnitSample {
   int unit, sample;
   bool exists;
 };
 __device__ __forceinline__ UnitSample of_item(int i) {
-  const int pair_sample = kGates == 1 ? i : i / 32 * 16 + i % 16;
-  const bool exists = kGates == 1 || pair_sample < kPairs * kBatch;
-  const int place = exists ? pair_sample : 0;  // who finishes nothing reads what is there
-  return {place / kBatch * 2 + (kGates == 1 ? 0 : i % 32 / 16), place % kBatch, exists};
+  const int pair = kGates == 1 ? i : i / 2;
+  const bool exists = kGates == 1 || pair < kPairs * kTeamBatch;
+  const int place = exists ? pair : 0;  // who finishes nothing reads what is there
+  return {place % kPairs * 2 + (kGates == 1 ? 0 : i % 2), place / kPairs, exists};
 }
 // Of a carry in that of the launch.
 __device__ __forceinline__ long long carry_index(const UnitSample& of) {
-  return (static_cast<long long>(blockIdx.x) * kUnitsPerSm + of.unit) * kBatchPadded + of.sample;
+  return (static_cast<long long>(sm_of_team()) * kUnitsPerSm + of.unit) * kBatchPadded + team() * kTeamBatch + of.sample;
 }
 
 __device__ __forceinline__ void lay_items(const Arguments& a, u32 shared, u32 partials, int thread) {
 #pragma unroll 1
   for (int i = thread; i < kItems; i += kThreads) {
     const UnitSample of = of_item(i);
-    const int unit = static_cast<int>(blockIdx.x) * kUnitsPerSm + of.unit;
-    u32 place = kElementBytes * state_index(unit - of.unit % 2, of.sample);
+    const int unit = sm_of_team() * kUnitsPerSm + of.unit;
+    u32 place = kElementBytes * index_in_team(unit - of.unit % 2, of.sample);
     // Weights beyond the last unit are zero, but zero times infinity is not.
     place |= unit >= kHidden ? kFirstIsNone : 0;
     if constexpr (kGates == 1) {
@@ -133,7 +138,7 @@ __device__ __forceinline__ void lay_items(const Arguments& a, u32 shared, u32 pa
     const u32 input = kElementBytes * kGates * (of.sample * kStateUnits + unit);
     int last = -1;
     if constexpr (kCarries) {
-      last = of.exists ? a.lengths[of.sample] - a.first_step - 1 : -1;
+      last = of.exists ? a.lengths[team() * kTeamBatch + of.sample] - a.first_step - 1 : -1;
       store_shared_float(shared + kCarryAt + 4 * i, a.carry[carry_index(of)]);
     }
     if constexpr (kCell == kGru) {
@@ -148,7 +153,8 @@ __device__ __forceinline__ void lay_items(const Arguments& a, u32 shared, u32 pa
 __device__ __forceinline__ void fetch_items(const Arguments& a, int t, u32 shared, int thread) {
   if (t < a.steps) {
     constexpr int kStepBytes = kBatch * kStateUnits * kGates * kElementBytes;
-    const char* const step = static_cast<const char*>(a.input) + static_cast<long long>(t) * kStepBytes;
+    const char* const step = static_cast<const char*>(a.input) + static_cast<long long>(t) * kStepBytes +
+                             team() * (kStepBytes / kTeams);
     const u32 to = shared + kInputAt + t % 2 * (kItemInput * kItems);
 #pragma unroll 1
     for (int i = thread; i < kItems; i += kThreads) {
@@ -197,7 +203,7 @@ __device__ __forceinline__ Prepared prepare(u32 shared, int i, int t) {
   }
   if constexpr (kCell == kGru) {
     p.bias = load_shared_float(shared + kBiasAt + 4 * i);
-    const u32 odd = i % 32 / 16 * 16;  // bits
+    const u32 odd = i % 2 * 16;  // bits
     p.input[0] = __funnelshift_r(p.input[0], p.input[1], odd);
     p.input[1] >>= odd;
   }

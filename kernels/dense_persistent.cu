@@ -4,7 +4,8 @@
 //
 //   registers   fragments of W, packed once on the host, loaded once, never read again
 //   smem        the fragments that registers cannot hold; the warps' sums; input and carry
-//   L2          the sequence of states, through which the SMs exchange h[t+1]
+//   L2          the sequence of states, through which the SMs exchange h[t+1]; or, if they are one cluster, they store it
+//               into each other's shared memory                                                           cluster.cuh
 //
 // The rows of an SM's units are multiplied by all its warps, each with its own share of the columns: so a warp needs only
 // its share of the state, and takes it from L2 straight into the registers of the tensor cores' operand.
@@ -17,6 +18,8 @@
 //   | finish    the cell, in that thread; two neighbouring units to one word
 //   | emit      the word to states[t+1]; block barrier, while the others' words are on their way
 //   +--------------------------------------------------------+
+//
+// The blocks are kTeams times kBlocks; each team computes its own samples, and knows nothing of the others.
 //
 // The state is in owner's order: SM s computes its units [s * ONCHIP_UNITS_PER_SM, ...). A unit's place is its number. What
 // a step needs of the input is copied to shared memory two steps ahead; what is carried from step to step in fp32 (LSTM: c,
@@ -32,11 +35,14 @@
 #include "activation.cuh"
 #include "multiply.cuh"
 #include "combine.cuh"
+#include "cluster.cuh"
 
 // Shared memory: tiles [kWarps][kSharedTiles], the warps' sums, and what is known of the items (see combine.cuh), in whole
 // 16-byte words (sizes: shared_bytes() in model/plan.cpp).
 constexpr int kPartialsAt = kWarps * kSharedTiles * kTileBytes;
-static_assert((kItemsEnd + 15) / 16 * 16 == ONCHIP_SHARED_BYTES, "the plan and the kernel count the same shared memory");
+constexpr int kClusterAt = (kItemsEnd + 15) / 16 * 16;  // the states of two steps, and their barriers
+static_assert(kClusterAt + (kInCluster ? 2 * kStateBytes + 16 : 0) == ONCHIP_SHARED_BYTES,
+              "the plan and the kernel count the same shared memory");
 
 __device__ __forceinline__ void store_word(char* to, u32 word) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(word) : "memory");
@@ -45,19 +51,23 @@ __device__ __forceinline__ void store_word(char* to, u32 word) {
 __device__ __forceinline__ void emit(char* to, u32 word, int t, int steps) {
   store_word(to, word);
   if (kExchange == kLamport && t + 1 + kAhead <= steps) {
-    store_word(to + static_cast<long long>(kAhead) * kStateBytes, ~0u);
+    store_word(to + static_cast<long long>(kAhead) * (kTeams * kStateBytes), ~0u);
   }
 }
 
 // The last span may reach beyond the last SM's units: nobody's, and zero.
 __device__ __forceinline__ void emit_padding(char* state, int t, int steps, int thread) {
   constexpr int kPadding = (kSpans * kSpanUnits - kStateUnits) / 2;  // words of a sample
-  if (kPadding > 0 && blockIdx.x == kBlocks - 1) {
+  if (kPadding > 0 && !kInCluster && sm_of_team() == kBlocks - 1) {
 #pragma unroll 1
-    for (int i = thread; i < kPadding * kBatch; i += kThreads) {
-      emit(state + kElementBytes * state_index(kStateUnits + i / kBatch * 2, i % kBatch), 0, t, steps);
+    for (int i = thread; i < kPadding * kTeamBatch; i += kThreads) {
+      emit(state + kElementBytes * index_in_team(kStateUnits + i / kTeamBatch * 2, i % kTeamBatch), 0, t, steps);
     }
   }
+}
+
+__device__ __forceinline__ ClusterState in_cluster(u32 shared) {
+  return {shared + kClusterAt, shared + kClusterAt + 2 * kStateBytes};
 }
 
 // Everything of an item after the block's barrier: sums, cell, and its word of the next state.
@@ -80,9 +90,13 @@ __device__ __forceinline__ void finish(const Arguments& a, const Prepared& p, ch
     const bool is_unit = kStateUnits == kHidden || !(p.item.place & (k == 0 ? kFirstIsNone : kSecondIsNone));
     halves[k] = to_bits(is_unit ? h : 0.0f);
   }
-  const u32 upper = kGates == 1 ? halves[kThreadUnits - 1] : __shfl_xor_sync(0xffffffffu, halves[0], 16);
+  const u32 upper = kGates == 1 ? halves[kThreadUnits - 1] : __shfl_xor_sync(0xffffffffu, halves[0], 1);
   if (kGates == 1 || !(p.item.place & kWritesNothing)) {
-    emit(next_state + (p.item.place & ~3u), halves[0] | upper << 16, t, a.steps);
+    const u32 place = p.item.place & ~3u, word = halves[0] | upper << 16;
+    if (kInCluster && t + 1 < a.steps) {
+      send(in_cluster(shared), place, word, t + 1);
+    }
+    emit(next_state + place, word, t, a.steps);
   }
   if constexpr (kCarries) {
     store_shared_float(shared + kCarryAt + 4 * i, carry);
@@ -92,13 +106,20 @@ __device__ __forceinline__ void finish(const Arguments& a, const Prepared& p, ch
   }
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads, 1) dense_persistent(const Arguments a) {
+// Only the first team's steps are clocked.
+__device__ __forceinline__ void mark(const Arguments& a, int t, int thread, Mark mark) {
+  if (kTeams == 1 || team() == 0) {
+    mark_clock(a, t, thread, mark);
+  }
+}
+
+extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_persistent(const Arguments a) {
   const u32 shared = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
   const int thread = kept(threadIdx.x);
   const int warp = thread / 32, lane = thread % 32;
 
   constexpr long long kBlockWords = kTiles * kWarps * (kTileBytes / 4ll);
-  const u32* const block_weights = a.weights + blockIdx.x * kBlockWords;
+  const u32* const block_weights = a.weights + sm_of_team() * kBlockWords;
   Weights weights{};
 #pragma unroll
   for (int i = 0; i < kRegisterTiles; ++i) {
@@ -123,40 +144,54 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) dense_persistent(const
 
   weights.zero = static_cast<u32>(a.steps) >> 31;
   const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
-  Source source{static_cast<const char*>(a.states) + static_cast<long long>(warp) * kWarpSpans * kSpanBytes + 16 * lane,
-                kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
-                kBatch % 8 == 0 ? kSampleTiles : (kBatch - lane / 4 + 7) / 8};
-  char* next_state = static_cast<char*>(a.states) + kStateBytes;
+  char* const states = static_cast<char*>(a.states) + team() * kStateBytes;
+  const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
+  Source source{states + place, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
+                kTeamBatch % 8 == 0 ? kSampleTiles : (kTeamBatch - lane / 4 + 7) / 8};
+  if constexpr (kInCluster) {
+    begin_cluster(in_cluster(shared), states, thread);
+  }
+  char* next_state = states + kTeams * kStateBytes;
   const u32 partials = shared + kPartialsAt + warp * kPartialBytes;
   int polls = kPolls;
 
 #pragma unroll 1
   for (int t = 0; t < a.steps; ++t) {
-    mark_clock(a, t, thread, kBegun);
+    mark(a, t, thread, kBegun);
     emit_padding(next_state, t, a.steps, thread);
     weights.shared = kept(shared + (warp * kSharedTiles * 32 + lane) * 16);
     Sums sums{};
-    multiply_state(weights, source, polls, sums);
-    mark_clock(a, t, thread, kStaged);
-    source.state += kStateBytes;
+    if constexpr (kInCluster) {
+      if (t > 0) {
+        await_state(in_cluster(shared), t, thread, polls);
+      }
+      mark(a, t, thread, kStaged);
+      multiply_shared_state(weights, source, in_cluster(shared).state(t), sums);
+    } else {
+      multiply_state(weights, source, polls, sums);
+      mark(a, t, thread, kStaged);
+      source.state += kTeams * kStateBytes;
+    }
     if ((t & (kAhead / 4 - 1)) == 0) {
-      asm volatile("fence.acq_rel.gpu;" ::: "memory");
+      if constexpr (!kInCluster) {
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
+      }
       if (polls <= 0) {
         *a.status = 1;
       } else {
         polls = kPolls;
       }
     }
-    mark_clock(a, t, thread, kComplete);
+    mark(a, t, thread, kComplete);
     wait_for_copies<1>();  // the input of this step; that of the next may be under way
     const int first = kItems < kThreads ? min(thread, kItems - 1) : thread;
     const Prepared prepared = prepare(shared, first, t);
     if constexpr (!kExchangeOnly) {
       store_partials(partials, sums, lane);
     }
-    mark_clock(a, t, thread, kGathered);
+    mark(a, t, thread, kGathered);
     __syncthreads();
-    mark_clock(a, t, thread, kReduced);
+    mark(a, t, thread, kReduced);
     if (kItems >= kThreads || thread < kItems) {
       finish(a, prepared, next_state, shared, first, t);
     }
@@ -166,21 +201,24 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) dense_persistent(const
         finish(a, prepare(shared, i, t), next_state, shared, i, t);
       }
     }
-    mark_clock(a, t, thread, kFinished);
-    next_state += kStateBytes;
+    mark(a, t, thread, kFinished);
+    next_state += kTeams * kStateBytes;
     __syncthreads();
-    mark_clock(a, t, thread, kAllFinished);
+    mark(a, t, thread, kAllFinished);
     fetch_items(a, t + 2, shared, thread);  // while the others' states are on their way
-    if constexpr (kExchange != kLamport) {
+    if constexpr (kExchange != kLamport && !kInCluster) {
       if (thread == 0) {
         wait_for_blocks(a.barrier, t + 1, polls);
       }
       __syncthreads();
     }
-    mark_clock(a, t, thread, kEmitted);
+    mark(a, t, thread, kEmitted);
   }
   wait_for_copies<0>();
   if constexpr (kCarries) {
     hand_back_carries(a, shared, thread);
+  }
+  if constexpr (kInCluster) {
+    wait_for_cluster();  // no SM leaves while another may store into its shared memory
   }
 }

@@ -90,6 +90,25 @@ int Kernel::blocks_per_sm(int threads, std::size_t smem_bytes) const {
   return blocks;
 }
 
+int Kernel::clusters(int size, int threads, std::size_t smem_bytes) const {
+  const void* const kernel = function(kernel_);
+  ONCHIP_CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(smem_bytes)));
+  ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(size), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(size));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = smem_bytes;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  ONCHIP_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
+  return clusters;
+}
+
 void Kernel::launch(cudaStream_t stream, int blocks, int threads, std::size_t smem_bytes, bool cooperative,
                     void** arguments) const {
   ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(function(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize,

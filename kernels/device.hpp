@@ -82,6 +82,9 @@ class Kernel {
   cudaFuncAttributes attributes() const;
   // Blocks of this kernel that one SM holds at once.
   int blocks_per_sm(int threads, std::size_t smem_bytes) const;
+  // Clusters of `size` blocks that the device holds at once, of a kernel that asks for such. Allows sizes of more
+  // than 8.
+  int clusters(int size, int threads, std::size_t smem_bytes) const;
   // Enqueues a launch; cooperative launches refuse what is not co-resident. Raises the dynamic shared-memory limit.
   void launch(cudaStream_t stream, int blocks, int threads, std::size_t smem_bytes, bool cooperative,
               void** arguments) const;

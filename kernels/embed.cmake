@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # onchip_embed(target FILE.cu...): compiles each source's text into the target as
 #   extern const std::string_view onchip::k<FileInCamelCase>Source;
-# A line '#include "FILE"' is replaced by that file, of the same folder: NVRTC finds none.
+# A line '#include "FILE"' is replaced by that file, its path from the including file's folder: NVRTC
+# finds none.
 # The file runs itself as a script at build time, so an edited kernel is embedded anew.
 cmake_minimum_required(VERSION 3.24)
 
 if(CMAKE_SCRIPT_MODE_FILE)  # cmake -DINPUT=... -DOUTPUT=... -DSYMBOL=... -P embed.cmake
   file(READ "${INPUT}" text)
   get_filename_component(folder "${INPUT}" DIRECTORY)
-  while(text MATCHES "#include \"([a-z_.]+)\"\n")
-    file(READ "${folder}/${CMAKE_MATCH_1}" included)
-    string(REPLACE "#include \"${CMAKE_MATCH_1}\"\n" "${included}" text "${text}")
+  while(text MATCHES "#include \"([a-z_./]+)\"\n")
+    set(name "${CMAKE_MATCH_1}")
+    file(READ "${folder}/${name}" included)
+    get_filename_component(from "${name}" DIRECTORY)
+    if(from)  # its own includes lie beside it
+      string(REPLACE "\n#include \"" "\n#include \"${from}/" included "${included}")
+    endif()
+    string(REPLACE "#include \"${name}\"\n" "${included}" text "${text}")
   endwhile()
   set(pieces "")
   string(LENGTH "${text}" left)
@@ -43,7 +49,7 @@ function(onchip_embed target)
     get_filename_component(input "${file}" ABSOLUTE)
     get_filename_component(stem "${file}" NAME_WE)
     get_filename_component(folder "${input}" DIRECTORY)
-    file(GLOB includes CONFIGURE_DEPENDS "${folder}/*.cuh")
+    file(GLOB includes CONFIGURE_DEPENDS "${folder}/*.cuh" "${CMAKE_CURRENT_SOURCE_DIR}/*.cuh")
     set(symbol "k")
     string(REPLACE "_" ";" words "${stem}")
     foreach(word IN LISTS words)

@@ -262,11 +262,15 @@ CompileRequest exchange_request(const std::string& architecture, const ExchangeC
                   define("AHEAD", kEmptiedAhead), define("CLUSTER", c.cluster)});
 }
 
+bool has_clusters(const std::string& architecture) {
+  return architecture == "sm_90" || architecture == "sm_100";
+}
+
 // The state fetched once per cluster, and by each SM for itself, over as many SMs as hold whole clusters of four: the
 // groups of SMs that clusters lie in are no multiples of four. Nothing is fitted to these.
 std::vector<ExchangeCase> cluster_cases(const std::string& architecture, int sms, int smem_bytes) {
   std::vector<ExchangeCase> cases;
-  if (architecture != "sm_90" && architecture != "sm_100") {
+  if (!has_clusters(architecture)) {
     return cases;
   }
   for (const int bytes : {8448, 19008, 38016, 73920}) {
@@ -279,6 +283,55 @@ std::vector<ExchangeCase> cluster_cases(const std::string& architecture, int sms
   }
   std::erase_if(cases, [&](const ExchangeCase& c) { return c.smem_bytes() > smem_bytes; });
   return cases;
+}
+
+// The exchange inside one cluster, of the kernel's own code.
+struct SendCase {
+  int sms, bytes, threads;
+
+  int smem_bytes() const { return 2 * bytes + 16; }
+};
+
+std::vector<SendCase> send_cases(const std::string& architecture) {
+  std::vector<SendCase> cases;
+  if (has_clusters(architecture)) {
+    for (const int sms : {4, 8, 16}) {
+      for (const int bytes : {1024, 2048, 4096, 8192, 16384, 32768}) {
+        for (const int threads : {128, 256, 512}) {
+          cases.push_back({sms, bytes, threads});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+// As for a network of one sample, of which the state has so many bytes.
+CompileRequest send_request(const std::string& architecture, const SendCase& c) {
+  constexpr int kRelu = 0, kFp16 = 0, kClusterExchange = 3;
+  const int units = c.bytes / 2;
+  return request(
+      architecture, "microbench_cluster", kClusterSource,
+      {define("HIDDEN", units), define("BLOCKS", c.sms), define("UNITS_PER_SM", units / c.sms), define("BATCH", 1),
+       define("BATCH_PADDED", 1), define("TEAMS", 1), define("PRECISION", kFp16), define("CELL", kRelu),
+       define("THREADS", c.threads), define("EXCHANGE", kClusterExchange), define("AHEAD", kEmptiedAhead)});
+}
+
+// The checksum of cluster.cu after `steps` steps from `word` i = i.
+u32 expected_sent(const SendCase& c, int steps) {
+  u32 factor = 1, offset = 0;
+  for (int t = 0; t < steps; ++t) {
+    offset = 13 * offset + 57;
+    factor *= 13;
+  }
+  const auto words = static_cast<u32>(c.bytes / 4);
+  const u64 shift = static_cast<u64>(words / static_cast<u32>(c.sms) + 1) * static_cast<u64>(steps) % words;
+  u32 checksum = 0;
+  for (u32 word = 0; word < words; ++word) {
+    const u32 source = static_cast<u32>((word + shift) % words);
+    checksum += (factor * source + offset) * (2 * word + 1);
+  }
+  return checksum;
 }
 
 CompileRequest barrier_request(const std::string& architecture, int kind) {
@@ -404,9 +457,10 @@ class Runner {
     const auto shuffles = shuffle_cases();
     const auto exchanges = exchange_cases(info_.sm_count, smem_bytes_);
     const auto clustered = cluster_cases(info_.architecture, info_.sm_count, smem_bytes_);
-    total_ =
-        static_cast<int>(shared.size() + kOperations.size() + shuffles.size() + exchanges.size() + clustered.size()) +
-        6;
+    const auto sends = send_cases(info_.architecture);
+    total_ = static_cast<int>(shared.size() + kOperations.size() + shuffles.size() + exchanges.size() +
+                              clustered.size() + sends.size()) +
+             6;
     for (const SharedCase& c : shared) {
       tell("shared memory");
       run_shared(c);
@@ -435,6 +489,10 @@ class Runner {
     for (const ExchangeCase& c : clustered) {
       tell("exchange of " + std::to_string(c.bytes()) + " bytes by clusters");
       run_exchange(c, /*is_clustered=*/true, hertz);
+    }
+    for (const SendCase& c : sends) {
+      tell("exchange of " + std::to_string(c.bytes) + " bytes in a cluster");
+      run_sends(c);
     }
     if (!hertz.empty()) {
       rows_.push_back(make_row("clock", "under=exchange", hertz, "Hz"));
@@ -726,6 +784,58 @@ class Runner {
     push_times(operation, parameters, launches, kExchangeSteps);
   }
 
+  void run_sends(const SendCase& c) {
+    const std::string parameters =
+        join(parameter("bytes", c.bytes), parameter("sms", c.sms), parameter("threads", c.threads));
+    constexpr std::string_view kBench = "cluster";
+    struct {  // as in cluster.cu
+      const char* initial;
+      u32* checksums;
+      long long* times;
+      u32* status;
+      int warmup, steps;
+    } values{};
+    constexpr int kSteps = kExchangeWarmup + kExchangeSteps;
+    DeviceBuffer<u32> initial(static_cast<std::size_t>(c.bytes) / 4);
+    DeviceBuffer<u32> checksums(static_cast<std::size_t>(c.sms));
+    const DeviceBuffer<long long> times(2);
+    std::vector<u32> words(initial.size());
+    std::iota(words.begin(), words.end(), 0u);
+    initial.upload(words);
+    values = {reinterpret_cast<const char*>(initial.data()),
+              checksums.data(),
+              times.data(),
+              status_.data(),
+              kExchangeWarmup,
+              kSteps};
+    void* arguments[] = {&values};
+    const Kernel& kernel = library_.get(send_request(info_.architecture, c));
+    const auto smem = static_cast<std::size_t>(std::max(c.smem_bytes(), lone_smem_bytes_));
+    if (kernel.clusters(c.sms, c.threads, smem) < 1) {
+      rows_.push_back(failed_row(std::string(kBench), parameters, "residency", "cycles"));
+      return;
+    }
+    const u32 expected = expected_sent(c, kSteps);
+    std::vector<double> cycles;
+    for (int launch = -1; launch < kLaunches; ++launch) {
+      ONCHIP_CUDA_CHECK(cudaMemsetAsync(checksums.data(), 0, checksums.bytes(), stream_.get()));
+      ONCHIP_CUDA_CHECK(cudaMemsetAsync(status_.data(), 0, status_.bytes(), stream_.get()));
+      kernel.launch(stream_.get(), c.sms, c.threads, smem, /*cooperative=*/false, arguments);
+      stream_.synchronize();
+      const std::vector<u32> found = checksums.download();
+      const bool timed_out = status_.download()[0] != 0;
+      if (timed_out || std::any_of(found.begin(), found.end(), [&](u32 sum) { return sum != expected; })) {
+        rows_.push_back(failed_row(std::string(kBench), parameters, timed_out ? "timeout" : "checksum", "cycles"));
+        return;
+      }
+      if (launch >= 0) {
+        const std::vector<long long> t = times.download();
+        cycles.push_back(static_cast<double>(t[1] - t[0]) / kExchangeSteps);
+      }
+    }
+    rows_.push_back(make_row(std::string(kBench), parameters, cycles, "cycles"));
+  }
+
   const MicrobenchProgress& progress_;
   DeviceInfo info_;
   int smem_bytes_, lone_smem_bytes_;
@@ -781,6 +891,9 @@ std::vector<CompileRequest> microbench_requests(const std::string& architecture,
   }
   for (const ExchangeCase& c : cluster_cases(architecture, sm_count, smem_bytes_per_block)) {
     requests.push_back(exchange_request(architecture, c));
+  }
+  for (const SendCase& c : send_cases(architecture)) {
+    requests.push_back(send_request(architecture, c));
   }
   // Several measurements share a kernel.
   std::set<std::pair<std::string, std::vector<std::string>>> seen;

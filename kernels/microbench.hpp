@@ -8,6 +8,7 @@
 //   arithmetic  operation warps ilp (warps: per partition)              partition cycles per warp instruction
 //   shuffle     kind=shuffle warps ilp | barrier warps | tanh lanes     cycles per shuffle + add, barrier, tanhf + add
 //   exchange    bytes batch sms threads lanes rows loads                cycles and us per step
+//   cluster     bytes sms threads                                       cycles per step, inside one cluster
 //   barrier     sms                                                     cycles and us per grid barrier
 //   l2          statistic                                               cycles per dependent load, over the SMs
 //   signal      sms=2                                                   cycles and us from one SM to another
@@ -59,7 +60,7 @@ struct CalibratedConstant {
 // The constants that the rows determine; one for which rows are missing is left out.
 //
 // The exchange: least squares of relative errors over all of its rows, with the formula of model/exchange_time.hpp that
-// predict() evaluates; the method has the mean and the worst error.
+// predict() evaluates; the method has the mean and the worst error. Likewise that inside a cluster.
 std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> rows);
 
 }  // namespace onchip

@@ -227,6 +227,37 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   constants.push_back({"exchange.scatter", scatter, 0, "95 % quantile of the errors; " + method});
 }
 
+// The same inside a cluster.
+void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
+                 double barrier_per_warp) {
+  const auto measured = rows.select("cluster", "cycles", {});
+  constexpr Eigen::Index kTerms = 2;
+  const auto count = static_cast<Eigen::Index>(measured.size());
+  if (count < 4 * kTerms) {
+    return;
+  }
+  Eigen::MatrixXd terms(count, kTerms);
+  Eigen::VectorXd goal(count);
+  for (Eigen::Index i = 0; i < count; ++i) {
+    const ParsedRow& row = *measured[static_cast<std::size_t>(i)];
+    const double cycles = row.row->value;
+    terms.row(i) << 1 / cycles, row.number("bytes") / cycles;
+    goal[i] = 1 - 2 * (barrier + barrier_per_warp * row.number("threads") / 32) / cycles;
+  }
+  const Eigen::VectorXd fit = terms.colPivHouseholderQr().solve(goal);
+  if (fit.minCoeff() <= 0) {
+    return;
+  }
+  const Eigen::VectorXd errors = (terms * fit - goal).cwiseAbs();
+  const double variance = errors.squaredNorm() / static_cast<double>(count - kTerms);
+  const Eigen::VectorXd widths =
+      (kNormal95 * (variance * (terms.transpose() * terms).inverse()).diagonal().cwiseSqrt()).eval();
+  const std::string method = "least squares over " + std::to_string(count) + " exchanges in clusters: mean error " +
+                             text(100 * errors.mean()) + " %, worst " + text(100 * errors.maxCoeff()) + " %";
+  constants.push_back({"cluster.latency", fit[0], widths[0], method});
+  constants.push_back({"cluster.bytes_per_cycle", 1 / fit[1], widths[1] / (fit[1] * fit[1]), method});
+}
+
 // __syncthreads over the number of warps: a straight line. Returns fixed part and part per warp.
 std::array<double, 2> fit_barrier(std::vector<CalibratedConstant>& constants, const Rows& rows) {
   const auto measured = rows.select("shuffle", "cycles", {{"kind", "barrier"}});
@@ -299,6 +330,7 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
   }
   add_row(constants, "timing.grid_barrier", barrier, "one counter, " + std::to_string(most_sms) + " SMs", 1e-6);
   fit_exchange(constants, rows, block_barrier[0], block_barrier[1]);
+  fit_cluster(constants, rows, block_barrier[0], block_barrier[1]);
   return constants;
 }
 

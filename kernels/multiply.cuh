@@ -12,7 +12,7 @@
 
 constexpr int kRows = kUnitsPerSm * kGates;
 constexpr int kRowTiles = (kRows + 15) / 16;
-constexpr int kSampleTiles = (kBatch + 7) / 8;
+constexpr int kSampleTiles = (kTeamBatch + 7) / 8;
 constexpr int kWarpSpans = (kSpans + kWarps - 1) / kWarps;  // the last warps may have fewer, or none
 constexpr int kTiles = kWarpSpans * 2 * kRowTiles;
 constexpr int kSharedTiles = ONCHIP_SHARED_TILES;
@@ -53,6 +53,7 @@ struct Sums {
 // What of a state one warp takes.
 struct Source {
   const char* state;  // this lane's 16 bytes of the warp's first span and first sample tile
+  u32 place;          // of these in a state
   int spans;          // that the warp has, at most kWarpSpans
   int samples;        // this lane's sample is in as many sample tiles
 };
@@ -99,6 +100,25 @@ __device__ __forceinline__ void poll(Group& group, const Source& source) {
             : "l"(source.state + (kGroup * kGroupSpans + i) * kSpanBytes + j * 512), "r"(largest(w))
             : "memory");
       }
+    }
+  }
+}
+
+// From a whole state in shared memory. Spans that the warp does not have and samples that there are not are zero.
+template <int kGroup>
+__device__ __forceinline__ void take_group(Group& group, const Source& source, u32 state) {
+#pragma unroll
+  for (int i = 0; i < kGroupSpans; ++i) {
+#pragma unroll
+    for (int j = 0; j < kSampleTiles; ++j) {
+      Word v{};
+      if (kGroup * kGroupSpans + i < source.spans && j < source.samples) {
+        v = load_shared(state + source.place + (kGroup * kGroupSpans + i) * kSpanBytes + j * 512);
+      }
+      group.words[i][j][0] = v.x;
+      group.words[i][j][1] = v.y;
+      group.words[i][j][2] = v.z;
+      group.words[i][j][3] = v.w;
     }
   }
 }
@@ -209,13 +229,7 @@ __device__ __forceinline__ void multiply_groups(const Weights& weights, const So
   }
 }
 
-// This warp's sums of one step.
-__device__ __forceinline__ void multiply_state(const Weights& weights, const Source& source, int& polls, Sums& sums) {
-  Group group, next{};
-  begin_poll<0>(group, source);
-  if constexpr (kGroups > 1) {
-    begin_poll<1>(next, source);
-  }
+__device__ __forceinline__ Ring first_tiles(const Weights& weights) {
   Ring ring{};
   if constexpr (!kExchangeOnly) {
 #pragma unroll
@@ -223,5 +237,38 @@ __device__ __forceinline__ void multiply_state(const Weights& weights, const Sou
       ring.tiles[i] = load_tile(weights.shared + kTileBytes * i);
     }
   }
+  return ring;
+}
+
+// This warp's sums of one step.
+__device__ __forceinline__ void multiply_state(const Weights& weights, const Source& source, int& polls, Sums& sums) {
+  Group group, next{};
+  begin_poll<0>(group, source);
+  if constexpr (kGroups > 1) {
+    begin_poll<1>(next, source);
+  }
+  Ring ring = first_tiles(weights);
   multiply_groups<0>(weights, source, group, next, ring, polls, sums);
+}
+
+// The same with a whole state in shared memory, group after group, the next one's words on their way.
+template <int kGroup>
+__device__ __forceinline__ void multiply_taken(const Weights& weights, const Source& source, u32 state, Group& group,
+                                               Group& next, Ring& ring, Sums& sums) {
+  if constexpr (kGroup < kGroups) {
+    if constexpr (kGroup + 1 < kGroups) {
+      take_group<kGroup + 1>(next, source, state);
+    }
+    constexpr int end = (kGroup + 1) * kGroupSpans * 2 * kRowTiles;
+    multiply_tiles<kGroup * kGroupSpans * 2 * kRowTiles, end < kTiles ? end : kTiles>(weights, group, ring, sums);
+    multiply_taken<kGroup + 1>(weights, source, state, next, group, ring, sums);
+  }
+}
+__device__ __forceinline__ void multiply_shared_state(const Weights& weights, const Source& source, u32 state, Sums& sums) {
+  if constexpr (!kExchangeOnly) {
+    Group group, next{};
+    take_group<0>(group, source, state);
+    Ring ring = first_tiles(weights);
+    multiply_taken<0>(weights, source, state, group, next, ring, sums);
+  }
 }

@@ -99,6 +99,8 @@ Defines common_defines(const Network& network, const Plan& plan) {
   define(defines, "ONCHIP_BATCH_PADDED", plan.batch_padded);
   if (plan.family == Family::sparse_persistent) {
     define(defines, "ONCHIP_PLANE_UNIT_BYTES", plane_unit_bytes(network, plan));
+  } else {
+    define(defines, "ONCHIP_TEAMS", plan.teams);
   }
   define(defines, "ONCHIP_PRECISION", static_cast<int>(network.precision));
   define(defines, "ONCHIP_CELL", static_cast<int>(network.cell));
@@ -225,7 +227,7 @@ ScratchPlaces scratch_places(const Program& program, std::int64_t most_steps) {
   }
   const Network& network = program.network;
   const Plan& plan = program.plan;
-  const std::int64_t state = exchange_bytes(network, plan), input = input_bytes(network, plan);
+  const std::int64_t state = step_state_bytes(network, plan), input = input_bytes(network, plan);
   ScratchPlaces places;
   places.steps_per_launch = std::clamp<std::int64_t>(kMostLaunchBytes / (state + input), 1, most_steps);
   std::size_t end = program.constants.size();

@@ -84,15 +84,18 @@ Recurrence::Recurrence(std::shared_ptr<const Program> program, void* workspace, 
       from_carry_order_(program_->order_cubin, "from_carry_order") {
   const Plan& plan = program_->plan;
   const std::int64_t shared = shared_bytes(program_->network, plan);
-  if (kernel_.blocks_per_sm(plan.threads, static_cast<std::size_t>(shared)) < 1) {
+  if (kernel_.blocks_per_sm(plan.threads, static_cast<std::size_t>(shared)) < 1 ||
+      (plan.exchange == ExchangeProtocol::cluster &&
+       kernel_.clusters(plan.sms, plan.threads, static_cast<std::size_t>(shared)) < 1)) {
     throw DoesNotFit("one SM cannot hold a block of plan '" + to_string(plan) + "' (" +
                      std::to_string(program_->kernel.resources.registers) + " registers per thread, " +
                      std::to_string(shared) + " bytes of shared memory)");
   }
   int sms = 0;
   ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device_));
-  if (plan.sms > sms) {
-    throw DoesNotFit("the plan needs " + std::to_string(plan.sms) + " SMs, but this device has " + std::to_string(sms));
+  if (plan.blocks() > sms) {
+    throw DoesNotFit("the plan needs " + std::to_string(plan.blocks()) + " SMs, but this device has " +
+                     std::to_string(sms));
   }
   ONCHIP_CUDA_CHECK(cudaMemcpyAsync(workspace_, program_->constants.data(), program_->constants.size(),
                                     cudaMemcpyHostToDevice, stream));
@@ -125,11 +128,11 @@ void Recurrence::launch(cudaStream_t stream, std::int64_t first_step, std::int64
   const Network& network = program_->network;
   const Plan& plan = program_->plan;
   const ConstantPlaces& constants = program_->places;
-  const auto state = static_cast<std::size_t>(exchange_bytes(network, plan));
+  const auto state = static_cast<std::size_t>(step_state_bytes(network, plan));
   if (plan.exchange == ExchangeProtocol::lamport) {
     const std::int64_t emptied = std::min<std::int64_t>(steps, kEmptiedAhead);
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(at<std::byte>(scratch_.states) + state, 0xff, emptied * state, stream));
-  } else {
+  } else if (plan.exchange != ExchangeProtocol::cluster) {
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(at<std::uint32_t>(scratch_.barrier), 0, sizeof(std::uint32_t), stream));
   }
   Arguments arguments{.weights = at<std::uint32_t>(constants.weights),
@@ -149,8 +152,8 @@ void Recurrence::launch(cudaStream_t stream, std::int64_t first_step, std::int64
                       .status = at<std::uint32_t>(scratch_.status),
                       .record = at<std::uint32_t>(scratch_.record)};
   void* pointers[] = {&arguments};
-  kernel_.launch(stream, plan.sms, plan.threads, static_cast<std::size_t>(shared_bytes(network, plan)),
-                 /*cooperative=*/true, pointers);
+  kernel_.launch(stream, plan.blocks(), plan.threads, static_cast<std::size_t>(shared_bytes(network, plan)),
+                 /*cooperative=*/plan.exchange != ExchangeProtocol::cluster, pointers);
 }
 
 void Recurrence::enqueue_recurrence(cudaStream_t stream, std::int64_t steps) const {
@@ -170,7 +173,7 @@ void Recurrence::enqueue(cudaStream_t stream, const Sequences& sequences) const 
   set_lengths(stream, sequences);
   const Network& network = program_->network;
   const Plan& plan = program_->plan;
-  const auto state = static_cast<std::size_t>(exchange_bytes(network, plan));
+  const auto state = static_cast<std::size_t>(step_state_bytes(network, plan));
   const auto input_row = static_cast<std::size_t>(input_bytes(network, plan) / network.batch);
   const std::int64_t steps_per_launch = scratch_.steps_per_launch;
   std::byte* const states = at<std::byte>(scratch_.states);

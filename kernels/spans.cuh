@@ -2,18 +2,26 @@
 // The state of the dense persistent kernel, in the order in which the tensor cores take it: spans of 32 units, of each
 // sample one after another.
 //
-//   state   [kSpans][kBatch][32]
+//   state   [kTeams][kSpans][kTeamBatch][32]
 //
 // A lane of a warp loads 16 bytes, 8 neighbouring units of a sample: what it has to hold of two B fragments (16 units x 8
 // samples each) of mma.m16n8k16, if the columns of W stand in the order of spans too (model/fragments.hpp).
 
+constexpr int kTeams = ONCHIP_TEAMS;
+constexpr int kTeamBatch = kBatch / kTeams;  // samples of a team
+static_assert(kTeamBatch * kTeams == kBatch, "the teams share the samples out evenly");
+
 constexpr int kSpanUnits = 32;
 constexpr int kSpans = (kStateUnits + kSpanUnits - 1) / kSpanUnits;
-constexpr int kSpanBytes = kBatch * kSpanUnits * kElementBytes;
-constexpr int kStateBytes = kSpans * kSpanBytes;
-constexpr int kStateWords = kStateBytes / 16;
+constexpr int kSpanBytes = kTeamBatch * kSpanUnits * kElementBytes;
+constexpr int kStateBytes = kSpans * kSpanBytes;       // of a team
+constexpr int kStateWords = kTeams * kStateBytes / 16;  // of all teams
 
-// Element index of (unit, sample) in a state.
+// Element index of (unit, sample) in a team's state.
+__device__ __forceinline__ int index_in_team(int unit, int sample) {
+  return (unit / kSpanUnits * kTeamBatch + sample) * kSpanUnits + unit % kSpanUnits;
+}
+// The same in the states of all teams.
 __device__ __forceinline__ int state_index(int unit, int sample) {
-  return (unit / kSpanUnits * kBatch + sample) * kSpanUnits + unit % kSpanUnits;
+  return sample / kTeamBatch * (kStateBytes / kElementBytes) + index_in_team(unit, sample % kTeamBatch);
 }

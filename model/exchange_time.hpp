@@ -48,4 +48,10 @@ inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange
               chip.exchange_per_word_cycles * terms[4]};
 }
 
+// The same inside a cluster: every SM stores its part of the state to all SMs, each of which receives all of it; then a
+// block barrier, before the part of the next state is complete. All of it has come before any of it is used.
+inline ExchangeCycles cluster_exchange_cycles(const Chip& chip, double bytes, int threads) {
+  return {chip.cluster_latency_cycles + 2 * block_barrier_cycles(chip, threads), bytes / chip.cluster_bytes_per_cycle};
+}
+
 }  // namespace onchip

@@ -3,6 +3,7 @@
 
 #include "model/occupancy.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace onchip {
@@ -16,7 +17,9 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) 
   use(Resource::l2) = {static_cast<double>(plan.sms) * plan.streamed_chunks() * chunk_bytes(network, plan),
                        chip.l2_bytes};
   use(Resource::threads) = {static_cast<double>(plan.threads), chip.max_threads_per_block};
-  use(Resource::sms) = {static_cast<double>(plan.sms), chip.sm_count};
+  const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
+  use(Resource::sms) = {static_cast<double>(plan.blocks()),
+                        in_cluster ? std::min<double>(chip.cluster_usable_sms, chip.sm_count) : chip.sm_count};
 
   result.fits = true;
   for (std::size_t i = 0; i < result.resources.size(); ++i) {

@@ -55,9 +55,13 @@ int index_shift(const Network& network, const Plan& plan) {
 
 std::int64_t exchange_bytes(const Network& network, const Plan& plan) {
   if (plan.family == Family::dense_persistent) {  // the samples of the batch alone
-    return std::int64_t{spans(network, plan)} * kSpanUnits * network.batch * info(network.precision).bytes;
+    return std::int64_t{spans(network, plan)} * kSpanUnits * team_batch(network, plan) * info(network.precision).bytes;
   }
   return static_cast<std::int64_t>(state_units(network, plan)) * unit_bytes(network, plan);
+}
+
+std::int64_t step_state_bytes(const Network& network, const Plan& plan) {
+  return plan.teams * exchange_bytes(network, plan);
 }
 
 std::int64_t input_bytes(const Network& network, const Plan& plan) {
@@ -132,8 +136,12 @@ int row_tiles(const Network& network, const Plan& plan) {
   return (units_per_sm(network, plan) * info(network.cell).gates + 15) / 16;
 }
 
-int sample_tiles(const Network& network) {
-  return (network.batch + 7) / 8;
+int team_batch(const Network& network, const Plan& plan) {
+  return network.batch / plan.teams;
+}
+
+int sample_tiles(const Network& network, const Plan& plan) {
+  return (team_batch(network, plan) + 7) / 8;
 }
 
 int warp_tiles(const Network& network, const Plan& plan) {
@@ -141,12 +149,12 @@ int warp_tiles(const Network& network, const Plan& plan) {
 }
 
 int finished_items(const Network& network, const Plan& plan) {
-  const int pairs = units_per_sm(network, plan) / 2 * network.batch;
+  const int pairs = units_per_sm(network, plan) / 2 * team_batch(network, plan);
   return info(network.cell).gates == 1 ? pairs : (pairs + 15) / 16 * 32;
 }
 
 int product_chains(const Network& network, const Plan& plan) {
-  const int products = row_tiles(network, plan) * sample_tiles(network);
+  const int products = row_tiles(network, plan) * sample_tiles(network, plan);
   return products == 1 ? 4 : products == 2 ? 2 : 1;
 }
 
@@ -184,7 +192,12 @@ namespace {
 // What the warps' sums of a step take, between the tensor cores and the cells (kernels/combine.cuh).
 std::int64_t partial_bytes(const Network& network, const Plan& plan) {
   constexpr int kGap = 4;  // rows
-  return std::int64_t{4} * plan.warps() * 8 * sample_tiles(network) * (16 * row_tiles(network, plan) + kGap);
+  return std::int64_t{4} * plan.warps() * 8 * sample_tiles(network, plan) * (16 * row_tiles(network, plan) + kGap);
+}
+
+// The states of two steps and a barrier for each (kernels/cluster.cuh).
+std::int64_t cluster_bytes(const Network& network, const Plan& plan) {
+  return plan.exchange == ExchangeProtocol::cluster ? 2 * exchange_bytes(network, plan) + 16 : 0;
 }
 
 }  // namespace
@@ -196,7 +209,8 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
   if (plan.family == Family::dense_persistent) {
     const std::int64_t carried = network.cell == Cell::gru ? 8 : gates > 1 ? 4 : 0;  // carry, recurrent bias
     const std::int64_t input = 2 * (gates > 1 ? 8 : 4);
-    return partial_bytes(network, plan) + whole_words(finished_items(network, plan) * (16 + input + carried));
+    return partial_bytes(network, plan) + whole_words(finished_items(network, plan) * (16 + input + carried)) +
+           cluster_bytes(network, plan);
   }
   std::int64_t bytes =
       (state_units(network, plan) + zero_units(network, plan) + units) * unit_bytes(network, plan);  // and the outbox
@@ -254,7 +268,7 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
   return plan;
 }
 
-Plan shape_dense_plan(const Network& network, int sms, int threads) {
+Plan shape_dense_plan(const Network& network, int sms, int threads, int teams) {
   Plan plan;
   plan.family = Family::dense_persistent;
   plan.storage = Storage::dense;
@@ -263,7 +277,8 @@ Plan shape_dense_plan(const Network& network, int sms, int threads) {
   plan.threads = threads;
   plan.rows_per_group = 0;
   plan.batch_padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch)));
-  plan.loads_in_flight = 2 * sample_tiles(network);
+  plan.teams = teams;
+  plan.loads_in_flight = 2 * sample_tiles(network, plan);
   return plan;
 }
 
@@ -293,6 +308,7 @@ constexpr PlanField kPlanFields[] = {
     {"chunks_in_flight", &Plan::chunks_in_flight},
     {"ring_chunks", &Plan::ring_chunks},
     {"shared_tiles", &Plan::shared_tiles, false, true},
+    {"teams", &Plan::teams, false, true},
 };
 
 }  // namespace

@@ -11,7 +11,8 @@
 //
 // Dense persistent: one block per SM, all warps of which multiply all rows of its units, each for its own share of the
 // columns, by tiles of 16 rows x 16 units on the tensor cores (model/fragments.hpp). A warp's tiles are in registers;
-// shared_tiles of them in shared memory.
+// shared_tiles of them in shared memory. The samples may be shared out to several *teams* of SMs, each with all weights
+// and a state of its own. A team that is one cluster of the chip exchanges the state through distributed shared memory.
 #pragma once
 
 #include "model/mask.hpp"
@@ -45,6 +46,7 @@ enum class ExchangeProtocol : std::uint8_t {
   lamport,              // the state is its own flag: readers poll it
   atomic_barrier,       // a counter over all SMs after every step, then plain reads
   cooperative_barrier,  // the same by the algorithm of a cooperative launch's grid-wide barrier
+  cluster,              // dense persistent: every SM stores its part into the shared memory of all SMs of its cluster
 };
 
 enum class Tier : std::uint8_t { registers, shared_memory, streamed };
@@ -52,7 +54,8 @@ enum class Tier : std::uint8_t { registers, shared_memory, streamed };
 inline constexpr std::array<std::string_view, 2> kFamilyNames{"sparse_persistent", "dense_persistent"};
 inline constexpr std::array<std::string_view, 2> kStorageNames{"packed_pair", "dense"};
 inline constexpr std::array<std::string_view, 2> kRowOrderNames{"natural", "bank_aware"};
-inline constexpr std::array<std::string_view, 3> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier"};
+inline constexpr std::array<std::string_view, 4> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier",
+                                                                "cluster"};
 constexpr std::string_view name(Family family) {
   return kFamilyNames[static_cast<int>(family)];
 }
@@ -85,7 +88,7 @@ struct Plan {
   Storage storage = Storage::packed_pair;
   RowOrder order = RowOrder::bank_aware;
   ExchangeProtocol exchange = ExchangeProtocol::lamport;
-  int sms = 0;             // blocks, one per SM
+  int sms = 0;             // blocks, one per SM, of a team
   int threads = 0;         // per block, a multiple of 32
   int lanes_per_row = 32;  // 1, 2, 4, ... 32; gated cells: at least 4
   int rows_per_group = 1;  // units per group * gates: the gates of the first unit, then of the second, ...
@@ -103,9 +106,11 @@ struct Plan {
   int chunks_in_flight = 1;  // that a warp takes from shared memory at once, a power of two
   int ring_chunks = 0;       // per warp, of the ring that streamed chunks come through; 0: none are streamed
   int shared_tiles = 0;      // dense persistent: of a warp's tiles, in shared memory
+  int teams = 1;             // dense persistent: that share the samples out, evenly
 
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
+  int blocks() const { return sms * teams; }
   int slots_total() const;  // in registers
   bool has_tail() const { return tail_chunks > 0; }
   int streamed_chunks() const { return ring_chunks > 0 ? std::max(0, tail_chunks - shared_chunks) : 0; }  // on average
@@ -125,8 +130,9 @@ int units_per_sm(const Network& network, const Plan& plan);
 int state_units(const Network& network, const Plan& plan);
 int zero_units(const Network& network, const Plan& plan);   // units behind the state that stay zero, for padding slots
 int index_shift(const Network& network, const Plan& plan);  // byte offset of a unit = stored 16-bit index << shift
-std::int64_t exchange_bytes(const Network& network, const Plan& plan);  // the state vector, as exchanged
-std::int64_t input_bytes(const Network& network, const Plan& plan);     // of one step, in owner's order
+std::int64_t exchange_bytes(const Network& network, const Plan& plan);    // a team's state vector, as exchanged
+std::int64_t step_state_bytes(const Network& network, const Plan& plan);  // of all teams
+std::int64_t input_bytes(const Network& network, const Plan& plan);       // of one step, in owner's order
 
 // Shared memory serves a warp's load in phases of 32, 16 or 8 neighbouring lanes, for 4, 8 or 16 bytes per lane. The
 // lanes of a group are spread over the phases, so that every phase serves all groups of the warp: their rows together
@@ -156,7 +162,8 @@ int tiles(const Network& network, const Plan& plan);
 int spans(const Network& network, const Plan& plan);
 int warp_spans(const Network& network, const Plan& plan);
 int row_tiles(const Network& network, const Plan& plan);
-int sample_tiles(const Network& network);
+int team_batch(const Network& network, const Plan& plan);  // samples of a team
+int sample_tiles(const Network& network, const Plan& plan);
 int warp_tiles(const Network& network, const Plan& plan);  // of weights: [warp_spans, 2 halves of a span, row_tiles]
 // Independent sums of the same rows and samples: several where there are few, or each product would wait for the last.
 int product_chains(const Network& network, const Plan& plan);
@@ -181,7 +188,7 @@ struct PlanWishes {
   std::optional<Storage> storage;
   std::optional<RowOrder> order;
   std::optional<ExchangeProtocol> exchange;
-  std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every;
+  std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every, teams;
   std::optional<Tier> tier;  // weights lie in this tier at most
 };
 
@@ -191,7 +198,8 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
                 int rows_per_group);
 
 // The dense persistent plan with the given geometry; all tiles in registers, nothing is checked against the chip.
-Plan shape_dense_plan(const Network& network, int sms, int threads);
+// `teams` divides the batch.
+Plan shape_dense_plan(const Network& network, int sms, int threads, int teams = 1);
 
 // "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ..." and back; used in data files and on the
 // command line; only what the family uses. parse_plan throws InputError.

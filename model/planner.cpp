@@ -265,38 +265,73 @@ void keep_tiles(const Chip& chip, const Network& network, Tier most, Plan& plan)
   }
 }
 
+// Calls `consider` with the plan for every useful number of loads in flight.
+template <typename Consider>
+void for_each_load(const Chip& chip, const Network& network, const PlanWishes& wishes, Plan plan, Consider&& consider) {
+  const int one = 2 * sample_tiles(network, plan);  // loads of a span
+  const int spans_of_warp = warp_spans(network, plan);
+  int last_groups = 0;
+  for (int group_spans = 1; group_spans <= std::max(1, (spans_of_warp + 1) / 2); ++group_spans) {
+    const int groups = (spans_of_warp + group_spans - 1) / group_spans;
+    if (groups == last_groups) {
+      continue;  // registers for nothing
+    }
+    last_groups = groups;
+    plan.loads_in_flight = wishes.loads_in_flight.value_or(one * group_spans);
+    if (plan.loads_in_flight % one == 0) {
+      keep_tiles(chip, network, wishes.tier.value_or(Tier::streamed), plan);
+      consider(plan);
+    }
+    if (wishes.loads_in_flight) {
+      break;
+    }
+  }
+}
+
 // Calls `consider` with every plan of the dense family that the wishes allow.
 template <typename Consider>
 void for_each_dense_plan(const Chip& chip, const Network& network, const PlanWishes& wishes, Consider&& consider) {
-  const int all = static_cast<int>(chip.sm_count);
   const auto even = [](int units) { return (units + 1) / 2 * 2; };
-  const int fewest = even((network.hidden + all - 1) / all);
-  int last_sms = 0;
-  // As many SMs as there are, or fewer that have more to do: up to four times as much.
-  for (int units = fewest; units <= 4 * fewest; units += 2) {
-    const int sms = wishes.sms.value_or((network.hidden + units - 1) / units);
-    if (sms == last_sms) {
-      continue;
-    }
-    last_sms = sms;
+  const auto with_teams = [&](ExchangeProtocol exchange, int sms, int teams) {
     for (const int threads : kDenseThreads) {
-      Plan plan = shape_dense_plan(network, sms, threads);
-      plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
-      const int spans_of_warp = warp_spans(network, plan);
-      int last_groups = 0;
-      for (int group_spans = 1; group_spans <= std::max(1, (spans_of_warp + 1) / 2); ++group_spans) {
-        const int groups = (spans_of_warp + group_spans - 1) / group_spans;
-        if (groups == last_groups) {
-          continue;  // registers for nothing
+      Plan plan = shape_dense_plan(network, sms, threads, teams);
+      plan.exchange = exchange;
+      for_each_load(chip, network, wishes, plan, consider);
+    }
+  };
+  const ExchangeProtocol over_l2 = wishes.exchange.value_or(ExchangeProtocol::lamport);
+  for (int teams = wishes.teams.value_or(1); teams <= network.batch; teams *= 2) {
+    const bool alone = teams > 1 && over_l2 != ExchangeProtocol::lamport && over_l2 != ExchangeProtocol::cluster;
+    if (network.batch % teams != 0 || alone) {
+      break;
+    }
+    if (over_l2 != ExchangeProtocol::cluster) {
+      const int all = std::max(1, static_cast<int>(chip.sm_count) / teams);
+      const int fewest = even((network.hidden + all - 1) / all);
+      int last_sms = 0;
+      // As many SMs as there are, or fewer that have more to do: up to four times as much.
+      for (int units = fewest; units <= 4 * fewest; units += 2) {
+        const int sms = wishes.sms.value_or((network.hidden + units - 1) / units);
+        if (sms != last_sms) {
+          with_teams(over_l2, sms, teams);
         }
-        last_groups = groups;
-        plan.loads_in_flight = wishes.loads_in_flight.value_or(2 * group_spans * sample_tiles(network));
-        keep_tiles(chip, network, wishes.tier.value_or(Tier::streamed), plan);
-        consider(plan);
-        if (wishes.loads_in_flight) {
-          break;
+        last_sms = sms;
+      }
+    }
+    if (wishes.exchange.value_or(ExchangeProtocol::cluster) == ExchangeProtocol::cluster) {
+      constexpr int kFewest = 2;
+      const double usable = std::min<double>(chip.cluster_usable_sms, chip.sm_count);
+      for (auto sms = static_cast<int>(chip.cluster_sms); sms >= kFewest; sms /= 2) {
+        if (sms * teams > usable) {
+          continue;
+        }
+        if (wishes.sms.value_or(sms) == sms) {
+          with_teams(ExchangeProtocol::cluster, sms, teams);
         }
       }
+    }
+    if (wishes.teams) {
+      break;
     }
   }
 }
@@ -309,15 +344,20 @@ bool dense_is_possible(const Chip& chip, const Network& network, const PlanWishe
                              wishes.lanes_per_row || wishes.rows_per_group || wishes.tile_rows || wishes.load_bytes ||
                              wishes.promote_every;
   const bool multiplies = network.precision == Precision::fp16 || network.precision == Precision::bf16;
-  const bool splits = !wishes.loads_in_flight || *wishes.loads_in_flight % (2 * sample_tiles(network)) == 0;
-  return chip.compute_capability_major >= kFirstWithTheProduct && multiplies && splits && !wishes_sparse;
+  return chip.compute_capability_major >= kFirstWithTheProduct && multiplies && !wishes_sparse;
+}
+
+// The sparse family exchanges the state through L2, among all its SMs.
+bool sparse_is_possible(const PlanWishes& wishes) {
+  return wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::cluster &&
+         wishes.teams.value_or(1) == 1;
 }
 
 // Calls `consider` with every plan that the wishes allow.
 template <typename Consider>
 void for_each_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                    Consider&& consider) {
-  if (wishes.family.value_or(Family::sparse_persistent) == Family::sparse_persistent) {
+  if (wishes.family.value_or(Family::sparse_persistent) == Family::sparse_persistent && sparse_is_possible(wishes)) {
     for_each_sparse_plan(chip, network, rows, wishes, consider);
   }
   if (wishes.family.value_or(Family::dense_persistent) == Family::dense_persistent &&
@@ -339,10 +379,14 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
       found = true;
     }
   });
-  if (!found && wishes.family == Family::dense_persistent) {
-    throw InputError("no dense_persistent plan computes " + describe(network) +
-                     " as wished: it needs compute capability 8.0, fp16 or bf16, and loads_in_flight in multiples of " +
-                     std::to_string(2 * sample_tiles(network)));
+  if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
+    throw InputError("sparse_persistent plans know neither the cluster exchange nor teams");
+  }
+  if (!found && (wishes.family == Family::dense_persistent || !sparse_is_possible(wishes))) {
+    throw InputError(
+        "no dense_persistent plan computes " + describe(network) +
+        " as wished: it needs compute capability 8.0, fp16 or bf16, loads_in_flight in multiples of two for "
+        "every 8 samples of a team, teams that divide the batch, and for the cluster exchange clusters");
   }
   if (!found && !wishes.rows_per_group) {  // no shape has few enough threads: say so with the least that is asked for
     PlanWishes most_rows = wishes;
@@ -390,6 +434,8 @@ std::vector<RankedPlan> rank_families(const Chip& chip, const Network& network, 
     ranked.family = family;
     if (family == Family::dense_persistent && !dense_is_possible(chip, network, wishes)) {
       ranked.why = "needs compute capability 8.0, fp16 or bf16, and no wish about sparse rows";
+    } else if (family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
+      ranked.why = "knows neither the cluster exchange nor teams";
     } else {
       PlanWishes one = wishes;
       one.family = family;
@@ -461,16 +507,22 @@ namespace {
 
 // Units and ways of counting, of which 10 % more means nothing, and limits per block, which follow those per SM.
 bool is_structural(std::string_view key) {
-  constexpr std::array<std::string_view, 8> kStructural{"compute_capability.major",  "compute_capability.minor",
-                                                        "registers.allocation_unit", "shared_memory.allocation_unit",
-                                                        "registers.per_block",       "shared_memory.per_block",
-                                                        "exchange.scatter",          "timing.gather_scatter"};
+  constexpr std::array<std::string_view, 9> kStructural{"compute_capability.major",
+                                                        "compute_capability.minor",
+                                                        "registers.allocation_unit",
+                                                        "shared_memory.allocation_unit",
+                                                        "registers.per_block",
+                                                        "shared_memory.per_block",
+                                                        "exchange.scatter",
+                                                        "timing.gather_scatter",
+                                                        "cluster.sms"};
   return std::find(kStructural.begin(), kStructural.end(), key) != kStructural.end();
 }
 
 // Whether a number decides about what fits: not those of time.
 bool decides_size(std::string_view key) {
-  return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock";
+  return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock" &&
+         key != "cluster.latency" && key != "cluster.bytes_per_cycle";
 }
 
 }  // namespace

@@ -44,9 +44,9 @@ constexpr int kTilesAhead = 2;  // kernels/multiply.cuh
 
 // Dense persistent: sums, words and tiles from shared memory in flight, and what the addresses and the cells take.
 int dense_working_registers(const Network& network, const Plan& plan) {
-  const int products = row_tiles(network, plan) * sample_tiles(network);
+  const int products = row_tiles(network, plan) * sample_tiles(network, plan);
   const int sums = 4 * products * product_chains(network, plan);
-  const int words = 4 * std::min(plan.loads_in_flight, (warp_spans(network, plan) + 1) * sample_tiles(network));
+  const int words = 4 * std::min(plan.loads_in_flight, (warp_spans(network, plan) + 1) * sample_tiles(network, plan));
   return kDenseBase + sums + words + 4 * std::min(plan.shared_tiles, kTilesAhead);
 }
 

@@ -265,7 +265,9 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   constexpr int kAtOnce = 1 << 20;  // dense persistent: what comes later is dense_cycles' waiting
   const Exchange exchange{static_cast<double>(exchange_bytes(network, plan)), plan.sms, plan.threads,
                           plan.family == Family::dense_persistent ? kAtOnce : plan.loads_in_flight};
-  const ExchangeCycles exchanging = exchange_cycles(chip, exchange);
+  const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
+  const ExchangeCycles exchanging =
+      in_cluster ? cluster_exchange_cycles(chip, exchange.bytes, plan.threads) : exchange_cycles(chip, exchange);
   part(Part::exchange) = exchanging.latency * us_per_cycle;
   part(Part::staging) = exchanging.copying * us_per_cycle;
   if (plan.family == Family::dense_persistent) {
@@ -281,8 +283,9 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
     }
   }
   // The floor: the state over as many SMs, in one round, and its gathers without a conflict or a padded slot.
-  const double state = static_cast<double>(network.hidden) * network.batch * info(network.precision).bytes;
-  const ExchangeCycles least = exchange_cycles(chip, {state, plan.sms, plan.threads, kAtOnce});
+  const double state = static_cast<double>(network.hidden) * network.batch / plan.teams * info(network.precision).bytes;
+  const ExchangeCycles least = in_cluster ? cluster_exchange_cycles(chip, state, plan.threads)
+                                          : exchange_cycles(chip, {state, plan.sms, plan.threads, kAtOnce});
   result.floor_us = (least.latency + least.copying) * us_per_cycle + conflict_free_reads_us(chip, network, plan);
 
   // Uncertainty: of the exchange as a whole (how far its microbenchmark scatters around the formula), and of the work

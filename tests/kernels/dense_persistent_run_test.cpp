@@ -138,6 +138,36 @@ TEST_CASE("dense kernels give the same bits in every run, launch and exchange, w
   }
 }
 
+TEST_CASE("teams and clusters compute what the reference does, the same bits in every run and launch", "[gpu][team]") {
+  for (const DenseShape& shape : kEveryTeam) {
+    const PlannedCase c = dense_case(shape);
+    CAPTURE(c.text());
+    Given g = given(c.network, 9);
+    check_right(c, g);
+    for (int sample = 0; sample < c.network.batch; ++sample) {
+      g.lengths.push_back(sample * 5 % 9 + 1);
+    }
+    check_right(c, g);
+    g.backward = true;
+    check_right(c, g, 4);
+    const Given longer = given(c.network, 150);
+    PersistentKernel kernel(c.layout(), longer.biases());
+    const Got first = run(kernel, c.network, longer);
+    check_right(first, expected(c, longer), c.network.precision);
+    for (int again = 0; again < 5; ++again) {
+      CHECK(run(kernel, c.network, longer) == first);
+    }
+    for (const int most_steps : {1, 40}) {
+      CHECK(run(c, longer, most_steps) == first);
+    }
+    for (const float poison : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      Given poisoned = given(c.network, 5);
+      poisoned.input[7] = poison;  // step 0, sample 0
+      check_right(c, poisoned);
+    }
+  }
+}
+
 TEST_CASE("NaN and infinity travel through dense kernels as in the reference, and stay in their sample", "[gpu]") {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
   for (const DenseShape& shape : kEveryDenseKind) {

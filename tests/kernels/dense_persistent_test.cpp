@@ -34,6 +34,17 @@ TEST_CASE("dense kernels of every cell, batch and exchange compile", "[fast]") {
   }
 }
 
+TEST_CASE("dense kernels of teams and of clusters compile", "[fast]") {
+  for (const DenseShape& shape : kEveryTeam) {
+    const PlannedCase c = dense_case(shape);
+    INFO(c.text());
+    const ResourceReport report = compiled(c, "sm_90");
+    CHECK(report.spill_bytes == 0);
+    CHECK(report.stack_bytes == 0);
+    CHECK(compile(compile_order_request(c.network, c.plan, "sm_90")).cubin.size() > 500);
+  }
+}
+
 TEST_CASE("dense plans that differ in what the kernel is built from are different kernels", "[fast]") {
   const PlannedCase c = dense_case({.cell = Cell::relu, .batch = 16});
   const auto other = [&](auto&& change) {
@@ -47,6 +58,7 @@ TEST_CASE("dense plans that differ in what the kernel is built from are differen
   CHECK(other([](PlannedCase& d) { d.plan.loads_in_flight *= 2; }) != base);
   CHECK(other([](PlannedCase& d) { d.plan.threads *= 2; }) != base);
   CHECK(other([](PlannedCase& d) { d.plan.exchange = ExchangeProtocol::atomic_barrier; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.teams = 2; }) != base);
   CHECK(other([](PlannedCase& d) { d.network.precision = Precision::bf16; }) != base);
 }
 

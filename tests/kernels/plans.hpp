@@ -77,14 +77,17 @@ struct DenseShape {
   double in_shared = 0.5;  // share of the tiles in shared memory
   double density = 1;
   int groups_loads = 1;  // loads in flight, in pairs of spans
+  int teams = 1;
+  ExchangeProtocol exchange = ExchangeProtocol::lamport;
 };
 
 inline PlannedCase dense_case(const DenseShape& shape) {
   PlannedCase c;
   c.network = {shape.cell, shape.precision, shape.hidden, shape.batch, 16, shape.density};
   c.matrix = generate_mask(c.network.rows(), shape.hidden, shape.density, 5, shape.precision, MaskKind::uniform);
-  c.plan = shape_dense_plan(c.network, shape.sms, shape.threads);
-  c.plan.loads_in_flight = shape.groups_loads * 2 * sample_tiles(c.network);
+  c.plan = shape_dense_plan(c.network, shape.sms, shape.threads, shape.teams);
+  c.plan.exchange = shape.exchange;
+  c.plan.loads_in_flight = shape.groups_loads * 2 * sample_tiles(c.network, c.plan);
   c.plan.shared_tiles = static_cast<int>(shape.in_shared * warp_tiles(c.network, c.plan));
   return c;
 }
@@ -96,6 +99,20 @@ inline const DenseShape kEveryDenseKind[] = {
     {.cell = Cell::lstm, .precision = Precision::bf16, .batch = 1, .groups_loads = 2},
     {.cell = Cell::gru, .precision = Precision::fp16, .batch = 5, .in_shared = 1},
     {.cell = Cell::gru, .precision = Precision::bf16, .batch = 3, .threads = 256},
+};
+
+// Teams, and the exchange inside clusters, of every cell, with states that spans do and do not divide.
+inline const DenseShape kEveryTeam[] = {
+    {.cell = Cell::relu, .batch = 1, .sms = 2, .exchange = ExchangeProtocol::cluster},
+    {.cell = Cell::tanh, .hidden = 512, .batch = 4, .sms = 16, .exchange = ExchangeProtocol::cluster},
+    {.cell = Cell::lstm, .precision = Precision::bf16, .batch = 5, .sms = 8, .exchange = ExchangeProtocol::cluster},
+    {.cell = Cell::gru, .hidden = 259, .batch = 9, .sms = 16, .groups_loads = 2, .exchange = ExchangeProtocol::cluster},
+    {.cell = Cell::lstm, .batch = 6, .sms = 4, .teams = 3, .exchange = ExchangeProtocol::cluster},
+    {.cell = Cell::gru, .batch = 32, .sms = 16, .teams = 4, .exchange = ExchangeProtocol::cluster},
+    {.cell = Cell::relu, .hidden = 300, .batch = 16, .sms = 16, .teams = 2, .exchange = ExchangeProtocol::cluster},
+    {.cell = Cell::tanh, .precision = Precision::bf16, .batch = 4, .teams = 2},
+    {.cell = Cell::lstm, .batch = 32, .teams = 4},
+    {.cell = Cell::gru, .batch = 6, .teams = 6},
 };
 
 }  // namespace onchip

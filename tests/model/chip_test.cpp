@@ -79,6 +79,12 @@ look = { value = 140, unit = "cycles", source = "test" }
 look_per_word = { value = 30, unit = "cycles", source = "test" }
 l2_line = { value = 2, unit = "cycles", source = "test" }
 scatter = { value = 0.1, source = "a" }
+
+[cluster]
+sms = { value = 16, source = "a" }
+usable_sms = { value = 112, source = "a" }
+latency = { value = 500, unit = "cycles", source = "a" }
+bytes_per_cycle = { value = 13, unit = "B/cycle", source = "a" }
 )";
 
 std::string edited(std::string_view from, std::string_view to) {

@@ -72,7 +72,7 @@ std::vector<double> multiply(const Case& c, const Encoded& encoded, const std::v
   const Network& network = c.network;
   const Plan& plan = c.plan;
   const int tiles = warp_tiles(network, plan), in_registers = tiles - plan.shared_tiles;
-  const int rows = 16 * row_tiles(network, plan), samples = 8 * sample_tiles(network);
+  const int rows = 16 * row_tiles(network, plan), samples = 8 * sample_tiles(network, plan);
   const int spans_of_warp = warp_spans(network, plan);
   std::vector<double> sums(static_cast<std::size_t>(plan.sms) * rows * samples);
   for (int sm = 0; sm < plan.sms; ++sm) {
@@ -96,7 +96,7 @@ std::vector<double> multiply(const Case& c, const Encoded& encoded, const std::v
             weight[of_a(lane, i).row][of_a(lane, i).column] = half_of(a[lane * 4 + i / 2], i, network.precision);
           }
         }
-        for (int sample_tile = 0; sample_tile < sample_tiles(network); ++sample_tile) {
+        for (int sample_tile = 0; sample_tile < sample_tiles(network, plan); ++sample_tile) {
           float b[16][8] = {};
           for (int lane = 0; lane < 32; ++lane) {
             const int sample = 8 * sample_tile + lane / 4;
@@ -185,7 +185,7 @@ TEST_CASE("the tensor cores multiply what the kernel loads to the product of mat
       const std::vector<double> sums =
           multiply(c, encode(make_layout(c.network, c.plan, c.matrix)), exchanged(c, state));
       const int units = units_per_sm(c.network, c.plan), gates = info(cell).gates;
-      const int rows = 16 * row_tiles(c.network, c.plan), samples = 8 * sample_tiles(c.network);
+      const int rows = 16 * row_tiles(c.network, c.plan), samples = 8 * sample_tiles(c.network, c.plan);
       for (int row = 0; row < c.network.rows(); ++row) {
         const int unit = row % hidden, gate = row / hidden;
         // Rows g and g + 8 of a tile are neighbours (kernels/combine.cuh).

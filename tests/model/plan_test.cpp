@@ -143,7 +143,7 @@ TEST_CASE("a dense shape has tiles for every row and unit, and spans for every u
     CHECK((spans(network, plan) - 1) * kSpanUnits < state_units(network, plan));
     CHECK(warp_spans(network, plan) * plan.warps() >= spans(network, plan));
     CHECK(row_tiles(network, plan) * 16 >= units * gates);
-    CHECK(sample_tiles(network) == 2);
+    CHECK(sample_tiles(network, plan) == 2);
     CHECK(register_words(network, plan) == 4 * warp_tiles(network, plan));
     // Only the samples that there are.
     CHECK(exchange_bytes(network, plan) == std::int64_t{2} * 9 * kSpanUnits * spans(network, plan));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/planner.hpp"
+#include "model/error.hpp"
 
 #include "model/dealing.hpp"
 #include "model/layout.hpp"
@@ -364,15 +365,38 @@ TEST_CASE("tensor cores win where the network is dense, registers where it is sp
                     Catch::Matchers::StartsWith("no dense_persistent plan computes relu H=512"));
 }
 
+TEST_CASE("small networks stay in clusters, teams of which share the samples out; large ones need the chip", "[fast]") {
+  for (const int batch : {1, 6, 32}) {
+    const PlannedNetwork small = planned({Cell::relu, Precision::fp16, 512, batch, 1, 1}, kDense);
+    CAPTURE(batch, to_string(small.plan));
+    CHECK(small.prediction.footprint.fits);
+    CHECK(small.plan.exchange == ExchangeProtocol::cluster);
+    CHECK(batch % small.plan.teams == 0);
+    CHECK((small.plan.teams > 1) == (batch > 1));
+    CHECK(small.plan.blocks() <= h200().cluster_usable_sms);
+  }
+  const PlannedNetwork large = planned({Cell::relu, Precision::fp16, 4096, 8, 1, 1}, kDense);
+  CHECK(large.plan.exchange == ExchangeProtocol::lamport);
+  PlanWishes wishes = kDense;
+  wishes.exchange = ExchangeProtocol::cluster;
+  CHECK_FALSE(planned({Cell::relu, Precision::fp16, 4096, 8, 1, 1}, wishes).prediction.footprint.fits);
+  wishes.family = Family::sparse_persistent;
+  CHECK_THROWS_AS(planned({Cell::relu, Precision::fp16, 512, 8, 1, 1}, wishes), InputError);
+  wishes = {};
+  wishes.teams = 2;
+  CHECK(planned({Cell::relu, Precision::fp16, 512, 8, 1, 1}, wishes).plan.family == Family::dense_persistent);
+}
+
 TEST_CASE("a dense plan keeps in shared memory what its registers cannot hold, unless that is not wished", "[fast]") {
   for (const int hidden : {512, 1536, 2304}) {
     const Network network{Cell::lstm, Precision::fp16, hidden, 8, 1, 1};
     PlanWishes wishes = kDense;
+    wishes.exchange = ExchangeProtocol::lamport;
     const PlannedNetwork result = planned(network, wishes);
     CAPTURE(to_string(result.plan));
+    CHECK((result.plan.shared_tiles == 0 || hidden > 512));
     REQUIRE(result.prediction.footprint.fits);
     CHECK((result.plan.shared_tiles > 0 || hidden < 2304));
-    CHECK((result.plan.shared_tiles == 0 || hidden > 512));
     wishes.tier = Tier::registers;
     CHECK(planned(network, wishes).plan.shared_tiles == 0);
     CHECK(planned(network, wishes).prediction.footprint.fits == (hidden < 2304));
