@@ -162,12 +162,22 @@ std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& config
                                                             configuration.seed, network.precision, configuration.mask));
 }
 
-RowProfile row_profile(const Configuration& configuration) {
+namespace {
+
+bool is_generated(const Configuration& configuration) {
   const Network& network = configuration.network;
-  if (!configuration.weights && network.density * network.rows() * network.hidden > kMostGenerated) {
-    return RowProfile::uniform(network);
-  }
-  return RowProfile::from_matrix(*recurrent_matrix(configuration));
+  return configuration.weights || network.density * network.rows() * network.hidden <= kMostGenerated;
+}
+
+}  // namespace
+
+RowProfile row_profile(const Configuration& configuration) {
+  return is_generated(configuration) ? RowProfile::from_matrix(*recurrent_matrix(configuration))
+                                     : RowProfile::uniform(configuration.network);
+}
+
+RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix) {
+  return is_generated(configuration) ? RowProfile::from_matrix(matrix) : RowProfile::uniform(configuration.network);
 }
 
 PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows) {

@@ -45,6 +45,7 @@ void take_weights(Configuration& configuration, const std::filesystem::path& fil
 
 std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& configuration);
 RowProfile row_profile(const Configuration& configuration);
+RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix);  // the same, of its matrix
 
 // Throws InputError if the plan's numbers are none that shape_plan could have chosen. What a kernel cannot be built
 // from must not come in as text.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement.hpp"
 
+#include "experiments/table.hpp"
 #include "kernels/persistent_kernel.hpp"
 #include "model/error.hpp"
 #include "model/numeric.hpp"
 #include "model/reference.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -51,10 +54,13 @@ constexpr double kMostSequenceBytes = 8e9;
 // The opponents of a network, to be timed one sample at a time.
 class Opponents {
  public:
-  Opponents(const Network& network, const SparseMatrix& matrix) : steps_(network.steps) {
+  Opponents(const Network& network, const SparseMatrix& matrix, const MeasureOptions& options) {
+    using Clock = std::chrono::steady_clock;
     for (const OpponentCandidate& candidate : opponent_candidates(network)) {
       Entry& entry = entries_.emplace_back();
       entry.result.name = candidate.name;
+      options.say("preparing " + candidate.name);
+      const Clock::time_point begin = Clock::now();
       try {
         entry.opponent = make_opponent(candidate, network, matrix);
         entry.result.settings = entry.opponent->settings();
@@ -62,6 +68,7 @@ class Opponents {
       } catch (const OpponentRefusal& refusal) {
         entry.refuse(refusal.what());
       }
+      entry.result.preparation_s = std::chrono::duration<double>(Clock::now() - begin).count();
     }
   }
 
@@ -71,15 +78,19 @@ class Opponents {
         continue;
       }
       try {
-        if (!warm_up && entry.warm_up_us > kHopeless * fastest_us_) {
+        double& fastest_us = fastest_us_.try_emplace(library_of(entry.result), kNever).first->second;
+        if (!warm_up && entry.warm_up_us > kHopeless * fastest_us) {
           entry.step_us = {entry.warm_up_us};
+          entry.result.note = "one sample: it took " + fixed(entry.warm_up_us / fastest_us, 1) +
+                              " times as long as the fastest of its library";
+          entry.opponent.reset();
           continue;
         }
         const std::vector<double> ms = time_ms(stream, 0, 1, [&](cudaStream_t on) { entry.opponent->enqueue(on); });
-        const double step_us = 1e3 * ms[0] / steps_;
+        const double step_us = 1e3 * ms[0] / entry.opponent->steps();
         if (warm_up) {
           entry.warm_up_us = step_us;
-          fastest_us_ = std::min(fastest_us_, step_us);
+          fastest_us = std::min(fastest_us, step_us);
         } else {
           entry.step_us.push_back(step_us);
         }
@@ -112,9 +123,12 @@ class Opponents {
       step_us.clear();
     }
   };
-  static constexpr double kHopeless = 10;  // times the fastest: not worth a second run, the warm-up is its sample
-  int steps_;
-  double fastest_us_ = std::numeric_limits<double>::infinity();
+  static std::string library_of(const OpponentResult& result) { return result.name.substr(0, result.name.find(' ')); }
+
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  // Times the fastest of its library: cannot be the fastest by chance, and the warm-up remains its only sample.
+  static constexpr double kHopeless = 2.5;
+  std::map<std::string, double> fastest_us_;  // by library
   std::vector<Entry> entries_;
 };
 
@@ -201,7 +215,7 @@ Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
   sequences.steps = network.steps;
   std::optional<Opponents> opponents;
   if (options.opponents) {
-    opponents.emplace(network, *prepared.matrix);
+    opponents.emplace(network, *prepared.matrix, options);
   }
   std::optional<PersistentKernel> exchange;
   if (options.floor) {

@@ -8,6 +8,7 @@
 #include "kernels/opponents/opponent.hpp"
 #include "model/layout.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ struct MeasureOptions {
   bool floor = false;      // also time the exchange alone, in turns with the kernel
   bool clocks = false;     // and see where the time of a step goes
   bool opponents = false;  // every candidate runs once after each of our samples
+  std::function<void(const std::string&)> say = [](const std::string&) {};  // what is being done
 };
 
 // What a measurement needs of the host, which takes as long as the measurement itself: no GPU, any thread.
