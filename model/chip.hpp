@@ -78,7 +78,13 @@ struct Chip {
   Number exchange_per_word_cycles;         // for every 16-byte word of a thread, if there are several rounds
   Number exchange_bytes_per_cycle_per_sm;  // copying from L2 when every SM reads the whole state
   Number exchange_scatter;                 // 95 % of exchanges lie within this fraction of the formula
-  Number gather_scatter;                   // likewise, of the gathers and what follows them inside an SM
+  // Of the libraries, see model/library_time.hpp.
+  Number library_l2_bytes_per_second;  // that streaming kernels get from L2, all SMs together
+  Number library_dram_share;           // of dram_bytes_per_second that streaming kernels get
+  Number library_product_seconds;      // a product in a CUDA graph, beyond its bytes: launch, first loads, last sums
+  Number library_node_seconds;         // another kernel of a step, over the state only
+  Number library_scatter;              // 95 % of steps lie within this fraction of the formula
+  Number gather_scatter;               // likewise, of the gathers and what follows them inside an SM
 };
 
 // One row per number: where it stands in the file, what it measures, and what is possible.

@@ -79,6 +79,12 @@ look = { value = 140, unit = "cycles", source = "test" }
 look_per_word = { value = 30, unit = "cycles", source = "test" }
 l2_line = { value = 2, unit = "cycles", source = "test" }
 scatter = { value = 0.1, source = "a" }
+[library]
+l2_bandwidth = { value = 6800, unit = "GB/s", source = "a" }
+dram_share = { value = 0.93, source = "a" }
+product = { value = 3, unit = "us", source = "a" }
+node = { value = 2.6, unit = "us", source = "a" }
+scatter = { value = 0.35, source = "a" }
 )";
 
 std::string edited(std::string_view from, std::string_view to) {
