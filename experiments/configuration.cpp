@@ -24,9 +24,9 @@ void check_range(const char* name, int value, int minimum, int maximum) {
                                                     std::to_string(maximum) + ", found " + std::to_string(value));
 }
 
-// That a sparse plan has room for these rows; a dense one has room for all.
+// That a sparse plan has room for these rows; others have room for all.
 void check_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
-  if (plan.family == Family::dense_persistent) {
+  if (plan.family != Family::sparse_persistent) {
     return;
   }
   const int gates = rows.gates();
@@ -51,6 +51,7 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& rows
 }
 
 void check_sparse_plan(const Network& network, const Plan& plan) {
+  check_range("loads_in_flight", plan.loads_in_flight, 1, kMostLoadsInFlight);
   require(plan.lanes_per_row >= 1 && plan.lanes_per_row <= 32 &&
               std::has_single_bit(static_cast<unsigned>(plan.lanes_per_row)),
           "lanes_per_row 1, 2, 4, 8, 16 or 32, found " + std::to_string(plan.lanes_per_row));
@@ -95,7 +96,8 @@ void check_dense_plan(const Network& network, const Plan& plan) {
   require(plan.rows_per_group == 0, "no slots: dense_persistent has tiles");
   constexpr int kMostDenseThreads = 1024;
   check_range("threads", plan.threads, 32, kMostDenseThreads);
-  const int step = 2 * sample_tiles(network);
+  const int step = 2 * sample_tiles(network);  // of a span
+  check_range("loads_in_flight", plan.loads_in_flight, 1, step * kMostLoadsInFlight);
   require(plan.loads_in_flight % step == 0, "loads_in_flight in multiples of " + std::to_string(step) + ", found " +
                                                 std::to_string(plan.loads_in_flight));
   check_range("shared_tiles", plan.shared_tiles, 0, warp_tiles(network, plan));
@@ -104,13 +106,15 @@ void check_dense_plan(const Network& network, const Plan& plan) {
 }  // namespace
 
 void check_plan(const Network& network, const Plan& plan) {
+  if (is_library(plan.family)) {
+    return;
+  }
   constexpr int kMostThreads = 65536;
   check_range("sms", plan.sms, 1, kMostSms);
   check_range("threads", plan.threads, 32, kMostThreads);
   require(plan.threads % 32 == 0, "threads in whole warps of 32, found " + std::to_string(plan.threads));
   require(plan.batch_padded == static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch))),
           "batch_padded to be the power of two at or above the batch, found " + std::to_string(plan.batch_padded));
-  check_range("loads_in_flight", plan.loads_in_flight, 1, kMostLoadsInFlight);
   if (plan.family == Family::dense_persistent) {
     check_dense_plan(network, plan);
   } else {
@@ -205,9 +209,9 @@ std::vector<std::string> configuration_cells(const Configuration& configuration)
 Family parse_family(std::string_view word) {
   const auto found = std::ranges::find(kFamilyNames, word);
   if (found == kFamilyNames.end()) {
-    const std::string hint = did_you_mean(word, kFamilyNames);
     throw InputError("unknown family " + in_quotes(word) +
-                     (hint.empty() ? ": expected sparse_persistent or dense_persistent" : hint));
+                     ": expected sparse_persistent or dense_persistent, or of the libraries cublas_graph, cudnn or "
+                     "cusparse_graph");
   }
   return static_cast<Family>(found - kFamilyNames.begin());
 }
