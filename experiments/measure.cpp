@@ -8,6 +8,7 @@
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/capture.hpp"
 #include "experiments/compilation.hpp"
+#include "experiments/families.hpp"
 #include "experiments/measurement.hpp"
 #include "experiments/progress.hpp"
 #include "kernels/persistent_kernel.hpp"
@@ -34,7 +35,7 @@ OptionGroup measure_options() {
   group.add_options()
       ("configurations", po::value<std::string>()->value_name("FILE"),
        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
-       "plan) and write CSV rows, with a manifest beside the file of -o.")
+       "plan) and write CSV rows, with a manifest beside the file of -o. With --plan all a row for every family.")
       ("opponents", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
       ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
@@ -51,11 +52,23 @@ OptionGroup measure_options() {
 
 #ifdef ONCHIP_HAS_CUDA
 
+bool compares_families(const Options& options) {
+  return options.text("plan") == kAllPlans;
+}
+
 void refuse_contradictions(const Options& options) {
+  for (const char* what : {"opponents", "floor", "clocks", "capture", "compile-only"}) {
+    if (compares_families(options) && options.given(what)) {
+      throw InputError("--" + std::string(what) + " takes one plan, not 'all'");
+    }
+  }
+  if (compares_families(options) && options.given("family")) {
+    throw InputError("--family contradicts --plan all, which compares them");
+  }
   if (options.given("configurations")) {
     for (const OptionGroup& group : {network_options(), plan_options(), whole_plan_option()}) {
       for (const auto& option : group.options()) {
-        if (options.given(option->long_name())) {
+        if (options.given(option->long_name()) && !(option->long_name() == "plan" && compares_families(options))) {
           throw InputError("--" + option->long_name() + " contradicts --configurations: the rows of the file say it");
         }
       }
@@ -227,6 +240,9 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
     Job& job = jobs[static_cast<std::size_t>(i)];
     try {
       job.planned = plan_network(chip.chip, job.configuration, row_profile(job.configuration));
+      if (is_library(job.planned.plan.family)) {
+        throw InputError("a library's times are measured with --plan all");
+      }
     } catch (const std::exception& error) {
       job.problem = error.what();
     }
@@ -422,10 +438,7 @@ Report report_result(const Case& asked, const Result& result, const Manifest& ma
 int measure_network(const ChipFile& chip, const Configuration& configuration, const MeasureOptions& options,
                     Output& output) {
   const Manifest manifest = current_manifest();
-  if (!chip.chip.architecture.empty() && chip.chip.architecture != manifest.architecture) {
-    std::cerr << "onchip: the plan is made for the " << chip.chip.name << " (" << chip.chip.architecture
-              << "), but this GPU is a " << manifest.gpu << " (" << manifest.architecture << "); see --chip\n";
-  }
+  warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration, *matrix));
   auto preparing = std::async(std::launch::async, [&] { return prepare_row(configuration, planned, matrix, options); });
@@ -505,13 +518,27 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   measure_options.say = [&](const std::string& what) { progress.show(what); };
   if (options->given("configurations")) {
     Output output(*options);
-    return measure_file(*options, chip, measure_options, output);
+    return compares_families(*options) ? measure_families_file(*options, chip, measure_options, output)
+                                       : measure_file(*options, chip, measure_options, output);
   }
-  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true);
+  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true, /*takes_all_families=*/true);
   measure_options.seed = configuration.seed;
+  const bool wishes_library =
+      is_library(configuration.plan ? configuration.plan->family
+                                    : configuration.wishes.family.value_or(Family::sparse_persistent));
+  if (wishes_library) {
+    for (const char* what : {"opponents", "floor", "clocks", "capture", "compile-only"}) {
+      if (options->given(what)) {
+        throw InputError("--" + std::string(what) + " takes a plan of a kernel, not a library's");
+      }
+    }
+  }
   Output output(*options);
   if (options->given("capture")) {
     return capture_network(chip, configuration, options->text("capture"), output);
+  }
+  if (wishes_library || compares_families(*options)) {
+    return measure_families_once(chip, configuration, measure_options, output);
   }
   return options->flag("compile-only") ? compile_only(*options, chip, configuration, output)
                                        : measure_network(chip, configuration, measure_options, output);

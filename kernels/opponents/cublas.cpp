@@ -105,7 +105,8 @@ std::vector<OpponentCandidate> cublas_candidates(const Network& network) {
                             [order, batch, shared](Network wanted, const SparseMatrix&) {
                               wanted.batch = batch;
                               return make_gemm(wanted, order, *shared);
-                            }});
+                            },
+                            /*likely=*/batch == batches.back()});
     }
   }
   return with_graphs(candidates);

@@ -4,7 +4,6 @@
 #include "kernels/library.hpp"
 #include "kernels/opponents/graph.hpp"
 #include "kernels/opponents/random_fill.hpp"
-#include "kernels/persistent_kernel.hpp"  // from_elements
 
 #ifdef ONCHIP_HAS_CUDNN
 #include <cudnn.h>
@@ -13,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <string_view>
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kAlgorithmNames{"STANDARD", "PERSIST_STATIC", "PERSIST_DYNAMIC",
                                                           "PERSIST_STATIC_SMALL_H"};
-constexpr std::size_t kStandard = 0, kPersistDynamic = 2;
+constexpr std::size_t kStandard = 0, kPersistStatic = 1, kPersistDynamic = 2;
 
 #ifdef ONCHIP_HAS_CUDNN
 
@@ -226,17 +226,31 @@ std::string CudnnRnn::settings() const {
          std::to_string(version % 100);
 }
 
-void CudnnRnn::check_results() const {
-  const std::vector<float> values = from_elements(y_->download(), network_.precision);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) {
-      throw OpponentRefusal("output element " + std::to_string(i) + " of " + std::to_string(values.size()) +
-                            " was not written or is not finite");
-    }
+// By their bits: there may be many. `exponent`: of what is not finite.
+template <typename Bits>
+void check_bits(const std::vector<std::byte>& bytes, Bits exponent) {
+  std::vector<Bits> values(bytes.size() / sizeof(Bits));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(Bits));
+  const auto bad = std::ranges::find_if(values, [&](Bits bits) { return (bits & exponent) == exponent; });
+  if (bad != values.end()) {
+    throw OpponentRefusal("output element " + std::to_string(bad - values.begin()) + " of " +
+                          std::to_string(values.size()) + " was not written or is not finite");
   }
-  const auto [lowest, highest] = std::minmax_element(values.begin(), values.end());
-  if (*lowest == *highest) {
+  if (std::ranges::all_of(values, [&](Bits bits) { return bits == values[0]; })) {
     throw OpponentRefusal("the output is constant");
+  }
+}
+
+void CudnnRnn::check_results() const {
+  const std::vector<std::byte> bytes = y_->download();
+  switch (network_.precision) {
+    case Precision::fp32:
+      return check_bits<std::uint32_t>(bytes, 0x7f800000);
+    case Precision::bf16:
+      return check_bits<std::uint16_t>(bytes, 0x7f80);
+    case Precision::fp16:
+    case Precision::fp8:
+      return check_bits<std::uint16_t>(bytes, 0x7c00);
   }
 }
 
@@ -264,10 +278,12 @@ std::vector<OpponentCandidate> cudnn_candidates(const Network& network) {
   for (std::size_t algorithm = 0; algorithm < kAlgorithmNames.size(); ++algorithm) {
     std::vector<OpponentCandidate> some;
     for (const int batch : batches) {
-      some.push_back({"cudnn " + std::string(kAlgorithmNames[algorithm]) + " B=" + std::to_string(batch),
-                      [algorithm, batch](const Network& wanted, const SparseMatrix&) {
-                        return make_cudnn(wanted, algorithm, batch);
-                      }});
+      some.push_back(
+          {"cudnn " + std::string(kAlgorithmNames[algorithm]) + " B=" + std::to_string(batch),
+           [algorithm, batch](const Network& wanted, const SparseMatrix&) {
+             return make_cudnn(wanted, algorithm, batch);
+           },
+           /*likely=*/algorithm == kPersistStatic || (algorithm != kPersistDynamic && batch == batches.back())});
     }
     if (algorithm == kStandard) {
       some = with_graphs(some);

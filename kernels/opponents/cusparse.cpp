@@ -292,9 +292,12 @@ std::vector<OpponentCandidate> cusparse_candidates(const Network& network) {
       if (network.batch > 1) {
         name += " " + std::string(kMatrixOrderNames[static_cast<std::size_t>(order)]);
       }
-      candidates.push_back({name, [algorithm, order, shared](const Network& wanted, const SparseMatrix& matrix) {
-                              return make_sparse(wanted, matrix, algorithm, order, *shared);
-                            }});
+      candidates.push_back(
+          {name,
+           [algorithm, order, shared](const Network& wanted, const SparseMatrix& matrix) {
+             return make_sparse(wanted, matrix, algorithm, order, *shared);
+           },
+           /*likely=*/algorithm.call == Call::spmv || (algorithm.number == 3 && order == MatrixOrder::row_major)});
     }
   }
   return with_graphs(candidates);

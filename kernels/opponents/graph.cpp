@@ -113,9 +113,10 @@ std::vector<OpponentCandidate> with_graphs(const std::vector<OpponentCandidate>&
     both.push_back({candidate.name, [inner](const Network& network, const SparseMatrix& matrix) {
                       return std::make_unique<PlainOpponent>(inner(network, matrix));
                     }});
-    both.push_back({candidate.name + " graph", [inner](const Network& network, const SparseMatrix& matrix) {
-                      return as_graph(inner(network, matrix));
-                    }});
+    both.push_back(
+        {candidate.name + " graph",
+         [inner](const Network& network, const SparseMatrix& matrix) { return as_graph(inner(network, matrix)); },
+         candidate.likely});
   }
   return both;
 }

@@ -12,7 +12,7 @@ namespace onchip {
 std::unique_ptr<Opponent> as_graph(std::shared_ptr<Opponent> inner);
 
 // The candidates, and behind each of them the same as a graph, named "<name> graph". Both run the same object, which is
-// made once.
+// made once. Of the two the graph is the likely one.
 std::vector<OpponentCandidate> with_graphs(const std::vector<OpponentCandidate>& candidates);
 
 }  // namespace onchip

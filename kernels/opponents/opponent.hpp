@@ -42,6 +42,9 @@ class Opponent {
 struct OpponentCandidate {
   std::string name;  // the library first: "cudnn PERSIST_STATIC B=8"
   std::function<std::unique_ptr<Opponent>(const Network&, const SparseMatrix&)> make;  // see make_opponent
+  bool likely = false;  // has been the fastest of its library at some size: enough where all of them take too long
+
+  std::string library() const { return name.substr(0, name.find(' ')); }
 };
 
 // What is worth trying, library by library. Names are distinct. The candidates are for one network and one matrix: what
