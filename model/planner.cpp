@@ -499,8 +499,7 @@ bool is_structural(std::string_view key) {
 
 // Whether a number decides about what fits: not those of time.
 bool decides_size(std::string_view key) {
-  return !key.starts_with("timing.") && !key.starts_with("exchange.") && !key.starts_with("library.") &&
-         key != "sm.clock";
+  return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock";
 }
 
 }  // namespace
@@ -515,7 +514,7 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& netw
   const double base_hidden = capacity(file.chip);
   std::vector<Sensitivity> result;
   for (const ChipKey& key : chip_keys()) {
-    if (is_structural(key.key)) {
+    if (is_structural(key.key) || key.key.starts_with("library.")) {  // those are of what leaves the chip
       continue;
     }
     Chip changed = file.chip;

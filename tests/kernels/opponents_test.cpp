@@ -89,6 +89,24 @@ TEST_CASE("no two opponents have the same name") {
   }
 }
 
+TEST_CASE("the likely fastest are few, of every library, and graphs where there are any") {
+  for (const int batch : {1, 4, 8, 32}) {
+    std::set<std::string> libraries;
+    int likely = 0;
+    for (const OpponentCandidate& candidate :
+         opponent_candidates(network_of(Cell::lstm, Precision::fp16, 64, batch, 4))) {
+      if (candidate.likely) {
+        CAPTURE(candidate.name);
+        libraries.insert(candidate.library());
+        ++likely;
+        CHECK((candidate.name.ends_with(" graph") || candidate.name.find("PERSIST_STATIC") != std::string::npos));
+      }
+    }
+    CHECK(libraries == std::set<std::string>{"cublas", "cudnn", "cusparse"});
+    CHECK(likely <= 9);
+  }
+}
+
 TEST_CASE("an opponent and its graph are made once, and anew when both are gone") {
   class Idle final : public Opponent {
    public:
