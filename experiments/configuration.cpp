@@ -51,7 +51,6 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& rows
 }
 
 void check_sparse_plan(const Network& network, const Plan& plan) {
-  check_range("loads_in_flight", plan.loads_in_flight, 1, kMostLoadsInFlight);
   require(plan.lanes_per_row >= 1 && plan.lanes_per_row <= 32 &&
               std::has_single_bit(static_cast<unsigned>(plan.lanes_per_row)),
           "lanes_per_row 1, 2, 4, 8, 16 or 32, found " + std::to_string(plan.lanes_per_row));
@@ -96,8 +95,7 @@ void check_dense_plan(const Network& network, const Plan& plan) {
   require(plan.rows_per_group == 0, "no slots: dense_persistent has tiles");
   constexpr int kMostDenseThreads = 1024;
   check_range("threads", plan.threads, 32, kMostDenseThreads);
-  const int step = 2 * sample_tiles(network);  // of a span
-  check_range("loads_in_flight", plan.loads_in_flight, 1, step * kMostLoadsInFlight);
+  const int step = 2 * sample_tiles(network);
   require(plan.loads_in_flight % step == 0, "loads_in_flight in multiples of " + std::to_string(step) + ", found " +
                                                 std::to_string(plan.loads_in_flight));
   check_range("shared_tiles", plan.shared_tiles, 0, warp_tiles(network, plan));
@@ -115,6 +113,10 @@ void check_plan(const Network& network, const Plan& plan) {
   require(plan.threads % 32 == 0, "threads in whole warps of 32, found " + std::to_string(plan.threads));
   require(plan.batch_padded == static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch))),
           "batch_padded to be the power of two at or above the batch, found " + std::to_string(plan.batch_padded));
+  // A span of every 8 samples is two loads.
+  const int most_loads =
+      plan.family == Family::dense_persistent ? (network.batch + 7) / 8 * 2 * kMostLoadsInFlight : kMostLoadsInFlight;
+  check_range("loads_in_flight", plan.loads_in_flight, 1, most_loads);
   if (plan.family == Family::dense_persistent) {
     check_dense_plan(network, plan);
   } else {
