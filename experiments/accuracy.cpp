@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <numeric>
+#include <string_view>
 
 namespace onchip {
 namespace {
@@ -66,6 +68,38 @@ double kendall_tau(std::span<const double> a, std::span<const double> b) {
   const double scale =
       std::sqrt(static_cast<double>(pairs - tied_first)) * std::sqrt(static_cast<double>(pairs - tied_second));
   return scale > 0 ? static_cast<double>(concordant - discordant) / scale : 0;
+}
+
+Picks score_picks(std::span<const Choice> choices) {
+  struct Known {
+    const Choice *picked, *best;
+    bool has_several = false;
+  };
+  std::map<std::string_view, Known> known;
+  for (const Choice& choice : choices) {
+    Known& one = known.try_emplace(choice.of, Known{&choice, &choice}).first->second;
+    one.has_several = one.has_several || choice.way != one.picked->way;
+    if (choice.predicted < one.picked->predicted) {
+      one.picked = &choice;
+    }
+    if (choice.measured < one.best->measured) {
+      one.best = &choice;
+    }
+  }
+  Picks picks;
+  for (const auto& [of, one] : known) {
+    if (!one.has_several) {
+      continue;
+    }
+    ++picks.choices;
+    picks.best += one.picked->measured <= one.best->measured;
+    const double loss_percent = 100 * (one.picked->measured / one.best->measured - 1);
+    if (loss_percent > picks.worst_loss_percent) {
+      picks.worst_loss_percent = loss_percent;
+      picks.worst = of;
+    }
+  }
+  return picks;
 }
 
 double quantile(std::vector<double> values, double q) {

@@ -24,9 +24,9 @@ void check_range(const char* name, int value, int minimum, int maximum) {
                                                     std::to_string(maximum) + ", found " + std::to_string(value));
 }
 
-// That a sparse plan has room for these rows; a dense one has room for all.
+// That a sparse plan has room for these rows; others have room for all.
 void check_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
-  if (plan.family == Family::dense_persistent) {
+  if (plan.family != Family::sparse_persistent) {
     return;
   }
   const int gates = rows.gates();
@@ -116,13 +116,19 @@ void check_dense_plan(const Network& network, const Plan& plan) {
 }  // namespace
 
 void check_plan(const Network& network, const Plan& plan) {
+  if (is_library(plan.family)) {
+    return;
+  }
   constexpr int kMostThreads = 65536;
   check_range("sms", plan.sms, 1, kMostSms);
   check_range("threads", plan.threads, 32, kMostThreads);
   require(plan.threads % 32 == 0, "threads in whole warps of 32, found " + std::to_string(plan.threads));
   require(plan.batch_padded == static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch))),
           "batch_padded to be the power of two at or above the batch, found " + std::to_string(plan.batch_padded));
-  check_range("loads_in_flight", plan.loads_in_flight, 1, kMostLoadsInFlight);
+  // A span of every 8 samples is two loads.
+  const int most_loads =
+      plan.family == Family::dense_persistent ? (network.batch + 7) / 8 * 2 * kMostLoadsInFlight : kMostLoadsInFlight;
+  check_range("loads_in_flight", plan.loads_in_flight, 1, most_loads);
   if (plan.family == Family::dense_persistent) {
     check_dense_plan(network, plan);
   } else {
@@ -174,12 +180,22 @@ std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& config
                                                             configuration.seed, network.precision, configuration.mask));
 }
 
-RowProfile row_profile(const Configuration& configuration) {
+namespace {
+
+bool is_generated(const Configuration& configuration) {
   const Network& network = configuration.network;
-  if (!configuration.weights && network.density * network.rows() * network.hidden > kMostGenerated) {
-    return RowProfile::uniform(network);
-  }
-  return RowProfile::from_matrix(*recurrent_matrix(configuration));
+  return configuration.weights || network.density * network.rows() * network.hidden <= kMostGenerated;
+}
+
+}  // namespace
+
+RowProfile row_profile(const Configuration& configuration) {
+  return is_generated(configuration) ? RowProfile::from_matrix(*recurrent_matrix(configuration))
+                                     : RowProfile::uniform(configuration.network);
+}
+
+RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix) {
+  return is_generated(configuration) ? RowProfile::from_matrix(matrix) : RowProfile::uniform(configuration.network);
 }
 
 PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows) {
@@ -207,9 +223,9 @@ std::vector<std::string> configuration_cells(const Configuration& configuration)
 Family parse_family(std::string_view word) {
   const auto found = std::ranges::find(kFamilyNames, word);
   if (found == kFamilyNames.end()) {
-    const std::string hint = did_you_mean(word, kFamilyNames);
     throw InputError("unknown family " + in_quotes(word) +
-                     (hint.empty() ? ": expected sparse_persistent or dense_persistent" : hint));
+                     ": expected sparse_persistent or dense_persistent, or of the libraries cublas_graph, cudnn or "
+                     "cusparse_graph");
   }
   return static_cast<Family>(found - kFamilyNames.begin());
 }

@@ -45,10 +45,14 @@ void take_weights(Configuration& configuration, const std::filesystem::path& fil
 
 std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& configuration);
 RowProfile row_profile(const Configuration& configuration);
+RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix);  // the same, of its matrix
 
 // Throws InputError if the plan's numbers are none that shape_plan could have chosen. What a kernel cannot be built
 // from must not come in as text.
 void check_plan(const Network& network, const Plan& plan);
+
+// "sparse_persistent"; throws InputError with all names.
+Family parse_family(std::string_view name);
 
 // The fixed plan, or the one that the planner chooses. Throws InputError if a fixed plan cannot hold the rows.
 PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows);

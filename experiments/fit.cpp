@@ -105,6 +105,16 @@ std::string to_text(const std::vector<Remedy>& remedies) {
   return text.empty() ? "" : "\nAny one of these makes it fit (expected row lengths):\n" + text;
 }
 
+// Of what does not stay on the chip: a library, or a plan that streams a part of the weights from L2.
+PlannedNetwork quickest_instead(const Chip& chip, const Case& answer) {
+  PlannedNetwork library = quickest_library(chip, answer.planned.network);
+  PlanWishes wishes = answer.configuration.wishes;
+  wishes.tier = Tier::streamed;
+  PlannedNetwork streamed = choose_plan(chip, answer.planned.network, row_profile(answer.configuration), wishes);
+  const bool is_faster = streamed.prediction.footprint.fits && streamed.prediction.step_us < library.prediction.step_us;
+  return is_faster ? streamed : library;
+}
+
 Report report_one(const ChipFile& chip, const Case& answer, int granule) {
   const bool fits_now = answer.planned.prediction.footprint.fits;
   std::vector<Remedy> found;
@@ -113,9 +123,13 @@ Report report_one(const ChipFile& chip, const Case& answer, int granule) {
   }
   Json json = to_json(answer, Binding::resource);
   json["to_fit"] = to_json(found);
-  return {std::string(fits_now ? "It fits: " : "It does not fit: ") + to_text(answer) + to_text(found),
-          {case_columns(), {case_cells(answer, Binding::resource)}},
-          std::move(json)};
+  std::string text = std::string(fits_now ? "It fits: " : "It does not fit: ") + to_text(answer) + to_text(found);
+  if (!fits_now) {
+    const PlannedNetwork other = quickest_instead(chip.chip, answer);
+    json["instead"] = instead_json(other);
+    text += "\nThe quickest way to compute it all the same:\n  " + instead_text(other) + '\n';
+  }
+  return {std::move(text), {case_columns(), {case_cells(answer, Binding::resource)}}, std::move(json)};
 }
 
 Report report_capacity(const ChipFile& chip, const Configuration& configuration, const Capacity& capacity,

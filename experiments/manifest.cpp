@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <ctime>
+#include <iostream>
 
 namespace onchip {
 
@@ -39,6 +40,13 @@ Manifest current_manifest() {
           date};
 }
 #endif
+
+void warn_of_other_chip(const Chip& chip, const Manifest& manifest) {
+  if (!chip.architecture.empty() && chip.architecture != manifest.architecture) {
+    std::cerr << "onchip: the plan is made for the " << chip.name << " (" << chip.architecture
+              << "), but this GPU is a " << manifest.gpu << " (" << manifest.architecture << "); see --chip\n";
+  }
+}
 
 std::string to_json_text(const Manifest& manifest) {
   const nlohmann::ordered_json json{{"gpu", manifest.gpu},

@@ -3,6 +3,8 @@
 // hold no time, host or path.
 #pragma once
 
+#include "model/chip.hpp"
+
 #include <filesystem>
 #include <string>
 
@@ -20,6 +22,9 @@ struct Manifest {
 std::filesystem::path manifest_path(const std::filesystem::path& data);
 
 Manifest current_manifest();  // throws CudaError without a device; only in builds with CUDA
+
+// A line on stderr if this GPU is of another architecture than the chip that plans are made for.
+void warn_of_other_chip(const Chip& chip, const Manifest& manifest);
 
 std::string to_json_text(const Manifest& manifest);
 

@@ -8,6 +8,7 @@
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/capture.hpp"
 #include "experiments/compilation.hpp"
+#include "experiments/families.hpp"
 #include "experiments/measurement.hpp"
 #include "experiments/progress.hpp"
 #include "kernels/persistent_kernel.hpp"
@@ -34,7 +35,7 @@ OptionGroup measure_options() {
   group.add_options()
       ("configurations", po::value<std::string>()->value_name("FILE"),
        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
-       "plan) and write CSV rows, with a manifest beside the file of -o.")
+       "plan) and write CSV rows, with a manifest beside the file of -o. With --plan all a row for every family.")
       ("opponents", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
       ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
@@ -51,11 +52,23 @@ OptionGroup measure_options() {
 
 #ifdef ONCHIP_HAS_CUDA
 
+bool compares_families(const Options& options) {
+  return options.text("plan") == kAllPlans;
+}
+
 void refuse_contradictions(const Options& options) {
+  for (const char* what : {"opponents", "floor", "clocks", "capture", "compile-only"}) {
+    if (compares_families(options) && options.given(what)) {
+      throw InputError("--" + std::string(what) + " takes one plan, not 'all'");
+    }
+  }
+  if (compares_families(options) && options.given("family")) {
+    throw InputError("--family contradicts --plan all, which compares them");
+  }
   if (options.given("configurations")) {
     for (const OptionGroup& group : {network_options(), plan_options(), whole_plan_option()}) {
       for (const auto& option : group.options()) {
-        if (options.given(option->long_name())) {
+        if (options.given(option->long_name()) && !(option->long_name() == "plan" && compares_families(options))) {
           throw InputError("--" + option->long_name() + " contradicts --configurations: the rows of the file say it");
         }
       }
@@ -168,14 +181,29 @@ std::vector<std::string> failed_cells(const Configuration& configuration, const 
   return cells;
 }
 
-Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& planned, const MeasureOptions& options) {
+Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& planned,
+                     std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options) {
   if (!planned.prediction.footprint.fits) {
     const Footprint& over = planned.prediction.footprint;
     const ResourceUse& use = over.resources[static_cast<std::size_t>(over.binding)];
     throw InputError(describe(planned.network) + " does not fit: needs " + fixed(use.used, 0) + " and has " +
                      fixed(use.available, 0) + ' ' + std::string(info(over.binding).unit));
   }
-  return prepare(configuration.network, planned.plan, recurrent_matrix(configuration), options);
+  return prepare(configuration.network, planned.plan, std::move(matrix), options);
+}
+
+// Everything that measure() compiles.
+std::vector<CompileRequest> compile_requests(const Network& network, const Plan& plan, const std::string& architecture,
+                                             const MeasureOptions& options) {
+  std::vector<CompileRequest> requests{compile_request(network, plan, architecture),
+                                       compile_order_request(network, plan, architecture)};
+  if (options.floor) {
+    requests.push_back(compile_request(network, plan, architecture, Work::exchange_only));
+  }
+  if (options.clocks) {
+    requests.push_back(compile_request(network, plan, architecture, Work::clocked));
+  }
+  return requests;
 }
 
 Result measure_one(const Chip& chip, const Prepared& prepared, const PlannedNetwork& planned,
@@ -212,6 +240,9 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
     Job& job = jobs[static_cast<std::size_t>(i)];
     try {
       job.planned = plan_network(chip.chip, job.configuration, row_profile(job.configuration));
+      if (is_library(job.planned.plan.family)) {
+        throw InputError("a library's times are measured with --plan all");
+      }
     } catch (const std::exception& error) {
       job.problem = error.what();
     }
@@ -221,11 +252,9 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
     if (!job.problem.empty()) {
       continue;
     }
-    const Network& network = job.configuration.network;
-    requests.push_back(compile_request(network, job.planned.plan, manifest.architecture));
-    if (measure_options.floor) {
-      requests.push_back(compile_request(network, job.planned.plan, manifest.architecture, Work::exchange_only));
-    }
+    std::ranges::move(
+        compile_requests(job.configuration.network, job.planned.plan, manifest.architecture, measure_options),
+        std::back_inserter(requests));
   }
   // What does not compile here fails again below, where it is reported with its row.
   compile_all(requests, [&](std::size_t done) {
@@ -238,8 +267,9 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
   std::vector<std::future<Prepared>> prepared(jobs.size());
   const auto begin_row = [&](std::size_t i) {
     if (i < jobs.size() && jobs[i].problem.empty()) {
-      prepared[i] = std::async(std::launch::async, prepare_row, std::cref(jobs[i].configuration),
-                               std::cref(jobs[i].planned), std::cref(measure_options));
+      prepared[i] = std::async(std::launch::async, [&job = jobs[i], &measure_options] {
+        return prepare_row(job.configuration, job.planned, recurrent_matrix(job.configuration), measure_options);
+      });
     }
   };
   for (std::size_t i = 0; i < kPreparedAhead; ++i) {
@@ -312,7 +342,7 @@ std::string opponents_text(std::vector<OpponentResult> opponents, double our_ste
     const std::string median = fixed(opponent.step_us.median, 3);
     const std::string ratio = fixed(opponent.step_us.median / our_step_us, 2);
     all.rows.push_back({opponent.name, median, fixed(opponent.step_us.low, 3), fixed(opponent.step_us.high, 3), ratio,
-                        opponent.settings});
+                        opponent.settings + (opponent.note.empty() ? "" : "; " + opponent.note)});
     const std::string library = opponent.name.substr(0, opponent.name.find(' '));
     if (std::none_of(fastest.rows.begin(), fastest.rows.end(), [&](const auto& row) { return row[0] == library; })) {
       fastest.rows.push_back({library, median, ratio, opponent.name});
@@ -387,11 +417,14 @@ Report report_result(const Case& asked, const Result& result, const Manifest& ma
   }
   report.json["opponents"] = Json::array();
   for (const OpponentResult& opponent : m.opponents) {
-    Json json{{"name", opponent.name}, {"ran", opponent.ran}};
+    Json json{{"name", opponent.name}, {"ran", opponent.ran}, {"preparation_s", rounded(opponent.preparation_s, 3)}};
     if (opponent.ran) {
       json["step_us"] = to_json(opponent.step_us);
       json["ratio"] = rounded(opponent.step_us.median / whole_us);
       json["settings"] = opponent.settings;
+      if (!opponent.note.empty()) {
+        json["note"] = opponent.note;
+      }
     } else {
       json["refusal"] = opponent.refusal;
     }
@@ -405,12 +438,15 @@ Report report_result(const Case& asked, const Result& result, const Manifest& ma
 int measure_network(const ChipFile& chip, const Configuration& configuration, const MeasureOptions& options,
                     Output& output) {
   const Manifest manifest = current_manifest();
-  if (!chip.chip.architecture.empty() && chip.chip.architecture != manifest.architecture) {
-    std::cerr << "onchip: the plan is made for the " << chip.chip.name << " (" << chip.chip.architecture
-              << "), but this GPU is a " << manifest.gpu << " (" << manifest.architecture << "); see --chip\n";
+  warn_of_other_chip(chip.chip, manifest);
+  const auto matrix = recurrent_matrix(configuration);
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration, *matrix));
+  auto preparing = std::async(std::launch::async, [&] { return prepare_row(configuration, planned, matrix, options); });
+  if (planned.prediction.footprint.fits) {  // what does not compile here fails again where it is needed
+    compile_all(compile_requests(configuration.network, planned.plan, manifest.architecture, options),
+                [](std::size_t) {});
   }
-  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
-  const Result result = measure_one(chip.chip, prepare_row(configuration, planned, options), planned, options);
+  const Result result = measure_one(chip.chip, preparing.get(), planned, options);
   output.write(report_result({chip.chip.name, configuration, planned}, result, manifest));
   if (!output.path().empty() && output.format() == Format::csv) {
     OutputFile manifest_file(manifest_path(output.path()));
@@ -478,15 +514,31 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   measure_options.floor = options->flag("floor");
   measure_options.clocks = options->flag("clocks");
   measure_options.opponents = options->flag("opponents");
+  Progress progress;
+  measure_options.say = [&](const std::string& what) { progress.show(what); };
   if (options->given("configurations")) {
     Output output(*options);
-    return measure_file(*options, chip, measure_options, output);
+    return compares_families(*options) ? measure_families_file(*options, chip, measure_options, output)
+                                       : measure_file(*options, chip, measure_options, output);
   }
-  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true);
+  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true, /*takes_all_families=*/true);
   measure_options.seed = configuration.seed;
+  const bool wishes_library =
+      is_library(configuration.plan ? configuration.plan->family
+                                    : configuration.wishes.family.value_or(Family::sparse_persistent));
+  if (wishes_library) {
+    for (const char* what : {"opponents", "floor", "clocks", "capture", "compile-only"}) {
+      if (options->given(what)) {
+        throw InputError("--" + std::string(what) + " takes a plan of a kernel, not a library's");
+      }
+    }
+  }
   Output output(*options);
   if (options->given("capture")) {
     return capture_network(chip, configuration, options->text("capture"), output);
+  }
+  if (wishes_library || compares_families(*options)) {
+    return measure_families_once(chip, configuration, measure_options, output);
   }
   return options->flag("compile-only") ? compile_only(*options, chip, configuration, output)
                                        : measure_network(chip, configuration, measure_options, output);

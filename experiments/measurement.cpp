@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement.hpp"
 
+#include "experiments/table.hpp"
+#include "kernels/opponents/random_fill.hpp"
 #include "kernels/persistent_kernel.hpp"
 #include "model/error.hpp"
 #include "model/numeric.hpp"
 #include "model/reference.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -51,10 +55,20 @@ constexpr double kMostSequenceBytes = 8e9;
 // The opponents of a network, to be timed one sample at a time.
 class Opponents {
  public:
-  Opponents(const Network& network, const SparseMatrix& matrix) : steps_(network.steps) {
+  using Wanted = std::function<bool(const OpponentCandidate&)>;
+  Opponents(
+      const Network& network, const SparseMatrix& matrix, const MeasureOptions& options,
+      const Wanted& wanted = [](const OpponentCandidate&) { return true; }) {
+    using Clock = std::chrono::steady_clock;
     for (const OpponentCandidate& candidate : opponent_candidates(network)) {
+      if (!wanted(candidate)) {
+        continue;
+      }
       Entry& entry = entries_.emplace_back();
       entry.result.name = candidate.name;
+      entry.library = candidate.library();
+      options.say("preparing " + candidate.name);
+      const Clock::time_point begin = Clock::now();
       try {
         entry.opponent = make_opponent(candidate, network, matrix);
         entry.result.settings = entry.opponent->settings();
@@ -62,6 +76,7 @@ class Opponents {
       } catch (const OpponentRefusal& refusal) {
         entry.refuse(refusal.what());
       }
+      entry.result.preparation_s = std::chrono::duration<double>(Clock::now() - begin).count();
     }
   }
 
@@ -71,15 +86,19 @@ class Opponents {
         continue;
       }
       try {
-        if (!warm_up && entry.warm_up_us > kHopeless * fastest_us_) {
+        double& fastest_us = fastest_us_.try_emplace(entry.library, kNever).first->second;
+        if (!warm_up && entry.warm_up_us > kHopeless * fastest_us) {
           entry.step_us = {entry.warm_up_us};
+          entry.result.note = "one sample: it took " + fixed(entry.warm_up_us / fastest_us, 1) +
+                              " times as long as the fastest of its library";
+          entry.opponent.reset();
           continue;
         }
         const std::vector<double> ms = time_ms(stream, 0, 1, [&](cudaStream_t on) { entry.opponent->enqueue(on); });
-        const double step_us = 1e3 * ms[0] / steps_;
+        const double step_us = 1e3 * ms[0] / entry.opponent->steps();
         if (warm_up) {
           entry.warm_up_us = step_us;
-          fastest_us_ = std::min(fastest_us_, step_us);
+          fastest_us = std::min(fastest_us, step_us);
         } else {
           entry.step_us.push_back(step_us);
         }
@@ -101,6 +120,7 @@ class Opponents {
  private:
   struct Entry {
     OpponentResult result;
+    std::string library;
     std::unique_ptr<Opponent> opponent;
     std::vector<double> step_us;
     double warm_up_us = 0;
@@ -112,9 +132,10 @@ class Opponents {
       step_us.clear();
     }
   };
-  static constexpr double kHopeless = 10;  // times the fastest: not worth a second run, the warm-up is its sample
-  int steps_;
-  double fastest_us_ = std::numeric_limits<double>::infinity();
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  // Times the fastest of its library: cannot be the fastest by chance, and the warm-up remains its only sample.
+  static constexpr double kHopeless = 2.5;
+  std::map<std::string, double> fastest_us_;  // by library
   std::vector<Entry> entries_;
 };
 
@@ -148,105 +169,235 @@ Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const
   return result;
 }
 
-Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
-  const Layout& layout = prepared.layout;
-  const Network& network = layout.network;
-  PersistentKernel kernel(layout);
-  Measurement result;
-  result.registers = kernel.resources().registers;
-  result.fingerprint = kernel.fingerprint();
-  result.tolerance = tolerance_of(network.precision);
-
-  const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden;
-  const std::size_t step_input = state * info(network.cell).gates;
-  const auto most_steps = static_cast<std::size_t>(std::max(network.steps, options.check_steps));
-  // The input repeats after a few steps of fresh random numbers, so that long runs need no long uploads.
-  std::vector<float> input(most_steps * step_input);
-  for (std::size_t i = 0; i < input.size(); ++i) {
-    input[i] = prepared.input[i % prepared.input.size()];
+std::vector<Prepared> prepare_all(const Network& network, std::span<const Plan> plans,
+                                  std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options) {
+  std::vector<Prepared> all;
+  for (const Plan& plan : plans) {
+    if (all.empty()) {
+      all.push_back(prepare(network, plan, matrix, options));
+    } else {
+      all.push_back(all.front());
+      all.back().layout = make_layout(network, plan, *matrix);
+    }
   }
-  const DeviceBuffer<std::byte> device_initial(to_elements(prepared.initial, network.precision));
-  const DeviceBuffer<std::byte> device_cell(to_elements(prepared.initial_cell, network.precision));
-  const DeviceBuffer<std::byte> device_input(to_elements(input, network.precision));
-  const DeviceBuffer<std::byte> device_output(most_steps * state * info(network.precision).bytes);
+  return all;
+}
 
-  const Stream stream;
-  Sequences sequences;
-  sequences.input = device_input.data();
-  sequences.initial = device_initial.data();
-  sequences.initial_cell = device_cell.data();
-  sequences.output = device_output.data();
+namespace {
 
-  ONCHIP_CUDA_CHECK(cudaMemset(device_output.data(), 0xff, device_output.bytes()));
-  sequences.steps = options.check_steps;
-  kernel.enqueue(stream.get(), sequences);
-  stream.synchronize();
-  kernel.check_status();
-  std::vector<std::byte> elements = device_output.download();
-  elements.resize(state * options.check_steps * info(network.precision).bytes);
-  const std::vector<float> got = from_elements(elements, network.precision);
-  result.relative_error = relative_error(prepared.expected, got);
-  result.correct = result.relative_error <= result.tolerance;
-  if (!result.correct) {
-    return result;
+// A plan's kernel, checked when it is made, then timed sample by sample.
+class TimedKernel {
+ public:
+  TimedKernel(const Prepared& prepared, const MeasureOptions& options)
+      : network_(prepared.layout.network),
+        kernel_(prepared.layout),
+        initial_(to_elements(prepared.initial, network_.precision)),
+        cell_(to_elements(prepared.initial_cell, network_.precision)),
+        input_(most_steps(options) * state() * info(network_.cell).gates * info(network_.precision).bytes),
+        output_(most_steps(options) * state() * info(network_.precision).bytes) {
+    // The input repeats after a few steps of fresh random numbers, so that long runs need no long uploads.
+    fill(input_, network_.precision, prepared.input);
+    sequences_.input = input_.data();
+    sequences_.initial = initial_.data();
+    sequences_.initial_cell = cell_.data();
+    sequences_.output = output_.data();
+    result_.registers = kernel_.resources().registers;
+    result_.fingerprint = kernel_.fingerprint();
+    check(prepared.expected, options.check_steps);
+    sequences_.steps = network_.steps;
+    if (options.floor && result_.correct) {
+      exchange_.emplace(prepared.layout, Biases{}, 2048, Work::exchange_only);
+      sequences_.output = nullptr;
+      exchange_->enqueue(stream_.get(), sequences_);
+      sequences_.output = output_.data();
+    }
   }
 
-  EventTimer timer;
-  const auto time_us = [&](const auto& enqueue) {
-    timer.start(stream.get());
+  bool correct() const { return result_.correct; }
+  const Stream& stream() const { return stream_; }
+
+  void sample(bool warm_up) {
+    const double whole_us = time_us([&] { kernel_.enqueue(stream_.get(), sequences_); });
+    const double step_us = steady_us(kernel_);
+    const double exchange_us = exchange_ ? steady_us(*exchange_) : 0;
+    if (warm_up) {
+      return;
+    }
+    sequence_us_.push_back(whole_us);
+    step_us_.push_back(step_us);
+    if (exchange_) {
+      exchange_us_.push_back(exchange_us);
+    }
+  }
+
+  Measurement result() {
+    if (result_.correct) {
+      kernel_.check_status();
+      if (exchange_) {
+        exchange_->check_status();
+      }
+      result_.step_us = summarize(step_us_);
+      result_.exchange_us = summarize(exchange_us_);
+      result_.sequence_us = summarize(sequence_us_);
+    }
+    return result_;
+  }
+
+ private:
+  std::size_t state() const { return static_cast<std::size_t>(network_.batch) * network_.hidden; }
+  std::size_t most_steps(const MeasureOptions& options) const {
+    return static_cast<std::size_t>(std::max(network_.steps, options.check_steps));
+  }
+
+  void check(std::span<const double> expected, int steps) {
+    poison(output_);
+    sequences_.steps = steps;
+    kernel_.enqueue(stream_.get(), sequences_);
+    stream_.synchronize();
+    kernel_.check_status();
+    std::vector<std::byte> elements(state() * steps * info(network_.precision).bytes);
+    ONCHIP_CUDA_CHECK(cudaMemcpy(elements.data(), output_.data(), elements.size(), cudaMemcpyDeviceToHost));
+    result_.tolerance = tolerance_of(network_.precision);
+    result_.relative_error = relative_error(expected, from_elements(elements, network_.precision));
+    result_.correct = result_.relative_error <= result_.tolerance;
+  }
+
+  template <typename Enqueue>
+  double time_us(const Enqueue& enqueue) {
+    timer_.start(stream_.get());
     enqueue();
-    timer.stop(stream.get());
-    return timer.milliseconds() * 1e3;
-  };
-  sequences.steps = network.steps;
+    timer_.stop(stream_.get());
+    return timer_.milliseconds() * 1e3;
+  }
+
+  // (time of 2 T steps - time of T steps) / T
+  double steady_us(PersistentKernel& which) {
+    const std::int64_t steps = network_.steps;
+    const double short_us = time_us([&] { which.enqueue_recurrence(stream_.get(), steps); });
+    const double long_us = time_us([&] { which.enqueue_recurrence(stream_.get(), 2 * steps); });
+    return (long_us - short_us) / static_cast<double>(steps);
+  }
+
+  Network network_;
+  PersistentKernel kernel_;
+  std::optional<PersistentKernel> exchange_;
+  DeviceBuffer<std::byte> initial_, cell_, input_, output_;
+  Stream stream_;
+  EventTimer timer_;
+  Sequences sequences_;
+  Measurement result_;
+  std::vector<double> step_us_, exchange_us_, sequence_us_;
+};
+
+constexpr int kWarmUps = 4;
+
+}  // namespace
+
+Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
+  TimedKernel kernel(prepared, options);
+  if (!kernel.correct()) {
+    return kernel.result();
+  }
   std::optional<Opponents> opponents;
   if (options.opponents) {
-    opponents.emplace(network, *prepared.matrix);
+    opponents.emplace(prepared.layout.network, *prepared.matrix, options);
   }
-  std::optional<PersistentKernel> exchange;
-  if (options.floor) {
-    exchange.emplace(layout, Biases{}, 2048, Work::exchange_only);
-    sequences.output = nullptr;
-    exchange->enqueue(stream.get(), sequences);
-    sequences.output = device_output.data();
-  }
-  constexpr int kWarmUps = 4;
-  std::vector<double> step_us, exchange_us, sequence_us;
-  // (time of 2 T steps - time of T steps) / T
-  const auto steady_us = [&](PersistentKernel& which) {
-    const double short_us = time_us([&] { which.enqueue_recurrence(stream.get(), network.steps); });
-    const double long_us = time_us([&] { which.enqueue_recurrence(stream.get(), 2 * std::int64_t{network.steps}); });
-    return (long_us - short_us) / network.steps;
-  };
   for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
-    const double whole_us = time_us([&] { kernel.enqueue(stream.get(), sequences); });
-    const double step = steady_us(kernel);
-    const double exchanging = exchange ? steady_us(*exchange) : 0;
-    if (repeat >= 0) {
-      step_us.push_back(step);
-      if (exchange) {
-        exchange_us.push_back(exchanging);
-      }
-      sequence_us.push_back(whole_us);
-    }
+    kernel.sample(/*warm_up=*/repeat < 0);
     if (opponents && repeat >= -1) {  // one warm-up is enough for what takes longer
-      opponents->run_each(stream, /*warm_up=*/repeat < 0);
+      opponents->run_each(kernel.stream(), /*warm_up=*/repeat < 0);
     }
   }
-  kernel.check_status();
-  if (exchange) {
-    exchange->check_status();
-  }
-  result.step_us = summarize(std::move(step_us));
-  result.exchange_us = summarize(std::move(exchange_us));
-  result.sequence_us = summarize(std::move(sequence_us));
+  Measurement result = kernel.result();
   if (opponents) {
     result.opponents = opponents->results();
   }
   if (options.clocks) {
-    result.clocks = measure_step_clocks(layout);
+    result.clocks = measure_step_clocks(prepared.layout);
   }
   return result;
+}
+
+namespace {
+
+// The library's fastest opponent as the measurement of its family.
+FamilyMeasurement fastest_of(Family family, std::span<const OpponentResult> results) {
+  FamilyMeasurement measured;
+  measured.family = family;
+  const OpponentResult* best = nullptr;
+  for (const OpponentResult& result : results) {
+    if (result.name.substr(0, result.name.find(' ')) != library_of(family)) {
+      continue;
+    }
+    if (!result.ran) {
+      measured.problem += (measured.problem.empty() ? "" : "; ") + result.name + ": " + result.refusal;
+    } else if (best == nullptr || result.step_us.median < best->step_us.median) {
+      best = &result;
+    }
+  }
+  if (best != nullptr) {
+    measured.ran = best->name;
+    measured.settings = best->settings;
+    measured.problem.clear();
+    measured.measurement.correct = true;
+    measured.measurement.step_us = best->step_us;
+  }
+  return measured;
+}
+
+}  // namespace
+
+std::string_view library_of(Family family) {
+  const std::string_view text = name(family);
+  return text.substr(0, text.find('_'));
+}
+
+std::vector<FamilyMeasurement> measure_families(const Network& network, const SparseMatrix& matrix,
+                                                std::span<const Prepared> kernels, std::span<const Family> libraries,
+                                                const MeasureOptions& options) {
+  std::vector<FamilyMeasurement> measured;
+  std::vector<std::unique_ptr<TimedKernel>> timed;
+  for (const Prepared& prepared : kernels) {
+    FamilyMeasurement& one = measured.emplace_back();
+    one.family = prepared.layout.plan.family;
+    std::unique_ptr<TimedKernel>& kernel = timed.emplace_back();
+    try {
+      kernel = std::make_unique<TimedKernel>(prepared, options);
+      if (!kernel->correct()) {
+        one.measurement = kernel->result();
+        one.problem = "wrong: relative error " + significant(one.measurement.relative_error, 3) + ", at most " +
+                      significant(one.measurement.tolerance, 3) + " allowed";
+        kernel.reset();
+      }
+    } catch (const CudaError& error) {  // it spills, or does not compile
+      one.problem = error.what();
+    }
+  }
+  Opponents opponents(network, matrix, options, [&](const OpponentCandidate& candidate) {
+    return candidate.likely &&
+           std::ranges::any_of(libraries, [&](Family family) { return candidate.library() == library_of(family); });
+  });
+  const Stream stream;
+  for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
+    for (const auto& kernel : timed) {
+      if (kernel) {
+        kernel->sample(/*warm_up=*/repeat < 0);
+      }
+    }
+    if (repeat >= -1) {
+      opponents.run_each(stream, /*warm_up=*/repeat < 0);
+    }
+  }
+  for (std::size_t i = 0; i < timed.size(); ++i) {
+    if (timed[i]) {
+      measured[i].measurement = timed[i]->result();
+    }
+  }
+  const std::vector<OpponentResult> results = opponents.results();
+  for (const Family family : libraries) {
+    measured.push_back(fastest_of(family, results));
+  }
+  return measured;
 }
 
 }  // namespace onchip

@@ -8,9 +8,12 @@
 #include "kernels/opponents/opponent.hpp"
 #include "model/layout.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -35,6 +38,7 @@ struct MeasureOptions {
   bool floor = false;      // also time the exchange alone, in turns with the kernel
   bool clocks = false;     // and see where the time of a step goes
   bool opponents = false;  // every candidate runs once after each of our samples
+  std::function<void(const std::string&)> say = [](const std::string&) {};  // what is being done
 };
 
 // What a measurement needs of the host, which takes as long as the measurement itself: no GPU, any thread.
@@ -49,7 +53,25 @@ struct Prepared {
 Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
                  const MeasureOptions& options);
 
+// The same for several plans of one network, whose reference is computed once.
+std::vector<Prepared> prepare_all(const Network& network, std::span<const Plan> plans,
+                                  std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
+
 // Runs the layout on the current device. Every output is poisoned first. A wrong result is reported, not timed.
 Measurement measure(const Prepared& prepared, const MeasureOptions& options);
+
+// A family's time beside the others'. Of a library's: whole sequence / steps, as it has no other; its fastest way.
+struct FamilyMeasurement {
+  Family family = Family::sparse_persistent;
+  Measurement measurement;
+  std::string ran, settings;  // of a library: "cublas GEMM TN B=8 graph", "product only, ..."
+  std::string problem;        // why there is no time
+};
+std::string_view library_of(Family family);  // "cublas", as its opponents' names begin
+
+// Kernels and what is likely the fastest of the libraries, in turns in one run. All of one network and matrix.
+std::vector<FamilyMeasurement> measure_families(const Network& network, const SparseMatrix& matrix,
+                                                std::span<const Prepared> kernels, std::span<const Family> libraries,
+                                                const MeasureOptions& options);
 
 }  // namespace onchip

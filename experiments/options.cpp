@@ -81,7 +81,7 @@ double parse_density(const std::string& given) {
 PlanWishes read_wishes(const Options& options) {
   PlanWishes wishes;
   if (const std::string family = options.text("family"); !family.empty() && family != "auto") {
-    wishes.family = static_cast<Family>(options.choice("family", family, {kFamilyNames[0], kFamilyNames[1]}));
+    wishes.family = parse_family(family);
   }
   if (options.given("storage")) {
     wishes.storage =
@@ -233,7 +233,8 @@ OptionGroup plan_options() {
   OptionGroup group = option_group("Plan (the planner chooses what is left out)");
   // clang-format off
   group.add_options()
-      ("family", text("KIND"), "Run sparse_persistent or dense_persistent kernels (default: auto, whichever is faster).")
+      ("family", text("KIND"), "Run sparse_persistent or dense_persistent kernels (default: auto, whichever is faster); "
+                               "predict and measure: or a library's, cublas_graph, cudnn or cusparse_graph.")
       ("storage", text("KIND"), "Store weights as packed_pair (value and index) or dense.")
       ("order", text("KIND"), "Order the non-zeros of a row: natural or bank_aware.")
       ("sms", text("N"), "Use this many SMs.")
@@ -255,7 +256,8 @@ OptionGroup whole_plan_option() {
   OptionGroup group = option_group("Whole plan");
   group.add_options()(
       "plan", text("TEXT"),
-      "Take a plan as another verb printed it, instead of the plan options; predict: all compares the families.");
+      "Take a plan as another verb printed it, instead of the plan options (default: auto, the planner's); predict and "
+      "measure: all compares the families, libraries among them.");
   return group;
 }
 
@@ -333,7 +335,7 @@ int read_granule(const Options& options) {
   return static_cast<int>(options.whole("granule", 1, 4096));
 }
 
-Configuration read_configuration(const Options& options, bool needs_hidden, bool compares_plans) {
+Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families) {
   Configuration configuration;
   Network& network = configuration.network;
   network.cell = parse_cell(options.text("cell"));
@@ -367,7 +369,8 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
     throw InputError("how large is the network? expected --hidden N or --weights FILE");
   }
   configuration.wishes = read_wishes(options);
-  if (options.given("plan") && !(compares_plans && options.text("plan") == kAllPlans)) {
+  const std::string plan = options.text("plan");
+  if (!plan.empty() && plan != "auto" && !(takes_all_families && plan == kAllPlans)) {
     const OptionGroup wishes = plan_options();
     for (const auto& wish : wishes.options()) {
       if (options.given(wish->long_name())) {
@@ -377,7 +380,13 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
     if (network.hidden == 0) {
       throw InputError("--plan needs --hidden or --weights: a plan is for one size");
     }
-    configuration.plan = parse_plan(options.text("plan"));
+    configuration.plan = parse_plan(plan);
+  }
+  const std::optional<Family> family =
+      configuration.plan ? std::optional(configuration.plan->family) : configuration.wishes.family;
+  if (family && is_library(*family) && !takes_all_families) {
+    throw InputError(std::string(name(*family)) +
+                     " keeps nothing on the chip: expected sparse_persistent or dense_persistent here");
   }
   if (network.hidden > 0) {
     check(network);

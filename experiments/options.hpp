@@ -61,8 +61,8 @@ ChipFile read_chip(const Options& options);
 ChipFile read_base_chip(const Options& options);
 
 // The network, mask and plan options. Without --hidden or --weights the hidden size is 0, unless `needs_hidden`. The
-// verb may compare the plans of all families: --plan all is then no plan.
-Configuration read_configuration(const Options& options, bool needs_hidden, bool compares_plans = false);
+// verb may take all families: --plan all, which is no plan, and the libraries'.
+Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families = false);
 inline constexpr std::string_view kAllPlans = "all";
 
 int read_granule(const Options& options);

@@ -18,6 +18,7 @@ Report compare(const ChipFile& chip, const Configuration& configuration) {
   report.csv.columns.emplace_back("why");
   Table table{{"family", "us per step", "low", "high", "why"}, {}};
   std::string plans;
+  bool fits_on_chip = false;
   for (const RankedPlan& ranked : rank_families(chip.chip, network, row_profile(configuration), configuration.wishes)) {
     const std::string family(name(ranked.family));
     Json json{{"family", family}, {"why", ranked.why}};
@@ -32,11 +33,15 @@ Report compare(const ChipFile& chip, const Configuration& configuration) {
         cells = {family, fixed(prediction.step_us, 2), fixed(prediction.low_us, 2), fixed(prediction.high_us, 2),
                  ranked.why};
       }
-      plans += to_string(ranked.planned->plan) + '\n';
+      if (!is_library(ranked.family)) {
+        plans += to_string(ranked.planned->plan) + '\n';
+        fits_on_chip = fits_on_chip || prediction.footprint.fits;
+      }
     }
     report.json["plans"].push_back(std::move(json));
     table.rows.push_back(std::move(cells));
   }
+  report.json["fits"] = fits_on_chip;
   report.text = describe(network) + " on " + chip.chip.name + "\n\n" + to_aligned(table) + '\n' + plans;
   return report;
 }
@@ -50,16 +55,23 @@ int run_predict(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
   const ChipFile chip = read_chip(*options);
-  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true, /*compares_plans=*/true);
+  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true, /*takes_all_families=*/true);
   Output output(*options);
   if (options->text("plan") == kAllPlans) {
     const Report report = compare(chip, configuration);
     output.write(report);
-    return report.json["plans"][0]["fits"].get<bool>() ? 0 : 1;
+    return report.json["fits"].get<bool>() ? 0 : 1;
   }
   const Case answer{chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))};
-  output.write(
-      {to_text(answer), {case_columns(), {case_cells(answer, Binding::part)}}, to_json(answer, Binding::part)});
+  Report report{to_text(answer), {case_columns(), {case_cells(answer, Binding::part)}}, to_json(answer, Binding::part)};
+  const PlannedNetwork library = quickest_library(chip.chip, answer.planned.network);
+  const Prediction& prediction = answer.planned.prediction;
+  if (!prediction.footprint.fits || library.prediction.step_us < prediction.step_us) {
+    report.text +=
+        "\nA library computes it, reading all weights anew in every step:\n  " + instead_text(library) + '\n';
+    report.json["instead"] = instead_json(library);
+  }
+  output.write(report);
   return answer.planned.prediction.footprint.fits ? 0 : 1;
 }
 

@@ -32,6 +32,9 @@ Json to_json(const Network& network) {
 }
 
 Json to_json(const Plan& plan) {
+  if (is_library(plan.family)) {
+    return {{"family", name(plan.family)}, {"text", to_string(plan)}};
+  }
   return {{"family", name(plan.family)},
           {"storage", name(plan.storage)},
           {"order", name(plan.order)},
@@ -119,6 +122,20 @@ std::vector<std::string> case_cells(const Case& answer, Binding binding) {
   return cells;
 }
 
+std::string instead_text(const PlannedNetwork& other) {
+  const bool product_only = other.plan.family == Family::cublas_graph || other.plan.family == Family::cusparse_graph;
+  return std::string(name(other.plan.family)) + ": " + time_text(other.prediction) +
+         (product_only                    ? ", its products alone, without input, bias and activation"
+          : is_library(other.plan.family) ? ", its input's product included"
+                                          : ", with weights streamed from L2");
+}
+
+Json instead_json(const PlannedNetwork& other) {
+  return {{"plan", to_json(other.plan)},
+          {"step_us", rounded(other.prediction.step_us)},
+          {"interval_us", {rounded(other.prediction.low_us), rounded(other.prediction.high_us)}}};
+}
+
 std::string time_text(const Prediction& prediction) {
   return fixed(prediction.step_us, 2) + " us (95 %: " + fixed(prediction.low_us, 2) + " to " +
          fixed(prediction.high_us, 2) + ")";
@@ -145,7 +162,9 @@ std::string to_text(const Case& answer) {
   if (prediction.footprint.fits) {
     line("step", time_text(prediction) + ", " + fixed(prediction.step_us * network.steps, 0) + " us for " +
                      std::to_string(network.steps) + " steps");
-    line("floor", fixed(prediction.floor_us, 2) + " us: the exchange of the state and conflict-free loads");
+    line("floor", fixed(prediction.floor_us, 2) + (is_library(answer.planned.plan.family)
+                                                       ? " us: all weights through L2 or DRAM"
+                                                       : " us: the exchange of the state and conflict-free loads"));
     line("bound by", std::string(name(prediction.binding)) + " in time, " +
                          std::string(info(prediction.footprint.binding).name) + " in size");
   } else {

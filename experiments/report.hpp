@@ -28,6 +28,10 @@ Json to_json(const Case& answer, Binding binding);
 std::vector<std::string> case_columns();
 std::vector<std::string> case_cells(const Case& answer, Binding binding);
 
+// Who computes the network instead, in which time: a line of text, and as JSON.
+std::string instead_text(const PlannedNetwork& other);
+Json instead_json(const PlannedNetwork& other);
+
 // For people: "relu H=2304 B=4 30 % fp16 on H200", plan, times, parts and resources.
 std::string to_text(const Case& answer);
 std::string resources_text(const Footprint& footprint);

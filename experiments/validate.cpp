@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -39,6 +40,7 @@ struct Row {
 
 struct Data {
   std::vector<Row> rows;             // timed
+  std::size_t left_out = 0;          // without a plan: a family that cannot run the network; the row says why
   std::vector<std::string> failed;   // measured, but without a time
   std::vector<std::string> unknown;  // files of which nobody can say here whether they are stale, with the reason
 };
@@ -95,6 +97,9 @@ void find_stale(Data& data, std::size_t first, const std::filesystem::path& file
   for (std::size_t i = first; i < data.rows.size(); ++i) {
     Row& row = data.rows[i];
     const Configuration& configuration = row.configuration;
+    if (is_library(configuration.plan->family)) {
+      continue;
+    }
     row.stale = row.fingerprint !=
                 fingerprint(compile_request(configuration.network, *configuration.plan, manifest.architecture));
   }
@@ -132,6 +137,10 @@ void read_file(const Options& options, const std::filesystem::path& path, Data& 
   for (std::size_t i = 0; i < file.size(); ++i) {
     Row row{file.file(), chip.chip.name, read_configuration_row(file, i), {}, file.text(i, "fingerprint"), false};
     const Network& network = row.configuration.network;
+    if (file.has("note") && file.text(i, "plan").empty()) {
+      ++data.left_out;
+      continue;
+    }
     if (file.text(i, "step_us").empty()) {
       data.failed.push_back(describe(network) + " (" + file.file() + ", row " + std::to_string(i + 1) + ")");
       continue;
@@ -158,6 +167,77 @@ void read_file(const Options& options, const std::filesystem::path& path, Data& 
     simulate_rows(options, chip.chip, std::span(data.rows).subspan(first));
   }
   find_stale(data, first, path);
+}
+
+bool is_kernel(const Row& row) {
+  return !is_library(row.configuration.plan->family);
+}
+
+std::vector<Comparison> comparisons_of(const Data& data, const std::function<bool(const Row&)>& wanted) {
+  std::vector<Comparison> comparisons;
+  for (const Row& row : data.rows) {
+    if (wanted(row)) {
+      comparisons.push_back(row.comparison);
+    }
+  }
+  return comparisons;
+}
+
+// Of each family, where there are several, and of the choice between them where networks were measured with several.
+void add_families(const Data& data, Report& report) {
+  Table table{{"family", "points", "MAPE %", "max %", "bias", "coverage %"}, {}};
+  Json families = Json::array();
+  for (std::size_t i = 0; i < kFamilyNames.size(); ++i) {
+    const auto family = static_cast<Family>(i);
+    const std::vector<Comparison> comparisons =
+        comparisons_of(data, [&](const Row& row) { return row.configuration.plan->family == family; });
+    if (comparisons.empty()) {
+      continue;
+    }
+    const Accuracy accuracy = score(comparisons);
+    families.push_back({{"family", name(family)},
+                        {"points", accuracy.points},
+                        {"mape_percent", rounded(accuracy.mape_percent)},
+                        {"max_percent", rounded(accuracy.max_percent)},
+                        {"bias", rounded(accuracy.bias)},
+                        {"coverage_percent", rounded(accuracy.coverage_percent)}});
+    table.rows.push_back({std::string(name(family)), std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1),
+                          fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3),
+                          fixed(accuracy.coverage_percent, 0)});
+  }
+  std::vector<Choice> choices;
+  for (const Row& row : data.rows) {
+    std::string of = row.chip;
+    for (const std::string& cell : configuration_cells(row.configuration)) {
+      of += ' ' + cell;
+    }
+    choices.push_back(
+        {of, std::string(name(row.configuration.plan->family)), row.comparison.measured, row.comparison.predicted});
+  }
+  const Picks picks = score_picks(choices);
+  report.json["families"] = std::move(families);
+  if (table.rows.size() > 1) {
+    report.text +=
+        "\nBy family" +
+        std::string(std::ranges::all_of(data.rows, is_kernel) ? "" : "; the libraries' are not in the sum above") +
+        ":\n\n" + to_aligned(table);
+  }
+  if (picks.choices > 0) {
+    report.json["picks"] = {{"networks", picks.choices},
+                            {"best", picks.best},
+                            {"best_percent", rounded(picks.best_percent())},
+                            {"worst_loss_percent", rounded(picks.worst_loss_percent)},
+                            {"worst", picks.worst}};
+    report.text += "\nThe pick is the measured best of " + std::to_string(picks.best) + " in " +
+                   std::to_string(picks.choices) + " networks (" + fixed(picks.best_percent(), 1) + " %)";
+    report.text += picks.worst.empty() ? ".\n"
+                                       : "; at worst it takes " + fixed(picks.worst_loss_percent, 1) +
+                                             " % longer than the best: " + picks.worst + ".\n";
+  }
+  if (data.left_out > 0) {
+    report.json["left_out"] = data.left_out;
+    report.text += std::to_string(data.left_out) + " rows are of families that cannot run the network.\n";
+  }
 }
 
 Report report(const Data& data, const Accuracy& accuracy, const std::vector<PublishedFigure>& history,
@@ -218,6 +298,7 @@ Report report(const Data& data, const Accuracy& accuracy, const std::vector<Publ
         fixed(accuracy.p90_percent, 1), fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3),
         fixed(accuracy.kendall_tau, 3), fixed(accuracy.coverage_percent, 0)}}};
   report.text = "Step time, predicted against measured:\n\n" + to_aligned(summary);
+  add_families(data, report);
   for (const std::string& failed : data.failed) {
     report.text += "no valid measurement: " + failed + '\n';
   }
@@ -284,9 +365,8 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   if (data.rows.empty()) {
     throw InputError(files.front().string() + ": no row has a measured time");
   }
-  std::vector<Comparison> comparisons;
-  std::ranges::transform(data.rows, std::back_inserter(comparisons), &Row::comparison);
-  const Accuracy accuracy = score(comparisons);
+  const bool any_kernel = std::ranges::any_of(data.rows, is_kernel);
+  const Accuracy accuracy = score(comparisons_of(data, [&](const Row& row) { return !any_kernel || is_kernel(row); }));
   output.write(report(data, accuracy, published_figures(), shown_rows));
   return accuracy.mape_percent <= max_mape && data.failed.empty() ? 0 : 1;
 }

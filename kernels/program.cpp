@@ -141,6 +141,10 @@ std::size_t append(std::vector<std::byte>& constants, const std::vector<T>& valu
 }  // namespace
 
 CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture, Work work) {
+  if (is_library(plan.family)) {
+    throw InputError("a plan of " + std::string(name(plan.family)) +
+                     " has no kernel to compile: the library has its own");
+  }
   const bool is_dense = plan.family == Family::dense_persistent;
   CompileRequest request{name(plan.family), is_dense ? kDensePersistentSource : kSparsePersistentSource, architecture,
                          common_defines(network, plan)};

@@ -147,6 +147,17 @@ constexpr std::array kChipKeys{
             "95 % of exchanges lie within this fraction of the formula"},
     ChipKey{"timing.gather_scatter", Dimension::count, &Chip::gather_scatter, 0, 10, false,
             "95 % of steps, less the exchange, lie within this fraction of the formula"},
+
+    ChipKey{"library.l2_bandwidth", Dimension::bytes_per_second, &Chip::library_l2_bytes_per_second, 1e6, 1e16, false,
+            "what streaming kernels of a library get from L2, all SMs together"},
+    ChipKey{"library.dram_share", Dimension::count, &Chip::library_dram_share, 0.01, 1, false,
+            "share of the DRAM bandwidth that streaming kernels of a library get"},
+    ChipKey{"library.product", Dimension::seconds, &Chip::library_product_seconds, 1e-9, 1e-2, false,
+            "product of a library in a CUDA graph, beyond what its bytes take"},
+    ChipKey{"library.node", Dimension::seconds, &Chip::library_node_seconds, 1e-9, 1e-2, false,
+            "another kernel of a step in a CUDA graph, over the state only"},
+    ChipKey{"library.scatter", Dimension::count, &Chip::library_scatter, 0, 10, false,
+            "95 % of a library's steps lie within this fraction of the formula"},
 };
 
 constexpr std::array<std::string_view, 4> kFields{"value", "unit", "source", "interval"};

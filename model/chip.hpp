@@ -77,13 +77,19 @@ struct Chip {
   Number exchange_round_trip_cycles;       // for every further round of polling loads
   Number exchange_per_word_cycles;         // for every 16-byte word of a thread, if there are several rounds
   Number exchange_bytes_per_cycle_per_sm;  // copying from L2 when every SM reads the whole state
+  Number exchange_scatter;                 // 95 % of exchanges lie within this fraction of the formula
   // Of the same inside one cluster of SMs, through distributed shared memory.
   Number cluster_sms;              // of the largest cluster; 1: the chip has none
   Number cluster_usable_sms;       // in clusters of that size that run at once
   Number cluster_latency_cycles;   // from storing a word to having waited for it, on the other SMs
   Number cluster_bytes_per_cycle;  // that each SM receives, and sends
-  Number exchange_scatter;         // 95 % of exchanges lie within this fraction of the formula
-  Number gather_scatter;           // likewise, of the gathers and what follows them inside an SM
+  // Of the libraries, see model/library_time.hpp.
+  Number library_l2_bytes_per_second;  // that streaming kernels get from L2, all SMs together
+  Number library_dram_share;           // of dram_bytes_per_second that streaming kernels get
+  Number library_product_seconds;      // a product in a CUDA graph, beyond its bytes: launch, first loads, last sums
+  Number library_node_seconds;         // another kernel of a step, over the state only
+  Number library_scatter;              // 95 % of steps lie within this fraction of the formula
+  Number gather_scatter;               // likewise, of the gathers and what follows them inside an SM
 };
 
 // One row per number: where it stands in the file, what it measures, and what is possible.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/footprint.hpp"
 
+#include "model/library_time.hpp"
 #include "model/occupancy.hpp"
 
 #include <algorithm>
@@ -9,6 +10,9 @@
 namespace onchip {
 
 Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) {
+  if (is_library(plan.family)) {
+    return library_footprint(chip, network, plan);
+  }
   Footprint result;
   const auto use = [&](Resource resource) -> ResourceUse& { return result.resources[static_cast<int>(resource)]; };
   use(Resource::registers) = {static_cast<double>(register_words(network, plan) + working_registers(network, plan)),

@@ -328,6 +328,9 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
                      ", but " + describe(network) + " needs " + std::to_string(network.rows()) + " x " +
                      std::to_string(network.hidden));
   }
+  if (is_library(plan.family)) {
+    throw InputError("a plan of " + std::string(name(plan.family)) + " has no layout: the library has its own");
+  }
   if (plan.family == Family::dense_persistent) {
     return fragment_layout(network, plan, matrix);
   }

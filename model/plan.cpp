@@ -282,6 +282,13 @@ Plan shape_dense_plan(const Network& network, int sms, int threads, int teams) {
   return plan;
 }
 
+Plan library_plan(Family family) {
+  Plan plan;
+  plan.family = family;
+  plan.rows_per_group = 0;
+  return plan;
+}
+
 // ---- text -----------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -314,6 +321,9 @@ constexpr PlanField kPlanFields[] = {
 }  // namespace
 
 std::string to_string(const Plan& plan) {
+  if (is_library(plan.family)) {
+    return std::string(name(plan.family));
+  }
   std::ostringstream text;
   const bool is_dense = plan.family == Family::dense_persistent;
   text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange);

@@ -30,7 +30,18 @@
 
 namespace onchip {
 
-enum class Family : std::uint8_t { sparse_persistent, dense_persistent };
+enum class Family : std::uint8_t {
+  sparse_persistent,
+  dense_persistent,
+  // Libraries, which read the weights anew in every step (model/library_time.hpp). Of their plans nothing is chosen
+  // here.
+  cublas_graph,
+  cudnn,
+  cusparse_graph,
+};
+constexpr bool is_library(Family family) {
+  return family >= Family::cublas_graph;
+}
 
 enum class Storage : std::uint8_t {
   packed_pair,  // value and 16-bit index: 24 (fp8), 32 (fp16, bf16) or 48 bits (fp32) per non-zero
@@ -51,7 +62,8 @@ enum class ExchangeProtocol : std::uint8_t {
 
 enum class Tier : std::uint8_t { registers, shared_memory, streamed };
 
-inline constexpr std::array<std::string_view, 2> kFamilyNames{"sparse_persistent", "dense_persistent"};
+inline constexpr std::array<std::string_view, 5> kFamilyNames{"sparse_persistent", "dense_persistent", "cublas_graph",
+                                                              "cudnn", "cusparse_graph"};
 inline constexpr std::array<std::string_view, 2> kStorageNames{"packed_pair", "dense"};
 inline constexpr std::array<std::string_view, 2> kRowOrderNames{"natural", "bank_aware"};
 inline constexpr std::array<std::string_view, 4> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier",
@@ -200,6 +212,8 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
 // The dense persistent plan with the given geometry; all tiles in registers, nothing is checked against the chip.
 // `teams` divides the batch.
 Plan shape_dense_plan(const Network& network, int sms, int threads, int teams = 1);
+
+Plan library_plan(Family family);
 
 // "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ..." and back; used in data files and on the
 // command line; only what the family uses. parse_plan throws InputError.

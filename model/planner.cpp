@@ -368,7 +368,32 @@ void for_each_plan(const Chip& chip, const Network& network, const RowProfile& r
 
 }  // namespace
 
+namespace {
+
+PlannedNetwork with_library(const Chip& chip, const Network& network, Family family) {
+  const Plan plan = library_plan(family);
+  return {network, plan, predict(chip, network, plan)};
+}
+
+constexpr std::array kLibraries{Family::cublas_graph, Family::cudnn, Family::cusparse_graph};
+
+}  // namespace
+
+PlannedNetwork quickest_library(const Chip& chip, const Network& network) {
+  PlannedNetwork best = with_library(chip, network, kLibraries[0]);
+  for (const Family family : kLibraries) {
+    PlannedNetwork other = with_library(chip, network, family);
+    if (better(other.prediction, best.prediction)) {
+      best = std::move(other);
+    }
+  }
+  return best;
+}
+
 PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes) {
+  if (wishes.family && is_library(*wishes.family)) {
+    return with_library(chip, network, *wishes.family);
+  }
   PlannedNetwork best{network, {}, {}};
   bool found = false;
   for_each_plan(chip, network, rows, wishes, [&](const Plan& plan) {
@@ -442,11 +467,15 @@ std::vector<RankedPlan> rank_families(const Chip& chip, const Network& network, 
       ranked.planned = choose_plan(chip, network, rows, one);
     }
   }
+  for (const Family family : kLibraries) {
+    ranking.push_back({family, with_library(chip, network, family), ""});
+  }
   std::stable_sort(ranking.begin(), ranking.end(), [](const RankedPlan& a, const RankedPlan& b) {
     return a.planned && (!b.planned || better(a.planned->prediction, b.planned->prediction));
   });
   const Prediction& best = ranking.front().planned->prediction;
-  ranking.front().why = best.footprint.fits ? "the fastest that fits" : explain(best.footprint);
+  ranking.front().why = is_library(ranking.front().family) ? "the fastest, reading all weights anew in every step"
+                                                           : "the fastest that fits";
   for (auto other = ranking.begin() + 1; other != ranking.end(); ++other) {
     other->why = other->planned ? why_not(best, other->planned->prediction) : other->why;
   }
@@ -537,7 +566,7 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& netw
   const double base_hidden = capacity(file.chip);
   std::vector<Sensitivity> result;
   for (const ChipKey& key : chip_keys()) {
-    if (is_structural(key.key)) {
+    if (is_structural(key.key) || key.key.starts_with("library.")) {  // those are of what leaves the chip
       continue;
     }
     Chip changed = file.chip;

@@ -19,11 +19,16 @@ struct PlannedNetwork {
   Prediction prediction;
 };
 
-// The fastest plan that fits; if none fits, the one that misses by least (its footprint says by how much).
+// The fastest plan that fits; if none fits, the one that misses by least (its footprint says by how much). Of the
+// families that keep the weights on the chip, unless another is wished.
 PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowProfile& rows,
                            const PlanWishes& wishes = {});
 
-// The best plan of every family, the fastest that fits first, with why it is the answer or why it is not.
+// The fastest of the libraries, which run every network.
+PlannedNetwork quickest_library(const Chip& chip, const Network& network);
+
+// The best plan of every family, libraries among them, the fastest first, then those that do not fit; with why it is
+// the answer or why it is not.
 struct RankedPlan {
   Family family = Family::sparse_persistent;
   std::optional<PlannedNetwork> planned;  // nothing if the family cannot run the network as wished

@@ -3,6 +3,7 @@
 
 #include "model/dense_time.hpp"
 #include "model/exchange_time.hpp"
+#include "model/library_time.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -257,6 +258,9 @@ void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan,
 }  // namespace
 
 Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
+  if (is_library(plan.family)) {
+    return predict_library(chip, network, plan);
+  }
   Prediction result;
   result.footprint = footprint(chip, network, plan);
   const double us_per_cycle = 1e6 / chip.clock_hz;

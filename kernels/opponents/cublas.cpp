@@ -7,6 +7,7 @@
 #include "kernels/opponents/random_fill.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -18,15 +19,25 @@ constexpr std::array<std::string_view, 2> kWeightOrderNames{"TN", "NN"};
 // By Precision.
 constexpr std::array<std::string_view, 3> kTypeNames{"R_16F", "R_16BF", "R_32F"};
 
+// The same for every order and batch: a repeating pattern.
+struct Weights {
+  std::vector<float> pattern;
+  DeviceBuffer<std::byte> elements;
+
+  explicit Weights(const Network& network)
+      // Variance 1 / hidden, as a recurrent network's.
+      : pattern(
+            random_pattern(count(network), network.precision, std::sqrt(3.0f / static_cast<float>(network.hidden)), 2)),
+        elements(count(network) * info(network.precision).bytes) {
+    fill(elements, network.precision, pattern);
+  }
+  static std::size_t count(const Network& network) { return static_cast<std::size_t>(network.rows()) * network.hidden; }
+};
+
 class Gemm final : public Product {
  public:
-  Gemm(const Network& network, WeightOrder order, std::span<const float> pattern, const ProductStates& states)
-      : network_(network),
-        order_(order),
-        states_(states),
-        weights_(static_cast<std::size_t>(network.rows()) * network.hidden * info(network.precision).bytes) {
-    fill(weights_, network.precision, pattern);
-  }
+  Gemm(const Network& network, WeightOrder order, std::shared_ptr<const Weights> weights, const ProductStates& states)
+      : network_(network), order_(order), states_(states), weights_(std::move(weights)) {}
 
   void use(cudaStream_t stream) override { cublas_.use(stream); }
 
@@ -37,7 +48,7 @@ class Gemm final : public Product {
                       .depth = network_.hidden,
                       .precision = network_.precision,
                       .transposed = transposed,
-                      .a = weights_.data(),
+                      .a = weights_->elements.data(),
                       .leading_a = transposed ? network_.hidden : network_.rows(),
                       .b = states_.data(from),
                       .leading_b = states_.leading(),
@@ -55,16 +66,15 @@ class Gemm final : public Product {
   Network network_;
   WeightOrder order_;
   const ProductStates& states_;
-  DeviceBuffer<std::byte> weights_;
+  std::shared_ptr<const Weights> weights_;
   Cublas cublas_;  // goes first: it may wait for work that uses the buffers
 };
 
-std::unique_ptr<Opponent> make_gemm(const Network& network, WeightOrder order) {
+std::unique_ptr<Opponent> make_gemm(const Network& network, WeightOrder order, Shared<Weights>& shared) {
   Cublas::require();  // says that it is missing before anything else can fail
   const auto rows = static_cast<std::size_t>(network.rows()), hidden = static_cast<std::size_t>(network.hidden);
-  // Variance 1 / hidden, as a recurrent network's.
-  const std::vector<float> pattern =
-      random_pattern(rows * hidden, network.precision, std::sqrt(3.0f / static_cast<float>(network.hidden)), 2);
+  const auto uploaded = shared.get([&] { return std::make_shared<Weights>(network); });
+  const std::vector<float>& pattern = uploaded->pattern;
   const auto row_of_weights = [&](int row) {
     std::vector<float> weights(hidden);
     for (std::size_t unit = 0; unit < hidden; ++unit) {
@@ -74,7 +84,7 @@ std::unique_ptr<Opponent> make_gemm(const Network& network, WeightOrder order) {
     return weights;
   };
   const auto make = [&](const ProductStates& states) {
-    return std::make_unique<Gemm>(network, order, pattern, states);
+    return std::make_unique<Gemm>(network, order, uploaded, states);
   };
   return make_product_opponent(network, MatrixOrder::column_major, make, row_of_weights);
 }
@@ -86,15 +96,17 @@ std::vector<OpponentCandidate> cublas_candidates(const Network& network) {
   if (network.precision != Precision::fp32 && network.batch % 8 != 0) {
     batches.push_back((network.batch + 7) / 8 * 8);
   }
+  const auto shared = std::make_shared<Shared<Weights>>();
   std::vector<OpponentCandidate> candidates;
   for (const WeightOrder order : {WeightOrder::tn, WeightOrder::nn}) {
     for (const int batch : batches) {
       candidates.push_back({"cublas GEMM " + std::string(kWeightOrderNames[static_cast<std::size_t>(order)]) +
                                 " B=" + std::to_string(batch),
-                            [order, batch](Network wanted, const SparseMatrix&) {
+                            [order, batch, shared](Network wanted, const SparseMatrix&) {
                               wanted.batch = batch;
-                              return make_gemm(wanted, order);
-                            }});
+                              return make_gemm(wanted, order, *shared);
+                            },
+                            /*likely=*/batch == batches.back()});
     }
   }
   return with_graphs(candidates);

@@ -13,6 +13,7 @@
 
 #include <limits>
 #include <optional>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -119,18 +120,27 @@ constexpr cudaDataType kSums = CUDA_R_32F;
 
 // ---- one product ----------------------------------------------------------------------------------------------------
 
-class SparseProduct : public Product {
- public:
-  SparseProduct(const Network& network, const SparseMatrix& matrix)
-      : type_(kTypes[static_cast<std::size_t>(network.precision)]),
-        row_begin_(
+// The same for every algorithm.
+struct Elements {
+  DeviceBuffer<std::int32_t> row_begin, column;
+  DeviceBuffer<std::byte> value;
+
+  Elements(const Network& network, const SparseMatrix& matrix)
+      : row_begin(
             std::span<const std::int32_t>(std::vector<std::int32_t>(matrix.row_begin.begin(), matrix.row_begin.end()))),
-        column_(std::span<const std::int32_t>(matrix.column)),
-        value_(std::span<const std::byte>(to_elements(matrix.value, network.precision))),
-        csr_(matrix.rows, matrix.columns, matrix.nnz(), row_begin_.data(), column_.data(), value_.data(),
-             CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type_.type) {
+        column(std::span<const std::int32_t>(matrix.column)),
+        value(std::span<const std::byte>(to_elements(matrix.value, network.precision))) {
     ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // runs are on streams that do not wait for these copies
   }
+};
+
+class SparseProduct : public Product {
+ public:
+  SparseProduct(const Network& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements)
+      : type_(kTypes[static_cast<std::size_t>(network.precision)]),
+        elements_(std::move(elements)),
+        csr_(matrix.rows, matrix.columns, matrix.nnz(), elements_->row_begin.data(), elements_->column.data(),
+             elements_->value.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type_.type) {}
 
   void use(cudaStream_t stream) override { ONCHIP_CUSPARSE_CALL(cusparseSetStream, handle_.get(), stream); }
 
@@ -152,8 +162,7 @@ class SparseProduct : public Product {
   }
 
   const Type& type_;
-  DeviceBuffer<std::int32_t> row_begin_, column_;
-  DeviceBuffer<std::byte> value_;
+  std::shared_ptr<const Elements> elements_;
   std::optional<DeviceBuffer<std::byte>> workspace_;  // holds what was preprocessed
   Handle handle_;
   Csr csr_;
@@ -164,8 +173,9 @@ class SparseProduct : public Product {
 
 class Spmm final : public SparseProduct {
  public:
-  Spmm(const Network& network, const SparseMatrix& matrix, int algorithm, const ProductStates& states)
-      : SparseProduct(network, matrix), algorithm_(kSpmmAlgorithms[algorithm - 1]) {
+  Spmm(const Network& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
+       const ProductStates& states)
+      : SparseProduct(network, matrix, std::move(elements)), algorithm_(kSpmmAlgorithms[algorithm - 1]) {
     const cusparseOrder_t order = states.order() == MatrixOrder::column_major ? CUSPARSE_ORDER_COL : CUSPARSE_ORDER_ROW;
     for (int i = 0; i < 3; ++i) {
       state_[i].emplace(network.hidden, network.batch, states.leading(), states.data(i), type_.type, order);
@@ -197,8 +207,9 @@ class Spmm final : public SparseProduct {
 
 class Spmv final : public SparseProduct {
  public:
-  Spmv(const Network& network, const SparseMatrix& matrix, int algorithm, const ProductStates& states)
-      : SparseProduct(network, matrix), algorithm_(kSpmvAlgorithms[algorithm - 1]) {
+  Spmv(const Network& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
+       const ProductStates& states)
+      : SparseProduct(network, matrix, std::move(elements)), algorithm_(kSpmvAlgorithms[algorithm - 1]) {
     for (int i = 0; i < 3; ++i) {
       state_[i].emplace(network.hidden, states.data(i), type_.type);
       result_[i].emplace(network.rows(), states.data(i), type_.type);
@@ -228,7 +239,7 @@ class Spmv final : public SparseProduct {
 };
 
 std::unique_ptr<Opponent> make_sparse(const Network& network, const SparseMatrix& matrix, const Algorithm& algorithm,
-                                      MatrixOrder order) {
+                                      MatrixOrder order, Shared<Elements>& shared) {
   library();  // says that it is missing before anything else can fail
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
     throw OpponentRefusal("the matrix is " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
@@ -245,18 +256,22 @@ std::unique_ptr<Opponent> make_sparse(const Network& network, const SparseMatrix
     }
     return weights;
   };
+  const auto elements = shared.get([&] { return std::make_shared<Elements>(network, matrix); });
   const auto make = [&](const ProductStates& states) -> std::unique_ptr<Product> {
     if (algorithm.call == Call::spmm) {
-      return std::make_unique<Spmm>(network, matrix, algorithm.number, states);
+      return std::make_unique<Spmm>(network, matrix, elements, algorithm.number, states);
     }
-    return std::make_unique<Spmv>(network, matrix, algorithm.number, states);
+    return std::make_unique<Spmv>(network, matrix, elements, algorithm.number, states);
   };
   return make_product_opponent(network, order, make, row_of_weights);
 }
 
 #else
 
-std::unique_ptr<Opponent> make_sparse(const Network&, const SparseMatrix&, const Algorithm&, MatrixOrder) {
+struct Elements {};
+
+std::unique_ptr<Opponent> make_sparse(const Network&, const SparseMatrix&, const Algorithm&, MatrixOrder,
+                                      Shared<Elements>&) {
   throw OpponentRefusal("built without cuSPARSE's header");
 }
 
@@ -265,6 +280,7 @@ std::unique_ptr<Opponent> make_sparse(const Network&, const SparseMatrix&, const
 }  // namespace
 
 std::vector<OpponentCandidate> cusparse_candidates(const Network& network) {
+  const auto shared = std::make_shared<Shared<Elements>>();
   std::vector<OpponentCandidate> candidates;
   for (const Algorithm& algorithm : kAlgorithms) {
     for (const MatrixOrder order : {MatrixOrder::column_major, MatrixOrder::row_major}) {
@@ -276,9 +292,12 @@ std::vector<OpponentCandidate> cusparse_candidates(const Network& network) {
       if (network.batch > 1) {
         name += " " + std::string(kMatrixOrderNames[static_cast<std::size_t>(order)]);
       }
-      candidates.push_back({name, [algorithm, order](const Network& wanted, const SparseMatrix& matrix) {
-                              return make_sparse(wanted, matrix, algorithm, order);
-                            }});
+      candidates.push_back(
+          {name,
+           [algorithm, order, shared](const Network& wanted, const SparseMatrix& matrix) {
+             return make_sparse(wanted, matrix, algorithm, order, *shared);
+           },
+           /*likely=*/algorithm.call == Call::spmv || (algorithm.number == 3 && order == MatrixOrder::row_major)});
     }
   }
   return with_graphs(candidates);

@@ -62,7 +62,7 @@ class Graph {
 
 class GraphOpponent final : public Opponent {
  public:
-  explicit GraphOpponent(std::unique_ptr<Opponent> inner) : inner_(std::move(inner)), graph_(*inner_) {
+  explicit GraphOpponent(std::shared_ptr<Opponent> inner) : inner_(std::move(inner)), graph_(*inner_) {
     inner_->poison_results();
     const Stream stream;
     graph_.launch(stream.get());
@@ -71,6 +71,7 @@ class GraphOpponent final : public Opponent {
   }
 
   void enqueue(cudaStream_t stream) override { graph_.launch(stream); }
+  int steps() const override { return inner_->steps(); }
   std::string settings() const override {
     return inner_->settings() + ", CUDA graph of " + std::to_string(graph_.nodes()) + " nodes";
   }
@@ -78,24 +79,44 @@ class GraphOpponent final : public Opponent {
   void check_results() const override { inner_->check_results(); }
 
  private:
-  std::unique_ptr<Opponent> inner_;  // owns what the graph's nodes work on, so it goes last
+  std::shared_ptr<Opponent> inner_;  // owns what the graph's nodes work on, so it goes last
   Graph graph_;
+};
+
+// The inner opponent itself, beside its graph.
+class PlainOpponent final : public Opponent {
+ public:
+  explicit PlainOpponent(std::shared_ptr<Opponent> inner) : inner_(std::move(inner)) {}
+  void enqueue(cudaStream_t stream) override { inner_->enqueue(stream); }
+  int steps() const override { return inner_->steps(); }
+  std::string settings() const override { return inner_->settings(); }
+  void poison_results() override { inner_->poison_results(); }
+  void check_results() const override { inner_->check_results(); }
+
+ private:
+  std::shared_ptr<Opponent> inner_;
 };
 
 }  // namespace
 
-std::unique_ptr<Opponent> as_graph(std::unique_ptr<Opponent> inner) {
+std::unique_ptr<Opponent> as_graph(std::shared_ptr<Opponent> inner) {
   return std::make_unique<GraphOpponent>(std::move(inner));
 }
 
 std::vector<OpponentCandidate> with_graphs(const std::vector<OpponentCandidate>& candidates) {
   std::vector<OpponentCandidate> both;
   for (const OpponentCandidate& candidate : candidates) {
-    both.push_back(candidate);
+    const auto inner = [make = candidate.make, shared = std::make_shared<Shared<Opponent>>()](
+                           const Network& network, const SparseMatrix& matrix) {
+      return shared->get([&] { return make(network, matrix); });
+    };
+    both.push_back({candidate.name, [inner](const Network& network, const SparseMatrix& matrix) {
+                      return std::make_unique<PlainOpponent>(inner(network, matrix));
+                    }});
     both.push_back(
-        {candidate.name + " graph", [make = candidate.make](const Network& network, const SparseMatrix& matrix) {
-           return as_graph(make(network, matrix));
-         }});
+        {candidate.name + " graph",
+         [inner](const Network& network, const SparseMatrix& matrix) { return as_graph(inner(network, matrix)); },
+         candidate.likely});
   }
   return both;
 }

@@ -24,8 +24,11 @@ class Opponent {
  public:
   virtual ~Opponent() = default;
 
-  // Enqueues all time steps. One run at a time per object; each starts from the same state.
+  // Enqueues steps() time steps. One run at a time per object; each starts from the same state.
   virtual void enqueue(cudaStream_t stream) = 0;
+
+  // Those of the network, or fewer where a step takes long; settings() says so then.
+  virtual int steps() const = 0;
 
   // "data HALF, sums FLOAT, TENSOR_OP_MATH, double bias, cuDNN 9.19.0"
   virtual std::string settings() const = 0;
@@ -39,10 +42,30 @@ class Opponent {
 struct OpponentCandidate {
   std::string name;  // the library first: "cudnn PERSIST_STATIC B=8"
   std::function<std::unique_ptr<Opponent>(const Network&, const SparseMatrix&)> make;  // see make_opponent
+  bool likely = false;  // has been the fastest of its library at some size: enough where all of them take too long
+
+  std::string library() const { return name.substr(0, name.find(' ')); }
 };
 
-// What is worth trying, library by library. Names are distinct.
+// What is worth trying, library by library. Names are distinct. The candidates are for one network and one matrix: what
+// several have in common on the device is made once, for as long as one of them is there.
 std::vector<OpponentCandidate> opponent_candidates(const Network& network);
+
+template <typename T>
+class Shared {
+ public:
+  template <typename Make>  // returns what a std::shared_ptr<T> can be made of
+  std::shared_ptr<T> get(Make&& make) {
+    std::shared_ptr<T> value = held_.lock();
+    if (!value) {
+      held_ = value = make();
+    }
+    return value;
+  }
+
+ private:
+  std::weak_ptr<T> held_;
+};
 
 // `matrix`: [gates * hidden, hidden]; only what multiplies with a sparse matrix reads it. Throws OpponentRefusal with
 // the library's words.
@@ -54,7 +77,9 @@ struct OpponentResult {
   bool ran = false;
   std::string refusal;  // why not
   std::string settings;
+  double preparation_s = 0;  // to make it, or to find that it refuses
   Timing step_us;
+  std::string note;  // why there are fewer samples than of others
 };
 
 }  // namespace onchip

@@ -53,7 +53,7 @@ class ProductOpponent final : public Opponent {
  public:
   ProductOpponent(const Network& network, MatrixOrder order, const MakeProduct& make,
                   const RowOfWeights& row_of_weights)
-      : network_(network), states_(network, order), product_(make(states_)) {
+      : network_(network), states_(network, order), product_(make(states_)), steps_(network.steps) {
     const Stream stream;
     find_scale(stream);
     check_steps(stream, row_of_weights);
@@ -63,14 +63,21 @@ class ProductOpponent final : public Opponent {
     check_results();
   }
 
-  void enqueue(cudaStream_t stream) override { enqueue_steps(stream, network_.steps); }
+  void enqueue(cudaStream_t stream) override { enqueue_steps(stream, steps_); }
 
-  std::string settings() const override { return std::string(kProductOnly) + ", " + product_->settings(); }
+  int steps() const override { return steps_; }
+
+  std::string settings() const override {
+    return std::string(kProductOnly) + ", " + product_->settings() +
+           (steps_ < network_.steps
+                ? ", " + std::to_string(steps_) + " of " + std::to_string(network_.steps) + " steps, as they take long"
+                : "");
+  }
 
   void poison_results() override { states_.poison_results(); }
 
   void check_results() const override {
-    for (int which = 1; which <= std::min(network_.steps, 2); ++which) {
+    for (int which = 1; which <= std::min(steps_, 2); ++which) {
       if (!std::isfinite(norm_of(which))) {
         throw OpponentRefusal("a state was not written or is not finite");
       }
@@ -97,12 +104,19 @@ class ProductOpponent final : public Opponent {
   }
 
   // Ever longer runs, each with the scale that would have kept the state's norm in the run before it. Doubling keeps
-  // the growth of a run within what the first state hides of the fastest growing one.
+  // the growth of a run within what the first state hides of the fastest growing one. Not all steps if they take long.
   void find_scale(const Stream& stream) {
+    using Clock = std::chrono::steady_clock;
+    constexpr int kFewest = 16;  // the first runs load the library's kernels
     const double initial = norm_of(0);
-    for (int steps = 1;; steps = std::min(2 * steps, network_.steps)) {
+    for (int steps = 1;; steps = std::min(2 * steps, steps_)) {
+      const Clock::time_point begin = Clock::now();
       enqueue_steps(stream.get(), steps);
       stream.synchronize();
+      const double share = std::chrono::duration<double>(Clock::now() - begin) / kLongestSequence;
+      if (steps >= kFewest && share * steps_ > steps) {
+        steps_ = std::max(steps, static_cast<int>(steps / share));
+      }
       const double growth = norm_of(target_of(steps - 1)) / initial;
       if (!std::isfinite(growth)) {
         throw OpponentRefusal("the state after " + std::to_string(steps) + " steps was not written or is not finite");
@@ -110,7 +124,7 @@ class ProductOpponent final : public Opponent {
       if (growth > 0) {  // else the weights are such that nothing can keep the state
         scale_ = static_cast<float>(scale_ * std::pow(growth, -1.0 / steps));
       }
-      if (steps == network_.steps) {
+      if (steps == steps_) {
         return;
       }
     }
@@ -157,6 +171,7 @@ class ProductOpponent final : public Opponent {
   Network network_;
   ProductStates states_;
   std::unique_ptr<Product> product_;  // may refer to the states
+  int steps_;
   float scale_ = 1;
 };
 

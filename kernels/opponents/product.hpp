@@ -4,11 +4,14 @@
 //   state[0] is random; state[t] is the first `hidden` rows of result[t - 1]
 // As in the real recurrence, no call can begin before the one before it is done. Input, bias and activation are
 // missing: a real step made of these calls takes longer. The scale keeps the state from dying out and from overflowing.
+//
+// A sequence that would take longer than kLongestSequence has fewer steps: what a step takes is known then, too.
 #pragma once
 
 #include "kernels/opponents/opponent.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,6 +24,8 @@ namespace onchip {
 
 enum class MatrixOrder : std::uint8_t { column_major, row_major };
 inline constexpr std::array<std::string_view, 2> kMatrixOrderNames{"column-major", "row-major"};
+
+inline constexpr std::chrono::milliseconds kLongestSequence{40};
 
 inline constexpr std::string_view kProductOnly = "product only, without input, bias and activation";
 

@@ -182,19 +182,27 @@ TEST_CASE("predict answers for the family that is wished, and for the faster one
 TEST_CASE("predict compares the families, best first, and says why the others lost", "[fast]") {
   const std::string network = "predict --cell lstm --hidden 1536 --batch 8 --density 100%";
   const Json plans = run_json(network + " --plan all").at("plans");
-  REQUIRE(plans.size() == 2);
+  REQUIRE(plans.size() == 5);
   CHECK(plans[0].at("plan") == run_json(network).at("plan"));
   CHECK(plans[0].at("why") == "the fastest that fits");
   CHECK(plans[0].at("step_us") < plans[1].at("step_us"));
   CHECK(plans[1].at("why").get<std::string>().find(" us slower, most of it ") != std::string::npos);
   const Json single = run_json("predict --hidden 512 --precision fp32 --plan all").at("plans");
-  REQUIRE(single.size() == 2);
-  CHECK(single[1].at("family") == "dense_persistent");
-  CHECK(single[1].at("why").get<std::string>().find("fp16 or bf16") != std::string::npos);
-  CHECK(run_json("predict --hidden 60000 --density 50% --plan all", 1).at("plans")[1].at("fits") == false);
+  REQUIRE(single.size() == 5);
+  CHECK(single[4].at("family") == "dense_persistent");
+  CHECK(single[4].at("why").get<std::string>().find("fp16 or bf16") != std::string::npos);
+  const Json large = run_json("predict --hidden 60000 --density 50% --plan all", 1);
+  CHECK(large.at("fits") == false);
+  CHECK(large.at("plans")[0].at("plan").at("family") == "cublas_graph");
+  CHECK(large.at("plans")[4].at("fits") == false);
   require_refusal("predict --hidden 512 --family dense_persistent --plan all", "contradicts");
 #ifdef ONCHIP_HAS_CUDA
   require_refusal("measure --hidden 512 --plan all --compile-only", "'all'");
+  require_refusal("measure --hidden 512 --plan all --floor", "'all'");
+  require_refusal("measure --hidden 512 --family dense_persistent --plan all", "contradicts");
+  require_refusal("measure --hidden 512 --family cudnn --clocks", "not a library's");
+  require_refusal("measure --hidden 512 --plan all", "CUDA", "CUDA_VISIBLE_DEVICES=");
+  require_refusal("measure --hidden 512 --plan cublas_graph", "CUDA", "CUDA_VISIBLE_DEVICES=");
 #endif
 }
 
@@ -218,6 +226,30 @@ TEST_CASE("what does not fit is an answer with numbers, and exit status 1", "[fa
   CHECK(json["fits"] == false);
   CHECK(!json["to_fit"].empty());
   require_prediction(run_json("predict --hidden 20000 --density 50%", 1));
+}
+
+TEST_CASE("where nothing fits the quickest library is named with its time", "[fast]") {
+  for (const char* verb : {"predict", "fit"}) {
+    const std::string question = verb + std::string(" --cell lstm --hidden 12000 --density 50%");
+    const Json json = run_json(question, 1);
+    CHECK(json.at("fits") == false);
+    CHECK(json.at("instead").at("plan").at("family") == "cublas_graph");
+    CHECK(json.at("instead").at("step_us") > 100);
+    CHECK(run(question).out.find("cublas_graph: ") != std::string::npos);
+  }
+  // What does not stay on the SMs may still be streamed from L2.
+  const Json streamed = run_json("fit --cell lstm --hidden 5632 --density 10%", 1).at("instead");
+  CHECK(streamed.at("plan").at("family") == "sparse_persistent");
+  CHECK(!run_json("predict --hidden 2304").contains("instead"));
+  const Json library = run_json("predict --hidden 2304 --family cudnn");
+  CHECK(library.at("plan") == Json{{"family", "cudnn"}, {"text", "cudnn"}});
+  CHECK(library.at("step_us") > 2);
+  CHECK(run_json("predict --hidden 2304 --plan cudnn") == library);
+  CHECK(run_json("predict --hidden 2304 --plan auto") == run_json("predict --hidden 2304"));
+  for (const char* question : {"fit --family cudnn", "what-if --hidden 512 --family cublas_graph",
+                               "simulate --hidden 512 --plan cusparse_graph"}) {
+    require_refusal(question, "keeps nothing on the chip");
+  }
 }
 
 TEST_CASE("fit finds the largest size, and the next granule does not fit", "[fast]") {
@@ -364,6 +396,37 @@ TEST_CASE("validate scores measured rows against the model", "[fast]") {
   const std::string bad = measured_file(folder, 2);
   CHECK(run_json("validate " + bad, 1).at("coverage_percent") == 0);
   CHECK(run("validate --max-mape 60 " + bad).status == 0);
+}
+
+TEST_CASE("validate scores every family, and how often the pick is the measured best", "[fast]") {
+  const Folder folder;
+  const Json plans = run_json("predict --hidden 2304 --density 0.3 --plan all").at("plans");
+  std::string text = "cell,hidden,batch,steps,density,precision,mask,seed,nnz,family,plan,step_us,fingerprint,note\n";
+  for (const Json& plan : plans) {
+    const std::string family = plan.at("family");
+    text += "relu,2304,4,256,0.3,fp16,uniform,1,1592000," + family + ",";
+    if (family == "cusparse_graph") {
+      text += ",,,not there\n";
+      continue;
+    }
+    // The pick takes a tenth longer than the sparse plan.
+    const double us = family == "dense_persistent"    ? 2.2
+                      : family == "sparse_persistent" ? 2.0
+                                                      : plan.at("step_us").get<double>();
+    text += plan.at("plan").at("text").get<std::string>() + "," + std::to_string(us) + ",0123456789abcdef,\n";
+  }
+  const Json json = run_json("validate " + folder.write("h200/families.csv", text), 1);
+  CHECK(json.at("points") == 2);  // kernels
+  REQUIRE(json.at("families").size() == 4);
+  CHECK(json["families"][2].at("family") == "cublas_graph");
+  CHECK(json["families"][2].at("mape_percent") < 0.01);
+  CHECK(json.at("left_out") == 1);
+  CHECK(json.at("failed").empty());
+  CHECK(json.at("picks").at("networks") == 1);
+  CHECK(json["picks"].at("best") == 0);
+  CHECK_THAT(json["picks"].at("worst_loss_percent").get<double>(), Catch::Matchers::WithinAbs(10, 0.01));
+  const std::string said = run("validate " + (folder / "h200/families.csv").string()).out;
+  CHECK(said.find("measured best of 0 in 1 networks (0.0 %); at worst it takes 10.0 % longer") != std::string::npos);
 }
 
 TEST_CASE("simulate answers in predict's form, the same for any number of threads", "[fast]") {

@@ -51,6 +51,12 @@ PlannedNetwork require_sound(const Chip& chip, const Configuration& configuratio
 
 }  // namespace
 
+TEST_CASE("a dense plan for many samples, which has many loads in flight, may be handed back", "[fast]") {
+  const PlannedNetwork planned = require_sound(h200(), configuration_of(Cell::relu, Precision::fp16, 1024, 32, 0.01));
+  CHECK(planned.plan.family == Family::dense_persistent);
+  CHECK(planned.plan.loads_in_flight > kMostLoadsInFlight);
+}
+
 TEST_CASE("plans of every cell and precision are sound and hold the rows of their mask", "[fast]") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);

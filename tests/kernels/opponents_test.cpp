@@ -89,6 +89,52 @@ TEST_CASE("no two opponents have the same name") {
   }
 }
 
+TEST_CASE("the likely fastest are few, of every library, and graphs where there are any") {
+  for (const int batch : {1, 4, 8, 32}) {
+    std::set<std::string> libraries;
+    int likely = 0;
+    for (const OpponentCandidate& candidate :
+         opponent_candidates(network_of(Cell::lstm, Precision::fp16, 64, batch, 4))) {
+      if (candidate.likely) {
+        CAPTURE(candidate.name);
+        libraries.insert(candidate.library());
+        ++likely;
+        CHECK((candidate.name.ends_with(" graph") || candidate.name.find("PERSIST_STATIC") != std::string::npos));
+      }
+    }
+    CHECK(libraries == std::set<std::string>{"cublas", "cudnn", "cusparse"});
+    CHECK(likely <= 9);
+  }
+}
+
+TEST_CASE("an opponent and its graph are made once, and anew when both are gone") {
+  class Idle final : public Opponent {
+   public:
+    void enqueue(cudaStream_t) override {}
+    int steps() const override { return 3; }
+    std::string settings() const override { return "idle"; }
+    void poison_results() override {}
+    void check_results() const override {}
+  };
+  int made = 0;
+  const auto make = [&](const Network&, const SparseMatrix&) {
+    ++made;
+    return std::make_unique<Idle>();
+  };
+  const std::vector<OpponentCandidate> both = with_graphs({{"idle", make}});
+  REQUIRE(both.size() == 2);
+  CHECK(both[1].name == "idle graph");
+  const Network network = network_of(Cell::relu, Precision::fp16, 8, 1, 3);
+  {
+    const auto first = both[0].make(network, {}), second = both[0].make(network, {});
+    CHECK(made == 1);
+    CHECK(first->settings() == "idle");
+    CHECK(second->steps() == 3);
+  }
+  both[0].make(network, {});
+  CHECK(made == 2);
+}
+
 TEST_CASE("random patterns stay within their limit and are what the precision can hold") {
   const std::vector<float> pattern = random_pattern(1000, Precision::bf16, 0.25f, 1);
   REQUIRE(pattern.size() == 1000);
@@ -247,6 +293,7 @@ TEST_CASE("a graph does what its opponent does, and a failed capture leaves noth
         ONCHIP_CUDA_CHECK(cudaMemsetAsync(bytes_.data() + i, value_, 1, stream));
       }
     }
+    int steps() const override { return 16; }
     std::string settings() const override { return "sets"; }
     void poison_results() override { poison(bytes_); }
     void check_results() const override {

@@ -85,6 +85,13 @@ sms = { value = 16, source = "a" }
 usable_sms = { value = 112, source = "a" }
 latency = { value = 500, unit = "cycles", source = "a" }
 bytes_per_cycle = { value = 13, unit = "B/cycle", source = "a" }
+
+[library]
+l2_bandwidth = { value = 6800, unit = "GB/s", source = "a" }
+dram_share = { value = 0.93, source = "a" }
+product = { value = 3, unit = "us", source = "a" }
+node = { value = 2.6, unit = "us", source = "a" }
+scatter = { value = 0.35, source = "a" }
 )";
 
 std::string edited(std::string_view from, std::string_view to) {

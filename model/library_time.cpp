@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/library_time.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace onchip {
+namespace {
+
+constexpr double kIndexBytes = 4, kSectorBytes = 32;
+constexpr int kBlockRows = 64;
+
+// Seconds of a step.
+struct LibraryStep {
+  double waiting = 0;  // for kernels to begin, to end and to be seen
+  double streaming = 0;
+  double arithmetic = 0;  // beyond the streaming
+  double total() const { return waiting + streaming + arithmetic; }
+};
+
+double elements(const Network& network) {
+  return static_cast<double>(network.rows()) * network.hidden;
+}
+
+// Of a library's elements: fp8 weights are fp16 there.
+double element_bytes(const Network& network) {
+  return info(state_type(network.precision)).bytes;
+}
+
+double streaming_seconds(const Chip& chip, double bytes) {
+  return bytes / (bytes <= chip.l2_bytes ? chip.library_l2_bytes_per_second.value
+                                         : chip.library_dram_share * chip.dram_bytes_per_second);
+}
+
+// All multiplications of a step, on tensor cores or, in fp32, without them.
+double multiplying_seconds(const Chip& chip, const Network& network) {
+  const bool tensor = state_type(network.precision) != Precision::fp32;
+  const double per_instruction = tensor ? 16 * 8 * 16 : 32;
+  const double samples = tensor ? std::ceil(network.batch / 8.0) * 8 : network.batch;
+  const double cycles = tensor ? chip.tensor_issue_cycles : chip.fp32_issue_cycles;
+  return elements(network) * samples / per_instruction * cycles / (chip.partitions * chip.sm_count * chip.clock_hz);
+}
+
+LibraryStep product(const Chip& chip, const Network& network) {
+  const double row_bytes = network.hidden * element_bytes(network);
+  const double of_block =
+      std::min(kBlockRows, network.rows()) * row_bytes / (chip.exchange_bytes_per_cycle_per_sm * chip.clock_hz);
+  LibraryStep step;
+  step.waiting = chip.library_product_seconds;
+  step.streaming = std::max(streaming_seconds(chip, network.rows() * row_bytes), of_block);
+  step.arithmetic = std::max(0.0, multiplying_seconds(chip, network) - step.streaming);
+  return step;
+}
+
+LibraryStep sparse_product(const Chip& chip, const Network& network) {
+  const double nnz = network.density * elements(network);
+  const double sectors = std::ceil(network.batch * element_bytes(network) / kSectorBytes);
+  LibraryStep step;
+  step.waiting = chip.library_product_seconds;
+  step.streaming = streaming_seconds(chip, nnz * (element_bytes(network) + kIndexBytes)) +
+                   nnz * sectors * kSectorBytes / chip.library_l2_bytes_per_second;
+  return step;
+}
+
+// What cuDNN 9.14 and 9.19 took on an H200: units of a 16-bit network.
+bool takes_persistent(const Network& network) {
+  constexpr int kMostPlain = 2560, kMostGated = 1536;
+  return state_type(network.precision) != Precision::fp32 &&
+         network.hidden <= (info(network.cell).gates > 1 ? kMostGated : kMostPlain);
+}
+
+LibraryStep recurrent_network(const Chip& chip, const Network& network) {
+  LibraryStep standard = product(chip, network);
+  standard.waiting += chip.library_node_seconds;
+  standard.arithmetic += multiplying_seconds(chip, network);  // the input's product
+  if (!takes_persistent(network)) {
+    return standard;
+  }
+  LibraryStep persistent;
+  persistent.waiting = 2 * chip.grid_barrier_seconds;
+  persistent.streaming = elements(network) * element_bytes(network) / chip.library_l2_bytes_per_second;
+  return persistent.total() < standard.total() ? persistent : standard;
+}
+
+}  // namespace
+
+Footprint library_footprint(const Chip& chip, const Network& network, const Plan& plan) {
+  const double bytes = plan.family == Family::cusparse_graph
+                           ? network.density * elements(network) * (element_bytes(network) + kIndexBytes)
+                           : elements(network) * element_bytes(network);
+  Footprint result;
+  result.fits = true;
+  result.binding = Resource::l2;
+  const auto use = [&](Resource resource) -> ResourceUse& { return result.resources[static_cast<int>(resource)]; };
+  use(Resource::registers) = {0, chip.registers_per_thread};
+  use(Resource::shared_memory) = {0, chip.smem_bytes_per_block};
+  use(Resource::l2) = {std::min<double>(bytes, chip.l2_bytes), chip.l2_bytes};
+  use(Resource::threads) = {0, chip.max_threads_per_block};
+  use(Resource::sms) = {0, chip.sm_count};
+  return result;
+}
+
+Prediction predict_library(const Chip& chip, const Network& network, const Plan& plan) {
+  assert(is_library(plan.family));
+  const LibraryStep step = plan.family == Family::cublas_graph     ? product(chip, network)
+                           : plan.family == Family::cusparse_graph ? sparse_product(chip, network)
+                                                                   : recurrent_network(chip, network);
+  Prediction result;
+  result.footprint = library_footprint(chip, network, plan);
+  const auto part = [&](Part p) -> double& { return result.parts_us[static_cast<int>(p)]; };
+  part(Part::exchange) = step.waiting * 1e6;
+  part(Part::streaming) = step.streaming * 1e6;
+  part(Part::arithmetic) = step.arithmetic * 1e6;
+  for (std::size_t i = 0; i < result.parts_us.size(); ++i) {
+    result.step_us += result.parts_us[i];
+    if (result.parts_us[i] > result.parts_us[static_cast<int>(result.binding)]) {
+      result.binding = static_cast<Part>(i);
+    }
+  }
+  result.floor_us = part(Part::streaming);
+  result.low_us = result.step_us * (1 - std::min(1.0, chip.library_scatter.value));
+  result.high_us = result.step_us * (1 + chip.library_scatter);
+  return result;
+}
+
+}  // namespace onchip

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which family of plans is the fastest, predicted and measured: hidden units against density, for every cell and batch.
+Reads rows of `onchip measure --plan all` (families.csv of experiments/record)."""
+import math
+
+from style import BLUE, GREEN, GREY, INK, LIGHT, ORANGE, PURPLE, VERMILION, fail, note, number, parser, percent, plt
+from style import read_csv, save, write_dump
+
+# The name in files, in the figure, and the colour.
+FAMILIES = {"sparse_persistent": ("sparse persistent", BLUE), "dense_persistent": ("dense persistent", ORANGE),
+            "cublas_graph": ("cuBLAS in a graph", GREEN), "cudnn": ("cuDNN", VERMILION),
+            "cusparse_graph": ("cuSPARSE in a graph", PURPLE)}
+CELLS = ["relu", "tanh", "lstm", "gru"]
+NETWORK = ["cell", "hidden", "batch", "density", "precision", "mask", "seed"]
+COLUMNS = NETWORK + ["family", "predicted_us", "step_us"]
+
+
+def read_networks(path):
+    """(cell, batch, hidden, density, precision) -> family -> (predicted, measured), for families that have both."""
+    networks = {}
+    for row in read_csv(path, COLUMNS):
+        if row["family"] not in FAMILIES:
+            fail(f"{path}: unknown family '{row['family']}'")
+        if row["cell"] not in CELLS:
+            fail(f"{path}: unknown cell '{row['cell']}'")
+        if not row["step_us"] or not row["predicted_us"]:
+            continue
+        times = number(row, "predicted_us"), number(row, "step_us")
+        if not min(times) > 0:
+            fail(f"{path}: found {min(times):g}, expected a time above 0")
+        key = (row["cell"], int(number(row, "batch")), int(number(row, "hidden")), number(row, "density"),
+               row["precision"])
+        networks.setdefault(key, {})[row["family"]] = times
+    return networks
+
+
+def winner(times, which):
+    return min(times, key=lambda family: (times[family][which], family))
+
+
+def edges(values, low, high):
+    """The limits of the squares around rising values, half way between neighbours, and one beyond each end."""
+    middles = [math.sqrt(a * b) for a, b in zip(values, values[1:])]
+    return [low, *middles, high]
+
+
+def draw_panel(axes, points, densities, limits):
+    """points: (hidden, density, family, whether prediction and measurement differ)"""
+    rows = dict(zip(densities, zip(edges(densities, *limits[1]), edges(densities, *limits[1])[1:])))
+    for density, (bottom, top) in rows.items():
+        of_row = sorted(point for point in points if point[1] == density)
+        if not of_row:
+            continue
+        sizes = [point[0] for point in of_row]
+        sides = edges(sizes, sizes[0] / 2**0.5, sizes[-1] * 1.15)
+        for left, right, (hidden, _, family, differs) in zip(sides, sides[1:], of_row):
+            axes.fill_between([left, right], bottom, top, color=FAMILIES[family][1], linewidth=0)
+            axes.plot([right, right], [bottom, top], color="white", linewidth=0.5)
+            if differs:
+                axes.plot(hidden, density, marker="o", markersize=3.6, color="white", markeredgecolor=INK,
+                          markeredgewidth=0.7, linestyle="none")
+        axes.plot([sides[0], sides[-1]], [top, top], color="white", linewidth=0.5)
+    axes.set(xscale="log", yscale="log", xlim=limits[0], ylim=limits[1])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(plt.NullLocator())
+    axes.set_facecolor("#F6F6F6")
+    axes.tick_params(labelsize=7, length=2)
+
+
+def main():
+    p = parser(__doc__, data="rows of onchip measure --plan all")
+    p.add_argument("--precision", default="fp16", metavar="TYPE", help="the networks that are drawn (fp16)")
+    options = p.parse_args()
+    everything = read_networks(options.data)
+    networks = {key: times for key, times in everything.items() if key[4] == options.precision and len(times) > 1}
+    if not networks:
+        fail(f"{options.data}: no network in {options.precision} with the times of several families")
+    if len(everything) > len(networks):
+        note(f"{len(everything) - len(networks)} of {len(everything)} networks are not drawn: of another type than "
+             f"{options.precision}, or with one family only")
+    cells = [cell for cell in CELLS if any(key[0] == cell for key in networks)]
+    batches = sorted({key[1] for key in networks})
+    densities = sorted({key[3] for key in networks})
+    sizes = sorted({key[2] for key in networks})
+    step = 2**0.5
+    limits = ((sizes[0] / step / 1.1, sizes[-1] * 1.3), (densities[0] / 2, densities[-1] * 2))
+
+    chosen = {key: (winner(times, 0), winner(times, 1)) for key, times in networks.items()}
+    losses = {key: 100 * (networks[key][picked][1] / networks[key][best][1] - 1)
+              for key, (picked, best) in chosen.items()}
+    best = sum(picked == fastest for picked, fastest in chosen.values())
+
+    # Inches: two blocks of panels, a column for each batch, a row for each cell.
+    panel_width, panel_height, left, gap, top, bottom = 1.45, 1.3, 0.85, 0.5, 1.3, 0.5
+    block = len(batches) * panel_width
+    width, height = left + 2 * block + gap + 0.2, top + len(cells) * panel_height + bottom
+    width = max(width, 7.2)
+    figure = plt.figure(figsize=(width, height))
+    for which, title in enumerate(("predicted", "measured")):
+        x = left + which * (block + gap)
+        figure.text(x / width, 1 - (top - 0.25) / height, title, weight="bold", fontsize=10)
+        for i, cell in enumerate(cells):
+            for j, batch in enumerate(batches):
+                y = height - top - (i + 1) * panel_height
+                axes = figure.add_axes(((x + j * panel_width) / width, y / height, (panel_width - 0.12) / width,
+                                        (panel_height - 0.14) / height))
+                draw_panel(axes, [(hidden, density, both[which], both[0] != both[1])
+                                  for (of_cell, of_batch, hidden, density, _), both in chosen.items()
+                                  if (of_cell, of_batch) == (cell, batch)], densities, limits)
+                ticks = [256 << k for k in range(0, 12, 2) if sizes[0] <= 256 << k <= limits[0][1]]
+                axes.set_xticks(ticks, [f"{tick}" for tick in ticks] if i == len(cells) - 1 else [])
+                axes.set_yticks(densities, [percent(density) for density in densities] if j == 0 and which == 0 else [])
+                if i == 0:
+                    axes.set_title(f"batch {batch}", fontsize=8, weight="normal", pad=3, color=GREY)
+                if j == 0 and which == 0:
+                    axes.set_ylabel(cell, fontsize=9, weight="bold", labelpad=3)
+    figure.text((left + block + gap / 2) / width, 0.13 / height, "hidden units, against the density of the weights",
+                ha="center", fontsize=9)
+    figure.text(0.1 / width, 1 - 0.28 / height, f"The fastest family, {options.precision}", fontsize=11, weight="bold")
+    worst = max(losses.values())
+    figure.text(0.1 / width, 1 - 0.52 / height,
+                f"predicted and measured agree on {best} of {len(chosen)} networks ({100 * best / len(chosen):.0f} %); "
+                f"where not (circles), the pick is at most {worst:.0f} % slower", fontsize=8.5, color=INK)
+    x = 0.1
+    for family, (label, color) in FAMILIES.items():
+        if any(family in both for both in chosen.values()):
+            figure.text(x / width, 1 - 0.72 / height, "■", color=color, fontsize=9, va="center")
+            text = figure.text((x + 0.16) / width, 1 - 0.72 / height, label, fontsize=8.5, va="center", color=INK)
+            x += 0.3 + text.get_window_extent(figure.canvas.get_renderer()).width / figure.dpi
+    save(figure, options.output)
+    write_dump(options.dump, ["cell", "hidden", "batch", "density", "precision", "picked", "fastest", "loss_percent"],
+               [[cell, hidden, batch, density, precision, *chosen[cell, batch, hidden, density, precision],
+                 losses[cell, batch, hidden, density, precision]]
+                for cell, batch, hidden, density, precision in sorted(chosen)]
+               + [["all", "", "", "", f"n={len(chosen)}", "", best, worst]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/library_time.hpp"
+
+#include "model/planner.hpp"
+#include "tests/catch.hpp"
+
+#include <cmath>
+
+using namespace onchip;
+
+namespace {
+
+const Chip& h200() {
+  static const Chip chip = find_chip("h200").chip;
+  return chip;
+}
+
+Network network_of(Cell cell, int hidden, int batch, double density = 1, Precision precision = Precision::fp16) {
+  return {cell, precision, hidden, batch, 256, density};
+}
+
+double step_us(const Network& network, Family family) {
+  return predict(h200(), network, library_plan(family)).step_us;
+}
+
+// What was measured on an H200, us per step; experiments/data/h200 has those of 256 steps in graphs.
+struct Measured {
+  Family family;
+  Cell cell;
+  int hidden, batch;
+  double density, us;
+};
+constexpr Family kCublas = Family::cublas_graph, kCudnn = Family::cudnn, kCusparse = Family::cusparse_graph;
+constexpr Measured kMeasured[] = {
+    {kCublas, Cell::relu, 1152, 4, 1, 3.97},      {kCublas, Cell::relu, 1792, 4, 1, 4.63},
+    {kCublas, Cell::relu, 2304, 4, 1, 5.59},      {kCublas, Cell::relu, 4096, 4, 1, 9.03},
+    {kCublas, Cell::relu, 5632, 4, 1, 17.31},     {kCublas, Cell::lstm, 1152, 4, 1, 4.21},
+    {kCublas, Cell::lstm, 1792, 4, 1, 6.57},      {kCublas, Cell::lstm, 2304, 4, 1, 8.72},
+    {kCublas, Cell::lstm, 4096, 4, 1, 32.64},     {kCublas, Cell::lstm, 5632, 4, 1, 59.66},
+    {kCudnn, Cell::relu, 1152, 8, 1, 2.23},       {kCudnn, Cell::relu, 1792, 8, 1, 2.65},
+    {kCudnn, Cell::relu, 2304, 4, 1, 3.62},       {kCudnn, Cell::relu, 2560, 8, 1, 3.66},
+    {kCudnn, Cell::relu, 4096, 4, 1, 11.97},      {kCudnn, Cell::relu, 5632, 4, 1, 20.42},
+    {kCudnn, Cell::lstm, 1024, 8, 1, 2.66},       {kCudnn, Cell::lstm, 1152, 8, 1, 3.33},
+    {kCudnn, Cell::lstm, 1536, 8, 1, 5.28},       {kCudnn, Cell::lstm, 2304, 4, 1, 12.27},
+    {kCudnn, Cell::lstm, 3072, 4, 1, 27.0},       {kCudnn, Cell::gru, 1024, 8, 1, 3.19},
+    {kCudnn, Cell::gru, 1152, 8, 1, 3.72},        {kCusparse, Cell::relu, 2304, 4, 0.3, 17.2},
+    {kCusparse, Cell::relu, 2304, 4, 0.1, 7.6},   {kCusparse, Cell::relu, 2304, 4, 0.05, 5.18},
+    {kCusparse, Cell::relu, 2304, 4, 0.01, 3.06}, {kCusparse, Cell::relu, 4096, 4, 0.1, 12.84},
+    {kCusparse, Cell::relu, 5632, 4, 0.3, 54.15}, {kCusparse, Cell::relu, 5632, 4, 0.1, 19.8},
+    {kCusparse, Cell::relu, 5632, 4, 0.01, 5.79}, {kCusparse, Cell::lstm, 2304, 4, 0.1, 19.09},
+    {kCusparse, Cell::lstm, 5632, 4, 0.1, 100.3},
+};
+
+}  // namespace
+
+TEST_CASE("a library's step is near what was measured, and all but one in twenty within the interval", "[fast]") {
+  double sum = 0;
+  int outside = 0;
+  for (const Measured& point : kMeasured) {
+    const Network network = network_of(point.cell, point.hidden, point.batch, point.density);
+    CAPTURE(describe(network), name(point.family), point.us);
+    const Prediction prediction = predict(h200(), network, library_plan(point.family));
+    outside += point.us < prediction.low_us || point.us > prediction.high_us;
+    CHECK(std::abs(prediction.step_us / point.us - 1) < 0.32);
+    sum += std::abs(prediction.step_us / point.us - 1);
+  }
+  CHECK(20 * outside <= static_cast<int>(std::size(kMeasured)));
+  CHECK(sum / std::size(kMeasured) < 0.1);
+}
+
+TEST_CASE("a library's parts sum to its step, and it keeps nothing on the SMs", "[fast]") {
+  const Family family = GENERATE(kCublas, kCudnn, kCusparse);
+  const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
+  const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
+  const int hidden = GENERATE(1, 31, 2304, 65472);
+  const Network network = network_of(cell, hidden, 32, 0.3, precision);
+  const Prediction prediction = predict(h200(), network, library_plan(family));
+  double sum = 0;
+  for (const double part : prediction.parts_us) {
+    CHECK(part >= 0);
+    sum += part;
+  }
+  CHECK_THAT(prediction.step_us, Catch::Matchers::WithinRel(sum, 1e-9));
+  CHECK(prediction.floor_us <= prediction.step_us);
+  CHECK(prediction.low_us <= prediction.step_us);
+  CHECK(prediction.footprint.fits);
+  for (const ResourceUse& use : prediction.footprint.resources) {
+    CHECK(use.used <= use.available);
+  }
+}
+
+TEST_CASE("weights beyond L2 come from DRAM, and more of them take longer", "[fast]") {
+  double last = 0;
+  for (const int hidden : {256, 1024, 4096, 5504, 5632, 8192}) {
+    const double us = step_us(network_of(Cell::relu, hidden, 4), kCublas);
+    CHECK(us > last);
+    last = us;
+  }
+  CHECK(step_us(network_of(Cell::relu, 5632, 4), kCublas) - step_us(network_of(Cell::relu, 5504, 4), kCublas) > 3);
+  CHECK(step_us(network_of(Cell::relu, 4096, 4, 0.1), kCusparse) < step_us(network_of(Cell::relu, 4096, 4), kCusparse));
+}
+
+TEST_CASE("the quickest library is the fastest of those that can be wished", "[fast]") {
+  for (const int hidden : {512, 2304, 20000}) {
+    const Network network = network_of(Cell::lstm, hidden, 4, 0.01);
+    const PlannedNetwork quickest = quickest_library(h200(), network);
+    for (const Family family : {kCublas, kCudnn, kCusparse}) {
+      PlanWishes wishes;
+      wishes.family = family;
+      const PlannedNetwork one = choose_plan(h200(), network, RowProfile::uniform(network), wishes);
+      CHECK(one.plan == parse_plan(name(family)));
+      CHECK(to_string(one.plan) == name(family));
+      CHECK(quickest.prediction.step_us <= one.prediction.step_us);
+    }
+  }
+}
+
+TEST_CASE("all families are ranked, the fastest first, and those that do not fit last", "[fast]") {
+  const Network small = network_of(Cell::relu, 2304, 4, 0.3), large = network_of(Cell::lstm, 20000, 4, 0.5);
+  for (const Network& network : {small, large}) {
+    const std::vector<RankedPlan> ranking = rank_families(h200(), network, RowProfile::uniform(network));
+    REQUIRE(ranking.size() == kFamilyNames.size());
+    for (std::size_t i = 1; i < ranking.size(); ++i) {
+      const Prediction &before = ranking[i - 1].planned->prediction, &after = ranking[i].planned->prediction;
+      CHECK(before.footprint.fits >= after.footprint.fits);
+      if (after.footprint.fits) {
+        CHECK(before.step_us <= after.step_us);
+      }
+      CHECK(!ranking[i].why.empty());
+    }
+  }
+  CHECK(rank_families(h200(), small, RowProfile::uniform(small))[0].why == "the fastest that fits");
+  const RankedPlan first = rank_families(h200(), large, RowProfile::uniform(large))[0];
+  CHECK(first.family == kCublas);
+  CHECK(first.why.find("reading all weights anew") != std::string::npos);
+}
