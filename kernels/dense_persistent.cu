@@ -145,7 +145,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
   weights.zero = static_cast<u32>(a.steps) >> 31;
   const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
   char* const states = static_cast<char*>(a.states) + team() * kStateBytes;
-  const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
+  const u32 place = warp * kWarpSpans * kSpanBytes + 16 * (lane % 4 * kTeamBatch + lane / 4);
   Source source{states + place, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
                 kTeamBatch % 8 == 0 ? kSampleTiles : (kTeamBatch - lane / 4 + 7) / 8};
   if constexpr (kInCluster) {
