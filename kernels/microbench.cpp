@@ -221,8 +221,10 @@ struct ExchangeCase {
     const int groups = threads / lanes_per_row;
     return (units_per_sm() + groups - 1) / groups;
   }
+  static constexpr int kZeroUnits = 8;  // behind the state: at most 16 bytes each
   int smem_bytes() const {
-    return cluster > 1 ? 2 * bytes() + 16 * words_per_sm() + 16 : bytes() + 16 * words_per_sm();
+    return cluster > 1 ? 2 * bytes() + 16 * words_per_sm() + 16
+                       : bytes() + kZeroUnits * 2 * batch + 16 * words_per_sm();
   }
 };
 
@@ -255,8 +257,20 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
   return cases;
 }
 
+// The constants of a kernel of fp16 states whose batch one load fetches, so in one plane. The exchange does not depend
+// on the cell; with four gates any number of units has an input of whole 4-byte pieces.
 CompileRequest exchange_request(const std::string& architecture, const ExchangeCase& c) {
   return request(architecture, "microbench_exchange", kExchangeSource,
+                 {define("HIDDEN", c.units_per_sm() * c.sms), define("BLOCKS", c.sms),
+                  define("UNITS_PER_SM", c.units_per_sm()), define("BATCH", c.batch), define("BATCH_PADDED", c.batch),
+                  define("PRECISION", static_cast<int>(Precision::fp16)), define("CELL", static_cast<int>(Cell::lstm)),
+                  define("PLANE_UNIT_BYTES", 2 * c.batch), define("ZERO_UNITS", ExchangeCase::kZeroUnits),
+                  define("EXCHANGE", static_cast<int>(ExchangeProtocol::lamport)), define("THREADS", c.threads),
+                  define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead)});
+}
+
+CompileRequest cluster_request(const std::string& architecture, const ExchangeCase& c) {
+  return request(architecture, "microbench_cluster_exchange", kClusterExchangeSource,
                  {define("WORDS_PER_SM", c.words_per_sm()), define("BATCH_PADDED", c.batch), define("BLOCKS", c.sms),
                   define("THREADS", c.threads), define("LANES_PER_ROW", c.lanes()), define("LOADS_IN_FLIGHT", c.loads),
                   define("AHEAD", kEmptiedAhead), define("CLUSTER", c.cluster)});
@@ -343,20 +357,43 @@ constexpr u32 initial_element(u32 element) {
   return element * 40503u >> 3 & kElementMask;
 }
 
-// The checksum of exchange.cu after `steps` steps from initial_element.
-u32 expected_checksum(const ExchangeCase& c, int steps) {
-  u32 factor = 1, offset = 0;  // element after all steps = factor * element + offset, mod 2^15
-  for (int t = 0; t < steps; ++t) {
-    offset = (13 * offset + 57) & kElementMask;
-    factor = 13 * factor & kElementMask;
+// An element `times` changes later: (13 x + 57) mod 2^15, again and again.
+struct Changes {
+  u32 factor = 1, offset = 0;
+  explicit Changes(int times) {
+    for (int i = 0; i < times; ++i) {
+      offset = (13 * offset + 57) & kElementMask;
+      factor = 13 * factor & kElementMask;
+    }
   }
+  u32 operator()(u32 element) const { return (factor * element + offset) & kElementMask; }
+};
+
+u32 weigh(u32 element, u32 last) {
+  return (last << 16 * (element % 2)) * (element / 2 * 2 + 1);
+}
+
+// The checksum of exchange.cu after an even number of steps from initial_element.
+u32 expected_checksum(const ExchangeCase& c, int steps) {
+  const Changes last(steps / 2);
+  const auto elements = static_cast<u32>(c.bytes() / 2), of_sm = static_cast<u32>(8 * c.words_per_sm());
+  const auto shift = static_cast<u32>(u64{of_sm} * static_cast<u64>(steps / 2) % elements);
+  u32 checksum = 0;
+  for (u32 element = 0; element < elements; ++element) {
+    checksum += weigh(element, last(initial_element((element + shift) % elements)));
+  }
+  return checksum;
+}
+
+// The checksum of cluster_exchange.cu after `steps` steps from initial_element.
+u32 expected_cluster_checksum(const ExchangeCase& c, int steps) {
+  const Changes last(steps);
   const auto batch = static_cast<u32>(c.batch), units = static_cast<u32>(c.units_per_sm() * c.sms);
   const u64 shift = static_cast<u64>(c.units_per_sm() + 1) * static_cast<u64>(steps) % units;
   u32 checksum = 0;
   for (u32 element = 0; element < units * batch; ++element) {
     const u32 source = static_cast<u32>((element / batch + shift) % units) * batch + element % batch;
-    const u32 last = (factor * initial_element(source) + offset) & kElementMask;
-    checksum += (last << 16 * (element % 2)) * (element / 2 * 2 + 1);
+    checksum += weigh(element, last(initial_element(source)));
   }
   return checksum;
 }
@@ -729,15 +766,15 @@ class Runner {
   }
 
   void run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<double>& hertz) {
-    const int lanes = c.lanes();
     std::string parameters = join(parameter("bytes", c.bytes()), parameter("batch", c.batch), parameter("sms", c.sms),
-                                  parameter("threads", c.threads), parameter("lanes", lanes),
-                                  parameter("rows", c.rows(lanes)), parameter("loads", c.loads));
+                                  parameter("threads", c.threads), parameter("loads", c.loads));
     const std::string operation = is_clustered ? "cluster_exchange" : "exchange";
     if (is_clustered) {
-      parameters += " " + parameter("cluster", c.cluster);
+      const int lanes = c.lanes();
+      parameters = join(parameters, parameter("lanes", lanes), parameter("rows", c.rows(lanes)),
+                        parameter("cluster", c.cluster));
     }
-    struct {  // as in exchange.cu
+    struct {  // as in both kernels
       char* states;
       u32* checksums;
       long long* times;
@@ -745,6 +782,7 @@ class Runner {
       int warmup, steps;
     } values{};
     constexpr int kSteps = kExchangeWarmup + kExchangeSteps;
+    static_assert(kSteps % 2 == 0);
     const auto state_bytes = static_cast<std::size_t>(c.bytes());
     DeviceBuffer<char> states((kSteps + 1) * state_bytes);
     const DeviceBuffer<u32> checksums(static_cast<std::size_t>(c.sms));
@@ -757,9 +795,10 @@ class Runner {
     states.upload(initial);
     values = {states.data(), checksums.data(), times.data(), status_.data(), kExchangeWarmup, kSteps};
     void* arguments[] = {&values};
-    const Kernel& kernel = library_.get(exchange_request(info_.architecture, c));
+    const Kernel& kernel =
+        library_.get(is_clustered ? cluster_request(info_.architecture, c) : exchange_request(info_.architecture, c));
     const int smem = std::max(c.smem_bytes(), lone_smem_bytes_);
-    const u32 expected = expected_checksum(c, kSteps);
+    const u32 expected = is_clustered ? expected_cluster_checksum(c, kSteps) : expected_checksum(c, kSteps);
     std::vector<std::vector<long long>> launches;
     for (int launch = -1; launch < kLaunches; ++launch) {
       ONCHIP_CUDA_CHECK(cudaMemsetAsync(states.data() + state_bytes, 0xff, kEmptiedAhead * state_bytes, stream_.get()));
@@ -890,7 +929,7 @@ std::vector<CompileRequest> microbench_requests(const std::string& architecture,
     requests.push_back(exchange_request(architecture, c));
   }
   for (const ExchangeCase& c : cluster_cases(architecture, sm_count, smem_bytes_per_block)) {
-    requests.push_back(exchange_request(architecture, c));
+    requests.push_back(cluster_request(architecture, c));
   }
   for (const SendCase& c : send_cases(architecture)) {
     requests.push_back(send_request(architecture, c));

@@ -11,6 +11,7 @@
 #include "model/bank_rule.hpp"
 #include "model/chip.hpp"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -38,13 +39,23 @@ struct BankCost {
   int multicasts = 0;  // lanes that got a word which a lower lane of their phase had asked for
 
   double conflict_degree() const { return ideal > 0 ? static_cast<double>(wavefronts) / ideal : 0; }
-  BankCost& operator+=(const BankCost& other);
+  BankCost& operator+=(const BankCost& other) {
+    wavefronts += other.wavefronts;
+    ideal += other.ideal;
+    words += other.words;
+    multicasts += other.multicasts;
+    return *this;
+  }
   friend bool operator==(const BankCost&, const BankCost&) = default;
 };
 
 // Counts accesses one after another; keeps its scratch memory, so each thread needs its own.
 class BankModel {
  public:
+  struct Counted {
+    int wavefronts = 0, granules = 0;
+  };
+
   explicit BankModel(const BankGeometry& geometry);
 
   BankCost count(const SharedAccess& access);
@@ -52,21 +63,31 @@ class BankModel {
   BankCost count(const SharedAccess& access, std::span<std::int64_t> heat);
 
  private:
-  struct Phase {
-    int wavefronts = 0, granules = 0;
+  // How the lanes of a warp are served.
+  struct Phases {
+    int lanes = kWarpLanes;  // of each
+    int shift = 0;           // from the address of a byte to the number of its granule
+    int sets = 0;
+  };
+  // A granule is what one lane fetches: a bank word, or several neighbouring ones from a set of banks. A lane that is
+  // not active has that of one of its phase which is, if there is any.
+  struct Lanes {
+    std::array<std::uint32_t, kWarpLanes> granules;
+    std::uint32_t live = ~0u;  // those whose phase has an active lane
   };
 
-  void begin_phase(std::span<const std::uint64_t> addresses, int shift, std::uint32_t sets);
-  template <typename Delivered>
-  Phase count_phase(std::span<const std::uint64_t> addresses, int shift, std::uint32_t set_mask, Delivered&& delivered);
+  void make_room(std::uint32_t granules);
+  template <int kLanes, bool kPlain, typename Delivered>
+  Counted count_window(const Lanes& lanes, int sets, int window, Delivered&& delivered);
+  template <int kLanes, typename Delivered>
+  Counted count_lanes(const Lanes& lanes, int sets, Delivered&& delivered);
   template <typename Delivered>
   BankCost count_phases(const SharedAccess& access, Delivered&& delivered);
 
   BankGeometry geometry_;
-  // A granule is what one lane fetches: a bank word, or several neighbouring ones from a set of banks.
-  std::uint32_t phase_ = 0;                    // number of the one that is counted
-  std::vector<std::uint32_t> asked_in_phase_;  // [granules]
-  std::vector<std::uint8_t> words_of_set_;     // [sets]
+  std::array<Phases, 5> phases_;               // by the logarithm of the width
+  std::vector<std::uint16_t> asked_in_phase_;  // [granules]
+  int phase_ = 0;                              // number of the last one counted
 };
 
 }  // namespace onchip
