@@ -115,15 +115,7 @@ __device__ __forceinline__ UnitSample of_item(int i) {
   const int pair = kGates == 1 ? i : i / 2;
   const bool exists = kGates == 1 || pair < kPairs * kTeamBatch;
   const int place = exists ? pair : 0;  // who finishes nothing reads what is there
-  // [pieces][kTeamBatch][pairs of a piece], as they lie in the state if the SM's first unit begins a piece; the last of
-  // the pieces may have fewer pairs.
-  constexpr int kPiecePairs = kPieceUnits / 2, kWhole = kPairs / kPiecePairs * kPiecePairs;
-  constexpr int kLast = kPairs > kWhole ? kPairs - kWhole : 1;
-  const bool in_last = place >= kWhole * kTeamBatch;
-  const int of_last = place - kWhole * kTeamBatch, piece_sample = place / kPiecePairs;
-  const int pair_of_sm = in_last ? kWhole + of_last % kLast
-                                 : piece_sample / kTeamBatch * kPiecePairs + place % kPiecePairs;
-  return {pair_of_sm * 2 + (kGates == 1 ? 0 : i % 2), in_last ? of_last / kLast : piece_sample % kTeamBatch, exists};
+  return {place % kPairs * 2 + (kGates == 1 ? 0 : i % 2), place / kPairs, exists};
 }
 // Of a carry in that of the launch.
 __device__ __forceinline__ long long carry_index(const UnitSample& of) {

@@ -51,7 +51,7 @@ __device__ __forceinline__ void store_word(char* to, u32 word) {
 __device__ __forceinline__ void emit(char* to, u32 word, int t, int steps) {
   store_word(to, word);
   if (kExchange == kLamport && t + 1 + kAhead <= steps) {
-    store_word(to + static_cast<long long>(kAhead) * (kTeams * kStateBytes), ~0u);
+    store_word(to + static_cast<long long>(kAhead) * kStateStride, ~0u);
   }
 }
 
@@ -144,14 +144,14 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
 
   weights.zero = static_cast<u32>(a.steps) >> 31;
   const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
-  char* const states = static_cast<char*>(a.states) + team() * kStateBytes;
-  const u32 place = warp * kWarpSpans * kSpanBytes + 16 * (lane % 4 * kTeamBatch + lane / 4);
+  char* const states = static_cast<char*>(a.states) + team() * kTeamStride;
+  const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
   Source source{states + place, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
                 kTeamBatch % 8 == 0 ? kSampleTiles : (kTeamBatch - lane / 4 + 7) / 8};
   if constexpr (kInCluster) {
     begin_cluster(in_cluster(shared), states, thread);
   }
-  char* next_state = states + kTeams * kStateBytes;
+  char* next_state = states + kStateStride;
   const u32 partials = shared + kPartialsAt + warp * kPartialBytes;
   int polls = kPolls;
 
@@ -170,7 +170,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
     } else {
       multiply_state(weights, source, polls, sums);
       mark(a, t, thread, kStaged);
-      source.state += kTeams * kStateBytes;
+      source.state += kStateStride;
     }
     if ((t & (kAhead / 4 - 1)) == 0) {
       if constexpr (!kInCluster) {
@@ -202,7 +202,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
       }
     }
     mark(a, t, thread, kFinished);
-    next_state += kTeams * kStateBytes;
+    next_state += kStateStride;
     __syncthreads();
     mark(a, t, thread, kAllFinished);
     fetch_items(a, t + 2, shared, thread);  // while the others' states are on their way

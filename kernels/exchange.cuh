@@ -119,6 +119,6 @@ __device__ __forceinline__ long long outbox_offset(int i) {
 __device__ __forceinline__ void emit(char* to, int i, u32 shared, int t, int steps) {
   store_relaxed(to, load_shared(shared + kOutboxAt + 16 * i));
   if (kExchange == kLamport && t + 1 + kAhead <= steps) {
-    store_relaxed(to + kAhead * (kStateWords * 16ll), {~0u, ~0u, ~0u, ~0u});
+    store_relaxed(to + static_cast<long long>(kAhead) * kStateStride, {~0u, ~0u, ~0u, ~0u});
   }
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -238,6 +239,7 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
         const bool wasteful = threads * (loads - 1) >= bytes / 16;  // a load fewer would do as well
         if (rounds <= 6 && !wasteful) {
           cases.push_back({bytes, 4, sms, threads, loads});
+          cases.push_back({bytes, 4, static_cast<int>(std::bit_floor(static_cast<unsigned>(sms))), threads, loads});
         }
       }
     }
@@ -250,6 +252,7 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
       for (const int threads : {128, 512, 1024}) {
         const int loads = std::min(8, (bytes / 16 + threads - 1) / threads);
         cases.push_back({bytes, 4, std::max(2, sms / part), threads, loads});
+        cases.push_back({bytes, 4, std::max(2, 128 / part), threads, loads});
       }
     }
   }
@@ -784,7 +787,9 @@ class Runner {
     constexpr int kSteps = kExchangeWarmup + kExchangeSteps;
     static_assert(kSteps % 2 == 0);
     const auto state_bytes = static_cast<std::size_t>(c.bytes());
-    DeviceBuffer<char> states((kSteps + 1) * state_bytes);
+    constexpr std::size_t kLine = 128;
+    const std::size_t stride = is_clustered ? state_bytes : (state_bytes + kLine - 1) / kLine * kLine;
+    DeviceBuffer<char> states((kSteps + 1) * stride);
     const DeviceBuffer<u32> checksums(static_cast<std::size_t>(c.sms));
     const DeviceBuffer<long long> times(4);
     std::vector<char> initial(state_bytes);
@@ -801,7 +806,7 @@ class Runner {
     const u32 expected = is_clustered ? expected_cluster_checksum(c, kSteps) : expected_checksum(c, kSteps);
     std::vector<std::vector<long long>> launches;
     for (int launch = -1; launch < kLaunches; ++launch) {
-      ONCHIP_CUDA_CHECK(cudaMemsetAsync(states.data() + state_bytes, 0xff, kEmptiedAhead * state_bytes, stream_.get()));
+      ONCHIP_CUDA_CHECK(cudaMemsetAsync(states.data() + stride, 0xff, kEmptiedAhead * stride, stream_.get()));
       ONCHIP_CUDA_CHECK(cudaMemsetAsync(status_.data(), 0, status_.bytes(), stream_.get()));
       kernel.launch(stream_.get(), c.sms, c.threads, static_cast<std::size_t>(smem), true, arguments);
       stream_.synchronize();

@@ -188,7 +188,7 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
                   double barrier_per_warp) {
   const auto measured = rows.select("exchange", "cycles", {});
   const MicrobenchRow* clock = rows.find("clock", "Hz", {});
-  constexpr Eigen::Index kTerms = 5;
+  constexpr Eigen::Index kTerms = 6;
   const auto count = static_cast<Eigen::Index>(measured.size());
   if (count < 4 * kTerms || clock == nullptr) {
     return;
@@ -198,7 +198,7 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   for (Eigen::Index i = 0; i < count; ++i) {
     const ParsedRow& row = *measured[static_cast<std::size_t>(i)];
     const int threads = row.number("threads");
-    const std::array<double, 5> row_terms =
+    const std::array<double, 6> row_terms =
         exchange_terms({static_cast<double>(row.number("bytes")), row.number("sms"), threads, row.number("loads")});
     const double cycles = row.row->value;
     terms.row(i) = Eigen::Map<const Eigen::RowVectorXd>(row_terms.data(), kTerms) / cycles;
@@ -224,6 +224,7 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   constants.push_back({"exchange.bytes_per_cycle_per_sm", 1 / fit[2], widths[2] / (fit[2] * fit[2]), method});
   constants.push_back({"exchange.round_trip", fit[3], widths[3], method});
   constants.push_back({"exchange.per_word", fit[4], widths[4], method});
+  constants.push_back({"exchange.per_warp", fit[5], widths[5], method});
   constants.push_back({"exchange.scatter", scatter, 0, "95 % quantile of the errors; " + method});
 }
 
@@ -231,7 +232,7 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
 void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                  double barrier_per_warp) {
   const auto measured = rows.select("cluster", "cycles", {});
-  constexpr Eigen::Index kTerms = 2;
+  constexpr Eigen::Index kTerms = 3;
   const auto count = static_cast<Eigen::Index>(measured.size());
   if (count < 4 * kTerms) {
     return;
@@ -241,7 +242,7 @@ void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, d
   for (Eigen::Index i = 0; i < count; ++i) {
     const ParsedRow& row = *measured[static_cast<std::size_t>(i)];
     const double cycles = row.row->value;
-    terms.row(i) << 1 / cycles, row.number("bytes") / cycles;
+    terms.row(i) << 1 / cycles, row.number("sms") / cycles, row.number("bytes") / cycles;
     goal[i] = 1 - 2 * (barrier + barrier_per_warp * row.number("threads") / 32) / cycles;
   }
   const Eigen::VectorXd fit = terms.colPivHouseholderQr().solve(goal);
@@ -255,7 +256,8 @@ void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, d
   const std::string method = "least squares over " + std::to_string(count) + " exchanges in clusters: mean error " +
                              text(100 * errors.mean()) + " %, worst " + text(100 * errors.maxCoeff()) + " %";
   constants.push_back({"cluster.latency", fit[0], widths[0], method});
-  constants.push_back({"cluster.bytes_per_cycle", 1 / fit[1], widths[1] / (fit[1] * fit[1]), method});
+  constants.push_back({"cluster.per_sm", fit[1], widths[1], method});
+  constants.push_back({"cluster.bytes_per_cycle", 1 / fit[2], widths[2] / (fit[2] * fit[2]), method});
 }
 
 // __syncthreads over the number of warps: a straight line. Returns fixed part and part per warp.

@@ -50,11 +50,9 @@ struct Sums {
 
 // ---- the state, polled ----------------------------------------------------------------------------------------------
 
-constexpr int kTilePieces = 8 * 16;  // bytes from a lane's piece of one sample tile to that of the next
-
 // What of a state one warp takes.
 struct Source {
-  const char* state;  // this lane's piece of the warp's first span and first sample tile
+  const char* state;  // this lane's 16 bytes of the warp's first span and first sample tile
   u32 place;          // of these in a state
   int spans;          // that the warp has, at most kWarpSpans
   int samples;        // this lane's sample is in as many sample tiles
@@ -99,7 +97,7 @@ __device__ __forceinline__ void poll(Group& group, const Source& source) {
         asm volatile(
             "{ .reg .pred p; setp.eq.u32 p, %5, 0xffffffff; @p ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
             : "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3])
-            : "l"(source.state + (kGroup * kGroupSpans + i) * kSpanBytes + j * kTilePieces), "r"(largest(w))
+            : "l"(source.state + (kGroup * kGroupSpans + i) * kSpanBytes + j * 512), "r"(largest(w))
             : "memory");
       }
     }
@@ -115,7 +113,7 @@ __device__ __forceinline__ void take_group(Group& group, const Source& source, u
     for (int j = 0; j < kSampleTiles; ++j) {
       Word v{};
       if (kGroup * kGroupSpans + i < source.spans && j < source.samples) {
-        v = load_shared(state + source.place + (kGroup * kGroupSpans + i) * kSpanBytes + j * kTilePieces);
+        v = load_shared(state + source.place + (kGroup * kGroupSpans + i) * kSpanBytes + j * 512);
       }
       group.words[i][j][0] = v.x;
       group.words[i][j][1] = v.y;

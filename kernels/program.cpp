@@ -231,7 +231,7 @@ ScratchPlaces scratch_places(const Program& program, std::int64_t most_steps) {
   }
   const Network& network = program.network;
   const Plan& plan = program.plan;
-  const std::int64_t state = step_state_bytes(network, plan), input = input_bytes(network, plan);
+  const std::int64_t state = state_stride(network, plan), input = input_bytes(network, plan);
   ScratchPlaces places;
   places.steps_per_launch = std::clamp<std::int64_t>(kMostLaunchBytes / (state + input), 1, most_steps);
   std::size_t end = program.constants.size();

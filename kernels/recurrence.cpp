@@ -128,7 +128,7 @@ void Recurrence::launch(cudaStream_t stream, std::int64_t first_step, std::int64
   const Network& network = program_->network;
   const Plan& plan = program_->plan;
   const ConstantPlaces& constants = program_->places;
-  const auto state = static_cast<std::size_t>(step_state_bytes(network, plan));
+  const auto state = static_cast<std::size_t>(state_stride(network, plan));
   if (plan.exchange == ExchangeProtocol::lamport) {
     const std::int64_t emptied = std::min<std::int64_t>(steps, kEmptiedAhead);
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(at<std::byte>(scratch_.states) + state, 0xff, emptied * state, stream));
@@ -173,7 +173,7 @@ void Recurrence::enqueue(cudaStream_t stream, const Sequences& sequences) const 
   set_lengths(stream, sequences);
   const Network& network = program_->network;
   const Plan& plan = program_->plan;
-  const auto state = static_cast<std::size_t>(step_state_bytes(network, plan));
+  const auto state = static_cast<std::size_t>(state_stride(network, plan));
   const auto input_row = static_cast<std::size_t>(input_bytes(network, plan) / network.batch);
   const std::int64_t steps_per_launch = scratch_.steps_per_launch;
   std::byte* const states = at<std::byte>(scratch_.states);

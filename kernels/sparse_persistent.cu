@@ -142,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   wait_for_copies<0>();
   int polls = kPolls;
   const char* state = static_cast<const char*>(a.states);  // of step t
-  char* outbox_word = static_cast<char*>(a.states) + kStateWords * 16ll + outbox_offset(thread);  // of step t + 1
+  char* outbox_word = static_cast<char*>(a.states) + kStateStride + outbox_offset(thread);  // of step t + 1
 
 #pragma unroll 1
   for (int t = 0; t < a.steps; ++t) {
@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     mark_clock(a, t, place, kBegun);
     stage(state, kept_shared, place, polls);
     mark_clock(a, t, place, kStaged);
-    state += kStateWords * 16ll;
+    state += kStateStride;
     if ((t & (kAhead / 4 - 1)) == 0) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
       if (polls <= 0) {
@@ -192,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
       }
     }
     converge_for_capture();
-    outbox_word += kStateWords * 16ll;
+    outbox_word += kStateStride;
     mark_clock(a, t, place, kEmitted);
     // While the others' states are on their way: this step's input is no longer needed.
     fetch_input<kInputAt>(a, t + 2, kept_shared, thread);

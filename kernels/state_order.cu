@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(512) to_state_order(const OrderArgu
 // One block per step of the launch: the states of the launch -> [steps, kBatch, kHidden]; steps beyond a sample's length
 // become zero.
 extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderArguments a) {
-  const Word* const from = static_cast<const Word*>(a.from) + static_cast<long long>(blockIdx.x) * kStateWords;
+  const Word* const from = static_cast<const Word*>(a.from) + static_cast<long long>(blockIdx.x) * (kStateStride / 16);
   const void* state = from;
   if constexpr (kStagesState) {
     const u32 base = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(512) to_final_state(const OrderArgu
   if (steps < (a.first_step > 0) || steps > a.steps) {
     return;
   }
-  const long long state = static_cast<long long>(steps) * kStateWords * (16 / kElementBytes);
+  const long long state = static_cast<long long>(steps) * (kStateStride / kElementBytes);
   for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
     store_element(a.to, static_cast<long long>(sample) * kHidden + unit,
                   load_element(a.from, state + state_index(a.order[unit], sample)));

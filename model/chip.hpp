@@ -75,6 +75,7 @@ struct Chip {
   Number exchange_latency_seconds;         // emit to first word seen, on few SMs
   Number exchange_per_sm_cycles;           // more for every SM that takes part
   Number exchange_round_trip_cycles;       // for every further round of polling loads
+  Number exchange_per_warp_cycles;         // more for every warp of a block
   Number exchange_per_word_cycles;         // for every 16-byte word of a thread, if there are several rounds
   Number exchange_bytes_per_cycle_per_sm;  // copying from L2 when every SM reads the whole state
   Number exchange_scatter;                 // 95 % of exchanges lie within this fraction of the formula
@@ -82,6 +83,7 @@ struct Chip {
   Number cluster_sms;              // of the largest cluster; 1: the chip has none
   Number cluster_usable_sms;       // in clusters of that size that run at once
   Number cluster_latency_cycles;   // from storing a word to having waited for it, on the other SMs
+  Number cluster_per_sm_cycles;    // more for every SM of the cluster
   Number cluster_bytes_per_cycle;  // that each SM receives, and sends
   // Of the libraries, see model/library_time.hpp.
   Number library_l2_bytes_per_second;  // that streaming kernels get from L2, all SMs together

@@ -3,14 +3,14 @@
 // evaluates and the calibration fits (kernels/microbench_fit.cpp):
 //
 //   cycles = latency + per_sm * sms + bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * late_words
-//            + 2 block barriers
+//            + per_warp * warps + 2 block barriers
 //   rounds     = ceil(16-byte words of the state / (threads * loads in flight))
 //   late_words = words per thread if there is more than one round, else 0
 //
 // Why these terms, on an H200 (the chip file has the constants with their errors): the latency grows with the number of
 // SMs that write and poll; words beyond those first in flight cost a round trip per round and time per word, because
-// the lanes of a warp wait for each other. States so small that several SMs write the same line take longer than this
-// says.
+// the lanes of a warp wait for each other; every warp that polls is in the others' way. States so small that several
+// SMs write the same line take longer than this says.
 #pragma once
 
 #include "model/chip.hpp"
@@ -25,11 +25,13 @@ struct Exchange {
   int sms = 0, threads = 0, loads_in_flight = 1;
 };
 
-// What the constants are multiplied with, in the order latency, per_sm, 1 / bytes_per_cycle, round_trip, per_word.
-inline std::array<double, 5> exchange_terms(const Exchange& exchange) {
+// What the constants are multiplied with, in the order latency, per_sm, 1 / bytes_per_cycle, round_trip, per_word,
+// per_warp.
+inline std::array<double, 6> exchange_terms(const Exchange& exchange) {
   const double words = exchange.bytes / 16;
   const double rounds = std::ceil(words / (static_cast<double>(exchange.threads) * exchange.loads_in_flight));
-  return {1, static_cast<double>(exchange.sms), exchange.bytes, rounds - 1, rounds > 1 ? words / exchange.threads : 0};
+  return {1,          static_cast<double>(exchange.sms),         exchange.bytes,
+          rounds - 1, rounds > 1 ? words / exchange.threads : 0, exchange.threads / 32.0};
 }
 
 inline double block_barrier_cycles(const Chip& chip, int threads) {
@@ -41,17 +43,18 @@ struct ExchangeCycles {
   double copying = 0;  // until all are in shared memory
 };
 inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange) {
-  const std::array<double, 5> terms = exchange_terms(exchange);
+  const std::array<double, 6> terms = exchange_terms(exchange);
   return {chip.exchange_latency_seconds * chip.clock_hz + chip.exchange_per_sm_cycles * terms[1] +
-              2 * block_barrier_cycles(chip, exchange.threads),
+              chip.exchange_per_warp_cycles * terms[5] + 2 * block_barrier_cycles(chip, exchange.threads),
           terms[2] / chip.exchange_bytes_per_cycle_per_sm + chip.exchange_round_trip_cycles * terms[3] +
               chip.exchange_per_word_cycles * terms[4]};
 }
 
 // The same inside a cluster: every SM stores its part of the state to all SMs, each of which receives all of it; then a
 // block barrier, before the part of the next state is complete. All of it has come before any of it is used.
-inline ExchangeCycles cluster_exchange_cycles(const Chip& chip, double bytes, int threads) {
-  return {chip.cluster_latency_cycles + 2 * block_barrier_cycles(chip, threads), bytes / chip.cluster_bytes_per_cycle};
+inline ExchangeCycles cluster_exchange_cycles(const Chip& chip, double bytes, int sms, int threads) {
+  return {chip.cluster_latency_cycles + chip.cluster_per_sm_cycles * sms + 2 * block_barrier_cycles(chip, threads),
+          bytes / chip.cluster_bytes_per_cycle};
 }
 
 }  // namespace onchip

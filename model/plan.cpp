@@ -60,8 +60,9 @@ std::int64_t exchange_bytes(const Network& network, const Plan& plan) {
   return static_cast<std::int64_t>(state_units(network, plan)) * unit_bytes(network, plan);
 }
 
-std::int64_t step_state_bytes(const Network& network, const Plan& plan) {
-  return plan.teams * exchange_bytes(network, plan);
+std::int64_t state_stride(const Network& network, const Plan& plan) {
+  constexpr std::int64_t kLine = 128;
+  return plan.teams * ((exchange_bytes(network, plan) + kLine - 1) / kLine * kLine);
 }
 
 std::int64_t input_bytes(const Network& network, const Plan& plan) {

@@ -142,9 +142,9 @@ int units_per_sm(const Network& network, const Plan& plan);
 int state_units(const Network& network, const Plan& plan);
 int zero_units(const Network& network, const Plan& plan);   // units behind the state that stay zero, for padding slots
 int index_shift(const Network& network, const Plan& plan);  // byte offset of a unit = stored 16-bit index << shift
-std::int64_t exchange_bytes(const Network& network, const Plan& plan);    // a team's state vector, as exchanged
-std::int64_t step_state_bytes(const Network& network, const Plan& plan);  // of all teams
-std::int64_t input_bytes(const Network& network, const Plan& plan);       // of one step, in owner's order
+std::int64_t exchange_bytes(const Network& network, const Plan& plan);  // a team's state vector, as exchanged
+std::int64_t state_stride(const Network& network, const Plan& plan);    // of all teams, each in whole lines of L2
+std::int64_t input_bytes(const Network& network, const Plan& plan);     // of one step, in owner's order
 
 // Shared memory serves a warp's load in phases of 32, 16 or 8 neighbouring lanes, for 4, 8 or 16 bytes per lane. The
 // lanes of a group are spread over the phases, so that every phase serves all groups of the warp: their rows together

@@ -270,8 +270,8 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const Exchange exchange{static_cast<double>(exchange_bytes(network, plan)), plan.sms, plan.threads,
                           plan.family == Family::dense_persistent ? kAtOnce : plan.loads_in_flight};
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
-  const ExchangeCycles exchanging =
-      in_cluster ? cluster_exchange_cycles(chip, exchange.bytes, plan.threads) : exchange_cycles(chip, exchange);
+  const ExchangeCycles exchanging = in_cluster ? cluster_exchange_cycles(chip, exchange.bytes, plan.sms, plan.threads)
+                                               : exchange_cycles(chip, exchange);
   part(Part::exchange) = exchanging.latency * us_per_cycle;
   part(Part::staging) = exchanging.copying * us_per_cycle;
   if (plan.family == Family::dense_persistent) {
@@ -288,7 +288,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   }
   // The floor: the state over as many SMs, in one round, and its gathers without a conflict or a padded slot.
   const double state = static_cast<double>(network.hidden) * network.batch / plan.teams * info(network.precision).bytes;
-  const ExchangeCycles least = in_cluster ? cluster_exchange_cycles(chip, state, plan.threads)
+  const ExchangeCycles least = in_cluster ? cluster_exchange_cycles(chip, state, plan.sms, plan.threads)
                                           : exchange_cycles(chip, {state, plan.sms, plan.threads, kAtOnce});
   result.floor_us = (least.latency + least.copying) * us_per_cycle + conflict_free_reads_us(chip, network, plan);
 

@@ -29,7 +29,7 @@ static_assert(kStateWords > kOutboxWords, "there is a next SM");
 constexpr bool kManyAddresses = kStateWords > kThreads * kLoadsInFlight;
 
 struct Arguments {
-  char* states;      // [steps + 1][kStateWords]: the initial state, then at least kAhead empty ones
+  char* states;      // [steps + 1] states, kStateStride apart: the initial state, then at least kAhead empty ones
   u32* checksums;    // [kBlocks]
   long long* times;  // [4]: block 0's cycles at start and end, nanoseconds at start and end
   u32* status;       // set to 1 if a wait was given up
@@ -73,13 +73,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) microbench_exchange(co
   }
   int polls = kPolls;
   const char* state = a.states;                                            // of step t
-  char* outbox_word = a.states + kStateWords * 16ll + outbox_offset(thread);  // of step t + 1
+  char* outbox_word = a.states + kStateStride + outbox_offset(thread);  // of step t + 1
 
 #pragma unroll 1
   for (int t = 0;; ++t) {
     const int place = kManyAddresses ? static_cast<int>(kept(thread)) : thread;
     stage(state, shared, place, polls);
-    state += kStateWords * 16ll;
+    state += kStateStride;
     if ((t & (kAhead / 4 - 1)) == 0) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
       if (polls <= 0) {
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) microbench_exchange(co
       emit(outbox_word, thread, shared, t, a.steps);
       store_shared(outbox, changed(read));
     }
-    outbox_word += kStateWords * 16ll;
+    outbox_word += kStateStride;
   }
 
   u32 checksum = 0;

@@ -16,7 +16,7 @@ namespace {
 // Rows as run_microbenchmarks would make them on a chip whose constants are known.
 class SyntheticChip {
  public:
-  static constexpr std::array<double, 5> kExchange{1100, 3, 1 / 70.0, 250, 50};  // as exchange_terms() orders them
+  static constexpr std::array<double, 6> kExchange{1100, 3, 1 / 70.0, 250, 50, 8};  // as exchange_terms() orders them
   static constexpr double kBarrier = 12, kBarrierPerWarp = 2, kClock = 1.9e9;
 
   explicit SyntheticChip(double noise) : noise_(noise) {}
@@ -38,7 +38,7 @@ class SyntheticChip {
       for (const int loads : {1, 2, 4}) {
         for (const int bytes : {4608, 18432, 45056, 90112}) {
           for (const int sms : {16, 66, 132}) {
-            const std::array<double, 5> terms = exchange_terms({static_cast<double>(bytes), sms, threads, loads});
+            const std::array<double, 6> terms = exchange_terms({static_cast<double>(bytes), sms, threads, loads});
             double cycles = 2 * (kBarrier + kBarrierPerWarp * threads / 32);
             for (std::size_t i = 0; i < terms.size(); ++i) {
               cycles += kExchange[i] * terms[i];
@@ -83,7 +83,8 @@ TEST_CASE("the fit recovers the exchange constants from noisy rows", "[fast][mic
                                                {"exchange.per_sm", truth[1]},
                                                {"exchange.bytes_per_cycle_per_sm", 1 / truth[2]},
                                                {"exchange.round_trip", truth[3]},
-                                               {"exchange.per_word", truth[4]}};
+                                               {"exchange.per_word", truth[4]},
+                                               {"exchange.per_warp", truth[5]}};
   for (const auto& [key, value] : expected) {
     INFO(key << ": " << found.at(key).method);
     CHECK(std::abs(found.at(key).value / value - 1) < 0.03);
@@ -97,14 +98,15 @@ TEST_CASE("the fit recovers the constants of a cluster", "[fast][microbench]") {
   SyntheticChip chip(0.003);
   chip.add_barriers();
   CHECK(chip.fit().count("cluster.latency") == 0);
-  for (const int sms : {8, 16}) {
+  for (const int sms : {4, 8, 16}) {
     for (const int bytes : {1024, 4096, 16384, 32768}) {
       chip.add("cluster", "bytes=" + std::to_string(bytes) + " sms=" + std::to_string(sms) + " threads=256",
-               470 + bytes / 13.0 + 2 * (SyntheticChip::kBarrier + 8 * SyntheticChip::kBarrierPerWarp));
+               470 + 5 * sms + bytes / 13.0 + 2 * (SyntheticChip::kBarrier + 8 * SyntheticChip::kBarrierPerWarp));
     }
   }
   const auto found = chip.fit();
   CHECK(std::abs(found.at("cluster.latency").value / 470 - 1) < 0.02);
+  CHECK(std::abs(found.at("cluster.per_sm").value / 5 - 1) < 0.2);
   CHECK(std::abs(found.at("cluster.bytes_per_cycle").value / 13 - 1) < 0.02);
 }
 

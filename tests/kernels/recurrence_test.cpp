@@ -37,7 +37,7 @@ TEST_CASE("a workspace has room for all that a program reads and writes, one aft
     const Plan& plan = program.plan;
     const ConstantPlaces& constants = program.places;
     const ScratchPlaces scratch = scratch_places(program, 7);
-    const auto state = static_cast<std::size_t>(exchange_bytes(network, plan));
+    const auto state = static_cast<std::size_t>(state_stride(network, plan));
     const std::size_t carry = sizeof(float) * state_units(network, plan) * plan.batch_padded;
     CHECK(scratch.steps_per_launch == 7);
     const std::size_t rows = network.rows();

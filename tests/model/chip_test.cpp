@@ -60,7 +60,8 @@ grid_barrier = { value = 931, unit = "ns", source = "a" }
 conversion_issue = { value = 2, unit = "cycles", source = "a" }
 half2_latency = { value = 8, unit = "cycles", source = "a" }
 block_barrier_per_warp = { value = 2, unit = "cycles", source = "a" }
-lds_latency_per_word = { value = 3, unit = "cycles", source = "test" }
+lds_latency_per_warp = { value = 5, unit = "cycles", source = "a" }
+per_word = { value = 3, unit = "cycles", source = "test" }
 load_store_queue = { value = 8, source = "test" }
 special_issue = { value = 8, unit = "cycles", source = "test" }
 tensor_issue = { value = 2, unit = "cycles", source = "test" }
@@ -84,6 +85,7 @@ scatter = { value = 0.1, source = "a" }
 sms = { value = 16, source = "a" }
 usable_sms = { value = 112, source = "a" }
 latency = { value = 500, unit = "cycles", source = "a" }
+per_sm = { value = 5, unit = "cycles", source = "a" }
 bytes_per_cycle = { value = 13, unit = "B/cycle", source = "a" }
 
 [library]

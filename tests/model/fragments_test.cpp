@@ -54,13 +54,13 @@ float half_of(std::uint32_t word, int i, Precision precision) {
   return from_bits(precision, i % 2 ? word >> 16 : word & 0xffffu);
 }
 
-// The state as the kernels exchange it, [pieces][batch][8] 16-bit elements in words (kernels/spans.cuh).
+// The state as the kernels exchange it, [spans][batch][32] 16-bit elements in words (kernels/spans.cuh).
 std::vector<std::uint32_t> exchanged(const Case& c, const std::vector<float>& state) {
   const int batch = c.network.batch;
   std::vector<std::uint32_t> words(static_cast<std::size_t>(exchange_bytes(c.network, c.plan)) / 4);
   for (int unit = 0; unit < c.network.hidden; ++unit) {
     for (int sample = 0; sample < batch; ++sample) {
-      const std::size_t element = (static_cast<std::size_t>(unit / 8) * batch + sample) * 8 + unit % 8;
+      const std::size_t element = (static_cast<std::size_t>(unit / 32) * batch + sample) * 32 + unit % 32;
       words[element / 2] |= to_bits(c.network.precision, state[unit * batch + sample]) << (element % 2 * 16);
     }
   }
@@ -103,7 +103,7 @@ std::vector<double> multiply(const Case& c, const Encoded& encoded, const std::v
             for (int i = 0; i < 4 && sample < network.batch; ++i) {
               // Lane 4 n + c loads 16 bytes of sample n; two of their words are its part of this half.
               const std::size_t word =
-                  ((static_cast<std::size_t>(span) * 4 + lane % 4) * network.batch + sample) * 4 + 2 * half + i / 2;
+                  (static_cast<std::size_t>(span) * network.batch + sample) * 16 + lane % 4 * 4 + 2 * half + i / 2;
               b[of_b(lane, i).row][of_b(lane, i).column] = half_of(state[word], i, network.precision);
             }
           }
