@@ -45,9 +45,9 @@ struct Footprint {
   bool fits = false;
 };
 
-// Registers of a thread beyond its weights: accumulators, loads in flight, addresses. A fit to
-// what NVRTC 13.0 compiles for sm_80, sm_90, sm_100 and sm_120 (model/registers.cpp).
-int working_registers(const Network& network, const Plan& plan);
+// Registers of a thread beyond its weights: accumulators, loads in flight, addresses. A fit to what NVRTC 13.0 compiles
+// for sm_80, sm_90, sm_100 and sm_120 (model/registers.cpp); the worst of them for any other architecture.
+int working_registers(const Network& network, const Plan& plan, std::string_view architecture = {});
 
 Footprint footprint(const Chip& chip, const Network& network, const Plan& plan);
 

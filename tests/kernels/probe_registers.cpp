@@ -11,7 +11,7 @@
 // NVRTC makes the PTX once for all attempts of kernels/compiler.cpp, and ptxas, of the same toolkit and found in $PATH,
 // does the rest: that takes half the time.
 #include "kernels/compiler.hpp"
-#include "kernels/sparse_persistent.hpp"
+#include "kernels/persistent_kernel.hpp"
 #include "tests/kernels/register_shapes.hpp"
 
 #include <nvrtc.h>
