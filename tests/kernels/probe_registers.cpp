@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many words of weights per thread the compiler keeps in registers, shape by shape: what model/fit_registers.py
-// fits the register model to.
+// How many words of weights per thread the compiler keeps in registers, plan by plan: what model/fit_registers.py fits
+// the register model to.
 //
-//   probe_registers [seed count] > probed.csv      the chosen shapes, or `count` shapes drawn with the seed
+//   probe_registers FILE SEED COUNT [WORKERS]     adds the plans of COUNT networks drawn with the seed to FILE
 //
-// The words are counted up or down from the model's guess until they spill or do not, and bisected. The compiler is not
+// A pair of plan and architecture that FILE has already is left out, so an interrupted probe goes on where it was.
+//
+// The words are counted up or down from a guess until they spill or do not, and bisected. The compiler is not
 // monotonic:
 //   safe      the most words up to which none tried spills
 //   largest   the most words tried that do not spill
 // NVRTC makes the PTX once for all attempts of kernels/compiler.cpp, and ptxas, of the same toolkit and found in $PATH,
 // does the rest: that takes half the time.
 #include "kernels/compiler.hpp"
-#include "kernels/persistent_kernel.hpp"
+#include "kernels/program.hpp"
 #include "tests/kernels/register_shapes.hpp"
 
 #include <nvrtc.h>
@@ -27,9 +29,14 @@
 #include <iostream>
 #include <map>
 #include <mutex>
+#include <set>
+#include <sstream>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -64,9 +71,9 @@ std::string make_ptx(const CompileRequest& request) {
 }
 
 // Whether ptxas keeps everything in registers.
-bool all_in_registers(const std::string& ptx_file, const char* architecture, std::string_view option) {
+bool all_in_registers(const std::string& ptx_file, const std::string& architecture, std::string_view option) {
   const std::string command =
-      "ptxas -v -arch=" + std::string(architecture) + " " + std::string(option) + " -o /dev/null " + ptx_file + " 2>&1";
+      "ptxas -v -arch=" + architecture + " " + std::string(option) + " -o /dev/null " + ptx_file + " 2>&1";
   FILE* const pipe = popen(command.c_str(), "r");
   std::string log;
   char buffer[512];
@@ -85,28 +92,20 @@ struct Found {
 
 class Prober {
  public:
-  Prober(const Shape& shape, std::string file) : shape_(shape), file_(std::move(file)) {}
-  ~Prober() {
-    for (const auto& [what, made] : ptx_) {
-      std::error_code ignored;
-      std::filesystem::remove(made, ignored);
-    }
-  }
-  Prober(const Prober&) = delete;
-  Prober& operator=(const Prober&) = delete;
+  Prober(const Case& plan, std::string architecture, std::string file)
+      : case_(plan), architecture_(std::move(architecture)), file_(std::move(file)) {}
 
   // Counts from `guess` in steps of `first_step`, then twice that, ... `modelled` is tried too.
-  Found find(const char* architecture, int modelled, int guess, int first_step) {
+  Found find(int modelled, int guess, int first_step) {
     std::map<int, bool> known;
     const auto fits = [&](int words) {
       const auto [place, is_new] = known.try_emplace(words, false);
-      for (const std::string_view option : kCarefulOptions) {  // they first: more often than not they do
-        place->second = place->second || (is_new && all_in_registers(ptx(words, architecture), architecture, option));
+      if (is_new) {
+        place->second = compiles(words);
       }
-      place->second = place->second || (is_new && all_in_registers(ptx(words, architecture), architecture, ""));
       return place->second;
     };
-    const Case nothing = with_words(shape_, 0);
+    const Case nothing = with_words(case_, 0);
     const int least = register_words(nothing.network, nothing.plan);
     int low = std::max(least, guess);
     for (int step = first_step; low > least && !fits(low); step *= 2) {
@@ -135,61 +134,90 @@ class Prober {
   }
 
  private:
-  const std::string& ptx(int words, const std::string& architecture) {
-    std::string& made = ptx_[{words, architecture}];
-    if (made.empty()) {
-      made = file_ + "-" + architecture + "-" + std::to_string(words) + ".ptx";
-      const Case c = with_words(shape_, words);
-      std::ofstream(made) << make_ptx(compile_request(c.network, c.plan, architecture));
+  bool compiles(int words) const {
+    const Case c = with_words(case_, words);
+    std::ofstream(file_) << make_ptx(compile_request(c.network, c.plan, architecture_));
+    bool good = false;
+    for (const std::string_view option : kCarefulOptions) {  // they first: more often than not they do
+      good = good || all_in_registers(file_, architecture_, option);
     }
-    return made;
+    good = good || all_in_registers(file_, architecture_, "");
+    std::error_code ignored;
+    std::filesystem::remove(file_, ignored);
+    return good;
   }
 
-  Shape shape_;
-  std::string file_;
-  std::map<std::pair<int, std::string>, std::string> ptx_;  // by words and architecture
+  Case case_;
+  std::string architecture_, file_;
 };
 
-void write(const Shape& s, const char* architecture, const Found& found) {
-  const Case any = with_words(s, 8 * s.rows_per_group);
-  std::cout << architecture << ',' << info(s.precision).name << ',' << s.batch << ',' << s.threads << ','
-            << s.lanes_per_row << ',' << s.rows_per_group << ',' << s.loads_in_flight << ',' << name(s.storage) << ','
-            << info(s.cell).name << ',' << s.tile_rows << ',' << s.pass_planes << ',' << s.tail << ',' << s.ring_chunks
-            << ',' << s.chunks_in_flight << ',' << exchange_bytes(any.network, any.plan) / 16 << ',' << register_cap(s)
-            << ',' << found.safe << ',' << found.largest << std::endl;
+constexpr std::string_view kHeader =
+    "architecture,precision,cell,hidden,batch,sms,threads,lanes_per_row,rows_per_group,loads_in_flight,storage,tile_"
+    "rows,"
+    "pass_planes,tail,ring_chunks,chunks_in_flight,registers,safe,largest";
+
+std::string describe_row(const Case& c, std::string_view architecture) {
+  const Plan& p = c.plan;
+  std::ostringstream row;
+  row << architecture << ',' << info(c.network.precision).name << ',' << info(c.network.cell).name << ','
+      << c.network.hidden << ',' << c.network.batch << ',' << p.sms << ',' << p.threads << ',' << p.lanes_per_row << ','
+      << p.rows_per_group << ',' << p.loads_in_flight << ',' << name(p.storage) << ',' << p.tile_rows << ','
+      << p.pass_planes << ',' << p.has_tail() << ',' << p.ring_chunks << ',' << p.chunks_in_flight << ','
+      << register_cap(c);
+  return row.str();
 }
 
-void probe(const std::vector<Shape>& shapes) {
-  std::cout << "architecture,precision,batch,threads,lanes_per_row,rows_per_group,loads_in_flight,storage,cell,"
-               "tile_rows,pass_planes,tail,ring_chunks,chunks_in_flight,state_words,registers,safe,largest"
-            << std::endl;
+// Up to and with the registers: what a row is about.
+std::set<std::string> known_rows(const std::filesystem::path& file) {
+  std::set<std::string> rows;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    rows.insert(line.substr(0, line.rfind(',', line.rfind(',') - 1)));
+  }
+  return rows;
+}
+
+constexpr std::size_t kOfSm120 = 4;  // one in so many: it is as sm_100
+
+void probe(const std::filesystem::path& file, const std::vector<Case>& cases, unsigned workers) {
+  std::set<std::string> known = known_rows(file);
+  std::ofstream out(file, std::ios::app);
+  if (known.empty()) {
+    out << kHeader << std::endl;
+  }
   std::atomic<std::size_t> next{0};
   std::mutex writing;
   const auto work = [&] {
-    for (std::size_t i; (i = next++) < shapes.size();) {
-      const Shape& shape = shapes[i];
-      const Case any = with_words(shape, 8 * shape.rows_per_group);
-      Prober prober(shape, std::filesystem::temp_directory_path() /
-                               ("onchip-probe-" + std::to_string(getpid()) + "-" + std::to_string(i)));
-      int guess = register_cap(shape) - working_registers(any.network, any.plan) + 4, step = 2;
+    for (std::size_t i; (i = next++) < cases.size();) {
+      const Case& c = cases[i];
+      int guess = register_cap(c) - working_registers(c.network, c.plan) + 4, step = 2;
       for (const char* architecture : kArchitectures) {
-        const int modelled = register_cap(shape) - working_registers(any.network, any.plan, architecture);
+        const std::string row = describe_row(c, architecture);
+        if (std::string_view(architecture) == "sm_120" && i % kOfSm120 != 0) {
+          continue;
+        }
+        if (const std::lock_guard lock(writing); !known.insert(row).second) {
+          continue;
+        }
         try {
-          const Found found = prober.find(architecture, modelled, guess, step);
-          const std::lock_guard lock(writing);
-          write(shape, architecture, found);
+          const int modelled = register_cap(c) - working_registers(c.network, c.plan, architecture);
+          const std::filesystem::path ptx = std::filesystem::temp_directory_path() /
+                                            ("onchip-probe-" + std::to_string(getpid()) + "-" + std::to_string(i));
+          const Found found = Prober(c, architecture, ptx).find(modelled, guess, step);
           guess = found.largest;  // the next is much the same
           step = 1;
+          const std::lock_guard lock(writing);
+          out << row << ',' << found.safe << ',' << found.largest << std::endl;
         } catch (const std::exception& error) {
           const std::lock_guard lock(writing);
-          std::cerr << describe(shape) << ": " << error.what() << '\n';
+          std::cerr << row << ": " << error.what() << '\n';
         }
       }
     }
   };
-  std::vector<std::jthread> workers;
-  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) {
-    workers.emplace_back(work);
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < workers; ++i) {
+    threads.emplace_back(work);
   }
 }
 
@@ -198,10 +226,14 @@ void probe(const std::vector<Shape>& shapes) {
 
 int main(int count, char** arguments) {
   using namespace onchip;
-  if (count == 3) {
-    probe(random_shapes(static_cast<std::uint32_t>(std::atoi(arguments[1])),
-                        static_cast<std::size_t>(std::atoi(arguments[2]))));
-  } else {
-    probe({std::begin(kChosenShapes), std::end(kChosenShapes)});
+  if (count != 4 && count != 5) {
+    std::cerr << "usage: probe_registers FILE SEED COUNT [WORKERS]\n";
+    return 2;
   }
+  const unsigned workers =
+      count == 5 ? static_cast<unsigned>(std::atoi(arguments[4])) : std::max(1u, std::thread::hardware_concurrency());
+  probe(arguments[1],
+        probed_cases(static_cast<std::uint32_t>(std::atoi(arguments[2])),
+                     static_cast<std::size_t>(std::atoi(arguments[3]))),
+        workers);
 }
