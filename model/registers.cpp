@@ -7,7 +7,7 @@
 //
 // The tables are a fit by model/fit_registers.py to what tests/kernels/probe_registers.cpp found (model/registers.csv):
 // the most words of weights per thread that NVRTC 13.0 keeps in registers, with the further attempts that
-// kernels/compiler.cpp makes; most rows are of shapes chosen by hand or drawn, 237 of plans. sm_120 is as sm_100.
+// kernels/compiler.cpp makes; most rows are of shapes chosen by hand or drawn, 277 of plans. sm_120 is as sm_100.
 //
 // Of 80 plans that the planner chose for networks drawn at random and that the tables had not seen (20 of each
 // architecture), 50 are within 8 words of the compiler, 8 would spill and 22 are too careful; of the 838 pairs of plan
