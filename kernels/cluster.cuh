@@ -78,12 +78,14 @@ __device__ __forceinline__ void await_state(const ClusterState& cluster, int t, 
   }
 }
 
-// A word of state t, at `place` of it, to every SM of the cluster, the next one first.
-__device__ __forceinline__ void send(const ClusterState& cluster, u32 place, u32 word, int t) {
+// A word of state t, at `place` of it, to every SM of the cluster, the next one first. kSenders lanes have the same word:
+// this is the number of the lane among them, for a share of the SMs.
+template <int kSenders = 1>
+__device__ __forceinline__ void send(const ClusterState& cluster, u32 place, u32 word, int t, int sender = 0) {
   const u32 barrier = cluster.barrier(t), to = cluster.state(t) + place - barrier;
-  const int self = static_cast<int>(blockIdx.x);
+  const int self = static_cast<int>(blockIdx.x) + 1 + sender;
 #pragma unroll
-  for (int i = 1; i <= kBlocks; ++i) {
+  for (int i = 0; i < kBlocks; i += kSenders) {
     const u32 there = of_rank(barrier, (self + i) % kBlocks);
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(there + to),
                  "r"(word), "r"(there)

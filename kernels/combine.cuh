@@ -13,8 +13,8 @@ constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one wa
 constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
 
 // A thread finishes an item: for one sample, two units of a cell without gates, or one unit of a gated cell; then the two
-// units of a pair are in neighbouring lanes. Neighbouring items are of neighbouring units, so that a warp's words of the
-// next state lie together: what it stores takes a packet per 32 bytes. What it must know of its items lies in shared memory, for registers
+// units of a pair are in neighbouring lanes. Neighbouring items are neighbours in the state, too, so that the words that a
+// warp stores at once lie together. What it must know of its items lies in shared memory, for registers
 // are for weights, and is laid down once:
 //
 //   item    [kItems], see below
@@ -115,7 +115,17 @@ __device__ __forceinline__ UnitSample of_item(int i) {
   const int pair = kGates == 1 ? i : i / 2;
   const bool exists = kGates == 1 || pair < kPairs * kTeamBatch;
   const int place = exists ? pair : 0;  // who finishes nothing reads what is there
-  return {place % kPairs * 2 + (kGates == 1 ? 0 : i % 2), place / kPairs, exists};
+  // The pairs of one span after another, sample by sample; the first and the last span may be of several SMs.
+  constexpr int kSpanPairs = kSpanUnits / 2;
+  const int before = sm_of_team() * (kUnitsPerSm / 2) % kSpanPairs;  // other SMs' in the first span
+  const int in_first = min(kSpanPairs - before, kPairs);
+  const bool is_first = place < in_first * kTeamBatch;
+  const int beyond = place - in_first * kTeamBatch;
+  const int span = is_first ? 0 : beyond / (kSpanPairs * kTeamBatch);  // of those after the first
+  const int pairs = is_first ? in_first : min(kSpanPairs, kPairs - in_first - kSpanPairs * span);
+  const int in_span = is_first ? place : beyond - kSpanPairs * kTeamBatch * span;
+  const int pair_of_sm = (is_first ? 0 : in_first + kSpanPairs * span) + in_span % pairs;
+  return {pair_of_sm * 2 + (kGates == 1 ? 0 : i % 2), in_span / pairs, exists};
 }
 // Of a carry in that of the launch.
 __device__ __forceinline__ long long carry_index(const UnitSample& of) {

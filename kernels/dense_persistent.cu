@@ -91,12 +91,20 @@ __device__ __forceinline__ void finish(const Arguments& a, const Prepared& p, ch
     halves[k] = to_bits(is_unit ? h : 0.0f);
   }
   const u32 upper = kGates == 1 ? halves[kThreadUnits - 1] : __shfl_xor_sync(0xffffffffu, halves[0], 1);
-  if (kGates == 1 || !(p.item.place & kWritesNothing)) {
-    const u32 place = p.item.place & ~3u, word = halves[0] | upper << 16;
-    if (kInCluster && t + 1 < a.steps) {
-      send(in_cluster(shared), place, word, t + 1);
+  const u32 place = p.item.place & ~3u;
+  const bool writes = kGates == 1 || !(p.item.place & kWritesNothing);
+  if constexpr (kInCluster && kGates > 1) {  // both lanes of a pair send its word
+    const bool is_upper = threadIdx.x % 2;
+    const u32 lower_place = __shfl_sync(0xffffffffu, p.item.place, threadIdx.x % 32 & ~1u);
+    if (t + 1 < a.steps && !(lower_place & kWritesNothing)) {
+      const u32 word = is_upper ? upper | halves[0] << 16 : halves[0] | upper << 16;
+      send<2>(in_cluster(shared), place, word, t + 1, is_upper);
     }
-    emit(next_state + place, word, t, a.steps);
+  } else if (kInCluster && t + 1 < a.steps) {
+    send(in_cluster(shared), place, halves[0] | upper << 16, t + 1);
+  }
+  if (writes) {
+    emit(next_state + place, halves[0] | upper << 16, t, a.steps);
   }
   if constexpr (kCarries) {
     store_shared_float(shared + kCarryAt + 4 * i, carry);

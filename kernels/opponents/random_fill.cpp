@@ -11,7 +11,7 @@ namespace onchip {
 
 std::vector<float> random_pattern(std::size_t count, Precision precision, float limit, unsigned seed) {
   // A prime: no row of a matrix repeats another one in place.
-  constexpr std::size_t kPeriod = (1u << 17) + 29;
+  constexpr std::size_t kPeriod = (1u << 20) + 7;
   std::minstd_rand generator(seed);
   std::uniform_real_distribution<float> uniform(-limit, limit);
   std::vector<float> pattern(std::min(count, kPeriod));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random device buffers of any size. The values repeat after a hundred thousand: times do not depend on that, and the
+// Random device buffers of any size. The values repeat after a million: times do not depend on that, and the
 // largest weights are gigabytes.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace onchip {
 
-// min(count, some 131 thousand) values, uniform in [-limit, limit], rounded to `precision`.
+// min(count, a million) values, uniform in [-limit, limit], rounded to `precision`.
 std::vector<float> random_pattern(std::size_t count, Precision precision, float limit, unsigned seed);
 
 // Element i of the buffer becomes pattern[i % pattern.size()]; done when this returns.

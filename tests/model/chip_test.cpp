@@ -60,8 +60,7 @@ grid_barrier = { value = 931, unit = "ns", source = "a" }
 conversion_issue = { value = 2, unit = "cycles", source = "a" }
 half2_latency = { value = 8, unit = "cycles", source = "a" }
 block_barrier_per_warp = { value = 2, unit = "cycles", source = "a" }
-lds_latency_per_warp = { value = 5, unit = "cycles", source = "a" }
-per_word = { value = 3, unit = "cycles", source = "test" }
+lds_latency_per_word = { value = 3, unit = "cycles", source = "test" }
 load_store_queue = { value = 8, source = "test" }
 special_issue = { value = 8, unit = "cycles", source = "test" }
 tensor_issue = { value = 2, unit = "cycles", source = "test" }
@@ -73,6 +72,7 @@ round_trip = { value = 510, unit = "cycles", source = "a" }
 bytes_per_cycle_per_sm = { value = 32, unit = "B/cycle", source = "a" }
 per_sm = { value = 3, unit = "cycles", source = "a" }
 per_word = { value = 50, unit = "cycles", source = "a" }
+per_warp = { value = 5, unit = "cycles", source = "a" }
 l2_latency = { value = 280.5, unit = "cycles", source = "test" }
 l2_far = { value = 114.6, unit = "cycles", source = "test" }
 signal = { value = 614.6, unit = "cycles", source = "test" }
