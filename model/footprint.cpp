@@ -15,9 +15,8 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) 
   }
   Footprint result;
   const auto use = [&](Resource resource) -> ResourceUse& { return result.resources[static_cast<int>(resource)]; };
-  use(Resource::registers) = {
-      static_cast<double>(register_words(network, plan) + working_registers(network, plan, chip.architecture)),
-      static_cast<double>(max_registers_per_thread(chip, plan.threads))};
+  use(Resource::registers) = {static_cast<double>(register_words(network, plan) + working_registers(network, plan)),
+                              static_cast<double>(max_registers_per_thread(chip, plan.threads))};
   use(Resource::shared_memory) = {static_cast<double>(shared_bytes(network, plan)), chip.smem_bytes_per_block};
   use(Resource::l2) = {static_cast<double>(plan.sms) * plan.streamed_chunks() * chunk_bytes(network, plan),
                        chip.l2_bytes};
@@ -25,11 +24,8 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) 
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
   use(Resource::sms) = {static_cast<double>(plan.blocks()),
                         in_cluster ? std::min<double>(chip.cluster_usable_sms, chip.sm_count) : chip.sm_count};
-  if (plan.family == Family::sparse_persistent && plan.storage == Storage::packed_pair) {
-    result.indexed_units = state_units(network, plan) + zero_units(network, plan);
-  }
 
-  result.fits = result.indexed_units <= kMostIndexedUnits;
+  result.fits = true;
   for (std::size_t i = 0; i < result.resources.size(); ++i) {
     const ResourceUse& resource = result.resources[i];
     result.fits = result.fits && resource.used <= resource.available;
@@ -59,10 +55,6 @@ std::string explain(const Footprint& footprint) {
     if (footprint.resources[i].used > footprint.resources[i].available) {
       needs += (needs.empty() ? "" : " and ") + numbers(static_cast<Resource>(i));
     }
-  }
-  if (footprint.indexed_units > kMostIndexedUnits) {
-    needs += (needs.empty() ? "" : " and ") + ("indices of " + std::to_string(footprint.indexed_units)) +
-             " units, of which 16 bits tell " + std::to_string(kMostIndexedUnits) + " apart";
   }
   return "does not fit: needs " + needs;
 }

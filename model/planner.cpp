@@ -82,8 +82,7 @@ Slots filled_slots(const Network& network, const Plan& plan, const RowProfile& r
 
 // Cuts every row's slots by the same share, so that the registers hold them; whole bundles stay whole.
 void cut_to_registers(const Chip& chip, const Network& network, Plan& plan) {
-  const int room =
-      std::max(0, max_registers_per_thread(chip, plan.threads) - working_registers(network, plan, chip.architecture));
+  const int room = std::max(0, max_registers_per_thread(chip, plan.threads) - working_registers(network, plan));
   const int words = register_words(network, plan);
   const int whole = bundle(network, plan).slots;
   for (int r = 0; words > room && r < plan.rows_per_group; ++r) {
@@ -142,7 +141,7 @@ bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots&
 template <typename Consider>
 void consider_tiers(const Chip& chip, const Network& network, Tier most, const std::array<Slots, 3>& fills,
                     Tails& tails, Plan plan, Consider&& consider) {
-  const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan, chip.architecture);
+  const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
   const bool fits = register_words(network, plan) <= room;
   if (fits || most == Tier::registers) {
     consider(plan);
