@@ -143,8 +143,11 @@ Report report_capacity(const ChipFile& chip, const Configuration& configuration,
   }
   const std::vector<Remedy> found = remedies(chip.chip, capacity.next.network, granule, configuration.wishes);
   const Footprint& over = capacity.next.prediction.footprint;
-  const std::string why = "H=" + std::to_string(capacity.next.network.hidden) + " does not fit: too little of " +
-                          std::string(info(over.binding).name) + "\n\n" + resources_text(over) + to_text(found);
+  const std::string reason = over.indexed_units > kMostIndexedUnits
+                                 ? explain(over)
+                                 : "does not fit: too little of " + std::string(info(over.binding).name);
+  const std::string why = "H=" + std::to_string(capacity.next.network.hidden) + ' ' + reason + "\n\n" +
+                          resources_text(over) + to_text(found);
   if (!capacity.largest) {
     Json json = to_json(next, Binding::resource);
     json["to_fit"] = to_json(found);

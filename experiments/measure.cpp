@@ -184,10 +184,7 @@ std::vector<std::string> failed_cells(const Configuration& configuration, const 
 Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& planned,
                      std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options) {
   if (!planned.prediction.footprint.fits) {
-    const Footprint& over = planned.prediction.footprint;
-    const ResourceUse& use = over.resources[static_cast<std::size_t>(over.binding)];
-    throw InputError(describe(planned.network) + " does not fit: needs " + fixed(use.used, 0) + " and has " +
-                     fixed(use.available, 0) + ' ' + std::string(info(over.binding).unit));
+    throw InputError(describe(planned.network) + ' ' + explain(planned.prediction.footprint));
   }
   return prepare(configuration.network, planned.plan, std::move(matrix), options);
 }

@@ -24,8 +24,11 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) 
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
   use(Resource::sms) = {static_cast<double>(plan.blocks()),
                         in_cluster ? std::min<double>(chip.cluster_usable_sms, chip.sm_count) : chip.sm_count};
+  if (plan.family == Family::sparse_persistent && plan.storage == Storage::packed_pair) {
+    result.indexed_units = state_units(network, plan) + zero_units(network, plan);
+  }
 
-  result.fits = true;
+  result.fits = result.indexed_units <= kMostIndexedUnits;
   for (std::size_t i = 0; i < result.resources.size(); ++i) {
     const ResourceUse& resource = result.resources[i];
     result.fits = result.fits && resource.used <= resource.available;
@@ -55,6 +58,10 @@ std::string explain(const Footprint& footprint) {
     if (footprint.resources[i].used > footprint.resources[i].available) {
       needs += (needs.empty() ? "" : " and ") + numbers(static_cast<Resource>(i));
     }
+  }
+  if (footprint.indexed_units > kMostIndexedUnits) {
+    needs += (needs.empty() ? "" : " and ") + ("indices of " + std::to_string(footprint.indexed_units)) +
+             " units, of which 16 bits tell " + std::to_string(kMostIndexedUnits) + " apart";
   }
   return "does not fit: needs " + needs;
 }

@@ -2,9 +2,11 @@
 // What a plan needs of one SM and what the chip has, resource by resource. "Does not fit" is a result with numbers.
 //
 //   registers per thread   weight words in registers + working registers <= cap of the block size
-//   shared memory          state, zero units, outbox, input; weights of the shared tier; ring <= shared memory per
-//   block L2                     streamed weights of all SMs <= L2 threads, SMs           limits of the hardware and of
-//   the kernel
+//   shared memory          state, zeros, outbox, input; weights of the shared tier; ring <= shared memory of a block
+//   L2                     streamed weights of all SMs <= L2
+//   threads, SMs           limits of the hardware and of the kernel
+//
+// Beside these, stored indices of 16 bits must tell the units of the state and the zeros behind them apart.
 #pragma once
 
 #include "model/chip.hpp"
@@ -39,9 +41,12 @@ struct ResourceUse {
   double share() const { return available > 0 ? used / available : used > 0 ? 1e9 : 0; }
 };
 
+inline constexpr int kMostIndexedUnits = 1 << 16;
+
 struct Footprint {
   std::array<ResourceUse, kResources.size()> resources;  // indexed by Resource
   Resource binding = Resource::registers;                // the largest share
+  int indexed_units = 0;                                 // that stored indices tell apart; 0 where none are stored
   bool fits = false;
 };
 
@@ -53,6 +58,7 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan);
 
 // One sentence: whether it fits, and what binds it with its numbers.
 //   "does not fit: needs 300 of 255 registers per thread"
+//   "does not fit: needs indices of 65724 units, of which 16 bits tell 65536 apart"
 //   "fits: registers bind, 85 of 168 registers per thread"
 std::string explain(const Footprint& footprint);
 

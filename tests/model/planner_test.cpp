@@ -336,6 +336,30 @@ TEST_CASE("stored indices reach every unit and every zero behind them", "[fast]"
   }
 }
 
+TEST_CASE("a plan whose stored indices do not reach is refused with its reason", "[fast]") {
+  const Network network{Cell::relu, Precision::fp16, kMaxHidden, 1, 1, 0.0002};
+  PlanWishes wishes = kSparse;
+  wishes.storage = Storage::packed_pair;
+  wishes.sms = 108;  // 608 units each, of which the last 192 are none
+  const PlannedNetwork refused = planned(network, wishes);
+  CAPTURE(to_string(refused.plan));
+  CHECK(refused.prediction.footprint.indexed_units == 108 * 608 + 64);
+  CHECK_FALSE(refused.prediction.footprint.fits);
+  CHECK(explain(refused.prediction.footprint) ==
+        "does not fit: needs indices of 65728 units, of which 16 bits tell 65536 apart");
+
+  // Of all numbers of SMs on all chips, one is taken whose indices reach.
+  for (const char* name : {"a100", "h200", "b200", "rtx 4090"}) {
+    for (const int batch : {1, 2}) {
+      const Network wide{Cell::relu, Precision::fp16, kMaxHidden - 7, batch, 1, 0.0002};
+      const PlannedNetwork found = choose_plan(find_chip(name).chip, wide, RowProfile::uniform(wide), kSparse);
+      CAPTURE(name, batch, to_string(found.plan));
+      const int reached = state_units(wide, found.plan) + zero_units(wide, found.plan);
+      CHECK((!found.prediction.footprint.fits || reached <= 65536));
+    }
+  }
+}
+
 // ---- both families --------------------------------------------------------------------------------------------------
 
 TEST_CASE("without a wish the faster family that fits is taken", "[fast]") {
