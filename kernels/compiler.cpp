@@ -116,10 +116,10 @@ ResourceReport parse_report(std::string_view log, std::string_view kernel) {
 }
 
 // ---- the cache ------------------------------------------------------------------------------------------------------
-// A file: "onchip cubin 1\n", "registers spill_bytes stack_bytes key_size cubin_size\n", key, cubin, and the hash of
+// A file: "onchip cubin 2\n", "registers spill_bytes stack_bytes key_size cubin_size\n", key, cubin, and the hash of
 // all that comes before it.
 
-constexpr std::string_view kMagic = "onchip cubin 1\n";
+constexpr std::string_view kMagic = "onchip cubin 2\n";
 constexpr std::size_t kHashDigits = 16;
 
 struct CacheEntry {
@@ -313,14 +313,16 @@ CompiledKernel compile(const CompileRequest& request) {
   if (!entry) {
     entry = run_compiler(request, options);
     // The optimiser moves loads ahead, now and then by more registers than there are; these ways it does so less.
-    for (const char* option : {"--ptxas-options=-O1", "--ptxas-options=--register-usage-level=10"}) {
-      if (entry->resources.spill_bytes == 0) {
+    const auto in_memory = [](const CacheEntry& made) {
+      return made.resources.spill_bytes + made.resources.stack_bytes;
+    };
+    for (const std::string_view option : kCarefulOptions) {
+      if (in_memory(*entry) == 0) {
         break;
       }
       std::vector<std::string> careful = options;
-      careful.emplace_back(option);
-      if (CacheEntry again = run_compiler(request, careful);
-          again.resources.spill_bytes < entry->resources.spill_bytes) {
+      careful.push_back("--ptxas-options=" + std::string(option));
+      if (CacheEntry again = run_compiler(request, careful); in_memory(again) < in_memory(*entry)) {
         entry = std::move(again);
       }
     }

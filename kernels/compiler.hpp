@@ -4,6 +4,7 @@
 // compiler version); the whole key is kept in the file and compared, so a collision or a torn file is a miss.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ struct CompileRequest {
   std::string architecture;          // "sm_90"
   std::vector<std::string> defines;  // "ONCHIP_HIDDEN=2304"
 };
+
+// What ptxas is given, one after the other, where a kernel does not keep everything in registers without.
+inline constexpr std::array<std::string_view, 2> kCarefulOptions{"-O1", "--register-usage-level=0"};
 
 // What compile() would put into CompiledKernel::fingerprint, without compiling.
 std::string fingerprint(const CompileRequest& request);
