@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -239,7 +238,6 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
         const bool wasteful = threads * (loads - 1) >= bytes / 16;  // a load fewer would do as well
         if (rounds <= 6 && !wasteful) {
           cases.push_back({bytes, 4, sms, threads, loads});
-          cases.push_back({bytes, 4, static_cast<int>(std::bit_floor(static_cast<unsigned>(sms))), threads, loads});
         }
       }
     }
@@ -252,7 +250,6 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
       for (const int threads : {128, 512, 1024}) {
         const int loads = std::min(8, (bytes / 16 + threads - 1) / threads);
         cases.push_back({bytes, 4, std::max(2, sms / part), threads, loads});
-        cases.push_back({bytes, 4, std::max(2, 128 / part), threads, loads});
       }
     }
   }
