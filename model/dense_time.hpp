@@ -2,12 +2,12 @@
 // What the parts of a step take inside an SM for the dense persistent family, beside the exchange; step_time.hpp has
 // the whole.
 //
-//   waiting     a warp asks for two groups of its spans at once, for each further one when the one before it has come:
-//   a
-//               round trip to L2, less the products of a group, which go on meanwhile
+//   waiting     a warp asks for two groups of its spans at once, for each further one when the one before it has
+//               come: a round trip to L2, less the products of a group, which go on meanwhile; in a cluster, one load
+//               from shared memory
 //   products    every warp multiplies its tiles as their share of the state comes, group after group: copying, tensor
 //               cores, and weights from shared memory overlap but for the first group's copying and the last one's
-//               products
+//               products; in a cluster all of the state has come before
 //   reduction   the warps' sums through shared memory to the threads that finish units
 //   activation  the cell's transcendental functions, and the shuffle that joins two units
 #pragma once

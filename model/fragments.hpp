@@ -2,14 +2,12 @@
 // Where a weight lies among the fragments of the dense persistent kernel, which the tensor cores multiply by
 // mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"):
 //
-//   A  weights  16 rows x 16 columns: lane 4 g + c holds rows g and g + 8, columns 2 c, 2 c + 1, 2 c + 8, 2 c + 9, in
-//   the
-//               words (g, 2c), (g + 8, 2c), (g, 2c + 8), (g + 8, 2c + 8)
+//   A  weights  16 rows x 16 columns: lane 4 g + c holds rows g and g + 8, columns 2 c, 2 c + 1, 2 c + 8, 2 c + 9,
+//               in the words (g, 2c), (g + 8, 2c), (g, 2c + 8), (g + 8, 2c + 8)
 //   B  state    16 columns x 8 samples: lane 4 n + c holds sample n of columns 2 c, 2 c + 1, 2 c + 8, 2 c + 9
 //
 //   columns     a lane loads 8 neighbouring units of the state at once, 8 c ... 8 c + 7 of a span of 32. The first 4
-//   are
-//               its columns of the first half of the span, the others of the second
+//               are its columns of the first half of the span, the others of the second
 //   rows        rows g and g + 8 of tile m are rows 2 i and 2 i + 1 of the SM, i = 8 m + g; row r of the SM is gate
 //               r % gates of its unit r / gates
 #pragma once

@@ -366,10 +366,6 @@ void for_each_plan(const Chip& chip, const Network& network, const RowProfile& r
   }
 }
 
-}  // namespace
-
-namespace {
-
 PlannedNetwork with_library(const Chip& chip, const Network& network, Family family) {
   const Plan plan = library_plan(family);
   return {network, plan, predict(chip, network, plan)};
