@@ -3,11 +3,12 @@
 Reads rows of `onchip measure --plan all` (families.csv of experiments/record)."""
 import math
 
-from style import BLUE, GREEN, GREY, INK, LIGHT, ORANGE, PURPLE, VERMILION, fail, note, number, parser, percent, plt
-from style import read_csv, save, write_dump
+from style import BLUE, GREEN, GREY, INK, LIGHT, ORANGE, PURPLE, VERMILION, YELLOW, fail, note, number, parser
+from style import percent, plt, read_csv, save, write_dump
 
 # The name in files, in the figure, and the colour.
 FAMILIES = {"sparse_persistent": ("sparse persistent", BLUE), "dense_persistent": ("dense persistent", ORANGE),
+            "dense_cluster": ("dense persistent in clusters", YELLOW),  # of a plan with that exchange
             "cublas_graph": ("cuBLAS in a graph", GREEN), "cudnn": ("cuDNN", VERMILION),
             "cusparse_graph": ("cuSPARSE in a graph", PURPLE)}
 CELLS = ["relu", "tanh", "lstm", "gru"]
@@ -30,7 +31,8 @@ def read_networks(path):
             fail(f"{path}: found {min(times):g}, expected a time above 0")
         key = (row["cell"], int(number(row, "batch")), int(number(row, "hidden")), number(row, "density"),
                row["precision"])
-        networks.setdefault(key, {})[row["family"]] = times
+        in_cluster = row["family"] == "dense_persistent" and " cluster " in row.get("plan", "")
+        networks.setdefault(key, {})["dense_cluster" if in_cluster else row["family"]] = times
     return networks
 
 
