@@ -182,7 +182,7 @@ std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& config
 
 namespace {
 
-bool is_generated(const Configuration& configuration) {
+bool has_exact_rows(const Configuration& configuration) {
   const Network& network = configuration.network;
   return configuration.weights || network.density * network.rows() * network.hidden <= kMostGenerated;
 }
@@ -190,12 +190,12 @@ bool is_generated(const Configuration& configuration) {
 }  // namespace
 
 RowProfile row_profile(const Configuration& configuration) {
-  return is_generated(configuration) ? RowProfile::from_matrix(*recurrent_matrix(configuration))
-                                     : RowProfile::uniform(configuration.network);
+  return has_exact_rows(configuration) ? RowProfile::from_matrix(*recurrent_matrix(configuration))
+                                       : RowProfile::uniform(configuration.network);
 }
 
 RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix) {
-  return is_generated(configuration) ? RowProfile::from_matrix(matrix) : RowProfile::uniform(configuration.network);
+  return has_exact_rows(configuration) ? RowProfile::from_matrix(matrix) : RowProfile::uniform(configuration.network);
 }
 
 PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows) {

@@ -182,6 +182,25 @@ void fit_shared_memory(std::vector<CalibratedConstant>& constants, const Rows& r
 
 // ---- the exchange ---------------------------------------------------------------------------------------------------
 
+struct LeastSquares {
+  Eigen::VectorXd fit, errors, widths;  // of each constant; of each row, absolute; of the 95 % intervals
+
+  std::string method(const std::string& of) const {
+    return "least squares over " + std::to_string(errors.size()) + of + ": mean error " + text(100 * errors.mean()) +
+           " %, worst " + text(100 * errors.maxCoeff()) + " %";
+  }
+};
+
+// terms: [rows, constants], relative to what was measured.
+LeastSquares least_squares(const Eigen::MatrixXd& terms, const Eigen::VectorXd& goal) {
+  LeastSquares result;
+  result.fit = terms.colPivHouseholderQr().solve(goal);
+  result.errors = (terms * result.fit - goal).cwiseAbs();
+  const double variance = result.errors.squaredNorm() / static_cast<double>(terms.rows() - terms.cols());
+  result.widths = kNormal95 * (variance * (terms.transpose() * terms).inverse()).diagonal().cwiseSqrt();
+  return result;
+}
+
 // Least squares of relative errors over all exchanges, with the formula of model/exchange_time.hpp; its block barriers
 // are known already.
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
@@ -204,20 +223,16 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
     terms.row(i) = Eigen::Map<const Eigen::RowVectorXd>(row_terms.data(), kTerms) / cycles;
     goal[i] = 1 - 2 * (barrier + barrier_per_warp * threads / 32) / cycles;
   }
-  const Eigen::VectorXd fit = terms.colPivHouseholderQr().solve(goal);
+  const LeastSquares solved = least_squares(terms, goal);
+  const Eigen::VectorXd &fit = solved.fit, &errors = solved.errors, &widths = solved.widths;
   if (fit.minCoeff() < 0) {
     return;  // not physical: too few or contradictory exchanges
   }
-  const Eigen::VectorXd errors = (terms * fit - goal).cwiseAbs();
-  const double variance = errors.squaredNorm() / static_cast<double>(count - kTerms);
-  const Eigen::VectorXd widths =
-      (kNormal95 * (variance * (terms.transpose() * terms).inverse()).diagonal().cwiseSqrt()).eval();
 
   std::vector<double> sorted(errors.begin(), errors.end());
   std::sort(sorted.begin(), sorted.end());
   const double scatter = sorted[static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(count))) - 1];
-  const std::string method = "least squares over " + std::to_string(count) + " exchanges: mean error " +
-                             text(100 * errors.mean()) + " %, worst " + text(100 * errors.maxCoeff()) + " %";
+  const std::string method = solved.method(" exchanges");
   const double seconds = 1 / clock->value;
   constants.push_back({"exchange.latency", fit[0] * seconds, widths[0] * seconds, method});
   constants.push_back({"exchange.per_sm", fit[1], widths[1], method});
@@ -245,16 +260,12 @@ void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, d
     terms.row(i) << 1 / cycles, row.number("sms") / cycles, row.number("bytes") / cycles;
     goal[i] = 1 - 2 * (barrier + barrier_per_warp * row.number("threads") / 32) / cycles;
   }
-  const Eigen::VectorXd fit = terms.colPivHouseholderQr().solve(goal);
+  const LeastSquares solved = least_squares(terms, goal);
+  const Eigen::VectorXd &fit = solved.fit, &widths = solved.widths;
   if (fit.minCoeff() <= 0) {
     return;
   }
-  const Eigen::VectorXd errors = (terms * fit - goal).cwiseAbs();
-  const double variance = errors.squaredNorm() / static_cast<double>(count - kTerms);
-  const Eigen::VectorXd widths =
-      (kNormal95 * (variance * (terms.transpose() * terms).inverse()).diagonal().cwiseSqrt()).eval();
-  const std::string method = "least squares over " + std::to_string(count) + " exchanges in clusters: mean error " +
-                             text(100 * errors.mean()) + " %, worst " + text(100 * errors.maxCoeff()) + " %";
+  const std::string method = solved.method(" exchanges in clusters");
   constants.push_back({"cluster.latency", fit[0], widths[0], method});
   constants.push_back({"cluster.per_sm", fit[1], widths[1], method});
   constants.push_back({"cluster.bytes_per_cycle", 1 / fit[2], widths[2] / (fit[2] * fit[2]), method});
