@@ -38,7 +38,7 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& rows
     const int first = static_cast<int>(r / gates * units_per_rank);
     const int longest =
         plan.storage == Storage::dense ? state_units(network, plan) : rows.longest_from(first, r % gates);
-    require(std::int64_t{plan.slots[r]} * plan.lanes_per_row >= longest,
+    require(plan.slots[r] >= row_slots(network, plan, longest),
             "room for a row of " + std::to_string(longest) + ", found " + std::to_string(plan.slots[r]) +
                 " slots in each of " + std::to_string(plan.lanes_per_row) + " lanes");
   }

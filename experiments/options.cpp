@@ -84,8 +84,8 @@ PlanWishes read_wishes(const Options& options) {
     wishes.family = parse_family(family);
   }
   if (options.given("storage")) {
-    wishes.storage =
-        static_cast<Storage>(options.choice("storage", options.text("storage"), {kStorageNames[0], kStorageNames[1]}));
+    wishes.storage = static_cast<Storage>(
+        options.choice("storage", options.text("storage"), {kStorageNames[0], kStorageNames[1], kStorageNames[2]}));
   }
   if (options.given("order")) {
     wishes.order =
@@ -235,7 +235,7 @@ OptionGroup plan_options() {
   group.add_options()
       ("family", text("KIND"), "Run sparse_persistent or dense_persistent kernels (default: auto, whichever is faster); "
                                "predict and measure: or a library's, cublas_graph, cudnn or cusparse_graph.")
-      ("storage", text("KIND"), "Store weights as packed_pair (value and index) or dense.")
+      ("storage", text("KIND"), "Store weights as packed_pair (value and index), packed_delta (value and distance) or dense.")
       ("order", text("KIND"), "Order the non-zeros of a row: natural or bank_aware.")
       ("sms", text("N"), "Use this many SMs.")
       ("lanes-per-row", text("N"), "Give each row 2, 4, 8, 16 or 32 lanes of a warp.")

@@ -9,7 +9,7 @@
 // Sums are fp32, but with fp16 values ONCHIP_PROMOTE_EVERY consecutive products of a lane are first summed in fp16. fp8
 // (e4m3) values are widened to fp16 bit by bit, which leaves them 2^8 too small; the row's scale makes up for it.
 
-enum Storage { kPackedPair, kDense };
+enum Storage { kPackedPair, kDense, kPackedDelta };
 
 constexpr Storage kStorage = static_cast<Storage>(ONCHIP_STORAGE);
 constexpr int kLanesPerRow = ONCHIP_LANES_PER_ROW;     // power of two
@@ -33,26 +33,34 @@ static_assert(sizeof(kSlots) / sizeof(int) == kRowsPerGroup, "every row of a gro
 static_assert((kTileRows & (kTileRows - 1)) == 0, "a tile has a power of two of rows");
 static_assert(kPlanes % kPassPlanes == 0, "a pass takes whole planes");
 static_assert((kPrecision != kBf16 && kPrecision != kFp32) || kPromoteEvery == 1, "only fp16 products are summed below fp32");
-static_assert(((kStateUnits + kZeroUnits - 1) * kPlaneUnitBytes >> kIndexShift) < 65536 || kStorage == kDense,
+static_assert(((kStateUnits + kZeroUnits - 1) * kPlaneUnitBytes >> kIndexShift) < 65536 || kStorage != kPackedPair,
               "a stored index has 16 bits");
+static_assert(kStorage != kPackedDelta || kPrecision != kFp32, "distances are stored beside values of 8 or 16 bits");
 static_assert(kRingChunks != 1, "the ring holds what is used and what is under way");
 static_assert((kChunksInFlight & (kChunksInFlight - 1)) == 0, "taken in halves");
 
 // Weights come in bundles, whose words follow one another: packed 16-bit values one slot in one word, value << 16 |
 // index; packed fp32 two slots in three words, two indices and then the values; packed fp8 four slots in three words,
-// the values and then the indices; dense as many values as fill a word.
+// the values and then the indices; dense as many values as fill a word; distances of four slots, a byte each, in one
+// word and then the values in one (fp8) or two.
 constexpr int kValueBytes = kPrecision == kFp8 ? 1 : kElementBytes;
-constexpr int kBundleSlots = kStorage == kDense ? 4 / kValueBytes : kPrecision == kFp32 ? 2 : kPrecision == kFp8 ? 4 : 1;
-constexpr int kBundleWords = kStorage == kDense || kBundleSlots == 1 ? 1 : 3;
+constexpr int kBundleSlots = kStorage == kPackedDelta ? 4
+                             : kStorage == kDense       ? 4 / kValueBytes
+                             : kPrecision == kFp32      ? 2
+                             : kPrecision == kFp8       ? 4
+                                                        : 1;
+constexpr int kBundleWords = kStorage == kPackedDelta ? 1 + kValueBytes : kStorage == kDense || kBundleSlots == 1 ? 1 : 3;
 constexpr __host__ __device__ int row_words(int slots) {
   return kStorage == kDense ? (slots * kValueBytes + 3) / 4
+         : kStorage == kPackedDelta ? (slots * kValueBytes + 3) / 4 + (slots + 3) / 4
          : kPrecision == kFp32 ? slots + (slots + 1) / 2
          : kPrecision == kFp8 ? (slots + 3) / 4 + (slots + 1) / 2
                               : slots;
 }
+constexpr int kStartWords = kStorage == kPackedDelta ? 1 : 0;  // of a row in registers: the first slot's byte in the state
 constexpr __host__ __device__ int first_word(int row) {
   int words = 0;
-  for (int r = 0; r < row; ++r) words += row_words(kSlots[r]);
+  for (int r = 0; r < row; ++r) words += kStartWords + row_words(kSlots[r]);
   return words;
 }
 constexpr int kRegisterWords = first_word(kRowsPerGroup);  // of a thread
@@ -62,7 +70,6 @@ constexpr int kChunkSlots = ONCHIP_CHUNK_SLOTS;
 constexpr int kChunkWords = kChunkSlots / kBundleSlots * kBundleWords;
 constexpr int kChunkBytes = 128 * kChunkWords;
 constexpr int kLaneBytes = kChunkWords % 2 ? 4 : 4 * kChunkWords;  // from one lane's words to the next's
-constexpr u32 kChunkReach = kChunkSlots * kLanesPerRow * kPlaneUnitBytes;  // of the state, in a dense row
 static_assert(kChunkSlots % kBundleSlots == 0 && (kChunkWords <= 4), "a chunk is a few whole bundles");
 
 struct Weights {
@@ -155,7 +162,10 @@ __device__ __forceinline__ u32 widen_fp8(u32 values, bool upper) {
 __device__ __forceinline__ u32 bundle_value(const u32 (&bundle)[kBundleWords], int i, bool& upper) {
   if constexpr (kPrecision == kFp8) {
     upper = i / 2;
-    return widen_fp8(bundle[0], i % 2);
+    return widen_fp8(bundle[kStorage == kPackedDelta ? 1 : 0], i % 2);
+  } else if constexpr (kStorage == kPackedDelta) {
+    upper = i % 2;
+    return bundle[1 + i / 2];
   } else if constexpr (kPrecision == kFp32) {
     upper = false;
     return bundle[kStorage == kDense ? 0 : 1 + i];
@@ -165,11 +175,20 @@ __device__ __forceinline__ u32 bundle_value(const u32 (&bundle)[kBundleWords], i
   }
 }
 
-// Byte offset, in a plane of the state, of what the i-th slot of a bundle multiplies; dense: of slot s of a run whose
-// first has offset `first`.
-__device__ __forceinline__ u32 bundle_offset(const u32 (&bundle)[kBundleWords], int i, int s, u32 first) {
+// Byte i of a word, with its sign.
+__device__ __forceinline__ int signed_byte(u32 word, int i) {
+  u32 byte;
+  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(byte) : "r"(word), "r"(0x8880 + 0x1111 * i));
+  return static_cast<int>(byte);
+}
+
+// Where the i-th slot of a bundle reads, the s-th of a run: bytes in the state. `before`: where the slot before reads,
+// of the run's first where the one before the run does; dense: where the run's first reads, of all.
+__device__ __forceinline__ u32 bundle_offset(const u32 (&bundle)[kBundleWords], int i, int s, u32 before) {
   if constexpr (kStorage == kDense) {
-    return first + s * kLanesPerRow * kPlaneUnitBytes;
+    return before + s * kLanesPerRow * kPlaneUnitBytes;
+  } else if constexpr (kStorage == kPackedDelta) {
+    return before + signed_byte(bundle[0], i) * kPlaneUnitBytes;
   } else {
     const u32 pair = bundle[kPrecision == kFp8 ? 1 + i / 2 : 0];
     return ((kPrecision == kFp32 || kPrecision == kFp8) && i % 2 ? pair >> 16 : pair & 0xffffu) << kIndexShift;
@@ -177,9 +196,10 @@ __device__ __forceinline__ u32 bundle_offset(const u32 (&bundle)[kBundleWords], 
 }
 
 // kRunSlots slots of a row, whose words `word(0)`, `word(1)`, ... are, times one plane of the state: added to sum[value],
-// sum[value + kTileRows], ..., one for each sample of the plane.
+// sum[value + kTileRows], ..., one for each sample of the plane. `offset`: see bundle_offset(); returns that for the slots
+// that follow.
 template <int kRunSlots, typename WordAt>
-__device__ __forceinline__ void gather_run(WordAt word, u32 plane, u32 dense_offset, int value, float (&sum)[kValues]) {
+__device__ __forceinline__ u32 gather_run(WordAt word, u32 plane, u32 offset, int value, float (&sum)[kValues]) {
   u32 bundle[kBundleWords] = {};
   u32 partial[kUnitWords];
 #pragma unroll
@@ -194,7 +214,9 @@ __device__ __forceinline__ void gather_run(WordAt word, u32 plane, u32 dense_off
       }
     }
     u32 h[kUnitWords];
-    load_unit(plane + bundle_offset(bundle, s % kBundleSlots, s, dense_offset), h);
+    const u32 place = bundle_offset(bundle, s % kBundleSlots, s, offset);
+    offset = kStorage == kPackedDelta ? place : offset;
+    load_unit(plane + place, h);
     bool upper;
     const u32 factor = bundle_value(bundle, s % kBundleSlots, upper);
     if constexpr (kHalf2Sums) {
@@ -221,45 +243,47 @@ __device__ __forceinline__ void gather_run(WordAt word, u32 plane, u32 dense_off
       }
     }
   }
+  return offset + (kStorage == kDense ? kRunSlots * kLanesPerRow * kPlaneUnitBytes : 0);
 }
 
-// kChunks neighbouring chunks of a row, times the planes of a pass.
+// kChunks neighbouring chunks of a row, times the planes of a pass; takes and returns the offset as gather_run() does.
 template <int kChunks, int kPass>
-__device__ __forceinline__ void gather_chunks(u32 address, u32 shared, u32 dense_offset, int row_of_tile,
-                                              float (&sum)[kValues]) {
+__device__ __forceinline__ u32 gather_chunks(u32 address, u32 shared, u32 offset, int row_of_tile,
+                                             float (&sum)[kValues]) {
   u32 words[kChunks * kChunkWords];
 #pragma unroll
   for (int i = 0; i < kChunks; ++i) {
     load_chunk(address + kChunkBytes * i, words + kChunkWords * i);
   }
+  u32 next = offset;
 #pragma unroll
   for (int plane = 0; plane < kPassPlanes; ++plane) {
-    gather_run<kChunks * kChunkSlots>([&](int i) { return words[i]; },
-                                      shared + (kPass * kPassPlanes + plane) * kPlaneBytes, dense_offset,
-                                      plane * kPlaneSamples * kTileRows + row_of_tile, sum);
+    next = gather_run<kChunks * kChunkSlots>([&](int i) { return words[i]; },
+                                             shared + (kPass * kPassPlanes + plane) * kPlaneBytes, offset,
+                                             plane * kPlaneSamples * kTileRows + row_of_tile, sum);
   }
+  return next;
 }
 
 // Of the tail of a row, `left` chunks in shared memory, kChunks at a time and the rest in halves of that.
 template <int kChunks, int kPass>
-__device__ __forceinline__ void gather_shared(Weights& w, int left, u32 shared, u32& dense_offset, int row_of_tile,
+__device__ __forceinline__ void gather_shared(Weights& w, int left, u32 shared, u32& offset, int row_of_tile,
                                               float (&sum)[kValues]) {
 #pragma unroll 1
   for (; left >= kChunks; left -= kChunks) {
-    gather_chunks<kChunks, kPass>(w.chunk, shared, dense_offset, row_of_tile, sum);
+    offset = gather_chunks<kChunks, kPass>(w.chunk, shared, offset, row_of_tile, sum);
     w.chunk += kChunks * kChunkBytes;
-    dense_offset += kChunks * kChunkReach;
   }
   if constexpr (kChunks > 1) {
-    gather_shared<kChunks / 2, kPass>(w, left, shared, dense_offset, row_of_tile, sum);
+    gather_shared<kChunks / 2, kPass>(w, left, shared, offset, row_of_tile, sum);
   }
 }
 
 // The tail of a row; `chunks`: how many in shared memory, and << 16 how many streamed.
 template <int kPass>
-__device__ __forceinline__ void gather_tail(Weights& w, int chunks, u32 shared, u32 dense_offset, int row_of_tile,
-                                            int lane, float (&sum)[kValues]) {
-  gather_shared<kChunksInFlight, kPass>(w, chunks & 0xffff, shared, dense_offset, row_of_tile, sum);
+__device__ __forceinline__ void gather_tail(Weights& w, int chunks, u32 shared, u32 offset, int row_of_tile, int lane,
+                                            float (&sum)[kValues]) {
+  gather_shared<kChunksInFlight, kPass>(w, chunks & 0xffff, shared, offset, row_of_tile, sum);
   if constexpr (kRingChunks > 0) {
 #pragma unroll 1
     for (int left = chunks >> 16; left > 0; --left) {
@@ -267,9 +291,8 @@ __device__ __forceinline__ void gather_tail(Weights& w, int chunks, u32 shared, 
       __syncwarp();
       // The chunk used before this one has been read by all lanes: its place takes the next one that is not under way.
       fetch_chunk(w, ring_place(w, w.ring, kRingChunks - 1), lane);
-      gather_chunks<1, kPass>(w.ring + kLaneBytes * lane, shared, dense_offset, row_of_tile, sum);
+      offset = gather_chunks<1, kPass>(w.ring + kLaneBytes * lane, shared, offset, row_of_tile, sum);
       w.ring = ring_place(w, w.ring, 1);
-      dense_offset += kChunkReach;
     }
   }
 }
@@ -278,17 +301,27 @@ __device__ __forceinline__ void gather_tail(Weights& w, int chunks, u32 shared, 
 // takes them, then [kWarps] the byte in shared memory where the warp's chunks begin.
 constexpr int kTailInts = kHasTail ? (kRowsPerGroup + 1) * kWarps : 0;
 
-// The slots in registers of one row, for the planes of one pass. Templates, not a loop: where that is long the compiler
-// does not unroll it, and an array of sums that is indexed at run time lies in memory.
+// Where the first slot of a row reads, in bytes from the beginning of a plane.
+template <int kRow>
+__device__ __forceinline__ u32 first_offset(const Weights& w, int lane_of_row) {
+  return kStorage == kPackedDelta ? kept(w.registers[first_word(kRow)]) : lane_of_row * kPlaneUnitBytes;
+}
+
+// The slots in registers of one row, for the planes of one pass; returns the offset as gather_run() does. Templates, not
+// a loop: where that is long the compiler does not unroll it, and an array of sums that is indexed at run time lies in
+// memory.
 template <int kRow, int kPass, int kPlane = 0>
-__device__ __forceinline__ void gather_registers(const Weights& w, u32 shared, int lane_of_row, float (&sum)[kValues]) {
-  if constexpr (kPlane < kPassPlanes) {
-    // Opaque at every use: unpacked anew in every step and for every plane, or the compiler keeps what it unpacked, in as
-    // many registers again.
-    gather_run<kSlots[kRow]>([&](int i) { return kept(w.registers[first_word(kRow) + i]); },
-                             shared + (kPass * kPassPlanes + kPlane) * kPlaneBytes, lane_of_row * kPlaneUnitBytes,
-                             kPlane * kPlaneSamples * kTileRows + kRow % kTileHeight, sum);
-    gather_registers<kRow, kPass, kPlane + 1>(w, shared, lane_of_row, sum);
+__device__ __forceinline__ u32 gather_registers(const Weights& w, u32 shared, int lane_of_row, float (&sum)[kValues]) {
+  // Opaque at every use: unpacked anew in every step and for every plane, or the compiler keeps what it unpacked, in as
+  // many registers again.
+  const u32 next = gather_run<kSlots[kRow]>([&](int i) { return kept(w.registers[first_word(kRow) + kStartWords + i]); },
+                                            shared + (kPass * kPassPlanes + kPlane) * kPlaneBytes,
+                                            first_offset<kRow>(w, lane_of_row),
+                                            kPlane * kPlaneSamples * kTileRows + kRow % kTileHeight, sum);
+  if constexpr (kPlane + 1 < kPassPlanes) {
+    return gather_registers<kRow, kPass, kPlane + 1>(w, shared, lane_of_row, sum);
+  } else {
+    return next;
   }
 }
 
@@ -301,10 +334,9 @@ __device__ __forceinline__ void gather_row(Weights& w, u32 shared, u32 tails, in
   if constexpr (kHasTail) {
     chunks = load_shared_int(tails + 4 * row * kWarps);
   }
-  gather_registers<row, kPass>(w, shared, lane_of_row, sum);
+  const u32 offset = gather_registers<row, kPass>(w, shared, lane_of_row, sum);
   if constexpr (kHasTail) {
-    gather_tail<kPass>(w, chunks, shared, (lane_of_row + kSlots[row] * kLanesPerRow) * kPlaneUnitBytes, kRowOfTile,
-                       thread % 32, sum);
+    gather_tail<kPass>(w, chunks, shared, offset, kRowOfTile, thread % 32, sum);
   }
 }
 

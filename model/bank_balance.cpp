@@ -24,6 +24,9 @@ class Balancer {
         spread_(spread_over_phases(network, plan)),
         together_(kWarpLanes / plan.lanes_per_row / (load_phases(network, plan) / spread_)),
         ranks_(std::move(ranks)) {
+    for (int length = 0; length <= network.hidden; ++length) {
+      slots_of_length_.push_back(row_slots(network, plan, length));
+    }
     count_loads(matrix);
     for (std::size_t place = 0; place < ranks_.size(); ++place) {
       if (ranks_[place] >= 0) {
@@ -93,7 +96,7 @@ class Balancer {
     std::array<int, 4> slots{};
     for_each_rank(place, group_of(place) / groups * groups, groups, [&](int rank) {
       for (int at = 0; at < gates_; ++at) {
-        slots[at] = std::max(slots[at], (rows_.length(rank, at) + plan_.lanes_per_row - 1) / plan_.lanes_per_row);
+        slots[at] = std::max(slots[at], slots_of_length_[static_cast<std::size_t>(rows_.length(rank, at))]);
       }
     });
     const int first = place % units_per_sm_ / plan_.groups() * gates_;
@@ -155,6 +158,7 @@ class Balancer {
   int spread_;                        // phases that a group's lanes take part in
   int together_;                      // groups that share phases
   std::vector<std::int32_t> ranks_;   // [sms, units_per_sm]
+  std::vector<int> slots_of_length_;  // [hidden + 1], see row_slots
   std::vector<std::uint16_t> loads_;  // [units, gates, bank_sets]
   std::array<std::vector<int>, kMaxRowsPerGroup * kMaxBankSets> alike_;
 };

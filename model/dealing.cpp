@@ -55,8 +55,7 @@ int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t 
   if (plan.storage == Storage::dense) {
     length = state_units(network, plan);
   }
-  const auto slots = static_cast<int>((length + plan.lanes_per_row - 1) / plan.lanes_per_row);
-  return std::max(0, slots - plan.slots[r] + per_chunk - 1) / per_chunk;
+  return std::max(0, row_slots(network, plan, length) - plan.slots[r] + per_chunk - 1) / per_chunk;
 }
 
 std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, const RowProfile& rows) {

@@ -22,12 +22,16 @@ class SlotEncoder {
         stride_(plane_unit_bytes(layout.network, layout.plan)),
         shift_(index_shift(layout.network, layout.plan)),
         packed_(layout.plan.storage == Storage::packed_pair),
+        deltas_(layout.plan.storage == Storage::packed_delta),
         scales_(row_scales(layout)) {}
 
   // Slots [begin, end) of a warp's row: slot begin + s goes to the s-th of the words at(0), at(1), ..., which are zero.
   template <typename At>
   void encode(std::size_t warp_row, std::int32_t row, int lane, int begin, int end, At&& at) const {
     const Precision precision = layout_.network.precision;
+    if (deltas_) {
+      return encode_deltas(warp_row, row, lane, begin, end, at);
+    }
     for (int s = 0; s < end - begin; ++s) {
       const std::size_t entry = layout_.entry(warp_row, begin + s, lane);
       const float value = layout_.value[entry];
@@ -35,9 +39,7 @@ class SlotEncoder {
       const int first = s / bundle_.slots * bundle_.words;
       const int i = s % bundle_.slots;
       if (precision == Precision::fp8) {
-        // Values 0, 2 and 1, 3 of a bundle stand in the low and the high bytes of the two halves.
-        const std::uint32_t code = to_e4m3(row < 0 ? 0.0f : value / scales_[row]);
-        at(first) |= code << (i % 2 * 8 + i / 2 * 16);
+        at(first) |= fp8_code(row, value) << fp8_shift(i);
         if (packed_) {
           at(first + 1 + i / 2) |= index << (i % 2 * 16);
         }
@@ -54,11 +56,40 @@ class SlotEncoder {
     }
   }
 
+  // Where a lane's first slot of a row reads: bytes in a plane of the state.
+  std::uint32_t start(std::size_t warp_row, int lane) const {
+    return layout_.slots(warp_row) > 0
+               ? static_cast<std::uint32_t>(layout_.place[layout_.entry(warp_row, 0, lane)]) * stride_
+               : 0;
+  }
+
  private:
+  // A bundle: four distances from the slot before, a byte each, and then the values.
+  template <typename At>
+  void encode_deltas(std::size_t warp_row, std::int32_t row, int lane, int begin, int end, At&& at) const {
+    for (int s = 0; s < end - begin; ++s) {
+      const std::size_t entry = layout_.entry(warp_row, begin + s, lane);
+      const std::int32_t before = begin + s == 0 ? layout_.place[entry] : layout_.place[entry - kWarp];
+      const auto delta = static_cast<std::uint8_t>(layout_.place[entry] - before);
+      const int first = s / bundle_.slots * bundle_.words;
+      const int i = s % bundle_.slots;
+      at(first) |= std::uint32_t{delta} << (8 * i);
+      if (layout_.network.precision == Precision::fp8) {
+        at(first + 1) |= fp8_code(row, layout_.value[entry]) << fp8_shift(i);
+      } else {
+        at(first + 1 + i / 2) |= to_bits(layout_.network.precision, layout_.value[entry]) << (i % 2 * 16);
+      }
+    }
+  }
+
+  std::uint32_t fp8_code(std::int32_t row, float value) const { return to_e4m3(row < 0 ? 0.0f : value / scales_[row]); }
+  // Values 0, 2 and 1, 3 of a bundle stand in the low and the high bytes of the two halves.
+  static int fp8_shift(int i) { return i % 2 * 8 + i / 2 * 16; }
+
   const Layout& layout_;
   Bundle bundle_;
   int stride_, shift_;
-  bool packed_;
+  bool packed_, deltas_;
   std::vector<float> scales_;
 };
 
@@ -207,7 +238,11 @@ Encoded encode(const Layout& layout) {
       int first_word = 0;
       for (int r = 0; r < plan.rows_per_group; ++r) {
         const std::int32_t row = layout.row(sm, r, group_lane_of(network, plan, thread).group);
-        encoder.encode(layout.warp_row(sm, r, thread / kWarp), row, thread % kWarp, 0, plan.slots[r],
+        const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarp);
+        for (int i = 0; i < start_words(plan); ++i, ++first_word) {
+          words[first_word * plan.threads + thread] = encoder.start(warp_row, thread % kWarp);
+        }
+        encoder.encode(warp_row, row, thread % kWarp, 0, plan.slots[r],
                        [&](int i) -> std::uint32_t& { return words[(first_word + i) * plan.threads + thread]; });
         first_word += row_words(network, plan, plan.slots[r]);
       }

@@ -4,6 +4,7 @@
 #include "model/bank_balance.hpp"
 #include "model/bank_rule.hpp"
 #include "model/dealing.hpp"
+#include "model/delta_order.hpp"
 #include "model/error.hpp"
 #include "model/fragments.hpp"
 #include "model/numeric.hpp"
@@ -70,6 +71,8 @@ class Packer {
     for_each_warp_row([&](int warp, int, const std::int32_t* rows) {
       if (plan_.storage == Storage::dense) {
         pack_dense(warp, rows);
+      } else if (plan_.storage == Storage::packed_delta) {
+        pack_deltas(warp, rows);
       } else if (plan_.order == RowOrder::natural) {
         pack_natural(warp, rows);
       } else {
@@ -106,12 +109,42 @@ class Packer {
         longest_row = row;
       }
     }
+    if (plan_.storage == Storage::packed_delta) {
+      return delta_slots_for(rows, r);
+    }
     const int chunks = chunks_needed(layout_.network, plan_, r, longest);
     if (chunks > 0 && !plan_.has_tail()) {
       throw InputError("row " + std::to_string(longest_row) + " has " + std::to_string(longest) +
                        " non-zeros, but the plan's slots hold " + std::to_string(plan_.slots[r] * plan_.lanes_per_row));
     }
     return plan_.slots[r] + chunks * chunk_slots(layout_.network, plan_);
+  }
+
+  // What stands in a row, in the order of the state.
+  std::vector<Placed> placed(std::int32_t row) const {
+    std::vector<Placed> elements;
+    for (std::int64_t e = row < 0 ? 0 : matrix_.row_begin[row]; row >= 0 && e < matrix_.row_begin[row + 1]; ++e) {
+      elements.push_back({layout_.order[matrix_.column[e]], e});
+    }
+    std::sort(elements.begin(), elements.end(), [](const Placed& a, const Placed& b) { return a.place < b.place; });
+    return elements;
+  }
+
+  // The plan's, and as many chunks as the rows turn out to need.
+  int delta_slots_for(const std::int32_t* rows, int r) const {
+    int slots = plan_.slots[r];
+    for (int group = 0; group < groups_per_warp(); ++group) {
+      const int needed = delta_slots(placed(rows[group]));
+      if (needed > plan_.slots[r] * plan_.lanes_per_row && !plan_.has_tail()) {
+        throw InputError("row " + std::to_string(rows[group]) + " needs " + std::to_string(needed) +
+                         " slots as packed_delta, but the plan has " +
+                         std::to_string(plan_.slots[r] * plan_.lanes_per_row) +
+                         " for it: its non-zeros are too few or too far apart; packed_pair does not mind");
+      }
+      slots = std::max(slots, (needed + plan_.lanes_per_row - 1) / plan_.lanes_per_row);
+    }
+    const int per_chunk = chunk_slots(layout_.network, plan_);
+    return plan_.slots[r] + (slots - plan_.slots[r] + per_chunk - 1) / per_chunk * per_chunk;
   }
 
   // Lane of the warp.
@@ -172,6 +205,31 @@ class Packer {
           }
         }
       }
+    }
+  }
+
+  void pack_deltas(int warp, const std::int32_t* rows) {
+    std::vector<std::vector<Placed>> elements;  // of the groups
+    std::array<std::span<const Placed>, kWarp> lanes;
+    std::array<int, kWarp> group_of;
+    for (int group = 0; group < groups_per_warp(); ++group) {
+      const std::vector<Placed>& row = elements.emplace_back(placed(rows[group]));
+      const auto stretches = cut_row(row, plan_.lanes_per_row);
+      for (int lane = 0; lane < plan_.lanes_per_row; ++lane) {
+        const int of_warp = lane_of(warp * groups_per_warp() + group, lane);
+        lanes[of_warp] = stretches[lane];
+        group_of[of_warp] = group;
+      }
+    }
+    if (plan_.order == RowOrder::bank_aware) {
+      even_out_phases(lanes, group_of, rule_);
+    }
+    const std::vector<Placed> taken =
+        order_deltas(lanes, slots(), rule_, plan_.order == RowOrder::bank_aware, state_units(layout_.network, plan_));
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      const std::size_t entry = static_cast<std::size_t>(layout_.first[warp_row_]) * kWarp + i;
+      layout_.place[entry] = taken[i].place;
+      layout_.value[entry] = taken[i].element < 0 ? 0.0f : matrix_.value[taken[i].element];
     }
   }
 
@@ -365,9 +423,9 @@ SparseMatrix unpack(const Layout& layout) {
   }
   std::vector<std::vector<std::pair<std::int32_t, float>>> rows(layout.network.rows());
   for_each_entry(layout, [&](std::int32_t row, std::size_t entry) {
-    // A non-zero may have been rounded to zero; what is stored densely cannot tell.
+    // A non-zero may have been rounded to zero; storage that multiplies units by zero cannot tell.
     const bool stored = layout.place[entry] < state_units(layout.network, plan) &&
-                        (plan.storage != Storage::dense || layout.value[entry] != 0.0f);
+                        (plan.storage == Storage::packed_pair || layout.value[entry] != 0.0f);
     if (stored) {
       rows[row].emplace_back(unit_at[layout.place[entry]], layout.value[entry]);
     }

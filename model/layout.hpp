@@ -8,7 +8,8 @@
 //   has
 //            beyond. In bank-aware order the lanes that one shared-memory phase serves (32 lanes for loads of up to 4
 //            bytes, 16 for 8, 8 for 16) get columns in different banks where possible
-//   padding  slots that no non-zero fills hold value 0 and a unit behind the state that is always zero, in a free bank
+//   padding  slots that no non-zero fills hold value 0 and a unit behind the state that is always zero, in a free bank;
+//            packed_delta: some unit of the state (model/delta_order.hpp)
 //
 // The dense persistent family has neither slots nor padding: its units stand in their own order, and of a layout it
 // uses `order` and `value`, [sms, warps, warp_tiles, 32 lanes, 8], as model/fragments.hpp says.
@@ -49,7 +50,7 @@ struct Layout {
 // plan has no tail, or more chunks than shared memory has room for if nothing may be streamed.
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix);
 
-// The matrix back; equal to what make_layout was given (a dense layout's zeros are dropped).
+// The matrix back; equal to what make_layout was given (but dense and packed_delta layouts drop its zeros).
 SparseMatrix unpack(const Layout& layout);
 
 // Chunks of each warp's rows beyond the plan's slots, and where they are: those in shared memory come first.

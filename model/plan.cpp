@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 #include <sstream>
 
@@ -102,6 +103,9 @@ Bundle bundle(const Network& network, const Plan& plan) {
   if (plan.storage == Storage::dense) {
     return {32 / value_bits, 1};
   }
+  if (plan.storage == Storage::packed_delta) {
+    return {4, 1 + value_bits / 8};
+  }
   return value_bits == 16 ? Bundle{1, 1} : value_bits == 32 ? Bundle{2, 3} : Bundle{4, 3};
 }
 
@@ -110,7 +114,26 @@ int row_words(const Network& network, const Plan& plan, int slots) {
   if (plan.storage == Storage::dense) {
     return value_words;
   }
+  if (plan.storage == Storage::packed_delta) {
+    return value_words + (slots + 3) / 4;
+  }
   return info(network.precision).weight_bits == 16 ? slots : value_words + (slots + 1) / 2;
+}
+
+int start_words(const Plan& plan) {
+  return plan.storage == Storage::packed_delta ? 1 : 0;
+}
+
+int row_slots(const Network& network, const Plan& plan, std::int64_t length) {
+  double slots = static_cast<double>(length);
+  if (plan.storage == Storage::packed_delta && length > 1) {
+    // Distances of places at random are distributed geometrically: how many exceed the most, once, twice, ...
+    const double units = state_units(network, plan);
+    const double beyond = std::pow(std::max(0.0, 1 - slots / units), kMostDelta);
+    const double more = std::min(units / kMostDelta, slots * beyond / (1 - beyond));
+    slots += std::ceil(more + 4 * std::sqrt(more * (1 + beyond)) + 1);
+  }
+  return static_cast<int>(std::ceil(slots / plan.lanes_per_row));
 }
 
 int tile_height(const Network& network, const Plan& plan) {
@@ -167,7 +190,7 @@ int register_words(const Network& network, const Plan& plan) {
   }
   int words = 0;
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    words += row_words(network, plan, plan.slots[r]);
+    words += start_words(plan) + row_words(network, plan, plan.slots[r]);
   }
   return words;
 }
@@ -264,7 +287,7 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
       longest = storage == Storage::dense ? state_units(network, plan)
                                           : rows.longest_from(static_cast<int>(first), r % gates);
     }
-    plan.slots[r] = std::max(1, (longest + lanes_per_row - 1) / lanes_per_row);
+    plan.slots[r] = std::max(1, row_slots(network, plan, longest));
   }
   return plan;
 }

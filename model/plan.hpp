@@ -44,8 +44,10 @@ constexpr bool is_library(Family family) {
 }
 
 enum class Storage : std::uint8_t {
-  packed_pair,  // value and 16-bit index: 24 (fp8), 32 (fp16, bf16) or 48 bits (fp32) per non-zero
-  dense,        // values alone, zeros included, position implied; dense_persistent: always
+  packed_pair,   // value and 16-bit index: 24 (fp8), 32 (fp16, bf16) or 48 bits (fp32) per non-zero
+  dense,         // values alone, zeros included, position implied; dense_persistent: always
+  packed_delta,  // value and 8-bit distance from the lane's non-zero before, 16 (fp8) or 24 bits (fp16, bf16), and the
+                 // lane's first place, 32 bits per row; model/delta_order.hpp
 };
 
 enum class RowOrder : std::uint8_t {
@@ -64,7 +66,7 @@ enum class Tier : std::uint8_t { registers, shared_memory, streamed };
 
 inline constexpr std::array<std::string_view, 5> kFamilyNames{"sparse_persistent", "dense_persistent", "cublas_graph",
                                                               "cudnn", "cusparse_graph"};
-inline constexpr std::array<std::string_view, 2> kStorageNames{"packed_pair", "dense"};
+inline constexpr std::array<std::string_view, 3> kStorageNames{"packed_pair", "dense", "packed_delta"};
 inline constexpr std::array<std::string_view, 2> kRowOrderNames{"natural", "bank_aware"};
 inline constexpr std::array<std::string_view, 4> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier",
                                                                 "cluster"};
@@ -91,6 +93,7 @@ inline constexpr int kMaxTileRows = 8;
 inline constexpr int kWidestLoad = 16;  // bytes
 inline constexpr int kMostRingChunks = 4;
 inline constexpr int kMostChunksInFlight = 4;
+inline constexpr int kMostDelta = 127;     // packed_delta: units between neighbouring slots of a lane
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
 inline constexpr int kSpanUnits = 32;      // dense persistent: units whose state a warp loads at once
 inline constexpr int kTileBytes = 512;     // dense persistent: 16 rows x 16 units, fp16 or bf16
@@ -164,6 +167,10 @@ struct Bundle {
 };
 Bundle bundle(const Network& network, const Plan& plan);
 int row_words(const Network& network, const Plan& plan, int slots);
+int start_words(const Plan& plan);  // per thread and row in registers: where its first slot reads
+// Slots that a row of so many non-zeros takes of each of its lanes; packed_delta: with those that are expected to be
+// spent on distances beyond kMostDelta.
+int row_slots(const Network& network, const Plan& plan, std::int64_t length);
 int register_words(const Network& network, const Plan& plan);  // 32-bit words of weights per thread in registers
 int tile_height(const Network& network, const Plan& plan);     // rows of a tile, without the GRU's empty one
 int tiles(const Network& network, const Plan& plan);

@@ -82,8 +82,10 @@ Slots filled_slots(const Network& network, const Plan& plan, const RowProfile& r
 
 // Cuts every row's slots by the same share, so that the registers hold them; whole bundles stay whole.
 void cut_to_registers(const Chip& chip, const Network& network, Plan& plan) {
-  const int room = std::max(0, max_registers_per_thread(chip, plan.threads) - working_registers(network, plan));
-  const int words = register_words(network, plan);
+  const int starts = plan.rows_per_group * start_words(plan);
+  const int room =
+      std::max(0, max_registers_per_thread(chip, plan.threads) - working_registers(network, plan) - starts);
+  const int words = register_words(network, plan) - starts;
   const int whole = bundle(network, plan).slots;
   for (int r = 0; words > room && r < plan.rows_per_group; ++r) {
     plan.slots[r] = static_cast<int>(static_cast<std::int64_t>(plan.slots[r]) * room / words) / whole * whole;
@@ -173,7 +175,7 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
   plan.load_bytes = std::max(info(network.precision).bytes, wishes.load_bytes.value_or(kWidestLoad));
   if (plan.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
     const int before = plan.slots[0];
-    const int slots = (state_units(network, plan) + plan.lanes_per_row - 1) / plan.lanes_per_row;
+    const int slots = row_slots(network, plan, state_units(network, plan));
     std::replace(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group, before, slots);
   }
   const bool half_sums = state_type(network.precision) == Precision::fp16;
@@ -205,15 +207,29 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
   }
 }
 
+// Zeros cost dense storage more than indices cost the others; distances are slower to read than indices, and worth it
+// where indices leave no room in the registers.
+bool is_worth_trying(const Chip& chip, const Network& network, const RowProfile& rows, Storage storage) {
+  if (storage == Storage::dense) {
+    return network.density >= 0.4;
+  }
+  constexpr double kFilled = 0.7;  // of the registers
+  const double pairs = static_cast<double>(rows.nnz()) * (info(network.precision).weight_bits + 16) / 32;
+  return storage == Storage::packed_pair || pairs > kFilled * chip.registers_per_sm * chip.sm_count;
+}
+
 // Calls `consider` with every plan of the sparse family that the wishes allow.
 template <typename Consider>
 void for_each_sparse_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                           Consider&& consider) {
   const int gates = info(network.cell).gates;
   int last_threads = 0;
-  for (const Storage storage : {Storage::packed_pair, Storage::dense}) {
-    if (wishes.storage ? *wishes.storage != storage : storage == Storage::dense && network.density < 0.4) {
+  for (const Storage storage : {Storage::packed_pair, Storage::dense, Storage::packed_delta}) {
+    if (wishes.storage ? *wishes.storage != storage : !is_worth_trying(chip, network, rows, storage)) {
       continue;
+    }
+    if (storage == Storage::packed_delta && network.precision == Precision::fp32) {
+      continue;  // no smaller than pairs
     }
     for (const int choice : sm_choices(chip, rows.units())) {
       const int sms = wishes.sms.value_or(choice);
@@ -400,6 +416,9 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
       found = true;
     }
   });
+  if (!found && wishes.storage == Storage::packed_delta && network.precision == Precision::fp32) {
+    throw InputError("packed_delta stores values of 8 or 16 bits, found fp32: packed_pair takes no more room for them");
+  }
   if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
     throw InputError("sparse_persistent plans know neither the cluster exchange nor teams");
   }

@@ -63,6 +63,7 @@ void GatherTrace::row(int r, int pass) {
   }
   for (int plane = 0; plane < plan_.pass_planes; ++plane) {
     Run in_registers{r, 0, plan_.slots[r], {}, {}};  // unpacked anew for every plane
+    read_at_ = kNoRegister;
     run(in_registers, pass * plan_.pass_planes + plane);
   }
   if (plan_.has_tail()) {
@@ -182,14 +183,17 @@ void GatherTrace::run(Run& run, int plane) {
 // See bundle_offset() and bundle_value() in the kernel.
 GatherTrace::Operands GatherTrace::prepare(const Run& run, int s) {
   const int bundle_first = s / bundle_.slots * bundle_.words, i = s % bundle_.slots;
-  const bool packed = plan_.storage == Storage::packed_pair;
+  const bool packed = plan_.storage == Storage::packed_pair, deltas = plan_.storage == Storage::packed_delta;
   const bool is_fp8 = network_.precision == Precision::fp8, is_fp32 = network_.precision == Precision::fp32;
   const auto word = [&](int k) {
     return run.words.empty() ? kNoRegister : run.words[static_cast<std::size_t>(bundle_first + k)];
   };
   Operands slot;
-  slot.value = word(packed && is_fp32 ? 1 + i : 0);
-  if (packed) {
+  slot.value = word(packed && is_fp32 ? 1 + i : deltas && !is_fp8 ? 1 + i / 2 : deltas ? 1 : 0);
+  if (deltas) {
+    // The distance with its sign, scaled and added to where the slot before reads.
+    slot.offset = read_at_ = out_.operate(Operation::integer, out_.integers(1, word(0)), read_at_);
+  } else if (packed) {
     slot.offset = index(word(is_fp8 ? 1 + i / 2 : 0));
   }
   if (is_fp8) {

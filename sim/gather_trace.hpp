@@ -54,6 +54,7 @@ class GatherTrace {
   Bundle bundle_;
   int before_barrier_;          // of the step's first slots: their addresses are computed before its barrier
   int loads_ = 0;               // gathers so far
+  int read_at_ = kNoRegister;   // packed_delta: the register with where the slot before reads, if it was computed
   std::vector<int> partial_;    // fp16 sums since the last promotion
   int chunk_ = kNoRegister;     // the register with the address of the next chunk in shared memory
   std::uint64_t chunk_at_ = 0;  // that address

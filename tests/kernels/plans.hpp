@@ -58,10 +58,10 @@ inline PlannedCase planned_case(const Shape& shape) {
   return c;
 }
 
-// The case stored densely, in other shapes of SMs and lanes.
-inline PlannedCase stored_densely(PlannedCase c, int sms, int lanes, int units_per_group) {
+// The case stored otherwise, in other shapes of SMs and lanes.
+inline PlannedCase stored_as(Storage storage, PlannedCase c, int sms, int lanes, int units_per_group) {
   const int promote_every = c.plan.promote_every;
-  c.plan = shape_plan(c.network, RowProfile::from_matrix(c.matrix), Storage::dense, sms, lanes,
+  c.plan = shape_plan(c.network, RowProfile::from_matrix(c.matrix), storage, sms, lanes,
                       units_per_group * info(c.network.cell).gates);
   c.plan.promote_every = promote_every;
   return c;

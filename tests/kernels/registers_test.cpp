@@ -120,7 +120,7 @@ class EmptyCache {
 };
 
 constexpr auto fp16 = Precision::fp16, bf16 = Precision::bf16, fp32 = Precision::fp32, fp8 = Precision::fp8;
-constexpr auto packed = Storage::packed_pair, dense = Storage::dense;
+constexpr auto packed = Storage::packed_pair, dense = Storage::dense, delta = Storage::packed_delta;
 
 // A spread of everything that the registers depend on. The model was fitted with these in view, so they hold it in
 // place; they do not show how it does on other plans.
@@ -182,6 +182,13 @@ constexpr Shape kSpread[] = {
     {fp16, 4, 512, 16, 8, 2, packed, Cell::lstm, 4, 1, true, 4, 2},
     {fp8, 4, 512, 16, 6, 2, packed, Cell::gru, 4, 1, true},
     {bf16, 16, 384, 16, 9, 4, packed, Cell::gru, 4, 1, true, 4},
+    {fp16, 4, 512, 8, 1, 5, delta},
+    {fp8, 1, 1024, 16, 1, 2, delta},
+    {bf16, 8, 512, 16, 2, 4, delta, Cell::tanh, 2},
+    {fp8, 4, 256, 16, 7, 2, delta, Cell::relu, 1, 1, true, 0, 4},
+    {fp8, 1, 256, 2, 1, 1, delta, Cell::relu, 1, 1, true},
+    {fp16, 4, 352, 8, 4, 5, delta, Cell::lstm, 4, 1, true, 4, 4},
+    {fp16, 16, 512, 16, 2, 4, delta, Cell::relu, 1, 1, true, 4},
 };
 
 TEST_CASE("no plan spills where the register model says that it fits", "[slow]") {

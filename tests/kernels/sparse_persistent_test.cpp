@@ -44,6 +44,9 @@ TEST_CASE("a kernel of every cell and precision, and of every tail, exchange and
     require_compiles(with_tiers(c, kAllTiers[number], 2 + number % 3));
     ++number;
   }
+  require_compiles(
+      with_tiers(stored_as(Storage::packed_delta, planned_case({.precision = Precision::fp8, .hidden = 61}), 3, 8, 2),
+                 Tiers::mixed));
 }
 
 TEST_CASE("kernels of every cell, precision and tail compile", "[slow]") {
@@ -110,10 +113,15 @@ TEST_CASE("kernels of every tile, group and storage compile", "[slow]") {
   }
   for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
     for (const Cell cell : {Cell::relu, Cell::gru}) {
-      const PlannedCase c =
-          stored_densely(planned_case({.cell = cell, .precision = precision, .density = 0.9}), 5, 16, 1);
-      require_compiles(c);
-      require_compiles(with_tiers(c, Tiers::mixed));
+      for (const Storage storage : {Storage::dense, Storage::packed_delta}) {
+        if (storage == Storage::packed_delta && precision == Precision::fp32) {
+          continue;  // never stored so
+        }
+        const PlannedCase c =
+            stored_as(storage, planned_case({.cell = cell, .precision = precision, .density = 0.9}), 5, 16, 1);
+        require_compiles(c);
+        require_compiles(with_tiers(c, Tiers::mixed));
+      }
     }
   }
 }

@@ -3,6 +3,8 @@
 #include "tests/kernels/runs.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <vector>
 
 namespace onchip {
@@ -151,12 +153,48 @@ TEST_CASE("natural order and other exchanges do not matter to a tail", "[gpu]") 
 TEST_CASE("dense weights give the same, with a tail of each kind and without", "[gpu]") {
   for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
     for (const Cell cell : {Cell::tanh, Cell::gru}) {
-      const PlannedCase c =
-          stored_densely(planned_case({.cell = cell, .precision = precision, .hidden = 61, .density = 0.9}), 3, 8, 2);
+      const PlannedCase c = stored_as(
+          Storage::dense, planned_case({.cell = cell, .precision = precision, .hidden = 61, .density = 0.9}), 3, 8, 2);
       for (const Tiers tiers : kAllTiers) {
         check_right(with_tiers(c, tiers, 2), given(c.network, 5));
       }
       check_right(with_tiers(c, Tiers::mixed, 4, 0), given(c.network, 5));
+    }
+  }
+}
+
+TEST_CASE("distances instead of indices give the same, with a tail of each kind and without", "[gpu]") {
+  constexpr std::array kBatches{1, 4, 17};
+  // Few non-zeros are further apart than one slot reaches; of many a lane takes its own back and forth.
+  constexpr std::array kDensities{0.02, 0.4};
+  std::size_t number = 0;  // every value of everything comes up, not every combination
+  for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp8}) {
+    for (const Cell cell : {Cell::tanh, Cell::lstm, Cell::gru}) {
+      const int batch = kBatches[(number + number / 3) % 3];
+      const PlannedCase c = stored_as(
+          Storage::packed_delta,
+          planned_case(
+              {.cell = cell, .precision = precision, .hidden = 331, .batch = batch, .density = kDensities[number % 2]}),
+          11, 4 << batch % 3, 2);
+      ++number;
+      for (const Tiers tiers : kAllTiers) {
+        check_right(with_tiers(c, tiers, 2), given(c.network, 5));
+      }
+      check_right(with_tiers(c, Tiers::mixed, 4, 0), given(c.network, 5));
+    }
+  }
+}
+
+TEST_CASE("tiles of several rows and passes of several planes take distances from where each row begins", "[gpu]") {
+  for (const int tile_rows : {1, 2, 4}) {
+    PlannedCase c =
+        stored_as(Storage::packed_delta, planned_case({.hidden = 331, .batch = 16, .density = 0.2}), 5, 8, 5);
+    c.plan.tile_rows = tile_rows;
+    const Given g = given(c.network, 5);
+    for (const int pass_planes : {1, 2}) {
+      c.plan.pass_planes = pass_planes;
+      check_right(c, g);
+      check_right(with_tiers(c, Tiers::mixed, 3), g);
     }
   }
 }

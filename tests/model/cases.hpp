@@ -42,7 +42,7 @@ inline Case relu_case(int hidden, int batch, double density, int sms, int lanes,
 
 inline std::vector<Case> awkward_cases() {
   constexpr auto fp16 = Precision::fp16, bf16 = Precision::bf16, fp32 = Precision::fp32, fp8 = Precision::fp8;
-  constexpr auto packed = Storage::packed_pair, dense = Storage::dense;
+  constexpr auto packed = Storage::packed_pair, dense = Storage::dense, delta = Storage::packed_delta;
   constexpr auto natural = RowOrder::natural, aware = RowOrder::bank_aware;
   return {
       {Cell::relu, fp16, 257, 4, 0.3, packed, aware, 7, 32, 1},
@@ -79,6 +79,16 @@ inline std::vector<Case> awkward_cases() {
       {Cell::gru, fp8, 211, 1, 0.2, packed, aware, 13, 32, 3, Rows::gates, 0.5, 2},
       {Cell::gru, fp32, 67, 5, 0.9, dense, natural, 3, 4, 9, Rows::holes},
       {Cell::gru, fp16, 2, 1, 1.0, packed, aware, 3, 4, 3},
+      {Cell::relu, fp16, 257, 4, 0.3, delta, aware, 7, 32, 1},
+      {Cell::relu, fp16, 1009, 2, 0.01, delta, aware, 16, 2, 8, Rows::uniform, 0.3},
+      {Cell::relu, fp16, 643, 1, 0.02, delta, natural, 3, 4, 32, Rows::power_law, 0.6},
+      {Cell::tanh, fp8, 2003, 4, 0.005, delta, aware, 9, 4, 4, Rows::uniform, 0.5},
+      {Cell::tanh, bf16, 283, 17, 0.2, delta, aware, 5, 16, 3, Rows::holes, 0.5},
+      {Cell::relu, fp8, 1, 1, 1.0, delta, aware, 1, 32, 1},
+      {Cell::lstm, fp8, 211, 5, 0.2, delta, aware, 13, 8, 4, Rows::gates, 0.5},
+      {Cell::lstm, fp16, 127, 8, 0.4, delta, natural, 7, 8, 8},
+      {Cell::gru, fp16, 313, 4, 0.1, delta, aware, 5, 4, 9, Rows::power_law, 0},
+      {Cell::gru, fp8, 131, 32, 0.9, delta, aware, 3, 16, 6, Rows::uniform, 0.7, 2},
   };
 }
 

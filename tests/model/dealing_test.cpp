@@ -124,7 +124,9 @@ TEST_CASE("a row needs as many chunks as reach its end, and no more", "[fast]") 
         const int chunks = chunks_needed(c.network(), plan, 0, length);
         REQUIRE(chunks >= 0);
         REQUIRE((slots + chunks * per_chunk) * c.lanes >= reached);
-        REQUIRE((chunks == 0 || (slots + (chunks - 1) * per_chunk) * c.lanes < reached));
+        const int needed =
+            c.storage == Storage::packed_delta ? row_slots(c.network(), plan, length) * c.lanes : reached;
+        REQUIRE((chunks == 0 || (slots + (chunks - 1) * per_chunk) * c.lanes < needed));
       }
     }
   }
@@ -138,7 +140,11 @@ TEST_CASE("exact tails are those of the layout, or a little more where it exchan
     CAPTURE(describe(c.network()), to_string(layout.plan));
     const Tail expected = tail_of(c.network(), layout.plan, RowProfile::from_matrix(matrix), /*exact=*/true);
     const Tail found = tail_in(layout);
-    if (c.order == aware && c.storage == packed) {  // no warp's rows get longer when banks are balanced
+    if (c.storage == Storage::packed_delta) {  // some rows need fewer slots than were to be expected
+      CHECK(found.mean <= expected.mean);
+      CHECK(found.fullest <= expected.fullest);
+      CHECK(found.longest <= expected.longest);
+    } else if (c.order == aware && c.storage == packed) {  // no warp's rows get longer when banks are balanced
       CHECK(found.mean <= expected.mean);
       CHECK(found.mean >= 0.97 * expected.mean);
       CHECK(found.fullest <= expected.fullest);

@@ -18,7 +18,7 @@ using namespace onchip;
 namespace {
 
 constexpr auto fp16 = Precision::fp16, fp32 = Precision::fp32, fp8 = Precision::fp8;
-constexpr auto packed = Storage::packed_pair, dense = Storage::dense;
+constexpr auto packed = Storage::packed_pair, dense = Storage::dense, delta = Storage::packed_delta;
 constexpr auto aware = RowOrder::bank_aware;
 
 struct Slot {
@@ -61,24 +61,25 @@ class Decoder {
   int first_streamed(int sm, int warp) const { return number(sm, 1, warp); }
   int streamed_in_step(int sm, int warp) const { return number(sm, 2, warp); }
 
-  std::vector<Slot> in_registers(int sm, int r, int thread) const {
-    std::size_t first = 0;
-    for (int before = 0; before < r; ++before) {
-      first += row_words(network_, plan_, plan_.slots[before]);
-    }
+  // packed_delta: the byte in a plane from which the first slot's distance is counted.
+  int start(int sm, int r, int thread) const {
+    return plan_.storage == delta ? static_cast<int>(in_register(sm, first_word(r), thread)) : 0;
+  }
+  std::vector<Slot> in_registers(int sm, int r, int thread, int before) const {
+    const std::size_t first = first_word(r) + (plan_.storage == delta ? 1 : 0);
     std::vector<std::uint32_t> words;
     for (int i = 0; i < row_words(network_, plan_, plan_.slots[r]); ++i) {
-      words.push_back(encoded_.weights.at(sm * sm_words_ + (first + i) * plan_.threads + thread));
+      words.push_back(in_register(sm, first + i, thread));
     }
-    return decode(words, plan_.slots[r], 0, thread);
+    return decode(words, plan_.slots[r], 0, thread, before);
   }
-  // Slots of a chunk, of which slot `first` of the row is the first.
-  std::vector<Slot> in_shared(int sm, int chunk, int first, int thread) const {
+  // Slots of a chunk, of which slot `first` of the row is the first; `before`: the offset of the slot before.
+  std::vector<Slot> in_shared(int sm, int chunk, int first, int thread, int before) const {
     REQUIRE(chunk < plan_.shared_chunks);
-    return in_chunk(encoded_.weights, sm * sm_words_ + registers_, chunk, first, thread);
+    return in_chunk(encoded_.weights, sm * sm_words_ + registers_, chunk, first, thread, before);
   }
-  std::vector<Slot> in_stream(int chunk, int first, int thread) const {
-    return in_chunk(encoded_.streamed, 0, chunk, first, thread);
+  std::vector<Slot> in_stream(int chunk, int first, int thread, int before) const {
+    return in_chunk(encoded_.streamed, 0, chunk, first, thread, before);
   }
 
  private:
@@ -86,18 +87,30 @@ class Decoder {
     return encoded_.tails.at(sm * table_ + (plan_.rows_per_group + which) * plan_.warps() + warp);
   }
 
+  std::size_t first_word(int r) const {
+    std::size_t first = 0;
+    for (int before = 0; before < r; ++before) {
+      first += row_words(network_, plan_, plan_.slots[before]) + (plan_.storage == delta ? 1 : 0);
+    }
+    return first;
+  }
+  std::uint32_t in_register(int sm, std::size_t word, int thread) const {
+    return encoded_.weights.at(sm * sm_words_ + word * plan_.threads + thread);
+  }
+
   std::vector<Slot> in_chunk(const std::vector<std::uint32_t>& from, std::size_t begin, int chunk, int first,
-                             int thread) const {
+                             int thread, int before) const {
     std::vector<std::uint32_t> words;
     for (int i = 0; i < lane_words_; ++i) {
       const int lane = thread % 32;
       const int at = lane_words_ == 4 ? 4 * lane + i : lane_words_ == 2 ? 2 * lane + i : 32 * i + lane;
       words.push_back(from.at(begin + static_cast<std::size_t>(chunk) * 32 * lane_words_ + at));
     }
-    return decode(words, chunk_slots(network_, plan_), first, thread);
+    return decode(words, chunk_slots(network_, plan_), first, thread, before);
   }
 
-  std::vector<Slot> decode(const std::vector<std::uint32_t>& words, int count, int first, int thread) const {
+  std::vector<Slot> decode(const std::vector<std::uint32_t>& words, int count, int first, int thread,
+                           int before) const {
     std::size_t next = 0;
     const auto word = [&] { return words.at(next++); };
     std::vector<Slot> slots(count);
@@ -111,6 +124,15 @@ class Decoder {
         values = s % per_word == 0 ? word() : values;
         slots[s].value = value(values >> (32 / per_word * (s % per_word)));
         slots[s].offset = ((first + s) * plan_.lanes_per_row + lane) * plane_unit_bytes(network_, plan_);
+      }
+    } else if (plan_.storage == delta) {
+      std::uint32_t distances = 0, values = 0;
+      for (int s = 0; s < count; ++s) {
+        distances = s % 4 == 0 ? word() : distances;
+        values = s % (type == fp8 ? 4 : 2) == 0 ? word() : values;
+        before += static_cast<std::int8_t>(distances >> (8 * (s % 4))) * plane_unit_bytes(network_, plan_);
+        // Bytes of fp8 values stand as in a pair's bundle: 0 and 2 in the low halves.
+        slots[s] = {value(type == fp8 ? values >> (s % 2 * 8 + s / 2 % 2 * 16) : values >> (16 * (s % 2))), before};
       }
     } else if (type == fp32) {
       for (int s = 0; s < count; s += 2) {
@@ -188,21 +210,27 @@ int wrong_entries(const Layout& layout) {
             const TailChunks tail = decoder.tail(sm, r, warp);
             wrong +=
                 plan.slots[r] + (tail.shared + tail.streamed) * per_chunk != layout.slots(layout.warp_row(sm, r, warp));
+            std::vector<int> before(plan.threads);
             const auto of_lanes = [&](auto&& slots_of, int first) {
               for (int thread = 32 * warp; thread < 32 * (warp + 1); ++thread) {
-                compare(slots_of(thread), sm, r, thread, first);
+                const std::vector<Slot> slots = slots_of(thread, before[thread]);
+                compare(slots, sm, r, thread, first);
+                before[thread] = slots.empty() ? before[thread] : slots.back().offset;
               }
             };
-            of_lanes([&](int thread) { return decoder.in_registers(sm, r, thread); }, 0);
+            for (int thread = 32 * warp; thread < 32 * (warp + 1); ++thread) {
+              before[thread] = decoder.start(sm, r, thread);
+            }
+            of_lanes([&](int thread, int at) { return decoder.in_registers(sm, r, thread, at); }, 0);
             int first = plan.slots[r];
             for (int i = 0; i < tail.shared; ++i, first += per_chunk) {
               wrong += !shared_seen.insert(shared).second && pass == 0;
-              of_lanes([&](int thread) { return decoder.in_shared(sm, shared, first, thread); }, first);
+              of_lanes([&](int thread, int at) { return decoder.in_shared(sm, shared, first, thread, at); }, first);
               ++shared;
             }
             for (int i = 0; i < tail.streamed; ++i, first += per_chunk) {
               wrong += !streamed_seen.insert(streamed).second;
-              of_lanes([&](int thread) { return decoder.in_stream(streamed, first, thread); }, first);
+              of_lanes([&](int thread, int at) { return decoder.in_stream(streamed, first, thread, at); }, first);
               ++streamed;
             }
           }
@@ -253,9 +281,12 @@ TEST_CASE("encoded words hold value and index as the kernel reads them, wherever
 
 TEST_CASE("tails of every cell, precision and storage are encoded as the kernel reads them", "[fast]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
-  const Storage storage = GENERATE(packed, dense);
+  const Storage storage = GENERATE(packed, dense, delta);
   for (const Precision precision : {fp16, Precision::bf16, fp32, fp8}) {
     for (const double kept : {0.0, 0.55}) {
+      if (storage == delta && precision == fp32) {
+        continue;  // never stored so
+      }
       const int gates = info(cell).gates;
       const double density = storage == dense ? 0.8 : 0.3;
       const Case c{cell, precision, 83, 17, density, storage, aware, 3, 8, 2 * gates, Rows::power_law, kept};

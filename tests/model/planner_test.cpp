@@ -137,6 +137,34 @@ TEST_CASE("more of a chip never makes the largest network smaller", "[fast]") {
   }
 }
 
+TEST_CASE("distances are stored where indices leave no room for a network, and never beside fp32", "[fast]") {
+  const Chip chip = find_chip("h200").chip;
+  Network network{Cell::relu, Precision::fp8, 13000, 1, 1, 0.1};
+  PlanWishes wishes = kSparse;
+  wishes.tier = Tier::shared_memory;
+  wishes.lanes_per_row = 8;
+  wishes.loads_in_flight = 4;
+  const RowProfile rows = RowProfile::uniform(network);
+  CHECK(choose_plan(chip, network, rows, wishes).plan.storage == Storage::packed_delta);
+  wishes.storage = Storage::packed_pair;
+  const PlannedNetwork pairs = choose_plan(chip, network, rows, wishes);
+  CHECK_FALSE(pairs.prediction.footprint.fits);
+  network.precision = Precision::fp32;
+  network.hidden = 4000;
+  wishes.storage = Storage::packed_delta;
+  CHECK_THROWS_WITH(choose_plan(chip, network, RowProfile::uniform(network), wishes),
+                    Catch::Matchers::StartsWith("packed_delta stores values of 8 or 16 bits, found fp32"));
+}
+
+TEST_CASE("a row whose non-zeros are further apart than its slots foresee is refused as distances", "[fast]") {
+  const Network network{Cell::relu, Precision::fp16, 1024, 1, 1, 0.25};
+  SparseMatrix matrix = rows_of_lengths(1024, std::vector<int>(1024, 256));
+  Plan plan = shape_plan(network, RowProfile::from_matrix(matrix), Storage::packed_delta, 32, 8, 1);
+  REQUIRE_NOTHROW(make_layout(network, plan, matrix));
+  plan.slots[0] = 256 / 8 - 1;
+  REQUIRE_THROWS_WITH(make_layout(network, plan, matrix), Catch::Matchers::Contains("slots as packed_delta"));
+}
+
 TEST_CASE("a network that no plan can hold is answered with what is missing", "[fast]") {
   const PlannedNetwork result = planned({Cell::relu, Precision::fp32, 20000, 32, 1, 0.5}, {});
   CHECK_FALSE(result.prediction.footprint.fits);
@@ -151,6 +179,7 @@ TEST_CASE("sensitivities name the resource that binds", "[fast]") {
   PlanWishes wishes = kSparse;
   const Tier tier = GENERATE(Tier::registers, Tier::shared_memory, Tier::streamed);
   wishes.tier = tier;
+  wishes.storage = Storage::packed_pair;  // of one, or the largest size jumps from one storage's shapes to another's
   if (tier != Tier::registers) {  // or the search takes minutes
     wishes.lanes_per_row = 16;
     wishes.loads_in_flight = 4;

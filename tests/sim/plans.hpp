@@ -33,7 +33,7 @@ inline Made make(Cell cell, Precision precision, int hidden, int batch, double d
 
 // Small networks by hand, with their tails in shared memory, half streamed, and all streamed.
 inline std::vector<Made> plans_with_tails() {
-  constexpr auto packed = Storage::packed_pair, dense = Storage::dense;
+  constexpr auto packed = Storage::packed_pair, dense = Storage::dense, delta = Storage::packed_delta;
   constexpr auto natural = RowOrder::natural, aware = RowOrder::bank_aware;
   const std::vector<Case> cases{
       {Cell::relu, Precision::fp16, 641, 4, 0.1, packed, aware, 16, 8, 5, Rows::power_law, 0.4},
@@ -45,6 +45,8 @@ inline std::vector<Made> plans_with_tails() {
       {Cell::lstm, Precision::fp8, 61, 2, 0.9, dense, natural, 3, 8, 8, Rows::uniform, 0.4},
       {Cell::lstm, Precision::fp16, 127, 16, 0.3, packed, aware, 5, 16, 8, Rows::gates, 0.5},
       {Cell::gru, Precision::fp32, 101, 3, 0.3, packed, aware, 4, 32, 6, Rows::power_law, 0.2},
+      {Cell::relu, Precision::fp16, 641, 16, 0.1, delta, aware, 16, 8, 5, Rows::power_law, 0.4},
+      {Cell::gru, Precision::fp8, 211, 5, 0.2, delta, natural, 13, 8, 3, Rows::uniform, 0},
   };
   std::vector<Made> plans;
   int number = 0;

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/delta_order.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+
+namespace onchip {
+namespace {
+
+// Slots without a non-zero between two places.
+int steps_between(std::int32_t from, std::int32_t to) {
+  return std::max(0, (to - from - 1) / kMostDelta);
+}
+
+// One lane, on its way through its stretch.
+class Walk {
+ public:
+  static constexpr int kChoices = 32;  // of the next non-zeros
+
+  Walk() = default;
+  Walk(std::span<const Placed> stretch, int slots)
+      : stretch_(stretch), spare_(slots - delta_slots(stretch)), at_(stretch.empty() ? 0 : stretch.front().place) {
+    assert(spare_ >= 0);
+    refill();
+  }
+
+  bool idle() const { return stretch_.empty(); }
+  bool done() const { return open_ == 0; }
+  bool has_spare() const { return spare_ > 0; }
+  std::int32_t at() const { return at_; }
+  // Has further to go than one slot reaches.
+  bool must_step() const { return !done() && next_[0].place - at_ > kMostDelta; }
+  int choices() const { return open_; }
+  std::int32_t choice(int i) const { return next_[i].place; }
+
+  bool can_take(int i) const {
+    if (i == 0) {
+      return !must_step();
+    }
+    const std::int32_t place = next_[i].place;
+    if (place - next_[0].place > kMostDelta || place - at_ > kMostDelta) {
+      return false;
+    }
+    const bool is_last = i + 1 == open_;  // of all, or of those in view
+    return is_last ? taken_ == stretch_.size() : next_[i + 1].place - next_[i - 1].place <= kMostDelta;
+  }
+  Placed take(int i) {
+    const Placed taken = next_[i];
+    std::copy(next_.begin() + i + 1, next_.begin() + open_, next_.begin() + i);
+    --open_;
+    refill();
+    at_ = taken.place;
+    return taken;
+  }
+
+  // Whether a slot without a non-zero may read `place`.
+  bool can_wait_at(std::int32_t place) const {
+    return std::abs(place - at_) <= kMostDelta && (done() || std::abs(next_[0].place - place) <= kMostDelta);
+  }
+  bool can_step_to(std::int32_t place) const {
+    return place - at_ <= kMostDelta && steps_between(place, next_[0].place) < steps_between(at_, next_[0].place);
+  }
+  void wait_at(std::int32_t place) {
+    at_ = place;
+    --spare_;
+  }
+  void step_to(std::int32_t place) { at_ = place; }
+
+ private:
+  void refill() {
+    while (open_ < kChoices && taken_ < stretch_.size()) {
+      next_[open_++] = stretch_[taken_++];
+    }
+  }
+
+  std::span<const Placed> stretch_;
+  std::size_t taken_ = 0;              // of the stretch, into next_
+  std::array<Placed, kChoices> next_;  // not taken yet, ascending
+  int open_ = 0;                       // of them
+  int spare_ = 0;                      // slots beyond those that are needed
+  std::int32_t at_ = 0;
+};
+
+// The lanes of one phase and slot.
+class Phase {
+ public:
+  Phase(std::span<Walk> walks, std::span<Placed> slot, const BankRule& rule, std::int32_t idle)
+      : walks_(walks), slot_(slot), rule_(rule), idle_(idle) {
+    lane_of_.fill(kNone);
+    set_of_.fill(kNone);
+  }
+
+  void serve() {
+    const int lanes = static_cast<int>(walks_.size());
+    for (int lane = 0; lane < lanes; ++lane) {
+      find_choices(lane);
+    }
+    for (int lane = 0; lane < lanes; ++lane) {
+      tried_ = 0;
+      match(lane);
+    }
+    for (int lane = 0; lane < lanes; ++lane) {
+      const Walk& walk = walks_[lane];
+      if (set_of_[lane] == kNone && !walk.idle() && !walk.done() && !walk.must_step() && !walk.has_spare()) {
+        return serve_twice();
+      }
+    }
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (set_of_[lane] != kNone) {
+        count(slot_[lane] = walks_[lane].take(choice_[lane][set_of_[lane]]));
+      }
+    }
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (set_of_[lane] == kNone) {
+        count(slot_[lane] = without_partner(lane));
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int8_t kNone = -1;
+
+  // Two wavefronts, as one is not enough: each lane takes what most of the others need too.
+  void serve_twice() {
+    std::array<int, kMaxBankSets> needs{};
+    for (const Walk& walk : walks_) {
+      for (int i = 0; i < walk.choices(); ++i) {
+        ++needs[rule_.set_of(walk.choice(i))];
+      }
+    }
+    for (std::size_t lane = 0; lane < walks_.size(); ++lane) {
+      Walk& walk = walks_[lane];
+      int best = kNone;
+      for (int i = 0; i < walk.choices(); ++i) {
+        const int set = rule_.set_of(walk.choice(i));
+        if (walk.can_take(i) && words_[set] < 2 &&
+            (best == kNone || needs[set] > needs[rule_.set_of(walk.choice(best))])) {
+          best = i;
+        }
+      }
+      if (best != kNone) {
+        --needs[rule_.set_of(walk.choice(best))];
+        count(slot_[lane] = walk.take(best));
+      } else {
+        count(slot_[lane] = without_partner(static_cast<int>(lane)));
+      }
+    }
+  }
+
+  // For each set the first of the lane's choices that is in it.
+  void find_choices(int lane) {
+    const Walk& walk = walks_[lane];
+    choice_[lane].fill(kNone);
+    for (int i = 0; i < walk.choices(); ++i) {
+      const int set = rule_.set_of(walk.choice(i));
+      if (choice_[lane][set] == kNone && walk.can_take(i)) {
+        choice_[lane][set] = static_cast<std::int8_t>(i);
+      }
+    }
+  }
+
+  bool match(int lane) {
+    for (int i = 0; i < walks_[lane].choices(); ++i) {
+      const int set = rule_.set_of(walks_[lane].choice(i));
+      if (choice_[lane][set] != i || (tried_ >> set & 1) != 0) {
+        continue;
+      }
+      tried_ |= 1u << set;
+      if (lane_of_[set] == kNone || match(lane_of_[set])) {
+        lane_of_[set] = static_cast<std::int8_t>(lane);
+        set_of_[lane] = static_cast<std::int8_t>(set);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void count(const Placed& placed) { ++words_[rule_.set_of(placed.place)]; }
+
+  // The nearest place in a set that nobody reads, if one may be read; else `otherwise`.
+  template <typename May>
+  std::int32_t in_free_set(std::int32_t from, std::int32_t otherwise, May&& may) const {
+    const int reach = std::min(kMostDelta, 2 * rule_.bank_sets);
+    for (int distance = 0; distance <= reach; ++distance) {
+      for (const std::int32_t place : {from + distance, from - distance}) {
+        if (place >= 0 && place < idle_ && words_[rule_.set_of(place)] == 0 && may(place)) {
+          return place;
+        }
+      }
+    }
+    return otherwise;
+  }
+
+  Placed without_partner(int lane) {
+    Walk& walk = walks_[lane];
+    if (walk.idle()) {
+      const int per_set = std::max(1, kBankBytes / rule_.stride);
+      for (std::int32_t place = idle_; place < idle_ + rule_.bank_sets * per_set; place += per_set) {
+        if (words_[rule_.set_of(place)] == 0) {
+          return {place, -1};
+        }
+      }
+      return {idle_, -1};
+    }
+    if (walk.must_step()) {
+      const std::int32_t far = walk.at() + kMostDelta;
+      walk.step_to(in_free_set(far, far, [&](std::int32_t place) { return walk.can_step_to(place); }));
+      return {walk.at(), -1};
+    }
+    if (walk.done() || walk.has_spare()) {
+      const auto may = [&](std::int32_t place) { return walk.can_wait_at(place); };
+      walk.wait_at(in_free_set(walk.at(), walk.at(), may));
+      return {walk.at(), -1};
+    }
+    int best = 0;
+    for (int i = 1; i < walk.choices(); ++i) {
+      if (walk.can_take(i) && words_[rule_.set_of(walk.choice(i))] < words_[rule_.set_of(walk.choice(best))]) {
+        best = i;
+      }
+    }
+    return walk.take(best);
+  }
+
+  std::span<Walk> walks_;
+  std::span<Placed> slot_;
+  const BankRule& rule_;
+  std::int32_t idle_;
+  std::array<std::array<std::int8_t, kMaxBankSets>, kWarpLanes> choice_;  // [lanes, sets]
+  std::array<std::int8_t, kMaxBankSets> lane_of_;                         // matched
+  std::array<std::int8_t, kWarpLanes> set_of_;
+  std::array<int, kMaxBankSets> words_{};
+  std::uint32_t tried_ = 0;
+};
+
+Placed in_order(Walk& walk, std::int32_t idle) {
+  if (walk.idle()) {
+    return {idle, -1};
+  }
+  if (walk.must_step()) {
+    walk.step_to(walk.at() + kMostDelta);
+  } else if (walk.done()) {
+    walk.wait_at(walk.at());
+  } else {
+    return walk.take(0);
+  }
+  return {walk.at(), -1};
+}
+
+}  // namespace
+
+int delta_slots(std::span<const Placed> row) {
+  int slots = static_cast<int>(row.size());
+  for (std::size_t i = 1; i < row.size(); ++i) {
+    slots += steps_between(row[i - 1].place, row[i].place);
+  }
+  return slots;
+}
+
+std::vector<std::span<const Placed>> cut_row(std::span<const Placed> row, int lanes) {
+  const int most = (delta_slots(row) + lanes - 1) / lanes;
+  std::vector<std::span<const Placed>> stretches;
+  for (std::size_t begin = 0; begin < row.size();) {
+    std::size_t end = begin + 1;  // the way to a lane's first costs nothing
+    for (int slots = 1; end < row.size(); ++end) {
+      slots += 1 + steps_between(row[end - 1].place, row[end].place);
+      if (slots > most) {
+        break;
+      }
+    }
+    stretches.push_back(row.subspan(begin, end - begin));
+    begin = end;
+  }
+  stretches.resize(static_cast<std::size_t>(lanes));
+  return stretches;
+}
+
+void even_out_phases(std::array<std::span<const Placed>, kWarpLanes>& lanes, const std::array<int, kWarpLanes>& group,
+                     const BankRule& rule) {
+  constexpr int kSweeps = 3;
+  using Needs = std::array<int, kMaxBankSets>;  // how often each set is read
+  std::array<Needs, kWarpLanes> of_lane{}, of_phase{};
+  for (int lane = 0; lane < kWarpLanes; ++lane) {
+    for (const Placed& placed : lanes[lane]) {
+      const int set = rule.set_of(placed.place);
+      ++of_lane[lane][set];
+      ++of_phase[lane / rule.phase_lanes][set];
+    }
+  }
+  // The sum of the squares of all needs falls, or the exchange is not worth it.
+  const auto exchange_if_better = [&](int a, int b) {
+    Needs& phase_a = of_phase[a / rule.phase_lanes];
+    Needs& phase_b = of_phase[b / rule.phase_lanes];
+    int change = 0;  // half of it
+    for (int set = 0; set < rule.bank_sets; ++set) {
+      const int more = of_lane[b][set] - of_lane[a][set];
+      change += more * (phase_a[set] - phase_b[set] + more);
+    }
+    if (change >= 0) {
+      return;
+    }
+    for (int set = 0; set < rule.bank_sets; ++set) {
+      const int more = of_lane[b][set] - of_lane[a][set];
+      phase_a[set] += more;
+      phase_b[set] -= more;
+    }
+    std::swap(of_lane[a], of_lane[b]);
+    std::swap(lanes[a], lanes[b]);
+  };
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    for (int a = 0; a < kWarpLanes; ++a) {
+      for (int b = (a / rule.phase_lanes + 1) * rule.phase_lanes; b < kWarpLanes; ++b) {
+        if (group[a] == group[b]) {
+          exchange_if_better(a, b);
+        }
+      }
+    }
+  }
+}
+
+std::vector<Placed> order_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes, int slots,
+                                 const BankRule& rule, bool bank_aware, std::int32_t idle) {
+  std::array<Walk, kWarpLanes> walks;
+  std::transform(lanes.begin(), lanes.end(), walks.begin(), [&](auto stretch) { return Walk(stretch, slots); });
+  std::vector<Placed> taken(static_cast<std::size_t>(slots) * kWarpLanes);
+  for (int slot = 0; slot < slots; ++slot) {
+    const auto of_slot = std::span(taken).subspan(static_cast<std::size_t>(slot) * kWarpLanes, kWarpLanes);
+    if (!bank_aware) {
+      std::transform(walks.begin(), walks.end(), of_slot.begin(), [&](Walk& walk) { return in_order(walk, idle); });
+      continue;
+    }
+    for (int first = 0; first < kWarpLanes; first += rule.phase_lanes) {
+      Phase(std::span(walks).subspan(first, rule.phase_lanes), of_slot.subspan(first, rule.phase_lanes), rule, idle)
+          .serve();
+    }
+  }
+  return taken;
+}
+
+}  // namespace onchip
