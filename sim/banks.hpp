@@ -49,13 +49,25 @@ struct BankCost {
   friend bool operator==(const BankCost&, const BankCost&) = default;
 };
 
+// How the lanes of a warp are served. A granule is what one lane fetches: a bank word, or several neighbouring ones
+// from a set of banks. A phase has no more sets than lanes, or else all lanes are one phase.
+struct BankPhases {
+  int lanes = kWarpLanes;  // of each, before pairs that agree make one of two
+  int shift = 0;           // from the address of a byte to the number of its granule
+  int sets = 0;
+  int banks_of_a_set = 1;
+};
+
+// Of all phases of an access.
+struct PhaseCount {
+  int wavefronts = 0;
+  int active = 0;    // phases that have an active lane
+  int granules = 0;  // distinct ones in each
+};
+
 // Counts accesses one after another; keeps its scratch memory, so each thread needs its own.
 class BankModel {
  public:
-  struct Counted {
-    int wavefronts = 0, granules = 0;
-  };
-
   explicit BankModel(const BankGeometry& geometry);
 
   BankCost count(const SharedAccess& access);
@@ -63,29 +75,16 @@ class BankModel {
   BankCost count(const SharedAccess& access, std::span<std::int64_t> heat);
 
  private:
-  // How the lanes of a warp are served.
-  struct Phases {
-    int lanes = kWarpLanes;  // of each
-    int shift = 0;           // from the address of a byte to the number of its granule
-    int sets = 0;
-  };
-  // A granule is what one lane fetches: a bank word, or several neighbouring ones from a set of banks. A lane that is
-  // not active has that of one of its phase which is, if there is any.
-  struct Lanes {
-    std::array<std::uint32_t, kWarpLanes> granules;
-    std::uint32_t live = ~0u;  // those whose phase has an active lane
-  };
+  const BankPhases& phases_of(int width) const;
+  void make_room(std::span<const std::uint64_t> addresses, int shift);
+  template <int kLanes, bool kPlain>
+  PhaseCount count_lanes(const SharedAccess& access, const BankPhases& phases);
+  template <int kLanes>
+  PhaseCount count_phases(const SharedAccess& access, const BankPhases& phases);
+  PhaseCount count_granules(const SharedAccess& access, const BankPhases& phases);
 
-  void make_room(std::uint32_t granules);
-  template <int kLanes, bool kPlain, typename Delivered>
-  Counted count_window(const Lanes& lanes, int sets, int window, Delivered&& delivered);
-  template <int kLanes, typename Delivered>
-  Counted count_lanes(const Lanes& lanes, int sets, Delivered&& delivered);
-  template <typename Delivered>
-  BankCost count_phases(const SharedAccess& access, Delivered&& delivered);
-
-  BankGeometry geometry_;
-  std::array<Phases, 5> phases_;               // by the logarithm of the width
+  std::array<BankPhases, 5> phases_;  // by the logarithm of the width
+  std::vector<std::uint8_t> of_set_;  // [phases, lanes], or [sets] if those are more than 32: distinct granules
   std::vector<std::uint16_t> asked_in_phase_;  // [granules]
   int phase_ = 0;                              // number of the last one counted
 };
