@@ -44,7 +44,8 @@ BankGeometry bank_geometry(const Chip& chip) {
   return geometry;
 }
 
-BankModel::BankModel(const BankGeometry& geometry) {
+BankModel::BankModel(const BankGeometry& geometry, VectorCounter count_by_vectors)
+    : count_by_vectors_(count_by_vectors) {
   const auto row_bytes = static_cast<unsigned>(geometry.banks * geometry.bank_bytes);
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const unsigned width = 1u << i, granule = std::max(width, static_cast<unsigned>(geometry.bank_bytes));
@@ -127,6 +128,9 @@ PhaseCount BankModel::count_phases(const SharedAccess& access, const BankPhases&
 // Dispatches on the lanes of a phase, which divide a warp.
 PhaseCount BankModel::count_granules(const SharedAccess& access, const BankPhases& phases) {
   assert(access.addresses.size() == static_cast<std::size_t>(std::popcount(access.mask)));
+  if (count_by_vectors_ != nullptr && phases.sets <= kWarpLanes) {
+    return count_by_vectors_(access, phases, of_set_.data());
+  }
   make_room(access.addresses, phases.shift);
   switch (phases.lanes < kWarpLanes && pairs_agree(access) ? 2 * phases.lanes : phases.lanes) {
     case 1:

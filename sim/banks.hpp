@@ -65,10 +65,18 @@ struct PhaseCount {
   int granules = 0;  // distinct ones in each
 };
 
+// Counts an access to at most 32 sets, and writes how many distinct granules each phase asks for from which set:
+// [32 / lanes, lanes], of which only the first columns, as many as there are sets, are not 0.
+using VectorCounter = PhaseCount (*)(const SharedAccess& access, const BankPhases& phases, std::uint8_t* of_set);
+
+// Null where the processor lacks the instructions (sim/bank_vectors.cpp).
+VectorCounter vector_counter();
+
 // Counts accesses one after another; keeps its scratch memory, so each thread needs its own.
 class BankModel {
  public:
-  explicit BankModel(const BankGeometry& geometry);
+  // Without a vector counter, and for more than 32 sets, it counts lane by lane; the costs are the same.
+  explicit BankModel(const BankGeometry& geometry, VectorCounter count_by_vectors = vector_counter());
 
   BankCost count(const SharedAccess& access);
   // The same, and adds the bank words delivered to heat[bank].
@@ -83,10 +91,11 @@ class BankModel {
   PhaseCount count_phases(const SharedAccess& access, const BankPhases& phases);
   PhaseCount count_granules(const SharedAccess& access, const BankPhases& phases);
 
-  std::array<BankPhases, 5> phases_;  // by the logarithm of the width
-  std::vector<std::uint8_t> of_set_;  // [phases, lanes], or [sets] if those are more than 32: distinct granules
+  VectorCounter count_by_vectors_;
+  std::array<BankPhases, 5> phases_;           // by the logarithm of the width
+  std::vector<std::uint8_t> of_set_;           // as a vector counter writes them, or [sets] if those are more than 32
   std::vector<std::uint16_t> asked_in_phase_;  // [granules]
-  int phase_ = 0;                              // number of the last one counted
+  int phase_ = 0;                              // number of the last one counted lane by lane
 };
 
 }  // namespace onchip
