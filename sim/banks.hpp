@@ -49,45 +49,53 @@ struct BankCost {
   friend bool operator==(const BankCost&, const BankCost&) = default;
 };
 
+// How the lanes of a warp are served. A granule is what one lane fetches: a bank word, or several neighbouring ones
+// from a set of banks. A phase has no more sets than lanes, or else all lanes are one phase.
+struct BankPhases {
+  int lanes = kWarpLanes;  // of each, before pairs that agree make one of two
+  int shift = 0;           // from the address of a byte to the number of its granule
+  int sets = 0;
+  int banks_of_a_set = 1;
+};
+
+// Of all phases of an access.
+struct PhaseCount {
+  int wavefronts = 0;
+  int active = 0;    // phases that have an active lane
+  int granules = 0;  // distinct ones in each
+};
+
+// Counts an access to at most 32 sets, and writes how many distinct granules each phase asks for from which set:
+// [32 / lanes, lanes], of which only the first columns, as many as there are sets, are not 0.
+using VectorCounter = PhaseCount (*)(const SharedAccess& access, const BankPhases& phases, std::uint8_t* of_set);
+
+// Null where the processor lacks the instructions (sim/bank_vectors.cpp).
+VectorCounter vector_counter();
+
 // Counts accesses one after another; keeps its scratch memory, so each thread needs its own.
 class BankModel {
  public:
-  struct Counted {
-    int wavefronts = 0, granules = 0;
-  };
-
-  explicit BankModel(const BankGeometry& geometry);
+  // Without a vector counter, and for more than 32 sets, it counts lane by lane; the costs are the same.
+  explicit BankModel(const BankGeometry& geometry, VectorCounter count_by_vectors = vector_counter());
 
   BankCost count(const SharedAccess& access);
   // The same, and adds the bank words delivered to heat[bank].
   BankCost count(const SharedAccess& access, std::span<std::int64_t> heat);
 
  private:
-  // How the lanes of a warp are served.
-  struct Phases {
-    int lanes = kWarpLanes;  // of each
-    int shift = 0;           // from the address of a byte to the number of its granule
-    int sets = 0;
-  };
-  // A granule is what one lane fetches: a bank word, or several neighbouring ones from a set of banks. A lane that is
-  // not active has that of one of its phase which is, if there is any.
-  struct Lanes {
-    std::array<std::uint32_t, kWarpLanes> granules;
-    std::uint32_t live = ~0u;  // those whose phase has an active lane
-  };
+  const BankPhases& phases_of(int width) const;
+  void make_room(std::span<const std::uint64_t> addresses, int shift);
+  template <int kLanes, bool kPlain>
+  PhaseCount count_lanes(const SharedAccess& access, const BankPhases& phases);
+  template <int kLanes>
+  PhaseCount count_phases(const SharedAccess& access, const BankPhases& phases);
+  PhaseCount count_granules(const SharedAccess& access, const BankPhases& phases);
 
-  void make_room(std::uint32_t granules);
-  template <int kLanes, bool kPlain, typename Delivered>
-  Counted count_window(const Lanes& lanes, int sets, int window, Delivered&& delivered);
-  template <int kLanes, typename Delivered>
-  Counted count_lanes(const Lanes& lanes, int sets, Delivered&& delivered);
-  template <typename Delivered>
-  BankCost count_phases(const SharedAccess& access, Delivered&& delivered);
-
-  BankGeometry geometry_;
-  std::array<Phases, 5> phases_;               // by the logarithm of the width
+  VectorCounter count_by_vectors_;
+  std::array<BankPhases, 5> phases_;           // by the logarithm of the width
+  std::vector<std::uint8_t> of_set_;           // as a vector counter writes them, or [sets] if those are more than 32
   std::vector<std::uint16_t> asked_in_phase_;  // [granules]
-  int phase_ = 0;                              // number of the last one counted
+  int phase_ = 0;                              // number of the last one counted lane by lane
 };
 
 }  // namespace onchip

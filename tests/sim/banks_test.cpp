@@ -83,29 +83,34 @@ std::vector<std::uint64_t> units(int width, Unit&& unit) {
 TEST_CASE("the bank model agrees with byte-by-byte counting for random masks, widths, addresses and geometries",
           "[fast]") {
   std::mt19937 random(7);
-  for (const BankGeometry geometry : {BankGeometry{32, 4}, {64, 4}, {32, 8}, {16, 4}, {128, 4}, {4, 4}, {32, 1}}) {
-    BankModel model(geometry);
-    std::vector<std::int64_t> heat(geometry.banks), expected_heat(geometry.banks);
+  for (const BankGeometry geometry :
+       {BankGeometry{32, 4}, {64, 4}, {32, 8}, {16, 4}, {128, 4}, {4, 4}, {32, 1}, {2, 8}, {1, 16}, {16, 64}}) {
+    BankModel model(geometry), lane_by_lane(geometry, nullptr);
+    std::vector<std::int64_t> heat(geometry.banks), expected_heat(geometry.banks), heat_lane_by_lane(geometry.banks);
     for (int i = 0; i < 4000; ++i) {
       const int width = 1 << random() % 5;
       const std::uint32_t mask =
           i % 3 == 0 ? ~0u : static_cast<std::uint32_t>(i % 3 == 1 ? random() : random() & random() & random());
-      const int reach = 1 << random() % 12;  // few units: multicasts; many: conflicts
-      const int repeat = 1 << random() % 3;  // neighbours that ask for the same
+      const int reach = 1 << random() % 12;                // few units: multicasts; many: conflicts
+      const int repeat = 1 << random() % 3;                // neighbours that ask for the same
+      const std::uint64_t far = i % 5 == 0 ? 1 << 22 : 0;  // lanes whose addresses differ in high bits alone
       std::vector<std::uint64_t> addresses;
       std::uint64_t unit = 0;
       for (int lane = 0; lane < 32; ++lane) {
-        unit = lane % repeat == 0 ? random() % reach : unit;
+        unit = lane % repeat == 0 ? random() % reach + random() % 2 * far / width : unit;
         if (mask >> lane & 1) {
           addresses.push_back(unit * width);
         }
       }
       const SharedAccess access{addresses, mask, width};
-      CAPTURE(geometry.banks, geometry.bank_bytes, width, mask, reach, repeat);
+      CAPTURE(geometry.banks, geometry.bank_bytes, width, mask, reach, repeat, far);
       const BankCost expected = oracle(geometry, access, expected_heat);
       REQUIRE(model.count(access) == expected);
       REQUIRE(model.count(access, heat) == expected);
       REQUIRE(heat == expected_heat);
+      REQUIRE(lane_by_lane.count(access) == expected);
+      REQUIRE(lane_by_lane.count(access, heat_lane_by_lane) == expected);
+      REQUIRE(heat_lane_by_lane == expected_heat);
     }
   }
 }
@@ -140,6 +145,15 @@ TEST_CASE("phases without an active lane cost nothing", "[fast]") {
   std::ranges::transform(addresses, addresses.begin(), [](std::uint64_t unit) { return unit * 16; });
   REQUIRE(count(addresses, 16, 0x0000ff00u).wavefronts == 1);
   REQUIRE(count({}, 16, 0).wavefronts == 0);
+}
+
+TEST_CASE("a granule asked for the first time is new however many accesses were counted before", "[fast]") {
+  // 32 phases an access: more in all than the 16 bits in which the model numbers them.
+  BankModel lane_by_lane({4, 4}, nullptr);
+  for (int access = 0; access < 3000; ++access) {
+    const auto addresses = units(16, [&](int lane) { return 32 * access + lane; });
+    REQUIRE(lane_by_lane.count({addresses, ~0u, 16}).wavefronts == 32);
+  }
 }
 
 TEST_CASE("chips whose banks the model cannot count are refused", "[fast]") {
