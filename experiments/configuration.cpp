@@ -129,6 +129,11 @@ void check_plan(const Network& network, const Plan& plan) {
   const int most_loads =
       plan.family == Family::dense_persistent ? (network.batch + 7) / 8 * 2 * kMostLoadsInFlight : kMostLoadsInFlight;
   check_range("loads_in_flight", plan.loads_in_flight, 1, most_loads);
+  require(plan.line_words > 0 && plan.line_words <= kLineWords &&
+              std::has_single_bit(static_cast<unsigned>(plan.line_words)),
+          "line_words 1, 2, 4 or 8, found " + std::to_string(plan.line_words));
+  require(plan.line_words == kLineWords || plan.exchange != ExchangeProtocol::cluster,
+          "line_words=8 in a cluster, whose state has no lines, found " + std::to_string(plan.line_words));
   if (plan.family == Family::dense_persistent) {
     check_dense_plan(network, plan);
   } else {
@@ -230,6 +235,14 @@ Family parse_family(std::string_view word) {
   return static_cast<Family>(found - kFamilyNames.begin());
 }
 
+Storage parse_storage(std::string_view word) {
+  const auto found = std::ranges::find(kStorageNames, word);
+  if (found == kStorageNames.end()) {
+    throw InputError("unknown storage " + in_quotes(word) + ": expected packed_pair, packed_delta or dense");
+  }
+  return static_cast<Storage>(found - kStorageNames.begin());
+}
+
 Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
   const auto whole = [&](const char* column, double maximum) {
     const double value = file.number(row, column);
@@ -256,6 +269,9 @@ Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
       configuration.plan = parse_plan(file.text(row, "plan"));
     } else if (file.has("family") && !file.text(row, "family").empty()) {
       configuration.wishes.family = parse_family(file.text(row, "family"));
+    }
+    if (file.has("storage") && !file.text(row, "storage").empty()) {
+      configuration.wishes.storage = parse_storage(file.text(row, "storage"));
     }
   } catch (const InputError& error) {
     file.fail(row, error.what());

@@ -53,6 +53,7 @@ void check_plan(const Network& network, const Plan& plan);
 
 // "sparse_persistent"; throws InputError with all names.
 Family parse_family(std::string_view name);
+Storage parse_storage(std::string_view name);
 
 // The fixed plan, or the one that the planner chooses. Throws InputError if a fixed plan cannot hold the rows.
 PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows);

@@ -137,7 +137,7 @@ __device__ __forceinline__ void lay_items(const Arguments& a, u32 shared, u32 pa
   for (int i = thread; i < kItems; i += kThreads) {
     const UnitSample of = of_item(i);
     const int unit = sm_of_team() * kUnitsPerSm + of.unit;
-    u32 place = kElementBytes * index_in_team(unit - of.unit % 2, of.sample);
+    u32 place = in_l2(kElementBytes * index_in_team(unit - of.unit % 2, of.sample));
     // Weights beyond the last unit are zero, but zero times infinity is not.
     place |= unit >= kHidden ? kFirstIsNone : 0;
     if constexpr (kGates == 1) {

@@ -61,7 +61,7 @@ __device__ __forceinline__ void emit_padding(char* state, int t, int steps, int 
   if (kPadding > 0 && !kInCluster && sm_of_team() == kBlocks - 1) {
 #pragma unroll 1
     for (int i = thread; i < kPadding * kTeamBatch; i += kThreads) {
-      emit(state + kElementBytes * index_in_team(kStateUnits + i / kTeamBatch * 2, i % kTeamBatch), 0, t, steps);
+      emit(state + in_l2(kElementBytes * index_in_team(kStateUnits + i / kTeamBatch * 2, i % kTeamBatch)), 0, t, steps);
     }
   }
 }
@@ -154,7 +154,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
   const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
   char* const states = static_cast<char*>(a.states) + team() * kTeamStride;
   const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
-  Source source{states + place, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
+  Source source{states + in_l2(place), place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
                 kTeamBatch % 8 == 0 ? kSampleTiles : (kTeamBatch - lane / 4 + 7) / 8};
   if constexpr (kInCluster) {
     begin_cluster(in_cluster(shared), states, thread);

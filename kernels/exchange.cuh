@@ -72,7 +72,7 @@ __device__ __forceinline__ void stage_words(const char* from, u32 to, int first,
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
       if (is_empty(v[k])) {
-        v[k] = load_relaxed(from + 16ll * (first + k * kThreads));
+        v[k] = load_relaxed(from + in_l2(16 * first) + in_l2(16 * k * kThreads));
       }
     }
     waiting = false;
@@ -112,7 +112,7 @@ __device__ __forceinline__ void stage(const char* from, u32 to, int thread, int&
 // Where word i of this SM's outbox belongs in a state.
 __device__ __forceinline__ long long outbox_offset(int i) {
   const int plane = kPlanes == 1 ? 0 : i / kOutboxPlaneWords;
-  return 16ll * (plane * kPlaneWords + static_cast<int>(blockIdx.x) * kOutboxPlaneWords + (i - plane * kOutboxPlaneWords));
+  return in_l2(16 * (plane * kPlaneWords + static_cast<int>(blockIdx.x) * kOutboxPlaneWords + (i - plane * kOutboxPlaneWords)));
 }
 
 // Hands out word i of the outbox of step t, and empties its place of a later step.

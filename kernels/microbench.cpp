@@ -214,6 +214,12 @@ struct ExchangeCase {
 
   int words_per_sm() const { return std::max(1, (nominal_bytes + 8 * sms) / (16 * sms)); }
   int bytes() const { return 16 * words_per_sm() * sms; }
+  int line_words() const { return cluster > 1 ? kLineWords : line_words_for(words_per_sm()); }
+  // In L2, of byte `offset` of a state.
+  std::size_t in_l2(std::size_t offset) const {
+    const auto held = static_cast<std::size_t>(16 * line_words());
+    return offset / held * (16 * kLineWords) + offset % held;
+  }
   int units_per_sm() const { return 16 * words_per_sm() / (2 * batch); }
   // As few lanes per row as have one for every sample: few rows per group, so that emitting them hardly counts.
   int lanes() const { return std::max(batch, 4); }
@@ -260,13 +266,14 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
 // The constants of a kernel of fp16 states whose batch one load fetches, so in one plane. The exchange does not depend
 // on the cell; with four gates any number of units has an input of whole 4-byte pieces.
 CompileRequest exchange_request(const std::string& architecture, const ExchangeCase& c) {
-  return request(architecture, "microbench_exchange", kExchangeSource,
-                 {define("HIDDEN", c.units_per_sm() * c.sms), define("BLOCKS", c.sms),
-                  define("UNITS_PER_SM", c.units_per_sm()), define("BATCH", c.batch), define("BATCH_PADDED", c.batch),
-                  define("PRECISION", static_cast<int>(Precision::fp16)), define("CELL", static_cast<int>(Cell::lstm)),
-                  define("PLANE_UNIT_BYTES", 2 * c.batch), define("ZERO_UNITS", ExchangeCase::kZeroUnits),
-                  define("EXCHANGE", static_cast<int>(ExchangeProtocol::lamport)), define("THREADS", c.threads),
-                  define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead)});
+  return request(
+      architecture, "microbench_exchange", kExchangeSource,
+      {define("HIDDEN", c.units_per_sm() * c.sms), define("BLOCKS", c.sms), define("UNITS_PER_SM", c.units_per_sm()),
+       define("LINE_WORDS", c.line_words()), define("BATCH", c.batch), define("BATCH_PADDED", c.batch),
+       define("PRECISION", static_cast<int>(Precision::fp16)), define("CELL", static_cast<int>(Cell::lstm)),
+       define("PLANE_UNIT_BYTES", 2 * c.batch), define("ZERO_UNITS", ExchangeCase::kZeroUnits),
+       define("EXCHANGE", static_cast<int>(ExchangeProtocol::lamport)), define("THREADS", c.threads),
+       define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead)});
 }
 
 CompileRequest cluster_request(const std::string& architecture, const ExchangeCase& c) {
@@ -324,11 +331,11 @@ std::vector<SendCase> send_cases(const std::string& architecture) {
 CompileRequest send_request(const std::string& architecture, const SendCase& c) {
   constexpr int kRelu = 0, kFp16 = 0, kClusterExchange = 3;
   const int units = c.bytes / 2;
-  return request(
-      architecture, "microbench_cluster", kClusterSource,
-      {define("HIDDEN", units), define("BLOCKS", c.sms), define("UNITS_PER_SM", units / c.sms), define("BATCH", 1),
-       define("BATCH_PADDED", 1), define("TEAMS", 1), define("PRECISION", kFp16), define("CELL", kRelu),
-       define("THREADS", c.threads), define("EXCHANGE", kClusterExchange), define("AHEAD", kEmptiedAhead)});
+  return request(architecture, "microbench_cluster", kClusterSource,
+                 {define("HIDDEN", units), define("BLOCKS", c.sms), define("UNITS_PER_SM", units / c.sms),
+                  define("LINE_WORDS", kLineWords), define("BATCH", 1), define("BATCH_PADDED", 1), define("TEAMS", 1),
+                  define("PRECISION", kFp16), define("CELL", kRelu), define("THREADS", c.threads),
+                  define("EXCHANGE", kClusterExchange), define("AHEAD", kEmptiedAhead)});
 }
 
 // The checksum of cluster.cu after `steps` steps from `word` i = i.
@@ -785,14 +792,14 @@ class Runner {
     static_assert(kSteps % 2 == 0);
     const auto state_bytes = static_cast<std::size_t>(c.bytes());
     constexpr std::size_t kLine = 128;
-    const std::size_t stride = is_clustered ? state_bytes : (state_bytes + kLine - 1) / kLine * kLine;
+    const std::size_t stride = is_clustered ? state_bytes : c.in_l2(state_bytes - 1) / kLine * kLine + kLine;
     DeviceBuffer<char> states((kSteps + 1) * stride);
     const DeviceBuffer<u32> checksums(static_cast<std::size_t>(c.sms));
     const DeviceBuffer<long long> times(4);
-    std::vector<char> initial(state_bytes);
+    std::vector<char> initial(is_clustered ? state_bytes : stride);
     for (std::size_t i = 0; i < state_bytes / 2; ++i) {
       const auto element = static_cast<std::uint16_t>(initial_element(static_cast<u32>(i)));
-      std::memcpy(initial.data() + 2 * i, &element, sizeof element);
+      std::memcpy(initial.data() + (is_clustered ? 2 * i : c.in_l2(2 * i)), &element, sizeof element);
     }
     states.upload(initial);
     values = {states.data(), checksums.data(), times.data(), status_.data(), kExchangeWarmup, kSteps};

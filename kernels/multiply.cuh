@@ -97,7 +97,7 @@ __device__ __forceinline__ void poll(Group& group, const Source& source) {
         asm volatile(
             "{ .reg .pred p; setp.eq.u32 p, %5, 0xffffffff; @p ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
             : "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3])
-            : "l"(source.state + (kGroup * kGroupSpans + i) * kSpanBytes + j * 512), "r"(largest(w))
+            : "l"(source.state + in_l2((kGroup * kGroupSpans + i) * kSpanBytes) + in_l2(j * 512)), "r"(largest(w))
             : "memory");
       }
     }

@@ -95,6 +95,7 @@ Defines common_defines(const Network& network, const Plan& plan) {
   define(defines, "ONCHIP_HIDDEN", network.hidden);
   define(defines, "ONCHIP_BLOCKS", plan.sms);
   define(defines, "ONCHIP_UNITS_PER_SM", units_per_sm(network, plan));
+  define(defines, "ONCHIP_LINE_WORDS", plan.line_words);
   define(defines, "ONCHIP_BATCH", network.batch);
   define(defines, "ONCHIP_BATCH_PADDED", plan.batch_padded);
   if (plan.family == Family::sparse_persistent) {

@@ -17,8 +17,9 @@ constexpr int kSpanUnits = 32;
 constexpr int kSpans = (kStateUnits + kSpanUnits - 1) / kSpanUnits;
 constexpr int kSpanBytes = kTeamBatch * kSpanUnits * kElementBytes;
 constexpr int kStateBytes = kSpans * kSpanBytes;                      // of a team
-constexpr int kTeamStride = (kStateBytes + 127) / 128 * 128;          // whole lines of L2, see planes.cuh
+constexpr int kTeamStride = (kStateBytes / 16 + kLineWords - 1) / kLineWords * 128;  // whole lines of L2, see planes.cuh
 constexpr int kStateStride = kTeams * kTeamStride;                    // from one step to the next
+
 constexpr int kStateWords = kStateStride / 16;
 
 // Element index of (unit, sample) in a team's state.
@@ -27,5 +28,6 @@ __device__ __forceinline__ int index_in_team(int unit, int sample) {
 }
 // The same in the states of all teams.
 __device__ __forceinline__ int state_index(int unit, int sample) {
-  return sample / kTeamBatch * (kTeamStride / kElementBytes) + index_in_team(unit, sample % kTeamBatch);
+  return sample / kTeamBatch * (kTeamStride / kElementBytes) +
+         in_l2(kElementBytes * index_in_team(unit, sample % kTeamBatch)) / kElementBytes;
 }

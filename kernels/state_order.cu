@@ -12,6 +12,15 @@
 // A state that shared memory holds is read from there, because its units lie far apart.
 constexpr bool kStagesState = !ONCHIP_DENSE;
 
+// Element index of (unit, sample) in a state in L2.
+__device__ __forceinline__ int l2_index(int unit, int sample) {
+  if constexpr (kStagesState) {
+    return in_l2(kElementBytes * state_index(unit, sample)) / kElementBytes;
+  } else {
+    return state_index(unit, sample);
+  }
+}
+
 struct OrderArguments {
   const int* order;    // [kHidden]: place of each unit in the state; of the input [kGates, kHidden]: of each row's result
   const void* from;    // null, of the input: zeros
@@ -70,13 +79,13 @@ extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArgu
 
 // One block: the initial state [kBatch, kHidden] -> a state; places without a unit become zero.
 extern "C" __global__ void __launch_bounds__(512) to_state_order(const OrderArguments a) {
-  for (int i = threadIdx.x; i < kStateWords; i += blockDim.x) {
+  for (int i = threadIdx.x; i < kStateStride / 16; i += blockDim.x) {
     static_cast<Word*>(a.to)[i] = {0, 0, 0, 0};
   }
   __syncthreads();
   for (int i = threadIdx.x; i < kBatch * kHidden; i += blockDim.x) {
     const int sample = i / kHidden, unit = i - sample * kHidden;
-    store_element(a.to, state_index(a.order[unit], sample), canonical(load_element(a.from, i)));
+    store_element(a.to, l2_index(a.order[unit], sample), canonical(load_element(a.from, i)));
   }
 }
 
@@ -88,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderAr
   if constexpr (kStagesState) {
     const u32 base = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
     for (int i = threadIdx.x; i < kStateWords; i += blockDim.x) {
-      store_shared(base + 16 * i, from[i]);
+      store_shared(base + 16 * i, from[in_l2(16 * i) / 16]);
     }
     __syncthreads();
     state = shared_memory;
@@ -98,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderAr
     const bool inside = step < a.lengths[sample];
     const long long to = ((inside ? caller_step(a, step, sample) : step) * kBatch + sample) * a.stride;
     for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
-      const u32 bits = load_element(state, state_index(a.order[unit], sample));
+      const u32 bits = load_element(state, kStagesState ? state_index(a.order[unit], sample) : l2_index(a.order[unit], sample));
       store_element(a.to, to + unit, inside ? bits : 0);
     }
   }
@@ -115,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(512) to_final_state(const OrderArgu
   const long long state = static_cast<long long>(steps) * (kStateStride / kElementBytes);
   for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
     store_element(a.to, static_cast<long long>(sample) * kHidden + unit,
-                  load_element(a.from, state + state_index(a.order[unit], sample)));
+                  load_element(a.from, state + l2_index(a.order[unit], sample)));
   }
 }
 

@@ -62,8 +62,23 @@ std::int64_t exchange_bytes(const Network& network, const Plan& plan) {
 }
 
 std::int64_t state_stride(const Network& network, const Plan& plan) {
-  constexpr std::int64_t kLine = 128;
-  return plan.teams * ((exchange_bytes(network, plan) + kLine - 1) / kLine * kLine);
+  const std::int64_t in_line = 16 * plan.line_words;
+  return plan.teams * ((exchange_bytes(network, plan) + in_line - 1) / in_line) * (16 * kLineWords);
+}
+
+int line_words_for(int words_of_sm) {
+  return words_of_sm <= kLineWords / 2 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(words_of_sm)))
+                                       : kLineWords;
+}
+
+int best_line_words(const Network& network, const Plan& plan) {
+  if (plan.exchange == ExchangeProtocol::cluster) {
+    return kLineWords;  // of which it has none
+  }
+  if (plan.family == Family::dense_persistent) {  // a span of a sample is half a line, of several SMs in any case
+    return team_batch(network, plan) == 1 ? kLineWords / 2 : kLineWords;
+  }
+  return line_words_for(units_per_sm(network, plan) * plane_unit_bytes(network, plan) / 16);
 }
 
 std::int64_t input_bytes(const Network& network, const Plan& plan) {
@@ -332,6 +347,7 @@ constexpr PlanField kPlanFields[] = {
     {"batch_padded", &Plan::batch_padded, true, true},
     {"load_bytes", &Plan::load_bytes},
     {"loads_in_flight", &Plan::loads_in_flight, true, true},
+    {"line_words", &Plan::line_words, true, true},
     {"promote_every", &Plan::promote_every},
     {"tail_chunks", &Plan::tail_chunks},
     {"longest_tail", &Plan::longest_tail},
@@ -352,7 +368,8 @@ std::string to_string(const Plan& plan) {
   const bool is_dense = plan.family == Family::dense_persistent;
   text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange);
   for (const PlanField& field : kPlanFields) {
-    if (is_dense ? field.dense : field.sparse) {
+    const bool is_usual = field.member == &Plan::line_words && plan.line_words == kLineWords;
+    if ((is_dense ? field.dense : field.sparse) && !is_usual) {
       text << ' ' << field.name << '=' << plan.*field.member;
     }
     if (field.member == &Plan::lanes_per_row && !is_dense) {

@@ -96,6 +96,7 @@ inline constexpr int kMostChunksInFlight = 4;
 inline constexpr int kMostDelta = 127;     // packed_delta: units between neighbouring slots of a lane
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
 inline constexpr int kSpanUnits = 32;      // dense persistent: units whose state a warp loads at once
+inline constexpr int kLineWords = 8;       // of 16 bytes, in a line of L2
 inline constexpr int kTileBytes = 512;     // dense persistent: 16 rows x 16 units, fp16 or bf16
 
 struct Plan {
@@ -114,14 +115,16 @@ struct Plan {
   int load_bytes = kWidestLoad;               // widest load of the state; the size of an element: a sample at a time
   int loads_in_flight = 2;                    // 16-byte words of the state that a thread polls at once; dense
                                               // persistent: a multiple of twice the sample tiles
-  int promote_every = 1;     // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
-  int tail_chunks = 0;       // of an SM, on average; 0: all weights are in registers
-  int longest_tail = 0;      // chunks of the warp that has most
-  int shared_chunks = 0;     // room for them in shared memory, of an SM
-  int chunks_in_flight = 1;  // that a warp takes from shared memory at once, a power of two
-  int ring_chunks = 0;       // per warp, of the ring that streamed chunks come through; 0: none are streamed
-  int shared_tiles = 0;      // dense persistent: of a warp's tiles, in shared memory
-  int teams = 1;             // dense persistent: that share the samples out, evenly
+  int promote_every = 1;        // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
+  int tail_chunks = 0;          // of an SM, on average; 0: all weights are in registers
+  int longest_tail = 0;         // chunks of the warp that has most
+  int shared_chunks = 0;        // room for them in shared memory, of an SM
+  int chunks_in_flight = 1;     // that a warp takes from shared memory at once, a power of two
+  int ring_chunks = 0;          // per warp, of the ring that streamed chunks come through; 0: none are streamed
+  int shared_tiles = 0;         // dense persistent: of a warp's tiles, in shared memory
+  int line_words = kLineWords;  // 16-byte words of the state in each line of L2, a power of two: fewer than it holds,
+                                // so that fewer SMs write the same line
+  int teams = 1;                // dense persistent: that share the samples out, evenly
 
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
@@ -146,8 +149,13 @@ int state_units(const Network& network, const Plan& plan);
 int zero_units(const Network& network, const Plan& plan);   // units behind the state that stay zero, for padding slots
 int index_shift(const Network& network, const Plan& plan);  // byte offset of a unit = stored 16-bit index << shift
 std::int64_t exchange_bytes(const Network& network, const Plan& plan);  // a team's state vector, as exchanged
-std::int64_t state_stride(const Network& network, const Plan& plan);    // of all teams, each in whole lines of L2
-std::int64_t input_bytes(const Network& network, const Plan& plan);     // of one step, in owner's order
+// In L2 the state lies in lines of line_words words each, a team's in whole ones.
+std::int64_t state_stride(const Network& network, const Plan& plan);  // bytes from one state to the next
+// What is best for SMs that write so many words each, side by side: as many in a line if that is at most half a line,
+// for where several SMs write the same line, the exchange takes up to 0.4 us longer (H200; kernels/state.cuh).
+int line_words_for(int words_of_sm);
+int best_line_words(const Network& network, const Plan& plan);
+std::int64_t input_bytes(const Network& network, const Plan& plan);  // of one step, in owner's order
 
 // Shared memory serves a warp's load in phases of 32, 16 or 8 neighbouring lanes, for 4, 8 or 16 bytes per lane. The
 // lanes of a group are spread over the phases, so that every phase serves all groups of the warp: their rows together

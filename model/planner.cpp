@@ -173,6 +173,7 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
   plan.order = wishes.order.value_or(RowOrder::bank_aware);
   plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
   plan.load_bytes = std::max(info(network.precision).bytes, wishes.load_bytes.value_or(kWidestLoad));
+  plan.line_words = best_line_words(network, plan);
   if (plan.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
     const int before = plan.slots[0];
     const int slots = row_slots(network, plan, state_units(network, plan));
@@ -312,6 +313,7 @@ void for_each_dense_plan(const Chip& chip, const Network& network, const PlanWis
     for (const int threads : kDenseThreads) {
       Plan plan = shape_dense_plan(network, sms, threads, teams);
       plan.exchange = exchange;
+      plan.line_words = best_line_words(network, plan);
       for_each_load(chip, network, wishes, plan, consider);
     }
   };

@@ -26,6 +26,7 @@ constexpr int kPerLoadInFlight = 6;
 constexpr int kLeastSums = 4;
 constexpr int kTogether = 26, kTogetherPerChunk = 3;  // several planes in one pass; chunks of a tail, too
 constexpr int kFp8 = 3;
+constexpr int kDelta = 3;
 constexpr std::array kLoaded{0, 2, 3, 4, 6};  // by words that a load fetches
 constexpr int kPerOutput = 4;                 // that a lane finishes beyond the first
 
@@ -66,7 +67,8 @@ int working_registers(const Network& network, const Plan& plan) {
       common(network, plan, kGather) + std::max(kLeastSums, sums) +
       kLoaded[std::max(1, plane_unit_bytes(network, plan) / 4)] +
       (plan.pass_planes > 1 ? kTogether + (plan.has_tail() ? kTogetherPerChunk * plan.chunks_in_flight : 0) : 0) +
-      (network.precision == Precision::fp8 ? kFp8 : 0) + kPerOutput * (outputs - 1);
+      (network.precision == Precision::fp8 ? kFp8 : 0) + (plan.storage == Storage::packed_delta ? kDelta : 0) +
+      kPerOutput * (outputs - 1);
   return std::max(staging, gather);
 }
 

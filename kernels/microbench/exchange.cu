@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) microbench_exchange(co
     a.checksums[blockIdx.x] = 0;
   }
   if (emits) {
-    const u32* const word = reinterpret_cast<const u32*>(a.states + 16ll * own);
+    const u32* const word = reinterpret_cast<const u32*>(a.states + in_l2(16 * own));
     store_shared(outbox, changed(Word{word[0], word[1], word[2], word[3]}));
   }
   int polls = kPolls;

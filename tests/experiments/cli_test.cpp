@@ -238,7 +238,7 @@ TEST_CASE("where nothing fits the quickest library is named with its time", "[fa
     CHECK(run(question).out.find("cublas_graph: ") != std::string::npos);
   }
   // What does not stay on the SMs may still be streamed from L2.
-  const Json streamed = run_json("fit --cell lstm --hidden 5632 --density 10%", 1).at("instead");
+  const Json streamed = run_json("fit --cell lstm --hidden 6400 --density 10%", 1).at("instead");
   CHECK(streamed.at("plan").at("family") == "sparse_persistent");
   CHECK(!run_json("predict --hidden 2304").contains("instead"));
   const Json library = run_json("predict --hidden 2304 --family cudnn");

@@ -98,8 +98,8 @@ TEST_CASE("plans that need shared memory and L2 are sound", "[fast]") {
     streamed += planned.prediction.footprint.fits && planned.plan.streamed_chunks() > 0;
   }
   CHECK(used > 0);
-  // 227 KiB and the registers hold even the largest of fp8.
-  CHECK((streamed > 0 || (precision == Precision::fp8 && chip.smem_bytes_per_block > 200 * 1024)));
+  // 100 KiB and the registers hold even the largest of fp8.
+  CHECK((streamed > 0 || (precision == Precision::fp8 && chip.smem_bytes_per_block >= 100 * 1024)));
 }
 
 TEST_CASE("dense plans are sound at every width of the loads", "[fast]") {
@@ -129,6 +129,8 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
     CHECK_THROWS_AS(check_plan(network, changed), InputError);
   };
   refused([](Plan& p) { p.sms = 0; });
+  refused([](Plan& p) { p.line_words = 3; });
+  refused([](Plan& p) { p.line_words = 16; });
   refused([](Plan& p) { p.threads += 16; });
   refused([](Plan& p) { p.threads = 0; });
   refused([](Plan& p) { p.lanes_per_row = 3; });

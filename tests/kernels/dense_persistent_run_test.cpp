@@ -131,6 +131,11 @@ TEST_CASE("dense kernels give the same bits in every run, launch and exchange, w
       CHECK(run(c, g) == first);
     }
     c.plan.exchange = ExchangeProtocol::lamport;
+    for (const int line_words : {1, 2, 4}) {
+      c.plan.line_words = line_words;
+      CHECK(run(c, g) == first);
+      CHECK(run(c, g, 40) == first);
+    }
     for (const int tiles : {0, 1, warp_tiles(c.network, c.plan)}) {
       c.plan.shared_tiles = tiles;
       CHECK(run(c, g) == first);

@@ -130,6 +130,25 @@ TEST_CASE("the exchange does not change a bit", "[gpu]") {
   }
 }
 
+TEST_CASE("where the words of the state lie in L2 does not change a bit", "[gpu]") {
+  for (Shape shape : kEveryKind) {
+    for (const int batch : {1, 17}) {
+      shape.batch = batch;
+      PlannedCase c = planned_case(shape);
+      Given g = given(c.network, 150);  // more than segments are emptied ahead
+      const Got usual = run(c, g);
+      for (const int line_words : {1, 2, 4}) {
+        c.plan.line_words = line_words;
+        CAPTURE(c.text());
+        CHECK(run(c, g) == usual);
+        CHECK(run(c, g, 40) == usual);
+      }
+      c.plan.exchange = ExchangeProtocol::atomic_barrier;
+      CHECK(run(c, g) == usual);
+    }
+  }
+}
+
 TEST_CASE("natural order, narrow loads, tiles of several rows and passes of several planes give the same", "[gpu]") {
   for (Shape shape : kEveryKind) {
     shape.batch = 17;

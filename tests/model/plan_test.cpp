@@ -235,6 +235,29 @@ TEST_CASE("chunks, rings and the table of tails add to shared memory what they t
   CHECK(plan.streamed_chunks() == 0);
 }
 
+TEST_CASE("SMs that write half a line or less have lines of their own, and states grow by as much", "[fast]") {
+  CHECK(line_words_for(1) == 1);
+  CHECK(line_words_for(3) == 4);
+  CHECK(line_words_for(4) == 4);
+  CHECK(line_words_for(5) == kLineWords);
+  CHECK(line_words_for(9) == kLineWords);
+  const Network network{Cell::relu, Precision::fp16, 1024, 1, 1, 0.1};
+  Plan plan = shape_plan(network, RowProfile::uniform(network), Storage::packed_pair, 128, 8, 1);
+  CHECK(state_stride(network, plan) == 2048);
+  plan.line_words = best_line_words(network, plan);
+  CHECK(plan.line_words == 1);
+  CHECK(state_stride(network, plan) == 128 * 128);
+  CHECK(parse_plan(to_string(plan)) == plan);
+  Plan dense = shape_dense_plan(network, 128, 128);
+  CHECK(best_line_words(network, dense) == kLineWords / 2);
+  dense.exchange = ExchangeProtocol::cluster;
+  CHECK(best_line_words(network, dense) == kLineWords);
+  Network batch = network;
+  batch.batch = 4;
+  CHECK(best_line_words(batch, shape_dense_plan(batch, 128, 128)) == kLineWords);
+  CHECK(best_line_words(batch, shape_dense_plan(batch, 32, 128, 4)) == kLineWords / 2);
+}
+
 TEST_CASE("shared memory holds the state in whole words for every cell and load", "[fast]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::fp32, Precision::fp8);
