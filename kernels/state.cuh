@@ -35,7 +35,7 @@ static_assert(kLineWords == 1 || kLineWords == 2 || kLineWords == 4 || kLineWord
 // from writing the same line while others poll it. 128 SMs that write 16 bytes each (H200, B=1): relu 1024 sparse 0.97 us
 // with 8 words in a line, 0.83 with 4, 0.77 with 2, 0.75 with 1; dense 1.18, 0.75, 0.72, 0.74; lstm 1024 dense 1.34, 0.95,
 // 0.93, 0.95. Where an SM writes more than half a line, more lines only cost: relu 2304 B=4 sparse 1.50, 1.62, 1.82, 2.37.
-__device__ __forceinline__ constexpr int in_l2(int offset) {
+__device__ __forceinline__ constexpr int in_l2(u32 offset) {
   return kLineWords == 8 ? offset : offset / (16 * kLineWords) * 128 + offset % (16 * kLineWords);
 }
 

@@ -9,8 +9,8 @@
 //
 // Why these terms, on an H200 (the chip file has the constants with their errors): the latency grows with the number of
 // SMs that write and poll; words beyond those first in flight cost a round trip per round and time per word, because
-// the lanes of a warp wait for each other; every warp that polls is in the others' way. SMs that write little have lines
-// of their own (best_line_words in model/plan.hpp); where they share them, it takes longer than this says.
+// the lanes of a warp wait for each other; every warp that polls is in the others' way. SMs that write little have
+// lines of their own (best_line_words in model/plan.hpp); where they share them, it takes longer than this says.
 #pragma once
 
 #include "model/chip.hpp"

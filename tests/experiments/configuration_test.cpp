@@ -85,7 +85,7 @@ TEST_CASE("plans for uneven rows, with and without a tail, are sound", "[fast]")
 TEST_CASE("plans that need shared memory and L2 are sound", "[fast]") {
   // A chip of few and small SMs, so that a small network does not fit its registers.
   Chip chip = h200();
-  chip.sm_count.value = 4;
+  chip.sm_count.value = 3;
   chip.smem_bytes_per_block.value = GENERATE(48, 100, 227) * 1024;
   chip.smem_bytes_per_sm.value = chip.smem_bytes_per_block + 1024;
   const auto [cell, precision] =
@@ -98,8 +98,7 @@ TEST_CASE("plans that need shared memory and L2 are sound", "[fast]") {
     streamed += planned.prediction.footprint.fits && planned.plan.streamed_chunks() > 0;
   }
   CHECK(used > 0);
-  // 100 KiB and the registers hold even the largest of fp8.
-  CHECK((streamed > 0 || (precision == Precision::fp8 && chip.smem_bytes_per_block >= 100 * 1024)));
+  CHECK((streamed > 0 || precision == Precision::fp8));  // half of which stays on the SMs even of such a chip
 }
 
 TEST_CASE("dense plans are sound at every width of the loads", "[fast]") {
