@@ -67,8 +67,7 @@ std::int64_t state_stride(const Network& network, const Plan& plan) {
 }
 
 int line_words_for(int words_of_sm) {
-  return words_of_sm <= kLineWords / 2 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(words_of_sm)))
-                                       : kLineWords;
+  return words_of_sm == 1 ? 1 : words_of_sm <= kLineWords / 2 ? kLineWords / 2 : kLineWords;
 }
 
 int best_line_words(const Network& network, const Plan& plan) {

@@ -24,7 +24,7 @@ constexpr Phase kStaging{13, 7, 5, 0, 7, 4, 4};
 constexpr Phase kGather{16, 4, 1, 13, 10, 3, 9};
 constexpr int kPerLoadInFlight = 6;
 constexpr int kLeastSums = 4;
-constexpr int kTogether = 26, kTogetherPerChunk = 3;  // several planes in one pass; chunks of a tail, too
+constexpr int kTogether = 28, kTogetherPerChunk = 3;  // several planes in one pass; chunks of a tail, too
 constexpr int kFp8 = 3;
 constexpr int kDelta = 3;
 constexpr std::array kLoaded{0, 2, 3, 4, 6};  // by words that a load fetches

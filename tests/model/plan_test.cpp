@@ -237,6 +237,7 @@ TEST_CASE("chunks, rings and the table of tails add to shared memory what they t
 
 TEST_CASE("SMs that write half a line or less have lines of their own, and states grow by as much", "[fast]") {
   CHECK(line_words_for(1) == 1);
+  CHECK(line_words_for(2) == 4);
   CHECK(line_words_for(3) == 4);
   CHECK(line_words_for(4) == 4);
   CHECK(line_words_for(5) == kLineWords);
