@@ -8,6 +8,7 @@
 #include "model/input_file.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
+#include "experiments/exchange_fit.hpp"
 #include "experiments/progress.hpp"
 #include "kernels/microbench.hpp"
 #endif
@@ -121,10 +122,9 @@ Rows stored_rows(const Options& options, const std::string& expected_architectur
   return {read_rows(file), manifest};
 }
 
-std::vector<Replacement> replacements(const Rows& measured) {
+std::vector<Replacement> replacements(const Manifest& manifest, const std::vector<CalibratedConstant>& constants) {
   std::vector<Replacement> result;
-  const Manifest& manifest = measured.manifest;
-  for (const CalibratedConstant& constant : fit_constants(measured.rows)) {
+  for (const CalibratedConstant& constant : constants) {
     result.push_back({constant.key, constant.value, constant.half_width,
                       "measured by onchip calibrate, " + manifest.date + ", " + manifest.gpu + ", driver " +
                           manifest.driver + ": " + constant.method});
@@ -151,12 +151,19 @@ int run_calibrate(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   const Rows measured =
       options->given("from") ? stored_rows(*options, chip.architecture) : measure_rows(*options, chip.architecture);
-  const std::vector<Replacement> constants = replacements(measured);
+  std::vector<Replacement> constants = replacements(measured.manifest, fit_constants(measured.rows));
   if (constants.empty()) {
     throw InputError("the rows determine no constant of a chip file");
   }
   const MappedFile text(base_file);
-  const std::string rewritten = rewrite_chip(text.bytes(), base_file.string(), constants);
+  std::string rewritten = rewrite_chip(text.bytes(), base_file.string(), constants);
+  // What is fitted through simulations depends on all other constants.
+  Progress progress;
+  const std::vector<Replacement> simulated = replacements(
+      measured.manifest, fit_simulated_exchange(load_chip_text(rewritten, base_file.string()).chip, measured.rows,
+                                                [&](const std::string& what) { progress.show(what); }));
+  rewritten = rewrite_chip(rewritten, base_file.string(), simulated);
+  constants.insert(constants.end(), simulated.begin(), simulated.end());
   if (!output) {
     std::cout << rewritten;
     return 0;

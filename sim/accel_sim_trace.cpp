@@ -24,7 +24,8 @@ struct Opcode {
 constexpr std::array kOpcodes{
     Opcode{"ATOM", Operation::global_load},  Opcode{"ATOMG", Operation::global_load},
     Opcode{"ATOMS", Operation::shared_load}, Opcode{"BAR", Operation::barrier},
-    Opcode{"BMMA", Operation::tensor},       Opcode{"BREV", Operation::special},
+    Opcode{"BMMA", Operation::tensor},       Opcode{"BRA", Operation::branch},
+    Opcode{"BREV", Operation::special},      Opcode{"BSYNC", Operation::branch},
     Opcode{"DADD", Operation::fp32},         Opcode{"DFMA", Operation::fp32},
     Opcode{"DMMA", Operation::tensor},       Opcode{"DMUL", Operation::fp32},
     Opcode{"DSETP", Operation::fp32},        Opcode{"F2F", Operation::special},

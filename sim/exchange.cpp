@@ -2,11 +2,11 @@
 #include "sim/exchange.hpp"
 
 #include "sim/block_barrier.hpp"
+#include "sim/event_queue.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <queue>
 
 namespace onchip {
 namespace {
@@ -18,7 +18,11 @@ constexpr double kBeforeBarrier = 2.0 / 3;
 constexpr int kStoreWavefronts = 4;  // of a warp's 16-byte stores to shared memory
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
 
-// The half of L2 that an SM is near to: half of all SMs are near to each, in no order that matters here (a hash: the
+// What a partition issues for a warp, read off machine code for sm_90. Of a look: two comparisons for each word, at
+// half rate, and its load; the count of polls, the branch. Of a round: four empty words and an address for each.
+constexpr double kLookIssueCycles = 9, kLookIssueCyclesPerWord = 5, kRoundIssueCyclesPerWord = 6;
+
+// The half of L2 that an SM is near to, in no order that matters here (a hash: the
 // finaliser of SplitMix64).
 int side_of(int sm) {
   std::uint64_t x = static_cast<std::uint64_t>(sm) + 0x9e3779b97f4a7c15u;
@@ -27,39 +31,51 @@ int side_of(int sm) {
   return static_cast<int>((x ^ x >> 31) & 1);
 }
 
-// All stores and looks of one step's exchange.
+// All stores and looks of one step's exchange. Times count from `start`, before which nothing happens.
 class Exchange {
  public:
-  Exchange(const Chip& chip, const ExchangeShape& shape, std::size_t sms)
+  Exchange(const Chip& chip, const ExchangeShape& shape, std::size_t sms, double start)
       : chip_(chip),
         shape_(shape),
-        slice_free_(static_cast<std::size_t>(chip.l2_slices)),
+        start_(start),
+        half_latency_(chip.l2_latency_cycles / 2),
+        half_crossing_(std::max(0.0, chip.signal_cycles - 1.5 * chip.l2_latency_cycles) / 2),
+        slices_(std::max<std::size_t>(1, static_cast<std::size_t>(chip.l2_slices) / 2)),
+        slice_free_(2 * slices_),
         visible_(static_cast<std::size_t>(shape.state_words), kNotYet),
-        sms_(sms, Sm{0, 0, BlockBarrier(chip, shape.threads / kWordsPerLoad), 0}),
+        lines_(static_cast<std::size_t>((shape.state_words + kWordsPerLine - 1) / kWordsPerLine)),
+        sms_(sms, Sm(BlockBarrier(chip, shape.threads / kWordsPerLoad), static_cast<std::size_t>(chip.partitions))),
         warps_(sms * static_cast<std::size_t>(warps_per_sm())) {}
 
   // Words of one line.
   void store(int sm, std::int32_t first, std::int32_t count, double at) {
     const std::int32_t line = first / kWordsPerLine;
-    const double travel = chip_.signal_cycles - chip_.l2_latency_cycles + beyond_mean(line, sm);
-    events_.push({at + travel, next_event_++, Event::store, first, line, count, false});
+    const double travel = half_latency_ + (near(line, sm) ? 0 : half_crossing_);
+    events_.push({at - start_ + travel, Event::store, first, line, count, false});
   }
-  void begin(int sm, int warp, double at) { begin_round(sm * warps_per_sm() + warp, at); }
+  void begin(int sm, int warp, double at) { begin_round(sm * warps_per_sm() + warp, at - start_); }
 
   // Per SM: when its block may go on.
   std::vector<double> run() {
-    while (!events_.empty()) {
-      const Event event = events_.top();
-      events_.pop();
-      if (event.kind == Event::back) {
-        receive(event);
-      } else {
-        serve(event);
+    events_.run([this](const Event& event) {
+      switch (event.kind) {
+        case Event::store:
+          arrive(event);
+          break;
+        case Event::look:
+          serve(event);
+          break;
+        case Event::copy:
+          copy(event);
+          break;
+        case Event::back:
+          receive(event);
+          break;
       }
-    }
+    });
     std::vector<double> released;
     for (const Sm& sm : sms_) {
-      released.push_back(sm.released);
+      released.push_back(sm.released + start_);
     }
     return released;
   }
@@ -68,9 +84,11 @@ class Exchange {
 
  private:
   struct Sm {
-    double port_free, store_free;  // from L2; to shared memory
+    Sm(BlockBarrier its_barrier, std::size_t partitions) : issue_free(partitions), barrier(its_barrier) {}
+    double sent = 0, port_free = 0, store_free = 0;  // to L2; from L2; to shared memory
+    std::vector<double> issue_free;                  // [partitions]
     BlockBarrier barrier;
-    double released;
+    double released = 0;
   };
   struct Warp {
     std::int64_t round_begin = 0;       // first word of the block's round
@@ -78,32 +96,47 @@ class Exchange {
     double last = 0;                    // of them to return
     std::vector<std::int32_t> missing;  // lines
   };
+  // What the half of L2 that a line is not at home in has of it.
+  struct Line {
+    double stored = -1;                 // at home, for the last time
+    double copied = -1, arrived = 0;    // when the copy was made at home, and when it came; -1: there is none
+    bool complete = false;              // the copy has all of the line's words
+    bool under_way = false;             // a copy is
+    std::vector<std::int32_t> waiting;  // warps, for it
+  };
   struct Event {
     double at;
-    std::int64_t order;  // of ties
-    enum Kind : std::uint8_t { store, look, back } kind;
+    enum Kind : std::uint8_t { store, look, copy, back } kind;
     std::int32_t who, line;  // a store's first word, or the warp that looks
     std::int32_t count;      // of a store's words
     bool complete;           // all of the line's words were there
-    bool operator<(const Event& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
 
-  // A thread looks at its words one after another, a predicate for each.
-  double look_cycles() const {
+  int words_in_flight() const {
     const std::int64_t words = (shape_.state_words + shape_.threads - 1) / shape_.threads;
-    return chip_.look_cycles +
-           chip_.look_per_word_cycles * static_cast<double>(std::min<std::int64_t>(words, shape_.loads_in_flight));
+    return static_cast<int>(std::min<std::int64_t>(words, shape_.loads_in_flight));
   }
   int warps_per_sm() const { return shape_.threads / kWordsPerLoad; }
   int sm_of(std::int32_t warp) const { return warp / warps_per_sm(); }
-  // Lines go round the slices, as interleaved addresses do; neighbouring slices are in different halves of L2.
-  std::size_t slice_of(std::int32_t line) const { return static_cast<std::size_t>(line) % slice_free_.size(); }
-  double beyond_mean(std::int32_t line, int sm) const {
-    const bool near = static_cast<int>(slice_of(line) & 1) == side_of(sm);
-    return (near ? -0.5 : 0.5) * chip_.l2_far_cycles;
+  double& issue_free(std::int32_t warp) {
+    std::vector<double>& free = sms_[sm_of(warp)].issue_free;
+    return free[static_cast<std::size_t>(warp % warps_per_sm()) % free.size()];
   }
-  double half_latency(std::int32_t warp, std::int32_t line) const {
-    return (chip_.l2_latency_cycles + beyond_mean(line, sm_of(warp))) / 2;
+
+  // Neighbouring lines are at home in different halves, and go round the slices of a half, as interleaved addresses do.
+  static int home(std::int32_t line) { return line % 2; }
+  static bool near(std::int32_t line, int sm) { return home(line) == side_of(sm); }
+  // A slice takes what comes to it, one after another. Returns when.
+  double take(std::int32_t line, int half, double at) {
+    double& free = slice_free_[static_cast<std::size_t>(half) * slices_ + static_cast<std::size_t>(line) % slices_];
+    at = std::max(at, free);
+    free = at + chip_.l2_line_cycles;
+    return at;
+  }
+  bool is_complete(std::int32_t line, double at) const {
+    const std::int64_t first = std::int64_t{line} * kWordsPerLine;
+    const std::int64_t end = std::min(first + kWordsPerLine, shape_.state_words);
+    return std::all_of(visible_.begin() + first, visible_.begin() + end, [&](double v) { return v <= at; });
   }
 
   void begin_round(std::int32_t w, double at) {
@@ -125,31 +158,60 @@ class Exchange {
     }
   }
 
+  // An SM sends off a line in every cycle.
   void send(std::int32_t w, double at) {
     Warp& warp = warps_[w];
     warp.under_way = static_cast<int>(warp.missing.size());
     polls_ += warp.under_way;
+    double& sent = sms_[sm_of(w)].sent;
     for (const std::int32_t line : warp.missing) {
-      events_.push({at + half_latency(w, line), next_event_++, Event::look, w, line, 0, false});
+      sent = std::max(sent, at) + 1;
+      events_.push({sent + half_latency_, Event::look, w, line, 0, false});
     }
     warp.missing.clear();
   }
 
-  // A slice takes what comes to it, one after another.
+  void arrive(const Event& event) {
+    const double at = take(event.line, home(event.line), event.at);
+    lines_[event.line].stored = at;
+    std::fill_n(visible_.begin() + event.who, event.count, at);
+  }
+
   void serve(const Event& event) {
-    double& free = slice_free_[slice_of(event.line)];
-    const double at = std::max(event.at, free);
-    free = at + chip_.l2_line_cycles;
-    if (event.kind == Event::store) {
-      std::fill_n(visible_.begin() + event.who, event.count, at);
+    const int sm = sm_of(event.who);
+    const double at = take(event.line, side_of(sm), event.at);
+    if (near(event.line, sm)) {
+      answer(event.who, event.line, at, is_complete(event.line, at));
       return;
     }
-    const std::int64_t first = std::int64_t{event.line} * kWordsPerLine;
-    const std::int64_t end = std::min(first + kWordsPerLine, shape_.state_words);
-    const bool complete =
-        std::all_of(visible_.begin() + first, visible_.begin() + end, [&](double v) { return v <= at; });
-    events_.push(
-        {at + half_latency(event.who, event.line), next_event_++, Event::back, event.who, event.line, 0, complete});
+    Line& line = lines_[event.line];
+    const bool is_stale = line.copied < 0 || (line.stored > line.copied && line.stored + half_crossing_ <= at);
+    if (!line.under_way && !is_stale) {
+      answer(event.who, event.line, std::max(at, line.arrived), line.complete);
+      return;
+    }
+    line.waiting.push_back(event.who);
+    if (!line.under_way) {
+      line.under_way = true;
+      events_.push({at + half_crossing_, Event::copy, 0, event.line, 0, false});
+    }
+  }
+
+  void copy(const Event& event) {
+    Line& line = lines_[event.line];
+    line.copied = take(event.line, home(event.line), event.at);
+    line.complete = is_complete(event.line, line.copied);
+    line.arrived = line.copied + half_crossing_;
+    line.under_way = false;
+    for (const std::int32_t warp : line.waiting) {
+      answer(warp, event.line, line.arrived, line.complete);
+      line.arrived += chip_.l2_line_cycles;
+    }
+    line.waiting.clear();
+  }
+
+  void answer(std::int32_t warp, std::int32_t line, double at, bool complete) {
+    events_.push({at + half_latency_, Event::back, warp, line, 0, complete});
   }
 
   void receive(const Event& event) {
@@ -163,9 +225,14 @@ class Exchange {
     if (--warp.under_way > 0) {
       return;
     }
-    warp.last += look_cycles();
+    const int words = words_in_flight(), addresses = words * shape_.address_instructions;
+    double& free = issue_free(event.who);
+    const double begin = std::max(warp.last, free);
+    free = begin + kLookIssueCycles + kLookIssueCyclesPerWord * words + chip_.integer_issue_cycles * addresses;
+    // A thread looks at its words one after another, a predicate for each.
+    warp.last = begin + chip_.look_cycles + chip_.look_per_word_cycles * words;
     if (!warp.missing.empty()) {
-      send(event.who, warp.last);
+      send(event.who, warp.last + chip_.arithmetic_latency_cycles * addresses);
     } else {
       end_round(event.who);
     }
@@ -177,11 +244,18 @@ class Exchange {
     const std::int64_t left = shape_.state_words - warp.round_begin - w % warps_per_sm() * kWordsPerLoad;
     const auto stores = std::min<std::int64_t>(shape_.loads_in_flight, (left + shape_.threads - 1) / shape_.threads);
     if (stores > 0) {
+      double& free = issue_free(w);
+      const double placed = std::max(warp.last, free) +
+                            static_cast<double>(stores * shape_.placing_instructions) * chip_.integer_issue_cycles;
+      free = std::max(free, placed);
       const double cycles = static_cast<double>(stores * kStoreWavefronts) * chip_.lds_wavefront_cycles;
-      warp.last = sm.store_free = std::max(sm.store_free, warp.last) + cycles;
+      warp.last = sm.store_free =
+          std::max(sm.store_free, shape_.placing_instructions > 0 ? placed : warp.last) + cycles;
     }
     warp.round_begin += std::int64_t{shape_.loads_in_flight} * shape_.threads;
     if (warp.round_begin < shape_.state_words) {
+      double& free = issue_free(w);
+      warp.last = free = std::max(warp.last, free) + kRoundIssueCyclesPerWord * words_in_flight();
       begin_round(w, warp.last);
     } else {
       const double arrival = warp.last + kBeforeBarrier * chip_.look_cycles;
@@ -191,12 +265,15 @@ class Exchange {
 
   const Chip& chip_;
   const ExchangeShape& shape_;
-  std::vector<double> slice_free_;
-  std::vector<double> visible_;  // [words]: since when
+  double start_, half_latency_, half_crossing_;
+  std::size_t slices_;              // of each half
+  std::vector<double> slice_free_;  // [2 halves][slices]
+  std::vector<double> visible_;     // [words]: since when, at home
+  std::vector<Line> lines_;
   std::vector<Sm> sms_;
   std::vector<Warp> warps_;  // of all SMs
-  std::priority_queue<Event> events_;
-  std::int64_t next_event_ = 0, polls_ = 0;
+  EventQueue<Event> events_;
+  std::int64_t polls_ = 0;
 };
 
 double mean(const std::vector<double>& values) {
@@ -205,13 +282,23 @@ double mean(const std::vector<double>& values) {
 
 }  // namespace
 
+void add_emission(SmBody& body, std::int32_t word, double cycle) {
+  Emission* last = body.emissions.empty() ? nullptr : &body.emissions.back();
+  if (last && last->cycle == cycle && last->first_word + last->words == word && word % kWordsPerLine != 0) {
+    ++last->words;
+  } else {
+    body.emissions.push_back({word, 1, cycle});
+  }
+  body.cycles = std::max(body.cycles, cycle);
+}
+
 ExchangeRun run_exchange(const Chip& chip, const ExchangeShape& shape, const std::vector<SmBody>& bodies,
                          const ExchangeOptions& options) {
   std::vector<double> released(bodies.size(), 0.0);
   ExchangeRun result;
   double first = 0;
   for (int step = 0; step < options.warmup_steps + options.steps; ++step) {
-    Exchange exchange(chip, shape, bodies.size());
+    Exchange exchange(chip, shape, bodies.size(), *std::min_element(released.begin(), released.end()));
     std::vector<double> emitted;
     for (std::size_t sm = 0; sm < bodies.size(); ++sm) {
       for (const Emission& emission : bodies[sm].emissions) {

@@ -80,7 +80,6 @@ void GatherTrace::tail(int r, int pass, int chunks) {
   int left = of_row.shared;
   int counter = out_.integers(1, chunks);  // the half of the number that counts these
   for (int together = plan_.chunks_in_flight; together > 0; together /= 2) {
-    out_.operate(Operation::other);  // here and after each loop: where the warp's lanes come together again
     out_.branch(counter);
     for (; left >= together; left -= together) {
       gather_chunks(r, pass, first, together, chunk_at_, chunk_);
@@ -93,7 +92,7 @@ void GatherTrace::tail(int r, int pass, int chunks) {
       counter = out_.integers(1, counter);
       out_.branch(counter);
     }
-    out_.operate(Operation::other);
+    out_.converge();
   }
   if (plan_.ring_chunks > 0) {
     stream(r, pass, first, of_row.streamed, out_.integers(1, chunks));
@@ -116,6 +115,7 @@ void GatherTrace::stream(int r, int pass, int first, int count, int left) {
     left = out_.integers(1, left);
     out_.branch(left);
   }
+  out_.converge();
 }
 
 // The next chunk that is not under way, to the place of the one that was used before this.

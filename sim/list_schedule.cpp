@@ -13,7 +13,7 @@ constexpr std::int32_t kNobody = -1;
 constexpr std::int64_t kNotYet = std::numeric_limits<std::int64_t>::max();
 
 bool stays(Operation operation) {
-  return operation == Operation::barrier || operation == Operation::other;
+  return operation == Operation::barrier || operation == Operation::other || operation == Operation::branch;
 }
 
 struct Dependences {
@@ -62,6 +62,7 @@ int latency(const CompilerView& view, Operation operation) {
     case Operation::half2:
       return view.half2_latency;
     case Operation::other:
+    case Operation::branch:
     case Operation::barrier:
       return 1;
     default:

@@ -15,6 +15,7 @@ void emit(WarpWriter& out, const WarpPlace& place) {
   const KernelMap& map = place.map;
   const Plan& plan = place.layout.plan;
   const auto state = static_cast<std::int64_t>(16 * map.state_words);
+  out.branch();  // past it, without a word to emit
   for (int first = 0; first + kWarpLanes * place.warp < map.outbox_words; first += plan.threads) {
     const auto word = [&](int lane) { return first + place.thread(lane); };
     const int v = out.load(16, out.operate(Operation::integer), [&](int lane) {
@@ -33,12 +34,14 @@ void emit(WarpWriter& out, const WarpPlace& place) {
     }
     out.flush();
   }
+  out.converge();
 }
 
 // The input of the step after the next, into the buffer that this step has used.
 void fetch_input(WarpWriter& out, const WarpPlace& place) {
   const KernelMap& map = place.map;
   const int pieces = place.layout.network.batch * map.input_pieces;
+  out.branch();  // past it, where there is no such step or piece
   for (int first = 0; first + kWarpLanes * place.warp < pieces; first += place.layout.plan.threads) {
     int at = kNoRegister;
     for (int i = 0; i < 12; ++i) {  // a division among them
@@ -48,9 +51,10 @@ void fetch_input(WarpWriter& out, const WarpPlace& place) {
       const int i = first + place.thread(lane);
       return i < pieces ? static_cast<std::int64_t>(map.input_at) + 4 * i : -1;
     });
-    out.operate(Operation::other);
-    out.flush();
+    out.branch();
   }
+  out.converge();
+  out.operate(Operation::other);  // the end of a group of copies
 }
 
 // The loop's own instructions, and those before the first look: four empty words, a comparison and an address for each
@@ -58,9 +62,14 @@ void fetch_input(WarpWriter& out, const WarpPlace& place) {
 void begin_step(WarpWriter& out, const WarpPlace& place) {
   const Plan& plan = place.layout.plan;
   const int words = static_cast<int>((place.map.state_words + plan.threads - 1) / plan.threads);
-  for (int i = 0; i < 12 + 6 * std::min(plan.loads_in_flight, words); ++i) {
-    out.operate(i % 2 ? Operation::integer : Operation::fp32);
-  }
+  const auto operations = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      out.operate(i % 2 ? Operation::integer : Operation::fp32);
+    }
+  };
+  operations(8);
+  out.branch();
+  operations(4 + 6 * std::min(plan.loads_in_flight, words));
   out.flush();
 }
 

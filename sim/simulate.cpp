@@ -14,7 +14,18 @@
 namespace onchip {
 namespace {
 
-constexpr std::uint64_t kWordBytes = 16, kLineBytes = 128;
+constexpr std::uint64_t kWordBytes = 16;
+
+// Up to two words of a thread have their address from before the first look. More are addressed anew in every look, in
+// the registers that the weights leave: a comparison whose predicate guards an addition, whose carry goes into the
+// upper half of the address, of which the load is made. Where in shared memory a word goes is a constant beside its
+// thread's, or where the state lies in planes a comparison, for more than two a division.
+ExchangeShape exchange_shape(const KernelMap& map, const Plan& plan) {
+  constexpr int kMostKept = 2, kAddress = 4;
+  const bool keeps = plan.loads_in_flight <= kMostKept || map.state_words <= std::int64_t{kMostKept} * plan.threads;
+  const int placing = map.planes == 1 ? 0 : map.planes == 2 ? 4 : 8;
+  return {map.state_words, plan.threads, plan.loads_in_flight, keeps ? 0 : kAddress, placing};
+}
 
 // Which words of the next state each store hands out; those that empty a later state's place are none.
 void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, std::int64_t state_words) {
@@ -25,16 +36,7 @@ void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, std:
       if (address < begin || address >= 2 * begin) {
         continue;
       }
-      const auto word = static_cast<std::int32_t>((address - begin) / kWordBytes);
-      const auto cycle = static_cast<double>(store.cycle);
-      Emission* last = body.emissions.empty() ? nullptr : &body.emissions.back();
-      if (last && last->cycle == cycle && last->first_word + last->words == word &&
-          kWordBytes * static_cast<std::uint64_t>(word) % kLineBytes != 0) {
-        ++last->words;
-      } else {
-        body.emissions.push_back({word, 1, cycle});
-      }
-      body.cycles = std::max(body.cycles, cycle);
+      add_emission(body, static_cast<std::int32_t>((address - begin) / kWordBytes), static_cast<double>(store.cycle));
     }
   }
 }
@@ -115,7 +117,7 @@ Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOp
   Simulation result;
   const std::vector<SmBody> bodies = run_bodies(chip, trace, options, result.sms);
 
-  const ExchangeShape shape{trace.map().state_words, plan.threads, plan.loads_in_flight};
+  const ExchangeShape shape = exchange_shape(trace.map(), plan);
   ExchangeOptions exchange_options;
   exchange_options.free = !options.exchange;
   const ExchangeRun exchange = run_exchange(chip, shape, bodies, exchange_options);

@@ -143,6 +143,9 @@ class Simulation {
       run_.global_stores.push_back({cycle, w, static_cast<std::uint32_t>(warp.next)});
     }
     warp.wake = options_.issue ? cycle + 1 : cycle;
+    if (instruction.operation == Operation::branch && options_.scoreboard) {
+      warp.wake = cycle + std::llround(timing.latency_cycles);
+    }
     double result = static_cast<double>(cycle) + timing.latency_cycles;
     if (timing.unit == Unit::load_store) {
       result = load_store_.take(warp.partition, cycle, access(w, instruction));

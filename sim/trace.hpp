@@ -26,11 +26,12 @@ enum class Operation : std::uint8_t {
   global_store,
   async_copy,  // from global to shared memory, its address the one there; its destination: that it is complete
   barrier,     // of the block
-  other,       // issues, and that is all: branches, moves of special registers, ...
+  other,       // issues, and that is all: moves of special registers, ...
+  branch,      // also where lanes come together again: nothing of the warp issues until it is taken
 };
-inline constexpr std::array<std::string_view, 14> kOperationNames{
-    "integer",     "half2",        "conversion",  "fp32",         "special",    "tensor",  "shuffle",
-    "shared_load", "shared_store", "global_load", "global_store", "async_copy", "barrier", "other"};
+inline constexpr std::array<std::string_view, 15> kOperationNames{
+    "integer",      "half2",       "conversion",   "fp32",       "special", "tensor", "shuffle", "shared_load",
+    "shared_store", "global_load", "global_store", "async_copy", "barrier", "other",  "branch"};
 constexpr std::string_view name(Operation operation) {
   return kOperationNames[static_cast<int>(operation)];
 }

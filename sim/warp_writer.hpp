@@ -103,7 +103,12 @@ class WarpWriter {
   // A comparison of `on` and a branch, across which nothing is moved.
   void branch(int on = kNoRegister) {
     const int condition = operate(Operation::integer, on);
-    operate(Operation::other, kNoRegister, {condition, kNoRegister, kNoRegister, kNoRegister});
+    operate(Operation::branch, kNoRegister, {condition, kNoRegister, kNoRegister, kNoRegister});
+    flush();
+  }
+  // Where the warp's lanes come together again.
+  void converge() {
+    operate(Operation::branch, kNoRegister, {kNoRegister, kNoRegister, kNoRegister, kNoRegister});
     flush();
   }
   void barrier() {

@@ -3,6 +3,7 @@
 
 #include "model/planner.hpp"
 #include "sim/exchange.hpp"
+#include "sim/exchange_bench.hpp"
 #include "sim/parallel.hpp"
 #include "sim/timeline.hpp"
 #include "sim/trace_run.hpp"
@@ -52,18 +53,22 @@ SmBody body(int first_word, int words, double cycles, int warps = 1) {
 }  // namespace
 
 TEST_CASE("an exchange between two SMs takes what its parts take", "[fast]") {
-  // Emitted at 50, visible 300 later. The first look leaves at 50, is at the slice at 200 and finds nothing; back at
-  // 350, in the SM one cycle later, looked at for 90, at the slice again at 591: complete, back at 741, in the SM at
-  // 742, looked at until 832, stored until 836, at the barrier 40 later, through it after 2 + 10.
+  // A crossing takes 600 - 1.5 * 300 = 150, and both SMs are far from the line's home. Emitted at 50, SM 0's words are
+  // there at 275. Its first look leaves at 51 and is at its half's slice at 201; the copy that it asks for is made at
+  // 277, behind the words. Those of SM 1, released 2 cycles later, come at 279. So the look is in vain; back at 502, in
+  // the SM one cycle later, looked at for 90; the next one is at the slice at 744, finds the copy stale, and has a new
+  // one made at 819: complete, there at 894, back at 1044, in the SM at 1045, looked at until 1135, stored until 1139,
+  // at the barrier 40 later, through it after 2 + 10.
   const Chip chip = exchange_chip();
   const ExchangeRun run = run_exchange(chip, {8, 32, 1}, {body(0, 4, 50), body(4, 4, 50)});
-  REQUIRE_THAT(run.step_cycles, Catch::Matchers::WithinAbs(888, 1e-6));
+  REQUIRE_THAT(run.step_cycles, Catch::Matchers::WithinAbs(1191, 1e-6));
   REQUIRE_THAT(run.polls, Catch::Matchers::WithinAbs(2, 1e-9));
 }
 
 TEST_CASE("words of several rounds are looked for one round after another", "[fast]") {
-  // The words of the second round are there when it begins: one look, 150 + 150 cycles to the slice and back, 4 for
-  // its lines into the SM, 90 to look at them, 4 to store them.
+  // The words of the second round are there when it begins: 6 cycles to begin it, one look, of which the third line is
+  // the last that is at home in the other half: 3 until it is sent, 150 + 150 to the slice and back, 150 for the copy,
+  // 1 into the SM; 90 to look at the words, 4 to store them.
   const Chip chip = exchange_chip();
   ExchangeShape shape{64, 32, 1};
   SmBody all{50, {}, {50}};
@@ -74,9 +79,30 @@ TEST_CASE("words of several rounds are looked for one round after another", "[fa
       run_exchange(chip, {32, 32, 1}, {SmBody{50, {all.emissions.begin(), all.emissions.begin() + 4}, {50}}})
           .step_cycles;
   const double two_rounds = run_exchange(chip, shape, {all}).step_cycles;
-  REQUIRE_THAT(two_rounds - one_round, Catch::Matchers::WithinAbs(150 + 150 + 4 + 90 + 4, 1e-6));
+  REQUIRE_THAT(two_rounds - one_round, Catch::Matchers::WithinAbs(6 + 3 + 150 + 150 + 150 + 1 + 90 + 4, 1e-6));
   shape.loads_in_flight = 2;
   REQUIRE(run_exchange(chip, shape, {all}).step_cycles < two_rounds - 300);
+}
+
+TEST_CASE("a look that comes too early costs more than one that waits", "[fast]") {
+  // Many SMs: the first look at a line leaves a copy without its words, for which a new one has to be fetched.
+  const Chip chip = h200().chip;
+  const auto step = [&](double wait) {
+    constexpr int kSms = 128, kWordsPerSm = 4, kWarps = 16;
+    std::vector<SmBody> bodies;
+    for (int sm = 0; sm < kSms; ++sm) {
+      bodies.push_back({80, {{kWordsPerSm * sm, kWordsPerSm, 80}}, std::vector<double>(kWarps, 60 + wait)});
+    }
+    return run_exchange(chip, {kSms * kWordsPerSm, 32 * kWarps, 1}, bodies).step_cycles;
+  };
+  REQUIRE(step(300) < step(0) - 100);
+}
+
+TEST_CASE("the simulated microbenchmark takes about what was measured", "[fast]") {
+  // cycles of microbench.csv; one round, several, few SMs.
+  REQUIRE_THAT(simulate_exchange_bench(h200().chip, {19008, 132, 512, 3}), Catch::Matchers::WithinRel(1796.0, 0.25));
+  REQUIRE_THAT(simulate_exchange_bench(h200().chip, {38016, 132, 256, 4}), Catch::Matchers::WithinRel(3070.0, 0.25));
+  REQUIRE_THAT(simulate_exchange_bench(h200().chip, {8448, 33, 128, 5}), Catch::Matchers::WithinRel(1223.0, 0.25));
 }
 
 TEST_CASE("everybody waits for the SM that is late", "[fast]") {

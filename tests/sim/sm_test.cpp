@@ -87,7 +87,25 @@ TEST_CASE("a pipe takes instructions at its interval, and each partition has its
   for (int i = 0; i < 41; ++i) {
     halves.warps[0].add(arithmetic(Operation::half2, i));
   }
-  REQUIRE(run(halves).cycles == 50 + 8);  // 40 intervals of 1.25
+  REQUIRE(run(halves).cycles == 80 + 4);  // 40 intervals of 2, as conversions
+}
+
+TEST_CASE("a branch holds its own warp up, and no other", "[fast]") {
+  for (const int warps : {1, 5}) {  // 5: two in the first partition
+    BlockTrace block;
+    for (int w = 0; w < warps; ++w) {
+      WarpTrace warp;
+      Instruction branch;
+      branch.operation = Operation::branch;
+      for (int i = 0; i < 10; ++i) {
+        warp.add(branch);
+      }
+      warp.add(arithmetic(Operation::fp32, 0));
+      block.warps.push_back(warp);
+    }
+    CAPTURE(warps);
+    REQUIRE(run(block).cycles == 10 * 13 + 4 + (warps > 4 ? 1 : 0));
+  }
 }
 
 TEST_CASE("two kinds of work overlap in different pipes and add up in one", "[fast]") {

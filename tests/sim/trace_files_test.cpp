@@ -128,7 +128,7 @@ TEST_CASE("hostile compact traces are refused without reserving what they claim"
   REQUIRE((error_of(std::string(kCompactTraceMagic) + huge)).find("number of blocks") != std::string::npos);
   REQUIRE((error_of(compact_trace_header(1) + huge)).find("number of warps") != std::string::npos);
   REQUIRE((error_of(compact_trace_header(1) + '\1' + huge)).find("number of instructions") != std::string::npos);
-  REQUIRE((error_of(compact_trace_header(1) + "\1\1\x0e")).find("operation") != std::string::npos);
+  REQUIRE((error_of(compact_trace_header(1) + "\1\1\x0f")).find("operation") != std::string::npos);
   REQUIRE((error_of(compact_trace_header(1) + "\1\1\x07\x05")).find("width") != std::string::npos);
   // 4 bytes at an address that is not a multiple of 4; at one that no shared memory has.
   REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x02\x00\x02\x08", 7))).find("multiple") !=
