@@ -11,7 +11,7 @@
 namespace onchip {
 namespace {
 
-constexpr int kWordsPerLine = 8;   // a line of L2 has 128 bytes
+constexpr int kSectorBytes = 32;   // of a line of L2, which come one by one
 constexpr int kWordsPerLoad = 32;  // of a warp, one per lane
 // From storing the last words to the barrier, as a share of a look: fewer predicates, a branch, a special register.
 constexpr double kBeforeBarrier = 2.0 / 3;
@@ -43,13 +43,13 @@ class Exchange {
         slices_(std::max<std::size_t>(1, static_cast<std::size_t>(chip.l2_slices) / 2)),
         slice_free_(2 * slices_),
         visible_(static_cast<std::size_t>(shape.state_words), kNotYet),
-        lines_(static_cast<std::size_t>((shape.state_words + kWordsPerLine - 1) / kWordsPerLine)),
+        lines_(static_cast<std::size_t>((shape.state_words + shape.line_words - 1) / shape.line_words)),
         sms_(sms, Sm(BlockBarrier(chip, shape.threads / kWordsPerLoad), static_cast<std::size_t>(chip.partitions))),
         warps_(sms * static_cast<std::size_t>(warps_per_sm())) {}
 
   // Words of one line.
   void store(int sm, std::int32_t first, std::int32_t count, double at) {
-    const std::int32_t line = first / kWordsPerLine;
+    const std::int32_t line = first / shape_.line_words;
     const double travel = half_latency_ + (near(line, sm) ? 0 : half_crossing_);
     events_.push({at - start_ + travel, Event::store, first, line, count, false});
   }
@@ -134,8 +134,8 @@ class Exchange {
     return at;
   }
   bool is_complete(std::int32_t line, double at) const {
-    const std::int64_t first = std::int64_t{line} * kWordsPerLine;
-    const std::int64_t end = std::min(first + kWordsPerLine, shape_.state_words);
+    const std::int64_t first = std::int64_t{line} * shape_.line_words;
+    const std::int64_t end = std::min(first + shape_.line_words, shape_.state_words);
     return std::all_of(visible_.begin() + first, visible_.begin() + end, [&](double v) { return v <= at; });
   }
 
@@ -147,8 +147,8 @@ class Exchange {
       const std::int64_t first =
           warp.round_begin + std::int64_t{k} * shape_.threads + w % warps_per_sm() * kWordsPerLoad;
       for (std::int64_t word = first; word < std::min(first + kWordsPerLoad, shape_.state_words);
-           word += kWordsPerLine) {
-        warp.missing.push_back(static_cast<std::int32_t>(word / kWordsPerLine));
+           word += shape_.line_words) {
+        warp.missing.push_back(static_cast<std::int32_t>(word / shape_.line_words));
       }
     }
     if (warp.missing.empty()) {
@@ -217,7 +217,8 @@ class Exchange {
   void receive(const Event& event) {
     Sm& sm = sms_[sm_of(event.who)];
     Warp& warp = warps_[event.who];
-    sm.port_free = std::max(sm.port_free, event.at) + 16 * kWordsPerLine / chip_.exchange_bytes_per_cycle_per_sm;
+    sm.port_free = std::max(sm.port_free, event.at) +
+                   std::max(kSectorBytes, 16 * shape_.line_words) / chip_.exchange_bytes_per_cycle_per_sm;
     warp.last = std::max(warp.last, sm.port_free);
     if (!event.complete) {
       warp.missing.push_back(event.line);
@@ -282,9 +283,9 @@ double mean(const std::vector<double>& values) {
 
 }  // namespace
 
-void add_emission(SmBody& body, std::int32_t word, double cycle) {
+void add_emission(SmBody& body, int line_words, std::int32_t word, double cycle) {
   Emission* last = body.emissions.empty() ? nullptr : &body.emissions.back();
-  if (last && last->cycle == cycle && last->first_word + last->words == word && word % kWordsPerLine != 0) {
+  if (last && last->cycle == cycle && last->first_word + last->words == word && word % line_words != 0) {
     ++last->words;
   } else {
     body.emissions.push_back({word, 1, cycle});

@@ -30,6 +30,7 @@
 #pragma once
 
 #include "model/chip.hpp"
+#include "model/plan.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -49,12 +50,13 @@ struct SmBody {
 };
 
 // Appends to the emissions, together with those before it that left at the same cycle for the same line.
-void add_emission(SmBody& body, std::int32_t word, double cycle);
+void add_emission(SmBody& body, int line_words, std::int32_t word, double cycle);
 
 struct ExchangeShape {
   std::int64_t state_words = 0;  // of 16 bytes
   int threads = 0;               // per SM
   int loads_in_flight = 1;       // words of a thread and round
+  int line_words = kLineWords;   // of the state in each line of L2, a power of two
   // Instructions with which a look computes each word's address, one on the result of the other; 0: the addresses are
   // kept from look to look.
   int address_instructions = 0;

@@ -64,6 +64,7 @@ double simulate_exchange_bench(const Chip& chip, const ExchangeBench& bench, con
     block.warps.push_back(body(bench, warp));
   }
   const SmRun run = run_sm(chip, {&block, 1});
+  const int line_words = line_words_for(own);
   std::vector<SmBody> bodies(static_cast<std::size_t>(bench.sms));
   for (std::size_t sm = 0; sm < bodies.size(); ++sm) {
     bodies[sm].warp_end.assign(run.warp_end.begin(), run.warp_end.end());
@@ -71,12 +72,15 @@ double simulate_exchange_bench(const Chip& chip, const ExchangeBench& bench, con
       const WarpTrace& warp = block.warps[store.warp];
       for (const std::uint64_t address : warp.addresses_of(warp.instructions[store.instruction])) {
         if (const auto word = static_cast<int>(address / kWordBytes); word < own) {
-          add_emission(bodies[sm], static_cast<int>(sm) * own + word, static_cast<double>(store.cycle));
+          add_emission(bodies[sm], line_words, static_cast<int>(sm) * own + word, static_cast<double>(store.cycle));
         }
       }
     }
   }
-  const ExchangeShape shape{words, bench.threads, bench.loads_in_flight};
+  const ExchangeShape shape{.state_words = words,
+                            .threads = bench.threads,
+                            .loads_in_flight = bench.loads_in_flight,
+                            .line_words = line_words};
   return run_exchange(chip, shape, bodies, options).step_cycles;
 }
 

@@ -24,11 +24,11 @@ ExchangeShape exchange_shape(const KernelMap& map, const Plan& plan) {
   constexpr int kMostKept = 2, kAddress = 4;
   const bool keeps = plan.loads_in_flight <= kMostKept || map.state_words <= std::int64_t{kMostKept} * plan.threads;
   const int placing = map.planes == 1 ? 0 : map.planes == 2 ? 4 : 8;
-  return {map.state_words, plan.threads, plan.loads_in_flight, keeps ? 0 : kAddress, placing};
+  return {map.state_words, plan.threads, plan.loads_in_flight, plan.line_words, keeps ? 0 : kAddress, placing};
 }
 
 // Which words of the next state each store hands out; those that empty a later state's place are none.
-void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, std::int64_t state_words) {
+void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, std::int64_t state_words, int line_words) {
   const std::uint64_t begin = kWordBytes * static_cast<std::uint64_t>(state_words);
   for (const IssueEvent& store : run.global_stores) {
     const WarpTrace& warp = block.warps[store.warp];
@@ -36,7 +36,8 @@ void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, std:
       if (address < begin || address >= 2 * begin) {
         continue;
       }
-      add_emission(body, static_cast<std::int32_t>((address - begin) / kWordBytes), static_cast<double>(store.cycle));
+      add_emission(body, line_words, static_cast<std::int32_t>((address - begin) / kWordBytes),
+                   static_cast<double>(store.cycle));
     }
   }
 }
@@ -72,7 +73,7 @@ std::vector<SmBody> run_bodies(const Chip& chip, const PlanTrace& trace, const S
     const BlockTrace block = trace.body(sm);
     runs[sm] = run_sm(chip, {&block, 1}, options.sm);
     bodies[sm].warp_end.assign(runs[sm].warp_end.begin(), runs[sm].warp_end.end());
-    add_emissions(bodies[sm], block, runs[sm], trace.map().state_words);
+    add_emissions(bodies[sm], block, runs[sm], trace.map().state_words, trace.layout().plan.line_words);
   });
   if (!options.skew) {
     level(bodies);
