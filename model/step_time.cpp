@@ -272,6 +272,11 @@ void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan,
 
 }  // namespace
 
+double half_interval_us(const Chip& chip, double exchange_us, double step_us) {
+  constexpr double kInStep = 2;
+  return std::hypot(kInStep * exchange_us * chip.exchange_scatter, (step_us - exchange_us) * chip.gather_scatter);
+}
+
 Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   if (is_library(plan.family)) {
     return predict_library(chip, network, plan);
@@ -307,11 +312,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
                                           : exchange_cycles(chip, {state, plan.sms, plan.threads, kAtOnce});
   result.floor_us = (least.latency + least.copying) * us_per_cycle + conflict_free_reads_us(chip, network, plan);
 
-  // Uncertainty: of the exchange as a whole (how far its microbenchmark scatters around the formula), and of the work
-  // inside the SM.
-  const double exchange_us = part(Part::exchange) + part(Part::staging);
-  const double half_width =
-      std::hypot(exchange_us * chip.exchange_scatter, (result.step_us - exchange_us) * chip.gather_scatter);
+  const double half_width = half_interval_us(chip, part(Part::exchange) + part(Part::staging), result.step_us);
   result.low_us = result.step_us - half_width;
   result.high_us = result.step_us + half_width;
   return result;

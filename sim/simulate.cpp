@@ -137,8 +137,7 @@ Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOp
   result.parts_us[static_cast<int>(StepPart::skew)] = skew;
   result.parts_us[static_cast<int>(StepPart::exchange)] = result.step_us - body - skew;
   const double exchanging = result.parts_us[static_cast<int>(StepPart::exchange)];
-  const double half_width =
-      std::hypot(exchanging * chip.exchange_scatter, (result.step_us - exchanging) * chip.gather_scatter);
+  const double half_width = half_interval_us(chip, exchanging, result.step_us);
   result.low_us = result.step_us - half_width;
   result.high_us = result.step_us + half_width;
   result.floor_us = predict(chip, trace.layout().network, plan).floor_us;

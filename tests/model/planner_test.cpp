@@ -180,7 +180,7 @@ TEST_CASE("sensitivities name the resource that binds", "[fast]") {
   const Tier tier = GENERATE(Tier::registers, Tier::shared_memory, Tier::streamed);
   wishes.tier = tier;
   wishes.storage = Storage::packed_pair;  // of one, or the largest size jumps from one storage's shapes to another's
-  if (tier != Tier::registers) {  // or the search takes minutes
+  if (tier != Tier::registers) {          // or the search takes minutes
     wishes.lanes_per_row = 16;
     wishes.loads_in_flight = 4;
   }
