@@ -127,8 +127,6 @@ constexpr std::array kChipKeys{
             1e5, false, "copying from L2 when every SM reads the whole state"},
     ChipKey{"exchange.l2_latency", Dimension::cycles, &Chip::l2_latency_cycles, 1, 1e5, false,
             "load that hits L2, issue to use"},
-    ChipKey{"exchange.l2_far", Dimension::cycles, &Chip::l2_far_cycles, 0, 1e5, false,
-            "more for a store or load in the half of L2 that is far from the SM"},
     ChipKey{"exchange.signal", Dimension::cycles, &Chip::signal_cycles, 1, 1e6, false,
             "from a store on one SM to its value in a register of another that polls"},
     ChipKey{"exchange.look", Dimension::cycles, &Chip::look_cycles, 0, 1e5, false,

@@ -24,7 +24,7 @@ constexpr Phase kStaging{13, 7, 5, 0, 7, 4, 4};
 constexpr Phase kGather{16, 4, 1, 13, 10, 3, 9};
 constexpr int kPerLoadInFlight = 6;
 constexpr int kLeastSums = 4;
-constexpr int kTogether = 28, kTogetherPerChunk = 3;  // several planes in one pass; chunks of a tail, too
+constexpr int kTogether = 26, kTogetherTail = 2, kTogetherPerChunk = 3;  // several planes in one pass; of a tail, too
 constexpr int kFp8 = 3;
 constexpr int kDelta = 3;
 constexpr std::array kLoaded{0, 2, 3, 4, 6};  // by words that a load fetches
@@ -66,7 +66,9 @@ int working_registers(const Network& network, const Plan& plan) {
   const int gather =
       common(network, plan, kGather) + std::max(kLeastSums, sums) +
       kLoaded[std::max(1, plane_unit_bytes(network, plan) / 4)] +
-      (plan.pass_planes > 1 ? kTogether + (plan.has_tail() ? kTogetherPerChunk * plan.chunks_in_flight : 0) : 0) +
+      (plan.pass_planes > 1
+           ? kTogether + (plan.has_tail() ? kTogetherTail + kTogetherPerChunk * plan.chunks_in_flight : 0)
+           : 0) +
       (network.precision == Precision::fp8 ? kFp8 : 0) + (plan.storage == Storage::packed_delta ? kDelta : 0) +
       kPerOutput * (outputs - 1);
   return std::max(staging, gather);

@@ -98,7 +98,7 @@ TEST_CASE("a C caller learns what fits, and what binds what does not", "[fast]")
 
 TEST_CASE("weights beyond the SMs are streamed only if the caller allows it, and the answer says how many", "[fast]") {
   const auto h200 = chip();
-  onchip_network network{ONCHIP_LSTM, ONCHIP_FP16, 5632, 4, 0.1, ONCHIP_TIER_STREAMED};
+  onchip_network network{ONCHIP_LSTM, ONCHIP_FP16, 6656, 4, 0.1, ONCHIP_TIER_STREAMED};
   onchip_fit fit;
   REQUIRE(onchip_fit_network(h200.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
   CHECK(fit.fits == 1);

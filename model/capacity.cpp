@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The largest network that fits, and what would change it.
+#include "model/planner.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace onchip {
+
+Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& asked,
+                       const RowsOf& exact) {
+  PlanWishes wishes = asked;
+  wishes.tier = asked.tier.value_or(Tier::shared_memory);
+  const RowsOf expected = [](const Network& sized) { return RowProfile::uniform(sized); };
+  const auto plan_with = [&](const RowsOf& rows, int granules) {
+    Network sized = network;
+    sized.hidden = granules * granule;
+    return choose_plan(chip, sized, rows(sized), wishes);
+  };
+  const auto plan_at = [&](int granules) { return plan_with(expected, granules); };
+  // Footprints grow with the size, but for rounding: find a size that does not fit, halve, then walk over the ripples.
+  const int most = kMaxHidden / granule;
+  int fits = 0, fails = 1;
+  while (fails < most && plan_at(fails).prediction.footprint.fits) {
+    fits = fails;
+    fails = std::min(most, 2 * fails);
+  }
+  while (fails - fits > 1) {
+    const int middle = fits + (fails - fits) / 2;
+    (plan_at(middle).prediction.footprint.fits ? fits : fails) = middle;
+  }
+  constexpr int kRipple = 8;
+  for (int beyond = fits + kRipple; beyond > fits; --beyond) {
+    if (beyond <= most && plan_at(beyond).prediction.footprint.fits) {
+      fits = beyond;
+      break;
+    }
+  }
+  Capacity capacity;
+  if (!exact) {
+    if (fits > 0) {
+      capacity.largest = plan_at(fits);
+    }
+    capacity.next = plan_at(fits + 1);
+    return capacity;
+  }
+  // The longest of the exact rows may be a little shorter or longer than expected.
+  capacity.next = plan_with(exact, fits + 1);
+  while (capacity.next.prediction.footprint.fits && fits + 1 < most) {
+    capacity.largest = std::move(capacity.next);
+    capacity.next = plan_with(exact, ++fits + 1);
+  }
+  for (; !capacity.largest && fits > 0; --fits) {
+    PlannedNetwork candidate = plan_with(exact, fits);
+    (candidate.prediction.footprint.fits ? capacity.largest.emplace() : capacity.next) = std::move(candidate);
+  }
+  return capacity;
+}
+
+namespace {
+
+// Units and ways of counting, of which 10 % more means nothing, and limits per block, which follow those per SM.
+bool is_structural(std::string_view key) {
+  constexpr std::array<std::string_view, 9> kStructural{"compute_capability.major",
+                                                        "compute_capability.minor",
+                                                        "registers.allocation_unit",
+                                                        "shared_memory.allocation_unit",
+                                                        "registers.per_block",
+                                                        "shared_memory.per_block",
+                                                        "exchange.scatter",
+                                                        "timing.gather_scatter",
+                                                        "cluster.sms"};
+  return std::find(kStructural.begin(), kStructural.end(), key) != kStructural.end();
+}
+
+// Whether a number decides about what fits: not those of time.
+bool decides_size(std::string_view key) {
+  return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock" &&
+         key != "cluster.latency" && key != "cluster.per_sm" && key != "cluster.bytes_per_cycle";
+}
+
+}  // namespace
+
+std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& network, const RowProfile& rows,
+                                       int granule, const PlanWishes& wishes) {
+  const double base_step_us = choose_plan(file.chip, network, rows, wishes).prediction.step_us;
+  const auto capacity = [&](const Chip& chip) {
+    const Capacity found = find_capacity(chip, network, granule, wishes);
+    return found.largest ? found.largest->network.hidden : 0;
+  };
+  const double base_hidden = capacity(file.chip);
+  std::vector<Sensitivity> result;
+  for (const ChipKey& key : chip_keys()) {
+    if (is_structural(key.key) || key.key.starts_with("library.")) {  // those are of what leaves the chip
+      continue;
+    }
+    Chip changed = file.chip;
+    const auto scale = [&](Number Chip::*member) {
+      const double more = 1.1 * (changed.*member).value;
+      (changed.*member).value = key.integral ? std::round(more) : more;
+    };
+    scale(key.member);
+    // What an SM has, one block must be able to ask for.
+    if (key.member == &Chip::registers_per_sm) {
+      scale(&Chip::registers_per_block);
+    } else if (key.member == &Chip::smem_bytes_per_sm) {
+      scale(&Chip::smem_bytes_per_block);
+    }
+    Sensitivity s{key.key, 0, 0};
+    if (base_hidden > 0 && decides_size(key.key)) {
+      s.hidden_percent = 100 * (capacity(changed) / base_hidden - 1);
+    }
+    s.step_percent = 100 * (choose_plan(changed, network, rows, wishes).prediction.step_us / base_step_us - 1);
+    if (std::abs(s.hidden_percent) > 1e-9 || std::abs(s.step_percent) > 1e-9) {
+      result.push_back(s);
+    }
+  }
+  std::stable_sort(result.begin(), result.end(), [](const Sensitivity& a, const Sensitivity& b) {
+    return std::max(std::abs(a.hidden_percent), std::abs(a.step_percent)) >
+           std::max(std::abs(b.hidden_percent), std::abs(b.step_percent));
+  });
+  return result;
+}
+
+}  // namespace onchip
