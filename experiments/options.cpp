@@ -84,8 +84,7 @@ PlanWishes read_wishes(const Options& options) {
     wishes.family = parse_family(family);
   }
   if (options.given("storage")) {
-    wishes.storage = static_cast<Storage>(
-        options.choice("storage", options.text("storage"), {kStorageNames[0], kStorageNames[1], kStorageNames[2]}));
+    wishes.storage = parse_storage(options.text("storage"));
   }
   if (options.given("order")) {
     wishes.order =

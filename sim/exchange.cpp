@@ -22,8 +22,7 @@ constexpr double kNotYet = std::numeric_limits<double>::infinity();
 // half rate, and its load; the count of polls, the branch. Of a round: four empty words and an address for each.
 constexpr double kLookIssueCycles = 9, kLookIssueCyclesPerWord = 5, kRoundIssueCyclesPerWord = 6;
 
-// The half of L2 that an SM is near to, in no order that matters here (a hash: the
-// finaliser of SplitMix64).
+// The half of L2 that an SM is near to, in no order that matters here (a hash: the finaliser of SplitMix64).
 int side_of(int sm) {
   std::uint64_t x = static_cast<std::uint64_t>(sm) + 0x9e3779b97f4a7c15u;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
