@@ -243,6 +243,21 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   constants.push_back({"exchange.scatter", scatter, 0, "95 % quantile of the errors; " + method});
 }
 
+// One load from L2, and a signal from SM to SM.
+void fit_l2(std::vector<CalibratedConstant>& constants, const Rows& rows) {
+  const auto of = [&](std::string_view statistic) { return rows.find("l2", "cycles", {{"statistic", statistic}}); };
+  constexpr const char* kMethod = "chain of dependent loads from L2, SM by SM";
+  add_row(constants, "exchange.l2_latency", of("mean"), std::string(kMethod) + ", their mean");
+  const MicrobenchRow *least = of("min"), *most = of("max");
+  if (least != nullptr && most != nullptr && most->value >= least->value) {
+    constants.push_back({"exchange.l2_latency_spread", most->value - least->value,
+                         half_width(*least) + half_width(*most),
+                         std::string(kMethod) + ", " + text(least->value) + " to " + text(most->value)});
+  }
+  add_row(constants, "exchange.signal", rows.find("signal", "cycles", {{"sms", "2"}}),
+          "half a round trip between two SMs, mean over pairs");
+}
+
 // The same inside a cluster.
 void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                  double barrier_per_warp) {
@@ -343,6 +358,7 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
   }
   add_row(constants, "timing.grid_barrier", barrier, "one counter, " + std::to_string(most_sms) + " SMs", 1e-6);
   fit_exchange(constants, rows, block_barrier[0], block_barrier[1]);
+  fit_l2(constants, rows);
   fit_cluster(constants, rows, block_barrier[0], block_barrier[1]);
   return constants;
 }

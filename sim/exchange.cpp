@@ -22,12 +22,20 @@ constexpr double kNotYet = std::numeric_limits<double>::infinity();
 // half rate, and its load; the count of polls, the branch. Of a round: four empty words and an address for each.
 constexpr double kLookIssueCycles = 9, kLookIssueCyclesPerWord = 5, kRoundIssueCyclesPerWord = 6;
 
-// The half of L2 that an SM is near to, in no order that matters here (a hash: the finaliser of SplitMix64).
-int side_of(int sm) {
+// Where an SM is on the chip, in no order that matters here: a hash, the finaliser of SplitMix64.
+std::uint64_t place_of(int sm) {
   std::uint64_t x = static_cast<std::uint64_t>(sm) + 0x9e3779b97f4a7c15u;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
   x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return static_cast<int>((x ^ x >> 31) & 1);
+  return x ^ x >> 31;
+}
+// The half of L2 that it is near to.
+int side_of(int sm) {
+  return static_cast<int>(place_of(sm) & 1);
+}
+// From L2's nearest SM, -1/2, to its farthest, 1/2.
+double distance_of(int sm) {
+  return static_cast<double>(place_of(sm) >> 32) * 0x1p-32 - 0.5;
 }
 
 // All stores and looks of one step's exchange. Times count from `start`, before which nothing happens.
@@ -37,19 +45,21 @@ class Exchange {
       : chip_(chip),
         shape_(shape),
         start_(start),
-        half_latency_(chip.l2_latency_cycles / 2),
         half_crossing_(std::max(0.0, chip.signal_cycles - 1.5 * chip.l2_latency_cycles) / 2),
         slices_(std::max<std::size_t>(1, static_cast<std::size_t>(chip.l2_slices) / 2)),
         slice_free_(2 * slices_),
         visible_(static_cast<std::size_t>(shape.state_words), kNotYet),
         lines_(static_cast<std::size_t>((shape.state_words + shape.line_words - 1) / shape.line_words)),
-        sms_(sms, Sm(BlockBarrier(chip, shape.threads / kWordsPerLoad), static_cast<std::size_t>(chip.partitions))),
-        warps_(sms * static_cast<std::size_t>(warps_per_sm())) {}
+        warps_(sms * static_cast<std::size_t>(warps_per_sm())) {
+    for (std::size_t sm = 0; sm < sms; ++sm) {
+      sms_.emplace_back(chip, shape.threads / kWordsPerLoad, static_cast<int>(sm));
+    }
+  }
 
   // Words of one line.
   void store(int sm, std::int32_t first, std::int32_t count, double at) {
     const std::int32_t line = first / shape_.line_words;
-    const double travel = half_latency_ + (near(line, sm) ? 0 : half_crossing_);
+    const double travel = sms_[sm].half_latency + (near(line, sm) ? 0 : half_crossing_);
     events_.push({at - start_ + travel, Event::store, first, line, count, false});
   }
   void begin(int sm, int warp, double at) { begin_round(sm * warps_per_sm() + warp, at - start_); }
@@ -83,7 +93,11 @@ class Exchange {
 
  private:
   struct Sm {
-    Sm(BlockBarrier its_barrier, std::size_t partitions) : issue_free(partitions), barrier(its_barrier) {}
+    Sm(const Chip& chip, int warps, int sm)
+        : half_latency((chip.l2_latency_cycles + chip.l2_latency_spread_cycles * distance_of(sm)) / 2),
+          issue_free(static_cast<std::size_t>(chip.partitions)),
+          barrier(chip, warps) {}
+    double half_latency;
     double sent = 0, port_free = 0, store_free = 0;  // to L2; from L2; to shared memory
     std::vector<double> issue_free;                  // [partitions]
     BlockBarrier barrier;
@@ -162,10 +176,10 @@ class Exchange {
     Warp& warp = warps_[w];
     warp.under_way = static_cast<int>(warp.missing.size());
     polls_ += warp.under_way;
-    double& sent = sms_[sm_of(w)].sent;
+    Sm& sm = sms_[sm_of(w)];
     for (const std::int32_t line : warp.missing) {
-      sent = std::max(sent, at) + 1;
-      events_.push({sent + half_latency_, Event::look, w, line, 0, false});
+      sm.sent = std::max(sm.sent, at) + 1;
+      events_.push({sm.sent + sm.half_latency, Event::look, w, line, 0, false});
     }
     warp.missing.clear();
   }
@@ -210,7 +224,7 @@ class Exchange {
   }
 
   void answer(std::int32_t warp, std::int32_t line, double at, bool complete) {
-    events_.push({at + half_latency_, Event::back, warp, line, 0, complete});
+    events_.push({at + sms_[sm_of(warp)].half_latency, Event::back, warp, line, 0, complete});
   }
 
   void receive(const Event& event) {
@@ -265,7 +279,7 @@ class Exchange {
 
   const Chip& chip_;
   const ExchangeShape& shape_;
-  double start_, half_latency_, half_crossing_;
+  double start_, half_crossing_;
   std::size_t slices_;              // of each half
   std::vector<double> slice_free_;  // [2 halves][slices]
   std::vector<double> visible_;     // [words]: since when, at home

@@ -74,6 +74,7 @@ per_sm = { value = 3, unit = "cycles", source = "a" }
 per_word = { value = 50, unit = "cycles", source = "a" }
 per_warp = { value = 5, unit = "cycles", source = "a" }
 l2_latency = { value = 280.5, unit = "cycles", source = "test" }
+l2_latency_spread = { value = 30, unit = "cycles", source = "test" }
 signal = { value = 614.6, unit = "cycles", source = "test" }
 look = { value = 140, unit = "cycles", source = "test" }
 look_per_word = { value = 30, unit = "cycles", source = "test" }

@@ -38,9 +38,9 @@ PlanTrace make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = M
 Chip exchange_chip() {
   ChipFile file = h200();
   for (const char* change :
-       {"exchange.signal=600", "exchange.l2_latency=300", "exchange.look=60", "exchange.look_per_word=30",
-        "exchange.l2_line=2", "exchange.bytes_per_cycle_per_sm=128 B/cycle", "timing.block_barrier=10",
-        "timing.block_barrier_per_warp=2", "timing.lds_wavefront=1"}) {
+       {"exchange.signal=600", "exchange.l2_latency=300", "exchange.l2_latency_spread=0", "exchange.look=60",
+        "exchange.look_per_word=30", "exchange.l2_line=2", "exchange.bytes_per_cycle_per_sm=128 B/cycle",
+        "timing.block_barrier=10", "timing.block_barrier_per_warp=2", "timing.lds_wavefront=1"}) {
     set_chip_key(file, change);
   }
   return file.chip;
