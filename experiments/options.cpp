@@ -283,8 +283,8 @@ OptionGroup simulator_options() {
   group.add_options()
       ("without", texts("PART"),
        "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, exchange or skew; repeatable.")
-      ("scheduling", text("POLICY", "greedy_then_oldest"),
-       "Let schedulers pick warps greedy_then_oldest or round_robin.")
+      ("scheduling", text("POLICY", "greedy_then_youngest"),
+       "Let schedulers pick warps greedy_then_youngest, greedy_then_oldest or round_robin.")
       ("threads", text("N"), "Use this many threads (default: all cores); the answer does not depend on it.");
   // clang-format on
   return group;

@@ -70,10 +70,27 @@ int latency(const CompilerView& view, Operation operation) {
   }
 }
 
+// Integer operations among the first `view.window` instructions that wait for no load, at most view.addresses_first.
+int addresses_first(std::span<const Instruction> block, const Dependences& dependences, const CompilerView& view) {
+  const std::size_t end = std::min(block.size(), static_cast<std::size_t>(view.window));
+  std::vector<bool> is_free(end, false);
+  int count = 0;
+  for (std::size_t i = 0; i < end && count < view.addresses_first && !stays(block[i].operation); ++i) {
+    is_free[i] = block[i].operation == Operation::integer &&
+                 std::ranges::all_of(dependences.producers[i], [&](std::int32_t p) { return p < 0 || is_free[p]; });
+    count += is_free[i];
+  }
+  return count;
+}
+
 class ListScheduler {
  public:
   ListScheduler(std::span<const Instruction> block, const CompilerView& view)
-      : block_(block), view_(view), dependences_(find_dependences(block)), done_at_(block.size(), kNotYet) {}
+      : block_(block),
+        view_(view),
+        dependences_(find_dependences(block)),
+        done_at_(block.size(), kNotYet),
+        addresses_left_(addresses_first(block, dependences_, view)) {}
 
   std::vector<std::uint32_t> run() {
     while (order_.size() < block_.size()) {
@@ -95,7 +112,7 @@ class ListScheduler {
       if (stays(block_[i].operation) && at > 0) {
         break;
       }
-      if (counts(i) && !may_load) {
+      if ((counts(i) && !may_load) || (block_[i].operation == Operation::shared_load && addresses_left_ > 0)) {
         continue;
       }
       const std::int64_t when = ready(i);
@@ -112,6 +129,7 @@ class ListScheduler {
 
   void schedule(std::uint32_t i) {
     done_at_[i] = cycle_ + latency(view_, block_[i].operation);
+    addresses_left_ -= block_[i].operation == Operation::integer;
     ahead_ += counts(i);
     std::int32_t last = kNobody;
     for (const std::int32_t producer : dependences_.producers[i]) {
@@ -141,6 +159,7 @@ class ListScheduler {
   CompilerView view_;
   Dependences dependences_;
   std::vector<std::int64_t> done_at_;
+  int addresses_left_;  // before the first load
   std::vector<std::uint32_t> order_;
   std::vector<std::uint32_t> waiting_;  // the window, oldest first
   std::size_t next_ = 0;

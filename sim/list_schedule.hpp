@@ -12,9 +12,10 @@
 namespace onchip {
 
 struct CompilerView {
-  bool reorders = true;  // else: every instruction where it stands
-  int loads_ahead = 10;  // seen in machine code for sm_90 where registers are to spare
-  int window = 96;       // instructions considered beyond the oldest that waits
+  bool reorders = true;     // else: every instruction where it stands
+  int loads_ahead = 10;     // seen in machine code for sm_90 where registers are to spare
+  int window = 96;          // instructions considered beyond the oldest that waits
+  int addresses_first = 0;  // integer operations that come before the first load, where there are so many
   int load_latency = 24, shuffle_latency = 24, half2_latency = 8, latency = 4;  // cycles that the compiler counts on
 };
 

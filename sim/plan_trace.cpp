@@ -74,6 +74,9 @@ void begin_step(WarpWriter& out, const WarpPlace& place) {
 }
 
 void write_body(WarpWriter& out, const WarpPlace& place, Traced traced) {
+  // Machine code for sm_90 has 11 to 14 between the step's barrier and its first load, where the step has so many.
+  constexpr int kAddressesFirst = 12;
+  out.begin_with_addresses(kAddressesFirst);
   if (traced == Traced::whole) {
     GatherTrace gather(out, place);
     CellTrace cell(out, place);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // In which order a partition's scheduler looks at its warps. Warp w of a block belongs to partition w mod partitions.
+// NVIDIA's since Turing are greedy, then take the youngest: R. Huerta, M. Abaie Shoushtary, J.-L. Cruz, A. Gonzalez,
+// "Analyzing Modern NVIDIA GPU cores", arXiv 2503.20481, 2025. Warps of a block are the younger the higher their
+// number.
 #pragma once
 
 #include <array>
@@ -11,24 +14,28 @@
 namespace onchip {
 
 enum class Scheduling : std::uint8_t {
-  greedy_then_oldest,  // the warp that issued last while it can, then the lowest number
-  round_robin,         // the warp after the one that issued last
+  greedy_then_youngest,  // the warp that issued last while it can, then the highest number
+  greedy_then_oldest,    // the same, then the lowest number
+  round_robin,           // the warp after the one that issued last
 };
-inline constexpr std::array<std::string_view, 2> kSchedulingNames{"greedy_then_oldest", "round_robin"};
+inline constexpr std::array<std::string_view, 3> kSchedulingNames{"greedy_then_youngest", "greedy_then_oldest",
+                                                                  "round_robin"};
 
 class Scheduler {
  public:
-  Scheduler(Scheduling policy, std::vector<int> warps) : policy_(policy), warps_(std::move(warps)) {}
+  Scheduler(Scheduling policy, std::vector<int> warps)
+      : policy_(policy), warps_(std::move(warps)), last_(policy == Scheduling::round_robin ? 0 : warps_.size()) {}
 
   // The first warp that `can_issue`, -1 if none can.
   template <typename CanIssue>
   int pick(CanIssue&& can_issue) {
     const std::size_t count = warps_.size();
-    if (policy_ == Scheduling::greedy_then_oldest) {
+    if (policy_ != Scheduling::round_robin) {
       if (last_ < count && can_issue(warps_[last_])) {
         return warps_[last_];
       }
-      for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t n = 0; n < count; ++n) {
+        const std::size_t i = policy_ == Scheduling::greedy_then_oldest ? n : count - 1 - n;
         if (i != last_ && can_issue(warps_[i])) {
           last_ = i;
           return warps_[i];
@@ -51,7 +58,7 @@ class Scheduler {
  private:
   Scheduling policy_;
   std::vector<int> warps_;
-  std::size_t last_ = 0;
+  std::size_t last_;  // that issued; greedy: none yet
 };
 
 }  // namespace onchip

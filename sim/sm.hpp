@@ -30,7 +30,7 @@ inline constexpr std::array<std::string_view, 4> kCauseNames{"shared_memory", "i
 using Causes = std::array<double, kCauseNames.size()>;  // cycles, by Cause
 
 struct SmOptions {
-  Scheduling scheduling = Scheduling::greedy_then_oldest;
+  Scheduling scheduling = Scheduling::greedy_then_youngest;
   // Parts of the model that can be left out, to see what each is worth.
   bool banks = true;       // else: no access has a conflict
   bool issue = true;       // else: schedulers issue without limit and pipes take no time

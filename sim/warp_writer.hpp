@@ -124,7 +124,10 @@ class WarpWriter {
       trace_.add(instruction, line_.addresses_of(instruction));
     }
     line_ = {};
+    view_.addresses_first = 0;
   }
+  // Of the line that begins here.
+  void begin_with_addresses(int count) { view_.addresses_first = count; }
   WarpTrace take() {
     flush();
     return std::move(trace_);

@@ -318,6 +318,7 @@ TEST_CASE("a schedule has every instruction once, values before their users, bar
     CompilerView view;
     view.loads_ahead = 1 + static_cast<int>(random() % 12);
     view.window = 1 + static_cast<int>(random() % 100);
+    view.addresses_first = static_cast<int>(random() % 16);
     const std::vector<std::uint32_t> order = list_schedule(block, view);
     REQUIRE(order.size() == block.size());
     std::vector<std::size_t> position(block.size(), block.size());
@@ -338,5 +339,27 @@ TEST_CASE("a schedule has every instruction once, values before their users, bar
                             [&](std::size_t p) { return p < position[i]; }));
       }
     }
+  }
+}
+
+TEST_CASE("the addresses that a schedule has first come before its first load, as far as there are any", "[fast]") {
+  std::vector<Instruction> block;
+  constexpr int kLoads = 9;
+  for (int i = 0; i < kLoads; ++i) {  // an address, and the load from there
+    Instruction address, load;
+    address.operation = Operation::integer;
+    address.destination = static_cast<std::uint8_t>(2 * i);
+    load.operation = Operation::shared_load;
+    load.sources[0] = address.destination;
+    load.destination = static_cast<std::uint8_t>(2 * i + 1);
+    block.push_back(address);
+    block.push_back(load);
+  }
+  for (const int first : {0, 1, 5, kLoads, kLoads + 3}) {
+    const std::vector<std::uint32_t> order = list_schedule(block, {.addresses_first = first});
+    const auto load =
+        std::ranges::find_if(order, [&](std::uint32_t i) { return block[i].operation == Operation::shared_load; });
+    REQUIRE(load - order.begin() >= std::min(first, kLoads));
+    REQUIRE((first < kLoads || load - order.begin() == kLoads));
   }
 }

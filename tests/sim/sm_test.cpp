@@ -225,6 +225,7 @@ TEST_CASE("greedy scheduling stays with a warp, round robin goes on to the next"
     }
     return warps;
   };
+  REQUIRE(order(Scheduling::greedy_then_youngest) == std::vector<int>{4, 4, 4, 0, 0, 0});
   REQUIRE(order(Scheduling::greedy_then_oldest) == std::vector<int>{0, 0, 0, 4, 4, 4});
   REQUIRE(order(Scheduling::round_robin) == std::vector<int>{4, 0, 4, 0, 4, 0});
 }
