@@ -10,6 +10,10 @@
 namespace onchip::ptx {
 namespace {
 
+// Of the bytes in Block::written.
+constexpr std::uint8_t kNeverWritten = 0, kWritten = 1, kBeingCopied = 2;
+constexpr std::uint8_t kAllWritten[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
 std::string hex(u64 value) {
   std::string digits;
   do {
@@ -39,13 +43,20 @@ std::byte* in_global(Warp& warp, int lane, u64 address, std::size_t bytes, bool 
   return place;
 }
 
+// While a copy is under way, what is read is neither the old nor the new but all ones, a NaN in every type: whoever uses
+// it has a wrong result.
 std::byte* in_shared(Warp& warp, int lane, u64 address, std::size_t bytes, bool writes) {
   const SharedPlace place = shared_place(warp, lane, address, bytes);
   std::uint8_t* const written = &place.block->written[place.at];
   if (writes) {
-    std::memset(written, 1, bytes);
-  } else if (std::memchr(written, 0, bytes) != nullptr) {
-    throw LaneFault{lane, "shared memory at " + hex(address - kSharedBegin) + " is read, but was never written"};
+    std::memset(written, kWritten, bytes);
+  } else if (std::memcmp(written, kAllWritten, bytes) != 0) {
+    if (std::memchr(written, kNeverWritten, bytes) != nullptr) {
+      throw LaneFault{lane, "shared memory at " + hex(address - kSharedBegin) + " is read, but was never written"};
+    }
+    static std::byte unknown[16];
+    std::memset(unknown, 0xff, sizeof unknown);
+    return unknown;
   }
   return &place.block->shared[place.at];
 }
@@ -313,7 +324,7 @@ void land(Warp& warp, int lane, u32 end) {
   for (const Copy& copy : warp.copies) {
     if (lands(copy)) {
       std::memcpy(&warp.block.shared[copy.to], copy.from, copy.bytes);
-      std::memset(&warp.block.written[copy.to], 1, copy.bytes);
+      std::memset(&warp.block.written[copy.to], kWritten, copy.bytes);
     }
   }
   std::erase_if(warp.copies, lands);
@@ -334,8 +345,7 @@ void cp_async(Warp& warp, const Instruction& i, u32 lanes) {
     if (place.block != &warp.block) {
       throw LaneFault{lane, "an asynchronous copy goes to another block's shared memory"};
     }
-    // Until the copy has landed, nothing is known of what was there.
-    std::memset(&warp.block.written[place.at], 0, bytes);
+    std::memset(&warp.block.written[place.at], kBeingCopied, bytes);
     warp.copies.push_back({lane, warp.copy_group[lane], place.at, bytes, in_global(warp, lane, from, bytes, false)});
   });
 }
@@ -379,7 +389,7 @@ SharedPlace barrier_place(Warp& warp, int lane, u64 address) {
 Barrier read_barrier(const SharedPlace& place, int lane) {
   u64 word;
   std::memcpy(&word, &place.block->shared[place.at], 8);
-  if (place.block->written[place.at] == 0 || (word & kMark) != kMark) {
+  if (place.block->written[place.at] != kWritten || (word & kMark) != kMark) {
     throw LaneFault{lane, "there is no initialised mbarrier at " + hex(place.at)};
   }
   constexpr u64 kCount = (u64{1} << kCountBits) - 1;
@@ -404,7 +414,7 @@ void write_barrier(const SharedPlace& place, int lane, Barrier barrier) {
                    static_cast<u64>(barrier.bytes + (1 << (kByteBits - 1))) << 2 * kCountBits |
                    u64{barrier.phase} << (2 * kCountBits + kByteBits);
   std::memcpy(&place.block->shared[place.at], &word, 8);
-  std::memset(&place.block->written[place.at], 1, 8);
+  std::memset(&place.block->written[place.at], kWritten, 8);
 }
 
 void arrive(Warp& warp, const Instruction& i, int lane, s32 bytes) {
@@ -458,7 +468,7 @@ void st_async(Warp& warp, const Instruction& i, u32 lanes) {
       throw LaneFault{lane, "an asynchronous store and its mbarrier are in different blocks"};
     }
     std::memcpy(&to.block->shared[to.at], &warp.lanes<u32>(i.at[1])[lane], 4);
-    std::memset(&to.block->written[to.at], 1, 4);
+    std::memset(&to.block->written[to.at], kWritten, 4);
     Barrier barrier = read_barrier(counts, lane);
     barrier.bytes -= 4;
     write_barrier(counts, lane, barrier);

@@ -43,6 +43,7 @@ constexpr int kDeepest = 16;  // calls and braces
 struct Register {
   char letter = 'w';
   u32 at = 0;
+  bool is_parameter = false;  // of a function
 };
 
 // A variable of the module, or a kernel's parameter.
@@ -443,7 +444,7 @@ class Parser {
       fail(peek(), "there are too many registers");
     }
     kernel_->register_bytes = begin + bytes;
-    return {letter, static_cast<u32>(begin)};
+    return {letter, static_cast<u32>(begin), false};
   }
 
   // ".b32 %r<282>;" or ".b64 low, high;"
@@ -487,7 +488,8 @@ class Parser {
     if (peek().text == "[") {
       fail(peek(), "arrays as parameters of functions are not known");
     }
-    frame.scopes.back()[name] = new_register(letter_of(bytes));
+    Register& parameter = frame.scopes.back()[name] = new_register(letter_of(bytes));
+    parameter.is_parameter = true;
     expect(";");
   }
 
@@ -688,7 +690,7 @@ class Parser {
         expect(",");
       }
     }
-    if (copies_parameter(frame, opcode, operands, i, token)) {
+    if (copies_parameter(opcode, operands, i, token)) {
       return;
     }
     bool known = false;
@@ -762,18 +764,17 @@ class Parser {
   }
 
   // ld.param and st.param of a function's parameters, which are registers.
-  bool copies_parameter(const Frame& frame, std::string_view opcode, const std::vector<Operand>& operands,
-                        Instruction i, const Token& token) {
+  bool copies_parameter(std::string_view opcode, const std::vector<Operand>& operands, Instruction i,
+                        const Token& token) {
     const bool loads = opcode.starts_with("ld.param");
     if ((!loads && !opcode.starts_with("st.param")) || operands.size() != 2) {
       return false;
     }
     const Operand& address = operands[loads ? 1 : 0];
-    if (!address.is_register) {
+    if (!address.is_register || !address.reg.is_parameter) {
       return false;
     }
     const Operand& other = operands[loads ? 0 : 1];
-    (void)frame;
     const std::string_view type = opcode.substr(std::min(opcode.rfind('.'), opcode.size()));
     const int bytes = type_bytes(type);
     const int parameter = bytes_of(address.reg.letter);

@@ -64,7 +64,7 @@ struct Block {
   Cluster& cluster;
   int number = 0, rank = 0;             // in the grid, in the cluster
   std::vector<std::byte> shared{};      // from kSharedBegin on
-  std::vector<std::uint8_t> written{};  // 1 for each of its bytes that has been
+  std::vector<std::uint8_t> written{};  // of each of its bytes: 0 never, 1 yes, 2 by a copy that is under way
   std::vector<Warp> warps{};
   int live_warps = 0;
   std::array<int, kBarriers> arrived{};

@@ -4,7 +4,8 @@
 
 #include "tests/kernels/given.hpp"
 
-#include <cstring>
+#include <limits>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -67,6 +68,130 @@ TEST_CASE("sparse kernels of every cell and precision, interpreted, give what th
                                         .lanes = batch == 3 ? 32 : 8,
                                         .units_per_group = 2});
     check_interpreted(c, given(c.network, 5), 3);
+  }
+}
+
+TEST_CASE("interpreted tails give what the reference gives, wherever they are") {
+  const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
+  const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
+  for (const Tiers tiers : kTailTiers) {
+    const int batch = tiers == Tiers::shared ? 3 : tiers == Tiers::mixed ? 17 : 5;
+    PlannedCase c = with_tiers(planned_case({.cell = cell,
+                                             .precision = precision,
+                                             .hidden = 61,
+                                             .batch = batch,
+                                             .sms = 2,
+                                             .lanes = batch == 3 ? 32 : 8,
+                                             .units_per_group = batch == 17 ? 1 : 2}),
+                               tiers, batch == 5 ? 2 : 4);
+    c.plan.chunks_in_flight = tiers == Tiers::mixed ? 2 : 4;
+    REQUIRE(c.plan.has_tail());
+    REQUIRE((c.plan.streamed_chunks() > 0) == (tiers != Tiers::shared));
+    check_interpreted(c, given(c.network, 3));
+  }
+}
+
+TEST_CASE("interpreted kernels of other storages give what the reference gives") {
+  for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
+    for (const Cell cell : {Cell::tanh, Cell::gru}) {
+      const PlannedCase dense = stored_as(
+          Storage::dense, planned_case({.cell = cell, .precision = precision, .hidden = 31, .density = 0.9}), 3, 8, 2);
+      check_interpreted(with_tiers(dense, cell == Cell::tanh ? Tiers::registers : Tiers::mixed, 2), given(dense.network, 3));
+      if (precision != Precision::fp32) {
+        for (const double density : {0.02, 0.4}) {
+          const PlannedCase delta = stored_as(
+              Storage::packed_delta,
+              planned_case({.cell = cell, .precision = precision, .hidden = 131, .batch = 1, .density = density}), 5, 16, 2);
+          for (const Tiers tiers : {Tiers::registers, Tiers::mixed}) {
+            check_interpreted(with_tiers(delta, tiers, 2), given(delta.network, 3));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("interpreted dense kernels give what the reference gives") {
+  const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
+  const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
+  for (const int batch : {1, 3, 8, 9}) {
+    const PlannedCase c = dense_case({.cell = cell,
+                                      .precision = precision,
+                                      .hidden = batch == 1 ? 127 : 61,
+                                      .batch = batch,
+                                      .sms = batch == 3 ? 2 : 3,
+                                      .threads = batch == 8 ? 128 : 96,
+                                      .in_shared = batch == 9 ? 0.0 : 0.4});
+    check_interpreted(c, given(c.network, 5), 3);
+  }
+}
+
+TEST_CASE("interpreted teams and clusters give what the reference gives") {
+  for (const DenseShape& shape : kEveryTeam) {
+    const PlannedCase c = dense_case(shape);
+    check_interpreted(c, given(c.network, 4), 3);
+  }
+}
+
+TEST_CASE("interpreted samples of different lengths end each for itself, forward and backward") {
+  const auto check = [&](const PlannedCase& c) {
+    CAPTURE(c.text());
+    Given g = given(c.network, 9);
+    for (int sample = 0; sample < c.network.batch; ++sample) {
+      g.lengths.push_back(sample * 4 % 9 + 1);
+    }
+    InterpretedKernel kernel(c.layout(), g.biases(), /*most_steps=*/4);
+    for (const bool backward : {false, true}) {
+      g.backward = backward;
+      check_right(interpret(kernel, c.network, g), expected(c, g), c.network.precision);
+    }
+  };
+  for (const Shape& shape : kEveryKind) {
+    check(planned_case(shape));
+  }
+  for (const DenseShape& shape : kEveryDenseKind) {
+    check(dense_case(shape));
+  }
+}
+
+TEST_CASE("the exchange and the place of the state in L2 change no bit of an interpreted result") {
+  for (const Shape& shape : {kEveryKind[0], kEveryKind[3]}) {
+    PlannedCase c = planned_case(shape);
+    const Given g = given(c.network, 140);  // more than segments are emptied ahead
+    const Got usual = interpret(c, g, 200);
+    check_right(usual, expected(c, g), c.network.precision);
+    for (const int line_words : {1, 2}) {
+      c.plan.line_words = line_words;
+      CHECK(interpret(c, g, 200) == usual);
+    }
+    for (const auto exchange : {ExchangeProtocol::atomic_barrier, ExchangeProtocol::cooperative_barrier}) {
+      c.plan.exchange = exchange;
+      CHECK(interpret(c, g, 40) == usual);
+    }
+  }
+}
+
+TEST_CASE("NaN and infinity travel through interpreted kernels as in the reference") {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  const auto check = [&](const PlannedCase& c) {
+    CAPTURE(c.text());
+    const Given usual = given(c.network, 4);
+    InterpretedKernel kernel(c.layout(), usual.biases());
+    for (const float poison : {kNan, -kNan, kInfinity, -kInfinity}) {
+      Given g = usual;
+      g.input[(1 * c.network.batch + 0) * static_cast<std::size_t>(c.network.rows()) + 7] = poison;
+      check_right(interpret(kernel, c.network, g), expected(c, g), c.network.precision);
+      Given at_start = usual;
+      at_start.steps = 2;
+      at_start.initial[7] = poison;
+      check_right(interpret(kernel, c.network, at_start), expected(c, at_start), c.network.precision);
+    }
+  };
+  for (const Shape& shape : kEveryKind) {
+    check(planned_case(shape));
+  }
+  for (const DenseShape& shape : kEveryDenseKind) {
+    check(dense_case(shape));
   }
 }
 
