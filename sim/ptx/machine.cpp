@@ -84,19 +84,30 @@ u64 special_value(Special which, const Block& block, const Warp& warp, int lane)
   return 0;
 }
 
-void fill(Warp& warp) {
-  const Grid& grid = warp.block.grid;
-  for (const Filling& filling : grid.kernel.fillings) {
+// The registers that are the same in every warp.
+std::vector<std::byte> common_registers(const Kernel& kernel, u64 variables) {
+  std::vector<std::byte> registers(kernel.register_bytes);
+  for (const Filling& filling : kernel.fillings) {
+    const u64 value = filling.what == Filling::What::global_address ? variables + filling.value : filling.value;
     if (filling.bytes == 0) {  // a predicate
-      *warp.lanes<u32>(filling.at) = static_cast<u32>(filling.value);
-      continue;
+      std::memcpy(&registers[filling.at], &value, 4);
+    } else if (filling.what != Filling::What::special) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        std::memcpy(&registers[filling.at + lane * filling.bytes], &value, filling.bytes);
+      }
     }
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const u64 value = filling.what == Filling::What::special
-                            ? special_value(static_cast<Special>(filling.value), warp.block, warp, lane)
-                        : filling.what == Filling::What::global_address ? grid.variables + filling.value
-                                                                        : filling.value;
-      std::memcpy(warp.registers + filling.at + static_cast<u32>(lane) * filling.bytes, &value, filling.bytes);
+  }
+  return registers;
+}
+
+void fill(Warp& warp, const std::vector<std::byte>& common) {
+  std::memcpy(warp.registers, common.data(), common.size());
+  for (const Filling& filling : warp.block.grid.kernel.fillings) {
+    if (filling.what == Filling::What::special) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        warp.lanes<u32>(filling.at)[lane] =
+            static_cast<u32>(special_value(static_cast<Special>(filling.value), warp.block, warp, lane));
+      }
     }
   }
 }
@@ -104,14 +115,15 @@ void fill(Warp& warp) {
 // Blocks that run at once: all of a cooperative launch, else those of one cluster.
 class Residents {
  public:
-  Residents(Grid& grid, int first, int count) : clusters_(static_cast<std::size_t>(count / grid.kernel.cluster)) {
+  Residents(Grid& grid, const std::vector<std::byte>& common, std::vector<std::byte>& registers, int first, int count)
+      : clusters_(static_cast<std::size_t>(count / grid.kernel.cluster)) {
     const Kernel& kernel = grid.kernel;
     const Launch& launch = grid.launch;
     const int warps = (launch.threads + kLanes - 1) / kLanes;
     blocks_.reserve(static_cast<std::size_t>(count));
     const std::size_t register_bytes = (kernel.register_bytes + 63) / 64 * 64;
-    registers_.resize(register_bytes * static_cast<std::size_t>(count * warps) + 64);
-    std::byte* next = registers_.data() + (64 - reinterpret_cast<u64>(registers_.data()) % 64) % 64;
+    registers.resize(register_bytes * static_cast<std::size_t>(count * warps) + 64);
+    std::byte* next = registers.data() + (64 - reinterpret_cast<u64>(registers.data()) % 64) % 64;
     for (int i = 0; i < count; ++i) {
       Cluster& cluster = clusters_[static_cast<std::size_t>(i / kernel.cluster)];
       Block& block = blocks_.emplace_back(grid, cluster, first + i, i % kernel.cluster);
@@ -128,7 +140,7 @@ class Residents {
         warp.existing = warp.live = lanes == kLanes ? ~0u : (1u << lanes) - 1;
         warp.registers = next;
         warp.local.resize(kernel.local_bytes * kLanes);
-        fill(warp);
+        fill(warp, common);
       }
     }
   }
@@ -166,7 +178,6 @@ class Residents {
     return "";
   }
 
-  std::vector<std::byte> registers_;
   std::vector<Cluster> clusters_;
   std::vector<Block> blocks_;
 };
@@ -208,9 +219,11 @@ Counts Machine::launch(std::string_view name, const Launch& launch) {
     refuse("asks for more shared memory than any chip has");
   }
   Grid grid{module_, kernel, launch, memory_, reinterpret_cast<u64>(module_.variables.data()), {}};
+  const std::vector<std::byte> common = common_registers(kernel, grid.variables);
+  std::vector<std::byte> registers;  // of all warps that run at once
   const int at_once = launch.cooperative ? launch.blocks : kernel.cluster;
   for (int first = 0; first < launch.blocks; first += at_once) {
-    Residents(grid, first, at_once).run_all();
+    Residents(grid, common, registers, first, at_once).run_all();
   }
   return grid.counts;
 }

@@ -3,8 +3,8 @@
 //
 //   memory    one thing after another, in one order for all: weaker orders, which a GPU has, are not tried out, so a
 //   fence
-//             too few is not found. Asynchronous copies land when they are waited for, not before; until then whoever reads
-//             there gets NaN.
+//             too few is not found. Asynchronous copies land when they are waited for, not before; until then whoever
+//             reads there gets NaN.
 //   warps     lanes that differ are executed by turns, the smallest place in the program first, so that they meet
 //   again;
 //             warps by turns, some hundred instructions each. The same order in every run.

@@ -43,8 +43,8 @@ std::byte* in_global(Warp& warp, int lane, u64 address, std::size_t bytes, bool 
   return place;
 }
 
-// While a copy is under way, what is read is neither the old nor the new but all ones, a NaN in every type: whoever uses
-// it has a wrong result.
+// While a copy is under way, what is read is neither the old nor the new but all ones, a NaN in every type: whoever
+// uses it has a wrong result.
 std::byte* in_shared(Warp& warp, int lane, u64 address, std::size_t bytes, bool writes) {
   const SharedPlace place = shared_place(warp, lane, address, bytes);
   std::uint8_t* const written = &place.block->written[place.at];

@@ -116,7 +116,7 @@ class Turn {
         const Instruction& i = code[place_];
         const u32 lanes = lanes_ & (*warp_.lanes<u32>(i.guard) ^ i.guard_flip);
         ++instructions;
-        lane_instructions += static_cast<u64>(std::popcount(lanes));
+        lane_instructions += lanes == ~0u ? kLanes : static_cast<u64>(std::popcount(lanes));
         if (i.flow == Flow::plain) {
           if (lanes != 0) {
             i.execute(warp_, i, lanes);

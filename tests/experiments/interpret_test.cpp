@@ -75,17 +75,20 @@ TEST_CASE("interpreted tails give what the reference gives, wherever they are") 
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
   for (const Tiers tiers : kTailTiers) {
-    const int batch = tiers == Tiers::shared ? 3 : tiers == Tiers::mixed ? 17 : 5;
+    // One plane, two and more.
+    const int several_planes = info(cell).gates == 1 ? 17 : precision == Precision::fp32 ? 5 : 9;
+    const int batch = tiers == Tiers::shared ? 3 : tiers == Tiers::mixed ? several_planes : 4;
     PlannedCase c = with_tiers(planned_case({.cell = cell,
                                              .precision = precision,
                                              .hidden = 61,
                                              .batch = batch,
                                              .sms = 2,
                                              .lanes = batch == 3 ? 32 : 8,
-                                             .units_per_group = batch == 17 ? 1 : 2}),
-                               tiers, batch == 5 ? 2 : 4);
+                                             .units_per_group = tiers == Tiers::mixed ? 1 : 2}),
+                               tiers, batch == 4 ? 2 : 4);
     c.plan.chunks_in_flight = tiers == Tiers::mixed ? 2 : 4;
     REQUIRE(c.plan.has_tail());
+    REQUIRE((planes(c.network, c.plan) > 1) == (tiers == Tiers::mixed));
     REQUIRE((c.plan.streamed_chunks() > 0) == (tiers != Tiers::shared));
     check_interpreted(c, given(c.network, 3));
   }
@@ -96,12 +99,14 @@ TEST_CASE("interpreted kernels of other storages give what the reference gives")
     for (const Cell cell : {Cell::tanh, Cell::gru}) {
       const PlannedCase dense = stored_as(
           Storage::dense, planned_case({.cell = cell, .precision = precision, .hidden = 31, .density = 0.9}), 3, 8, 2);
-      check_interpreted(with_tiers(dense, cell == Cell::tanh ? Tiers::registers : Tiers::mixed, 2), given(dense.network, 3));
+      check_interpreted(with_tiers(dense, cell == Cell::tanh ? Tiers::registers : Tiers::mixed, 2),
+                        given(dense.network, 3));
       if (precision != Precision::fp32) {
         for (const double density : {0.02, 0.4}) {
           const PlannedCase delta = stored_as(
               Storage::packed_delta,
-              planned_case({.cell = cell, .precision = precision, .hidden = 131, .batch = 1, .density = density}), 5, 16, 2);
+              planned_case({.cell = cell, .precision = precision, .hidden = 131, .batch = 1, .density = density}), 5,
+              16, 2);
           for (const Tiers tiers : {Tiers::registers, Tiers::mixed}) {
             check_interpreted(with_tiers(delta, tiers, 2), given(delta.network, 3));
           }
