@@ -56,17 +56,21 @@ void check_interpreted(const PlannedCase& c, const Given& g, std::int64_t most_s
   check_right(interpret(c, g, most_steps), expected(c, g), c.network.precision);
 }
 
-TEST_CASE("sparse kernels of every cell and precision, interpreted, give what the reference gives") {
+TEST_CASE("interpreted sparse kernels of every cell and precision give what the reference gives") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
   for (const int batch : {1, 3, 8}) {
+    // Every batch with every cell and with every precision, not with both.
+    if (batch != 3 && (static_cast<int>(cell) + static_cast<int>(precision) + batch) % 2 != 0) {
+      continue;
+    }
     const PlannedCase c = planned_case({.cell = cell,
                                         .precision = precision,
                                         .hidden = batch == 1 ? 127 : 61,
                                         .batch = batch,
                                         .sms = batch == 8 ? 2 : 3,
                                         .lanes = batch == 3 ? 32 : 8,
-                                        .units_per_group = 2});
+                                        .units_per_group = batch == 8 ? 1 : 2});
     check_interpreted(c, given(c.network, 5), 3);
   }
 }
@@ -75,6 +79,11 @@ TEST_CASE("interpreted tails give what the reference gives, wherever they are") 
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
   for (const Tiers tiers : kTailTiers) {
+    // Each tier with every cell and with every precision, not with both; one that streams with all.
+    if (tiers != Tiers::mixed &&
+        (static_cast<int>(cell) + static_cast<int>(precision) + static_cast<int>(tiers)) % 2 != 0) {
+      continue;
+    }
     // One plane, two and more.
     const int several_planes = info(cell).gates == 1 ? 17 : precision == Precision::fp32 ? 5 : 9;
     const int batch = tiers == Tiers::shared ? 3 : tiers == Tiers::mixed ? several_planes : 4;
