@@ -39,7 +39,8 @@ struct InterpretedKernel::HostDevice {
                                                            .threads = threads,
                                                            .dynamic_shared_bytes = shared_bytes,
                                                            .cooperative = cooperative,
-                                                           .parameters = parameters});
+                                                           .parameters = parameters,
+                                                           .most_instructions = kernel.most_instructions_});
     kernel.counts_.warp_instructions += counts.warp_instructions;
     kernel.counts_.lane_instructions += counts.lane_instructions;
   }

@@ -37,6 +37,9 @@ class InterpretedKernel {
   // CudaError if a block gave up waiting for another.
   void run(const Sequences& sequences);
 
+  // Launches of more instructions of warps end with a Fault.
+  void limit(std::uint64_t most_instructions) { most_instructions_ = most_instructions; }
+
   const Program& program() const { return program_; }
   // What Work::captured and Work::clocked wrote down.
   std::vector<std::uint32_t> record() const;
@@ -55,6 +58,7 @@ class InterpretedKernel {
   std::byte* workspace_;
   ptx::Machine kernel_, translations_;
   ptx::Counts counts_;
+  std::uint64_t most_instructions_ = ptx::Launch().most_instructions;
 };
 
 }  // namespace onchip

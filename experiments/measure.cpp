@@ -44,7 +44,8 @@ OptionGroup measure_options() {
        "Write down every access to shared memory of one step instead, as a compact trace, and compare it with what "
        "simulate generates.")
       ("repeats", po::value<std::string>()->value_name("N")->default_value("15"), "Take this many samples.")
-      ("interpret", "Check the results without a GPU: execute the kernel's PTX, thread by thread, on this CPU. No times.")
+      ("interpret", "Check the results without a GPU: execute the kernel's PTX, thread by thread, on this CPU. No times. With --capture "
+       "the accesses of that.")
       ("compile-only", "Compile without a GPU, and report registers and spills.")
       ("arch", po::value<std::string>()->value_name("SM"),
        "Compile for this architecture, with --compile-only (default: the chip's).");
@@ -59,7 +60,7 @@ bool compares_families(const Options& options) {
 }
 
 void refuse_contradictions(const Options& options) {
-  for (const char* what : {"opponents", "floor", "clocks", "capture", "repeats", "compile-only"}) {
+  for (const char* what : {"opponents", "floor", "clocks", "repeats", "compile-only"}) {
     if (options.flag("interpret") && options.given(what)) {
       throw InputError("--" + std::string(what) +
                        " contradicts --interpret: nothing runs on a GPU, and nothing is timed");
@@ -504,11 +505,13 @@ int interpret_network(const ChipFile& chip, const Configuration& configuration, 
 
 // ---- capturing ------------------------------------------------------------------------------------------------------
 
-int capture_network(const ChipFile& chip, const Configuration& configuration, const std::string& path, Output& output) {
+int capture_network(const ChipFile& chip, const Configuration& configuration, const std::string& path, bool interpreted,
+                    Output& output) {
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
   const PlanTrace generated(make_layout(planned.network, planned.plan, *recurrent_matrix(configuration)),
                             PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
-  const std::vector<BlockTrace> captured = capture_step(generated.layout());
+  const std::vector<BlockTrace> captured =
+      interpreted ? capture_interpreted_step(generated.layout()) : capture_step(generated.layout());
   OutputFile file(path);
   file.write(compact_trace_header(generated.blocks()));
   std::size_t accesses = 0;
@@ -581,7 +584,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   Output output(*options);
   if (options->given("capture")) {
-    return capture_network(chip, configuration, options->text("capture"), output);
+    return capture_network(chip, configuration, options->text("capture"), options->flag("interpret"), output);
   }
   if (options->flag("interpret")) {
     return interpret_network(chip, configuration, measure_options, output);

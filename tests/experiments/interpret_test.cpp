@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels' own PTX, executed by sim/ptx, against the reference: what they compute, without a GPU.
 #include "experiments/interpret.hpp"
+#include "experiments/capture.hpp"
+#include "sim/capture_difference.hpp"
+#include "sim/plan_trace.hpp"
 
 #include "tests/kernels/given.hpp"
 
 #include <limits>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -206,6 +211,77 @@ TEST_CASE("NaN and infinity travel through interpreted kernels as in the referen
   }
   for (const DenseShape& shape : kEveryDenseKind) {
     check(dense_case(shape));
+  }
+}
+
+TEST_CASE("interpreted kernels touch shared memory where the simulator says that they do") {
+  const auto check = [](const PlannedCase& c) {
+    CAPTURE(c.text());
+    const PlanTrace generated(c.layout(), PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
+    const std::vector<BlockTrace> captured = capture_interpreted_step(c.layout());
+    std::size_t accesses = 0;
+    for (int block = 0; block < generated.blocks(); ++block) {
+      const BlockTrace& found = captured[static_cast<std::size_t>(block)];
+      CHECK(first_difference(generated.block(block), found).value_or("") == "");
+      for (const WarpTrace& warp : found.warps) {
+        accesses += warp.instructions.size();
+      }
+    }
+    CHECK(accesses > 100);
+  };
+  for (Shape shape : kEveryKind) {
+    shape.hidden = 61;
+    shape.sms = 2;
+    check(planned_case(shape));
+    check(with_tiers(planned_case(shape), shape.batch == 3 ? Tiers::mixed : Tiers::shared));
+  }
+  check(stored_as(Storage::packed_delta, planned_case({.hidden = 131, .density = 0.4}), 3, 8, 2));
+}
+
+// The PTX of a small kernel with the first of some texts, after another one, replaced.
+std::string changed(std::string ptx, std::string_view after, std::string_view from, std::string_view to) {
+  const std::size_t place = ptx.find(from, after.empty() ? 0 : ptx.find(after));
+  REQUIRE(place != std::string::npos);
+  return ptx.replace(place, from.size(), to);
+}
+
+TEST_CASE("a kernel with one instruction wrong is not right when it is interpreted") {
+  const PlannedCase sparse = planned_case({.cell = Cell::lstm});
+  const PlannedCase dense = dense_case({.cell = Cell::relu, .in_shared = 0.5});
+  struct Change {
+    const PlannedCase& of;
+    std::string_view after, from, to;
+  };
+  const Change changes[] = {
+      {sparse, "", "fma.rn.f16x2", "fma.rn.f16x2 "},  // none: right
+      {sparse, "", "fma.rn.f16x2 ", "mul.rn.f16x2 %r0, %r0, %r0; //"},
+      {sparse, "", "shfl.sync.bfly.b32", "shfl.sync.down.b32"},
+      {sparse, "", "ex2.approx.ftz.f32", "rcp.approx.ftz.f32"},
+      {sparse, "", "cp.async.wait_group 1;", ""},
+      {sparse, "fence.acq_rel", "bar.sync", "//"},
+      {sparse, "", "st.relaxed.gpu.global.b128 [", "// ["},
+      {dense, "", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "// "},
+      {dense, "mma.sync", "add.f32", "sub.f32"},
+      {dense, "mma.sync", "bar.sync", "//"},
+      {dense, "", "cp.async.cg.shared.global", "//"},
+  };
+  for (const Change& change : changes) {
+    const PlannedCase& c = change.of;
+    CAPTURE(c.text(), std::string(change.after), std::string(change.from), std::string(change.to));
+    const Given g = given(c.network, 4);
+    const std::string ptx = compile_ptx(compile_request(c.network, c.plan, kInterpretedArchitecture));
+    InterpretedKernel kernel(c.layout(), g.biases(), 4, Work::whole,
+                             changed(ptx, change.after, change.from, change.to));
+    kernel.limit(50'000'000);
+    bool is_right = false;
+    try {
+      const Got got = interpret(kernel, c.network, g);
+      is_right = relative_error(expected(c, g).states, from_elements(got.states, c.network.precision)) <
+                 tolerance(c.network.precision);
+    } catch (const ptx::Fault&) {
+    } catch (const CudaError&) {  // gave up waiting
+    }
+    CHECK(is_right == (change.to == "fma.rn.f16x2 "));
   }
 }
 
