@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/interpret.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -15,6 +18,37 @@ std::string persistent_ptx(const Layout& layout, Work work) {
 std::byte* aligned(std::byte* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   return memory + (kWorkspaceAlignment - address % kWorkspaceAlignment) % kWorkspaceAlignment;
+}
+
+// Memory that nobody may touch, between the arrays of the workspace: whoever reads or writes beyond one is found.
+constexpr std::size_t kGap = 64 * kWorkspaceAlignment;
+
+constexpr std::array kConstants{
+    &ConstantPlaces::weights,    &ConstantPlaces::streamed,       &ConstantPlaces::tails,
+    &ConstantPlaces::gates,      &ConstantPlaces::order,          &ConstantPlaces::row_places,
+    &ConstantPlaces::input_bias, &ConstantPlaces::recurrent_bias, &ConstantPlaces::scales};
+constexpr std::array kScratch{&ScratchPlaces::input,       &ScratchPlaces::states,  &ScratchPlaces::carry,
+                              &ScratchPlaces::final_carry, &ScratchPlaces::lengths, &ScratchPlaces::barrier,
+                              &ScratchPlaces::status,      &ScratchPlaces::record};
+
+struct Piece {
+  std::size_t from, to, bytes;  // where it was, where it is
+};
+
+// Arrays one after another, up to `end`, apart; `behind` is the end of what comes before.
+template <typename Places, std::size_t kCount>
+std::vector<Piece> set_apart(Places& places, const std::array<std::size_t Places::*, kCount>& all, std::size_t end,
+                             std::size_t& behind) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const std::size_t from = places.*all[i], next = i + 1 < kCount ? places.*all[i + 1] : end;
+    pieces.push_back({from, behind + kGap, next - from});
+    behind += kGap + pieces.back().bytes;
+  }
+  for (std::size_t i = 0; i < kCount; ++i) {
+    places.*all[i] = pieces[i].to;
+  }
+  return pieces;
 }
 
 }  // namespace
@@ -53,17 +87,31 @@ InterpretedKernel::InterpretedKernel(const Layout& layout, const Biases& biases,
                                      const std::string& ptx)
     : program_(make_uncompiled_program(layout, biases, work)),
       scratch_(scratch_places(program_, most_steps)),
-      memory_(scratch_.bytes + kWorkspaceAlignment),
-      workspace_(aligned(memory_.data())),
       kernel_(ptx::parse(ptx, std::string(name(layout.plan.family)) + ".ptx")),
       translations_(
           ptx::parse(compile_ptx(compile_order_request(layout.network, layout.plan, kInterpretedArchitecture)),
                      "state_order.ptx")) {
-  const std::size_t constants = program_.constants.size();
-  for (ptx::Machine* machine : {&kernel_, &translations_}) {
-    machine->memory().add(std::span<const std::byte>(workspace_, constants));
+  std::size_t end = 0;
+  const std::vector<Piece> constants = set_apart(program_.places, kConstants, program_.constants.size(), end);
+  std::vector<std::byte> apart(end);
+  for (const Piece& piece : constants) {
+    std::copy_n(program_.constants.begin() + static_cast<std::ptrdiff_t>(piece.from), piece.bytes,
+                apart.begin() + static_cast<std::ptrdiff_t>(piece.to));
   }
-  allow({workspace_ + constants, scratch_.bytes - constants});
+  program_.constants = std::move(apart);
+  const std::vector<Piece> scratch = set_apart(scratch_, kScratch, scratch_.bytes, end);
+  scratch_.bytes = end;
+
+  memory_.resize(scratch_.bytes + kWorkspaceAlignment);
+  workspace_ = aligned(memory_.data());
+  for (const Piece& piece : constants) {
+    for (ptx::Machine* machine : {&kernel_, &translations_}) {
+      machine->memory().add(std::span<const std::byte>(workspace_ + piece.to, piece.bytes));
+    }
+  }
+  for (const Piece& piece : scratch) {
+    allow({workspace_ + piece.to, piece.bytes});
+  }
   HostDevice device{*this};
   RecurrenceRun<HostDevice>(device, program_, scratch_, workspace_).fill_workspace();
 }

@@ -55,7 +55,7 @@ class InterpretedKernel {
   Program program_;
   ScratchPlaces scratch_;
   std::vector<std::byte> memory_;  // the workspace, and what aligns it
-  std::byte* workspace_;
+  std::byte* workspace_ = nullptr;
   ptx::Machine kernel_, translations_;
   ptx::Counts counts_;
   std::uint64_t most_instructions_ = ptx::Launch().most_instructions;

@@ -15,6 +15,9 @@ namespace onchip::ptx {
 // ---- global memory --------------------------------------------------------------------------------------------------
 
 void GlobalMemory::insert(std::span<const std::byte> bytes, bool writable) {
+  if (bytes.empty()) {
+    return;
+  }
   const auto begin = reinterpret_cast<u64>(bytes.data());
   ranges_.push_back({begin, begin + bytes.size(), writable});
   std::ranges::sort(ranges_, {}, &Range::begin);

@@ -76,6 +76,11 @@ std::byte* at_place(Warp& warp, Space space, int lane, u64 address, std::size_t 
     case Space::global:
       return in_global(warp, lane, address, bytes, writes);
     case Space::shared:
+      if (address >> 24 != 0) {
+        throw LaneFault{lane, "address " + hex(address) + " is not in this block's shared memory"};
+      }
+      return in_shared(warp, lane, address, bytes, writes);
+    case Space::cluster:
       return in_shared(warp, lane, address, bytes, writes);
     case Space::local:
       return in_local(warp, lane, address, bytes);
@@ -257,6 +262,7 @@ Space take_space(std::span<const std::string_view>& parts) {
       take(parts, {"global", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"});
   return word == "global"             ? Space::global
          : word == "local"            ? Space::local
+         : word == "shared::cluster"  ? Space::cluster
          : word.starts_with("shared") ? Space::shared
          : word.starts_with("param")  ? Space::param
                                       : Space::generic;

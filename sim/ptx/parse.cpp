@@ -35,10 +35,12 @@ int bytes_of(char letter) {
   return letter == 'p' ? 0 : letter == 'h' ? 2 : letter == 'w' ? 4 : letter == 'q' ? 8 : 16;
 }
 
-constexpr std::size_t kMostRegisterBytes = std::size_t{256} << 20;  // of a warp: beyond, the text is a mistake
-constexpr std::size_t kMostVariableBytes = std::size_t{256} << 20;
-constexpr std::size_t kMostCode = std::size_t{1} << 22;
-constexpr int kDeepest = 16;  // calls and braces
+// Beyond these, the text is a mistake.
+constexpr std::size_t kMostRegisterBytes = std::size_t{64} << 20;  // of a warp
+constexpr std::size_t kMostVariableBytes = std::size_t{64} << 20;
+constexpr std::size_t kMostLocalBytes = std::size_t{512} << 10;  // of a thread, as PTX says
+constexpr int kMostStatements = 1 << 20;                         // of a kernel, calls expanded
+constexpr int kDeepest = 16;                                     // calls and braces
 
 struct Register {
   char letter = 'w';
@@ -52,9 +54,14 @@ struct Symbol {
   u64 offset = 0;
 };
 
+struct Formal {
+  std::string name;
+  int bytes = 0, alignment = 1;
+};
+
 struct Function {
-  std::size_t body = 0;                                       // token of its brace
-  std::vector<std::pair<std::string, int>> results, formals;  // and bytes
+  std::size_t body = 0;  // token of its brace
+  std::vector<Formal> results, formals;
 };
 
 struct Operand {
@@ -206,9 +213,15 @@ class Parser {
         symbols[key] = {Space::shared, 0};
       } else {
         symbols[key] = {Space::shared, kSharedBegin + place(shared_bytes_)};
+        if (shared_bytes_ > kMostVariableBytes) {
+          fail(name, "the variables are too large");
+        }
       }
     } else if (storage.text == ".local") {
       symbols[key] = {Space::local, place(kernel_->local_bytes)};
+      if (kernel_->local_bytes > kMostLocalBytes) {
+        fail(name, "the variable is too large");
+      }
     } else {
       std::size_t end = module_.variables.size();
       const std::size_t begin = place(end);
@@ -241,23 +254,25 @@ class Parser {
     }
   }
 
-  // "(.param .b32 a, .param .align 8 .b8 b[120])": names and bytes.
-  std::vector<std::pair<std::string, int>> parse_formals() {
-    std::vector<std::pair<std::string, int>> formals;
+  // "(.param .b32 a, .param .align 8 .b8 b[120])"
+  std::vector<Formal> parse_formals() {
+    std::vector<Formal> formals;
     if (!accept("(")) {
       return formals;
     }
     while (!accept(")")) {
       expect(".param");
-      if (accept(".align")) {
-        number();
-      }
+      const int alignment = accept(".align") ? small_number() : 1;
       const Token& type = peek();
       int bytes = type_bytes(word("a type"));
       if (bytes <= 0) {
         fail(type, "found " + shown(type) + "; expected a type of known size");
       }
-      const std::string name(word("a name"));
+      Formal formal{"", 0, std::max(alignment, bytes)};
+      if (formal.alignment > 128 || (formal.alignment & (formal.alignment - 1)) != 0) {
+        fail(type, "no such alignment");
+      }
+      formal.name = word("a name");
       if (accept("[")) {
         const int count = small_number();
         if (count > 4096) {
@@ -266,7 +281,8 @@ class Parser {
         bytes *= count;
         expect("]");
       }
-      formals.emplace_back(name, bytes);
+      formal.bytes = bytes;
+      formals.push_back(formal);
       if (peek().text != ")") {
         expect(",");
       }
@@ -346,14 +362,15 @@ class Parser {
     constants_.clear();
     specials_.clear();
     opcodes_.clear();
+    statements_ = 0;
     true_at_ = new_register('p').at;
     kernel.fillings.push_back({true_at_, 0, Filling::What::value, 0xffffffffu});
     Frame frame;
-    for (const auto& [formal, bytes] : function.formals) {
-      const std::size_t alignment = bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
+    for (const Formal& formal : function.formals) {
+      const auto alignment = static_cast<std::size_t>(formal.alignment);
       const std::size_t begin = (kernel.parameter_bytes + alignment - 1) / alignment * alignment;
-      frame.symbols[formal] = {Space::param, begin};
-      kernel.parameter_bytes = begin + static_cast<std::size_t>(bytes);
+      frame.symbols[formal.name] = {Space::param, begin};
+      kernel.parameter_bytes = begin + static_cast<std::size_t>(formal.bytes);
     }
     decode_body(frame, 0);
     Instruction exit;
@@ -402,6 +419,9 @@ class Parser {
     const Token& token = peek();
     if (token.kind == Token::Kind::end) {
       fail(token, "a function does not end");
+    }
+    if (++statements_ > kMostStatements) {
+      fail(token, "the kernel is too long");
     }
     if (accept("{")) {
       if (frame.scopes.size() > kDeepest) {
@@ -658,9 +678,6 @@ class Parser {
     const Token& token = peek();
     const std::string_view opcode = word("an instruction");
     i.line = token.line;
-    if (kernel_->code.size() > kMostCode) {
-      fail(token, "there are too many instructions");
-    }
     if (opcode == "call" || opcode == "call.uni") {
       if (i.guard != true_at_) {
         fail(token, "a call under a predicate is not known");
@@ -830,16 +847,16 @@ class Parser {
     }
     expect(";");
     Frame inner;
-    const auto bind = [&](const auto& formals, const std::vector<Register>& given) {
+    const auto bind = [&](const std::vector<Formal>& formals, const std::vector<Register>& given) {
       if (formals.size() != given.size()) {
         fail(token, "the call has " + std::to_string(given.size()) + " parameters; expected " +
                         std::to_string(formals.size()));
       }
       for (std::size_t k = 0; k < given.size(); ++k) {
-        if (letter_of(formals[k].second) != given[k].letter) {
+        if (letter_of(formals[k].bytes) != given[k].letter) {
           fail(token, "parameters of other sizes than the function has");
         }
-        inner.arguments[formals[k].first] = given[k];
+        inner.arguments[formals[k].name] = given[k];
       }
     };
     bind(function->second.results, results);
@@ -865,6 +882,7 @@ class Parser {
   std::unordered_map<std::string, u32> opcodes_;
   std::vector<std::pair<std::size_t, u64>> dynamic_uses_;  // fillings with an address in dynamic shared memory
   u32 true_at_ = 0;
+  int statements_ = 0;
 };
 
 }  // namespace
