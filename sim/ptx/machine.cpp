@@ -87,9 +87,10 @@ u64 special_value(Special which, const Block& block, const Warp& warp, int lane)
   return 0;
 }
 
-// The registers that are the same in every warp.
+// The registers that are the same in every warp. What the kernel has not written is garbage, as on a GPU.
 std::vector<std::byte> common_registers(const Kernel& kernel, u64 variables) {
-  std::vector<std::byte> registers(kernel.register_bytes);
+  constexpr std::byte kGarbage{0xa5};
+  std::vector<std::byte> registers(kernel.register_bytes, kGarbage);
   for (const Filling& filling : kernel.fillings) {
     const u64 value = filling.what == Filling::What::global_address ? variables + filling.value : filling.value;
     if (filling.bytes == 0) {  // a predicate
@@ -129,7 +130,8 @@ class Residents {
     std::byte* next = registers.data() + (64 - reinterpret_cast<u64>(registers.data()) % 64) % 64;
     for (int i = 0; i < count; ++i) {
       Cluster& cluster = clusters_[static_cast<std::size_t>(i / kernel.cluster)];
-      Block& block = blocks_.emplace_back(grid, cluster, first + i, i % kernel.cluster);
+      blocks_.push_back(Block{grid, cluster, first + i, i % kernel.cluster});
+      Block& block = blocks_.back();
       cluster.blocks.push_back(&block);
       cluster.live_warps += warps;
       block.live_warps = warps;
@@ -138,11 +140,12 @@ class Residents {
     }
     for (Block& block : blocks_) {
       for (int i = 0; i < warps; ++i, next += register_bytes) {
-        Warp& warp = block.warps.emplace_back(block, i);
+        block.warps.push_back(Warp{block, i});
+        Warp& warp = block.warps.back();
         const int lanes = std::min(kLanes, launch.threads - kLanes * i);
         warp.existing = warp.live = lanes == kLanes ? ~0u : (1u << lanes) - 1;
         warp.registers = next;
-        warp.local.resize(kernel.local_bytes * kLanes);
+        warp.local.resize(kernel.local_bytes * kLanes, std::byte{0xa5});
         fill(warp, common);
       }
     }

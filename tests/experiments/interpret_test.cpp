@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -116,14 +117,13 @@ TEST_CASE("interpreted kernels of other storages give what the reference gives")
       check_interpreted(with_tiers(dense, cell == Cell::tanh ? Tiers::registers : Tiers::mixed, 2),
                         given(dense.network, 3));
       if (precision != Precision::fp32) {
-        for (const double density : {0.02, 0.4}) {
+        // Few non-zeros are further apart than one slot reaches; of many a lane takes its own back and forth.
+        for (const auto& [density, tiers] : {std::pair(0.02, Tiers::registers), std::pair(0.4, Tiers::mixed)}) {
           const PlannedCase delta = stored_as(
               Storage::packed_delta,
               planned_case({.cell = cell, .precision = precision, .hidden = 131, .batch = 1, .density = density}), 5,
               16, 2);
-          for (const Tiers tiers : {Tiers::registers, Tiers::mixed}) {
-            check_interpreted(with_tiers(delta, tiers, 2), given(delta.network, 3));
-          }
+          check_interpreted(with_tiers(delta, tiers, 2), given(delta.network, 3));
         }
       }
     }
@@ -272,7 +272,7 @@ TEST_CASE("a kernel with one instruction wrong is not right when it is interpret
     const std::string ptx = compile_ptx(compile_request(c.network, c.plan, kInterpretedArchitecture));
     InterpretedKernel kernel(c.layout(), g.biases(), 4, Work::whole,
                              changed(ptx, change.after, change.from, change.to));
-    kernel.limit(50'000'000);
+    kernel.limit(2'000'000);
     bool is_right = false;
     try {
       const Got got = interpret(kernel, c.network, g);

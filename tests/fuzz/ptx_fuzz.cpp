@@ -10,8 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ptx = onchip::ptx;
@@ -25,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     ptx::Machine machine(std::move(module));
     std::array<std::uint64_t, 32> memory{};
-    machine.memory().add(std::as_writable_bytes(std::span(memory)));
+    machine.memory().add(std::as_writable_bytes(std::span<std::uint64_t>(memory)));
     for (const std::string& name : names) {
       std::vector<std::uint64_t> parameters((machine.parameter_bytes(name) + 7) / 8,
                                             reinterpret_cast<std::uintptr_t>(memory.data()));
