@@ -174,8 +174,8 @@ TEST_CASE("interpreted samples of different lengths end each for itself, forward
 }
 
 TEST_CASE("the exchange and the place of the state in L2 change no bit of an interpreted result") {
-  for (const Shape& shape : {kEveryKind[0], kEveryKind[3]}) {
-    PlannedCase c = planned_case(shape);
+  for (PlannedCase c : {planned_case(kEveryKind[0]), planned_case(kEveryKind[3]), dense_case(kEveryDenseKind[2])}) {
+    CAPTURE(c.text());
     const Given g = given(c.network, 140);  // more than segments are emptied ahead
     const Got usual = interpret(c, g, 200);
     check_right(usual, expected(c, g), c.network.precision);
@@ -187,6 +187,15 @@ TEST_CASE("the exchange and the place of the state in L2 change no bit of an int
       c.plan.exchange = exchange;
       CHECK(interpret(c, g, 40) == usual);
     }
+  }
+}
+
+TEST_CASE("interpreted networks of one unit, and of fewer units than SMs, are right, too") {
+  for (const int hidden : {1, 3}) {
+    const PlannedCase sparse = planned_case({.cell = Cell::gru, .hidden = hidden, .units_per_group = 1, .density = 1});
+    check_interpreted(sparse, given(sparse.network, 4));
+    const PlannedCase dense = dense_case({.cell = Cell::lstm, .hidden = hidden});
+    check_interpreted(dense, given(dense.network, 4));
   }
 }
 
