@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/capture.hpp"
 
+#include "experiments/interpret.hpp"
 #include "kernels/persistent_kernel.hpp"
 
 #include <array>
@@ -36,11 +37,22 @@ WarpTrace decode(std::span<const std::uint32_t> of_warp, const CaptureSize& size
   return trace;
 }
 
+std::vector<BlockTrace> decode(std::span<const std::uint32_t> record, const Layout& layout) {
+  const Plan& plan = layout.plan;
+  const CaptureSize size = capture_size(layout.network, plan);
+  const std::size_t warps = static_cast<std::size_t>(plan.warps());
+  std::vector<BlockTrace> blocks(static_cast<std::size_t>(plan.sms));
+  for (std::size_t i = 0; i < blocks.size() * warps; ++i) {
+    blocks[i / warps].warps.push_back(decode(record.subspan(i * size.words(), size.words()), size));
+  }
+  return blocks;
+}
+
+constexpr int kSteps = kCapturedStep + 3;  // the captured one asks for the input of the step after the next
+
 }  // namespace
 
 std::vector<BlockTrace> capture_step(const Layout& layout) {
-  const Plan& plan = layout.plan;
-  constexpr int kSteps = kCapturedStep + 3;  // the captured one asks for the input of the step after the next
   PersistentKernel kernel(layout, {}, kSteps, Work::captured);
   const Stream stream;
   Sequences sequences;
@@ -48,15 +60,15 @@ std::vector<BlockTrace> capture_step(const Layout& layout) {
   kernel.enqueue(stream.get(), sequences);
   stream.synchronize();
   kernel.check_status();
+  return decode(kernel.record(), layout);
+}
 
-  const std::vector<std::uint32_t> record = kernel.record();
-  const CaptureSize size = capture_size(layout.network, plan);
-  const std::size_t warps = static_cast<std::size_t>(plan.warps());
-  std::vector<BlockTrace> blocks(static_cast<std::size_t>(plan.sms));
-  for (std::size_t i = 0; i < blocks.size() * warps; ++i) {
-    blocks[i / warps].warps.push_back(decode(std::span(record).subspan(i * size.words(), size.words()), size));
-  }
-  return blocks;
+std::vector<BlockTrace> capture_interpreted_step(const Layout& layout) {
+  InterpretedKernel kernel(layout, {}, kSteps, Work::captured);
+  Sequences sequences;
+  sequences.steps = kSteps;
+  kernel.run(sequences);
+  return decode(kernel.record(), layout);
 }
 
 }  // namespace onchip

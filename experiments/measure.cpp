@@ -44,6 +44,8 @@ OptionGroup measure_options() {
        "Write down every access to shared memory of one step instead, as a compact trace, and compare it with what "
        "simulate generates.")
       ("repeats", po::value<std::string>()->value_name("N")->default_value("15"), "Take this many samples.")
+      ("interpret", "Check the results without a GPU: execute the kernel's PTX, thread by thread, on this CPU. No times. With --capture "
+       "the accesses of that.")
       ("compile-only", "Compile without a GPU, and report registers and spills.")
       ("arch", po::value<std::string>()->value_name("SM"),
        "Compile for this architecture, with --compile-only (default: the chip's).");
@@ -58,7 +60,13 @@ bool compares_families(const Options& options) {
 }
 
 void refuse_contradictions(const Options& options) {
-  for (const char* what : {"opponents", "floor", "clocks", "capture", "compile-only"}) {
+  for (const char* what : {"opponents", "floor", "clocks", "repeats", "compile-only"}) {
+    if (options.flag("interpret") && options.given(what)) {
+      throw InputError("--" + std::string(what) +
+                       " contradicts --interpret: nothing runs on a GPU, and nothing is timed");
+    }
+  }
+  for (const char* what : {"opponents", "floor", "clocks", "capture", "interpret", "compile-only"}) {
     if (compares_families(options) && options.given(what)) {
       throw InputError("--" + std::string(what) + " takes one plan, not 'all'");
     }
@@ -74,8 +82,10 @@ void refuse_contradictions(const Options& options) {
         }
       }
     }
-    if (options.flag("opponents") || options.flag("compile-only") || options.given("capture")) {
-      throw InputError("--opponents, --compile-only and --capture take one configuration, not a file of them");
+    if (options.flag("opponents") || options.flag("compile-only") || options.flag("interpret") ||
+        options.given("capture")) {
+      throw InputError(
+          "--opponents, --compile-only, --interpret and --capture take one configuration, not a file of them");
     }
   }
   for (const char* what : {"opponents", "capture"}) {
@@ -134,6 +144,11 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
   report.text = describe(planned.network) + " for " + architecture + ", " + compiler_version() + "\n\n" + report.text;
   output.write(report);
   return compiled.spill_bytes == 0 ? 0 : 1;
+}
+
+std::string correctness_text(const Correctness& correctness) {
+  return (correctness.correct ? "yes" : "NO") + (": relative error " + significant(correctness.relative_error, 3)) +
+         ", at most " + significant(correctness.tolerance, 3) + " allowed";
 }
 
 // ---- one row of results ---------------------------------------------------------------------------------------------
@@ -383,8 +398,8 @@ Report report_result(const Case& asked, const Result& result, const Manifest& ma
                  {"fingerprint", m.fingerprint}};
   report.text = describe(network) + " on " + manifest.gpu + ", driver " + manifest.driver + ", " + manifest.compiler +
                 "\n\nplan       " + to_string(result.planned.plan) + "\nregisters  " + std::to_string(m.registers) +
-                " per thread, no spill\ncorrect    " + (m.correct ? "yes" : "NO") + ": relative error " +
-                significant(m.relative_error, 3) + ", at most " + significant(m.tolerance, 3) + " allowed\n";
+                " per thread, no spill\ncorrect    " + correctness_text({m.relative_error, m.tolerance, m.correct}) +
+                '\n';
   if (!m.correct) {
     return report;
   }
@@ -454,13 +469,49 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
   return result.measurement.correct ? 0 : 1;
 }
 
+// ---- interpreting ---------------------------------------------------------------------------------------------------
+
+int interpret_network(const ChipFile& chip, const Configuration& configuration, const MeasureOptions& options,
+                      Output& output) {
+  const auto matrix = recurrent_matrix(configuration);
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration, *matrix));
+  options.say("executing " + describe(planned.network));
+  const Prepared prepared = prepare_row(configuration, planned, matrix, options);
+  const Interpretation interpretation = interpret(prepared, options);
+  const Correctness& correctness = interpretation.correctness;
+  Report report;
+  report.json = {{"chip", chip.chip.name},
+                 {"network", to_json(planned.network)},
+                 {"plan", to_json(planned.plan)},
+                 {"nnz", matrix->nnz()},
+                 {"steps_checked", options.check_steps},
+                 {"thread_instructions", interpretation.lane_instructions},
+                 {"relative_error", rounded(correctness.relative_error)},
+                 {"tolerance", rounded(correctness.tolerance)},
+                 {"correct", correctness.correct}};
+  report.csv.columns = configuration_columns();
+  report.csv.rows = {configuration_cells(configuration)};
+  report.csv.columns.insert(report.csv.columns.end(), {"plan", "relative_error", "tolerance", "correct"});
+  report.csv.rows[0].insert(report.csv.rows[0].end(),
+                            {to_string(planned.plan), significant(correctness.relative_error, 4),
+                             significant(correctness.tolerance, 4), correctness.correct ? "1" : "0"});
+  report.text = describe(planned.network) + ", " + std::to_string(options.check_steps) + " steps interpreted, " +
+                compiler_version() + "\n\nplan       " + to_string(planned.plan) + "\nexecuted   " +
+                std::to_string(interpretation.lane_instructions) + " instructions of single threads\ncorrect    " +
+                correctness_text(correctness) + '\n';
+  output.write(report);
+  return correctness.correct ? 0 : 1;
+}
+
 // ---- capturing ------------------------------------------------------------------------------------------------------
 
-int capture_network(const ChipFile& chip, const Configuration& configuration, const std::string& path, Output& output) {
+int capture_network(const ChipFile& chip, const Configuration& configuration, const std::string& path, bool interpreted,
+                    Output& output) {
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
   const PlanTrace generated(make_layout(planned.network, planned.plan, *recurrent_matrix(configuration)),
                             PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
-  const std::vector<BlockTrace> captured = capture_step(generated.layout());
+  const std::vector<BlockTrace> captured =
+      interpreted ? capture_interpreted_step(generated.layout()) : capture_step(generated.layout());
   OutputFile file(path);
   file.write(compact_trace_header(generated.blocks()));
   std::size_t accesses = 0;
@@ -525,7 +576,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
       is_library(configuration.plan ? configuration.plan->family
                                     : configuration.wishes.family.value_or(Family::sparse_persistent));
   if (wishes_library) {
-    for (const char* what : {"opponents", "floor", "clocks", "capture", "compile-only"}) {
+    for (const char* what : {"opponents", "floor", "clocks", "capture", "interpret", "compile-only"}) {
       if (options->given(what)) {
         throw InputError("--" + std::string(what) + " takes a plan of a kernel, not a library's");
       }
@@ -533,7 +584,10 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   Output output(*options);
   if (options->given("capture")) {
-    return capture_network(chip, configuration, options->text("capture"), output);
+    return capture_network(chip, configuration, options->text("capture"), options->flag("interpret"), output);
+  }
+  if (options->flag("interpret")) {
+    return interpret_network(chip, configuration, measure_options, output);
   }
   if (wishes_library || compares_families(*options)) {
     return measure_families_once(chip, configuration, measure_options, output);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement.hpp"
 
+#include "experiments/interpret.hpp"
 #include "experiments/table.hpp"
 #include "kernels/opponents/random_fill.hpp"
 #include "kernels/persistent_kernel.hpp"
@@ -183,6 +184,35 @@ std::vector<Prepared> prepare_all(const Network& network, std::span<const Plan> 
   return all;
 }
 
+Correctness compare(std::span<const double> expected, std::span<const std::byte> elements, Precision precision) {
+  Correctness result;
+  result.tolerance = tolerance_of(precision);
+  result.relative_error = relative_error(expected, from_elements(elements, precision));
+  result.correct = result.relative_error <= result.tolerance;
+  return result;
+}
+
+Interpretation interpret(const Prepared& prepared, const MeasureOptions& options) {
+  const Network& network = prepared.layout.network;
+  InterpretedKernel kernel(prepared.layout, {}, options.check_steps);
+  std::vector<std::byte> initial = to_elements(prepared.initial, network.precision);
+  std::vector<std::byte> cell = to_elements(prepared.initial_cell, network.precision);
+  std::vector<std::byte> input = to_elements(prepared.input, network.precision);
+  const std::size_t bytes = prepared.expected.size() * static_cast<std::size_t>(info(network.precision).bytes);
+  std::vector<std::byte> output(bytes, std::byte{0xff});  // a NaN until it is written
+  for (std::vector<std::byte>* const memory : {&initial, &cell, &input, &output}) {
+    kernel.allow(*memory);
+  }
+  Sequences sequences;
+  sequences.steps = options.check_steps;
+  sequences.input = input.data();
+  sequences.initial = initial.data();
+  sequences.initial_cell = cell.data();
+  sequences.output = output.data();
+  kernel.run(sequences);
+  return {compare(prepared.expected, output, network.precision), kernel.counts().lane_instructions};
+}
+
 namespace {
 
 // A plan's kernel, checked when it is made, then timed sample by sample.
@@ -257,9 +287,10 @@ class TimedKernel {
     kernel_.check_status();
     std::vector<std::byte> elements(state() * steps * info(network_.precision).bytes);
     ONCHIP_CUDA_CHECK(cudaMemcpy(elements.data(), output_.data(), elements.size(), cudaMemcpyDeviceToHost));
-    result_.tolerance = tolerance_of(network_.precision);
-    result_.relative_error = relative_error(expected, from_elements(elements, network_.precision));
-    result_.correct = result_.relative_error <= result_.tolerance;
+    const Correctness correctness = compare(expected, elements, network_.precision);
+    result_.tolerance = correctness.tolerance;
+    result_.relative_error = correctness.relative_error;
+    result_.correct = correctness.correct;
   }
 
   template <typename Enqueue>

@@ -8,6 +8,8 @@
 #include "kernels/opponents/opponent.hpp"
 #include "model/layout.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -56,6 +58,21 @@ Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const
 // The same for several plans of one network, whose reference is computed once.
 std::vector<Prepared> prepare_all(const Network& network, std::span<const Plan> plans,
                                   std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
+
+// A kernel's states beside the reference's.
+struct Correctness {
+  double relative_error = 0, tolerance = 0;
+  bool correct = false;
+};
+// `elements`: [check_steps, batch, hidden] as the kernel stores them.
+Correctness compare(std::span<const double> expected, std::span<const std::byte> elements, Precision precision);
+
+// The layout's kernel executed on the CPU (interpret.hpp), checked as measure() does; nothing is timed.
+struct Interpretation {
+  Correctness correctness;
+  std::uint64_t lane_instructions = 0;  // of one thread each
+};
+Interpretation interpret(const Prepared& prepared, const MeasureOptions& options);
 
 // Runs the layout on the current device. Every output is poisoned first. A wrong result is reported, not timed.
 Measurement measure(const Prepared& prepared, const MeasureOptions& options);

@@ -205,18 +205,24 @@ class Program {
   nvrtcProgram program_ = nullptr;
 };
 
-CacheEntry run_compiler(const CompileRequest& request, const std::vector<std::string>& options) {
-  Program program(request);
+// Leaves the result in `program`; returns the log.
+std::string run_program(Program& program, const CompileRequest& request, const std::vector<std::string>& options) {
   std::vector<const char*> arguments;
   for (const std::string& option : options) {
     arguments.push_back(option.c_str());
   }
   const nvrtcResult status = nvrtcCompileProgram(program.get(), static_cast<int>(arguments.size()), arguments.data());
-  const std::string log = program.log();
+  std::string log = program.log();
   if (status != NVRTC_SUCCESS) {
     throw CudaError("'" + std::string(request.name) + "' does not compile for " + request.architecture + " (" +
                     nvrtcGetErrorString(status) + "):\n" + log);
   }
+  return log;
+}
+
+CacheEntry run_compiler(const CompileRequest& request, const std::vector<std::string>& options) {
+  Program program(request);
+  const std::string log = run_program(program, request, options);
   CacheEntry entry;
   entry.resources = parse_report(log, request.name);
   std::size_t size = 0;
@@ -333,6 +339,22 @@ CompiledKernel compile(const CompileRequest& request) {
   kernel.cubin = std::move(entry->cubin);
   kernel.resources = entry->resources;
   return kernel;
+}
+
+std::string compile_ptx(const CompileRequest& request) {
+  check_architecture(request.architecture);
+  std::vector<std::string> options{"--gpu-architecture=compute_" + request.architecture.substr(3), "--std=c++17"};
+  for (const std::string& define : request.defines) {
+    options.push_back("-D" + define);
+  }
+  Program program(request);
+  run_program(program, request, options);
+  std::size_t size = 0;
+  check_nvrtc(nvrtcGetPTXSize(program.get(), &size), "nvrtcGetPTXSize");
+  std::string ptx(size, '\0');
+  check_nvrtc(nvrtcGetPTX(program.get(), ptx.data()), "nvrtcGetPTX");
+  ptx.erase(std::min(ptx.find('\0'), ptx.size()));
+  return ptx;
 }
 
 std::filesystem::path cache_directory() {

@@ -42,6 +42,10 @@ std::string fingerprint(const CompileRequest& request);
 // Throws InputError for an architecture the compiler does not know, CudaError with the compiler's log otherwise.
 CompiledKernel compile(const CompileRequest& request);
 
+// The PTX that the compiler makes of the request on the way to its cubin: for compute_90 where the architecture is
+// sm_90. Not cached. Throws as compile() does.
+std::string compile_ptx(const CompileRequest& request);
+
 // $ONCHIP_CACHE, else $XDG_CACHE_HOME/onchip, else ~/.cache/onchip, else empty: no cache. A cache that cannot be
 // written is no error.
 std::filesystem::path cache_directory();

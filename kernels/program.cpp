@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -20,14 +21,22 @@ std::string slots_list(const Plan& plan) {
 
 // ---- what a launch reads beside the weights, in owner's order -------------------------------------------------------
 
+void check(const Layout& layout, const Biases& biases, Work work) {
+  if (work == Work::captured && layout.plan.family != Family::sparse_persistent) {
+    throw InputError("only sparse_persistent plans can be captured");
+  }
+  const auto rows = static_cast<std::size_t>(layout.network.rows());
+  for (const std::span<const float> bias : {biases.input, biases.recurrent}) {
+    if (!bias.empty() && bias.size() != rows) {
+      throw InputError("a bias has " + std::to_string(bias.size()) + " elements; expected " + std::to_string(rows));
+    }
+  }
+}
+
 // [gates * hidden]: all that can be added to the input beforehand.
 std::vector<float> bias_of_input(const Network& network, const Biases& biases) {
   std::vector<float> sum(network.rows(), 0.0f);
   const auto add = [&](std::span<const float> bias, std::size_t rows) {
-    if (!bias.empty() && bias.size() != sum.size()) {
-      throw InputError("a bias has " + std::to_string(bias.size()) + " elements; expected " +
-                       std::to_string(sum.size()));
-    }
     for (std::size_t row = 0; row < std::min(rows, bias.size()); ++row) {
       sum[row] += bias[row];
     }
@@ -175,24 +184,14 @@ CompileRequest compile_order_request(const Network& network, const Plan& plan, c
   return request;
 }
 
-Program make_program(const Layout& layout, const Biases& biases, const std::string& architecture, Work work) {
+Program make_uncompiled_program(const Layout& layout, const Biases& biases, Work work) {
+  check(layout, biases, work);
   Program program;
   program.network = layout.network;
   program.plan = layout.plan;
   program.work = work;
-  if (work == Work::captured && layout.plan.family != Family::sparse_persistent) {
-    throw InputError("only sparse_persistent plans can be captured");
-  }
   program.has_input_bias = !biases.input.empty() || !biases.recurrent.empty();
-  const std::vector<float> input_bias = bias_of_input(layout.network, biases);  // before what takes long
-  program.kernel = compile(compile_request(layout.network, layout.plan, architecture, work));
-  const ResourceReport& resources = program.kernel.resources;
-  if (work != Work::captured && (resources.spill_bytes > 0 || resources.stack_bytes > 0)) {
-    throw DoesNotFit("the kernel of plan '" + to_string(layout.plan) + "' spills " +
-                     std::to_string(resources.spill_bytes) + " bytes of registers; a persistent kernel must not");
-  }
-  program.order_cubin = compile(compile_order_request(layout.network, layout.plan, architecture)).cubin;
-
+  const std::vector<float> input_bias = bias_of_input(layout.network, biases);
   const Encoded encoded = encode(layout);
   std::vector<std::byte>& constants = program.constants;
   program.places = {.weights = append(constants, encoded.weights),
@@ -204,6 +203,21 @@ Program make_program(const Layout& layout, const Biases& biases, const std::stri
                     .input_bias = append(constants, input_bias),
                     .recurrent_bias = append(constants, bias_of_reset(layout, biases)),
                     .scales = append(constants, scales_of_units(layout))};
+  return program;
+}
+
+Program make_program(const Layout& layout, const Biases& biases, const std::string& architecture, Work work) {
+  check(layout, biases, work);  // before what takes long
+  CompiledKernel kernel = compile(compile_request(layout.network, layout.plan, architecture, work));
+  const ResourceReport& resources = kernel.resources;
+  if (work != Work::captured && (resources.spill_bytes > 0 || resources.stack_bytes > 0)) {
+    throw DoesNotFit("the kernel of plan '" + to_string(layout.plan) + "' spills " +
+                     std::to_string(resources.spill_bytes) + " bytes of registers; a persistent kernel must not");
+  }
+  std::vector<char> order_cubin = compile(compile_order_request(layout.network, layout.plan, architecture)).cubin;
+  Program program = make_uncompiled_program(layout, biases, work);
+  program.kernel = std::move(kernel);
+  program.order_cubin = std::move(order_cubin);
   return program;
 }
 

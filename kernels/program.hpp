@@ -77,6 +77,9 @@ struct Program {
 Program make_program(const Layout& layout, const Biases& biases, const std::string& architecture,
                      Work work = Work::whole);
 
+// The same without its kernels: for those who execute their PTX.
+Program make_uncompiled_program(const Layout& layout, const Biases& biases, Work work = Work::whole);
+
 // What a run writes, behind the constants: sequences longer than steps_per_launch run in several launches. As many
 // steps as are asked for, but no more than kMostLaunchBytes hold.
 struct ScratchPlaces {

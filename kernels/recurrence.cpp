@@ -1,57 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/recurrence.hpp"
 
+#include "kernels/recurrence_run.hpp"
 #include "model/error.hpp"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
 namespace onchip {
 namespace {
 
-// These mirror the kernels' argument structs.
-struct Arguments {
-  const std::uint32_t* weights;
-  const std::uint32_t* streamed;
-  const std::int32_t* tails;
-  const std::uint32_t* gates;
-  const float* scales;
-  const float* recurrent_bias;
-  const void* input;
-  void* states;
-  float* carry;
-  float* final_carry;
-  const int* lengths;
-  int first_step;
-  int steps;
-  std::uint32_t* barrier;
-  std::uint32_t* status;
-  std::uint32_t* record;
-};
-struct LengthArguments {
-  int* to;
-  int lengths[kMaxBatch];
-};
-struct OrderArguments {
-  const std::int32_t* order;
-  const void* from;
-  void* to;
-  const int* lengths;
-  const float* bias;
-  long long stride;
-  int first_step;
-  int steps;
-  int backward;
-};
-
-constexpr int kOrderThreads = 512;
-
 int current_device() {
   int device = 0;
   ONCHIP_CUDA_CHECK(cudaGetDevice(&device));
   return device;
 }
+
+// A stream of the current device, and the kernels that are launched on it.
+struct StreamDevice {
+  cudaStream_t stream;
+  std::span<const Kernel* const> kernels;  // by Entry
+
+  void fill(void* to, int byte, std::size_t bytes) const {
+    ONCHIP_CUDA_CHECK(cudaMemsetAsync(to, byte, bytes, stream));
+  }
+  void upload(void* to, const void* host, std::size_t bytes) const {
+    ONCHIP_CUDA_CHECK(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream));
+  }
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    ONCHIP_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
+  }
+  template <typename A>
+  void launch(Entry entry, int blocks, int threads, std::size_t shared_bytes, bool cooperative,
+              const A& arguments) const {
+    void* pointers[] = {const_cast<A*>(&arguments)};
+    kernels[static_cast<std::size_t>(entry)]->launch(stream, blocks, threads, shared_bytes, cooperative, pointers);
+  }
+};
 
 void* checked_workspace(void* workspace, std::size_t bytes, std::size_t needed) {
   if (workspace == nullptr || reinterpret_cast<std::uintptr_t>(workspace) % kWorkspaceAlignment != 0) {
@@ -97,69 +84,23 @@ Recurrence::Recurrence(std::shared_ptr<const Program> program, void* workspace, 
     throw DoesNotFit("the plan needs " + std::to_string(plan.blocks()) + " SMs, but this device has " +
                      std::to_string(sms));
   }
-  ONCHIP_CUDA_CHECK(cudaMemcpyAsync(workspace_, program_->constants.data(), program_->constants.size(),
-                                    cudaMemcpyHostToDevice, stream));
-  // All of the scratch, so that a run that was never given an input has one: zeros.
-  const std::size_t constants = program_->constants.size();
-  ONCHIP_CUDA_CHECK(cudaMemsetAsync(workspace_ + constants, 0, scratch_.bytes - constants, stream));
+  on(stream, [&](const auto& run) { run.fill_workspace(); });
 }
 
-// As an argument of a kernel, so that no host memory is read later: neither by the stream nor by a captured graph.
-void Recurrence::set_lengths(cudaStream_t stream, const Sequences& sequences) const {
-  const int batch = program_->network.batch;
-  if (!sequences.lengths.empty() && sequences.lengths.size() != static_cast<std::size_t>(batch)) {
-    throw InputError("there are " + std::to_string(sequences.lengths.size()) + " lengths; expected one for each of " +
-                     std::to_string(batch) + " samples");
-  }
-  LengthArguments arguments{at<int>(scratch_.lengths), {}};
-  for (int sample = 0; sample < batch; ++sample) {
-    const std::int64_t length = sequences.lengths.empty() ? sequences.steps : sequences.lengths[sample];
-    if (length < 1 || length > sequences.steps || length > 2147483647) {
-      throw InputError("the length " + std::to_string(length) + " of sample " + std::to_string(sample) +
-                       " is out of range: expected 1 to " + std::to_string(sequences.steps));
-    }
-    arguments.lengths[sample] = static_cast<int>(length);
-  }
-  void* pointers[] = {&arguments};
-  set_lengths_.launch(stream, 1, kMaxBatch, 0, /*cooperative=*/false, pointers);
-}
-
-void Recurrence::launch(cudaStream_t stream, std::int64_t first_step, std::int64_t steps) const {
-  const Network& network = program_->network;
-  const Plan& plan = program_->plan;
-  const ConstantPlaces& constants = program_->places;
-  const auto state = static_cast<std::size_t>(state_stride(network, plan));
-  if (plan.exchange == ExchangeProtocol::lamport) {
-    const std::int64_t emptied = std::min<std::int64_t>(steps, kEmptiedAhead);
-    ONCHIP_CUDA_CHECK(cudaMemsetAsync(at<std::byte>(scratch_.states) + state, 0xff, emptied * state, stream));
-  } else if (plan.exchange != ExchangeProtocol::cluster) {
-    ONCHIP_CUDA_CHECK(cudaMemsetAsync(at<std::uint32_t>(scratch_.barrier), 0, sizeof(std::uint32_t), stream));
-  }
-  Arguments arguments{.weights = at<std::uint32_t>(constants.weights),
-                      .streamed = at<std::uint32_t>(constants.streamed),
-                      .tails = at<std::int32_t>(constants.tails),
-                      .gates = at<std::uint32_t>(constants.gates),
-                      .scales = at<float>(constants.scales),
-                      .recurrent_bias = at<float>(constants.recurrent_bias),
-                      .input = at<std::byte>(scratch_.input),
-                      .states = at<std::byte>(scratch_.states),
-                      .carry = at<float>(scratch_.carry),
-                      .final_carry = at<float>(scratch_.final_carry),
-                      .lengths = at<int>(scratch_.lengths),
-                      .first_step = static_cast<int>(first_step),
-                      .steps = static_cast<int>(steps),
-                      .barrier = at<std::uint32_t>(scratch_.barrier),
-                      .status = at<std::uint32_t>(scratch_.status),
-                      .record = at<std::uint32_t>(scratch_.record)};
-  void* pointers[] = {&arguments};
-  kernel_.launch(stream, plan.blocks(), plan.threads, static_cast<std::size_t>(shared_bytes(network, plan)),
-                 /*cooperative=*/plan.exchange != ExchangeProtocol::cluster, pointers);
+template <typename Of>
+void Recurrence::on(cudaStream_t stream, Of of) const {
+  const Kernel* const kernels[] = {&kernel_,           &set_lengths_,    &to_input_order_, &to_state_order_,
+                                   &from_state_order_, &to_final_state_, &to_carry_order_, &from_carry_order_};
+  StreamDevice device{stream, kernels};
+  of(RecurrenceRun<StreamDevice>(device, *program_, scratch_, workspace_));
 }
 
 void Recurrence::enqueue_recurrence(cudaStream_t stream, std::int64_t steps) const {
-  for (std::int64_t first = 0; first < steps; first += scratch_.steps_per_launch) {
-    launch(stream, first, std::min(scratch_.steps_per_launch, steps - first));
-  }
+  on(stream, [&](const auto& run) {
+    for (std::int64_t first = 0; first < steps; first += scratch_.steps_per_launch) {
+      run.launch(first, std::min(scratch_.steps_per_launch, steps - first));
+    }
+  });
 }
 
 void Recurrence::enqueue(cudaStream_t stream, const Sequences& sequences) const {
@@ -170,63 +111,7 @@ void Recurrence::enqueue(cudaStream_t stream, const Sequences& sequences) const 
     throw InputError("the kernels are loaded into device " + std::to_string(device_) + ", but the current device is " +
                      std::to_string(device));
   }
-  set_lengths(stream, sequences);
-  const Network& network = program_->network;
-  const Plan& plan = program_->plan;
-  const auto state = static_cast<std::size_t>(state_stride(network, plan));
-  const auto input_row = static_cast<std::size_t>(input_bytes(network, plan) / network.batch);
-  const std::int64_t steps_per_launch = scratch_.steps_per_launch;
-  std::byte* const states = at<std::byte>(scratch_.states);
-  float* const carry = at<float>(scratch_.carry);
-  const std::int32_t* const unit_order = at<std::int32_t>(program_->places.order);
-  OrderArguments order{unit_order, nullptr, nullptr, at<int>(scratch_.lengths), nullptr, 0, 0, 0, sequences.backward};
-  const auto translate = [&](const Kernel& kernel, const void* from, void* to, std::int64_t blocks,
-                             std::size_t smem_bytes) {
-    order.from = from;
-    order.to = to;
-    void* pointers[] = {&order};
-    kernel.launch(stream, static_cast<int>(blocks), kOrderThreads, smem_bytes, /*cooperative=*/false, pointers);
-  };
-  if (sequences.initial) {
-    translate(to_state_order_, sequences.initial, states, 1, 0);
-  } else {
-    ONCHIP_CUDA_CHECK(cudaMemsetAsync(states, 0, state, stream));
-  }
-  if (info(network.cell).gates > 1) {
-    const std::size_t carry_bytes = sizeof(float) * state_units(network, plan) * plan.batch_padded;
-    ONCHIP_CUDA_CHECK(cudaMemsetAsync(carry, 0, carry_bytes, stream));
-    const void* initial = network.cell == Cell::lstm ? sequences.initial_cell : sequences.initial;
-    if (initial) {
-      translate(to_carry_order_, initial, carry, network.batch, 0);
-    }
-  }
-  for (std::int64_t first = 0; first < sequences.steps; first += steps_per_launch) {
-    const std::int64_t count = std::min(steps_per_launch, sequences.steps - first);
-    if (first > 0) {  // the last state of a full launch starts the next
-      ONCHIP_CUDA_CHECK(
-          cudaMemcpyAsync(states, states + steps_per_launch * state, state, cudaMemcpyDeviceToDevice, stream));
-    }
-    order.first_step = static_cast<int>(first);
-    order.steps = static_cast<int>(count);
-    order.order = at<std::int32_t>(program_->places.row_places);
-    order.bias = program_->has_input_bias ? at<float>(program_->places.input_bias) : nullptr;
-    order.stride = sequences.input_stride != 0 ? sequences.input_stride : network.rows();
-    translate(to_input_order_, sequences.input, at<std::byte>(scratch_.input), count * network.batch,
-              (input_row + 15) / 16 * 16);
-    order.order = unit_order;
-    launch(stream, first, count);
-    if (sequences.output) {
-      order.stride = sequences.output_stride != 0 ? sequences.output_stride : network.hidden;
-      translate(from_state_order_, states + state, sequences.output, count,
-                plan.family == Family::sparse_persistent ? state : 0);
-    }
-    if (sequences.final_state) {
-      translate(to_final_state_, states, sequences.final_state, network.batch, 0);
-    }
-  }
-  if (sequences.final_cell && network.cell == Cell::lstm) {
-    translate(from_carry_order_, at<float>(scratch_.final_carry), sequences.final_cell, network.batch, 0);
-  }
+  on(stream, [&](const auto& run) { run.enqueue(sequences); });
 }
 
 void Recurrence::check_status(cudaStream_t stream) const {

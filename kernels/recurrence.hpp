@@ -65,8 +65,9 @@ class Recurrence {
   std::vector<std::uint32_t> record(cudaStream_t stream) const;
 
  private:
-  void set_lengths(cudaStream_t stream, const Sequences& sequences) const;
-  void launch(cudaStream_t stream, std::int64_t first_step, std::int64_t steps) const;
+  // Calls of(run) with the RecurrenceRun of this workspace on a stream.
+  template <typename Of>
+  void on(cudaStream_t stream, Of of) const;
   template <typename T>
   T* at(std::size_t place) const {
     return reinterpret_cast<T*>(workspace_ + place);

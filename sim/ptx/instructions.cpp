@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/ptx/instructions.hpp"
+
+#include "sim/ptx/lanes.hpp"
+#include "sim/ptx/memory_instructions.hpp"
+#include "sim/ptx/warp_instructions.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace onchip::ptx {
+namespace {
+
+// ---- what single lanes compute --------------------------------------------------------------------------------------
+
+template <typename T>
+constexpr T shift_left(T a, u32 by) {
+  return by < 8 * sizeof(T) ? static_cast<T>(a << by) : T{0};
+}
+template <typename T>  // signed ones fill with the sign
+constexpr T shift_right(T a, u32 by) {
+  return static_cast<T>(a >> std::min<u32>(by, 8 * sizeof(T) - 1) >> (by >= 8 * sizeof(T) && std::is_unsigned_v<T>));
+}
+template <typename T>  // PTX leaves a division by zero open
+constexpr T divided(T a, T b) {
+  return b == 0                                           ? static_cast<T>(-1)
+         : std::is_signed_v<T> && b == static_cast<T>(-1) ? static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(a))
+                                                          : static_cast<T>(a / b);
+}
+template <typename T>
+constexpr T remainder_of(T a, T b) {
+  return b == 0 ? a : std::is_signed_v<T> && b == static_cast<T>(-1) ? T{0} : static_cast<T>(a % b);
+}
+constexpr u32 bits_below(u32 count) {
+  return count >= 32 ? ~0u : (1u << count) - 1;
+}
+constexpr u32 insert_bits(u32 a, u32 into, u32 first, u32 count) {
+  first &= 255;
+  const u32 mask = first >= 32 ? 0 : bits_below(count & 255) << first;
+  return (into & ~mask) | (shift_left(a, first) & mask);
+}
+constexpr u32 extract_bits(u32 a, u32 first, u32 count, bool is_signed) {
+  first &= 255;
+  count &= 255;
+  const u32 last = std::min(31u, first + count - 1);
+  const bool fill = is_signed && count > 0 && (a >> last & 1) != 0;
+  const u32 field = first >= 32 ? 0 : a >> first & bits_below(std::min(count, 32 - first));
+  const u32 width = first >= 32 ? 0 : std::min(count, 32 - first);
+  return fill ? field | ~bits_below(width) : field;
+}
+constexpr u32 permute(u32 a, u32 b, u32 selector) {
+  const u64 bytes = u64{b} << 32 | a;
+  u32 result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const u32 one = selector >> (4 * i);
+    const auto byte = static_cast<u32>(bytes >> (8 * (one & 7)) & 255);
+    result |= ((one & 8) == 0 ? byte : (byte & 128) != 0 ? 255u : 0u) << (8 * i);
+  }
+  return result;
+}
+constexpr u32 reversed(u32 a) {
+  u32 result = 0;
+  for (int i = 0; i < 32; ++i) {
+    result |= (a >> i & 1) << (31 - i);
+  }
+  return result;
+}
+// Of three operands, bit by bit: the table's bit at their number.
+constexpr u32 looked_up(u32 a, u32 b, u32 c, u32 table) {
+  u32 result = 0;
+  for (u32 i = 0; i < 8; ++i) {
+    if ((table >> i & 1) != 0) {
+      result |= ((i & 4) != 0 ? a : ~a) & ((i & 2) != 0 ? b : ~b) & ((i & 1) != 0 ? c : ~c);
+    }
+  }
+  return result;
+}
+// The nearest float of what a function says of the flushed operand, flushed.
+template <typename Of>
+u32 approximately(u32 a, Of of) {
+  return float_bits(flushed(static_cast<float>(of(double{flushed(as_float(a))}))));
+}
+// To an integer, towards zero, at most its largest; NaN: 0.
+template <typename T>
+T truncated(float value) {
+  if (value != value) {
+    return 0;
+  }
+  constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
+  constexpr double kHigh = static_cast<double>(std::numeric_limits<T>::max());
+  const double whole = std::trunc(static_cast<double>(value));
+  return whole <= kLow    ? std::numeric_limits<T>::min()
+         : whole >= kHigh ? std::numeric_limits<T>::max()
+                          : static_cast<T>(whole);
+}
+
+// ---- moves ----------------------------------------------------------------------------------------------------------
+
+// A register as two of half its bytes, and back.
+template <typename Whole, typename Half>
+void split(Warp& warp, const Instruction& i, u32 lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const std::byte* const from = warp.registers + i.at[2] + lane * sizeof(Whole);
+    Half parts[2];
+    std::memcpy(parts, from, sizeof parts);
+    std::memcpy(warp.registers + i.at[0] + lane * sizeof(Half), &parts[0], sizeof(Half));
+    std::memcpy(warp.registers + i.at[1] + lane * sizeof(Half), &parts[1], sizeof(Half));
+  });
+}
+template <typename Whole, typename Half>
+void join(Warp& warp, const Instruction& i, u32 lanes) {
+  for_lanes(lanes, [&](int lane) {
+    Half parts[2];
+    std::memcpy(&parts[0], warp.registers + i.at[1] + lane * sizeof(Half), sizeof(Half));
+    std::memcpy(&parts[1], warp.registers + i.at[2] + lane * sizeof(Half), sizeof(Half));
+    std::memcpy(warp.registers + i.at[0] + lane * sizeof(Whole), parts, sizeof parts);
+  });
+}
+struct Word16 {
+  u64 low, high;
+};
+// d = p ? a : b
+template <typename T>
+void select(Warp& warp, const Instruction& i, u32 lanes) {
+  const T *const a = warp.lanes<T>(i.at[1]), *const b = warp.lanes<T>(i.at[2]);
+  const u32 p = *warp.lanes<u32>(i.at[3]);
+  T values[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    values[lane] = (p >> lane & 1) != 0 ? a[lane] : b[lane];
+  }
+  write_lanes(warp.lanes<T>(i.at[0]), values, lanes);
+}
+template <typename T>
+void move(Warp& warp, const Instruction& i, u32 lanes) {
+  T values[kLanes];
+  std::copy_n(warp.lanes<T>(i.at[1]), kLanes, values);
+  write_lanes(warp.lanes<T>(i.at[0]), values, lanes);
+}
+
+// ---- the table ------------------------------------------------------------------------------------------------------
+
+Meaning as(std::string form, Execute execute, Flow flow = Flow::plain, bool polls = false) {
+  Meaning meaning;
+  meaning.execute = execute;
+  meaning.flow = flow;
+  meaning.form = std::move(form);
+  meaning.polls = polls;
+  return meaning;
+}
+
+Meaning whole_warp(std::string form, Execute execute) {
+  Meaning meaning = as(std::move(form), execute, Flow::warp_sync);
+  meaning.needs_warp = true;
+  return meaning;
+}
+
+struct Row {
+  const char* opcodes;  // with spaces in between
+  Meaning meaning;
+};
+
+// NOLINTBEGIN: one instruction in a line
+// clang-format off
+std::vector<Row> integer_rows() {
+  return {
+      {"add.u16 add.s16", each<[](u16 a, u16 b) -> u16 { return static_cast<u16>(a + b); }>()},
+      {"add.u32 add.s32", each<[](u32 a, u32 b) -> u32 { return a + b; }>()},
+      {"add.u64 add.s64", each<[](u64 a, u64 b) -> u64 { return a + b; }>()},
+      {"sub.u16 sub.s16", each<[](u16 a, u16 b) -> u16 { return static_cast<u16>(a - b); }>()},
+      {"sub.u32 sub.s32", each<[](u32 a, u32 b) -> u32 { return a - b; }>()},
+      {"sub.u64 sub.s64", each<[](u64 a, u64 b) -> u64 { return a - b; }>()},
+      {"mul.lo.u16 mul.lo.s16", each<[](u16 a, u16 b) -> u16 { return static_cast<u16>(u32{a} * b); }>()},
+      {"mul.lo.u32 mul.lo.s32", each<[](u32 a, u32 b) -> u32 { return a * b; }>()},
+      {"mul.lo.u64 mul.lo.s64", each<[](u64 a, u64 b) -> u64 { return a * b; }>()},
+      {"mul.hi.u32", each<[](u32 a, u32 b) -> u32 { return static_cast<u32>(u64{a} * b >> 32); }>()},
+      {"mul.hi.s32", each<[](u32 a, u32 b) -> u32 { return static_cast<u32>(s64{static_cast<s32>(a)} * static_cast<s32>(b) >> 32); }>()},
+      {"mul.wide.u16", each<[](u16 a, u16 b) -> u32 { return u32{a} * b; }>()},
+      {"mul.wide.s16", each<[](u16 a, u16 b) -> u32 { return static_cast<u32>(s32{static_cast<s16>(a)} * static_cast<s16>(b)); }>()},
+      {"mul.wide.u32", each<[](u32 a, u32 b) -> u64 { return u64{a} * b; }>()},
+      {"mul.wide.s32", each<[](u32 a, u32 b) -> u64 { return static_cast<u64>(s64{static_cast<s32>(a)} * static_cast<s32>(b)); }>()},
+      {"mad.lo.u32 mad.lo.s32", each<[](u32 a, u32 b, u32 c) -> u32 { return a * b + c; }>()},
+      {"mad.lo.u64 mad.lo.s64", each<[](u64 a, u64 b, u64 c) -> u64 { return a * b + c; }>()},
+      {"mad.wide.u32", each<[](u32 a, u32 b, u64 c) -> u64 { return u64{a} * b + c; }>()},
+      {"mad.wide.s32", each<[](u32 a, u32 b, u64 c) -> u64 { return static_cast<u64>(s64{static_cast<s32>(a)} * static_cast<s32>(b)) + c; }>()},
+      {"div.u32", each<[](u32 a, u32 b) -> u32 { return divided(a, b); }>()},
+      {"div.s32", each<[](u32 a, u32 b) -> u32 { return static_cast<u32>(divided(static_cast<s32>(a), static_cast<s32>(b))); }>()},
+      {"div.u64", each<[](u64 a, u64 b) -> u64 { return divided(a, b); }>()},
+      {"div.s64", each<[](u64 a, u64 b) -> u64 { return static_cast<u64>(divided(static_cast<s64>(a), static_cast<s64>(b))); }>()},
+      {"rem.u32", each<[](u32 a, u32 b) -> u32 { return remainder_of(a, b); }>()},
+      {"rem.s32", each<[](u32 a, u32 b) -> u32 { return static_cast<u32>(remainder_of(static_cast<s32>(a), static_cast<s32>(b))); }>()},
+      {"rem.u64", each<[](u64 a, u64 b) -> u64 { return remainder_of(a, b); }>()},
+      {"rem.s64", each<[](u64 a, u64 b) -> u64 { return static_cast<u64>(remainder_of(static_cast<s64>(a), static_cast<s64>(b))); }>()},
+      {"min.u32", each<[](u32 a, u32 b) -> u32 { return std::min(a, b); }>()},
+      {"min.s32", each<[](u32 a, u32 b) -> u32 { return static_cast<u32>(std::min(static_cast<s32>(a), static_cast<s32>(b))); }>()},
+      {"min.u64", each<[](u64 a, u64 b) -> u64 { return std::min(a, b); }>()},
+      {"min.s64", each<[](u64 a, u64 b) -> u64 { return static_cast<u64>(std::min(static_cast<s64>(a), static_cast<s64>(b))); }>()},
+      {"max.u32", each<[](u32 a, u32 b) -> u32 { return std::max(a, b); }>()},
+      {"max.s32", each<[](u32 a, u32 b) -> u32 { return static_cast<u32>(std::max(static_cast<s32>(a), static_cast<s32>(b))); }>()},
+      {"max.u64", each<[](u64 a, u64 b) -> u64 { return std::max(a, b); }>()},
+      {"max.s64", each<[](u64 a, u64 b) -> u64 { return static_cast<u64>(std::max(static_cast<s64>(a), static_cast<s64>(b))); }>()},
+      {"neg.s32", each<[](u32 a) -> u32 { return 0 - a; }>()},
+      {"neg.s64", each<[](u64 a) -> u64 { return 0 - a; }>()},
+      {"abs.s32", each<[](u32 a) -> u32 { return static_cast<s32>(a) < 0 ? 0 - a : a; }>()},
+      {"abs.s64", each<[](u64 a) -> u64 { return static_cast<s64>(a) < 0 ? 0 - a : a; }>()},
+  };
+}
+
+std::vector<Row> bit_rows() {
+  return {
+      {"and.b16", each<[](u16 a, u16 b) -> u16 { return a & b; }>()},
+      {"and.b32", each<[](u32 a, u32 b) -> u32 { return a & b; }>()},
+      {"and.b64", each<[](u64 a, u64 b) -> u64 { return a & b; }>()},
+      {"or.b16", each<[](u16 a, u16 b) -> u16 { return a | b; }>()},
+      {"or.b32", each<[](u32 a, u32 b) -> u32 { return a | b; }>()},
+      {"or.b64", each<[](u64 a, u64 b) -> u64 { return a | b; }>()},
+      {"xor.b16", each<[](u16 a, u16 b) -> u16 { return a ^ b; }>()},
+      {"xor.b32", each<[](u32 a, u32 b) -> u32 { return a ^ b; }>()},
+      {"xor.b64", each<[](u64 a, u64 b) -> u64 { return a ^ b; }>()},
+      {"not.b16", each<[](u16 a) -> u16 { return static_cast<u16>(~a); }>()},
+      {"not.b32", each<[](u32 a) -> u32 { return ~a; }>()},
+      {"not.b64", each<[](u64 a) -> u64 { return ~a; }>()},
+      {"and.pred", as("Ppp", predicates<[](u32 a, u32 b) { return a & b; }>)},
+      {"or.pred", as("Ppp", predicates<[](u32 a, u32 b) { return a | b; }>)},
+      {"xor.pred", as("Ppp", predicates<[](u32 a, u32 b) { return a ^ b; }>)},
+      {"not.pred", as("Pp", predicates<[](u32 a, u32) { return ~a; }>)},
+      {"mov.pred", as("Pp", predicates<[](u32 a, u32) { return a; }>)},
+      {"shl.b16", each<[](u16 a, u32 b) -> u16 { return shift_left(a, b); }>()},
+      {"shl.b32", each<[](u32 a, u32 b) -> u32 { return shift_left(a, b); }>()},
+      {"shl.b64", each<[](u64 a, u32 b) -> u64 { return shift_left(a, b); }>()},
+      {"shr.u16 shr.b16", each<[](u16 a, u32 b) -> u16 { return shift_right(a, b); }>()},
+      {"shr.u32 shr.b32", each<[](u32 a, u32 b) -> u32 { return shift_right(a, b); }>()},
+      {"shr.u64 shr.b64", each<[](u64 a, u32 b) -> u64 { return shift_right(a, b); }>()},
+      {"shr.s16", each<[](u16 a, u32 b) -> u16 { return static_cast<u16>(shift_right(static_cast<s16>(a), b)); }>()},
+      {"shr.s32", each<[](u32 a, u32 b) -> u32 { return static_cast<u32>(shift_right(static_cast<s32>(a), b)); }>()},
+      {"shr.s64", each<[](u64 a, u32 b) -> u64 { return static_cast<u64>(shift_right(static_cast<s64>(a), b)); }>()},
+      {"shf.l.wrap.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return static_cast<u32>((u64{b} << 32 | a) << (c & 31) >> 32); }>()},
+      {"shf.r.wrap.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return static_cast<u32>((u64{b} << 32 | a) >> (c & 31)); }>()},
+      {"shf.l.clamp.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return static_cast<u32>((u64{b} << 32 | a) << std::min(c, 32u) >> 32); }>()},
+      {"shf.r.clamp.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return static_cast<u32>((u64{b} << 32 | a) >> std::min(c, 32u)); }>()},
+      {"bfi.b32", each<[](u32 a, u32 b, u32 c, u32 d) -> u32 { return insert_bits(a, b, c, d); }>()},
+      {"bfe.u32", each<[](u32 a, u32 b, u32 c) -> u32 { return extract_bits(a, b, c, false); }>()},
+      {"bfe.s32", each<[](u32 a, u32 b, u32 c) -> u32 { return extract_bits(a, b, c, true); }>()},
+      {"prmt.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return permute(a, b, c); }>()},
+      {"lop3.b32", each<[](u32 a, u32 b, u32 c, u32 table) -> u32 { return looked_up(a, b, c, table); }>()},
+      {"brev.b32", each<[](u32 a) -> u32 { return reversed(a); }>()},
+      {"popc.b32", each<[](u32 a) -> u32 { return static_cast<u32>(std::popcount(a)); }>()},
+      {"clz.b32", each<[](u32 a) -> u32 { return static_cast<u32>(std::countl_zero(a)); }>()},
+      {"bfind.u32", each<[](u32 a) -> u32 { return 31u - static_cast<u32>(std::countl_zero(a)); }>()},
+      {"bfind.shiftamt.u32", each<[](u32 a) -> u32 { return a == 0 ? ~0u : static_cast<u32>(std::countl_zero(a)); }>()},
+  };
+}
+
+std::vector<Row> float_rows() {
+  return {
+      {"add.f32 add.rn.f32", each<[](u32 a, u32 b) -> u32 { return float_bits(as_float(a) + as_float(b)); }>()},
+      {"sub.f32 sub.rn.f32", each<[](u32 a, u32 b) -> u32 { return float_bits(as_float(a) - as_float(b)); }>()},
+      {"mul.f32 mul.rn.f32", each<[](u32 a, u32 b) -> u32 { return float_bits(as_float(a) * as_float(b)); }>()},
+      {"fma.rn.f32", each<[](u32 a, u32 b, u32 c) -> u32 { return float_bits(std::fma(as_float(a), as_float(b), as_float(c))); }>()},
+      {"div.rn.f32", each<[](u32 a, u32 b) -> u32 { return float_bits(as_float(a) / as_float(b)); }>()},
+      {"sqrt.rn.f32", each<[](u32 a) -> u32 { return float_bits(std::sqrt(as_float(a))); }>()},
+      {"rcp.rn.f32", each<[](u32 a) -> u32 { return float_bits(1.0f / as_float(a)); }>()},
+      {"neg.f32", each<[](u32 a) -> u32 { return a ^ 0x80000000u; }>()},
+      {"abs.f32", each<[](u32 a) -> u32 { return a & 0x7fffffffu; }>()},
+      {"copysign.f32", each<[](u32 sign, u32 a) -> u32 { return (a & 0x7fffffffu) | (sign & 0x80000000u); }>()},
+      {"min.f32", each<[](u32 a, u32 b) -> u32 { return float_min(a, b); }>()},
+      {"max.f32", each<[](u32 a, u32 b) -> u32 { return float_max(a, b); }>()},
+      {"ex2.approx.ftz.f32", each<[](u32 a) -> u32 { return approximately(a, [](double x) { return std::exp2(x); }); }>()},
+      {"lg2.approx.ftz.f32", each<[](u32 a) -> u32 { return approximately(a, [](double x) { return std::log2(x); }); }>()},
+      {"rcp.approx.ftz.f32", each<[](u32 a) -> u32 { return approximately(a, [](double x) { return 1 / x; }); }>()},
+      {"sqrt.approx.ftz.f32", each<[](u32 a) -> u32 { return approximately(a, [](double x) { return std::sqrt(x); }); }>()},
+      {"rsqrt.approx.ftz.f32", each<[](u32 a) -> u32 { return approximately(a, [](double x) { return 1 / std::sqrt(x); }); }>()},
+      {"tanh.approx.f32", each<[](u32 a) -> u32 { return float_bits(static_cast<float>(std::tanh(double{as_float(a)}))); }>()},
+      {"fma.rn.f16", each<[](u16 a, u16 b, u16 c) -> u16 { return half_fma(a, b, c); }>()},
+      {"fma.rn.f16x2", each<[](u32 a, u32 b, u32 c) -> u32 { return halves(half_fma, a, b, c); }>()},
+      {"mul.rn.f16x2 mul.f16x2", each<[](u32 a, u32 b) -> u32 { return halves([](u16 x, u16 y) { return to_half(double{half_to_float(x)} * half_to_float(y)); }, a, b); }>()},
+      {"add.rn.f16x2 add.f16x2", each<[](u32 a, u32 b) -> u32 { return halves([](u16 x, u16 y) { return to_half(double{half_to_float(x)} + half_to_float(y)); }, a, b); }>()},
+  };
+}
+
+template <typename T, auto kOf>
+Meaning compared() {
+  using U = std::make_unsigned_t<T>;
+  return each<[](U a, U b) -> bool { return kOf(static_cast<T>(a), static_cast<T>(b)); }>();
+}
+template <auto kOf>
+Meaning floats_compared() {
+  return each<[](u32 a, u32 b) -> bool { return kOf(as_float(a), as_float(b)); }>();
+}
+
+std::vector<Row> comparison_rows() {
+  constexpr auto eq = [](auto a, auto b) { return a == b; };
+  constexpr auto ne = [](auto a, auto b) { return a != b; };
+  constexpr auto lt = [](auto a, auto b) { return a < b; };
+  constexpr auto le = [](auto a, auto b) { return a <= b; };
+  constexpr auto gt = [](auto a, auto b) { return a > b; };
+  constexpr auto ge = [](auto a, auto b) { return a >= b; };
+  constexpr auto nan = [](float a, float b) { return a != a || b != b; };
+  constexpr auto num = [](float a, float b) { return a == a && b == b; };
+  constexpr auto apart = [](float a, float b) { return a < b || a > b; };
+  constexpr auto equ = [](float a, float b) { return !(a < b || a > b); };
+  constexpr auto ltu = [](float a, float b) { return !(a >= b); };
+  constexpr auto leu = [](float a, float b) { return !(a > b); };
+  constexpr auto gtu = [](float a, float b) { return !(a <= b); };
+  constexpr auto geu = [](float a, float b) { return !(a < b); };
+  return {
+      {"setp.eq.u16 setp.eq.s16 setp.eq.b16", compared<u16, eq>()}, {"setp.ne.u16 setp.ne.s16 setp.ne.b16", compared<u16, ne>()},
+      {"setp.lt.u16", compared<u16, lt>()}, {"setp.le.u16", compared<u16, le>()}, {"setp.gt.u16", compared<u16, gt>()}, {"setp.ge.u16", compared<u16, ge>()},
+      {"setp.lt.s16", compared<s16, lt>()}, {"setp.le.s16", compared<s16, le>()}, {"setp.gt.s16", compared<s16, gt>()}, {"setp.ge.s16", compared<s16, ge>()},
+      {"setp.eq.u32 setp.eq.s32 setp.eq.b32", compared<u32, eq>()}, {"setp.ne.u32 setp.ne.s32 setp.ne.b32", compared<u32, ne>()},
+      {"setp.lt.u32 setp.lo.u32", compared<u32, lt>()}, {"setp.le.u32 setp.ls.u32", compared<u32, le>()},
+      {"setp.gt.u32 setp.hi.u32", compared<u32, gt>()}, {"setp.ge.u32 setp.hs.u32", compared<u32, ge>()},
+      {"setp.lt.s32", compared<s32, lt>()}, {"setp.le.s32", compared<s32, le>()}, {"setp.gt.s32", compared<s32, gt>()}, {"setp.ge.s32", compared<s32, ge>()},
+      {"setp.eq.u64 setp.eq.s64 setp.eq.b64", compared<u64, eq>()}, {"setp.ne.u64 setp.ne.s64 setp.ne.b64", compared<u64, ne>()},
+      {"setp.lt.u64 setp.lo.u64", compared<u64, lt>()}, {"setp.le.u64 setp.ls.u64", compared<u64, le>()},
+      {"setp.gt.u64 setp.hi.u64", compared<u64, gt>()}, {"setp.ge.u64 setp.hs.u64", compared<u64, ge>()},
+      {"setp.lt.s64", compared<s64, lt>()}, {"setp.le.s64", compared<s64, le>()}, {"setp.gt.s64", compared<s64, gt>()}, {"setp.ge.s64", compared<s64, ge>()},
+      {"setp.eq.f32", floats_compared<eq>()}, {"setp.lt.f32", floats_compared<lt>()}, {"setp.le.f32", floats_compared<le>()},
+      {"setp.gt.f32", floats_compared<gt>()}, {"setp.ge.f32", floats_compared<ge>()},
+      {"setp.ne.f32", floats_compared<apart>()},
+      {"setp.equ.f32", floats_compared<equ>()}, {"setp.neu.f32", floats_compared<ne>()},
+      {"setp.ltu.f32", floats_compared<ltu>()}, {"setp.leu.f32", floats_compared<leu>()},
+      {"setp.gtu.f32", floats_compared<gtu>()}, {"setp.geu.f32", floats_compared<geu>()},
+      {"setp.nan.f32", floats_compared<nan>()}, {"setp.num.f32", floats_compared<num>()},
+  };
+}
+
+std::vector<Row> conversion_rows() {
+  return {
+      {"cvt.u16.u32 cvt.s16.s32 cvt.u16.s32 cvt.s16.u32", each<[](u32 a) -> u16 { return static_cast<u16>(a); }>()},
+      {"cvt.u16.u64 cvt.s16.s64", each<[](u64 a) -> u16 { return static_cast<u16>(a); }>()},
+      {"cvt.u32.u16 cvt.s32.u16", each<[](u16 a) -> u32 { return a; }>()},
+      {"cvt.s32.s16 cvt.u32.s16", each<[](u16 a) -> u32 { return static_cast<u32>(s32{static_cast<s16>(a)}); }>()},
+      {"cvt.u32.u64 cvt.s32.s64 cvt.u32.s64 cvt.s32.u64", each<[](u64 a) -> u32 { return static_cast<u32>(a); }>()},
+      {"cvt.u64.u32 cvt.s64.u32", each<[](u32 a) -> u64 { return a; }>()},
+      {"cvt.s64.s32 cvt.u64.s32", each<[](u32 a) -> u64 { return static_cast<u64>(s64{static_cast<s32>(a)}); }>()},
+      {"cvt.u64.u16 cvt.s64.u16", each<[](u16 a) -> u64 { return a; }>()},
+      {"cvt.s64.s16 cvt.u64.s16", each<[](u16 a) -> u64 { return static_cast<u64>(s64{static_cast<s16>(a)}); }>()},
+      {"cvt.f32.f16", each<[](u16 a) -> u32 { return float_bits(half_to_float(a)); }>()},
+      {"cvt.f32.bf16", each<[](u16 a) -> u32 { return float_bits(bf16_to_float(a)); }>()},
+      {"cvt.rn.f16.f32", each<[](u32 a) -> u16 { return to_half(as_float(a)); }>()},
+      {"cvt.rn.bf16.f32", each<[](u32 a) -> u16 { return to_bf16(as_float(a)); }>()},
+      {"cvt.rn.f16x2.f32", each<[](u32 a, u32 b) -> u32 { return u32{to_half(as_float(a))} << 16 | to_half(as_float(b)); }>()},
+      {"cvt.rn.bf16x2.f32", each<[](u32 a, u32 b) -> u32 { return u32{to_bf16(as_float(a))} << 16 | to_bf16(as_float(b)); }>()},
+      {"cvt.rn.f32.u32", each<[](u32 a) -> u32 { return float_bits(static_cast<float>(a)); }>()},
+      {"cvt.rn.f32.s32", each<[](u32 a) -> u32 { return float_bits(static_cast<float>(static_cast<s32>(a))); }>()},
+      {"cvt.rzi.u32.f32", each<[](u32 a) -> u32 { return truncated<u32>(as_float(a)); }>()},
+      {"cvt.rzi.s32.f32", each<[](u32 a) -> u32 { return static_cast<u32>(truncated<s32>(as_float(a))); }>()},
+      {"cvta.to.global.u64 cvta.global.u64", each<[](u64 a) -> u64 { return a; }>()},
+      {"cvta.shared.u64", each<[](u64 a) -> u64 { return a | kSharedWindow; }>()},
+      {"cvta.to.shared.u64", each<[](u64 a) -> u64 { return a & ~kSharedWindow; }>()},
+      {"cvta.local.u64", each<[](u64 a) -> u64 { return a | kLocalWindow; }>()},
+      {"cvta.to.local.u64", each<[](u64 a) -> u64 { return a & ~kLocalWindow; }>()},
+  };
+}
+
+std::vector<Row> move_rows() {
+  return {
+      {"mov.u16 mov.s16 mov.b16", as("Hh", move<u16>)},
+      {"mov.u32 mov.s32 mov.b32 mov.f32", as("Ww", move<u32>)},
+      {"mov.u64 mov.s64 mov.b64 mov.f64", as("Qq", move<u64>)},
+      {"mov.b32", as("{HH}w", split<u32, u16>)}, {"mov.b32", as("W{hh}", join<u32, u16>)},
+      {"mov.b64", as("{WW}q", split<u64, u32>)}, {"mov.b64", as("Q{ww}", join<u64, u32>)},
+      {"mov.b128", as("{QQ}x", split<Word16, u64>)}, {"mov.b128", as("X{qq}", join<Word16, u64>)},
+      {"mov.u32", as("Wc", clock_low)}, {"mov.u64", as("Qc", clock_whole)},
+      {"selp.b16 selp.u16 selp.s16", as("Hhhp", select<u16>)},
+      {"selp.b32 selp.u32 selp.s32 selp.f32", as("Wwwp", select<u32>)},
+      {"selp.b64 selp.u64 selp.s64 selp.f64", as("Qqqp", select<u64>)},
+  };
+}
+
+std::vector<Row> warp_rows() {
+  constexpr Flow sync = Flow::warp_sync;
+  return {
+      {"shfl.sync.up.b32", as("Wwwww", shuffle<Shuffle::up, false>, sync)}, {"shfl.sync.up.b32", as("W|Pwwww", shuffle<Shuffle::up, true>, sync)},
+      {"shfl.sync.down.b32", as("Wwwww", shuffle<Shuffle::down, false>, sync)}, {"shfl.sync.down.b32", as("W|Pwwww", shuffle<Shuffle::down, true>, sync)},
+      {"shfl.sync.bfly.b32", as("Wwwww", shuffle<Shuffle::butterfly, false>, sync)}, {"shfl.sync.bfly.b32", as("W|Pwwww", shuffle<Shuffle::butterfly, true>, sync)},
+      {"shfl.sync.idx.b32", as("Wwwww", shuffle<Shuffle::index, false>, sync)}, {"shfl.sync.idx.b32", as("W|Pwwww", shuffle<Shuffle::index, true>, sync)},
+      {"vote.sync.any.pred", as("Ppw", vote<Vote::any>, sync)}, {"vote.sync.all.pred", as("Ppw", vote<Vote::all>, sync)},
+      {"vote.sync.uni.pred", as("Ppw", vote<Vote::uniform>, sync)}, {"vote.sync.ballot.b32", as("Wpw", vote<Vote::ballot>, sync)},
+      {"redux.sync.add.u32 redux.sync.add.s32", as("Www", reduce<Reduction::add, false>, sync)},
+      {"redux.sync.min.u32", as("Www", reduce<Reduction::smallest, false>, sync)}, {"redux.sync.min.s32", as("Www", reduce<Reduction::smallest, true>, sync)},
+      {"redux.sync.max.u32", as("Www", reduce<Reduction::largest, false>, sync)}, {"redux.sync.max.s32", as("Www", reduce<Reduction::largest, true>, sync)},
+      {"redux.sync.and.b32", as("Www", reduce<Reduction::both, false>, sync)}, {"redux.sync.or.b32", as("Www", reduce<Reduction::either, false>, sync)},
+      {"redux.sync.xor.b32", as("Www", reduce<Reduction::differ, false>, sync)},
+      {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<false>)},
+      {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<true>)},
+      {"bar.warp.sync", as("w", nothing, sync)},
+      {"activemask.b32", as("W", active_mask)},
+      {"bra bra.uni", as("l", nothing, Flow::branch)},
+      {"ret ret.uni exit", as("", nothing, Flow::exit)},
+      {"trap", as("", trap)},
+      {"bar.sync barrier.sync barrier.sync.aligned", as("w", nothing, Flow::block_barrier)},
+      {"barrier.cluster.arrive barrier.cluster.arrive.aligned barrier.cluster.arrive.release barrier.cluster.arrive.release.aligned", as("", nothing, Flow::cluster_arrive)},
+      {"barrier.cluster.wait barrier.cluster.wait.aligned barrier.cluster.wait.acquire barrier.cluster.wait.acquire.aligned", as("", nothing, Flow::cluster_wait)},
+      // All of memory happens in one order, so that these have nothing to do.
+      {"fence.acq_rel.cta fence.acq_rel.cluster fence.acq_rel.gpu fence.acq_rel.sys fence.sc.cta fence.sc.cluster fence.sc.gpu fence.sc.sys", as("", nothing)},
+      {"membar.cta membar.gl membar.sys fence.mbarrier_init.release.cluster", as("", nothing)},
+      {"nanosleep.u32", as("w", nothing, Flow::plain, /*polls=*/true)},
+      {"cp.async.ca.shared.global cp.async.cg.shared.global", as("[[#", cp_async)},
+      {"cp.async.commit_group", as("", cp_async_commit)},
+      {"cp.async.wait_group", as("#", cp_async_wait)},
+      {"cp.async.wait_all", as("", cp_async_wait_all)},
+      {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 st.async.shared::cluster.mbarrier::complete_tx::bytes.b32", as("[w[", st_async)},
+      {"mapa.shared::cluster.u32", as("Www", mapa)},
+      {"mbarrier.init.shared::cta.b64 mbarrier.init.shared.b64", as("[w", mbarrier_init)},
+      {"mbarrier.arrive.shared::cta.b64 mbarrier.arrive.shared.b64", as("_[", mbarrier_arrive)},
+      {"mbarrier.arrive.expect_tx.shared::cta.b64 mbarrier.arrive.expect_tx.shared.b64", as("_[w", mbarrier_arrive_expect)},
+      {"mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 mbarrier.try_wait.parity.shared::cta.b64 mbarrier.test_wait.parity.shared::cta.b64", as("P[w", mbarrier_wait_parity, Flow::plain, /*polls=*/true)},
+      {"mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 mbarrier.try_wait.parity.shared::cta.b64", as("P[ww", mbarrier_wait_parity, Flow::plain, /*polls=*/true)},
+  };
+}
+// clang-format on
+// NOLINTEND
+
+using Table = std::unordered_map<std::string, std::vector<Meaning>>;
+
+const Table& table() {
+  static const Table all = [] {
+    Table rows;
+    for (const auto& part :
+         {integer_rows(), bit_rows(), float_rows(), comparison_rows(), conversion_rows(), move_rows(), warp_rows()}) {
+      for (const Row& row : part) {
+        const std::string_view opcodes = row.opcodes;
+        for (std::size_t begin = 0; begin < opcodes.size();) {
+          const std::size_t end = std::min(opcodes.find(' ', begin), opcodes.size());
+          rows[std::string(opcodes.substr(begin, end - begin))].push_back(row.meaning);
+          begin = end + 1;
+        }
+      }
+    }
+    return rows;
+  }();
+  return all;
+}
+
+}  // namespace
+
+bool fits(std::string_view form, std::string_view operands) {
+  return std::ranges::equal(form, operands, [](char wanted, char given) {
+    const bool is_result = wanted >= 'A' && wanted <= 'Z';
+    const char letter = is_result ? static_cast<char>(wanted - 'A' + 'a') : wanted;
+    return letter == given || (is_result && given == '_') ||
+           (!is_result && given == '#' && (wanted == 'h' || wanted == 'w' || wanted == 'q'));
+  });
+}
+
+std::optional<Meaning> find_meaning(std::string_view opcode, std::string_view operands, bool& known) {
+  const auto rows = table().find(std::string(opcode));
+  known = rows != table().end();
+  if (known) {
+    for (const Meaning& meaning : rows->second) {
+      if (fits(meaning.form, operands)) {
+        return meaning;
+      }
+    }
+    return std::nullopt;
+  }
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= opcode.size();) {
+    const std::size_t end = std::min(opcode.find('.', begin), opcode.size());
+    parts.push_back(opcode.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  std::optional<Meaning> meaning = memory_meaning(parts, operands);
+  known = meaning.has_value();
+  return meaning && fits(meaning->form, operands) ? meaning : std::nullopt;
+}
+
+void copy_parameter(Warp& warp, const Instruction& i, u32 lanes) {
+  // at[1], whose lanes have i.count bytes, to at[0], whose lanes have i.register_bytes.
+  for_lanes(lanes, [&](int lane) {
+    u64 value = 0;
+    std::memcpy(&value, warp.registers + i.at[1] + lane * i.count, std::min(i.count, i.bytes));
+    if (i.is_signed && i.bytes < 8 && (value >> (8 * i.bytes - 1) & 1) != 0) {
+      value |= ~u64{0} << (8 * i.bytes);
+    }
+    std::memcpy(warp.registers + i.at[0] + lane * i.register_bytes, &value, i.register_bytes);
+  });
+}
+
+}  // namespace onchip::ptx

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instructions of PTX (ISA 9.0, "Instruction Set") that are known: how their operands look and what they do.
+#pragma once
+
+#include "sim/ptx/module.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace onchip::ptx {
+
+// What an opcode with operands of a form does. A form has a letter for each operand: h, w, q, x for registers or
+// immediates of 2, 4, 8, 16 bytes, p for predicates, upper case if written; [ for an address; # for a number that must
+// be known; _ for a sink; { } around vectors, | between two results.
+struct Meaning {
+  Execute execute = nullptr;
+  Flow flow = Flow::plain;
+  Space space = Space::generic;
+  std::uint8_t bytes = 0, count = 0, register_bytes = 0;
+  bool is_signed = false, polls = false, needs_warp = false;
+  std::string form;
+};
+
+// `operands`: those of the text as a form, with # for numbers and variables. Null if there is no such instruction;
+// `known` says whether there is one with other operands.
+std::optional<Meaning> find_meaning(std::string_view opcode, std::string_view operands, bool& known);
+
+// Whether operands as they are written fit a form.
+bool fits(std::string_view form, std::string_view operands);
+
+// A register's bytes into another: st.param and ld.param of a function's parameters. `bytes` of it count.
+void copy_parameter(Warp& warp, const Instruction& instruction, u32 lanes);
+
+}  // namespace onchip::ptx

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/ptx/memory_instructions.hpp"
+
+#include "sim/ptx/lanes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace onchip::ptx {
+namespace {
+
+// Of the bytes in Block::written.
+constexpr std::uint8_t kNeverWritten = 0, kWritten = 1, kBeingCopied = 2;
+constexpr std::uint8_t kAllWritten[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+std::string hex(u64 value) {
+  std::string digits;
+  do {
+    digits.insert(digits.begin(), "0123456789abcdef"[value & 15]);
+  } while ((value >>= 4) != 0);
+  return "0x" + digits;
+}
+
+u64 address_of(Warp& warp, const Instruction& i, int operand, int which, int lane) {
+  const u64 base = i.wide[which] ? warp.lanes<u64>(i.at[operand])[lane] : u64{warp.lanes<u32>(i.at[operand])[lane]};
+  const u64 address = base + static_cast<u64>(i.offset[which]);
+  return i.wide[which] ? address : address & 0xffffffffu;
+}
+
+void check_aligned(int lane, u64 address, std::size_t bytes) {
+  if (address % bytes != 0) {
+    throw LaneFault{lane, "address " + hex(address) + " is not aligned to " + std::to_string(bytes) + " bytes"};
+  }
+}
+
+std::byte* in_global(Warp& warp, int lane, u64 address, std::size_t bytes, bool writes) {
+  std::byte* const place = warp.block.grid.memory.find(address, bytes, writes);
+  if (place == nullptr) {
+    throw LaneFault{lane, "address " + hex(address) + " lies in no range of global memory that may be " +
+                              (writes ? "written" : "read")};
+  }
+  return place;
+}
+
+// While a copy is under way, what is read is neither the old nor the new but all ones, a NaN in every type: whoever
+// uses it has a wrong result.
+std::byte* in_shared(Warp& warp, int lane, u64 address, std::size_t bytes, bool writes) {
+  const SharedPlace place = shared_place(warp, lane, address, bytes);
+  std::uint8_t* const written = &place.block->written[place.at];
+  if (writes) {
+    std::memset(written, kWritten, bytes);
+  } else if (std::memcmp(written, kAllWritten, bytes) != 0) {
+    if (std::memchr(written, kNeverWritten, bytes) != nullptr) {
+      throw LaneFault{lane, "shared memory at " + hex(address - kSharedBegin) + " is read, but was never written"};
+    }
+    static std::byte unknown[16];
+    std::memset(unknown, 0xff, sizeof unknown);
+    return unknown;
+  }
+  return &place.block->shared[place.at];
+}
+
+std::byte* in_local(Warp& warp, int lane, u64 address, std::size_t bytes) {
+  const std::size_t size = warp.block.grid.kernel.local_bytes;
+  if (address > size || bytes > size - address) {
+    throw LaneFault{lane, "address " + hex(address) + " is outside of the thread's local memory of " +
+                              std::to_string(size) + " bytes"};
+  }
+  return &warp.local[static_cast<std::size_t>(lane) * size + address];
+}
+
+std::byte* at_place(Warp& warp, Space space, int lane, u64 address, std::size_t bytes, bool writes) {
+  check_aligned(lane, address, bytes);
+  switch (space) {
+    case Space::global:
+      return in_global(warp, lane, address, bytes, writes);
+    case Space::shared:
+      if (address >> 24 != 0) {
+        throw LaneFault{lane, "address " + hex(address) + " is not in this block's shared memory"};
+      }
+      return in_shared(warp, lane, address, bytes, writes);
+    case Space::cluster:
+      return in_shared(warp, lane, address, bytes, writes);
+    case Space::local:
+      return in_local(warp, lane, address, bytes);
+    case Space::generic:
+      if ((address & kSharedWindow) != 0) {
+        return in_shared(warp, lane, address & ~kSharedWindow, bytes, writes);
+      }
+      if ((address & kLocalWindow) != 0) {
+        return in_local(warp, lane, address & ~kLocalWindow, bytes);
+      }
+      return in_global(warp, lane, address, bytes, writes);
+    case Space::param:
+      break;
+  }
+  const std::span<const std::byte> parameters = warp.block.grid.launch.parameters;
+  if (writes || address > parameters.size() || bytes > parameters.size() - address) {
+    throw LaneFault{lane, "address " + hex(address) + " is outside of the parameters"};
+  }
+  return const_cast<std::byte*>(parameters.data() + address);  // only read
+}
+
+std::byte* lane_bytes(Warp& warp, u32 at, int lane, int bytes) {
+  return warp.registers + at + lane * bytes;
+}
+
+// Elements of kBytes into registers of kRegister bytes and back, widened with zeros or the sign, or cut.
+template <int kBytes, int kRegister>
+void load(Warp& warp, const Instruction& i, u32 lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const u64 address = address_of(warp, i, i.count, 0, lane);
+    const std::byte* from = at_place(warp, i.space, lane, address, static_cast<std::size_t>(kBytes) * i.count, false);
+    for (int element = 0; element < i.count; ++element, from += kBytes) {
+      std::byte* const to = lane_bytes(warp, i.at[element], lane, kRegister);
+      if constexpr (kBytes >= kRegister) {
+        std::memcpy(to, from, kRegister);
+      } else {
+        u64 value = 0;
+        std::memcpy(&value, from, kBytes);
+        if (i.is_signed && (value >> (8 * kBytes - 1) & 1) != 0) {
+          value |= ~u64{0} << (8 * kBytes - 1);
+        }
+        std::memcpy(to, &value, kRegister);
+      }
+    }
+  });
+}
+
+template <int kBytes, int kRegister>
+void store(Warp& warp, const Instruction& i, u32 lanes) {
+  static_assert(kBytes <= kRegister);
+  for_lanes(lanes, [&](int lane) {
+    const u64 address = address_of(warp, i, 0, 0, lane);
+    std::byte* to = at_place(warp, i.space, lane, address, static_cast<std::size_t>(kBytes) * i.count, true);
+    for (int element = 0; element < i.count; ++element, to += kBytes) {
+      std::memcpy(to, lane_bytes(warp, i.at[1 + element], lane, kRegister), kBytes);
+    }
+  });
+}
+
+// What an atomic leaves of the old value and its operand.
+enum class Atomic { add, exchange, smallest, largest, both, either, differ, compare };
+
+template <typename T, Atomic kWhat, bool kReturns>
+void atomic(Warp& warp, const Instruction& i, u32 lanes) {
+  using U = std::make_unsigned_t<T>;
+  constexpr int kAddress = kReturns ? 1 : 0;
+  for_lanes(lanes, [&](int lane) {
+    std::byte* const place =
+        at_place(warp, i.space, lane, address_of(warp, i, kAddress, 0, lane), sizeof(T), /*writes=*/true);
+    U old;
+    std::memcpy(&old, place, sizeof old);
+    const U operand = warp.lanes<U>(i.at[kAddress + 1])[lane];
+    const T a = static_cast<T>(old), b = static_cast<T>(operand);
+    U next = operand;
+    if constexpr (kWhat == Atomic::add) {
+      next = old + operand;
+    } else if constexpr (kWhat == Atomic::smallest) {
+      next = static_cast<U>(std::min(a, b));
+    } else if constexpr (kWhat == Atomic::largest) {
+      next = static_cast<U>(std::max(a, b));
+    } else if constexpr (kWhat == Atomic::both) {
+      next = old & operand;
+    } else if constexpr (kWhat == Atomic::either) {
+      next = old | operand;
+    } else if constexpr (kWhat == Atomic::differ) {
+      next = old ^ operand;
+    } else if constexpr (kWhat == Atomic::compare) {
+      next = old == operand ? warp.lanes<U>(i.at[kAddress + 2])[lane] : old;
+    }
+    std::memcpy(place, &next, sizeof next);
+    if constexpr (kReturns) {
+      warp.lanes<U>(i.at[0])[lane] = old;
+    }
+  });
+}
+
+template <bool kReturns>
+Execute atomic_of(std::string_view what, std::string_view type) {
+  struct Row {
+    std::string_view what, type;
+    Execute execute;
+  };
+  static constexpr Row kRows[] = {
+      {"add", "u32", atomic<u32, Atomic::add, kReturns>},
+      {"add", "s32", atomic<u32, Atomic::add, kReturns>},
+      {"add", "u64", atomic<u64, Atomic::add, kReturns>},
+      {"exch", "b32", atomic<u32, Atomic::exchange, kReturns>},
+      {"exch", "b64", atomic<u64, Atomic::exchange, kReturns>},
+      {"min", "u32", atomic<u32, Atomic::smallest, kReturns>},
+      {"min", "s32", atomic<s32, Atomic::smallest, kReturns>},
+      {"max", "u32", atomic<u32, Atomic::largest, kReturns>},
+      {"max", "s32", atomic<s32, Atomic::largest, kReturns>},
+      {"and", "b32", atomic<u32, Atomic::both, kReturns>},
+      {"or", "b32", atomic<u32, Atomic::either, kReturns>},
+      {"xor", "b32", atomic<u32, Atomic::differ, kReturns>},
+      {"cas", "b32", atomic<u32, Atomic::compare, kReturns>},
+      {"cas", "b64", atomic<u64, Atomic::compare, kReturns>},
+  };
+  for (const Row& row : kRows) {
+    if (row.what == what && row.type == type) {
+      return row.execute;
+    }
+  }
+  return nullptr;
+}
+
+template <int kBytes, int kRegister>
+Execute move_of(bool is_load) {
+  if constexpr (kBytes <= kRegister) {
+    return is_load ? load<kBytes, kRegister> : store<kBytes, kRegister>;
+  } else {
+    return is_load && kRegister < 16 ? load<kBytes, kRegister> : nullptr;
+  }
+}
+
+Execute move_of(int bytes, int register_bytes, bool is_load) {
+  struct Row {
+    int bytes, register_bytes;
+    Execute (*of)(bool);
+  };
+  static constexpr Row kRows[] = {{1, 2, move_of<1, 2>},    {1, 4, move_of<1, 4>}, {1, 8, move_of<1, 8>},
+                                  {2, 2, move_of<2, 2>},    {2, 4, move_of<2, 4>}, {2, 8, move_of<2, 8>},
+                                  {4, 4, move_of<4, 4>},    {4, 8, move_of<4, 8>}, {8, 8, move_of<8, 8>},
+                                  {16, 16, move_of<16, 16>}};
+  for (const Row& row : kRows) {
+    if (row.bytes == bytes && row.register_bytes == register_bytes) {
+      return row.of(is_load);
+    }
+  }
+  return nullptr;
+}
+
+// "u32" and its like: bytes, or 0.
+int type_bytes(std::string_view type) {
+  if (type.size() < 2 || std::string_view("usfb").find(type[0]) == std::string_view::npos) {
+    return 0;
+  }
+  const std::string_view bits = type.substr(1);
+  return bits == "8"                       ? 1
+         : bits == "16"                    ? 2
+         : bits == "32"                    ? 4
+         : bits == "64"                    ? 8
+         : bits == "128" && type[0] == 'b' ? 16
+                                           : 0;
+}
+
+// Takes one of these words off the front, if it is there.
+std::string_view take(std::span<const std::string_view>& parts, std::initializer_list<std::string_view> words) {
+  if (parts.empty() || std::ranges::find(words, parts.front()) == words.end()) {
+    return "";
+  }
+  const std::string_view word = parts.front();
+  parts = parts.subspan(1);
+  return word;
+}
+
+Space take_space(std::span<const std::string_view>& parts) {
+  const std::string_view word =
+      take(parts, {"global", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"});
+  return word == "global"             ? Space::global
+         : word == "local"            ? Space::local
+         : word == "shared::cluster"  ? Space::cluster
+         : word.starts_with("shared") ? Space::shared
+         : word.starts_with("param")  ? Space::param
+                                      : Space::generic;
+}
+
+}  // namespace
+
+std::optional<Meaning> memory_meaning(std::span<const std::string_view> parts, std::string_view operands) {
+  const std::string_view what = take(parts, {"ld", "st", "atom", "red"});
+  if (what.empty()) {
+    return std::nullopt;
+  }
+  const bool is_load = what == "ld", moves = is_load || what == "st";
+  Meaning meaning;
+  const std::string_view order = take(parts, {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel"});
+  take(parts, {"cta", "cluster", "gpu", "sys"});
+  meaning.space = take_space(parts);
+  meaning.polls = is_load && !order.empty() && order != "weak";
+  if (moves) {
+    take(parts, {"ca", "cg", "cs", "cv", "nc", "wb", "wt"});
+    const std::string_view vector = take(parts, {"v2", "v4"});
+    meaning.count = vector == "v2" ? 2 : vector == "v4" ? 4 : 1;
+  }
+  const std::string_view operation = moves ? "" : take(parts, {"add", "exch", "min", "max", "and", "or", "xor", "cas"});
+  if (parts.size() != 1 || (meaning.bytes = static_cast<std::uint8_t>(type_bytes(parts[0]))) == 0) {
+    return std::nullopt;
+  }
+  meaning.is_signed = parts[0][0] == 's';
+  if (!moves) {
+    const bool returns = what == "atom";
+    meaning.execute = returns ? atomic_of<true>(operation, parts[0]) : atomic_of<false>(operation, parts[0]);
+    const std::string letter(1, meaning.bytes == 8 ? 'q' : 'w');
+    meaning.form =
+        (returns ? meaning.bytes == 8 ? "Q" : "W" : "") + ("[" + letter) + (operation == "cas" ? letter : "");
+    return meaning.execute == nullptr ? std::nullopt : std::optional(meaning);
+  }
+  // The registers may be wider than the elements: the first that is one says.
+  const std::size_t first = operands.find_first_of("hwqx");
+  char letter = meaning.bytes == 16                                     ? 'x'
+                : meaning.bytes == 8                                    ? 'q'
+                : meaning.bytes == 4 || first == std::string_view::npos ? 'w'
+                                                                        : 'h';
+  if (first != std::string_view::npos) {
+    letter = operands[first];
+  }
+  meaning.register_bytes = static_cast<std::uint8_t>(letter == 'h' ? 2 : letter == 'w' ? 4 : letter == 'q' ? 8 : 16);
+  meaning.execute = move_of(meaning.bytes, meaning.register_bytes, is_load);
+  std::string registers(meaning.count, is_load ? static_cast<char>(letter - 'a' + 'A') : letter);
+  if (meaning.count > 1) {
+    registers = "{" + registers + "}";
+  }
+  meaning.form = is_load ? registers + "[" : "[" + registers;
+  const bool fits_type =
+      meaning.execute != nullptr && meaning.bytes * meaning.count <= 16 && (meaning.space != Space::param || is_load);
+  return fits_type ? std::optional(meaning) : std::nullopt;
+}
+
+// ---- asynchronous copies --------------------------------------------------------------------------------------------
+
+namespace {
+
+// The copies of a lane's groups before `end` land.
+void land(Warp& warp, int lane, u32 end) {
+  const auto lands = [&](const Copy& copy) { return copy.lane == lane && static_cast<s32>(copy.group - end) < 0; };
+  for (const Copy& copy : warp.copies) {
+    if (lands(copy)) {
+      std::memcpy(&warp.block.shared[copy.to], copy.from, copy.bytes);
+      std::memset(&warp.block.written[copy.to], kWritten, copy.bytes);
+    }
+  }
+  std::erase_if(warp.copies, lands);
+}
+
+}  // namespace
+
+void cp_async(Warp& warp, const Instruction& i, u32 lanes) {
+  const u32 bytes = *warp.lanes<u32>(i.at[2]);
+  for_lanes(lanes, [&](int lane) {
+    if (bytes != 4 && bytes != 8 && bytes != 16) {
+      throw LaneFault{lane, "copies have 4, 8 or 16 bytes, not " + std::to_string(bytes)};
+    }
+    const u64 to = address_of(warp, i, 0, 0, lane), from = address_of(warp, i, 1, 1, lane);
+    check_aligned(lane, to, bytes);
+    check_aligned(lane, from, bytes);
+    const SharedPlace place = shared_place(warp, lane, to, bytes);
+    if (place.block != &warp.block) {
+      throw LaneFault{lane, "an asynchronous copy goes to another block's shared memory"};
+    }
+    std::memset(&warp.block.written[place.at], kBeingCopied, bytes);
+    warp.copies.push_back({lane, warp.copy_group[lane], place.at, bytes, in_global(warp, lane, from, bytes, false)});
+  });
+}
+
+void cp_async_commit(Warp& warp, const Instruction&, u32 lanes) {
+  for_lanes(lanes, [&](int lane) { ++warp.copy_group[lane]; });
+}
+
+void cp_async_wait(Warp& warp, const Instruction& i, u32 lanes) {
+  if (warp.copies.empty()) {
+    return;
+  }
+  const u32 left = *warp.lanes<u32>(i.at[0]);
+  for_lanes(lanes, [&](int lane) { land(warp, lane, warp.copy_group[lane] - left); });
+}
+
+void cp_async_wait_all(Warp& warp, const Instruction&, u32 lanes) {
+  for_lanes(lanes, [&](int lane) { land(warp, lane, ++warp.copy_group[lane]); });
+}
+
+// ---- transaction barriers -------------------------------------------------------------------------------------------
+// An mbarrier object is opaque 8 bytes of shared memory; here: arrivals per phase, arrivals and bytes outstanding, the
+// parity of the phase, and a mark that it was initialised.
+
+namespace {
+
+struct Barrier {
+  u32 expected = 0, pending = 0;
+  s32 bytes = 0;
+  u32 phase = 0;
+};
+
+constexpr int kCountBits = 19, kByteBits = 22;
+constexpr u64 kMark = u64{3} << 62;
+
+SharedPlace barrier_place(Warp& warp, int lane, u64 address) {
+  check_aligned(lane, address, 8);
+  return shared_place(warp, lane, address, 8);
+}
+
+Barrier read_barrier(const SharedPlace& place, int lane) {
+  u64 word;
+  std::memcpy(&word, &place.block->shared[place.at], 8);
+  if (place.block->written[place.at] != kWritten || (word & kMark) != kMark) {
+    throw LaneFault{lane, "there is no initialised mbarrier at " + hex(place.at)};
+  }
+  constexpr u64 kCount = (u64{1} << kCountBits) - 1;
+  Barrier barrier;
+  barrier.expected = static_cast<u32>(word & kCount);
+  barrier.pending = static_cast<u32>(word >> kCountBits & kCount);
+  barrier.bytes = static_cast<s32>(word >> 2 * kCountBits & ((u64{1} << kByteBits) - 1)) - (1 << (kByteBits - 1));
+  barrier.phase = static_cast<u32>(word >> (2 * kCountBits + kByteBits) & 1);
+  return barrier;
+}
+
+// Begins the next phase if this one has ended.
+void write_barrier(const SharedPlace& place, int lane, Barrier barrier) {
+  if (std::abs(barrier.bytes) >= 1 << 20) {
+    throw LaneFault{lane, "an mbarrier expects more than 2^20 - 1 bytes"};
+  }
+  if (barrier.pending == 0 && barrier.bytes == 0) {
+    barrier.pending = barrier.expected;
+    barrier.phase ^= 1;
+  }
+  const u64 word = kMark | u64{barrier.expected} | u64{barrier.pending} << kCountBits |
+                   static_cast<u64>(barrier.bytes + (1 << (kByteBits - 1))) << 2 * kCountBits |
+                   u64{barrier.phase} << (2 * kCountBits + kByteBits);
+  std::memcpy(&place.block->shared[place.at], &word, 8);
+  std::memset(&place.block->written[place.at], kWritten, 8);
+}
+
+void arrive(Warp& warp, const Instruction& i, int lane, s32 bytes) {
+  const SharedPlace place = barrier_place(warp, lane, address_of(warp, i, 1, 0, lane));
+  Barrier barrier = read_barrier(place, lane);
+  if (barrier.pending == 0) {
+    throw LaneFault{lane, "more threads arrive at an mbarrier than it expects"};
+  }
+  barrier.bytes += bytes;
+  --barrier.pending;
+  write_barrier(place, lane, barrier);
+}
+
+}  // namespace
+
+void mbarrier_init(Warp& warp, const Instruction& i, u32 lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const u32 count = warp.lanes<u32>(i.at[1])[lane];
+    if (count == 0 || count >= 1u << kCountBits) {
+      throw LaneFault{lane, "an mbarrier cannot expect " + std::to_string(count) + " arrivals"};
+    }
+    write_barrier(barrier_place(warp, lane, address_of(warp, i, 0, 0, lane)), lane, {count, count, 0, 0});
+  });
+}
+
+void mbarrier_arrive(Warp& warp, const Instruction& i, u32 lanes) {
+  for_lanes(lanes, [&](int lane) { arrive(warp, i, lane, 0); });
+}
+
+void mbarrier_arrive_expect(Warp& warp, const Instruction& i, u32 lanes) {
+  for_lanes(lanes, [&](int lane) { arrive(warp, i, lane, static_cast<s32>(warp.lanes<u32>(i.at[2])[lane])); });
+}
+
+void mbarrier_wait_parity(Warp& warp, const Instruction& i, u32 lanes) {
+  u32 ended = 0;
+  for_lanes(lanes, [&](int lane) {
+    const Barrier barrier = read_barrier(barrier_place(warp, lane, address_of(warp, i, 1, 0, lane)), lane);
+    ended |= u32{barrier.phase != (warp.lanes<u32>(i.at[2])[lane] & 1)} << lane;
+  });
+  u32& to = *warp.lanes<u32>(i.at[0]);
+  to = (to & ~lanes) | ended;
+}
+
+void st_async(Warp& warp, const Instruction& i, u32 lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const u64 address = address_of(warp, i, 0, 0, lane);
+    check_aligned(lane, address, 4);
+    const SharedPlace to = shared_place(warp, lane, address, 4);
+    const SharedPlace counts = barrier_place(warp, lane, address_of(warp, i, 2, 1, lane));
+    if (to.block != counts.block) {
+      throw LaneFault{lane, "an asynchronous store and its mbarrier are in different blocks"};
+    }
+    std::memcpy(&to.block->shared[to.at], &warp.lanes<u32>(i.at[1])[lane], 4);
+    std::memset(&to.block->written[to.at], kWritten, 4);
+    Barrier barrier = read_barrier(counts, lane);
+    barrier.bytes -= 4;
+    write_barrier(counts, lane, barrier);
+  });
+}
+
+void mapa(Warp& warp, const Instruction& i, u32 lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const u32 address = warp.lanes<u32>(i.at[1])[lane], rank = warp.lanes<u32>(i.at[2])[lane];
+    if (rank >= warp.block.cluster.blocks.size()) {
+      throw LaneFault{lane, "there is no block " + std::to_string(rank) + " in the cluster"};
+    }
+    warp.lanes<u32>(i.at[0])[lane] = (address & 0xffffff) | (rank + 1) << 24;
+  });
+}
+
+}  // namespace onchip::ptx

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/ptx/warp_instructions.hpp"
+
+#include "sim/ptx/lanes.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace onchip::ptx {
+
+template <Shuffle kHow, bool kPredicate>
+void shuffle(Warp& warp, const Instruction& i, u32 lanes) {
+  constexpr int kFrom = kPredicate ? 2 : 1;
+  const u32* const a = warp.lanes<u32>(i.at[kFrom]);
+  u32 values[kLanes] = {}, inside = 0;
+  for_lanes(lanes, [&](int lane) {
+    const int b = static_cast<int>(warp.lanes<u32>(i.at[kFrom + 1])[lane] & 31);
+    const int c = static_cast<int>(warp.lanes<u32>(i.at[kFrom + 2])[lane]);
+    const int segment = c >> 8 & 31, clamp = c & 31;
+    const int last = (lane & segment) | (clamp & ~segment), first = lane & segment;
+    int from = kHow == Shuffle::up          ? lane - b
+               : kHow == Shuffle::down      ? lane + b
+               : kHow == Shuffle::butterfly ? lane ^ b
+                                            : first | (b & ~segment);
+    const bool is_inside = kHow == Shuffle::up ? from >= last : from <= last;
+    if (!is_inside) {
+      from = lane;
+    }
+    if ((lanes >> from & 1) == 0) {
+      throw LaneFault{lane, "reads from lane " + std::to_string(from) + ", which takes no part"};
+    }
+    values[lane] = a[from];
+    inside |= u32{is_inside} << lane;
+  });
+  write_lanes(warp.lanes<u32>(i.at[0]), values, lanes);
+  if constexpr (kPredicate) {
+    u32& p = *warp.lanes<u32>(i.at[1]);
+    p = (p & ~lanes) | inside;
+  }
+}
+
+template <Vote kHow>
+void vote(Warp& warp, const Instruction& i, u32 lanes) {
+  const u32 votes = *warp.lanes<u32>(i.at[1]) & lanes;
+  if constexpr (kHow == Vote::ballot) {
+    for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = votes; });
+  } else {
+    const bool result = kHow == Vote::any   ? votes != 0
+                        : kHow == Vote::all ? votes == lanes
+                                            : votes == 0 || votes == lanes;
+    u32& to = *warp.lanes<u32>(i.at[0]);
+    to = (to & ~lanes) | (result ? lanes : 0);
+  }
+}
+
+template <Reduction kHow, bool kSigned>
+void reduce(Warp& warp, const Instruction& i, u32 lanes) {
+  using T = std::conditional_t<kSigned, s32, u32>;
+  bool is_first = true;
+  u32 result = 0;
+  for_lanes(lanes, [&](int lane) {
+    const u32 value = warp.lanes<u32>(i.at[1])[lane];
+    const T a = static_cast<T>(result), b = static_cast<T>(value);
+    result = is_first                      ? value
+             : kHow == Reduction::add      ? result + value
+             : kHow == Reduction::smallest ? static_cast<u32>(std::min(a, b))
+             : kHow == Reduction::largest  ? static_cast<u32>(std::max(a, b))
+             : kHow == Reduction::both     ? result & value
+             : kHow == Reduction::either   ? result | value
+                                           : result ^ value;
+    is_first = false;
+  });
+  for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = result; });
+}
+
+// Fragments, PTX ISA "Matrix Fragments for mma.m16n8k16 with floating point type": lane = 4 * group + member.
+template <bool kIsBf16>
+void multiply_16x8x16(Warp& warp, const Instruction& i, u32) {
+  const auto element = [](u32 word, int half) {
+    const auto bits = static_cast<u16>(half == 0 ? word : word >> 16);
+    return kIsBf16 ? bf16_to_float(bits) : half_to_float(bits);
+  };
+  float a[16][16], b[16][8], sums[16][8];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const int group = lane / 4, member = lane % 4;
+    for (int k = 0; k < 4; ++k) {
+      sums[group + k / 2 * 8][member * 2 + k % 2] = as_float(warp.lanes<u32>(i.at[10 + k])[lane]);
+      for (int half = 0; half < 2; ++half) {
+        a[group + k % 2 * 8][member * 2 + half + k / 2 * 8] = element(warp.lanes<u32>(i.at[4 + k])[lane], half);
+        if (k < 2) {
+          b[member * 2 + half + k * 8][group] = element(warp.lanes<u32>(i.at[8 + k])[lane], half);
+        }
+      }
+    }
+  }
+  for (int row = 0; row < 16; ++row) {
+    for (int k = 0; k < 16; ++k) {
+      for (int column = 0; column < 8; ++column) {
+        sums[row][column] += a[row][k] * b[k][column];  // the product is exact, so that fusing changes nothing
+      }
+    }
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int k = 0; k < 4; ++k) {
+      warp.lanes<u32>(i.at[k])[lane] = float_bits(sums[lane / 4 + k / 2 * 8][lane % 4 * 2 + k % 2]);
+    }
+  }
+}
+
+void active_mask(Warp& warp, const Instruction& i, u32 lanes) {
+  for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = lanes; });
+}
+void nothing(Warp&, const Instruction&, u32) {}
+void trap(Warp&, const Instruction&, u32 lanes) {
+  throw LaneFault{std::countr_zero(lanes), "the kernel stops with a trap"};
+}
+void clock_low(Warp& warp, const Instruction& i, u32 lanes) {
+  const auto now = static_cast<u32>(warp.block.grid.counts.warp_instructions);
+  for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = now; });
+}
+void clock_whole(Warp& warp, const Instruction& i, u32 lanes) {
+  const u64 now = warp.block.grid.counts.warp_instructions;
+  for_lanes(lanes, [&](int lane) { warp.lanes<u64>(i.at[0])[lane] = now; });
+}
+
+#define ONCHIP_SHUFFLES(how)                                         \
+  template void shuffle<how, false>(Warp&, const Instruction&, u32); \
+  template void shuffle<how, true>(Warp&, const Instruction&, u32);
+ONCHIP_SHUFFLES(Shuffle::up)
+ONCHIP_SHUFFLES(Shuffle::down)
+ONCHIP_SHUFFLES(Shuffle::butterfly)
+ONCHIP_SHUFFLES(Shuffle::index)
+#undef ONCHIP_SHUFFLES
+template void vote<Vote::any>(Warp&, const Instruction&, u32);
+template void vote<Vote::all>(Warp&, const Instruction&, u32);
+template void vote<Vote::uniform>(Warp&, const Instruction&, u32);
+template void vote<Vote::ballot>(Warp&, const Instruction&, u32);
+template void reduce<Reduction::add, false>(Warp&, const Instruction&, u32);
+template void reduce<Reduction::smallest, false>(Warp&, const Instruction&, u32);
+template void reduce<Reduction::smallest, true>(Warp&, const Instruction&, u32);
+template void reduce<Reduction::largest, false>(Warp&, const Instruction&, u32);
+template void reduce<Reduction::largest, true>(Warp&, const Instruction&, u32);
+template void reduce<Reduction::both, false>(Warp&, const Instruction&, u32);
+template void reduce<Reduction::either, false>(Warp&, const Instruction&, u32);
+template void reduce<Reduction::differ, false>(Warp&, const Instruction&, u32);
+template void multiply_16x8x16<false>(Warp&, const Instruction&, u32);
+template void multiply_16x8x16<true>(Warp&, const Instruction&, u32);
+
+}  // namespace onchip::ptx

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions in which the lanes of a warp give each other something: shuffles, votes, reductions, matrix products.
+#pragma once
+
+#include "sim/ptx/warp.hpp"
+
+namespace onchip::ptx {
+
+enum class Shuffle { up, down, butterfly, index };
+// d[|p], a, b, c, lanes. Throws LaneFault if a lane reads from one that takes no part.
+template <Shuffle kHow, bool kPredicate>
+void shuffle(Warp& warp, const Instruction& i, u32 lanes);
+
+enum class Vote { any, all, uniform, ballot };
+template <Vote kHow>
+void vote(Warp& warp, const Instruction& i, u32 lanes);
+
+enum class Reduction { add, smallest, largest, both, either, differ };
+template <Reduction kHow, bool kSigned>
+void reduce(Warp& warp, const Instruction& i, u32 lanes);
+
+// mma.sync.aligned.m16n8k16.row.col.f32.{f16,bf16}.{f16,bf16}.f32: products are exact; each is added to the sum in
+// fp32, to nearest even, k from 0 to 15. (Hardware adds several at once, with fewer roundings, in an order that is not
+// documented.)
+template <bool kIsBf16>
+void multiply_16x8x16(Warp& warp, const Instruction& i, u32 lanes);
+
+void active_mask(Warp& warp, const Instruction& i, u32 lanes);
+void nothing(Warp& warp, const Instruction& i, u32 lanes);
+void trap(Warp& warp, const Instruction& i, u32 lanes);
+// %clock: the warp's instructions so far.
+void clock_low(Warp& warp, const Instruction& i, u32 lanes);
+void clock_whole(Warp& warp, const Instruction& i, u32 lanes);
+
+}  // namespace onchip::ptx

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels' own PTX, executed by sim/ptx, against the reference: what they compute, without a GPU.
+#include "experiments/interpret.hpp"
+#include "experiments/capture.hpp"
+#include "sim/capture_difference.hpp"
+#include "sim/plan_trace.hpp"
+
+#include "tests/kernels/given.hpp"
+
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+Got interpret(InterpretedKernel& kernel, const Network& network, const Given& g) {
+  const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden * info(network.precision).bytes;
+  const bool has_cell = network.cell == Cell::lstm;
+  std::vector<std::byte> input = to_elements(g.input, network.precision);
+  std::vector<std::byte> initial = to_elements(g.initial, network.precision);
+  std::vector<std::byte> initial_cell = to_elements(g.initial_cell, network.precision);
+  const std::byte poison{0xff};  // a NaN until it is written
+  Got got{std::vector<std::byte>(static_cast<std::size_t>(g.steps) * state, poison),
+          std::vector<std::byte>(state, poison), std::vector<std::byte>(has_cell ? state : 0, poison)};
+  const auto pointer = [&](std::vector<std::byte>& bytes) { return bytes.empty() ? nullptr : bytes.data(); };
+  std::vector<std::byte>* const all[] = {&input,      &initial,         &initial_cell,
+                                         &got.states, &got.final_state, &got.final_cell};
+  for (std::vector<std::byte>* const bytes : all) {
+    if (!bytes->empty()) {
+      kernel.allow(*bytes);
+    }
+  }
+  Sequences sequences;
+  sequences.steps = g.steps;
+  sequences.input = pointer(input);
+  sequences.initial = pointer(initial);
+  sequences.initial_cell = pointer(initial_cell);
+  sequences.output = got.states.data();
+  sequences.final_state = got.final_state.data();
+  sequences.final_cell = pointer(got.final_cell);
+  sequences.lengths = g.lengths;
+  sequences.backward = g.backward;
+  kernel.run(sequences);
+  for (std::vector<std::byte>* const bytes : all) {
+    if (!bytes->empty()) {
+      kernel.forget(*bytes);
+    }
+  }
+  return got;
+}
+
+Got interpret(const PlannedCase& c, const Given& g, std::int64_t most_steps = 8) {
+  InterpretedKernel kernel(c.layout(), g.biases(), most_steps);
+  return interpret(kernel, c.network, g);
+}
+
+void check_interpreted(const PlannedCase& c, const Given& g, std::int64_t most_steps = 8) {
+  CAPTURE(c.text(), g.steps, g.backward);
+  check_right(interpret(c, g, most_steps), expected(c, g), c.network.precision);
+}
+
+TEST_CASE("interpreted sparse kernels of every cell and precision give what the reference gives") {
+  const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
+  const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
+  for (const int batch : {1, 3, 8}) {
+    // Every batch with every cell and with every precision, not with both.
+    if (batch != 3 && (static_cast<int>(cell) + static_cast<int>(precision) + batch) % 2 != 0) {
+      continue;
+    }
+    const PlannedCase c = planned_case({.cell = cell,
+                                        .precision = precision,
+                                        .hidden = batch == 1 ? 127 : 61,
+                                        .batch = batch,
+                                        .sms = batch == 8 ? 2 : 3,
+                                        .lanes = batch == 3 ? 32 : 8,
+                                        .units_per_group = batch == 8 ? 1 : 2});
+    check_interpreted(c, given(c.network, 5), 3);
+  }
+}
+
+TEST_CASE("interpreted tails give what the reference gives, wherever they are") {
+  const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
+  const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
+  for (const Tiers tiers : kTailTiers) {
+    // Each tier with every cell and with every precision, not with both; one that streams with all.
+    if (tiers != Tiers::mixed &&
+        (static_cast<int>(cell) + static_cast<int>(precision) + static_cast<int>(tiers)) % 2 != 0) {
+      continue;
+    }
+    // One plane, two and more.
+    const int several_planes = info(cell).gates == 1 ? 17 : precision == Precision::fp32 ? 5 : 9;
+    const int batch = tiers == Tiers::shared ? 3 : tiers == Tiers::mixed ? several_planes : 4;
+    PlannedCase c = with_tiers(planned_case({.cell = cell,
+                                             .precision = precision,
+                                             .hidden = 61,
+                                             .batch = batch,
+                                             .sms = 2,
+                                             .lanes = batch == 3 ? 32 : 8,
+                                             .units_per_group = tiers == Tiers::mixed ? 1 : 2}),
+                               tiers, batch == 4 ? 2 : 4);
+    c.plan.chunks_in_flight = tiers == Tiers::mixed ? 2 : 4;
+    REQUIRE(c.plan.has_tail());
+    REQUIRE((planes(c.network, c.plan) > 1) == (tiers == Tiers::mixed));
+    REQUIRE((c.plan.streamed_chunks() > 0) == (tiers != Tiers::shared));
+    check_interpreted(c, given(c.network, 3));
+  }
+}
+
+TEST_CASE("interpreted kernels of other storages give what the reference gives") {
+  for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
+    for (const Cell cell : {Cell::tanh, Cell::gru}) {
+      const PlannedCase dense = stored_as(
+          Storage::dense, planned_case({.cell = cell, .precision = precision, .hidden = 31, .density = 0.9}), 3, 8, 2);
+      check_interpreted(with_tiers(dense, cell == Cell::tanh ? Tiers::registers : Tiers::mixed, 2),
+                        given(dense.network, 3));
+      if (precision != Precision::fp32) {
+        // Few non-zeros are further apart than one slot reaches; of many a lane takes its own back and forth.
+        for (const auto& [density, tiers] : {std::pair(0.02, Tiers::registers), std::pair(0.4, Tiers::mixed)}) {
+          const PlannedCase delta = stored_as(
+              Storage::packed_delta,
+              planned_case({.cell = cell, .precision = precision, .hidden = 131, .batch = 1, .density = density}), 5,
+              16, 2);
+          check_interpreted(with_tiers(delta, tiers, 2), given(delta.network, 3));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("interpreted dense kernels give what the reference gives") {
+  const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
+  const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
+  for (const int batch : {1, 3, 8, 9}) {
+    const PlannedCase c = dense_case({.cell = cell,
+                                      .precision = precision,
+                                      .hidden = batch == 1 ? 127 : 61,
+                                      .batch = batch,
+                                      .sms = batch == 3 ? 2 : 3,
+                                      .threads = batch == 8 ? 128 : 96,
+                                      .in_shared = batch == 9 ? 0.0 : 0.4});
+    check_interpreted(c, given(c.network, 5), 3);
+  }
+}
+
+TEST_CASE("interpreted teams and clusters give what the reference gives") {
+  for (const DenseShape& shape : kEveryTeam) {
+    const PlannedCase c = dense_case(shape);
+    check_interpreted(c, given(c.network, 4), 3);
+  }
+}
+
+TEST_CASE("interpreted samples of different lengths end each for itself, forward and backward") {
+  const auto check = [&](const PlannedCase& c) {
+    CAPTURE(c.text());
+    Given g = given(c.network, 9);
+    for (int sample = 0; sample < c.network.batch; ++sample) {
+      g.lengths.push_back(sample * 4 % 9 + 1);
+    }
+    InterpretedKernel kernel(c.layout(), g.biases(), /*most_steps=*/4);
+    for (const bool backward : {false, true}) {
+      g.backward = backward;
+      check_right(interpret(kernel, c.network, g), expected(c, g), c.network.precision);
+    }
+  };
+  for (const Shape& shape : kEveryKind) {
+    check(planned_case(shape));
+  }
+  for (const DenseShape& shape : kEveryDenseKind) {
+    check(dense_case(shape));
+  }
+}
+
+TEST_CASE("the exchange and the place of the state in L2 change no bit of an interpreted result") {
+  for (PlannedCase c : {planned_case(kEveryKind[0]), planned_case(kEveryKind[3]), dense_case(kEveryDenseKind[2])}) {
+    CAPTURE(c.text());
+    const Given g = given(c.network, 140);  // more than segments are emptied ahead
+    const Got usual = interpret(c, g, 200);
+    check_right(usual, expected(c, g), c.network.precision);
+    for (const int line_words : {1, 2}) {
+      c.plan.line_words = line_words;
+      CHECK(interpret(c, g, 200) == usual);
+    }
+    for (const auto exchange : {ExchangeProtocol::atomic_barrier, ExchangeProtocol::cooperative_barrier}) {
+      c.plan.exchange = exchange;
+      CHECK(interpret(c, g, 40) == usual);
+    }
+  }
+}
+
+TEST_CASE("interpreted networks of one unit, and of fewer units than SMs, are right, too") {
+  for (const int hidden : {1, 3}) {
+    const PlannedCase sparse = planned_case({.cell = Cell::gru, .hidden = hidden, .units_per_group = 1, .density = 1});
+    check_interpreted(sparse, given(sparse.network, 4));
+    const PlannedCase dense = dense_case({.cell = Cell::lstm, .hidden = hidden});
+    check_interpreted(dense, given(dense.network, 4));
+  }
+}
+
+TEST_CASE("NaN and infinity travel through interpreted kernels as in the reference") {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  const auto check = [&](const PlannedCase& c) {
+    CAPTURE(c.text());
+    const Given usual = given(c.network, 4);
+    InterpretedKernel kernel(c.layout(), usual.biases());
+    for (const float poison : {kNan, -kNan, kInfinity, -kInfinity}) {
+      Given g = usual;
+      g.input[(1 * c.network.batch + 0) * static_cast<std::size_t>(c.network.rows()) + 7] = poison;
+      check_right(interpret(kernel, c.network, g), expected(c, g), c.network.precision);
+      Given at_start = usual;
+      at_start.steps = 2;
+      at_start.initial[7] = poison;
+      check_right(interpret(kernel, c.network, at_start), expected(c, at_start), c.network.precision);
+    }
+  };
+  for (const Shape& shape : kEveryKind) {
+    check(planned_case(shape));
+  }
+  for (const DenseShape& shape : kEveryDenseKind) {
+    check(dense_case(shape));
+  }
+}
+
+TEST_CASE("interpreted kernels touch shared memory where the simulator says that they do") {
+  const auto check = [](const PlannedCase& c) {
+    CAPTURE(c.text());
+    const PlanTrace generated(c.layout(), PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
+    const std::vector<BlockTrace> captured = capture_interpreted_step(c.layout());
+    std::size_t accesses = 0;
+    for (int block = 0; block < generated.blocks(); ++block) {
+      const BlockTrace& found = captured[static_cast<std::size_t>(block)];
+      CHECK(first_difference(generated.block(block), found).value_or("") == "");
+      for (const WarpTrace& warp : found.warps) {
+        accesses += warp.instructions.size();
+      }
+    }
+    CHECK(accesses > 100);
+  };
+  for (Shape shape : kEveryKind) {
+    shape.hidden = 61;
+    shape.sms = 2;
+    check(planned_case(shape));
+    check(with_tiers(planned_case(shape), shape.batch == 3 ? Tiers::mixed : Tiers::shared));
+  }
+  check(stored_as(Storage::packed_delta, planned_case({.hidden = 131, .density = 0.4}), 3, 8, 2));
+}
+
+// The PTX of a small kernel with the first of some texts, after another one, replaced.
+std::string changed(std::string ptx, std::string_view after, std::string_view from, std::string_view to) {
+  const std::size_t place = ptx.find(from, after.empty() ? 0 : ptx.find(after));
+  REQUIRE(place != std::string::npos);
+  return ptx.replace(place, from.size(), to);
+}
+
+TEST_CASE("a kernel with one instruction wrong is not right when it is interpreted") {
+  const PlannedCase sparse = planned_case({.cell = Cell::lstm});
+  const PlannedCase dense = dense_case({.cell = Cell::relu, .in_shared = 0.5});
+  struct Change {
+    const PlannedCase& of;
+    std::string_view after, from, to;
+  };
+  const Change changes[] = {
+      {sparse, "", "fma.rn.f16x2", "fma.rn.f16x2 "},  // none: right
+      {sparse, "", "fma.rn.f16x2 ", "mul.rn.f16x2 %r0, %r0, %r0; //"},
+      {sparse, "", "shfl.sync.bfly.b32", "shfl.sync.down.b32"},
+      {sparse, "", "ex2.approx.ftz.f32", "rcp.approx.ftz.f32"},
+      {sparse, "", "cp.async.wait_group 1;", ""},
+      {sparse, "fence.acq_rel", "bar.sync", "//"},
+      {sparse, "", "st.relaxed.gpu.global.b128 [", "// ["},
+      {dense, "", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "// "},
+      {dense, "mma.sync", "add.f32", "sub.f32"},
+      {dense, "mma.sync", "bar.sync", "//"},
+      {dense, "", "cp.async.cg.shared.global", "//"},
+  };
+  for (const Change& change : changes) {
+    const PlannedCase& c = change.of;
+    CAPTURE(c.text(), std::string(change.after), std::string(change.from), std::string(change.to));
+    const Given g = given(c.network, 4);
+    const std::string ptx = compile_ptx(compile_request(c.network, c.plan, kInterpretedArchitecture));
+    InterpretedKernel kernel(c.layout(), g.biases(), 4, Work::whole,
+                             changed(ptx, change.after, change.from, change.to));
+    kernel.limit(2'000'000);
+    bool is_right = false;
+    try {
+      const Got got = interpret(kernel, c.network, g);
+      is_right = relative_error(expected(c, g).states, from_elements(got.states, c.network.precision)) <
+                 tolerance(c.network.precision);
+    } catch (const ptx::Fault&) {
+    } catch (const CudaError&) {  // gave up waiting
+    }
+    CHECK(is_right == (change.to == "fma.rn.f16x2 "));
+  }
+}
+
+}  // namespace
+}  // namespace onchip
