@@ -243,6 +243,14 @@ Storage parse_storage(std::string_view word) {
   return static_cast<Storage>(found - kStorageNames.begin());
 }
 
+Tier parse_tier(std::string_view word) {
+  const auto found = std::ranges::find(kTierNames, word);
+  if (found == kTierNames.end()) {
+    throw InputError("unknown tier " + in_quotes(word) + ": expected registers, shared_memory or streamed");
+  }
+  return static_cast<Tier>(found - kTierNames.begin());
+}
+
 Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
   const auto whole = [&](const char* column, double maximum) {
     const double value = file.number(row, column);
@@ -272,6 +280,9 @@ Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
     }
     if (file.has("storage") && !file.text(row, "storage").empty()) {
       configuration.wishes.storage = parse_storage(file.text(row, "storage"));
+    }
+    if (file.has("tier") && !file.text(row, "tier").empty()) {
+      configuration.wishes.tier = parse_tier(file.text(row, "tier"));
     }
   } catch (const InputError& error) {
     file.fail(row, error.what());

@@ -54,6 +54,7 @@ void check_plan(const Network& network, const Plan& plan);
 // "sparse_persistent"; throws InputError with all names.
 Family parse_family(std::string_view name);
 Storage parse_storage(std::string_view name);
+Tier parse_tier(std::string_view name);
 
 // The fixed plan, or the one that the planner chooses. Throws InputError if a fixed plan cannot hold the rows.
 PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows);
@@ -64,8 +65,8 @@ PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration
 std::vector<std::string> configuration_columns();
 std::vector<std::string> configuration_cells(const Configuration& configuration);
 
-// Reads these columns, and `plan` or else `family` if the file has it and the row's is not empty. Throws InputError
-// with the row.
+// Reads these columns, and `plan` or else `family`, `storage` and `tier` if the file has them and the row's are not
+// empty. Throws InputError with the row.
 Configuration read_configuration_row(const CsvReader& file, std::size_t row);
 
 }  // namespace onchip

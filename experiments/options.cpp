@@ -113,8 +113,7 @@ PlanWishes read_wishes(const Options& options) {
   whole("teams", wishes.teams, 1, kMaxBatch);
   whole("promote-every", wishes.promote_every, 1, kMostPromoteEvery);
   if (options.given("tier")) {
-    wishes.tier =
-        static_cast<Tier>(options.choice("tier", options.text("tier"), {kTierNames[0], kTierNames[1], kTierNames[2]}));
+    wishes.tier = parse_tier(options.text("tier"));
   }
   if (options.given("exchange")) {
     wishes.exchange = static_cast<ExchangeProtocol>(
