@@ -284,6 +284,8 @@ OptionGroup simulator_options() {
        "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, exchange or skew; repeatable.")
       ("scheduling", text("POLICY", "greedy_then_youngest"),
        "Let schedulers pick warps greedy_then_youngest, greedy_then_oldest or round_robin.")
+      ("first-look", text("CYCLES", "0"),
+       "Let every warp wait so long before it looks for the next state: what a kernel that waits would gain or lose.")
       ("threads", text("N"), "Use this many threads (default: all cores); the answer does not depend on it.");
   // clang-format on
   return group;
@@ -324,8 +326,9 @@ SimulationOptions read_simulation(const Options& options) {
         break;
     }
   }
-  simulation.sm.scheduling = static_cast<Scheduling>(
-      options.choice("scheduling", options.text("scheduling"), {kSchedulingNames[0], kSchedulingNames[1]}));
+  simulation.sm.scheduling = static_cast<Scheduling>(options.choice(
+      "scheduling", options.text("scheduling"), {kSchedulingNames[0], kSchedulingNames[1], kSchedulingNames[2]}));
+  simulation.first_look_cycles = static_cast<double>(options.whole("first-look", 0, 1000000));
   simulation.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096)) : all_cores();
   return simulation;
 }

@@ -72,7 +72,9 @@ std::vector<SmBody> run_bodies(const Chip& chip, const PlanTrace& trace, const S
   parallel_for(trace.blocks(), options.threads, [&](int sm) {
     const BlockTrace block = trace.body(sm);
     runs[sm] = run_sm(chip, {&block, 1}, options.sm);
-    bodies[sm].warp_end.assign(runs[sm].warp_end.begin(), runs[sm].warp_end.end());
+    for (const std::int64_t end : runs[sm].warp_end) {
+      bodies[sm].warp_end.push_back(static_cast<double>(end) + options.first_look_cycles);
+    }
     add_emissions(bodies[sm], block, runs[sm], trace.map().state_words, trace.layout().plan.line_words);
   });
   if (!options.skew) {

@@ -429,6 +429,19 @@ TEST_CASE("validate scores every family, and how often the pick is the measured 
   CHECK(said.find("measured best of 0 in 1 networks (0.0 %); at worst it takes 10.0 % longer") != std::string::npos);
 }
 
+TEST_CASE("simulate takes every policy of the schedulers, and waits before the first look as long as it is told",
+          "[fast]") {
+  const std::string network = "simulate --hidden 320 --batch 4 --density 20% --family sparse_persistent ";
+  const double step = run_json(network).at("step_us");
+  REQUIRE(run_json(network + "--scheduling greedy_then_youngest").at("step_us") == step);
+  for (const char* policy : {"greedy_then_oldest", "round_robin"}) {
+    REQUIRE(run_json(network + "--scheduling " + policy).at("step_us") > 0.5 * step);
+  }
+  require_refusal(network + "--scheduling youngest", "scheduling");
+  REQUIRE(run_json(network + "--first-look 3000").at("step_us") > 1.5);  // the H200's clock: 1980 MHz
+  require_refusal(network + "--first-look -1", "first-look");
+}
+
 TEST_CASE("simulate answers in predict's form, the same for any number of threads", "[fast]") {
   const std::string network = "simulate --hidden 320 --density 20% --format json ";
   const Run one = run(network + "--threads 1");
