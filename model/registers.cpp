@@ -8,8 +8,8 @@
 // Fitted (linear programming: the least sum of what is too much, nothing too little) to the most weights that
 // NVRTC 13.0 compiles without a spill in 154 shapes on the worst of sm_80, sm_90, sm_100 and sm_120, with the further
 // attempts that kernels/compiler.cpp makes, of the kernels of that time. Today's need less: of 357 other limits
-// (experiments/data/register_limits.csv, `register_limits score`) it is within 8 words of 59, on average 18 too careful,
-// and allows more than was kept in 13. It is no proof: the compiler is not monotonic, a number of weights may
+// (experiments/data/register_limits.csv, `register_limits score`) it is within 8 words of 59, on average 18 too
+// careful, and allows more than was kept in 13. It is no proof: the compiler is not monotonic, a number of weights may
 // spill 2 registers where more weights spill none. The compiler's report decides, and a plan that spills is refused.
 #include "model/footprint.hpp"
 
