@@ -37,8 +37,8 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
   const double groups = std::ceil(static_cast<double>(warp_spans(network, plan)) / group_spans);
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
   // What is asked for late; in a cluster, once from shared memory.
-  result.waiting = in_cluster ? chip.lds_latency_cycles
-                              : std::max(0.0, groups - 2) * std::max(0.0, chip.l2_latency_cycles - both / groups);
+  const double late = std::max(0.0, groups - 2) * std::max(0.0, chip.exchange_round_trip_cycles - both / groups);
+  result.waiting = in_cluster ? chip.lds_latency_cycles : late;
   // A pipeline of two stages; in a cluster, one after the other.
   const double whole =
       in_cluster ? copying + both : (copying + both) / groups + std::max(copying, both) * (groups - 1) / groups;

@@ -3,8 +3,8 @@
 // the whole.
 //
 //   waiting     a warp asks for two groups of its spans at once, for each further one when the one before it has
-//               come: a round trip to L2, less the products of a group, which go on meanwhile; in a cluster, one load
-//               from shared memory
+//               come: a round trip of the exchange, as for any further round, less the products of a group, which go
+//               on meanwhile; in a cluster, one load from shared memory
 //   products    every warp multiplies its tiles as their share of the state comes, group after group: copying, tensor
 //               cores, and weights from shared memory overlap but for the first group's copying and the last one's
 //               products; in a cluster all of the state has come before
