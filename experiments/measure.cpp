@@ -6,20 +6,17 @@
 #include "model/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
-#include "experiments/capture.hpp"
 #include "experiments/compilation.hpp"
 #include "experiments/families.hpp"
+#include "experiments/kernel_checks.hpp"
+#include "experiments/measure_report.hpp"
 #include "experiments/measurement.hpp"
 #include "experiments/progress.hpp"
-#include "kernels/persistent_kernel.hpp"
-#include "sim/capture_difference.hpp"
-#include "sim/compact_trace.hpp"
+#include "kernels/program.hpp"
 #include "sim/parallel.hpp"
-#include "sim/plan_trace.hpp"
 #endif
 
 #include <algorithm>
-#include <functional>
 #include <future>
 #include <iostream>
 #include <memory>
@@ -96,113 +93,6 @@ void refuse_contradictions(const Options& options) {
   if (options.given("arch") && !options.flag("compile-only")) {
     throw InputError("--arch needs --compile-only: a measurement is on this machine's GPU");
   }
-}
-
-// ---- compiling only -------------------------------------------------------------------------------------------------
-
-// In registers.
-int weights_per_thread(const Network& network, const Plan& plan) {
-  return plan.family == Family::dense_persistent ? 2 * register_words(network, plan) : plan.slots_total();
-}
-
-int compile_only(const Options& options, const ChipFile& chip, const Configuration& configuration, Output& output) {
-  const std::string architecture = options.given("arch") ? options.text("arch") : chip.chip.architecture;
-  if (architecture.empty()) {
-    throw InputError("no compiler target is known for the " + chip.chip.name + ": expected --arch sm_NN");
-  }
-  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
-  // A little more than a thread can hold is worth knowing: how it spills. Far more keeps the compiler busy for minutes.
-  constexpr int kMostWeights = 1024;
-  const int weights = weights_per_thread(planned.network, planned.plan);
-  if (weights > kMostWeights) {
-    throw InputError(describe(planned.network) + " asks for " + std::to_string(weights) +
-                     " weights per thread: at most " + std::to_string(kMostWeights) + " are compiled");
-  }
-  const CompiledKernel kernel = compile(compile_request(planned.network, planned.plan, architecture));
-  const ResourceReport& compiled = kernel.resources;
-  const double predicted = planned.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)].used;
-  Report report;
-  report.json = {{"chip", chip.chip.name},           {"network", to_json(planned.network)},
-                 {"plan", to_json(planned.plan)},    {"architecture", architecture},
-                 {"compiler", compiler_version()},   {"registers", compiled.registers},
-                 {"predicted_registers", predicted}, {"spill_bytes", compiled.spill_bytes},
-                 {"weights_per_thread", weights},    {"fingerprint", kernel.fingerprint}};
-  report.csv.columns = configuration_columns();
-  report.csv.rows = {configuration_cells(configuration)};
-  const std::vector<std::pair<std::string, std::string>> values{{"architecture", architecture},
-                                                                {"registers", std::to_string(compiled.registers)},
-                                                                {"predicted_registers", fixed(predicted, 0)},
-                                                                {"spill_bytes", std::to_string(compiled.spill_bytes)},
-                                                                {"weights_per_thread", std::to_string(weights)},
-                                                                {"fingerprint", kernel.fingerprint},
-                                                                {"plan", to_string(planned.plan)}};
-  for (const auto& [column, value] : values) {
-    report.csv.columns.push_back(column);
-    report.csv.rows[0].push_back(value);
-    report.text += column + std::string(21 - column.size(), ' ') + value + '\n';
-  }
-  report.text = describe(planned.network) + " for " + architecture + ", " + compiler_version() + "\n\n" + report.text;
-  output.write(report);
-  return compiled.spill_bytes == 0 ? 0 : 1;
-}
-
-std::string correctness_text(const Correctness& correctness) {
-  return (correctness.correct ? "yes" : "NO") + (": relative error " + significant(correctness.relative_error, 3)) +
-         ", at most " + significant(correctness.tolerance, 3) + " allowed";
-}
-
-// ---- one row of results ---------------------------------------------------------------------------------------------
-
-std::vector<std::string> result_columns() {
-  std::vector<std::string> columns = configuration_columns();
-  for (const char* column :
-       {"nnz", "plan", "registers", "gather_wavefronts", "relative_error", "tolerance", "correct", "step_us",
-        "step_low_us", "step_high_us", "exchange_us", "floor_us", "sequence_us", "samples", "fingerprint"}) {
-    columns.emplace_back(column);
-  }
-  return columns;
-}
-
-struct Result {
-  PlannedNetwork planned;
-  std::int64_t nnz = 0;
-  std::int64_t gather_wavefronts = 0;  // of the busiest SM
-  double conflict_free_us = 0;         // reading the states of all non-zeros of an SM, the samples of the batch only
-  Measurement measurement;
-};
-
-// What no kernel with this plan's exchange gets below.
-double floor_us(const Result& result) {
-  return result.measurement.exchange_us.median + result.conflict_free_us;
-}
-
-std::vector<std::string> result_cells(const Configuration& configuration, const Result& result) {
-  const Measurement& m = result.measurement;
-  const auto time = [&](double us) { return m.correct ? significant(us, 6) : ""; };
-  const bool has_floor = m.exchange_us.samples > 0;
-  std::vector<std::string> cells = configuration_cells(configuration);
-  cells.insert(cells.end(),
-               {std::to_string(result.nnz), to_string(result.planned.plan), std::to_string(m.registers),
-                std::to_string(result.gather_wavefronts), significant(m.relative_error, 4), significant(m.tolerance, 4),
-                m.correct ? "1" : "0", time(m.step_us.median), time(m.step_us.low), time(m.step_us.high),
-                has_floor ? time(m.exchange_us.median) : "", has_floor ? time(floor_us(result)) : "",
-                time(m.sequence_us.median), m.correct ? std::to_string(m.step_us.samples) : "0", m.fingerprint});
-  return cells;
-}
-
-// A configuration that could not be measured still has its row.
-std::vector<std::string> failed_cells(const Configuration& configuration, const std::string& plan) {
-  std::vector<std::string> cells = configuration_cells(configuration);
-  cells.insert(cells.end(), {"", plan, "", "", "", "", "0", "", "", "", "", "", "", "0", ""});
-  return cells;
-}
-
-Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& planned,
-                     std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options) {
-  if (!planned.prediction.footprint.fits) {
-    throw InputError(describe(planned.network) + ' ' + explain(planned.prediction.footprint));
-  }
-  return prepare(configuration.network, planned.plan, std::move(matrix), options);
 }
 
 // Everything that measure() compiles.
@@ -328,126 +218,6 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
 
 // ---- one configuration ----------------------------------------------------------------------------------------------
 
-Json to_json(const Timing& timing) {
-  return {{"median", rounded(timing.median)},
-          {"low", rounded(timing.low)},
-          {"high", rounded(timing.high)},
-          {"samples", timing.samples}};
-}
-
-std::string timing_text(const Timing& timing) {
-  return fixed(timing.median, 3) + " us (95 % of " + std::to_string(timing.samples) + ": " + fixed(timing.low, 3) +
-         " to " + fixed(timing.high, 3) + ")";
-}
-
-// The fastest of each library, then all from fast to slow, then those that refused.
-std::string opponents_text(std::vector<OpponentResult> opponents, double our_step_us) {
-  std::stable_sort(opponents.begin(), opponents.end(), [](const OpponentResult& a, const OpponentResult& b) {
-    return a.ran != b.ran ? a.ran : a.step_us.median < b.step_us.median;
-  });
-  Table fastest{{"fastest of", "us per step", "times ours", "opponent"}, {}};
-  Table all{{"opponent", "us per step", "low", "high", "times ours", "note"}, {}};
-  for (const OpponentResult& opponent : opponents) {
-    if (!opponent.ran) {
-      all.rows.push_back({opponent.name, "", "", "", "", "refused: " + opponent.refusal});
-      continue;
-    }
-    const std::string median = fixed(opponent.step_us.median, 3);
-    const std::string ratio = fixed(opponent.step_us.median / our_step_us, 2);
-    all.rows.push_back({opponent.name, median, fixed(opponent.step_us.low, 3), fixed(opponent.step_us.high, 3), ratio,
-                        opponent.settings + (opponent.note.empty() ? "" : "; " + opponent.note)});
-    const std::string library = opponent.name.substr(0, opponent.name.find(' '));
-    if (std::none_of(fastest.rows.begin(), fastest.rows.end(), [&](const auto& row) { return row[0] == library; })) {
-      fastest.rows.push_back({library, median, ratio, opponent.name});
-    }
-  }
-  return (fastest.rows.empty() ? "" : to_aligned(fastest) + '\n') + to_aligned(all);
-}
-
-void add_clocks(const StepClocks& clocks, Report& report) {
-  report.json["clocks"] = Json::array();
-  report.text += "\nuntil         cycles  slowest warp\n";
-  for (std::size_t i = 0; i < kStepMarks.size(); ++i) {
-    report.json["clocks"].push_back({{"until", kStepMarks[i]},
-                                     {"mean_cycles", rounded(clocks.mean[i])},
-                                     {"slowest_warp_cycles", rounded(clocks.slowest[i])}});
-    const std::string cycles = fixed(clocks.mean[i], 0), slowest = fixed(clocks.slowest[i], 0);
-    report.text += std::string(kStepMarks[i]) + std::string(20 - kStepMarks[i].size() - cycles.size(), ' ') + cycles +
-                   std::string(14 - slowest.size(), ' ') + slowest + '\n';
-  }
-}
-
-Report report_result(const Case& asked, const Result& result, const Manifest& manifest) {
-  const Configuration& configuration = asked.configuration;
-  const Measurement& m = result.measurement;
-  const Network& network = configuration.network;
-  const Prediction& prediction = result.planned.prediction;
-  const double whole_us = m.sequence_us.median / network.steps;
-  Report report;
-  report.csv = {result_columns(), {result_cells(configuration, result)}};
-  report.json = {{"chip", asked.chip},
-                 {"device", manifest.gpu},
-                 {"network", to_json(network)},
-                 {"plan", to_json(result.planned.plan)},
-                 {"nnz", result.nnz},
-                 {"registers", m.registers},
-                 {"gather_wavefronts", result.gather_wavefronts},
-                 {"relative_error", rounded(m.relative_error)},
-                 {"tolerance", rounded(m.tolerance)},
-                 {"correct", m.correct},
-                 {"fingerprint", m.fingerprint}};
-  report.text = describe(network) + " on " + manifest.gpu + ", driver " + manifest.driver + ", " + manifest.compiler +
-                "\n\nplan       " + to_string(result.planned.plan) + "\nregisters  " + std::to_string(m.registers) +
-                " per thread, no spill\ncorrect    " + correctness_text({m.relative_error, m.tolerance, m.correct}) +
-                '\n';
-  if (!m.correct) {
-    return report;
-  }
-  report.json["step_us"] = to_json(m.step_us);
-  const bool has_floor = m.exchange_us.samples > 0;
-  if (has_floor) {
-    report.json["exchange_us"] = to_json(m.exchange_us);
-    report.json["floor_us"] = rounded(floor_us(result));
-  }
-  report.json["sequence_us"] = to_json(m.sequence_us);
-  report.json["sequence_step_us"] = rounded(whole_us);
-  report.json["predicted_us"] = rounded(prediction.step_us);
-  report.json["predicted_interval_us"] = {rounded(prediction.low_us), rounded(prediction.high_us)};
-  report.text += "step       " + timing_text(m.step_us) + ", steady state\n           " + fixed(whole_us, 3) +
-                 " us, whole sequence of " + std::to_string(network.steps) + " steps\n";
-  if (has_floor) {
-    report.text += "floor      " + fixed(floor_us(result), 3) +
-                   " us: its exchange alone, measured, and conflict-free loads; the step takes " +
-                   fixed(m.step_us.median / floor_us(result), 2) + " times that\n";
-  }
-  report.text += "model      " + time_text(prediction) + ", off by " +
-                 fixed(100 * (prediction.step_us / m.step_us.median - 1), 1) + " %\n";
-  if (m.clocks) {
-    add_clocks(*m.clocks, report);
-  }
-  if (m.opponents.empty()) {
-    return report;
-  }
-  report.json["opponents"] = Json::array();
-  for (const OpponentResult& opponent : m.opponents) {
-    Json json{{"name", opponent.name}, {"ran", opponent.ran}, {"preparation_s", rounded(opponent.preparation_s, 3)}};
-    if (opponent.ran) {
-      json["step_us"] = to_json(opponent.step_us);
-      json["ratio"] = rounded(opponent.step_us.median / whole_us);
-      json["settings"] = opponent.settings;
-      if (!opponent.note.empty()) {
-        json["note"] = opponent.note;
-      }
-    } else {
-      json["refusal"] = opponent.refusal;
-    }
-    report.json["opponents"].push_back(std::move(json));
-  }
-  report.text +=
-      "\nWhole sequence / steps on both sides, in turns in one run:\n\n" + opponents_text(m.opponents, whole_us);
-  return report;
-}
-
 int measure_network(const ChipFile& chip, const Configuration& configuration, const MeasureOptions& options,
                     Output& output) {
   const Manifest manifest = current_manifest();
@@ -467,81 +237,6 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
     manifest_file.commit();
   }
   return result.measurement.correct ? 0 : 1;
-}
-
-// ---- interpreting ---------------------------------------------------------------------------------------------------
-
-int interpret_network(const ChipFile& chip, const Configuration& configuration, const MeasureOptions& options,
-                      Output& output) {
-  const auto matrix = recurrent_matrix(configuration);
-  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration, *matrix));
-  options.say("executing " + describe(planned.network));
-  const Prepared prepared = prepare_row(configuration, planned, matrix, options);
-  const Interpretation interpretation = interpret(prepared, options);
-  const Correctness& correctness = interpretation.correctness;
-  Report report;
-  report.json = {{"chip", chip.chip.name},
-                 {"network", to_json(planned.network)},
-                 {"plan", to_json(planned.plan)},
-                 {"nnz", matrix->nnz()},
-                 {"steps_checked", options.check_steps},
-                 {"thread_instructions", interpretation.lane_instructions},
-                 {"relative_error", rounded(correctness.relative_error)},
-                 {"tolerance", rounded(correctness.tolerance)},
-                 {"correct", correctness.correct}};
-  report.csv.columns = configuration_columns();
-  report.csv.rows = {configuration_cells(configuration)};
-  report.csv.columns.insert(report.csv.columns.end(), {"plan", "relative_error", "tolerance", "correct"});
-  report.csv.rows[0].insert(report.csv.rows[0].end(),
-                            {to_string(planned.plan), significant(correctness.relative_error, 4),
-                             significant(correctness.tolerance, 4), correctness.correct ? "1" : "0"});
-  report.text = describe(planned.network) + ", " + std::to_string(options.check_steps) + " steps interpreted, " +
-                compiler_version() + "\n\nplan       " + to_string(planned.plan) + "\nexecuted   " +
-                std::to_string(interpretation.lane_instructions) + " instructions of single threads\ncorrect    " +
-                correctness_text(correctness) + '\n';
-  output.write(report);
-  return correctness.correct ? 0 : 1;
-}
-
-// ---- capturing ------------------------------------------------------------------------------------------------------
-
-int capture_network(const ChipFile& chip, const Configuration& configuration, const std::string& path, bool interpreted,
-                    Output& output) {
-  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
-  const PlanTrace generated(make_layout(planned.network, planned.plan, *recurrent_matrix(configuration)),
-                            PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
-  const std::vector<BlockTrace> captured =
-      interpreted ? capture_interpreted_step(generated.layout()) : capture_step(generated.layout());
-  OutputFile file(path);
-  file.write(compact_trace_header(generated.blocks()));
-  std::size_t accesses = 0;
-  std::optional<std::string> difference;
-  for (int sm = 0; sm < generated.blocks(); ++sm) {
-    const BlockTrace& block = captured[static_cast<std::size_t>(sm)];
-    file.write(encode_block(block));
-    for (const WarpTrace& warp : block.warps) {
-      accesses += warp.instructions.size();
-    }
-    if (!difference) {
-      if (const auto found = first_difference(generated.block(sm), block)) {
-        difference = "SM " + std::to_string(sm) + ", " + *found;
-      }
-    }
-  }
-  file.commit();
-  Report report;
-  report.json = {{"plan", to_string(planned.plan)},
-                 {"accesses", accesses},
-                 {"equal", !difference},
-                 {"difference", difference.value_or("")}};
-  report.csv.columns = configuration_columns();
-  report.csv.rows = {configuration_cells(configuration)};
-  report.csv.columns.insert(report.csv.columns.end(), {"plan", "accesses"});
-  report.csv.rows[0].insert(report.csv.rows[0].end(), {to_string(planned.plan), std::to_string(accesses)});
-  report.text = std::to_string(accesses) + " accesses to shared memory in one step, " +
-                (difference ? "not those that are generated: " + *difference : "as they are generated") + '\n';
-  output.write(report);
-  return difference ? 1 : 0;
 }
 
 #endif

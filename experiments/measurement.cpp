@@ -170,6 +170,14 @@ Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const
   return result;
 }
 
+Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& planned,
+                     std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options) {
+  if (!planned.prediction.footprint.fits) {
+    throw InputError(describe(planned.network) + ' ' + explain(planned.prediction.footprint));
+  }
+  return prepare(configuration.network, planned.plan, std::move(matrix), options);
+}
+
 std::vector<Prepared> prepare_all(const Network& network, std::span<const Plan> plans,
                                   std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options) {
   std::vector<Prepared> all;

@@ -3,6 +3,7 @@
 // opponents (kernels/opponents).
 #pragma once
 
+#include "experiments/configuration.hpp"
 #include "experiments/step_clocks.hpp"
 #include "kernels/device.hpp"
 #include "kernels/opponents/opponent.hpp"
@@ -54,6 +55,10 @@ struct Prepared {
 // Throws InputError for a sequence that the device's memory cannot hold.
 Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
                  const MeasureOptions& options);
+
+// Of a planned configuration. Throws InputError with the reason if the plan does not fit.
+Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& planned,
+                     std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
 
 // The same for several plans of one network, whose reference is computed once.
 std::vector<Prepared> prepare_all(const Network& network, std::span<const Plan> plans,
