@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// onchip measure: plans as CUDA kernels, on this machine's GPU or, with --compile-only, as far as the compiler goes.
+// onchip measure: plans as CUDA kernels, on this machine's GPU; without one as far as kernel_checks.hpp goes.
 #include "experiments/manifest.hpp"
 #include "experiments/report.hpp"
 #include "experiments/verbs.hpp"
@@ -109,8 +109,8 @@ std::vector<CompileRequest> compile_requests(const Network& network, const Plan&
   return requests;
 }
 
-Result measure_one(const Chip& chip, const Prepared& prepared, const PlannedNetwork& planned,
-                   const MeasureOptions& options) {
+MeasuredNetwork measure_one(const Chip& chip, const Prepared& prepared, const PlannedNetwork& planned,
+                            const MeasureOptions& options) {
   return {planned, prepared.matrix->nnz(), gather_wavefronts(prepared.layout).busiest_sm,
           conflict_free_reads_us(chip, planned.network, planned.plan), measure(prepared, options)};
 }
@@ -187,7 +187,7 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
     std::vector<std::string> cells;
     if (job.problem.empty()) {
       try {
-        const Result result = measure_one(chip.chip, prepared[i].get(), job.planned, measure_options);
+        const MeasuredNetwork result = measure_one(chip.chip, prepared[i].get(), job.planned, measure_options);
         cells = result_cells(job.configuration, result);
         if (!result.measurement.correct) {
           job.problem = "wrong: relative error " + significant(result.measurement.relative_error, 3) + ", at most " +
@@ -229,7 +229,7 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
     compile_all(compile_requests(configuration.network, planned.plan, manifest.architecture, options),
                 [](std::size_t) {});
   }
-  const Result result = measure_one(chip.chip, preparing.get(), planned, options);
+  const MeasuredNetwork result = measure_one(chip.chip, preparing.get(), planned, options);
   output.write(report_result({chip.chip.name, configuration, planned}, result, manifest));
   if (!output.path().empty() && output.format() == Format::csv) {
     OutputFile manifest_file(manifest_path(output.path()));

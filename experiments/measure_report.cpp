@@ -7,7 +7,7 @@ namespace onchip {
 namespace {
 
 // What no kernel with this plan's exchange gets below.
-double floor_us(const Result& result) {
+double floor_us(const MeasuredNetwork& result) {
   return result.measurement.exchange_us.median + result.conflict_free_us;
 }
 
@@ -72,7 +72,7 @@ std::vector<std::string> result_columns() {
   return columns;
 }
 
-std::vector<std::string> result_cells(const Configuration& configuration, const Result& result) {
+std::vector<std::string> result_cells(const Configuration& configuration, const MeasuredNetwork& result) {
   const Measurement& m = result.measurement;
   const auto time = [&](double us) { return m.correct ? significant(us, 6) : ""; };
   const bool has_floor = m.exchange_us.samples > 0;
@@ -97,7 +97,7 @@ std::string correctness_text(const Correctness& correctness) {
          ", at most " + significant(correctness.tolerance, 3) + " allowed";
 }
 
-Report report_result(const Case& asked, const Result& result, const Manifest& manifest) {
+Report report_result(const Case& asked, const MeasuredNetwork& result, const Manifest& manifest) {
   const Configuration& configuration = asked.configuration;
   const Measurement& m = result.measurement;
   const Network& network = configuration.network;

@@ -11,7 +11,7 @@
 
 namespace onchip {
 
-struct Result {
+struct MeasuredNetwork {
   PlannedNetwork planned;
   std::int64_t nnz = 0;
   std::int64_t gather_wavefronts = 0;  // of the busiest SM
@@ -22,10 +22,10 @@ struct Result {
 // The columns of measured data, and the cells of a result. A configuration that could not be measured still has its
 // row.
 std::vector<std::string> result_columns();
-std::vector<std::string> result_cells(const Configuration& configuration, const Result& result);
+std::vector<std::string> result_cells(const Configuration& configuration, const MeasuredNetwork& result);
 std::vector<std::string> failed_cells(const Configuration& configuration, const std::string& plan);
 
 std::string correctness_text(const Correctness& correctness);
-Report report_result(const Case& asked, const Result& result, const Manifest& manifest);
+Report report_result(const Case& asked, const MeasuredNetwork& result, const Manifest& manifest);
 
 }  // namespace onchip

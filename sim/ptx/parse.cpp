@@ -384,8 +384,8 @@ class Parser {
     kernel.code.push_back(exit);
     // Dynamic shared memory lies behind all that is static.
     kernel.shared_bytes = (shared_bytes_ + 127) / 128 * 128;
-    for (const auto& [at, place] : dynamic_uses_) {
-      kernel.fillings[at].value += kSharedBegin + kernel.shared_bytes + place;
+    for (const std::size_t use : dynamic_uses_) {
+      kernel.fillings[use].value += kSharedBegin + kernel.shared_bytes;
     }
     dynamic_uses_.clear();
     module_.kernels[name] = std::move(kernel);
@@ -554,7 +554,7 @@ class Parser {
   Register address_of(const Symbol& symbol, bool dynamic, u64 added) {
     const Register reg = new_register('q');
     if (dynamic) {
-      dynamic_uses_.emplace_back(kernel_->fillings.size(), 0);
+      dynamic_uses_.push_back(kernel_->fillings.size());
     }
     kernel_->fillings.push_back({reg.at, 8,
                                  symbol.space == Space::global ? Filling::What::global_address : Filling::What::value,
@@ -880,7 +880,7 @@ class Parser {
   std::map<std::pair<char, u64>, Register> constants_;
   std::map<Special, Register> specials_;
   std::unordered_map<std::string, u32> opcodes_;
-  std::vector<std::pair<std::size_t, u64>> dynamic_uses_;  // fillings with an address in dynamic shared memory
+  std::vector<std::size_t> dynamic_uses_;  // fillings with an address in dynamic shared memory
   u32 true_at_ = 0;
   int statements_ = 0;
 };

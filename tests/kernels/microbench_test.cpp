@@ -94,6 +94,19 @@ TEST_CASE("the fit recovers the exchange constants from noisy rows", "[fast][mic
   CHECK(found.at("exchange.scatter").value < 0.02);
 }
 
+TEST_CASE("loads from L2 and signals become constants as they were measured", "[fast][microbench]") {
+  SyntheticChip chip(0);
+  CHECK(chip.fit().count("exchange.l2_latency_spread") == 0);
+  chip.add("l2", "statistic=mean", 281);
+  chip.add("l2", "statistic=min", 269);
+  chip.add("l2", "statistic=max", 298);
+  chip.add("signal", "sms=2", 619);
+  const auto found = chip.fit();
+  CHECK(std::abs(found.at("exchange.l2_latency").value - 281) < 1e-9);
+  CHECK(std::abs(found.at("exchange.l2_latency_spread").value - 29) < 1e-9);
+  CHECK(std::abs(found.at("exchange.signal").value - 619) < 1e-9);
+}
+
 TEST_CASE("the fit recovers the constants of a cluster", "[fast][microbench]") {
   SyntheticChip chip(0.003);
   chip.add_barriers();

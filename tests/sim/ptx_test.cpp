@@ -2,7 +2,9 @@
 // The interpreter of PTX on small texts: each kind of instruction against what C++ says, warps that part and meet, and
 // everything that a kernel can do wrong.
 #include "model/error.hpp"
+#include "model/numeric.hpp"
 #include "sim/ptx/machine.hpp"
+#include "sim/ptx/numerics.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>
@@ -566,6 +568,25 @@ TEST_CASE("a text that is not PTX is one error with its place", "[ptx]") {
       std::string changed = whole;
       changed[i] = c;
       error_of(changed);
+    }
+  }
+}
+
+TEST_CASE("the interpreter rounds as the reference does, whose code is another", "[fast]") {
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+    const float half = ptx::half_to_float(static_cast<std::uint16_t>(bits)), other = from_bits(Precision::fp16, bits);
+    if (!(half == other || (std::isnan(half) && std::isnan(other)))) {
+      FAIL(bits << " as a half: " << half << ", " << other);
+    }
+  }
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 1000000; ++trial) {
+    // Exponents around those of a half.
+    const auto bits = static_cast<std::uint32_t>((random() & 0x807fffffu) | (100 + random() % 48) << 23);
+    const float value = std::bit_cast<float>(bits);
+    if (ptx::to_half(value) != to_bits(Precision::fp16, value) ||
+        ptx::to_bf16(value) != to_bits(Precision::bf16, value)) {
+      FAIL(value << " rounded");
     }
   }
 }
