@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/compilation.hpp"
 
-#include "sim/parallel.hpp"
+#include "model/parallel.hpp"
 
 #include <mutex>
 

@@ -3,7 +3,7 @@
 
 #include "experiments/table.hpp"
 #include "sim/exchange_bench.hpp"
-#include "sim/parallel.hpp"
+#include "model/parallel.hpp"
 
 #include <Eigen/Dense>
 

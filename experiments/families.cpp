@@ -7,7 +7,7 @@
 #include "experiments/report.hpp"
 #include "kernels/program.hpp"
 #include "model/error.hpp"
-#include "sim/parallel.hpp"
+#include "model/parallel.hpp"
 
 #include <algorithm>
 #include <future>

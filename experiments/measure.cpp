@@ -13,7 +13,7 @@
 #include "experiments/measurement.hpp"
 #include "experiments/progress.hpp"
 #include "kernels/program.hpp"
-#include "sim/parallel.hpp"
+#include "model/parallel.hpp"
 #endif
 
 #include <algorithm>

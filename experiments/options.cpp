@@ -4,7 +4,7 @@
 #include "model/error.hpp"
 #include "model/input_file.hpp"
 #include "model/units.hpp"
-#include "sim/parallel.hpp"
+#include "model/parallel.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -6,10 +6,10 @@
 #include "experiments/verbs.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
+#include "model/parallel.hpp"
 #include "model/units.hpp"
 #include "sim/accel_sim_trace.hpp"
 #include "sim/compact_trace.hpp"
-#include "sim/parallel.hpp"
 #include "sim/plan_trace.hpp"
 #include "sim/timeline.hpp"
 
@@ -257,8 +257,8 @@ int simulate_one(const Options& options, const ChipFile& chip, const SimulationO
       {chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))}, {}, {}};
   const PlannedNetwork& planned = answer.planned.planned;
   if (planned.prediction.footprint.fits) {
-    const PlanTrace trace =
-        plan_trace(chip.chip, make_layout(planned.network, planned.plan, *recurrent_matrix(configuration)));
+    const PlanTrace trace = plan_trace(
+        chip.chip, make_layout(planned.network, planned.plan, *recurrent_matrix(configuration), simulation.threads));
     answer.simulation = simulate(chip.chip, trace, simulation);
     answer.banks = count_banks(chip.chip, trace, simulation.threads);
     if (options.given("record")) {

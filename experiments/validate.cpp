@@ -9,7 +9,7 @@
 #include "model/error.hpp"
 #include "model/input_file.hpp"
 #include "model/units.hpp"
-#include "sim/parallel.hpp"
+#include "model/parallel.hpp"
 #include "sim/simulate.hpp"
 
 #ifdef ONCHIP_HAS_CUDA

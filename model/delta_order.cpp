@@ -19,8 +19,11 @@ class Walk {
   static constexpr int kChoices = 32;  // of the next non-zeros
 
   Walk() = default;
-  Walk(std::span<const Placed> stretch, int slots)
-      : stretch_(stretch), spare_(slots - delta_slots(stretch)), at_(stretch.empty() ? 0 : stretch.front().place) {
+  Walk(std::span<const Placed> stretch, int slots, const BankRule& rule)
+      : stretch_(stretch),
+        rule_(&rule),
+        spare_(slots - delta_slots(stretch)),
+        at_(stretch.empty() ? 0 : stretch.front().place) {
     assert(spare_ >= 0);
     refill();
   }
@@ -33,6 +36,7 @@ class Walk {
   bool must_step() const { return !done() && next_[0].place - at_ > kMostDelta; }
   int choices() const { return open_; }
   std::int32_t choice(int i) const { return next_[i].place; }
+  int set(int i) const { return set_[i]; }  // that choice i is in
 
   bool can_take(int i) const {
     if (i == 0) {
@@ -48,6 +52,7 @@ class Walk {
   Placed take(int i) {
     const Placed taken = next_[i];
     std::copy(next_.begin() + i + 1, next_.begin() + open_, next_.begin() + i);
+    std::copy(set_.begin() + i + 1, set_.begin() + open_, set_.begin() + i);
     --open_;
     refill();
     at_ = taken.place;
@@ -70,15 +75,18 @@ class Walk {
  private:
   void refill() {
     while (open_ < kChoices && taken_ < stretch_.size()) {
+      set_[open_] = static_cast<std::uint8_t>(rule_->set_of(stretch_[taken_].place));
       next_[open_++] = stretch_[taken_++];
     }
   }
 
   std::span<const Placed> stretch_;
-  std::size_t taken_ = 0;              // of the stretch, into next_
-  std::array<Placed, kChoices> next_;  // not taken yet, ascending
-  int open_ = 0;                       // of them
-  int spare_ = 0;                      // slots beyond those that are needed
+  const BankRule* rule_ = nullptr;
+  std::size_t taken_ = 0;                   // of the stretch, into next_
+  std::array<Placed, kChoices> next_;       // not taken yet, ascending
+  std::array<std::uint8_t, kChoices> set_;  // that each is in
+  int open_ = 0;                            // of them
+  int spare_ = 0;                           // slots beyond those that are needed
   std::int32_t at_ = 0;
 };
 
@@ -126,21 +134,20 @@ class Phase {
     std::array<int, kMaxBankSets> needs{};
     for (const Walk& walk : walks_) {
       for (int i = 0; i < walk.choices(); ++i) {
-        ++needs[rule_.set_of(walk.choice(i))];
+        ++needs[walk.set(i)];
       }
     }
     for (std::size_t lane = 0; lane < walks_.size(); ++lane) {
       Walk& walk = walks_[lane];
       int best = kNone;
       for (int i = 0; i < walk.choices(); ++i) {
-        const int set = rule_.set_of(walk.choice(i));
-        if (walk.can_take(i) && words_[set] < 2 &&
-            (best == kNone || needs[set] > needs[rule_.set_of(walk.choice(best))])) {
+        const int set = walk.set(i);
+        if (walk.can_take(i) && words_[set] < 2 && (best == kNone || needs[set] > needs[walk.set(best)])) {
           best = i;
         }
       }
       if (best != kNone) {
-        --needs[rule_.set_of(walk.choice(best))];
+        --needs[walk.set(best)];
         count(slot_[lane] = walk.take(best));
       } else {
         count(slot_[lane] = without_partner(static_cast<int>(lane)));
@@ -152,18 +159,21 @@ class Phase {
   void find_choices(int lane) {
     const Walk& walk = walks_[lane];
     choice_[lane].fill(kNone);
-    for (int i = 0; i < walk.choices(); ++i) {
-      const int set = rule_.set_of(walk.choice(i));
+    int found = 0;
+    for (int i = 0; i < walk.choices() && found < rule_.bank_sets; ++i) {
+      const int set = walk.set(i);
       if (choice_[lane][set] == kNone && walk.can_take(i)) {
         choice_[lane][set] = static_cast<std::int8_t>(i);
+        sets_[lane][found++] = static_cast<std::int8_t>(set);
       }
     }
+    found_[lane] = found;
   }
 
   bool match(int lane) {
-    for (int i = 0; i < walks_[lane].choices(); ++i) {
-      const int set = rule_.set_of(walks_[lane].choice(i));
-      if (choice_[lane][set] != i || (tried_ >> set & 1) != 0) {
+    for (int i = 0; i < found_[lane]; ++i) {
+      const int set = sets_[lane][i];
+      if ((tried_ >> set & 1) != 0) {
         continue;
       }
       tried_ |= 1u << set;
@@ -215,7 +225,7 @@ class Phase {
     }
     int best = 0;
     for (int i = 1; i < walk.choices(); ++i) {
-      if (walk.can_take(i) && words_[rule_.set_of(walk.choice(i))] < words_[rule_.set_of(walk.choice(best))]) {
+      if (walk.can_take(i) && words_[walk.set(i)] < words_[walk.set(best)]) {
         best = i;
       }
     }
@@ -227,7 +237,10 @@ class Phase {
   const BankRule& rule_;
   std::int32_t idle_;
   std::array<std::array<std::int8_t, kMaxBankSets>, kWarpLanes> choice_;  // [lanes, sets]
-  std::array<std::int8_t, kMaxBankSets> lane_of_;                         // matched
+  std::array<std::array<std::int8_t, kMaxBankSets>, kWarpLanes>
+      sets_;                                       // of each lane that has a choice, in their order
+  std::array<int, kWarpLanes> found_;              // of them
+  std::array<std::int8_t, kMaxBankSets> lane_of_;  // matched
   std::array<std::int8_t, kWarpLanes> set_of_;
   std::array<int, kMaxBankSets> words_{};
   std::uint32_t tried_ = 0;
@@ -321,7 +334,7 @@ void even_out_phases(std::array<std::span<const Placed>, kWarpLanes>& lanes, con
 std::vector<Placed> order_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes, int slots,
                                  const BankRule& rule, bool bank_aware, std::int32_t idle) {
   std::array<Walk, kWarpLanes> walks;
-  std::transform(lanes.begin(), lanes.end(), walks.begin(), [&](auto stretch) { return Walk(stretch, slots); });
+  std::transform(lanes.begin(), lanes.end(), walks.begin(), [&](auto stretch) { return Walk(stretch, slots, rule); });
   std::vector<Placed> taken(static_cast<std::size_t>(slots) * kWarpLanes);
   for (int slot = 0; slot < slots; ++slot) {
     const auto of_slot = std::span(taken).subspan(static_cast<std::size_t>(slot) * kWarpLanes, kWarpLanes);

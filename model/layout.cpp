@@ -8,6 +8,7 @@
 #include "model/error.hpp"
 #include "model/fragments.hpp"
 #include "model/numeric.hpp"
+#include "model/parallel.hpp"
 #include "model/phase_colouring.hpp"
 
 #include <algorithm>
@@ -59,39 +60,41 @@ class Packer {
       : layout_(layout), matrix_(matrix), plan_(layout.plan), rule_(layout.network, layout.plan) {}
 
   // First slots of all warps' rows, then what is in them.
-  void pack() {
-    layout_.first.push_back(0);
-    for_each_warp_row([&](int, int r, const std::int32_t* rows) {
-      layout_.first.push_back(layout_.first.back() + slots_for(rows, r));
+  void pack(int threads) {
+    const int warp_rows = plan_.sms * plan_.rows_per_group * plan_.warps();
+    layout_.first.assign(static_cast<std::size_t>(warp_rows) + 1, 0);
+    parallel_for(warp_rows, threads, [&](int warp_row) {
+      layout_.first[static_cast<std::size_t>(warp_row) + 1] = slots_for(rows_of(warp_row), rank_of(warp_row));
     });
+    std::partial_sum(layout_.first.begin(), layout_.first.end(), layout_.first.begin());
     const std::size_t entries = static_cast<std::size_t>(layout_.first.back()) * kWarp;
     layout_.place.assign(entries, state_units(layout_.network, plan_));
     layout_.value.assign(entries, 0.0f);
-    warp_row_ = 0;
-    for_each_warp_row([&](int warp, int, const std::int32_t* rows) {
-      if (plan_.storage == Storage::dense) {
-        pack_dense(warp, rows);
-      } else if (plan_.storage == Storage::packed_delta) {
-        pack_deltas(warp, rows);
-      } else if (plan_.order == RowOrder::natural) {
-        pack_natural(warp, rows);
-      } else {
-        pack_bank_aware(warp, rows);
-      }
-      ++warp_row_;
+    parallel_for(warp_rows, threads, [&](int warp_row) {
+      Packer one = *this;
+      one.warp_row_ = static_cast<std::size_t>(warp_row);
+      one.pack_row(warp_row % plan_.warps(), rows_of(warp_row));
     });
   }
 
  private:
-  template <typename Visit>
-  void for_each_warp_row(Visit&& visit) {
-    for (int sm = 0; sm < plan_.sms; ++sm) {
-      for (int r = 0; r < plan_.rows_per_group; ++r) {
-        for (int warp = 0; warp < plan_.warps(); ++warp) {
-          const std::size_t at = static_cast<std::size_t>(sm) * plan_.rows_per_group + r;
-          visit(warp, r, &layout_.rows[at * plan_.groups() + warp * groups_per_warp()]);
-        }
-      }
+  // Warp rows are numbered [sms][rows_per_group][warps].
+  int rank_of(int warp_row) const { return warp_row / plan_.warps() % plan_.rows_per_group; }
+  // The rows of its groups.
+  const std::int32_t* rows_of(int warp_row) const {
+    const std::size_t at = static_cast<std::size_t>(warp_row) / plan_.warps();
+    return &layout_.rows[at * plan_.groups() + warp_row % plan_.warps() * groups_per_warp()];
+  }
+
+  void pack_row(int warp, const std::int32_t* rows) {
+    if (plan_.storage == Storage::dense) {
+      pack_dense(warp, rows);
+    } else if (plan_.storage == Storage::packed_delta) {
+      pack_deltas(warp, rows);
+    } else if (plan_.order == RowOrder::natural) {
+      pack_natural(warp, rows);
+    } else {
+      pack_bank_aware(warp, rows);
     }
   }
 
@@ -380,7 +383,7 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
 
 }  // namespace
 
-Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix) {
+Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads) {
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
     throw InputError("the recurrent matrix is " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
                      ", but " + describe(network) + " needs " + std::to_string(network.rows()) + " x " +
@@ -405,7 +408,7 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
   }
   Layout layout{network, plan, {}, {}, {}, {}, {}};
   deal_rows(layout, RowProfile::from_matrix(matrix), matrix);
-  Packer(layout, matrix).pack();
+  Packer(layout, matrix).pack(threads);
   if (plan.ring_chunks == 0) {
     split_tails(layout);  // throws if there is no room for them
   }

@@ -48,7 +48,8 @@ struct Layout {
 
 // Throws InputError if the matrix is not what the network says, or a row does not fit: longer than its slots if the
 // plan has no tail, or more chunks than shared memory has room for if nothing may be streamed.
-Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix);
+// Works on so many threads; the layout does not depend on how many.
+Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads = 1);
 
 // The matrix back; equal to what make_layout was given (but dense and packed_delta layouts drop its zeros).
 SparseMatrix unpack(const Layout& layout);

@@ -5,7 +5,7 @@
 #include "model/occupancy.hpp"
 #include "model/step_time.hpp"
 #include "sim/exchange.hpp"
-#include "sim/parallel.hpp"
+#include "model/parallel.hpp"
 
 #include <algorithm>
 #include <cmath>

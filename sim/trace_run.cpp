@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/trace_run.hpp"
 
-#include "sim/parallel.hpp"
+#include "model/parallel.hpp"
 
 #include <algorithm>
 #include <bit>

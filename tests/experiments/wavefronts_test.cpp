@@ -3,7 +3,7 @@
 #include "experiments/configuration.hpp"
 #include "experiments/table.hpp"
 #include "model/layout.hpp"
-#include "sim/parallel.hpp"
+#include "model/parallel.hpp"
 #include "sim/simulate.hpp"
 #include "sim/trace_run.hpp"
 #include "tests/catch.hpp"

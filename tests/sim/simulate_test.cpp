@@ -4,7 +4,7 @@
 #include "model/planner.hpp"
 #include "sim/exchange.hpp"
 #include "sim/exchange_bench.hpp"
-#include "sim/parallel.hpp"
+#include "model/parallel.hpp"
 #include "sim/timeline.hpp"
 #include "sim/trace_run.hpp"
 #include "tests/catch.hpp"
