@@ -2,6 +2,7 @@
 #include "kernels/compiler.hpp"
 
 #include "kernels/device.hpp"
+#include "kernels/significant_text.hpp"
 #include "model/error.hpp"
 
 #include <dlfcn.h>
@@ -296,7 +297,7 @@ std::string describe(const CompileRequest& request) {
   for (const std::string& option : compile_options(request)) {
     text += option + '\0';
   }
-  return text.append(request.source);
+  return text.append(significant_text(request.source, request.defines));
 }
 
 }  // namespace
