@@ -134,6 +134,7 @@ void check_plan(const Network& network, const Plan& plan) {
           "line_words 1, 2, 4 or 8, found " + std::to_string(plan.line_words));
   require(plan.line_words == kLineWords || plan.exchange != ExchangeProtocol::cluster,
           "line_words=8 in a cluster, whose state has no lines, found " + std::to_string(plan.line_words));
+  check_range("first_look", plan.first_look, 0, kMostFirstLook);
   if (plan.family == Family::dense_persistent) {
     check_dense_plan(network, plan);
   } else {

@@ -112,6 +112,7 @@ PlanWishes read_wishes(const Options& options) {
   whole("loads-in-flight", wishes.loads_in_flight, 1, kMostLoadsInFlight);
   whole("teams", wishes.teams, 1, kMaxBatch);
   whole("promote-every", wishes.promote_every, 1, kMostPromoteEvery);
+  whole("first-look", wishes.first_look, 0, kMostFirstLook);
   if (options.given("tier")) {
     wishes.tier = parse_tier(options.text("tier"));
   }
@@ -245,6 +246,7 @@ OptionGroup plan_options() {
       ("promote-every", text("N"), "Sum this many products in fp16 before they join the fp32 sum.")
       ("tier", text("KIND"), "Keep weights in registers, or at most in shared_memory, or else streamed from L2 (default: "
                              "streamed; largest size: shared_memory).")
+      ("first-look", text("CYCLES"), "Let every warp wait so long before it looks for the next state.")
       ("teams", text("N"), "Share the samples out to this many teams of SMs (dense_persistent).")
       ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier, cooperative_barrier or, of dense_persistent, cluster.");
   // clang-format on
@@ -284,8 +286,6 @@ OptionGroup simulator_options() {
        "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, exchange or skew; repeatable.")
       ("scheduling", text("POLICY", "greedy_then_youngest"),
        "Let schedulers pick warps greedy_then_youngest, greedy_then_oldest or round_robin.")
-      ("first-look", text("CYCLES", "0"),
-       "Let every warp wait so long before it looks for the next state: what a kernel that waits would gain or lose.")
       ("threads", text("N"), "Use this many threads (default: all cores); the answer does not depend on it.");
   // clang-format on
   return group;
@@ -328,7 +328,6 @@ SimulationOptions read_simulation(const Options& options) {
   }
   simulation.sm.scheduling = static_cast<Scheduling>(options.choice(
       "scheduling", options.text("scheduling"), {kSchedulingNames[0], kSchedulingNames[1], kSchedulingNames[2]}));
-  simulation.first_look_cycles = static_cast<double>(options.whole("first-look", 0, 1000000));
   simulation.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096)) : all_cores();
   return simulation;
 }

@@ -31,8 +31,7 @@ struct Arguments {
 enum Mark { kBegun, kStaged, kComplete, kGathered, kReduced, kFinished, kAllFinished, kEmitted, kMarks };
 __device__ __forceinline__ void mark_clock(const Arguments& a, int t, int thread, Mark mark) {
   if constexpr (ONCHIP_CLOCKS) {
-    u32 now;
-    asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");
+    const u32 now = read_clock();
     if (thread % 32 == 0) {
       a.record[((static_cast<long long>(t) * kBlocks + blockIdx.x) * kWarps + thread / 32) * kMarks + mark] = now;
     }

@@ -417,6 +417,8 @@ class Runner {
       const int lanes = c.lanes();
       parameters = join(parameters, parameter("lanes", lanes), parameter("rows", c.rows(lanes)),
                         parameter("cluster", c.cluster));
+    } else {
+      parameters = join(parameters, parameter("first_look", c.first_look));
     }
     struct {  // as in both kernels
       char* states;

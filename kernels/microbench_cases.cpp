@@ -171,6 +171,12 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
       }
     }
   }
+  // What the wait before the first look is worth.
+  for (const int first_look : {0, 60, 120, 240, 320, 420}) {
+    for (const auto& [threads, loads] : {std::pair{512, 1}, {256, 2}, {128, 4}}) {
+      cases.push_back({8192, 4, std::min(sms, 128), threads, loads, 1, first_look});
+    }
+  }
   std::erase_if(cases, [&](const ExchangeCase& c) { return c.smem_bytes() > smem_bytes || c.rows(c.lanes()) > 2; });
   return cases;
 }
@@ -185,14 +191,15 @@ CompileRequest exchange_request(const std::string& architecture, const ExchangeC
        define("PRECISION", static_cast<int>(Precision::fp16)), define("CELL", static_cast<int>(Cell::lstm)),
        define("PLANE_UNIT_BYTES", 2 * c.batch), define("ZERO_UNITS", ExchangeCase::kZeroUnits),
        define("EXCHANGE", static_cast<int>(ExchangeProtocol::lamport)), define("THREADS", c.threads),
-       define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead)});
+       define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead),
+       define("FIRST_LOOK", c.first_look)});
 }
 
 CompileRequest cluster_request(const std::string& architecture, const ExchangeCase& c) {
   return request(architecture, "microbench_cluster_exchange", kClusterExchangeSource,
                  {define("WORDS_PER_SM", c.words_per_sm()), define("BATCH_PADDED", c.batch), define("BLOCKS", c.sms),
                   define("THREADS", c.threads), define("LANES_PER_ROW", c.lanes()), define("LOADS_IN_FLIGHT", c.loads),
-                  define("AHEAD", kEmptiedAhead), define("CLUSTER", c.cluster)});
+                  define("AHEAD", kEmptiedAhead), define("FIRST_LOOK", 0), define("CLUSTER", c.cluster)});
 }
 
 std::vector<ExchangeCase> cluster_cases(const std::string& architecture, int sms, int smem_bytes) {

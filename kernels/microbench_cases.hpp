@@ -86,10 +86,12 @@ CompileRequest shuffle_request(const std::string& architecture, const ShuffleCas
 // ---- exchange and signals -------------------------------------------------------------------------------------------
 
 inline constexpr int kExchangeWarmup = 32, kExchangeSteps = 300;
+inline constexpr int kExchangeFirstLook = 180;  // cycles, as most plans have (Plan::first_look); fits are of these
 
 struct ExchangeCase {
   int nominal_bytes, batch, sms, threads, loads;
   int cluster = 1;  // SMs that fetch the state together
+  int first_look = kExchangeFirstLook;
 
   int words_per_sm() const { return std::max(1, (nominal_bytes + 8 * sms) / (16 * sms)); }
   int bytes() const { return 16 * words_per_sm() * sms; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/device.hpp"
 #include "kernels/microbench.hpp"
+#include "kernels/microbench_cases.hpp"
 #include "model/exchange_time.hpp"
 
 #include <Eigen/Dense>
@@ -205,7 +206,8 @@ LeastSquares least_squares(const Eigen::MatrixXd& terms, const Eigen::VectorXd& 
 // are known already.
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                   double barrier_per_warp) {
-  const auto measured = rows.select("exchange", "cycles", {});
+  const std::string first_look = std::to_string(microbench::kExchangeFirstLook);
+  const auto measured = rows.select("exchange", "cycles", {{"first_look", first_look}});
   const MicrobenchRow* clock = rows.find("clock", "Hz", {});
   constexpr Eigen::Index kTerms = 6;
   const auto count = static_cast<Eigen::Index>(measured.size());

@@ -173,6 +173,7 @@ CompileRequest compile_request(const Network& network, const Plan& plan, const s
   }
   define(defines, "ONCHIP_LOADS_IN_FLIGHT", plan.loads_in_flight);
   define(defines, "ONCHIP_AHEAD", kEmptiedAhead);
+  define(defines, "ONCHIP_FIRST_LOOK", plan.first_look);
   define(defines, "ONCHIP_EXCHANGE", static_cast<int>(plan.exchange));
   define(defines, "ONCHIP_SHARED_BYTES", shared_bytes(network, plan));
   return request;

@@ -15,7 +15,35 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kAhead = ONCHIP_AHEAD;                    // steps from emptying a segment to writing it
 constexpr int kPolls = 1 << 20;  // a thread's polls in vain before it gives up: most of a second, a million steps' worth
 
+// Cycles that a warp waits before its first look for the next state (Plan::first_look in model/plan.hpp). A look that comes
+// too early is answered late, and the looks of all SMs are in the way of what is being written. us per step on an H200,
+// after a wait of 0, 60, 120, 180, 240, 320, 420 and 560 cycles:
+//   sparse  relu 2304 B=4 30 %     1.61  1.52  1.47  1.44  1.42  1.42  1.46  1.51
+//           relu 1152 B=1 10 %     0.74  0.72  0.70  0.72  0.76  0.79  0.83  0.90
+//           lstm 5632 B=4 10 %     6.66  6.62  6.58  6.54  6.50  6.44  6.32  6.27
+//   dense   relu 2304 B=4          1.04  1.00  0.99  0.99  1.01  1.04  1.11  1.28
+//           lstm 1536 B=8          1.59  1.42  1.32  1.29  1.30  1.32  1.41  1.49
+// The longer an SM computes, the more the SMs' times differ, and the longer a wait is best. Waits that every thread learns
+// (32 cycles more for each look in vain, one less for each state) are as good in these, but not stable: who is late makes
+// all others late, and exchanges of several words a thread without products took up to 1.5 times as long.
+constexpr u32 kFirstLook = kExchange == kLamport ? ONCHIP_FIRST_LOOK : 0;
+
 static_assert((kAhead & (kAhead - 1)) == 0 && kAhead >= 8, "a power of two, so that fences come at even distances");
+
+__device__ __forceinline__ u32 read_clock() {
+  u32 now;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");
+  return now;
+}
+
+__device__ __forceinline__ void wait_for_first_look() {
+  if constexpr (kFirstLook > 0) {
+    const u32 begin = read_clock();
+#pragma unroll 1
+    while (read_clock() - begin < kFirstLook) {
+    }
+  }
+}
 
 // Waits, in one thread of every block, until all have come `count` times.
 __device__ __forceinline__ void wait_for_blocks(u32* barrier, int count, int& polls) {

@@ -14,7 +14,7 @@
 //   | gather   each lane: for its slots, sum += value * state[index]     one wide load serves a whole plane; gather.cuh
 //   | reduce   over the lanes of a group, all rows of a tile at once     halving exchange, then butterfly; cell.cuh
 //   | finish   the cell, in the lanes that hold the sums -> outbox in smem
-//   | emit     block barrier; outbox -> this SM's segment of states[t+1]
+//   | emit     block barrier; outbox -> this SM's segment of states[t+1]; a wait before the next look
 //   +--------------------------------------------------------+
 //
 // The state is in owner's order: SM s computes its units [s * ONCHIP_UNITS_PER_SM, ...), whole 16-byte words, and
@@ -203,6 +203,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
       }
       __syncthreads();
     }
+    wait_for_first_look();
   }
   wait_for_copies<0>();
   if constexpr (kCarries) {

@@ -80,6 +80,19 @@ int best_line_words(const Network& network, const Plan& plan) {
   return line_words_for(units_per_sm(network, plan) * plane_unit_bytes(network, plan) / 16);
 }
 
+int best_first_look(const Network& network, const Plan& plan, double body_cycles) {
+  if (plan.exchange != ExchangeProtocol::lamport || is_library(plan.family)) {
+    return 0;
+  }
+  if (plan.family == Family::dense_persistent) {
+    constexpr int kLeast = 80, kMost = 200, kPerSample = 30, kFewSamples = 4;
+    return std::clamp(kLeast + kPerSample * (team_batch(network, plan) - kFewSamples), kLeast, kMost);
+  }
+  constexpr double kLeast = 100, kMost = 480, kOfBody = 0.06;
+  constexpr int kStep = 20;  // fewer different kernels
+  return static_cast<int>(std::clamp(kLeast + kOfBody * body_cycles, kLeast, kMost)) / kStep * kStep;
+}
+
 std::int64_t input_bytes(const Network& network, const Plan& plan) {
   return static_cast<std::int64_t>(state_units(network, plan)) * network.batch * info(network.cell).gates *
          info(network.precision).bytes;
@@ -347,6 +360,7 @@ constexpr PlanField kPlanFields[] = {
     {"load_bytes", &Plan::load_bytes},
     {"loads_in_flight", &Plan::loads_in_flight, true, true},
     {"line_words", &Plan::line_words, true, true},
+    {"first_look", &Plan::first_look, true, true},
     {"promote_every", &Plan::promote_every},
     {"tail_chunks", &Plan::tail_chunks},
     {"longest_tail", &Plan::longest_tail},
@@ -367,7 +381,8 @@ std::string to_string(const Plan& plan) {
   const bool is_dense = plan.family == Family::dense_persistent;
   text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange);
   for (const PlanField& field : kPlanFields) {
-    const bool is_usual = field.member == &Plan::line_words && plan.line_words == kLineWords;
+    const bool is_usual = (field.member == &Plan::line_words && plan.line_words == kLineWords) ||
+                          (field.member == &Plan::first_look && plan.first_look == 0);
     if ((is_dense ? field.dense : field.sparse) && !is_usual) {
       text << ' ' << field.name << '=' << plan.*field.member;
     }

@@ -389,6 +389,13 @@ PlannedNetwork with_library(const Chip& chip, const Network& network, Family fam
   return {network, plan, predict(chip, network, plan)};
 }
 
+// Of a step, what is not its exchange.
+double body_cycles(const Chip& chip, const Prediction& prediction) {
+  const double exchange_us =
+      prediction.parts_us[static_cast<int>(Part::exchange)] + prediction.parts_us[static_cast<int>(Part::staging)];
+  return (prediction.step_us - exchange_us) * 1e-6 * chip.clock_hz;
+}
+
 constexpr std::array kLibraries{Family::cublas_graph, Family::cudnn, Family::cusparse_graph};
 
 }  // namespace
@@ -441,6 +448,8 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
     give_tail(chip, network, wishes.tier.value_or(Tier::streamed), slots, tails, best.plan);
     best.prediction = predict(chip, network, best.plan);
   }
+  best.plan.first_look =
+      wishes.first_look.value_or(best_first_look(network, best.plan, body_cycles(chip, best.prediction)));
   return best;
 }
 

@@ -47,7 +47,7 @@ struct Emission {
 struct SmBody {
   double cycles = 0;  // from the barrier after staging to the last emission
   std::vector<Emission> emissions;
-  std::vector<double> warp_end;  // [warps]: when each warp begins to look for the next state
+  std::vector<double> warp_end;  // [warps]: when each warp begins to look for the next state, its wait behind it
 };
 
 // Appends to the emissions, together with those before it that left at the same cycle for the same line.

@@ -67,7 +67,9 @@ double simulate_exchange_bench(const Chip& chip, const ExchangeBench& bench, con
   const int line_words = line_words_for(own);
   std::vector<SmBody> bodies(static_cast<std::size_t>(bench.sms));
   for (std::size_t sm = 0; sm < bodies.size(); ++sm) {
-    bodies[sm].warp_end.assign(run.warp_end.begin(), run.warp_end.end());
+    for (const std::int64_t end : run.warp_end) {
+      bodies[sm].warp_end.push_back(static_cast<double>(end + bench.first_look));
+    }
     for (const IssueEvent& store : run.global_stores) {
       const WarpTrace& warp = block.warps[store.warp];
       for (const std::uint64_t address : warp.addresses_of(warp.instructions[store.instruction])) {

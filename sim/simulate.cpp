@@ -73,7 +73,7 @@ std::vector<SmBody> run_bodies(const Chip& chip, const PlanTrace& trace, const S
     const BlockTrace block = trace.body(sm);
     runs[sm] = run_sm(chip, {&block, 1}, options.sm);
     for (const std::int64_t end : runs[sm].warp_end) {
-      bodies[sm].warp_end.push_back(static_cast<double>(end) + options.first_look_cycles);
+      bodies[sm].warp_end.push_back(static_cast<double>(end + trace.layout().plan.first_look));
     }
     add_emissions(bodies[sm], block, runs[sm], trace.map().state_words, trace.layout().plan.line_words);
   });

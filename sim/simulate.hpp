@@ -27,7 +27,6 @@ struct SimulationOptions {
   SmOptions sm;
   bool exchange = true;          // else: the exchange takes no time
   bool skew = true;              // else: every SM takes as long as the mean
-  double first_look_cycles = 0;  // that every warp waits before it looks for the next state
   int threads = 1;
 };
 

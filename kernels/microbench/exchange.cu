@@ -36,7 +36,7 @@ struct Arguments {
   int warmup, steps;
 };
 
-__device__ __forceinline__ long long read_clock() {
+__device__ __forceinline__ long long read_long_clock() {
   long long t;
   asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory");
   return t;
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) microbench_exchange(co
     }
     __syncthreads();
     if ((t == a.warmup || t == a.steps) && blockIdx.x == 0 && thread == 0) {
-      a.times[t == a.steps] = read_clock();
+      a.times[t == a.steps] = read_long_clock();
       a.times[2 + (t == a.steps)] = read_nanoseconds();
     }
     if (t == a.steps) {
@@ -106,6 +106,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) microbench_exchange(co
       store_shared(outbox, changed(read));
     }
     outbox_word += kStateStride;
+    wait_for_first_look();
   }
 
   u32 checksum = 0;

@@ -36,7 +36,7 @@ struct Launch {
 };
 
 struct Counts {
-  u64 warp_instructions = 0, lane_instructions = 0;
+  u64 warp_instructions = 0, lane_instructions = 0, clock_reads = 0;
 };
 
 // Host memory that kernels may use. An address of global memory is the host's.

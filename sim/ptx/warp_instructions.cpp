@@ -114,12 +114,18 @@ void nothing(Warp&, const Instruction&, u32) {}
 void trap(Warp&, const Instruction&, u32 lanes) {
   throw LaneFault{std::countr_zero(lanes), "the kernel stops with a trap"};
 }
+// Instructions count when a warp's turn ends, so whoever reads the clock in a loop sees it go on by its reading.
+u64 read_clock(Warp& warp) {
+  constexpr u64 kCyclesPerRead = 64;
+  Counts& counts = warp.block.grid.counts;
+  return counts.warp_instructions + kCyclesPerRead * ++counts.clock_reads;
+}
 void clock_low(Warp& warp, const Instruction& i, u32 lanes) {
-  const auto now = static_cast<u32>(warp.block.grid.counts.warp_instructions);
+  const auto now = static_cast<u32>(read_clock(warp));
   for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = now; });
 }
 void clock_whole(Warp& warp, const Instruction& i, u32 lanes) {
-  const u64 now = warp.block.grid.counts.warp_instructions;
+  const u64 now = read_clock(warp);
   for_lanes(lanes, [&](int lane) { warp.lanes<u64>(i.at[0])[lane] = now; });
 }
 

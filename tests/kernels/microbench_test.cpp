@@ -45,14 +45,16 @@ class SyntheticChip {
             }
             add("exchange",
                 "bytes=" + std::to_string(bytes) + " batch=4 sms=" + std::to_string(sms) +
-                    " threads=" + std::to_string(threads) + " lanes=4 rows=1 loads=" + std::to_string(loads),
+                    " threads=" + std::to_string(threads) + " loads=" + std::to_string(loads) + " first_look=180",
                 cycles);
           }
         }
       }
     }
+    // Of another wait, which nothing is fitted to.
+    add("exchange", "bytes=18432 batch=4 sms=132 threads=512 loads=2 first_look=0", 9000);
     // A measurement that failed is no measurement.
-    rows.push_back({"exchange", "bytes=18432 batch=4 sms=132 threads=512 lanes=4 rows=1 loads=2 failed=timeout",
+    rows.push_back({"exchange", "bytes=18432 batch=4 sms=132 threads=512 loads=2 first_look=180 failed=timeout",
                     std::nan(""), std::nan(""), std::nan(""), "cycles", 0, std::nan("")});
     add("clock", "under=exchange", kClock, "Hz");
   }
