@@ -215,7 +215,7 @@ OptionGroup network_options() {
   group.add_options()
       ("cell", text("CELL", "relu"), "Set the cell: relu, tanh, lstm or gru.")
       ("hidden", text("N"), "Set the number of hidden units.")
-      ("batch", text("N", "4"), "Set the number of sequences computed together, 1 to 32.")
+      ("batch", text("N", "4"), "Set the number of sequences computed together, 1 to 64.")
       ("steps", text("N", "256"), "Set the number of time steps.")
       ("density", text("D", "0.3"), "Set the share of non-zero weights: 0.3 or 30%.")
       ("precision", text("TYPE", "fp16"), "Set the type of weights and state: fp16, bf16, fp32 or fp8 (state fp16).")

@@ -59,7 +59,7 @@ Cell parse_cell(std::string_view name);
 Precision parse_precision(std::string_view name);
 
 inline constexpr int kMaxHidden = 65472;  // what a 16-bit unit index reaches, less 64 zero units (see Layout)
-inline constexpr int kMaxBatch = 32;
+inline constexpr int kMaxBatch = 64;
 
 struct Network {
   Cell cell = Cell::relu;

@@ -49,7 +49,7 @@ def from_torch(module, batch=1, *, chip=None, most_steps=2048, precision=None, t
 
     module      torch.nn.LSTM, GRU or RNN on a CUDA device, pruned as it is (zeros are what torch.nn.utils.prune or you
                 made zero): fp16, bf16 or fp32, any number of layers, one direction or both; no proj_size
-    batch       1 to 32: the most samples of an input; fewer cost as much
+    batch       1 to 64: the most samples of an input; fewer cost as much
     chip        for which to plan: a name, a chip file; None: the device's. Its number of SMs becomes the device's
     most_steps  of one launch; longer sequences take several
     precision   "fp8": round the recurrent weights of an fp16 module to e4m3 with a scale per row, which changes results

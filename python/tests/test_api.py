@@ -100,7 +100,7 @@ class Errors(unittest.TestCase):
         self.expect(onchip.InputError, "unknown precision 'fp61'", onchip.fit, "h200", "lstm", 64, precision="fp61")
         self.expect(onchip.InputError, "'h2000'", onchip.fit, "h2000", "lstm", 64)
         self.expect(onchip.InputError, "neither a hidden size nor a matrix", onchip.fit, "h200", "lstm")
-        self.expect(ValueError, "", onchip.fit, "h200", "lstm", 64, batch=33)
+        self.expect(ValueError, "", onchip.fit, "h200", "lstm", 64, batch=65)
         self.expect(onchip.InputError, "sm.cuont", onchip.Chip("h200").set, "sm.cuont=2")
 
     def test_matrices(self):

@@ -204,7 +204,7 @@ TEST_CASE("null handles and numbers without a meaning are refused, and null is d
   network.tier = 3;
   CHECK(asked(h200.get(), &network) == "1: 'tier' is 3; expected 0 to 2");
   network.tier = 0;
-  network.batch = 33;
+  network.batch = 65;
   CHECK(asked(h200.get(), &network).starts_with("1: "));
   CHECK(answer([&](onchip_error* e) { return onchip_recurrence_enqueue(nullptr, nullptr, nullptr, e); }) ==
         "1: 'recurrence' is null");
