@@ -390,6 +390,8 @@ std::vector<Row> warp_rows() {
       {"redux.sync.xor.b32", as("Www", reduce<Reduction::differ, false>, sync)},
       {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<false>)},
       {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<true>)},
+      {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<false>)},
+      {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<true>)},
       {"bar.warp.sync", as("w", nothing, sync)},
       {"activemask.b32", as("W", active_mask)},
       {"bra bra.uni", as("l", nothing, Flow::branch)},

@@ -31,7 +31,7 @@ enum class Flow : std::uint8_t { plain, branch, exit, warp_sync, block_barrier, 
 
 struct Instruction {
   Execute execute = nullptr;
-  std::array<u32, 16> at{};  // bytes in the warp's registers, of each operand in order; of an address, of its base
+  std::array<u32, 18> at{};  // bytes in the warp's registers, of each operand in order; of an address, of its base
   std::array<std::int64_t, 2> offset{};  // of the first and the second address
   std::array<bool, 2> wide{};            // whether their bases have 64 bits
   u32 guard = 0;                         // place of the predicate

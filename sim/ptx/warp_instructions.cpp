@@ -73,22 +73,25 @@ void reduce(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = result; });
 }
 
+template <bool kIsBf16>
+float element(u32 word, int half) {
+  const auto bits = static_cast<u16>(half == 0 ? word : word >> 16);
+  return kIsBf16 ? bf16_to_float(bits) : half_to_float(bits);
+}
+
 // Fragments, PTX ISA "Matrix Fragments for mma.m16n8k16 with floating point type": lane = 4 * group + member.
 template <bool kIsBf16>
 void multiply_16x8x16(Warp& warp, const Instruction& i, u32) {
-  const auto element = [](u32 word, int half) {
-    const auto bits = static_cast<u16>(half == 0 ? word : word >> 16);
-    return kIsBf16 ? bf16_to_float(bits) : half_to_float(bits);
-  };
   float a[16][16], b[16][8], sums[16][8];
   for (int lane = 0; lane < kLanes; ++lane) {
     const int group = lane / 4, member = lane % 4;
     for (int k = 0; k < 4; ++k) {
       sums[group + k / 2 * 8][member * 2 + k % 2] = as_float(warp.lanes<u32>(i.at[10 + k])[lane]);
       for (int half = 0; half < 2; ++half) {
-        a[group + k % 2 * 8][member * 2 + half + k / 2 * 8] = element(warp.lanes<u32>(i.at[4 + k])[lane], half);
+        a[group + k % 2 * 8][member * 2 + half + k / 2 * 8] =
+            element<kIsBf16>(warp.lanes<u32>(i.at[4 + k])[lane], half);
         if (k < 2) {
-          b[member * 2 + half + k * 8][group] = element(warp.lanes<u32>(i.at[8 + k])[lane], half);
+          b[member * 2 + half + k * 8][group] = element<kIsBf16>(warp.lanes<u32>(i.at[8 + k])[lane], half);
         }
       }
     }
@@ -97,6 +100,54 @@ void multiply_16x8x16(Warp& warp, const Instruction& i, u32) {
     for (int k = 0; k < 16; ++k) {
       for (int column = 0; column < 8; ++column) {
         sums[row][column] += a[row][k] * b[k][column];  // the product is exact, so that fusing changes nothing
+      }
+    }
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int k = 0; k < 4; ++k) {
+      warp.lanes<u32>(i.at[k])[lane] = float_bits(sums[lane / 4 + k / 2 * 8][lane % 4 * 2 + k % 2]);
+    }
+  }
+}
+
+// Fragments, PTX ISA "Matrix Fragments for sparse mma.m16n8k32 with .f16 and .bf16 types": A as above, two values for
+// every four columns; B as above, with 32 rows. The metadata of row g and, in its upper half, of row g + 8 comes from
+// lane 4 g + 2 * selector for columns 0 to 15 and from the next one for columns 16 to 31, 4 bits for each group.
+template <bool kIsBf16>
+void multiply_sparse_16x8x32(Warp& warp, const Instruction& i, u32) {
+  const u32* const metadata = warp.lanes<u32>(i.at[16]);
+  const u32 selector = *warp.lanes<u32>(i.at[17]);
+  if (selector > 1) {
+    throw LaneFault{0, "the sparsity selector of m16n8k32 is 0 or 1, not " + std::to_string(selector)};
+  }
+  float b[32][8];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int k = 0; k < 4; ++k) {
+      for (int half = 0; half < 2; ++half) {
+        b[lane % 4 * 2 + half + k * 8][lane / 4] = element<kIsBf16>(warp.lanes<u32>(i.at[8 + k])[lane], half);
+      }
+    }
+  }
+  float sums[16][8];
+  for (int row = 0; row < 16; ++row) {
+    const int first_lane = row % 8 * 4;  // of those with this row
+    for (int column = 0; column < 8; ++column) {
+      sums[row][column] = as_float(warp.lanes<u32>(i.at[12 + row / 8 * 2 + column % 2])[first_lane + column / 2]);
+    }
+    for (int group = 0; group < 8; ++group) {
+      const int source = first_lane + 2 * static_cast<int>(selector) + group / 4;
+      const u32 places = metadata[source] >> (row / 8 * 16 + group % 4 * 4);
+      if ((places & 3) >= (places >> 2 & 3)) {
+        throw LaneFault{source, "the metadata's places " + std::to_string(places & 3) + " and " +
+                                    std::to_string(places >> 2 & 3) + " of a group do not ascend"};
+      }
+      const u32 word = warp.lanes<u32>(i.at[4 + row / 8 + group / 4 * 2])[first_lane + group % 4];
+      for (int half = 0; half < 2; ++half) {
+        const u32 k = 4 * static_cast<u32>(group) + (places >> (2 * half) & 3);
+        const float a = element<kIsBf16>(word, half);
+        for (int column = 0; column < 8; ++column) {
+          sums[row][column] += a * b[k][column];
+        }
       }
     }
   }
@@ -151,5 +202,7 @@ template void reduce<Reduction::either, false>(Warp&, const Instruction&, u32);
 template void reduce<Reduction::differ, false>(Warp&, const Instruction&, u32);
 template void multiply_16x8x16<false>(Warp&, const Instruction&, u32);
 template void multiply_16x8x16<true>(Warp&, const Instruction&, u32);
+template void multiply_sparse_16x8x32<false>(Warp&, const Instruction&, u32);
+template void multiply_sparse_16x8x32<true>(Warp&, const Instruction&, u32);
 
 }  // namespace onchip::ptx

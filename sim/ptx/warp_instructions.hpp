@@ -25,6 +25,12 @@ void reduce(Warp& warp, const Instruction& i, u32 lanes);
 template <bool kIsBf16>
 void multiply_16x8x16(Warp& warp, const Instruction& i, u32 lanes);
 
+// mma.sp::ordered_metadata.sync.aligned.m16n8k32, of the same types: of A's 16 x 32 elements those that the metadata
+// names, k ascending as above; the others are not multiplied. Throws LaneFault for metadata or a selector that the ISA
+// leaves undefined: two places of a group that do not ascend, selectors beyond 1.
+template <bool kIsBf16>
+void multiply_sparse_16x8x32(Warp& warp, const Instruction& i, u32 lanes);
+
 void active_mask(Warp& warp, const Instruction& i, u32 lanes);
 void nothing(Warp& warp, const Instruction& i, u32 lanes);
 void trap(Warp& warp, const Instruction& i, u32 lanes);

@@ -400,6 +400,80 @@ TEST_CASE("a product of matrices is the plain loop's", "[ptx]") {
   }
 }
 
+// What a lane has of a sparse product: 4 words of A, 4 of B, 4 of C, the metadata, and room for the result.
+struct SparseProduct {
+  float a[16][32] = {}, b[32][8], c[16][8];
+  std::vector<std::uint32_t> memory = std::vector<std::uint32_t>(32 * 20);
+
+  // Of every four columns two, at random, in order; both lanes that do not supply the metadata have none that is valid.
+  SparseProduct(bool is_bf16, unsigned selector) {
+    std::mt19937 random(13 + selector);
+    const auto small = [&] { return static_cast<float>(static_cast<int>(random() % 17) - 8) / 4; };
+    const auto element = [&](float value) {
+      return is_bf16 ? std::bit_cast<Word>(value) >> 16 : Word{nearest_half(value)};
+    };
+    const auto pair = [&](float low, float high) { return element(low) | element(high) << 16; };
+    for (auto& row : b)
+      std::generate(row, row + 8, small);
+    for (auto& row : c)
+      std::generate(row, row + 8, small);
+    for (std::size_t row = 0; row < 16; ++row) {
+      for (std::size_t group = 0; group < 8; ++group) {
+        const std::size_t first = random() % 3, second = first + 1 + random() % (3 - first);
+        a[row][4 * group + first] = small();
+        a[row][4 * group + second] = small();
+        // Lanes 4 g ... 4 g + 3 have rows g and g + 8; of each the first two words are of columns 0 to 15.
+        const std::size_t lane = row % 8 * 4;
+        memory[20 * (lane + group % 4) + row / 8 + group / 4 * 2] =
+            pair(a[row][4 * group + first], a[row][4 * group + second]);
+        memory[20 * (lane + 2 * selector + group / 4) + 12] |= static_cast<Word>(first | second << 2)
+                                                               << (group % 4 * 4 + row / 8 * 16);
+      }
+    }
+    for (std::size_t lane = 0; lane < 32; ++lane) {
+      const std::size_t n = lane / 4, k = lane % 4 * 2;
+      for (std::size_t i = 0; i < 4; ++i) {
+        memory[20 * lane + 4 + i] = pair(b[k + 8 * i][n], b[k + 8 * i + 1][n]);
+        memory[20 * lane + 8 + i] = bits(c[n + i / 2 * 8][k + i % 2]);
+      }
+    }
+  }
+
+  void run_with(const std::string& opcode, unsigned selector) {
+    run(kernel("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];\nld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%rd1+16];\n"
+               "ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1+32];\nld.global.u32 %r9, [%rd1+48];\n" +
+                   opcode +
+                   " {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6, %r7, %r8}, {%f1, %f2, %f3, %f4}, "
+                   "%r9, " +
+                   std::to_string(selector) + ";\nst.global.v4.f32 [%rd1+64], {%f1, %f2, %f3, %f4};",
+               80),
+        memory);
+  }
+};
+
+TEST_CASE("a product with a 2:4 matrix is the plain loop's", "[ptx]") {
+  const bool is_bf16 = GENERATE(false, true);
+  const unsigned selector = GENERATE(0u, 1u);
+  const std::string type = is_bf16 ? "bf16" : "f16";
+  const std::string opcode = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32." + type + "." + type + ".f32";
+  SparseProduct product(is_bf16, selector);
+  SparseProduct other = product;
+  product.run_with(opcode, selector);
+  for (std::size_t lane = 0; lane < 32; ++lane) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::size_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+      float sum = product.c[row][column];
+      for (int k = 0; k < 32; ++k) {
+        sum += product.a[row][k] * product.b[k][column];
+      }
+      CHECK(as_float(product.memory[20 * lane + 16 + i]) == sum);
+    }
+  }
+  // The other lanes have no metadata: two equal places.
+  CHECK_THROWS_WITH(other.run_with(opcode, 1 - selector), Catch::Matchers::Contains("do not ascend"));
+  CHECK_THROWS_WITH(other.run_with(opcode, 2), Catch::Matchers::Contains("selector"));
+}
+
 TEST_CASE("warps of a block meet at its barrier, blocks through memory, both as often as they are asked to", "[ptx]") {
   // Every thread writes to shared memory, then reads its neighbour's from the next warp.
   std::vector<std::uint32_t> memory(128);
