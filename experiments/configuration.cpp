@@ -146,7 +146,8 @@ MaskKind parse_mask(std::string_view word) {
   const auto found = std::find(kMaskNames.begin(), kMaskNames.end(), word);
   if (found == kMaskNames.end()) {
     const std::string hint = did_you_mean(word, kMaskNames);
-    throw InputError("unknown mask " + in_quotes(word) + (hint.empty() ? ": expected uniform or power-law" : hint));
+    throw InputError("unknown mask " + in_quotes(word) +
+                     (hint.empty() ? ": expected uniform, power-law or 2:4" : hint));
   }
   return static_cast<MaskKind>(found - kMaskNames.begin());
 }
@@ -195,13 +196,20 @@ bool has_exact_rows(const Configuration& configuration) {
 
 }  // namespace
 
+MaskKind expected_mask(const Configuration& configuration) {
+  const bool is_two_four =
+      configuration.weights ? !find_crowded_group(*configuration.weights) : configuration.mask == MaskKind::two_four;
+  return is_two_four ? MaskKind::two_four : MaskKind::uniform;
+}
+
 RowProfile row_profile(const Configuration& configuration) {
   return has_exact_rows(configuration) ? RowProfile::from_matrix(*recurrent_matrix(configuration))
-                                       : RowProfile::uniform(configuration.network);
+                                       : RowProfile::uniform(configuration.network, expected_mask(configuration));
 }
 
 RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix) {
-  return has_exact_rows(configuration) ? RowProfile::from_matrix(matrix) : RowProfile::uniform(configuration.network);
+  return has_exact_rows(configuration) ? RowProfile::from_matrix(matrix)
+                                       : RowProfile::uniform(configuration.network, expected_mask(configuration));
 }
 
 PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows) {

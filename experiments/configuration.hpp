@@ -33,10 +33,6 @@ struct Configuration {
   std::optional<Plan> plan;  // fixed by the user
 };
 
-inline constexpr std::array<std::string_view, 2> kMaskNames{"uniform", "power-law"};
-constexpr std::string_view name(MaskKind mask) {
-  return kMaskNames[static_cast<int>(mask)];
-}
 MaskKind parse_mask(std::string_view name);
 std::string_view mask_name(const Configuration& configuration);  // "file" for a user's weights
 
@@ -45,6 +41,8 @@ std::string_view mask_name(const Configuration& configuration);  // "file" for a
 void take_weights(Configuration& configuration, const std::filesystem::path& file, std::string_view tensor);
 
 std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& configuration);
+// What searches over networks of other sizes take for the mask: two_four if this one is, else uniform.
+MaskKind expected_mask(const Configuration& configuration);
 RowProfile row_profile(const Configuration& configuration);
 RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix);  // the same, of its matrix
 

@@ -18,8 +18,8 @@ struct Remedy {
   std::string text;
 };
 
-bool fits(const Chip& chip, const Network& network, const PlanWishes& wishes) {
-  return choose_plan(chip, network, RowProfile::uniform(network), wishes).prediction.footprint.fits;
+bool fits(const Chip& chip, const Network& network, const PlanWishes& wishes, MaskKind kind) {
+  return choose_plan(chip, network, RowProfile::uniform(network, kind), wishes).prediction.footprint.fits;
 }
 
 // The least n in (0, most] for which holds(n), which is monotonic but for ripples; 0 if holds(most) is false.
@@ -49,9 +49,10 @@ const std::vector<Knob>& knobs() {
   return knobs;
 }
 
-std::vector<Remedy> remedies(const Chip& chip, const Network& network, int granule, const PlanWishes& wishes) {
+std::vector<Remedy> remedies(const Chip& chip, const Network& network, int granule, const PlanWishes& wishes,
+                             MaskKind kind) {
   std::vector<Remedy> found;
-  if (const Capacity capacity = find_capacity(chip, network, granule, wishes);
+  if (const Capacity capacity = find_capacity(chip, network, granule, wishes, {}, kind);
       capacity.largest && capacity.largest->network.hidden < network.hidden) {
     const int hidden = capacity.largest->network.hidden;
     found.push_back({"hidden", static_cast<double>(network.hidden), static_cast<double>(hidden),
@@ -61,7 +62,7 @@ std::vector<Remedy> remedies(const Chip& chip, const Network& network, int granu
   const int sparser = least(kSteps - 1, [&](int step) {
     Network changed = network;
     changed.density *= 1 - static_cast<double>(step) / kSteps;
-    return fits(chip, changed, wishes);
+    return fits(chip, changed, wishes, kind);
   });
   if (sparser > 0) {
     const double density = network.density * (1 - static_cast<double>(sparser) / kSteps);
@@ -78,7 +79,7 @@ std::vector<Remedy> remedies(const Chip& chip, const Network& network, int granu
       }
       return larger;
     };
-    const int percent = least(kMostPercent, [&](int more) { return fits(changed(more), network, wishes); });
+    const int percent = least(kMostPercent, [&](int more) { return fits(changed(more), network, wishes, kind); });
     if (percent > 0) {
       const double from = chip.*knob.members.front(), to = changed(percent).*knob.members.front();
       found.push_back({std::string(knob.key), from, to,
@@ -119,7 +120,8 @@ Report report_one(const ChipFile& chip, const Case& answer, int granule) {
   const bool fits_now = answer.planned.prediction.footprint.fits;
   std::vector<Remedy> found;
   if (!fits_now && !answer.configuration.plan) {
-    found = remedies(chip.chip, answer.planned.network, granule, answer.configuration.wishes);
+    found = remedies(chip.chip, answer.planned.network, granule, answer.configuration.wishes,
+                     expected_mask(answer.configuration));
   }
   Json json = to_json(answer, Binding::resource);
   json["to_fit"] = to_json(found);
@@ -141,7 +143,8 @@ Report report_capacity(const ChipFile& chip, const Configuration& configuration,
             {case_columns(), {case_cells(largest, Binding::resource)}},
             to_json(largest, Binding::resource)};
   }
-  const std::vector<Remedy> found = remedies(chip.chip, capacity.next.network, granule, configuration.wishes);
+  const std::vector<Remedy> found =
+      remedies(chip.chip, capacity.next.network, granule, configuration.wishes, expected_mask(configuration));
   const Footprint& over = capacity.next.prediction.footprint;
   const std::string reason = over.indexed_units > kMostIndexedUnits
                                  ? explain(over)
@@ -185,12 +188,13 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
     return answer.planned.prediction.footprint.fits ? 0 : 1;
   }
   Output output(*options);
-  const Capacity capacity =
-      find_capacity(chip.chip, configuration.network, granule, configuration.wishes, [&](const Network& network) {
-        Configuration sized = configuration;
-        sized.network = network;
-        return row_profile(sized);
-      });
+  const auto exact = [&](const Network& network) {
+    Configuration sized = configuration;
+    sized.network = network;
+    return row_profile(sized);
+  };
+  const Capacity capacity = find_capacity(chip.chip, configuration.network, granule, configuration.wishes, exact,
+                                          expected_mask(configuration));
   output.write(report_capacity(chip, configuration, capacity, granule));
   return capacity.largest ? 0 : 1;
 }

@@ -219,7 +219,8 @@ OptionGroup network_options() {
       ("steps", text("N", "256"), "Set the number of time steps.")
       ("density", text("D", "0.3"), "Set the share of non-zero weights: 0.3 or 30%.")
       ("precision", text("TYPE", "fp16"), "Set the type of weights and state: fp16, bf16, fp32 or fp8 (state fp16).")
-      ("mask", text("KIND", "uniform"), "Generate the non-zeros evenly (uniform) or in uneven rows (power-law).")
+      ("mask", text("KIND", "uniform"), "Generate the non-zeros evenly (uniform), in uneven rows (power-law), or at most "
+                                        "two in every four columns (2:4).")
       ("seed", text("N", "1"), "Set the seed of the generated weights.")
       ("weights", text("FILE"), "Read the recurrent weights, and with them size and density, from a .mtx or "
                                 ".safetensors file.")
@@ -391,9 +392,12 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
   }
   if (network.hidden > 0) {
     check(network);
-  } else if (configuration.mask != MaskKind::uniform) {
+  } else if (configuration.mask == MaskKind::power_law) {
     throw InputError("--mask " + std::string(name(configuration.mask)) +
-                     " needs --hidden: the search for the largest size assumes uniform masks");
+                     " needs --hidden: the search for the largest size assumes rows that are alike");
+  }
+  if (configuration.mask == MaskKind::two_four) {
+    check_two_four_density(network.density);
   }
   return configuration;
 }

@@ -13,11 +13,12 @@ namespace {
 // One chip's answer: the network that was asked for, or the largest that fits where no size was given.
 struct Side {
   Case answer;
-  int largest_hidden = 0;  // uniform mask
+  int largest_hidden = 0;  // of the expected mask
 };
 
 Side ask(const ChipFile& chip, const Configuration& configuration, int granule) {
-  const Capacity capacity = find_capacity(chip.chip, configuration.network, granule, configuration.wishes);
+  const Capacity capacity =
+      find_capacity(chip.chip, configuration.network, granule, configuration.wishes, {}, expected_mask(configuration));
   Side side{{chip.chip.name, configuration, {}}, capacity.largest ? capacity.largest->network.hidden : 0};
   if (configuration.network.hidden == 0) {
     side.answer.planned = capacity.largest ? *capacity.largest : capacity.next;
@@ -138,7 +139,8 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   Configuration found = configuration;
   found.network = base.answer.planned.network;
-  const RowProfile rows = configuration.network.hidden > 0 ? row_profile(found) : RowProfile::uniform(found.network);
+  const RowProfile rows =
+      configuration.network.hidden > 0 ? row_profile(found) : RowProfile::uniform(found.network, found.mask);
   output.write(report(base, changed ? &*changed : nullptr,
                       sensitivities(base_chip, found.network, rows, granule, configuration.wishes)));
   return base.answer.planned.prediction.footprint.fits ? 0 : 1;

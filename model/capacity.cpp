@@ -9,10 +9,10 @@
 namespace onchip {
 
 Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& asked,
-                       const RowsOf& exact) {
+                       const RowsOf& exact, MaskKind kind) {
   PlanWishes wishes = asked;
   wishes.tier = asked.tier.value_or(Tier::shared_memory);
-  const RowsOf expected = [](const Network& sized) { return RowProfile::uniform(sized); };
+  const RowsOf expected = [&](const Network& sized) { return RowProfile::uniform(sized, kind); };
   const auto plan_with = [&](const RowsOf& rows, int granules) {
     Network sized = network;
     sized.hidden = granules * granule;
@@ -86,7 +86,7 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& netw
                                        int granule, const PlanWishes& wishes) {
   const double base_step_us = choose_plan(file.chip, network, rows, wishes).prediction.step_us;
   const auto capacity = [&](const Chip& chip) {
-    const Capacity found = find_capacity(chip, network, granule, wishes);
+    const Capacity found = find_capacity(chip, network, granule, wishes, {}, rows.kind());
     return found.largest ? found.largest->network.hidden : 0;
   };
   const double base_hidden = capacity(file.chip);

@@ -6,6 +6,7 @@
 #include "model/numeric.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cctype>
 #include <cmath>
@@ -116,6 +117,33 @@ int draw_columns(int columns, Chance chance, Random& random, std::int32_t* colum
   return count;
 }
 
+// How many of its four columns a group of a 2:4 mask has.
+struct GroupChances {
+  Chance none = 0, at_most_one = 0;
+};
+GroupChances group_chances(double density) {
+  const std::array<double, 3> shares = two_four_shares(density);
+  const auto chance = [](double share) { return static_cast<Chance>(std::llround(share * 0x1p32)); };
+  return {chance(shares[0]), chance(shares[0] + shares[1])};
+}
+
+// As draw_columns.
+int draw_two_four(int columns, const GroupChances& chances, Random& random, std::int32_t* column) {
+  constexpr std::array<std::array<std::int32_t, 2>, 6> kPairs{{{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}}};
+  int count = 0;
+  for (int first = 0; first < columns; first += 4) {
+    const std::uint64_t draws = random(), upper = draws >> 32, lower = draws & 0xffffffff;
+    const int taken = (upper >= chances.none) + (upper >= chances.at_most_one);
+    const std::array<std::int32_t, 2> places =
+        taken == 1 ? std::array{static_cast<std::int32_t>(lower >> 30), 0} : kPairs[lower * kPairs.size() >> 32];
+    for (int i = 0; i < taken; ++i) {
+      column[count] = first + places[i];
+      count += first + places[i] < columns;
+    }
+  }
+  return count;
+}
+
 // Uniform on (-bound, bound), but never zero in `precision`.
 float draw_value(double bound, Precision precision, Random& random) {
   for (;;) {
@@ -137,6 +165,30 @@ void check_size(std::string_view what, int size) {
 
 }  // namespace
 
+void check_two_four_density(double density) {
+  if (density > 0.5) {
+    std::ostringstream message;
+    message << "a 2:4 mask has at most half of all weights, found density " << density;
+    throw InputError(message.str());
+  }
+}
+
+// With the mean 4 * density of k, (3 - 6 density) r^2 + (1 - 4 density) r - density = 0. Every operation is correctly
+// rounded, and fused only where that is written, so that every machine gets the same.
+std::array<double, 3> two_four_shares(double density) {
+  if (density == 0.5) {
+    return {0, 0, 1};
+  }
+  const double a = std::fma(-6, density, 3), b = std::fma(-4, density, 1);
+  const double a_c = a * density;
+  const double root = std::sqrt(std::fma(b, b, 4 * a_c));
+  // Of the two forms of a root the one that does not cancel.
+  const double r = b > 0 ? 2 * density / (b + root) : (root - b) / (2 * a);
+  const double square = r * r;
+  const double all = std::fma(6, square, 1 + 4 * r);
+  return {1 / all, 4 * r / all, 6 * square / all};
+}
+
 SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t seed, Precision precision,
                            MaskKind kind) {
   check_size("rows", rows);
@@ -153,6 +205,12 @@ SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t 
     shuffle(chance, Random(seed, kRowOrderStream));
   }
 
+  GroupChances groups;
+  if (kind == MaskKind::two_four) {
+    check_two_four_density(density);
+    groups = group_chances(density);
+  }
+
   SparseMatrix matrix{rows, columns, {}, {}, {}};
   matrix.row_begin.reserve(rows + 1);
   matrix.row_begin.push_back(0);
@@ -163,10 +221,11 @@ SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t 
   matrix.column.reserve(likely);
   matrix.value.reserve(likely);
 
-  std::vector<std::int32_t> row_columns(columns);
+  std::vector<std::int32_t> row_columns(columns + 1);  // what is drawn in vain is written, too
   for (int row = 0; row < rows; ++row) {
     Random random(seed, static_cast<std::uint64_t>(row));
-    const int count = draw_columns(columns, chance[row], random, row_columns.data());
+    const int count = kind == MaskKind::two_four ? draw_two_four(columns, groups, random, row_columns.data())
+                                                 : draw_columns(columns, chance[row], random, row_columns.data());
     matrix.column.insert(matrix.column.end(), row_columns.begin(), row_columns.begin() + count);
     matrix.row_begin.push_back(matrix.nnz());
     const double bound = std::sqrt(3.0 / count);  // the variance of a uniform number on (-b, b) is b^2 / 3
@@ -178,6 +237,27 @@ SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t 
     round_weights(matrix, precision);
   }
   return matrix;
+}
+
+std::optional<CrowdedGroup> find_crowded_group(const SparseMatrix& matrix) {
+  for (int row = 0; row < matrix.rows; ++row) {
+    int group = -1, count = 0;
+    for (std::int64_t i = matrix.row_begin[row]; i < matrix.row_begin[row + 1]; ++i) {
+      const int in_group = matrix.column[i] / 4;
+      count = (in_group == group ? count : 0) + (matrix.value[i] != 0);
+      group = in_group;
+      const bool is_last = i + 1 == matrix.row_begin[row + 1] || matrix.column[i + 1] / 4 != group;
+      if (is_last && count > 2) {
+        return CrowdedGroup{row, 4 * group, std::min(4 * group + 3, matrix.columns - 1), count};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::string describe(const CrowdedGroup& group) {
+  return "row " + std::to_string(group.row) + " has " + std::to_string(group.nnz) + " non-zeros in columns " +
+         std::to_string(group.first_column) + " to " + std::to_string(group.last_column);
 }
 
 void round_weights(SparseMatrix& matrix, Precision precision) {

@@ -4,9 +4,11 @@
 
 #include "model/network.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,13 +33,39 @@ struct SparseMatrix {
 enum class MaskKind : std::uint8_t {
   uniform,    // every element present with the same probability
   power_law,  // row lengths fall as rank^-1/2, rows in random order: as uneven as magnitude pruning leaves them
+  two_four,   // 2:4: of every four neighbouring columns of a row, the first of them a multiple of four, at most two
 };
+
+// By which masks are asked for and written down.
+inline constexpr std::array<std::string_view, 3> kMaskNames{"uniform", "power-law", "2:4"};
+constexpr std::string_view name(MaskKind mask) {
+  return kMaskNames[static_cast<int>(mask)];
+}
 
 // [rows, columns] with the given density, the same bytes for the same seed on every machine. Values are uniform with
 // variance 1 / (row length), rounded to `precision`, so that a recurrence neither dies nor explodes; none is zero, but
 // of fp8 a few in 100000 underflow. Throws InputError if a size is not in 1..kMaxDimension or the density not in 0..1.
+//
+// two_four: every mask of so many elements that is 2:4 is as likely as any other, so that a group of four has k = 0, 1
+// or 2 with a probability proportional to C(4, k) r^k, where r follows from the density; at most 0.5, which is exactly
+// two, or InputError. A last group that is not whole is a whole one without what lies beyond the matrix.
 SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t seed, Precision precision,
                            MaskKind kind = MaskKind::uniform);
+
+// Throws InputError if no 2:4 mask is so dense: above 0.5.
+void check_two_four_density(double density);
+// Of a generated 2:4 mask: the shares of groups with 0, 1 and 2 non-zeros.
+std::array<double, 3> two_four_shares(double density);
+
+// The first group of four neighbouring columns, from a multiple of four on, of which a row has more than two non-zeros;
+// nothing: the matrix is 2:4. Elements with the value zero do not count.
+struct CrowdedGroup {
+  int row = 0, first_column = 0, last_column = 0;
+  int nnz = 0;
+};
+std::optional<CrowdedGroup> find_crowded_group(const SparseMatrix& matrix);
+// "row 17 has 3 non-zeros in columns 8 to 11"
+std::string describe(const CrowdedGroup& group);
 
 // Rounds every value as the kernels store it: to the type of `precision`, or for fp8 to s * e4m3 with the e4m3_scale s
 // of its row. A value that underflows becomes a zero of its sign and stays an element. One too large becomes an

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/row_profile.hpp"
 
+#include "model/error.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -76,12 +78,23 @@ RowProfile RowProfile::from_matrix(const SparseMatrix& matrix) {
   for (int row = 0; row < matrix.rows; ++row) {
     lengths[row] = static_cast<int>(matrix.row_begin[row + 1] - matrix.row_begin[row]);
   }
-  return RowProfile(matrix.columns, matrix.rows / matrix.columns, lengths);
+  RowProfile profile(matrix.columns, matrix.rows / matrix.columns, lengths);
+  profile.crowded_group_ = find_crowded_group(matrix);
+  profile.is_two_four_ = !profile.crowded_group_;
+  return profile;
 }
 
-RowProfile RowProfile::uniform(const Network& network) {
+RowProfile RowProfile::uniform(const Network& network, MaskKind kind) {
+  const bool is_two_four = kind == MaskKind::two_four;
   const double mean = network.hidden * network.density;
-  const double deviation = std::sqrt(mean * (1 - network.density));
+  double variance = mean * (1 - network.density);
+  if (is_two_four) {
+    check_two_four_density(network.density);
+    const std::array<double, 3> shares = two_four_shares(network.density);
+    const double of_group = 4 * network.density;
+    variance = network.hidden / 4.0 * (shares[1] + 4 * shares[2] - of_group * of_group);
+  }
+  const double deviation = std::sqrt(std::max(0.0, variance));
   std::vector<int> lengths(network.rows());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     // Blom's plotting position: the expected i-th largest of so many draws.
@@ -90,7 +103,18 @@ RowProfile RowProfile::uniform(const Network& network) {
     lengths[i] = static_cast<int>(std::clamp(length, 0.0, static_cast<double>(network.hidden)));
   }
   shuffle(lengths);
-  return RowProfile(network.hidden, info(network.cell).gates, lengths);
+  RowProfile profile(network.hidden, info(network.cell).gates, lengths);
+  profile.is_two_four_ = is_two_four;
+  return profile;
+}
+
+void check_two_four(const RowProfile& rows) {
+  if (!rows.is_two_four()) {
+    const std::string found = rows.crowded_group() ? "found that " + describe(*rows.crowded_group())
+                                                   : std::string("found a mask of another kind");
+    throw InputError("structured_2_4 stores 2:4 masks, at most two non-zeros of every four neighbouring columns: " +
+                     found);
+  }
 }
 
 }  // namespace onchip

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a planner must know of a mask: how long its rows are.
+// What a planner must know of a mask: how long its rows are, and whether it is 2:4.
 #pragma once
 
 #include "model/mask.hpp"
 #include "model/network.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace onchip {
@@ -16,9 +17,10 @@ namespace onchip {
 class RowProfile {
  public:
   static RowProfile from_matrix(const SparseMatrix& matrix);
-  // A typical uniform random mask: lengths at equal steps of probability (normal approximation of the binomial
-  // distribution), dealt to units and gates by a fixed shuffle.
-  static RowProfile uniform(const Network& network);
+  // A typical random mask whose rows are alike, uniform or two_four: lengths at equal steps of probability (normal
+  // approximation of their distribution), dealt to units and gates by a fixed shuffle. Throws InputError if a 2:4 mask
+  // cannot be that dense.
+  static RowProfile uniform(const Network& network, MaskKind kind = MaskKind::uniform);
 
   int units() const { return units_; }
   int gates() const { return gates_; }
@@ -28,6 +30,11 @@ class RowProfile {
   int length(int rank, int place) const { return length_[static_cast<std::size_t>(rank) * gates_ + place]; }
   // The longest row of this place of all units from this rank on.
   int longest_from(int rank, int place) const { return longest_[static_cast<std::size_t>(rank) * gates_ + place]; }
+  // What is expected of rows like these: two_four if they are, else uniform.
+  MaskKind kind() const { return is_two_four_ ? MaskKind::two_four : MaskKind::uniform; }
+  // Whether at most two of every four neighbouring columns are non-zeros; if not, where, of a matrix.
+  bool is_two_four() const { return is_two_four_; }
+  const std::optional<CrowdedGroup>& crowded_group() const { return crowded_group_; }
 
  private:
   RowProfile(int units, int gates, const std::vector<int>& lengths);  // [gates, units]
@@ -35,9 +42,14 @@ class RowProfile {
   int units_ = 0;
   int gates_ = 1;
   std::int64_t nnz_ = 0;
+  bool is_two_four_ = false;
+  std::optional<CrowdedGroup> crowded_group_;
   std::vector<std::int32_t> unit_;     // [units]
   std::vector<std::uint8_t> gate_;     // [units, gates]
   std::vector<int> length_, longest_;  // [units, gates]
 };
+
+// Throws InputError if the mask is not 2:4, with a group that breaks it if one is known.
+void check_two_four(const RowProfile& rows);
 
 }  // namespace onchip

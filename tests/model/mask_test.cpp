@@ -6,11 +6,13 @@
 #include "tests/catch.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -126,9 +128,9 @@ int count_disagreements(const Table& table, Precision precision) {
   return disagreements;
 }
 
-std::string error_of(int rows, int columns, double density) {
+std::string error_of(int rows, int columns, double density, MaskKind kind = MaskKind::uniform) {
   try {
-    generate_mask(rows, columns, density, 1, Precision::fp16);
+    generate_mask(rows, columns, density, 1, Precision::fp16, kind);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -141,6 +143,8 @@ TEST_CASE("a seed gives the same mask on every machine", "[mask][fast]") {
   CHECK(hash(generate_mask(61, 127, 0.3, 1, Precision::fp16)) == 0x15530206ac95e81d);
   CHECK(hash(generate_mask(61, 127, 0.3, 1, Precision::bf16, MaskKind::power_law)) == 0x57958790f2f53c2c);
   CHECK(hash(generate_mask(500, 499, 0.05, 2, Precision::fp32, MaskKind::power_law)) == 0xea174b9f2ce29ffe);
+  CHECK(hash(generate_mask(61, 127, 0.3, 1, Precision::fp16, MaskKind::two_four)) == 0xdbdb4af74f40c64e);
+  CHECK(hash(generate_mask(40, 130, 0.1, 3, Precision::bf16, MaskKind::two_four)) == 0xb8a8d7fbe188b78c);
 }
 
 TEST_CASE("another seed gives another mask, another precision the same columns", "[mask][fast]") {
@@ -168,6 +172,71 @@ TEST_CASE("a mask has the density asked for", "[mask][fast]") {
       CHECK(std::abs(mask.density() - density) < 5 * deviation);
     }
   }
+}
+
+TEST_CASE("a 2:4 mask has at most two elements of every four columns, and half of all if asked for", "[mask][fast]") {
+  for (const int columns : {1, 2, 3, 4, 127, 128, 997}) {
+    for (const double density : {0.01, 0.2, 0.25, 0.3, 0.49, 0.5}) {
+      const SparseMatrix mask = generate_mask(500, columns, density, 3, Precision::fp16, MaskKind::two_four);
+      CAPTURE(columns, density);
+      CHECK(well_formed(mask));
+      CHECK_FALSE(find_crowded_group(mask));
+      const double elements = 500.0 * columns;  // five standard deviations, which others of the group only lower
+      CHECK(std::abs(mask.density() - density) <= 5 * std::sqrt(density * (1 - density) / elements));
+      for (int row = 0; density == 0.5 && row < 500; ++row) {
+        std::vector<int> count(columns / 4 + 1);
+        for (std::int64_t i = mask.row_begin[row]; i < mask.row_begin[row + 1]; ++i) {
+          ++count[mask.column[i] / 4];
+        }
+        CHECK(std::all_of(count.begin(), count.end() - 1, [](int n) { return n == 2; }));
+      }
+    }
+  }
+}
+
+TEST_CASE("2:4 masks of as many elements are equally likely", "[mask][fast]") {
+  for (const double density : {0.05, 0.25, 0.4, 0.5}) {
+    CAPTURE(density);
+    const std::array<double, 3> shares = two_four_shares(density);
+    CHECK(std::abs(shares[0] + shares[1] + shares[2] - 1) < 1e-14);
+    CHECK(std::abs(shares[1] + 2 * shares[2] - 4 * density) < 1e-14);
+    // Of 4 and 6 ways to have one and two: all that the number of elements leaves open.
+    CHECK(std::abs(shares[0] * shares[2] / 6 - shares[1] * shares[1] / 16) < 1e-14);
+
+    constexpr int kRows = 2000, kColumns = 400;
+    const SparseMatrix mask = generate_mask(kRows, kColumns, density, 5, Precision::fp16, MaskKind::two_four);
+    std::array<double, 16> found{};
+    for (int row = 0; row < kRows; ++row) {
+      std::array<unsigned, kColumns / 4> groups{};
+      for (std::int64_t i = mask.row_begin[row]; i < mask.row_begin[row + 1]; ++i) {
+        groups[mask.column[i] / 4] |= 1u << mask.column[i] % 4;
+      }
+      for (const unsigned group : groups) {
+        ++found[group];
+      }
+    }
+    for (unsigned group = 0; group < 16; ++group) {
+      const int bits = std::popcount(group);
+      constexpr double kWays[] = {1, 4, 6};
+      const double share = bits > 2 ? 0 : shares[bits] / kWays[bits], all = kRows * kColumns / 4;
+      CAPTURE(group);
+      CHECK(std::abs(found[group] - share * all) <= 5 * std::sqrt(share * (1 - share) * all));
+    }
+  }
+}
+
+TEST_CASE("a mask that is not 2:4 is told by its first group of more than two", "[mask][fast]") {
+  SparseMatrix mask{3, 11, {0, 4, 8, 12}, {1, 2, 4, 9, 0, 3, 8, 10, 2, 8, 9, 10}, std::vector<float>(12, 1)};
+  const std::optional<CrowdedGroup> found = find_crowded_group(mask);
+  REQUIRE(found);
+  CHECK(describe(*found) == "row 2 has 3 non-zeros in columns 8 to 10");
+  CHECK(found->nnz == 3);
+  mask.value[9] = 0;  // not one that counts
+  CHECK_FALSE(find_crowded_group(mask));
+  mask.column[2] = 3;  // four neighbours, but of two groups
+  CHECK(describe(find_crowded_group(mask).value()) == "row 0 has 3 non-zeros in columns 0 to 3");
+  CHECK_FALSE(find_crowded_group(generate_mask(30, 4, 0, 1, Precision::fp16)));
+  CHECK(find_crowded_group(generate_mask(30, 40, 0.5, 1, Precision::fp16)));
 }
 
 TEST_CASE("density 1 gives every element and density 0 none", "[mask][fast]") {
@@ -251,6 +320,7 @@ TEST_CASE("impossible masks are refused", "[mask][fast]") {
   CHECK(error_of(5, 5, 1.5) == "density 1.5 is outside 0 to 1");
   CHECK(error_of(5, 5, -0.1) == "density -0.1 is outside 0 to 1");
   CHECK(error_of(5, 5, std::nan("")) == "density nan is outside 0 to 1");
+  CHECK(error_of(5, 5, 0.6, MaskKind::two_four) == "a 2:4 mask has at most half of all weights, found density 0.6");
 }
 
 TEST_CASE("a mask of fp8 weights has the elements of any other", "[mask][fast]") {

@@ -121,6 +121,49 @@ TEST_CASE("expected row lengths follow the binomial distribution", "[fast]") {
   }
 }
 
+TEST_CASE("expected row lengths of 2:4 masks are those of drawn ones", "[fast]") {
+  const double density = GENERATE(0.1, 0.25, 0.4, 0.5);
+  const Network network{Cell::gru, Precision::fp16, 1152, 4, 1, density};
+  CAPTURE(describe(network));
+  const RowProfile expected = RowProfile::uniform(network, MaskKind::two_four);
+  const RowProfile drawn = RowProfile::from_matrix(
+      generate_mask(network.rows(), network.hidden, density, 3, Precision::fp16, MaskKind::two_four));
+  const std::vector<int> a = sorted_lengths(expected), b = sorted_lengths(drawn);
+  const auto deviation = [](const std::vector<int>& lengths) {
+    double sum = 0, squares = 0;
+    for (const int length : lengths) {
+      sum += length;
+      squares += static_cast<double>(length) * length;
+    }
+    const auto count = static_cast<double>(lengths.size());
+    return std::sqrt(squares / count - sum / count * sum / count);
+  };
+  CHECK(std::abs(static_cast<double>(expected.nnz() - drawn.nnz())) <= 0.005 * static_cast<double>(drawn.nnz()));
+  CHECK(std::abs(deviation(a) - deviation(b)) <= 0.05 * deviation(b));
+  if (density == 0.5) {
+    CHECK(a == std::vector<int>(network.rows(), 576));
+  }
+}
+
+TEST_CASE("a profile knows whether its mask is 2:4, and if not where", "[fast]") {
+  const Network network{Cell::relu, Precision::fp16, 64, 4, 1, 0.4};
+  const auto drawn = [&](MaskKind kind) {
+    return RowProfile::from_matrix(generate_mask(64, 64, 0.4, 1, Precision::fp16, kind));
+  };
+  CHECK(drawn(MaskKind::two_four).is_two_four());
+  CHECK(drawn(MaskKind::two_four).kind() == MaskKind::two_four);
+  CHECK_NOTHROW(check_two_four(drawn(MaskKind::two_four)));
+  CHECK_FALSE(drawn(MaskKind::uniform).is_two_four());
+  CHECK(drawn(MaskKind::uniform).kind() == MaskKind::uniform);
+  CHECK_THROWS_WITH(check_two_four(drawn(MaskKind::uniform)), Catch::Matchers::Contains("row 0 has 3 non-zeros in"));
+  CHECK(RowProfile::uniform(network, MaskKind::two_four).is_two_four());
+  CHECK_FALSE(RowProfile::uniform(network).is_two_four());
+  CHECK_THROWS_WITH(check_two_four(RowProfile::uniform(network)), Catch::Matchers::Contains("a mask of another kind"));
+  Network dense = network;
+  dense.density = 0.51;
+  CHECK_THROWS_WITH(RowProfile::uniform(dense, MaskKind::two_four), Catch::Matchers::Contains("at most half"));
+}
+
 TEST_CASE("expected row lengths lie between no element and a whole row, and are the same every time", "[fast]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm);
   for (const int hidden : {1, 2, 37, 1000}) {
