@@ -24,8 +24,11 @@ void check_range(const char* name, int value, int minimum, int maximum) {
                                                     std::to_string(maximum) + ", found " + std::to_string(value));
 }
 
-// That a sparse plan has room for these rows; others have room for all.
+// That a sparse plan has room for these rows, and that a structured_2_4 one can store them; others have room for all.
 void check_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
+  if (plan.storage == Storage::structured_2_4) {
+    check_two_four(rows);
+  }
   if (plan.family != Family::sparse_persistent) {
     return;
   }
@@ -56,6 +59,9 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
           "lanes_per_row 1, 2, 4, 8, 16 or 32, found " + std::to_string(plan.lanes_per_row));
   require(plan.exchange != ExchangeProtocol::cluster && plan.teams == 1,
           "neither the cluster exchange nor teams, which are dense_persistent's");
+  require(plan.storage != Storage::structured_2_4,
+          "packed_pair, packed_delta or dense: structured_2_4 is "
+          "dense_persistent's");
   const int gates = info(network.cell).gates;
   check_range("slots for this many rows per group", plan.rows_per_group, 1, kMaxRowsPerGroup);
   require(plan.rows_per_group % gates == 0, "slots for the " + std::to_string(gates) + " gates of each unit, found " +
@@ -95,6 +101,9 @@ void check_dense_plan(const Network& network, const Plan& plan) {
           "fp16 or bf16, which the tensor cores of dense_persistent multiply, found " +
               std::string(info(network.precision).name));
   require(plan.rows_per_group == 0, "no slots: dense_persistent has tiles");
+  require(
+      plan.storage == Storage::dense || plan.storage == Storage::structured_2_4,
+      "dense or structured_2_4, as which dense_persistent stores weights, found " + std::string(name(plan.storage)));
   constexpr int kMostDenseThreads = 1024;
   check_range("threads", plan.threads, 32, kMostDenseThreads);
   const int step = 2 * sample_tiles(network, plan);
@@ -247,7 +256,8 @@ Family parse_family(std::string_view word) {
 Storage parse_storage(std::string_view word) {
   const auto found = std::ranges::find(kStorageNames, word);
   if (found == kStorageNames.end()) {
-    throw InputError("unknown storage " + in_quotes(word) + ": expected packed_pair, packed_delta or dense");
+    throw InputError("unknown storage " + in_quotes(word) +
+                     ": expected packed_pair, packed_delta, dense or structured_2_4");
   }
   return static_cast<Storage>(found - kStorageNames.begin());
 }

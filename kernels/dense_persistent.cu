@@ -2,7 +2,8 @@
 // Dense persistent RNN on tensor cores: h[t+1] = cell(W h[t], x[t]) for all time steps in one cooperative launch, one
 // block per SM.
 //
-//   registers   fragments of W, packed once on the host, loaded once, never read again
+//   registers   fragments of W, packed once on the host, loaded once, never read again; of a 2:4 matrix half as many, for
+//               sparse tensor cores
 //   smem        the fragments that registers cannot hold; the warps' sums; input and carry
 //   L2          the sequence of states, through which the SMs exchange h[t+1]; or, if they are one cluster, they store it
 //               into each other's shared memory                                                           cluster.cuh
@@ -126,7 +127,8 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
   const int thread = kept(threadIdx.x);
   const int warp = thread / 32, lane = thread % 32;
 
-  constexpr long long kBlockWords = kTiles * kWarps * (kTileBytes / 4ll);
+  constexpr long long kTileWords = kTiles * kWarps * (kTileBytes / 4ll);
+  constexpr long long kBlockWords = kTileWords + kWarps * kMetadataWords * 32ll;
   const u32* const block_weights = a.weights + sm_of_team() * kBlockWords;
   Weights weights{};
 #pragma unroll
@@ -138,6 +140,11 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
       weights.registers[i][k] = words[k];
       asm volatile("" : "+r"(weights.registers[i][k]));  // not loadable again: the compiler must keep the register
     }
+  }
+#pragma unroll
+  for (int i = 0; i < kMetadataWords; ++i) {
+    weights.metadata[i] = block_weights[kTileWords + (warp * kMetadataWords + i) * 32 + lane];
+    asm volatile("" : "+r"(weights.metadata[i]));
   }
   const char* const shared_weights = reinterpret_cast<const char*>(block_weights) + kWarps * kRegisterTiles * kTileBytes;
 #pragma unroll 1

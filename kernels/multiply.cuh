@@ -6,7 +6,10 @@
 // units, A fragments of mma.m16n8k16, of four words a lane. Of them ONCHIP_SHARED_TILES lie in shared memory, evenly
 // between the others, so that the tensor cores and the loads are busy side by side.
 //
-//   tile    [kWarpSpans][2 halves of a span][kRowTiles]
+// Stored as 2:4, a tile has 16 rows x 32 units, in A fragments of mma.sp.m16n8k32: as many words, and metadata, which
+// stays in registers. It multiplies a whole span at once.
+//
+//   tile    [kWarpSpans][kSpanTiles: 2 halves of a span, or all of it][kRowTiles]
 //   sums    fp32, [kRowTiles][kSampleTiles] tiles of 16 rows x 8 samples, in kChains independent sums, where there are so
 //           few that the tensor cores would wait for each other's results
 
@@ -14,10 +17,12 @@ constexpr int kRows = kUnitsPerSm * kGates;
 constexpr int kRowTiles = (kRows + 15) / 16;
 constexpr int kSampleTiles = (kTeamBatch + 7) / 8;
 constexpr int kWarpSpans = (kSpans + kWarps - 1) / kWarps;  // the last warps may have fewer, or none
-constexpr int kTiles = kWarpSpans * 2 * kRowTiles;
+constexpr int kSpanTiles = kIsStructured ? 1 : 2;
+constexpr int kTiles = kWarpSpans * kSpanTiles * kRowTiles;
 constexpr int kSharedTiles = ONCHIP_SHARED_TILES;
 constexpr int kRegisterTiles = kTiles - kSharedTiles;
 constexpr int kTileBytes = 512;
+constexpr int kMetadataWords = kIsStructured ? (kTiles + 1) / 2 : 0;  // of a lane
 constexpr int kChains = kRowTiles * kSampleTiles == 1 ? 4 : kRowTiles * kSampleTiles == 2 ? 2 : 1;
 
 // Spans are awaited in groups. The first two are asked for at once; each further one when the one before it has come, in
@@ -34,6 +39,7 @@ constexpr __host__ __device__ bool in_shared(int tile) { return shared_before(ti
 
 struct Weights {
   u32 registers[kRegisterTiles > 0 ? kRegisterTiles : 1][4];
+  u32 metadata[kMetadataWords > 0 ? kMetadataWords : 1];  // of tiles 2 i and 2 i + 1
   u32 shared;  // this lane's words of the warp's first tile in shared memory
   u32 zero;    // always, of which the compiler knows nothing
 };
@@ -163,12 +169,31 @@ __device__ __forceinline__ void multiply(float (&sum)[4], const Word& a, u32 b0,
   }
 }
 
+// A span at once: of every four of its units, as word k of the four lanes of a sample has them, two are multiplied.
+// `kSelector`: which of the lanes have the metadata, the first two or the last two of every four.
+template <int kSelector>
+__device__ __forceinline__ void multiply_structured(float (&sum)[4], const Word& a, const u32 (&b)[4], u32 metadata) {
+  if constexpr (kPrecision == kBf16) {
+    asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(metadata),
+          "n"(kSelector));
+  } else {
+    asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(metadata),
+          "n"(kSelector));
+  }
+}
+
 // Tiles [kTile, kEnd) with the group of spans that they belong to. A template, not a loop: an array of registers needs
 // indices that the compiler knows, and it does not unroll what is long.
 template <int kTile, int kEnd>
 __device__ __forceinline__ void multiply_tiles(const Weights& weights, const Group& group, Ring& ring, Sums& sums) {
   if constexpr (kTile < kEnd) {
-    constexpr int span = kTile / (2 * kRowTiles) % kGroupSpans, half = kTile / kRowTiles % 2;
+    constexpr int span = kTile / (kSpanTiles * kRowTiles) % kGroupSpans, half = kTile / kRowTiles % kSpanTiles;
     Word a;
     if constexpr (in_shared(kTile)) {
       a = ring.tiles[shared_before(kTile) % kTilesAhead];
@@ -178,8 +203,12 @@ __device__ __forceinline__ void multiply_tiles(const Weights& weights, const Gro
     }
 #pragma unroll
     for (int j = 0; j < kSampleTiles; ++j) {
-      multiply(sums.of[kTile / kRowTiles % kChains][kTile % kRowTiles][j], a, group.words[span][j][2 * half],
-               group.words[span][j][2 * half + 1]);
+      float(&sum)[4] = sums.of[kTile / kRowTiles % kChains][kTile % kRowTiles][j];
+      if constexpr (kIsStructured) {
+        multiply_structured<kTile % 2>(sum, a, group.words[span][j], weights.metadata[kTile / 2]);
+      } else {
+        multiply(sum, a, group.words[span][j][2 * half], group.words[span][j][2 * half + 1]);
+      }
     }
     if constexpr (in_shared(kTile) && shared_before(kTile) + kTilesAhead < kSharedTiles) {
       constexpr int next = shared_before(kTile) + kTilesAhead;
@@ -196,7 +225,8 @@ __device__ __forceinline__ u32 zero_after(const Weights& weights, const Sums& su
   if constexpr (kGroup < 0 || kExchangeOnly) {
     return 0;
   } else {
-    constexpr int first = (kGroup + 1) * kGroupSpans * 2 * kRowTiles - kRowTiles * kChains;
+    constexpr int last = (kGroup + 1) * kGroupSpans * kSpanTiles - kChains;  // rows of tiles, one for each chain
+    constexpr int first = (last > 0 ? last : 0) * kRowTiles;
     return __float_as_uint(sums.of[first / kRowTiles % kChains][first % kRowTiles][0][0]) & weights.zero;
   }
 }
@@ -222,8 +252,8 @@ __device__ __forceinline__ void multiply_groups(const Weights& weights, const So
       begin_poll<kGroup + 1>(next, source);
     }
     if constexpr (!kExchangeOnly) {
-      constexpr int end = (kGroup + 1) * kGroupSpans * 2 * kRowTiles;
-      multiply_tiles<kGroup * kGroupSpans * 2 * kRowTiles, end < kTiles ? end : kTiles>(weights, group, ring, sums);
+      constexpr int end = (kGroup + 1) * kGroupSpans * kSpanTiles * kRowTiles;
+      multiply_tiles<kGroup * kGroupSpans * kSpanTiles * kRowTiles, end < kTiles ? end : kTiles>(weights, group, ring, sums);
     }
     multiply_groups<kGroup + 1>(weights, source, next, group, ring, polls, sums);
   }
@@ -259,8 +289,8 @@ __device__ __forceinline__ void multiply_taken(const Weights& weights, const Sou
     if constexpr (kGroup + 1 < kGroups) {
       take_group<kGroup + 1>(next, source, state);
     }
-    constexpr int end = (kGroup + 1) * kGroupSpans * 2 * kRowTiles;
-    multiply_tiles<kGroup * kGroupSpans * 2 * kRowTiles, end < kTiles ? end : kTiles>(weights, group, ring, sums);
+    constexpr int end = (kGroup + 1) * kGroupSpans * kSpanTiles * kRowTiles;
+    multiply_tiles<kGroup * kGroupSpans * kSpanTiles * kRowTiles, end < kTiles ? end : kTiles>(weights, group, ring, sums);
     multiply_taken<kGroup + 1>(weights, source, state, next, group, ring, sums);
   }
 }

@@ -111,6 +111,7 @@ Defines common_defines(const Network& network, const Plan& plan) {
     define(defines, "ONCHIP_PLANE_UNIT_BYTES", plane_unit_bytes(network, plan));
   } else {
     define(defines, "ONCHIP_TEAMS", plan.teams);
+    define(defines, "ONCHIP_STRUCTURED", plan.storage == Storage::structured_2_4);
   }
   define(defines, "ONCHIP_PRECISION", static_cast<int>(network.precision));
   define(defines, "ONCHIP_CELL", static_cast<int>(network.cell));

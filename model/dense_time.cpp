@@ -17,7 +17,8 @@ Products product_cycles(const Chip& chip, const Network& network, const Plan& pl
   const double warps_per_partition = std::ceil(plan.warps() / chip.partitions);
   const double tiles = warp_tiles(network, plan);
   const double issue = warps_per_partition * tiles * sample_tiles(network, plan) * chip.tensor_issue_cycles;
-  const double chain = 2.0 * warp_spans(network, plan) / product_chains(network, plan) * chip.tensor_latency_cycles;
+  const double chain = static_cast<double>(span_tiles(plan)) * warp_spans(network, plan) /
+                       product_chains(network, plan) * chip.tensor_latency_cycles;
   const double shared_tiles = static_cast<double>(plan.shared_tiles) * plan.warps();
   // In a cluster the state comes from shared memory, too, once.
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;

@@ -200,7 +200,9 @@ Encoded encode_fragments(const Layout& layout) {
   const int in_registers = tiles - plan.shared_tiles;
   const std::size_t sm_tiles = static_cast<std::size_t>(plan.warps()) * tiles;
   Encoded encoded;
-  encoded.weights.resize(plan.sms * sm_tiles * kTileWords);
+  const std::size_t sm_metadata = layout.metadata.size() / plan.sms;
+  const std::size_t sm_words = sm_tiles * kTileWords + sm_metadata;
+  encoded.weights.resize(plan.sms * sm_words);
   for (std::size_t i = 0; i < plan.sms * sm_tiles; ++i) {
     const std::size_t sm = i / sm_tiles, warp = i % sm_tiles / tiles;
     const int tile = static_cast<int>(i % tiles);
@@ -210,10 +212,14 @@ Encoded encode_fragments(const Layout& layout) {
         in_shared ? static_cast<std::size_t>(plan.warps()) * in_registers + warp * plan.shared_tiles + before
                   : warp * in_registers + (tile - before);
     const float* const from = layout.value.data() + i * kTileElements;
-    std::uint32_t* const to = encoded.weights.data() + (sm * sm_tiles + place) * kTileWords;
+    std::uint32_t* const to = encoded.weights.data() + sm * sm_words + place * kTileWords;
     for (int word = 0; word < kTileWords; ++word) {
       to[word] = to_bits(precision, from[2 * word]) | to_bits(precision, from[2 * word + 1]) << 16;
     }
+  }
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    std::copy_n(layout.metadata.begin() + static_cast<std::ptrdiff_t>(sm * sm_metadata), sm_metadata,
+                encoded.weights.begin() + static_cast<std::ptrdiff_t>(sm * sm_words + sm_tiles * kTileWords));
   }
   return encoded;
 }

@@ -330,12 +330,52 @@ class Packer {
 
 // ---- dense persistent ----------------------------------------------------------------------------------------------
 
+// Of every group of four columns the values of two, in ascending order: the non-zeros and, where there are fewer, the
+// first places beside them, with the value zero.
+void pack_groups(Layout& layout, const SparseMatrix& matrix) {
+  const Network& network = layout.network;
+  const Plan& plan = layout.plan;
+  constexpr std::uint32_t kFirstTwo = 0x44444444;  // places 0 and 1 of every group
+  layout.metadata.assign(static_cast<std::size_t>(plan.sms) * plan.warps() * metadata_words(network, plan) * kWarp,
+                         kFirstTwo);
+  check_two_four(RowProfile::from_matrix(matrix));
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t e = matrix.row_begin[row]; e < matrix.row_begin[row + 1];) {
+      const int first_column = matrix.column[e] / 4 * 4;
+      std::array<float, 4> values{};
+      for (; e < matrix.row_begin[row + 1] && matrix.column[e] / 4 * 4 == first_column; ++e) {
+        values[matrix.column[e] - first_column] = matrix.value[e];
+      }
+      int places[2] = {}, taken = 0;
+      for (int place = 0; place < 4; ++place) {
+        if (values[place] != 0) {
+          places[taken++] = place;
+        }
+      }
+      if (taken < 2) {
+        places[1] = std::max(1, places[0]);
+        places[0] = 0;
+      }
+      const std::size_t index = fragment_index(network, plan, row, first_column);
+      layout.value[index] = values[places[0]];
+      layout.value[index + 1] = values[places[1]];
+      const MetadataPlace at = metadata_place(network, plan, row, first_column);
+      std::uint32_t& word = layout.metadata[at.word];
+      word = (word & ~(15u << at.shift)) | static_cast<std::uint32_t>(places[0] | places[1] << 2) << at.shift;
+    }
+  }
+}
+
 Layout fragment_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix) {
-  Layout layout{network, plan, {}, {}, {}, {}, {}};
+  Layout layout{network, plan, {}, {}, {}, {}, {}, {}};
   layout.order.resize(network.hidden);
   std::iota(layout.order.begin(), layout.order.end(), 0);
-  layout.value.assign(static_cast<std::size_t>(plan.sms) * plan.warps() * warp_tiles(network, plan) * kTileElements,
-                      0.0f);
+  const std::size_t warps = static_cast<std::size_t>(plan.sms) * plan.warps();
+  layout.value.assign(warps * warp_tiles(network, plan) * kTileElements, 0.0f);
+  if (plan.storage == Storage::structured_2_4) {
+    pack_groups(layout, matrix);
+    return layout;
+  }
   for (int row = 0; row < matrix.rows; ++row) {
     for (std::int64_t e = matrix.row_begin[row]; e < matrix.row_begin[row + 1]; ++e) {
       layout.value[fragment_index(network, plan, row, matrix.column[e])] = matrix.value[e];
@@ -351,10 +391,22 @@ SparseMatrix unpack_fragments(const Layout& layout) {
   matrix.columns = network.hidden;
   matrix.row_begin.push_back(0);
   for (int row = 0; row < matrix.rows; ++row) {
-    for (int column = 0; column < matrix.columns; ++column) {
-      if (const float value = layout.value[fragment_index(network, layout.plan, row, column)]; value != 0.0f) {
-        matrix.column.push_back(column);
-        matrix.value.push_back(value);
+    const bool is_structured = layout.plan.storage == Storage::structured_2_4;
+    for (int column = 0; column < matrix.columns; column += is_structured ? 4 : 1) {
+      const std::size_t index = fragment_index(network, layout.plan, row, column);
+      const auto take = [&](int at, float value) {
+        if (value != 0.0f) {
+          matrix.column.push_back(at);
+          matrix.value.push_back(value);
+        }
+      };
+      if (is_structured) {
+        const MetadataPlace at = metadata_place(network, layout.plan, row, column);
+        const std::uint32_t places = layout.metadata[at.word] >> at.shift;
+        take(column + static_cast<int>(places & 3), layout.value[index]);
+        take(column + static_cast<int>(places >> 2 & 3), layout.value[index + 1]);
+      } else {
+        take(column, layout.value[index]);
       }
     }
     matrix.row_begin.push_back(matrix.nnz());
@@ -406,7 +458,7 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
     throw InputError("the plan's slots reach " + std::to_string(plan.slots[0] * plan.lanes_per_row) +
                      " places, a dense row of it has " + std::to_string(state_units(network, plan)));
   }
-  Layout layout{network, plan, {}, {}, {}, {}, {}};
+  Layout layout{network, plan, {}, {}, {}, {}, {}, {}};
   deal_rows(layout, RowProfile::from_matrix(matrix), matrix);
   Packer(layout, matrix).pack(threads);
   if (plan.ring_chunks == 0) {

@@ -12,7 +12,7 @@
 //            packed_delta: some unit of the state (model/delta_order.hpp)
 //
 // The dense persistent family has neither slots nor padding: its units stand in their own order, and of a layout it
-// uses `order` and `value`, [sms, warps, warp_tiles, 32 lanes, 8], as model/fragments.hpp says.
+// uses `order` and `value`, [sms, warps, warp_tiles, 32 lanes, 8], and `metadata`, as model/fragments.hpp says.
 #pragma once
 
 #include "model/mask.hpp"
@@ -26,11 +26,12 @@ namespace onchip {
 struct Layout {
   Network network;
   Plan plan;
-  std::vector<std::int32_t> rows;   // [sms, rows_per_group, groups]: row of W, -1 for none
-  std::vector<std::int32_t> order;  // [hidden]: place of each unit in the state, see units_per_sm
-  std::vector<std::int64_t> first;  // [sms * rows_per_group * warps + 1]: first slot of each warp's rows
-  std::vector<std::int32_t> place;  // [slots, 32 lanes]: what to load; >= state_units: a zero unit
-  std::vector<float> value;         // [slots, 32 lanes]
+  std::vector<std::int32_t> rows;       // [sms, rows_per_group, groups]: row of W, -1 for none
+  std::vector<std::int32_t> order;      // [hidden]: place of each unit in the state, see units_per_sm
+  std::vector<std::int64_t> first;      // [sms * rows_per_group * warps + 1]: first slot of each warp's rows
+  std::vector<std::int32_t> place;      // [slots, 32 lanes]: what to load; >= state_units: a zero unit
+  std::vector<float> value;             // [slots, 32 lanes]
+  std::vector<std::uint32_t> metadata;  // structured_2_4: [sms, warps, metadata_words, 32 lanes]
 
   // The r-th rows of a warp's groups: their slots are [first[i], first[i + 1]).
   std::size_t warp_row(int sm, int r, int warp) const {
@@ -47,11 +48,11 @@ struct Layout {
 };
 
 // Throws InputError if the matrix is not what the network says, or a row does not fit: longer than its slots if the
-// plan has no tail, or more chunks than shared memory has room for if nothing may be streamed.
-// Works on so many threads; the layout does not depend on how many.
+// plan has no tail, or more chunks than shared memory has room for if nothing may be streamed; structured_2_4: if the
+// matrix is not 2:4. Works on so many threads; the layout does not depend on how many.
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads = 1);
 
-// The matrix back; equal to what make_layout was given (but dense and packed_delta layouts drop its zeros).
+// The matrix back; equal to what make_layout was given (but all layouts except packed_pair ones drop its zeros).
 SparseMatrix unpack(const Layout& layout);
 
 // Chunks of each warp's rows beyond the plan's slots, and where they are: those in shared memory come first.
@@ -63,7 +64,7 @@ std::vector<TailChunks> split_tails(const Layout& layout);  // [sms * rows_per_g
 // What the kernel loads; words as encoded in kernels/gather.cuh, or in kernels/multiply.cuh.
 struct Encoded {
   // Per SM: [register_words, threads], then [shared_chunks] chunks; dense persistent: tiles, of 4 words a lane,
-  // [warps, those in registers], then [warps, shared_tiles].
+  // [warps, those in registers], then [warps, shared_tiles], then [warps, metadata_words, 32 lanes].
   std::vector<std::uint32_t> weights;
   std::vector<std::uint32_t> streamed;  // chunks: of each SM and warp, in order of use in a step
   // Per SM: [rows_per_group, warps] chunks in shared memory | streamed << 16; [warps] the byte of the SM's shared

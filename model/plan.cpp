@@ -195,8 +195,16 @@ int sample_tiles(const Network& network, const Plan& plan) {
   return (team_batch(network, plan) + 7) / 8;
 }
 
+int span_tiles(const Plan& plan) {
+  return plan.storage == Storage::structured_2_4 ? 1 : 2;
+}
+
 int warp_tiles(const Network& network, const Plan& plan) {
-  return warp_spans(network, plan) * 2 * row_tiles(network, plan);
+  return warp_spans(network, plan) * span_tiles(plan) * row_tiles(network, plan);
+}
+
+int metadata_words(const Network& network, const Plan& plan) {
+  return plan.storage == Storage::structured_2_4 ? (warp_tiles(network, plan) + 1) / 2 : 0;
 }
 
 int finished_items(const Network& network, const Plan& plan) {
@@ -213,7 +221,7 @@ int product_chains(const Network& network, const Plan& plan) {
 
 int register_words(const Network& network, const Plan& plan) {
   if (plan.family == Family::dense_persistent) {
-    return 4 * (warp_tiles(network, plan) - plan.shared_tiles);
+    return 4 * (warp_tiles(network, plan) - plan.shared_tiles) + metadata_words(network, plan);
   }
   int words = 0;
   for (int r = 0; r < plan.rows_per_group; ++r) {
@@ -319,10 +327,10 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
   return plan;
 }
 
-Plan shape_dense_plan(const Network& network, int sms, int threads, int teams) {
+Plan shape_dense_plan(const Network& network, int sms, int threads, int teams, Storage storage) {
   Plan plan;
   plan.family = Family::dense_persistent;
-  plan.storage = Storage::dense;
+  plan.storage = storage;
   plan.order = RowOrder::natural;
   plan.sms = sms;
   plan.threads = threads;
@@ -422,12 +430,15 @@ bool parse_name(std::string_view word, const std::array<std::string_view, N>& na
 Plan parse_plan(std::string_view text) {
   Plan plan;
   plan.rows_per_group = 0;
+  std::optional<Storage> storage;
   std::istringstream words{std::string(text)};
   for (std::string word; words >> word;) {
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos) {
-      if (!parse_name(word, kFamilyNames, plan.family) && !parse_name(word, kStorageNames, plan.storage) &&
-          !parse_name(word, kRowOrderNames, plan.order) && !parse_name(word, kExchangeNames, plan.exchange)) {
+      if (parse_name(word, kStorageNames, plan.storage)) {
+        storage = plan.storage;
+      } else if (!parse_name(word, kFamilyNames, plan.family) && !parse_name(word, kRowOrderNames, plan.order) &&
+                 !parse_name(word, kExchangeNames, plan.exchange)) {
         throw InputError("plan: unknown word '" + word + "'");
       }
       continue;
@@ -455,6 +466,7 @@ Plan parse_plan(std::string_view text) {
       plan.*field->member = parse_count(value, key);
     }
   }
+  plan.storage = storage.value_or(plan.family == Family::dense_persistent ? Storage::dense : Plan{}.storage);
   return plan;
 }
 

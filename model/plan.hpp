@@ -13,6 +13,8 @@
 // columns, by tiles of 16 rows x 16 units on the tensor cores (model/fragments.hpp). A warp's tiles are in registers;
 // shared_tiles of them in shared memory. The samples may be shared out to several *teams* of SMs, each with all weights
 // and a state of its own. A team that is one cluster of the chip exchanges the state through distributed shared memory.
+// Of a 2:4 matrix (model/mask.hpp) the sparse tensor cores need only half of the weights: a tile of as many bytes then
+// has 16 rows x 32 units.
 #pragma once
 
 #include "model/mask.hpp"
@@ -45,9 +47,11 @@ constexpr bool is_library(Family family) {
 
 enum class Storage : std::uint8_t {
   packed_pair,   // value and 16-bit index: 24 (fp8), 32 (fp16, bf16) or 48 bits (fp32) per non-zero
-  dense,         // values alone, zeros included, position implied; dense_persistent: always
+  dense,         // values alone, zeros included, position implied
   packed_delta,  // value and 8-bit distance from the lane's non-zero before, 16 (fp8) or 24 bits (fp16, bf16), and the
                  // lane's first place, 32 bits per row; model/delta_order.hpp
+  structured_2_4,  // dense_persistent: of every four neighbouring columns of a row two values and their places, 2 bits
+                   // each; model/fragments.hpp
 };
 
 enum class RowOrder : std::uint8_t {
@@ -66,7 +70,8 @@ enum class Tier : std::uint8_t { registers, shared_memory, streamed };
 
 inline constexpr std::array<std::string_view, 5> kFamilyNames{"sparse_persistent", "dense_persistent", "cublas_graph",
                                                               "cudnn", "cusparse_graph"};
-inline constexpr std::array<std::string_view, 3> kStorageNames{"packed_pair", "dense", "packed_delta"};
+inline constexpr std::array<std::string_view, 4> kStorageNames{"packed_pair", "dense", "packed_delta",
+                                                               "structured_2_4"};
 inline constexpr std::array<std::string_view, 2> kRowOrderNames{"natural", "bank_aware"};
 inline constexpr std::array<std::string_view, 4> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier",
                                                                 "cluster"};
@@ -97,7 +102,7 @@ inline constexpr int kMostDelta = 127;     // packed_delta: units between neighb
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
 inline constexpr int kSpanUnits = 32;      // dense persistent: units whose state a warp loads at once
 inline constexpr int kLineWords = 8;       // of 16 bytes, in a line of L2
-inline constexpr int kTileBytes = 512;     // dense persistent: 16 rows x 16 units, fp16 or bf16
+inline constexpr int kTileBytes = 512;     // dense persistent: 16 rows x 16 values, fp16 or bf16
 
 struct Plan {
   Family family = Family::sparse_persistent;
@@ -198,7 +203,9 @@ int warp_spans(const Network& network, const Plan& plan);
 int row_tiles(const Network& network, const Plan& plan);
 int team_batch(const Network& network, const Plan& plan);  // samples of a team
 int sample_tiles(const Network& network, const Plan& plan);
-int warp_tiles(const Network& network, const Plan& plan);  // of weights: [warp_spans, 2 halves of a span, row_tiles]
+int span_tiles(const Plan& plan);  // halves of a span, each in tiles of its own; structured_2_4: 1, the whole
+int warp_tiles(const Network& network, const Plan& plan);      // of weights: [warp_spans, span_tiles, row_tiles]
+int metadata_words(const Network& network, const Plan& plan);  // structured_2_4: per thread, each for two tiles
 // Independent sums of the same rows and samples: several where there are few, or each product would wait for the last.
 int product_chains(const Network& network, const Plan& plan);
 // What an SM's threads finish, one each or several: a sample of two units, of gated cells of one (kernels/combine.cuh).
@@ -233,8 +240,8 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
                 int rows_per_group);
 
 // The dense persistent plan with the given geometry; all tiles in registers, nothing is checked against the chip.
-// `teams` divides the batch.
-Plan shape_dense_plan(const Network& network, int sms, int threads, int teams = 1);
+// `teams` divides the batch; storage is dense or structured_2_4.
+Plan shape_dense_plan(const Network& network, int sms, int threads, int teams = 1, Storage storage = Storage::dense);
 
 Plan library_plan(Family family);
 

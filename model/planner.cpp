@@ -273,10 +273,10 @@ constexpr std::array kDenseThreads{128, 256, 384, 512, 768, 1024};
 // Tiles beyond what the registers hold go to shared memory, unless it is wished that nothing does.
 void keep_tiles(const Chip& chip, const Network& network, Tier most, Plan& plan) {
   constexpr int kTileRegisters = 4;
-  const int tiles = warp_tiles(network, plan);
+  const int tiles = warp_tiles(network, plan), metadata = metadata_words(network, plan);
   plan.shared_tiles = 0;
   for (int more = tiles; most != Tier::registers && more > 0;) {  // tiles on their way from there take registers too
-    const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
+    const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan) - metadata;
     more = tiles - std::clamp(room / kTileRegisters, 0, tiles) - plan.shared_tiles;
     plan.shared_tiles += std::max(0, more);
   }
@@ -305,13 +305,14 @@ void for_each_load(const Chip& chip, const Network& network, const PlanWishes& w
   }
 }
 
-// Calls `consider` with every plan of the dense family that the wishes allow.
+// Calls `consider` with every plan of the dense family of this storage that the wishes allow.
 template <typename Consider>
-void for_each_dense_plan(const Chip& chip, const Network& network, const PlanWishes& wishes, Consider&& consider) {
+void for_each_dense_plan(const Chip& chip, const Network& network, const PlanWishes& wishes, Storage storage,
+                         Consider&& consider) {
   const auto even = [](int units) { return (units + 1) / 2 * 2; };
   const auto with_teams = [&](ExchangeProtocol exchange, int sms, int teams) {
     for (const int threads : kDenseThreads) {
-      Plan plan = shape_dense_plan(network, sms, threads, teams);
+      Plan plan = shape_dense_plan(network, sms, threads, teams, storage);
       plan.exchange = exchange;
       plan.line_words = best_line_words(network, plan);
       for_each_load(chip, network, wishes, plan, consider);
@@ -358,7 +359,8 @@ void for_each_dense_plan(const Chip& chip, const Network& network, const PlanWis
 // sparse rows are stored, ordered and gathered means nothing to it.
 bool dense_is_possible(const Chip& chip, const Network& network, const PlanWishes& wishes) {
   constexpr int kFirstWithTheProduct = 8;  // compute capability of mma.m16n8k16
-  const bool wishes_sparse = wishes.storage.value_or(Storage::dense) != Storage::dense || wishes.order ||
+  const Storage storage = wishes.storage.value_or(Storage::dense);
+  const bool wishes_sparse = (storage != Storage::dense && storage != Storage::structured_2_4) || wishes.order ||
                              wishes.lanes_per_row || wishes.rows_per_group || wishes.tile_rows || wishes.load_bytes ||
                              wishes.promote_every;
   const bool multiplies = network.precision == Precision::fp16 || network.precision == Precision::bf16;
@@ -367,7 +369,8 @@ bool dense_is_possible(const Chip& chip, const Network& network, const PlanWishe
 
 // The sparse family exchanges the state through L2, among all its SMs.
 bool sparse_is_possible(const PlanWishes& wishes) {
-  return wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::cluster &&
+  return wishes.storage != Storage::structured_2_4 &&
+         wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::cluster &&
          wishes.teams.value_or(1) == 1;
 }
 
@@ -380,7 +383,12 @@ void for_each_plan(const Chip& chip, const Network& network, const RowProfile& r
   }
   if (wishes.family.value_or(Family::dense_persistent) == Family::dense_persistent &&
       dense_is_possible(chip, network, wishes)) {
-    for_each_dense_plan(chip, network, wishes, consider);
+    for (const Storage storage : {Storage::dense, Storage::structured_2_4}) {
+      const bool is_possible = storage == Storage::dense || rows.is_two_four();
+      if (is_possible && wishes.storage.value_or(storage) == storage) {
+        for_each_dense_plan(chip, network, wishes, storage, consider);
+      }
+    }
   }
 }
 
@@ -415,6 +423,9 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   if (wishes.family && is_library(*wishes.family)) {
     return with_library(chip, network, *wishes.family);
   }
+  if (wishes.storage == Storage::structured_2_4) {
+    check_two_four(rows);
+  }
   PlannedNetwork best{network, {}, {}};
   bool found = false;
   for_each_plan(chip, network, rows, wishes, [&](const Plan& plan) {
@@ -429,7 +440,7 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
     throw InputError("packed_delta stores values of 8 or 16 bits, found fp32: packed_pair takes no more room for them");
   }
   if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
-    throw InputError("sparse_persistent plans know neither the cluster exchange nor teams");
+    throw InputError("sparse_persistent plans know neither structured_2_4 nor the cluster exchange nor teams");
   }
   if (!found && (wishes.family == Family::dense_persistent || !sparse_is_possible(wishes))) {
     throw InputError(
@@ -480,17 +491,22 @@ std::string why_not(const Prediction& best, const Prediction& other) {
 std::vector<RankedPlan> rank_families(const Chip& chip, const Network& network, const RowProfile& rows,
                                       const PlanWishes& wishes) {
   std::vector<RankedPlan> ranking;
+  std::optional<PlannedNetwork> other_storage;  // of a dense plan, where there is a choice
   for (const Family family : {Family::sparse_persistent, Family::dense_persistent}) {
     RankedPlan& ranked = ranking.emplace_back();
     ranked.family = family;
     if (family == Family::dense_persistent && !dense_is_possible(chip, network, wishes)) {
       ranked.why = "needs compute capability 8.0, fp16 or bf16, and no wish about sparse rows";
     } else if (family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
-      ranked.why = "knows neither the cluster exchange nor teams";
+      ranked.why = "knows neither structured_2_4 nor the cluster exchange nor teams";
     } else {
       PlanWishes one = wishes;
       one.family = family;
       ranked.planned = choose_plan(chip, network, rows, one);
+      if (family == Family::dense_persistent && rows.is_two_four() && !wishes.storage) {
+        one.storage = ranked.planned->plan.storage == Storage::dense ? Storage::structured_2_4 : Storage::dense;
+        other_storage = choose_plan(chip, network, rows, one);
+      }
     }
   }
   for (const Family family : kLibraries) {
@@ -504,6 +520,12 @@ std::vector<RankedPlan> rank_families(const Chip& chip, const Network& network, 
                                                            : "the fastest that fits";
   for (auto other = ranking.begin() + 1; other != ranking.end(); ++other) {
     other->why = other->planned ? why_not(best, other->planned->prediction) : other->why;
+  }
+  for (RankedPlan& ranked : ranking) {
+    if (ranked.family == Family::dense_persistent && other_storage) {
+      ranked.why += "; stored as " + std::string(name(other_storage->plan.storage)) + ", " +
+                    why_not(ranked.planned->prediction, other_storage->prediction);
+    }
   }
   return ranking;
 }

@@ -344,6 +344,19 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   require_refusal("predict --hidden 64 --lanes-per-row 3", "'3'");
   require_refusal("predict --hidden 64 --tensor x", "--weights");
   require_refusal("fit --mask power-law", "--hidden");
+  require_refusal("predict --hidden 64 --mask random", "uniform, power-law or 2:4");
+  require_refusal("predict --hidden 64 --mask 2:4 --density 60%", "at most half of all weights");
+  require_refusal("predict --hidden 64 --storage dens", "structured_2_4");
+  require_refusal("predict --hidden 64 --storage structured_2_4 --density 60%", "non-zeros in columns");
+  require_refusal("predict --hidden 60000 --storage structured_2_4", "a mask of another kind");
+  require_refusal("predict --hidden 64 --mask 2:4 --storage structured_2_4 --family sparse_persistent",
+                  "sparse_persistent plans know neither");
+  require_refusal("predict --hidden 64 --mask 2:4 --plan 'structured_2_4 sms=1 threads=32 slots=9 batch_padded=4'",
+                  "structured_2_4 is dense_persistent's");
+  require_refusal("predict --hidden 64 --plan 'dense_persistent structured_2_4 sms=2 threads=64 batch_padded=4'",
+                  "non-zeros in columns");
+  require_refusal("predict --hidden 64 --plan 'dense_persistent packed_pair sms=2 threads=64 batch_padded=4'",
+                  "dense or structured_2_4");
 
   const std::string typo = folder.write("typo.toml", "name = \"X\"\narchitecure = \"sm_90\"\n");
   require_refusal("fit --chip " + typo, "typo.toml:2:");
@@ -357,6 +370,27 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   require_refusal(
       "predict --weights " + folder.write("huge.safetensors", std::string("\x00\x00\x00\x00\x0a\x00\x00\x00{}", 10)),
       "huge.safetensors");
+}
+
+TEST_CASE("2:4 masks are generated, known by their weights, and searched for the largest", "[fast]") {
+  const Json asked = run_json("predict --hidden 512 --density 50% --mask 2:4");
+  CHECK(asked["network"]["mask"] == "2:4");
+  CHECK(asked["plan"]["text"].get<std::string>().starts_with("dense_persistent structured_2_4 "));
+  const Json uniform = run_json("predict --hidden 512 --density 50%");
+  CHECK(uniform["plan"]["text"].get<std::string>().find("structured_2_4") == std::string::npos);
+  CHECK(asked["step_us"] <= uniform["step_us"]);
+  const Json largest = run_json("fit --density 50% --mask 2:4 --family dense_persistent");
+  CHECK(largest["plan"]["text"].get<std::string>().starts_with("dense_persistent structured_2_4 "));
+  CHECK(largest["network"]["hidden"] > run_json("fit --density 50% --family dense_persistent")["network"]["hidden"]);
+
+  const Folder folder;
+  const auto predicted = [&](const std::string& last) {
+    const std::string file =
+        "%%MatrixMarket matrix coordinate real general\n8 8 5\n1 1 1\n1 4 1\n1 5 1\n8 6 1\n" + last;
+    return "predict --storage structured_2_4 --weights " + folder.write("weights.mtx", file);
+  };
+  CHECK(run_json(predicted("1 6 1\n"))["network"]["mask"] == "file");
+  require_refusal(predicted("1 3 1\n"), "row 0 has 3 non-zeros in columns 0 to 3");
 }
 
 TEST_CASE("an output file is written whole or not at all", "[fast]") {

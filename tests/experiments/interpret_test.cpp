@@ -145,6 +145,27 @@ TEST_CASE("interpreted dense kernels give what the reference gives") {
   }
 }
 
+TEST_CASE("interpreted dense kernels of 2:4 masks give what the reference gives") {
+  const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
+  const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
+  for (const int batch : {1, 3, 8, 20}) {
+    // Spans that end in the middle of a group of four columns and of a pair of units; one, two and more tiles of rows.
+    const PlannedCase c = dense_case({.cell = cell,
+                                      .precision = precision,
+                                      .hidden = batch == 1   ? 127
+                                                : batch == 3 ? 230
+                                                             : 61,
+                                      .batch = batch,
+                                      .sms = batch == 3 ? 2 : 7,
+                                      .threads = batch == 8 ? 64 : 96,
+                                      .in_shared = batch == 8 ? 0.0 : 0.4,
+                                      .density = batch == 20 ? 0.3 : 0.5,
+                                      .groups_loads = batch == 3 ? 2 : 1,
+                                      .storage = Storage::structured_2_4});
+    check_interpreted(c, given(c.network, 5), 3);
+  }
+}
+
 TEST_CASE("interpreted teams and clusters give what the reference gives") {
   for (const DenseShape& shape : kEveryTeam) {
     const PlannedCase c = dense_case(shape);
@@ -174,7 +195,8 @@ TEST_CASE("interpreted samples of different lengths end each for itself, forward
 }
 
 TEST_CASE("the exchange and the place of the state in L2 change no bit of an interpreted result") {
-  for (PlannedCase c : {planned_case(kEveryKind[0]), planned_case(kEveryKind[3]), dense_case(kEveryDenseKind[2])}) {
+  for (PlannedCase c : {planned_case(kEveryKind[0]), planned_case(kEveryKind[3]), dense_case(kEveryDenseKind[2]),
+                        dense_case(kEveryDenseKind[7])}) {
     CAPTURE(c.text());
     const Given g = given(c.network, 140);  // more than segments are emptied ahead
     const Got usual = interpret(c, g, 200);
@@ -194,8 +216,10 @@ TEST_CASE("interpreted networks of one unit, and of fewer units than SMs, are ri
   for (const int hidden : {1, 3}) {
     const PlannedCase sparse = planned_case({.cell = Cell::gru, .hidden = hidden, .units_per_group = 1, .density = 1});
     check_interpreted(sparse, given(sparse.network, 4));
-    const PlannedCase dense = dense_case({.cell = Cell::lstm, .hidden = hidden});
-    check_interpreted(dense, given(dense.network, 4));
+    for (const Storage storage : {Storage::dense, Storage::structured_2_4}) {
+      const PlannedCase dense = dense_case({.cell = Cell::lstm, .hidden = hidden, .storage = storage});
+      check_interpreted(dense, given(dense.network, 4));
+    }
   }
 }
 
@@ -257,6 +281,7 @@ std::string changed(std::string ptx, std::string_view after, std::string_view fr
 TEST_CASE("a kernel with one instruction wrong is not right when it is interpreted") {
   const PlannedCase sparse = planned_case({.cell = Cell::lstm});
   const PlannedCase dense = dense_case({.cell = Cell::relu, .in_shared = 0.5});
+  const PlannedCase structured = dense_case({.cell = Cell::relu, .storage = Storage::structured_2_4});
   struct Change {
     const PlannedCase& of;
     std::string_view after, from, to;
@@ -271,6 +296,7 @@ TEST_CASE("a kernel with one instruction wrong is not right when it is interpret
       {sparse, "", "st.relaxed.gpu.global.b128 [", "// ["},
       {dense, "", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "// "},
       {dense, "mma.sync", "add.f32", "sub.f32"},
+      {structured, "", "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "// "},
       {dense, "mma.sync", "bar.sync", "//"},
       {dense, "", "cp.async.cg.shared.global", "//"},
   };

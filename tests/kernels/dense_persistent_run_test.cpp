@@ -34,23 +34,53 @@ TEST_CASE("dense kernels of every cell and precision give what the reference giv
   }
 }
 
+TEST_CASE("dense kernels of 2:4 masks give what the reference gives, on awkward sizes", "[gpu]") {
+  const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
+  const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
+  for (const int batch : {1, 3, 8, 20, 32}) {
+    const PlannedCase c = dense_case({.cell = cell,
+                                      .precision = precision,
+                                      .hidden = batch == 1   ? 257
+                                                : batch == 3 ? 510
+                                                             : 127,
+                                      .batch = batch,
+                                      .sms = batch == 3 ? 2 : 7,
+                                      .threads = batch == 8 ? 256 : 96,
+                                      .in_shared = batch == 8 ? 0.0 : 0.4,
+                                      .density = batch == 20 ? 0.3 : 0.5,
+                                      .groups_loads = batch == 3 ? 2 : 1,
+                                      .storage = Storage::structured_2_4});
+    PersistentKernel kernel(c.layout());
+    for (const int steps : {1, 6}) {
+      Given g = given(c.network, steps);
+      g.input_bias.clear();
+      g.recurrent_bias.clear();
+      CAPTURE(c.text(), steps);
+      check_right(run(kernel, c.network, g), expected(c, g), precision);
+    }
+  }
+}
+
 TEST_CASE("dense networks of one unit, and of fewer units than SMs, are networks too", "[gpu]") {
   const Cell cell = GENERATE(Cell::tanh, Cell::lstm, Cell::gru);
+  const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4);
   for (const int hidden : {1, 3}) {
-    const PlannedCase c = dense_case({.cell = cell, .hidden = hidden});
+    const PlannedCase c = dense_case({.cell = cell, .hidden = hidden, .storage = storage});
     check_right(c, given(c.network, 4));
   }
 }
 
 TEST_CASE("all SMs of the device work together on a dense network", "[gpu]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm);
+  const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4);
   for (const int threads : {256, 1024}) {
     const PlannedCase c = dense_case({.cell = cell,
                                       .hidden = 1021,
                                       .batch = 4,
                                       .sms = device_info().sm_count,
                                       .threads = threads,
-                                      .in_shared = 0.3});
+                                      .in_shared = 0.3,
+                                      .storage = storage});
     check_right(c, given(c.network, 300));  // more steps than segments are emptied ahead
   }
 }

@@ -26,7 +26,7 @@ TEST_CASE("dense kernels of every cell, batch and exchange compile", "[fast]") {
     PlannedCase c = dense_case(shape);
     c.plan.exchange = static_cast<ExchangeProtocol>(number++ % 3);
     INFO(c.text());
-    const ResourceReport report = compiled(c, "sm_90");
+    const ResourceReport report = compiled(c, kArchitectures[number % 4]);
     CHECK(report.spill_bytes == 0);
     CHECK(report.stack_bytes == 0);
     CHECK(report.registers >= register_words(c.network, c.plan));
@@ -59,6 +59,7 @@ TEST_CASE("dense plans that differ in what the kernel is built from are differen
   CHECK(other([](PlannedCase& d) { d.plan.threads *= 2; }) != base);
   CHECK(other([](PlannedCase& d) { d.plan.exchange = ExchangeProtocol::atomic_barrier; }) != base);
   CHECK(other([](PlannedCase& d) { d.plan.teams = 2; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.storage = Storage::structured_2_4; }) != base);
   CHECK(other([](PlannedCase& d) { d.network.precision = Precision::bf16; }) != base);
 }
 

@@ -8,6 +8,7 @@
 #include "model/plan.hpp"
 #include "tests/tails.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace onchip {
@@ -79,13 +80,17 @@ struct DenseShape {
   int groups_loads = 1;  // loads in flight, in pairs of spans
   int teams = 1;
   ExchangeProtocol exchange = ExchangeProtocol::lamport;
+  Storage storage = Storage::dense;  // structured_2_4: of at most half the density
 };
 
 inline PlannedCase dense_case(const DenseShape& shape) {
   PlannedCase c;
-  c.network = {shape.cell, shape.precision, shape.hidden, shape.batch, 16, shape.density};
-  c.matrix = generate_mask(c.network.rows(), shape.hidden, shape.density, 5, shape.precision, MaskKind::uniform);
-  c.plan = shape_dense_plan(c.network, shape.sms, shape.threads, shape.teams);
+  const bool is_structured = shape.storage == Storage::structured_2_4;
+  const double density = is_structured ? std::min(shape.density, 0.5) : shape.density;
+  c.network = {shape.cell, shape.precision, shape.hidden, shape.batch, 16, density};
+  c.matrix = generate_mask(c.network.rows(), shape.hidden, density, 5, shape.precision,
+                           is_structured ? MaskKind::two_four : MaskKind::uniform);
+  c.plan = shape_dense_plan(c.network, shape.sms, shape.threads, shape.teams, shape.storage);
   c.plan.exchange = shape.exchange;
   c.plan.loads_in_flight = shape.groups_loads * 2 * sample_tiles(c.network, c.plan);
   c.plan.shared_tiles = static_cast<int>(shape.in_shared * warp_tiles(c.network, c.plan));
@@ -99,6 +104,10 @@ inline const DenseShape kEveryDenseKind[] = {
     {.cell = Cell::lstm, .precision = Precision::bf16, .batch = 1, .groups_loads = 2},
     {.cell = Cell::gru, .precision = Precision::fp16, .batch = 5, .in_shared = 1},
     {.cell = Cell::gru, .precision = Precision::bf16, .batch = 3, .threads = 256},
+    // Of whole groups of four columns, each with two weights: no zero is stored, to be multiplied by infinity.
+    {.cell = Cell::relu, .hidden = 132, .batch = 5, .storage = Storage::structured_2_4},
+    {.cell = Cell::lstm, .precision = Precision::bf16, .hidden = 260, .storage = Storage::structured_2_4},
+    {.cell = Cell::gru, .hidden = 132, .batch = 1, .threads = 96, .in_shared = 1, .storage = Storage::structured_2_4},
 };
 
 // Teams, and the exchange inside clusters, of every cell, with states that spans do and do not divide.
@@ -113,6 +122,22 @@ inline const DenseShape kEveryTeam[] = {
     {.cell = Cell::tanh, .precision = Precision::bf16, .batch = 4, .teams = 2},
     {.cell = Cell::lstm, .batch = 32, .teams = 4},
     {.cell = Cell::gru, .batch = 6, .teams = 6},
+    {.cell = Cell::lstm,
+     .hidden = 132,
+     .batch = 5,
+     .sms = 8,
+     .exchange = ExchangeProtocol::cluster,
+     .storage = Storage::structured_2_4},
+    {.cell = Cell::gru,
+     .precision = Precision::bf16,
+     .hidden = 260,
+     .batch = 18,
+     .sms = 4,
+     .groups_loads = 2,
+     .teams = 2,
+     .exchange = ExchangeProtocol::cluster,
+     .storage = Storage::structured_2_4},
+    {.cell = Cell::relu, .hidden = 140, .batch = 6, .teams = 2, .storage = Storage::structured_2_4},
 };
 
 }  // namespace onchip

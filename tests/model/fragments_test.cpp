@@ -25,13 +25,15 @@ struct Case {
   SparseMatrix matrix;
 };
 
-Case make_case(Cell cell, Precision precision, int hidden, int batch, int sms, int threads, double share_in_shared,
-               double density = 0.8) {
+Case make_case(Storage storage, Cell cell, Precision precision, int hidden, int batch, int sms, int threads,
+               double share_in_shared) {
+  const bool is_structured = storage == Storage::structured_2_4;
   Case c;
-  c.network = {cell, precision, hidden, batch, 1, density};
-  c.plan = shape_dense_plan(c.network, sms, threads);
+  c.network = {cell, precision, hidden, batch, 1, is_structured ? 0.4 : 0.8};
+  c.plan = shape_dense_plan(c.network, sms, threads, 1, storage);
   c.plan.shared_tiles = static_cast<int>(share_in_shared * warp_tiles(c.network, c.plan));
-  c.matrix = generate_mask(c.network.rows(), hidden, density, 7, precision, MaskKind::uniform);
+  c.matrix = generate_mask(c.network.rows(), hidden, c.network.density, 7, precision,
+                           is_structured ? MaskKind::two_four : MaskKind::uniform);
   return c;
 }
 
@@ -47,11 +49,33 @@ Place of_a(int lane, int i) {
   return {i < 2 || (i >= 4 && i < 6) ? lane / 4 : lane / 4 + 8, lane % 4 * 2 + (i & 1) + (i >= 4 ? 8 : 0)};
 }
 Place of_b(int lane, int i) {
-  return {lane % 4 * 2 + (i & 1) + (i >= 2 ? 8 : 0), lane / 4};
+  return {lane % 4 * 2 + (i & 1) + i / 2 * 8, lane / 4};
 }
 
 float half_of(std::uint32_t word, int i, Precision precision) {
   return from_bits(precision, i % 2 ? word >> 16 : word & 0xffffu);
+}
+
+// Of a tile of A that is stored as 2:4, 16 x 32: "Matrix Fragments for sparse mma.m16n8k32". A lane's words are those
+// of a dense tile of 16 x 16; the places in groups of four columns come from the first two lanes of every four, or from
+// the last two.
+void expand(const std::uint32_t* values, const std::uint32_t* metadata, int selector, Precision precision,
+            float (&weight)[16][32]) {
+  for (int row = 0; row < 16; ++row) {
+    for (int stored = 0; stored < 16; ++stored) {
+      const int lane = row % 8 * 4 + stored % 8 / 2, word = row / 8 + stored / 8 * 2;
+      const int source = row % 8 * 4 + 2 * selector + stored / 8;
+      const int bits = 16 * (row / 8) + 2 * (stored % 8);
+      const int column = stored / 2 * 4 + static_cast<int>(metadata[source] >> bits & 3);
+      weight[row][column] += half_of(values[4 * lane + word], stored, precision);
+    }
+  }
+}
+
+// Where a unit stands in its span, of pairs of neighbours.
+int place_of(Storage storage, int unit) {
+  const int pair = unit % 32 / 2;
+  return storage == Storage::dense ? unit % 32 : 2 * ((pair / 8 * 2 + pair % 2) * 4 + pair / 2 % 4) + unit % 2;
 }
 
 // The state as the kernels exchange it, [spans][batch][32] 16-bit elements in words (kernels/spans.cuh).
@@ -60,7 +84,8 @@ std::vector<std::uint32_t> exchanged(const Case& c, const std::vector<float>& st
   std::vector<std::uint32_t> words(static_cast<std::size_t>(exchange_bytes(c.network, c.plan)) / 4);
   for (int unit = 0; unit < c.network.hidden; ++unit) {
     for (int sample = 0; sample < batch; ++sample) {
-      const std::size_t element = (static_cast<std::size_t>(unit / 32) * batch + sample) * 32 + unit % 32;
+      const std::size_t element = (static_cast<std::size_t>(unit / 32) * batch + sample) * 32 +
+                                  static_cast<std::size_t>(place_of(c.plan.storage, unit));
       words[element / 2] |= to_bits(c.network.precision, state[unit * batch + sample]) << (element % 2 * 16);
     }
   }
@@ -78,30 +103,39 @@ std::vector<double> multiply(const Case& c, const Encoded& encoded, const std::v
   for (int sm = 0; sm < plan.sms; ++sm) {
     for (int warp = 0; warp < plan.warps(); ++warp) {
       for (int tile = 0; tile < tiles; ++tile) {
-        const int span = warp * spans_of_warp + tile / (2 * row_tiles(network, plan));
+        const bool is_structured = plan.storage == Storage::structured_2_4;
+        const int columns = is_structured ? 32 : 16;  // of a tile
+        const int span = warp * spans_of_warp + tile / (span_tiles(plan) * row_tiles(network, plan));
         if (span >= spans(network, plan)) {
           continue;
         }
-        const int half = tile / row_tiles(network, plan) % 2, row_tile = tile % row_tiles(network, plan);
+        const int half = tile / row_tiles(network, plan) % span_tiles(plan), row_tile = tile % row_tiles(network, plan);
         const int before = shared_tiles_before(tile, plan.shared_tiles, tiles);
         const bool in_shared = shared_tiles_before(tile + 1, plan.shared_tiles, tiles) > before;
         const std::size_t at =
             in_shared ? static_cast<std::size_t>(plan.warps()) * in_registers + warp * plan.shared_tiles + before
                       : static_cast<std::size_t>(warp) * in_registers + tile - before;
-        const std::uint32_t* const a =
-            encoded.weights.data() + (static_cast<std::size_t>(sm) * plan.warps() * tiles + at) * 128;
-        float weight[16][16] = {};
-        for (int lane = 0; lane < 32; ++lane) {
+        const std::size_t sm_tiles = static_cast<std::size_t>(plan.warps()) * tiles * 128;
+        const std::size_t sm_metadata = static_cast<std::size_t>(plan.warps()) * metadata_words(network, plan) * 32;
+        const std::uint32_t* const of_sm = encoded.weights.data() + sm * (sm_tiles + sm_metadata);
+        const std::uint32_t* const a = of_sm + at * 128;
+        float weight[16][32] = {};
+        if (is_structured) {
+          const int word = warp * metadata_words(network, plan) + tile / 2;
+          expand(a, of_sm + sm_tiles + static_cast<std::size_t>(word) * 32, tile % 2, network.precision, weight);
+        }
+        for (int lane = 0; lane < 32 && !is_structured; ++lane) {
           for (int i = 0; i < 8; ++i) {
             weight[of_a(lane, i).row][of_a(lane, i).column] = half_of(a[lane * 4 + i / 2], i, network.precision);
           }
         }
         for (int sample_tile = 0; sample_tile < sample_tiles(network, plan); ++sample_tile) {
-          float b[16][8] = {};
+          float b[32][8] = {};
           for (int lane = 0; lane < 32; ++lane) {
             const int sample = 8 * sample_tile + lane / 4;
-            for (int i = 0; i < 4 && sample < network.batch; ++i) {
-              // Lane 4 n + c loads 16 bytes of sample n; two of their words are its part of this half.
+            for (int i = 0; i < columns / 4 && sample < network.batch; ++i) {
+              // Lane 4 n + c loads 16 bytes of sample n; two of their words are its part of this half, or all of the
+              // whole span.
               const std::size_t word =
                   (static_cast<std::size_t>(span) * network.batch + sample) * 16 + lane % 4 * 4 + 2 * half + i / 2;
               b[of_b(lane, i).row][of_b(lane, i).column] = half_of(state[word], i, network.precision);
@@ -110,7 +144,7 @@ std::vector<double> multiply(const Case& c, const Encoded& encoded, const std::v
           for (int row = 0; row < 16; ++row) {
             for (int sample = 0; sample < 8; ++sample) {
               double sum = 0;
-              for (int k = 0; k < 16; ++k) {
+              for (int k = 0; k < columns; ++k) {
                 sum += static_cast<double>(weight[row][k]) * b[k][sample];
               }
               sums[(static_cast<std::size_t>(sm) * rows + 16 * row_tile + row) * samples + 8 * sample_tile + sample] +=
@@ -127,10 +161,11 @@ std::vector<double> multiply(const Case& c, const Encoded& encoded, const std::v
 }  // namespace
 
 TEST_CASE("fragments give the matrix back", "[fast]") {
+  const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4);
   for (const auto& [cell, hidden] : kSizes) {
     for (const Precision precision : {Precision::fp16, Precision::bf16}) {
       for (const int threads : {32, 256}) {
-        const Case c = make_case(cell, precision, hidden, 3, 7, threads, 0.4);
+        const Case c = make_case(storage, cell, precision, hidden, 3, 7, threads, 0.4);
         CAPTURE(describe(c.network), to_string(c.plan));
         const SparseMatrix back = unpack(make_layout(c.network, c.plan, c.matrix));
         CHECK(back.row_begin == c.matrix.row_begin);
@@ -143,7 +178,7 @@ TEST_CASE("fragments give the matrix back", "[fast]") {
 
 TEST_CASE("every weight has a place of its own among the fragments", "[fast]") {
   for (const auto& [cell, hidden] : {std::pair{Cell::lstm, 61}, {Cell::gru, 101}, {Cell::relu, 127}}) {
-    const Case c = make_case(cell, Precision::fp16, hidden, 1, 5, 96, 0);
+    const Case c = make_case(Storage::dense, cell, Precision::fp16, hidden, 1, 5, 96, 0);
     const std::size_t all =
         static_cast<std::size_t>(c.plan.sms) * c.plan.warps() * warp_tiles(c.network, c.plan) * kTileElements;
     std::set<std::size_t> seen;
@@ -155,6 +190,67 @@ TEST_CASE("every weight has a place of its own among the fragments", "[fast]") {
       }
     }
   }
+}
+
+TEST_CASE("every group of four weights has two values and four bits of its own among the fragments", "[fast]") {
+  for (const auto& [cell, hidden] : {std::pair{Cell::lstm, 61}, {Cell::gru, 101}, {Cell::relu, 127}}) {
+    const Case c = make_case(Storage::structured_2_4, cell, Precision::fp16, hidden, 1, 5, 96, 0);
+    const Layout layout = make_layout(c.network, c.plan, c.matrix);
+    std::set<std::size_t> seen, seen_bits;
+    for (int row = 0; row < c.network.rows(); ++row) {
+      for (int column = 0; column < hidden; ++column) {
+        const std::size_t index = fragment_index(c.network, c.plan, row, column);
+        const MetadataPlace place = metadata_place(c.network, c.plan, row, column);
+        REQUIRE(index + 1 < layout.value.size());
+        REQUIRE(place.word < layout.metadata.size());
+        REQUIRE((place.shift % 4 == 0 && place.shift < 32));
+        const std::size_t bits = 8 * place.word + static_cast<std::size_t>(place.shift / 4);
+        // The columns of a group have one place in common.
+        REQUIRE(seen.insert(index).second == (column % 4 == 0));
+        REQUIRE(seen_bits.insert(bits).second == (column % 4 == 0));
+        REQUIRE(seen.count(index + 1) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("places of stored weights ascend within every group, also where there are no weights", "[fast]") {
+  const Case c = make_case(Storage::structured_2_4, Cell::gru, Precision::fp16, 101, 1, 5, 96, 0.5);
+  const Layout layout = make_layout(c.network, c.plan, c.matrix);
+  REQUIRE(layout.metadata.size() == std::size_t{5} * 3 * metadata_words(c.network, c.plan) * 32);
+  std::set<std::uint32_t> found;
+  for (const std::uint32_t word : layout.metadata) {
+    for (int shift = 0; shift < 32; shift += 4) {
+      const std::uint32_t places = word >> shift & 15;
+      REQUIRE((places & 3) < places >> 2);
+      found.insert(places);
+    }
+  }
+  CHECK(found.size() == 6);  // of all kinds
+}
+
+TEST_CASE("structured_2_4 refuses what is not 2:4, with the place", "[fast]") {
+  Case c = make_case(Storage::structured_2_4, Cell::relu, Precision::fp16, 61, 1, 5, 96, 0);
+  c.matrix = generate_mask(61, 61, 0.5, 7, Precision::fp16, MaskKind::uniform);
+  const CrowdedGroup crowded = find_crowded_group(c.matrix).value();
+  CHECK_THROWS_WITH(make_layout(c.network, c.plan, c.matrix), Catch::Matchers::Contains(describe(crowded)));
+}
+
+TEST_CASE("pairs of units stay together in a span, whose quarters of four lanes make up groups of four", "[fast]") {
+  std::set<int> places;
+  for (int unit = 0; unit < 64; ++unit) {
+    CHECK(place_in_span(Storage::dense, unit) == unit % 32);
+    const int place = place_in_span(Storage::structured_2_4, unit);
+    CHECK(place == place_of(Storage::structured_2_4, unit));
+    CHECK(place % 2 == unit % 2);
+    places.insert(place);
+    // The same word of the same pair of lanes as the first of the group.
+    const int first = place_in_span(Storage::structured_2_4, unit / 4 * 4);
+    CHECK(place % 8 / 2 == first % 8 / 2);
+    CHECK(place / 16 == first / 16);
+    CHECK(place / 8 % 2 == unit / 2 % 2);
+  }
+  CHECK(places.size() == 32);
 }
 
 TEST_CASE("tiles in shared memory are spread evenly over a warp's tiles", "[fast]") {
@@ -171,10 +267,11 @@ TEST_CASE("tiles in shared memory are spread evenly over a warp's tiles", "[fast
 }
 
 TEST_CASE("the tensor cores multiply what the kernel loads to the product of matrix and state", "[fast]") {
+  const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4);
   for (const auto& [cell, hidden] : kSizes) {
     for (const int batch : {1, 3, 8, 9, 32}) {
       const Precision precision = batch % 2 ? Precision::fp16 : Precision::bf16;
-      const Case c = make_case(cell, precision, hidden, batch, hidden > 500 ? 132 : 3, batch == 8 ? 256 : 96,
+      const Case c = make_case(storage, cell, precision, hidden, batch, hidden > 500 ? 132 : 3, batch == 8 ? 256 : 96,
                                batch == 3 ? 0 : 0.5);
       CAPTURE(describe(c.network), to_string(c.plan));
       std::mt19937 random(3);

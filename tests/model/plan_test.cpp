@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace onchip;
@@ -257,6 +258,32 @@ TEST_CASE("SMs that write half a line or less have lines of their own, and state
   batch.batch = 4;
   CHECK(best_line_words(batch, shape_dense_plan(batch, 128, 128)) == kLineWords);
   CHECK(best_line_words(batch, shape_dense_plan(batch, 32, 128, 4)) == kLineWords / 2);
+}
+
+TEST_CASE("plans of 2:4 matrices have half the tiles, and metadata in registers", "[fast]") {
+  for (const auto& [cell, hidden, threads] :
+       {std::tuple{Cell::relu, 2304, 256}, {Cell::lstm, 1021, 128}, {Cell::gru, 31, 96}}) {
+    const Network network{cell, Precision::fp16, hidden, 4, 1, 0.5};
+    const Plan dense = shape_dense_plan(network, 64, threads);
+    Plan plan = shape_dense_plan(network, 64, threads, 1, Storage::structured_2_4);
+    CAPTURE(to_string(plan));
+    CHECK(to_string(plan).starts_with("dense_persistent structured_2_4 natural lamport sms=64 "));
+    CHECK(parse_plan(to_string(plan)) == plan);
+    CHECK(units_per_sm(network, plan) == units_per_sm(network, dense));
+    CHECK(exchange_bytes(network, plan) == exchange_bytes(network, dense));
+    const int tiles = warp_tiles(network, plan);
+    CHECK(2 * tiles == warp_tiles(network, dense));
+    CHECK(metadata_words(network, dense) == 0);
+    CHECK(2 * metadata_words(network, plan) - tiles == tiles % 2);
+    CHECK(register_words(network, plan) == 4 * tiles + metadata_words(network, plan));
+    const std::int64_t state = state_bytes(network, plan);
+    CHECK(shared_bytes(network, plan) == state);
+    plan.shared_tiles = tiles;
+    CHECK(register_words(network, plan) == metadata_words(network, plan));
+    CHECK(shared_bytes(network, plan) == state + 512 * tiles * plan.warps());
+  }
+  CHECK(parse_plan("dense_persistent sms=2").storage == Storage::dense);
+  CHECK(parse_plan("sms=2").storage == Storage::packed_pair);
 }
 
 TEST_CASE("shared memory holds the state in whole words for every cell and load", "[fast]") {

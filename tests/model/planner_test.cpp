@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -251,6 +252,67 @@ TEST_CASE("tiers take no more shared memory than there is, wherever the state an
       CHECK((plan.has_tail() || plan.shared_chunks + plan.ring_chunks + plan.longest_tail == 0));
     }
   }
+}
+
+TEST_CASE("of a 2:4 mask the planner takes the quicker of both dense storages", "[fast]") {
+  const auto [cell, hidden, batch] =
+      GENERATE(std::tuple{Cell::relu, 2304, 4}, std::tuple{Cell::lstm, 1536, 8}, std::tuple{Cell::gru, 300, 1});
+  const Network network{cell, Precision::fp16, hidden, batch, 1, 0.5};
+  const RowProfile rows = RowProfile::uniform(network, MaskKind::two_four);
+  const auto stored = [&](std::optional<Storage> storage) {
+    PlanWishes wishes = kDense;
+    wishes.storage = storage;
+    const PlannedNetwork result = choose_plan(h200(), network, rows, wishes);
+    CHECK(result.plan.storage == storage.value_or(result.plan.storage));
+    CHECK(result.prediction.footprint.fits);
+    return result.prediction.step_us;
+  };
+  const double dense = stored(Storage::dense), structured = stored(Storage::structured_2_4);
+  CHECK(structured < dense);  // fewer products, and nothing else that takes longer
+  CHECK(stored({}) == structured);
+  // Another mask of the same density cannot be stored so.
+  CHECK(planned(network, kDense).plan.storage == Storage::dense);
+
+  const std::vector<RankedPlan> ranking = rank_families(h200(), network, rows);
+  const auto ranked = std::find_if(ranking.begin(), ranking.end(),
+                                   [](const RankedPlan& r) { return r.family == Family::dense_persistent; });
+  CHECK_THAT(ranked->why, Catch::Matchers::Contains("; stored as dense, ") && Catch::Matchers::Contains(" us slower"));
+}
+
+TEST_CASE("networks with 2:4 masks fit up to about 1.78 times the weights of dense ones", "[fast]") {
+  for (const auto& [cell, batch] : {std::pair{Cell::relu, 1}, {Cell::relu, 8}, {Cell::lstm, 4}}) {
+    const Network network{cell, Precision::bf16, 1, batch, 1, 0.5};
+    const auto largest = [&](MaskKind kind) {
+      const Capacity capacity = find_capacity(h200(), network, 32, kDense, {}, kind);
+      CHECK(capacity.largest->plan.storage == (kind == MaskKind::two_four ? Storage::structured_2_4 : Storage::dense));
+      return capacity.largest->network.hidden;
+    };
+    const double more = static_cast<double>(largest(MaskKind::two_four)) / largest(MaskKind::uniform);
+    CAPTURE(describe(network), more);
+    CHECK(more * more > 1.5);
+    CHECK(more * more < 2.2);
+  }
+}
+
+TEST_CASE("structured_2_4 is refused where the mask or the family cannot be stored so", "[fast]") {
+  using Catch::Matchers::Contains;
+  const Network network{Cell::relu, Precision::fp16, 256, 4, 1, 0.4};
+  PlanWishes wishes;
+  wishes.storage = Storage::structured_2_4;
+  CHECK_THROWS_WITH(planned(network, wishes), Contains("at most two non-zeros of every four neighbouring columns"));
+  const SparseMatrix uniform = generate_mask(256, 256, 0.4, 1, Precision::fp16);
+  CHECK_THROWS_WITH(choose_plan(h200(), network, RowProfile::from_matrix(uniform), wishes),
+                    Contains("found that " + describe(find_crowded_group(uniform).value())));
+  const RowProfile rows = RowProfile::uniform(network, MaskKind::two_four);
+  CHECK(choose_plan(h200(), network, rows, wishes).plan.family == Family::dense_persistent);
+  wishes.family = Family::sparse_persistent;
+  CHECK_THROWS_WITH(choose_plan(h200(), network, rows, wishes), Contains("sparse_persistent plans know neither"));
+  wishes.family = {};
+  Network single = network;
+  single.precision = Precision::fp32;
+  CHECK_THROWS_WITH(choose_plan(h200(), single, rows, wishes), Contains("fp16 or bf16"));
+  wishes.storage = {};  // sparse kernels take a 2:4 mask like any other
+  CHECK(choose_plan(h200(), single, rows, wishes).plan.family == Family::sparse_persistent);
 }
 
 TEST_CASE("tiers are used as far as they are needed", "[fast]") {
