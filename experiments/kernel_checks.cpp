@@ -15,9 +15,10 @@
 namespace onchip {
 namespace {
 
-// In registers.
+// Stored in registers.
 int weights_per_thread(const Network& network, const Plan& plan) {
-  return plan.family == Family::dense_persistent ? 2 * register_words(network, plan) : plan.slots_total();
+  return plan.family == Family::dense_persistent ? 2 * (register_words(network, plan) - metadata_words(network, plan))
+                                                 : plan.slots_total();
 }
 
 }  // namespace

@@ -157,6 +157,22 @@ TEST_CASE("a matrix is the same from an array and from compressed rows, without 
   }
 }
 
+TEST_CASE("a matrix that is 2:4 is planned for the sparse tensor cores, another one is not", "[fast]") {
+  const auto h200 = chip();
+  constexpr int kHidden = 512;
+  const onchip_network network{ONCHIP_RELU, ONCHIP_FP16, kHidden, 4, 0.5, ONCHIP_TIER_SHARED_MEMORY};
+  for (const MaskKind kind : {MaskKind::two_four, MaskKind::uniform}) {
+    const std::vector<float> weights = to_dense(generate_mask(kHidden, kHidden, 0.5, 1, Precision::fp16, kind));
+    const auto matrix = made<onchip_matrix>([&](onchip_matrix** to, onchip_error* e) {
+      return onchip_matrix_create_dense(kHidden, kHidden, weights.data(), to, e);
+    });
+    onchip_fit fit;
+    REQUIRE(onchip_fit_network(h200.get(), &network, matrix.get(), &fit, nullptr) == ONCHIP_OK);
+    CHECK(fit.fits == 1);
+    CHECK((parse_plan(fit.plan).storage == Storage::structured_2_4) == (kind == MaskKind::two_four));
+  }
+}
+
 TEST_CASE("hostile matrices are refused in words", "[fast]") {
   onchip_matrix* matrix = nullptr;
   const std::int64_t from_one[] = {1, 1}, backwards[] = {0, -1}, long_row[] = {0, 4}, three[] = {0, 3};
