@@ -199,7 +199,7 @@ CompileRequest cluster_request(const std::string& architecture, const ExchangeCa
   return request(architecture, "microbench_cluster_exchange", kClusterExchangeSource,
                  {define("WORDS_PER_SM", c.words_per_sm()), define("BATCH_PADDED", c.batch), define("BLOCKS", c.sms),
                   define("THREADS", c.threads), define("LANES_PER_ROW", c.lanes()), define("LOADS_IN_FLIGHT", c.loads),
-                  define("AHEAD", kEmptiedAhead), define("FIRST_LOOK", 0), define("CLUSTER", c.cluster)});
+                  define("AHEAD", kEmptiedAhead), define("CLUSTER", c.cluster)});
 }
 
 std::vector<ExchangeCase> cluster_cases(const std::string& architecture, int sms, int smem_bytes) {
@@ -241,7 +241,7 @@ CompileRequest send_request(const std::string& architecture, const SendCase& c) 
                  {define("HIDDEN", units), define("BLOCKS", c.sms), define("UNITS_PER_SM", units / c.sms),
                   define("LINE_WORDS", kLineWords), define("BATCH", 1), define("BATCH_PADDED", 1), define("TEAMS", 1),
                   define("PRECISION", kFp16), define("CELL", kRelu), define("THREADS", c.threads),
-                  define("EXCHANGE", kClusterExchange), define("AHEAD", kEmptiedAhead)});
+                  define("EXCHANGE", kClusterExchange), define("AHEAD", kEmptiedAhead), define("FIRST_LOOK", 0)});
 }
 
 u32 expected_sent(const SendCase& c, int steps) {

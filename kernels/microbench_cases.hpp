@@ -86,7 +86,7 @@ CompileRequest shuffle_request(const std::string& architecture, const ShuffleCas
 // ---- exchange and signals -------------------------------------------------------------------------------------------
 
 inline constexpr int kExchangeWarmup = 32, kExchangeSteps = 300;
-inline constexpr int kExchangeFirstLook = 180;  // cycles, as most plans have (Plan::first_look); fits are of these
+inline constexpr int kExchangeFirstLook = 180;  // cycles, as most plans have (Plan::first_look)
 
 struct ExchangeCase {
   int nominal_bytes, batch, sms, threads, loads;

@@ -16,8 +16,8 @@ constexpr int kAhead = ONCHIP_AHEAD;                    // steps from emptying a
 constexpr int kPolls = 1 << 20;  // a thread's polls in vain before it gives up: most of a second, a million steps' worth
 
 // Cycles that a warp waits before its first look for the next state (Plan::first_look in model/plan.hpp). A look that comes
-// too early is answered late, and the looks of all SMs are in the way of what is being written. us per step on an H200,
-// after a wait of 0, 60, 120, 180, 240, 320, 420 and 560 cycles:
+// too early is answered late, and the looks of all SMs are in the way of what is being written. us per step on an H200
+// (first_look.csv of experiments/data), after a wait of 0, 60, 120, 180, 240, 320, 420 and 560 cycles:
 //   sparse  relu 2304 B=4 30 %     1.61  1.52  1.47  1.44  1.42  1.42  1.46  1.51
 //           relu 1152 B=1 10 %     0.74  0.72  0.70  0.72  0.76  0.79  0.83  0.90
 //           lstm 5632 B=4 10 %     6.66  6.62  6.58  6.54  6.50  6.44  6.32  6.27

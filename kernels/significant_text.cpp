@@ -68,7 +68,8 @@ std::optional<bool> holds(const std::vector<std::string>& words, std::span<const
 
 std::string significant_text(std::string_view source, std::span<const std::string> defines) {
   struct Conditional {
-    std::optional<bool> holds;  // nothing: it stays, with both its branches
+    std::optional<bool> holds;  // of the present branch; nothing: all that follows stays
+    bool has_held = false;      // an earlier branch
     bool is_kept() const { return holds.value_or(true); }
   };
   std::vector<Conditional> open;
@@ -81,12 +82,15 @@ std::string significant_text(std::string_view source, std::span<const std::strin
     if (line.starts_with("#if")) {
       open.push_back({holds(words_of(line), defines)});
       is_resolved = open.back().holds.has_value();
-    } else if (!open.empty() && line == "#else" && open.back().holds) {
-      open.back().holds = !*open.back().holds;
-      is_resolved = true;
-    } else if (!open.empty() && line.starts_with("#elif") && open.back().holds) {
-      open.back().holds =
-          *open.back().holds ? std::optional(false) : std::nullopt;  // unresolved from here on, or left out
+    } else if (!open.empty() && open.back().holds && (line == "#else" || line.starts_with("#elif"))) {
+      Conditional& of = open.back();
+      of.has_held = of.has_held || *of.holds;
+      if (of.has_held) {
+        of.holds = false;
+      } else {
+        of.holds = line == "#else" ? std::optional(true) : std::nullopt;
+      }
+      is_resolved = of.holds.has_value();
     } else if (!open.empty() && line == "#endif") {
       is_resolved = open.back().holds.has_value();
       open.pop_back();

@@ -10,6 +10,7 @@ extern const std::string_view kSparsePersistentSource;  // sparse_persistent.cu
 extern const std::string_view kDensePersistentSource;   // dense_persistent.cu
 extern const std::string_view kStateOrderSource;        // state_order.cu
 
+extern const std::string_view kArbitrationSource;      // microbench/arbitration.cu
 extern const std::string_view kArithmeticSource;       // microbench/arithmetic.cu
 extern const std::string_view kBarrierSource;          // microbench/barrier.cu
 extern const std::string_view kClusterSource;          // microbench/cluster.cu

@@ -199,7 +199,7 @@ TEST_CASE("the second compilation comes from the cache and is the same") {
 
 TEST_CASE("constants, architecture and source each make another kernel") {
   const TemporaryCache cache;
-  const std::string source = std::string(kTinySource) + " ";
+  const std::string source = std::string(kTinySource) + "__device__ int more;\n";
   const std::vector<CompileRequest> requests{
       tiny("sm_90"), tiny("sm_90", 2), tiny("sm_80"), {"tiny", source, "sm_90", {"ONCHIP_TINY=1"}}};
   std::vector<std::string> fingerprints;
@@ -210,6 +210,15 @@ TEST_CASE("constants, architecture and source each make another kernel") {
     fingerprints.push_back(kernel.fingerprint);
   }
   CHECK(cache.files().size() == requests.size());
+}
+
+TEST_CASE("a comment more is the same kernel, and comes from the cache") {
+  const TemporaryCache cache;
+  const std::string source = "// Tiny.\n" + std::string(kTinySource);
+  const CompiledKernel first = compile(tiny("sm_90"));
+  const CompiledKernel second = compile({"tiny", source, "sm_90", tiny("sm_90").defines});
+  CHECK(second.cached);
+  CHECK(second.fingerprint == first.fingerprint);
 }
 
 TEST_CASE("a damaged cache file is a miss and is replaced") {
