@@ -19,7 +19,7 @@ namespace onchip {
 inline constexpr int kMostSms = 4096;
 inline constexpr int kMostLoadsInFlight = 16;
 inline constexpr int kMostPromoteEvery = 64;
-inline constexpr int kMostFirstLook = 1 << 20;  // cycles
+inline constexpr int kMostFirstLook = 1 << 20;                    // cycles
 inline constexpr std::int64_t kMostSeed = std::int64_t{1} << 53;  // exact as a double, for JSON and spreadsheets
 // A mask with more non-zeros fits on no chip; its rows are taken at their expected lengths instead of generated.
 inline constexpr double kMostGenerated = 1 << 25;

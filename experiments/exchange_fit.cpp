@@ -2,8 +2,8 @@
 #include "experiments/exchange_fit.hpp"
 
 #include "experiments/table.hpp"
-#include "sim/exchange_bench.hpp"
 #include "model/parallel.hpp"
+#include "sim/exchange_bench.hpp"
 
 #include <Eigen/Dense>
 
@@ -29,11 +29,10 @@ std::vector<Measured> measured_exchanges(std::span<const MicrobenchRow> rows) {
     Measured measured{{}, row.value};
     int batch = 0;
     ExchangeBench& bench = measured.bench;
-    const bool is_one =
-        row.bench == "exchange" && row.unit == "cycles" && row.samples > 0 && row.value > 0 &&
-        std::sscanf(row.parameters.c_str(), "bytes=%d batch=%d sms=%d threads=%d loads=%d first_look=%d",
-                    &bench.state_bytes, &batch, &bench.sms, &bench.threads, &bench.loads_in_flight,
-                    &bench.first_look) == 6;
+    const bool is_one = row.bench == "exchange" && row.unit == "cycles" && row.samples > 0 && row.value > 0 &&
+                        std::sscanf(row.parameters.c_str(),
+                                    "bytes=%d batch=%d sms=%d threads=%d loads=%d first_look=%d", &bench.state_bytes,
+                                    &batch, &bench.sms, &bench.threads, &bench.loads_in_flight, &bench.first_look) == 6;
     if (is_one && bench.state_bytes <= kMostBytes) {
       result.push_back(measured);
     }

@@ -3,8 +3,8 @@
 
 #include "model/error.hpp"
 #include "model/input_file.hpp"
-#include "model/units.hpp"
 #include "model/parallel.hpp"
+#include "model/units.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -8,8 +8,8 @@
 #include "experiments/verbs.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
-#include "model/units.hpp"
 #include "model/parallel.hpp"
+#include "model/units.hpp"
 #include "sim/simulate.hpp"
 
 #ifdef ONCHIP_HAS_CUDA

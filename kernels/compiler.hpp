@@ -22,7 +22,8 @@ struct ResourceReport {
 struct CompiledKernel {
   std::vector<char> cubin;
   ResourceReport resources;
-  std::string fingerprint;  // of what matters of the source (significant_text.hpp), options, architecture: 16 hex digits
+  std::string
+      fingerprint;  // of what matters of the source (significant_text.hpp), options, architecture: 16 hex digits
   bool cached = false;
 };
 

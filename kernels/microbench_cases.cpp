@@ -191,8 +191,7 @@ CompileRequest exchange_request(const std::string& architecture, const ExchangeC
        define("PRECISION", static_cast<int>(Precision::fp16)), define("CELL", static_cast<int>(Cell::lstm)),
        define("PLANE_UNIT_BYTES", 2 * c.batch), define("ZERO_UNITS", ExchangeCase::kZeroUnits),
        define("EXCHANGE", static_cast<int>(ExchangeProtocol::lamport)), define("THREADS", c.threads),
-       define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead),
-       define("FIRST_LOOK", c.first_look)});
+       define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead), define("FIRST_LOOK", c.first_look)});
 }
 
 CompileRequest cluster_request(const std::string& architecture, const ExchangeCase& c) {

@@ -164,8 +164,8 @@ std::int64_t state_stride(const Network& network, const Plan& plan);  // bytes f
 int line_words_for(int words_of_sm);
 int best_line_words(const Network& network, const Plan& plan);
 // How long to wait for the first look, for SMs that compute for so many cycles of a step; 0 where nothing is looked
-// for. Of 27 networks on an H200 (first_look.csv of experiments/data), steps with this wait take at most 3 % longer than
-// with the best.
+// for. Of 27 networks on an H200 (first_look.csv of experiments/data), steps with this wait take at most 3 % longer
+// than with the best.
 int best_first_look(const Network& network, const Plan& plan, double body_cycles);
 std::int64_t input_bytes(const Network& network, const Plan& plan);  // of one step, in owner's order
 

@@ -3,9 +3,9 @@
 
 #include "model/error.hpp"
 #include "model/occupancy.hpp"
+#include "model/parallel.hpp"
 #include "model/step_time.hpp"
 #include "sim/exchange.hpp"
-#include "model/parallel.hpp"
 
 #include <algorithm>
 #include <cmath>

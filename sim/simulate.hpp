@@ -25,8 +25,8 @@ constexpr std::string_view name(StepPart part) {
 
 struct SimulationOptions {
   SmOptions sm;
-  bool exchange = true;          // else: the exchange takes no time
-  bool skew = true;              // else: every SM takes as long as the mean
+  bool exchange = true;  // else: the exchange takes no time
+  bool skew = true;      // else: every SM takes as long as the mean
   int threads = 1;
 };
 

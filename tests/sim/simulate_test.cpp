@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulate.hpp"
 
+#include "model/parallel.hpp"
 #include "model/planner.hpp"
 #include "sim/exchange.hpp"
 #include "sim/exchange_bench.hpp"
-#include "model/parallel.hpp"
 #include "sim/timeline.hpp"
 #include "sim/trace_run.hpp"
 #include "tests/catch.hpp"
