@@ -6,9 +6,8 @@
 //
 // A lane of a warp loads 16 bytes, 8 neighbouring units of a sample: what it has to hold of two B fragments (16 units x 8
 // samples each) of mma.m16n8k16, or of one (32 units) of mma.sp.m16n8k32, if the columns of W stand in the order of spans
-// too (model/fragments.hpp). The samples
-// of a piece of 8 units one after another, so that what an SM stores lies together, were slower: a quarter of a warp's
-// load then touches four lines (relu 4096 B=8 2.36 us instead of 1.63).
+// too (model/fragments.hpp). The samples of a piece of 8 units one after another, so that what an SM stores lies together,
+// were slower: a quarter of a warp's load then touches four lines (relu 4096 B=8 2.36 us instead of 1.63).
 
 constexpr bool kIsStructured = ONCHIP_STRUCTURED;  // W is stored as 2:4
 constexpr int kTeams = ONCHIP_TEAMS;
