@@ -240,7 +240,8 @@ CompileRequest send_request(const std::string& architecture, const SendCase& c) 
                  {define("HIDDEN", units), define("BLOCKS", c.sms), define("UNITS_PER_SM", units / c.sms),
                   define("LINE_WORDS", kLineWords), define("BATCH", 1), define("BATCH_PADDED", 1), define("TEAMS", 1),
                   define("PRECISION", kFp16), define("CELL", kRelu), define("THREADS", c.threads),
-                  define("EXCHANGE", kClusterExchange), define("AHEAD", kEmptiedAhead), define("FIRST_LOOK", 0)});
+                  define("EXCHANGE", kClusterExchange), define("AHEAD", kEmptiedAhead), define("FIRST_LOOK", 0),
+                  define("STRUCTURED", 0)});
 }
 
 u32 expected_sent(const SendCase& c, int steps) {

@@ -132,22 +132,28 @@ TEST_CASE("no dense plan that the model lets fit spills", "[slow]") {
 
 // A tile is four words.
 TEST_CASE("the register model of 2:4 plans is mostly within 8 words of what compiles without a spill", "[slow]") {
+  std::size_t full = 0;
   int pairs = 0, within = 0;
   for (const Size& size : kStructuredSizes) {
     for (const int threads : {128, 384}) {
       const auto beyond = full_case(size, Precision::fp16, threads, Storage::structured_2_4, 1, /*more_tiles=*/3);
-      for (std::size_t i = 0; beyond && i < std::size(kArchitectures); ++i) {
-        const bool close = spills(*beyond, kArchitectures[i]);
-        UNSCOPED_INFO(beyond->text() << " on " << kArchitectures[i]
+      if (!beyond) {
+        continue;
+      }
+      for (const std::size_t architecture : {full % 2, 2 + full / 2 % 2}) {
+        const bool close = spills(*beyond, kArchitectures[architecture]);
+        UNSCOPED_INFO(beyond->text() << " on " << kArchitectures[architecture]
                                      << (close ? ": within" : ": more than 8 too careful"));
         within += close;
         ++pairs;
       }
+      ++full;
     }
   }
-  CHECK(pairs >= 40);
+  CHECK(pairs >= 20);
   CHECK(10 * within >= 7 * pairs);
 }
+
 TEST_CASE("the planner's dense plans compile without a spill", "[slow]") {
   const MaskKind mask = GENERATE(MaskKind::uniform, MaskKind::two_four);
   PlanWishes wishes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/microbench.hpp"
+#include "kernels/sources.hpp"
 #include "model/exchange_time.hpp"
 
 #include "tests/catch.hpp"
@@ -239,6 +240,14 @@ TEST_CASE("every microbenchmark compiles without a spill", "[slow][microbench]")
   }
   const bool has_clusters = architecture == "sm_90" || architecture == "sm_100";
   CHECK(names.size() == (has_clusters ? 7 : 5));
+}
+
+TEST_CASE("the loads whose counters are looked at compile without a spill, whatever is beside them") {
+  const std::string beside = GENERATE("0", "1", "2", "3");
+  const CompiledKernel kernel =
+      compile({"microbench_arbitration", kArbitrationSource, "sm_90", {"ONCHIP_BESIDE=" + beside}});
+  CHECK(kernel.resources.spill_bytes == 0);
+  CHECK(kernel.resources.stack_bytes == 0);
 }
 
 }  // namespace
