@@ -194,7 +194,7 @@ TEST_CASE("interpreted samples of different lengths end each for itself, forward
   }
 }
 
-TEST_CASE("the exchange and the place of the state in L2 change no bit of an interpreted result") {
+TEST_CASE("the exchange, its waits and the place of the state in L2 change no bit of an interpreted result") {
   for (PlannedCase c : {planned_case(kEveryKind[0]), planned_case(kEveryKind[3]), dense_case(kEveryDenseKind[2]),
                         dense_case(kEveryDenseKind[7])}) {
     CAPTURE(c.text());
@@ -205,6 +205,8 @@ TEST_CASE("the exchange and the place of the state in L2 change no bit of an int
       c.plan.line_words = line_words;
       CHECK(interpret(c, g, 200) == usual);
     }
+    c.plan.first_look = 200;
+    CHECK(interpret(c, g, 200) == usual);
     for (const auto exchange : {ExchangeProtocol::atomic_barrier, ExchangeProtocol::cooperative_barrier}) {
       c.plan.exchange = exchange;
       CHECK(interpret(c, g, 40) == usual);

@@ -260,6 +260,29 @@ TEST_CASE("SMs that write half a line or less have lines of their own, and state
   CHECK(best_line_words(batch, shape_dense_plan(batch, 32, 128, 4)) == kLineWords / 2);
 }
 
+TEST_CASE("the longer an SM computes, the longer its warps wait before the first look", "[fast]") {
+  const Network network{Cell::relu, Precision::fp16, 2304, 4, 256, 0.3};
+  Plan plan;
+  CHECK(best_first_look(network, plan, 0) == 100);
+  CHECK(best_first_look(network, plan, 2000) == 220);
+  CHECK(best_first_look(network, plan, 1e6) == 480);
+  plan.exchange = ExchangeProtocol::atomic_barrier;
+  CHECK(best_first_look(network, plan, 2000) == 0);
+  const auto of_batch = [](int batch, int teams) {
+    const Network dense{Cell::relu, Precision::fp16, 2304, batch, 256, 1};
+    return best_first_look(dense, shape_dense_plan(dense, 64, 256, teams), 500);
+  };
+  CHECK(of_batch(1, 1) == 80);
+  CHECK(of_batch(4, 1) == 80);
+  CHECK(of_batch(6, 1) == 140);
+  CHECK(of_batch(32, 1) == 200);
+  CHECK(of_batch(32, 8) == 80);
+  Plan in_cluster = shape_dense_plan(network, 16, 256);
+  in_cluster.exchange = ExchangeProtocol::cluster;
+  CHECK(best_first_look(network, in_cluster, 500) == 0);
+  CHECK(best_first_look(network, library_plan(Family::cudnn), 500) == 0);
+}
+
 TEST_CASE("plans of 2:4 matrices have half the tiles, and metadata in registers", "[fast]") {
   for (const auto& [cell, hidden, threads] :
        {std::tuple{Cell::relu, 2304, 256}, {Cell::lstm, 1021, 128}, {Cell::gru, 31, 96}}) {
