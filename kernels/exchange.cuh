@@ -85,7 +85,9 @@ __device__ __forceinline__ void stage_words(const char* from, u32 to, int first,
       polls -= waiting;
     }
   }
-  converge_for_capture();
+  // What is polled comes to the lanes of a warp at different times: together they store it in fewer wavefronts. Without
+  // this, threads with nothing left to poll were also seen to pass the block barrier for their whole warp.
+  __syncwarp();
 #pragma unroll
   for (int k = 0; k < kCount - 1; ++k) {
     store_shared(to + staged_at(first + k * kThreads), v[k]);
@@ -94,8 +96,7 @@ __device__ __forceinline__ void stage_words(const char* from, u32 to, int first,
 }
 
 // A state, in rounds of kLoadsInFlight words per thread and a last one of what is left. No loop: its addresses would take
-// registers. Ends with the warp converged: without that, threads with nothing left to poll were seen to pass the block
-// barrier for their whole warp.
+// registers.
 template <int kDone = 0>
 __device__ __forceinline__ void stage(const char* from, u32 to, int thread, int& polls) {
   constexpr int left = (kStateWords - kDone + kThreads - 1) / kThreads;  // of the busiest thread
@@ -105,7 +106,6 @@ __device__ __forceinline__ void stage(const char* from, u32 to, int thread, int&
   } else {
     constexpr int last = kDone + (left - 1) * kThreads;
     stage_words<left>(from, to, thread + kDone, last + kThreads <= kStateWords || thread + last < kStateWords, polls);
-    __syncwarp();
   }
 }
 
