@@ -20,6 +20,7 @@ constexpr __host__ __device__ int thread_mask(int lane_mask) {
 
 constexpr int kGroups = kThreads / kLanesPerRow;
 constexpr int kOutputs = kValues > kLanesPerRow ? kValues / kLanesPerRow : 1;  // of a tile's sums per lane, once reduced
+constexpr bool kOutputsOfOneRow = kLanesPerRow % kTileRows == 0;  // all that a lane finishes of a tile
 static_assert(32 % kLanesPerRow == 0 && kThreads % 32 == 0, "a lane group is a power-of-two part of a warp");
 static_assert(kGates == 1 || (kTileRows == 4 && kLanesPerRow >= 4), "the gates of a unit meet in four lanes");
 
@@ -103,15 +104,17 @@ __device__ __forceinline__ void fetch_outputs(const Step& step, Output (&outputs
     const int sample = out.sample < kBatch ? out.sample : 0;
     const u32 bits = load_shared_element(step.input + ((sample * kUnitsPerSm + unit) * kGates + place) * kElementBytes);
     out.x = out.sample < kBatch ? element(&bits, 0) : 0.0f;
+    const bool same_row = kOutputsOfOneRow && i > 0;  // as the first
     if constexpr (kPrecision == kFp8) {
-      out.scale = load_shared_float(step.kept_shared + kScaleAt + 4 * (unit * kGates + place));
+      out.scale = same_row ? outputs[0].scale
+                           : load_shared_float(step.kept_shared + kScaleAt + 4 * (unit * kGates + place));
     }
     if constexpr (kCarries) {
       out.carry = load_shared_float(step.kept_shared + kCarryAt + 4 * (unit * kBatchPadded + out.sample));
       out.length = load_shared_int(step.kept_shared + kLengthsAt + 4 * out.sample);
     }
     if constexpr (kCell == kGru) {
-      out.bias = load_shared_float(step.kept_shared + kBiasAt + 4 * unit);
+      out.bias = same_row ? outputs[0].bias : load_shared_float(step.kept_shared + kBiasAt + 4 * unit);
     }
   }
 }

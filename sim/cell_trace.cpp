@@ -9,7 +9,8 @@ CellTrace::CellTrace(WarpWriter& writer, const WarpPlace& place)
 void CellTrace::tile(int tile, int pass) {
   std::vector<Output> outputs;
   for (int i = 0; i < map_.outputs; ++i) {
-    outputs.push_back(fetch(tile, pass, i));
+    const bool same_row = i > 0 && plan_.lanes_per_row % plan_.tile_rows == 0;
+    outputs.push_back(fetch(tile, pass, i, same_row ? &outputs.front() : nullptr));
   }
   const int gates = map_.gates > 1 ? find_gates(tile) : kNoRegister;
   std::vector<int> values;
@@ -22,7 +23,7 @@ void CellTrace::tile(int tile, int pass) {
   }
 }
 
-CellTrace::Output CellTrace::fetch(int tile, int pass, int number) {
+CellTrace::Output CellTrace::fetch(int tile, int pass, int number, const Output* same_row) {
   Output out;
   for (int lane = 0; lane < kWarpLanes; ++lane) {
     const auto& [group, of_group] = place_.lanes[lane];
@@ -47,14 +48,15 @@ CellTrace::Output CellTrace::fetch(int tile, int pass, int number) {
   });
   out.x = map_.element_bytes == 4 ? x : out_.operate(Operation::conversion, x);
   if (network_.precision == Precision::fp8) {
-    out.scale = load(map_.scale_at, [&](int lane) { return out.unit[lane] * map_.gates + out.place[lane]; });
+    const auto index = [&](int lane) { return out.unit[lane] * map_.gates + out.place[lane]; };
+    out.scale = same_row ? same_row->scale : load(map_.scale_at, index);
   }
   if (map_.gates > 1) {
     out.carry = load(map_.carry_at, [&](int lane) { return out.unit[lane] * plan_.batch_padded + out.sample[lane]; });
     out.length = load(map_.lengths_at, [&](int lane) { return out.sample[lane]; });
   }
   if (network_.cell == Cell::gru) {
-    out.bias = load(map_.bias_at, [&](int lane) { return out.unit[lane]; });
+    out.bias = same_row ? same_row->bias : load(map_.bias_at, [&](int lane) { return out.unit[lane]; });
   }
   return out;
 }

@@ -24,7 +24,7 @@ class CellTrace {
   };
   enum class Squash { sigmoid, tanh, either };  // either: as the lane's gate says
 
-  Output fetch(int tile, int pass, int number);
+  Output fetch(int tile, int pass, int number, const Output* same_row);
   int find_gates(int tile);
   std::vector<int> reduce(std::vector<int> values);
   int squash(int value, Squash to);
