@@ -228,7 +228,9 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
       __syncthreads();
     }
     mark(a, t, thread, kEmitted);
-    wait_for_first_look();
+    if (t + 1 < a.steps) {
+      wait_for_first_look();
+    }
   }
   wait_for_copies<0>();
   if constexpr (kCarries) {

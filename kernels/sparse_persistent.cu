@@ -203,7 +203,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
       }
       __syncthreads();
     }
-    wait_for_first_look();
+    if (t + 1 < a.steps) {
+      wait_for_first_look();
+    }
   }
   wait_for_copies<0>();
   if constexpr (kCarries) {
