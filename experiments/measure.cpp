@@ -166,7 +166,7 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
 
   output.append(csv_line(result_columns()));
   // Some rows are prepared while another is measured.
-  constexpr std::size_t kPreparedAhead = 6;
+  const auto ahead = static_cast<std::size_t>(all_cores());
   std::vector<std::future<Prepared>> prepared(jobs.size());
   const auto begin_row = [&](std::size_t i) {
     if (i < jobs.size() && jobs[i].problem.empty()) {
@@ -175,7 +175,7 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
       });
     }
   };
-  for (std::size_t i = 0; i < kPreparedAhead; ++i) {
+  for (std::size_t i = 0; i < ahead; ++i) {
     begin_row(i);
   }
   std::size_t failed = 0;
@@ -183,7 +183,7 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
     Job& job = jobs[i];
     progress.show("measuring " + std::to_string(i + 1) + " of " + std::to_string(jobs.size()) + ": " +
                   describe(job.configuration.network));
-    begin_row(i + kPreparedAhead);
+    begin_row(i + ahead);
     std::vector<std::string> cells;
     if (job.problem.empty()) {
       try {

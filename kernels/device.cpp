@@ -56,25 +56,21 @@ void Stream::synchronize() const {
   ONCHIP_CUDA_CHECK(cudaStreamSynchronize(stream_));
 }
 
-Kernel::Kernel(std::span<const char> cubin, const std::string& name) {
+LoadedCubin::LoadedCubin(std::span<const char> cubin) {
   ONCHIP_CUDA_CHECK(cudaLibraryLoadData(&library_, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-  try {
-    ONCHIP_CUDA_CHECK(cudaLibraryGetKernel(&kernel_, library_, name.c_str()));
-    attributes();  // libraries load lazily: a cubin for another architecture is to fail here, not in the first launch
-  } catch (...) {
-    cudaLibraryUnload(library_);
-    throw;
-  }
 }
 
-Kernel::~Kernel() {
-  if (library_ != nullptr) {
-    cudaLibraryUnload(library_);
-  }
+LoadedCubin::~LoadedCubin() {
+  cudaLibraryUnload(library_);
 }
 
-Kernel::Kernel(Kernel&& other) noexcept
-    : library_(std::exchange(other.library_, nullptr)), kernel_(std::exchange(other.kernel_, nullptr)) {}
+Kernel::Kernel(std::shared_ptr<const LoadedCubin> cubin, const std::string& name) : cubin_(std::move(cubin)) {
+  ONCHIP_CUDA_CHECK(cudaLibraryGetKernel(&kernel_, cubin_->get(), name.c_str()));
+  attributes();  // cubins load lazily: one for another architecture is to fail here, not in the first launch
+}
+
+Kernel::Kernel(std::span<const char> cubin, const std::string& name)
+    : Kernel(std::make_shared<const LoadedCubin>(cubin), name) {}
 
 cudaFuncAttributes Kernel::attributes() const {
   cudaFuncAttributes attributes{};

@@ -71,13 +71,24 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-// A kernel of a cubin loaded into the current device.
+// A cubin loaded into the current device.
+class LoadedCubin {
+ public:
+  explicit LoadedCubin(std::span<const char> cubin);
+  ~LoadedCubin();
+  LoadedCubin(const LoadedCubin&) = delete;
+  LoadedCubin& operator=(const LoadedCubin&) = delete;
+  cudaLibrary_t get() const { return library_; }
+
+ private:
+  cudaLibrary_t library_ = nullptr;
+};
+
+// A kernel of a loaded cubin.
 class Kernel {
  public:
+  Kernel(std::shared_ptr<const LoadedCubin> cubin, const std::string& name);
   Kernel(std::span<const char> cubin, const std::string& name);
-  ~Kernel();
-  Kernel(Kernel&& other) noexcept;
-  Kernel& operator=(Kernel&&) = delete;
 
   cudaFuncAttributes attributes() const;
   // Blocks of this kernel that one SM holds at once.
@@ -90,7 +101,7 @@ class Kernel {
               void** arguments) const;
 
  private:
-  cudaLibrary_t library_ = nullptr;
+  std::shared_ptr<const LoadedCubin> cubin_;
   cudaKernel_t kernel_ = nullptr;
 };
 

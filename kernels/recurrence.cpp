@@ -62,13 +62,14 @@ Recurrence::Recurrence(std::shared_ptr<const Program> program, void* workspace, 
       workspace_(static_cast<std::byte*>(checked_workspace(workspace, workspace_bytes, scratch_.bytes))),
       device_(current_device()),
       kernel_(program_->kernel.cubin, std::string(name(program_->plan.family))),
-      set_lengths_(program_->order_cubin, "set_lengths"),
-      to_input_order_(program_->order_cubin, "to_input_order"),
-      to_state_order_(program_->order_cubin, "to_state_order"),
-      from_state_order_(program_->order_cubin, "from_state_order"),
-      to_final_state_(program_->order_cubin, "to_final_state"),
-      to_carry_order_(program_->order_cubin, "to_carry_order"),
-      from_carry_order_(program_->order_cubin, "from_carry_order") {
+      order_(std::make_shared<const LoadedCubin>(program_->order_cubin)),
+      set_lengths_(order_, "set_lengths"),
+      to_input_order_(order_, "to_input_order"),
+      to_state_order_(order_, "to_state_order"),
+      from_state_order_(order_, "from_state_order"),
+      to_final_state_(order_, "to_final_state"),
+      to_carry_order_(order_, "to_carry_order"),
+      from_carry_order_(order_, "from_carry_order") {
   const Plan& plan = program_->plan;
   const std::int64_t shared = shared_bytes(program_->network, plan);
   if (kernel_.blocks_per_sm(plan.threads, static_cast<std::size_t>(shared)) < 1 ||

@@ -78,6 +78,7 @@ class Recurrence {
   std::byte* workspace_;
   int device_;
   Kernel kernel_;
+  std::shared_ptr<const LoadedCubin> order_;
   Kernel set_lengths_, to_input_order_, to_state_order_, from_state_order_, to_final_state_, to_carry_order_,
       from_carry_order_;
 };
