@@ -201,6 +201,30 @@ LeastSquares least_squares(const Eigen::MatrixXd& terms, const Eigen::VectorXd& 
   return result;
 }
 
+// The same of those constants only that do not come out below zero, as no cost can; the others are 0, with intervals
+// of no width.
+LeastSquares least_squares_of_costs(const Eigen::MatrixXd& terms, const Eigen::VectorXd& goal) {
+  std::vector<Eigen::Index> kept;
+  for (Eigen::Index i = 0; i < terms.cols(); ++i) {
+    kept.push_back(i);
+  }
+  LeastSquares some = least_squares(terms, goal);
+  for (Eigen::Index least = 0; some.fit.minCoeff(&least) < 0 && kept.size() > 1;) {
+    kept.erase(kept.begin() + least);
+    Eigen::MatrixXd columns(terms.rows(), static_cast<Eigen::Index>(kept.size()));
+    for (Eigen::Index i = 0; i < columns.cols(); ++i) {
+      columns.col(i) = terms.col(kept[static_cast<std::size_t>(i)]);
+    }
+    some = least_squares(columns, goal);
+  }
+  LeastSquares all{Eigen::VectorXd::Zero(terms.cols()), some.errors, Eigen::VectorXd::Zero(terms.cols())};
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    all.fit[kept[i]] = some.fit[static_cast<Eigen::Index>(i)];
+    all.widths[kept[i]] = some.widths[static_cast<Eigen::Index>(i)];
+  }
+  return all;
+}
+
 // The wait before the first look that most exchanges were measured with.
 std::string usual_first_look(const Rows& rows) {
   std::map<std::string_view, int> count;
@@ -234,10 +258,10 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
     terms.row(i) = Eigen::Map<const Eigen::RowVectorXd>(row_terms.data(), kTerms) / cycles;
     goal[i] = 1 - 2 * (barrier + barrier_per_warp * threads / 32) / cycles;
   }
-  const LeastSquares solved = least_squares(terms, goal);
+  const LeastSquares solved = least_squares_of_costs(terms, goal);
   const Eigen::VectorXd &fit = solved.fit, &errors = solved.errors, &widths = solved.widths;
-  if (fit.minCoeff() < 0) {
-    return;  // not physical: too few or contradictory exchanges
+  if (fit[0] <= 0 || fit[2] <= 0) {
+    return;  // no latency, or bytes for nothing: too few or contradictory exchanges
   }
 
   std::vector<double> sorted(errors.begin(), errors.end());
