@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
+#include <optional>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -90,44 +92,106 @@ class Walk {
   std::int32_t at_ = 0;
 };
 
-// The lanes of one phase and slot.
-class Phase {
+// Of each word the lane of a phase that may take it in this slot.
+class Words {
  public:
-  Phase(std::span<Walk> walks, std::span<Placed> slot, const BankRule& rule, std::int32_t idle)
-      : walks_(walks), slot_(slot), rule_(rule), idle_(idle) {
-    lane_of_.fill(kNone);
-    set_of_.fill(kNone);
+  struct Seen {
+    std::int32_t word = -1;
+    std::uint32_t slot = 0;
+    std::int8_t lane = 0, choice = 0;
+  };
+
+  void next_slot() { ++slot_; }
+  // The lane that came first; nothing if this one does, or if a word in the same place of the table did.
+  const Seen* first(std::int32_t word, int lane, int choice) {
+    Seen& seen = seen_[static_cast<std::size_t>(word) % kSize];
+    if (seen.slot == slot_) {
+      return seen.word == word && seen.lane != lane ? &seen : nullptr;
+    }
+    seen = {word, slot_, static_cast<std::int8_t>(lane), static_cast<std::int8_t>(choice)};
+    return nullptr;
   }
 
+ private:
+  static constexpr std::size_t kSize = 2048;
+  std::array<Seen, kSize> seen_{};
+  std::uint32_t slot_ = 0;
+};
+
+// The lanes of one phase and slot. `needs`: non-zeros in each set that they have not taken; `slots_left`: with this
+// one.
+class Phase {
+ public:
+  Phase(std::span<Walk> walks, std::span<Placed> slot, const BankRule& rule, std::int32_t idle,
+        std::array<int, kMaxBankSets>& needs, int slots_left, Words& words)
+      : walks_(walks),
+        slot_(slot),
+        rule_(rule),
+        idle_(idle),
+        needs_(needs),
+        slots_left_(slots_left),
+        words_seen_(words) {}
+
   void serve() {
-    const int lanes = static_cast<int>(walks_.size());
-    for (int lane = 0; lane < lanes; ++lane) {
-      find_choices(lane);
-    }
-    for (int lane = 0; lane < lanes; ++lane) {
-      tried_ = 0;
-      match(lane);
-    }
-    for (int lane = 0; lane < lanes; ++lane) {
-      const Walk& walk = walks_[lane];
-      if (set_of_[lane] == kNone && !walk.idle() && !walk.done() && !walk.must_step() && !walk.has_spare()) {
-        return serve_twice();
-      }
-    }
-    for (int lane = 0; lane < lanes; ++lane) {
-      if (set_of_[lane] != kNone) {
-        count(slot_[lane] = walks_[lane].take(choice_[lane][set_of_[lane]]));
-      }
-    }
-    for (int lane = 0; lane < lanes; ++lane) {
-      if (set_of_[lane] == kNone) {
-        count(slot_[lane] = without_partner(lane));
-      }
+    if (match_all(true) || (shared_ && match_all(false))) {
+      serve_once();
+    } else {
+      serve_twice();
     }
   }
 
  private:
   static constexpr std::int8_t kNone = -1;
+
+  struct Shared {
+    std::int8_t lane, choice, other_lane, other_choice, set;
+  };
+
+  int lanes() const { return static_cast<int>(walks_.size()); }
+  bool can_wait(const Walk& walk) const { return walk.idle() || walk.done() || walk.must_step() || walk.has_spare(); }
+
+  // Whether each lane that cannot wait has a set. Lanes without a spare slot come first: a lane once matched stays so.
+  bool match_all(bool share) {
+    lane_of_.fill(kNone);
+    set_of_.fill(kNone);
+    fixed_ = 0;
+    if (share) {
+      words_seen_.next_slot();
+      for (int lane = 0; lane < lanes(); ++lane) {
+        find_choices(lane);
+      }
+      share_word();
+    }
+    match_scarce_sets();
+    for (const bool spare : {false, true}) {
+      for (int lane = 0; lane < lanes(); ++lane) {
+        tried_ = fixed_;
+        if (set_of_[lane] == kNone && walks_[lane].has_spare() == spare) {
+          match(lane);
+        }
+      }
+    }
+    for (int lane = 0; lane < lanes(); ++lane) {
+      if (set_of_[lane] == kNone && !can_wait(walks_[lane])) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void serve_once() {
+    for (int lane = 0; lane < lanes(); ++lane) {
+      if (const int set = set_of_[lane]; set != kNone) {
+        slot_[lane] = take(lane, choice_[lane][set]);
+        words_[set] = 1;
+      }
+    }
+    for (int lane = 0; lane < lanes(); ++lane) {
+      if (set_of_[lane] == kNone) {
+        count(slot_[lane] = without_partner(lane));
+      }
+    }
+  }
 
   // Two wavefronts, as one is not enough: each lane takes what most of the others need too.
   void serve_twice() {
@@ -148,26 +212,88 @@ class Phase {
       }
       if (best != kNone) {
         --needs[walk.set(best)];
-        count(slot_[lane] = walk.take(best));
+        count(slot_[lane] = take(static_cast<int>(lane), best));
       } else {
         count(slot_[lane] = without_partner(static_cast<int>(lane)));
       }
     }
   }
 
-  // For each set the first of the lane's choices that is in it.
+  Placed take(int lane, int choice) {
+    --needs_[walks_[lane].set(choice)];
+    return walks_[lane].take(choice);
+  }
+
+  // For each set the first of the lane's choices that is in it; of all choices those that share a word.
   void find_choices(int lane) {
     const Walk& walk = walks_[lane];
     choice_[lane].fill(kNone);
     int found = 0;
-    for (int i = 0; i < walk.choices() && found < rule_.bank_sets; ++i) {
+    for (int i = 0; i < walk.choices(); ++i) {
+      if (!walk.can_take(i)) {
+        continue;
+      }
       const int set = walk.set(i);
-      if (choice_[lane][set] == kNone && walk.can_take(i)) {
+      const std::int32_t word = walk.choice(i) * rule_.stride / std::max(kBankBytes, rule_.stride);
+      const Words::Seen* const seen = words_seen_.first(word, lane, i);
+      if (seen != nullptr && (!shared_ || needs_[set] > needs_[shared_->set])) {
+        shared_ = Shared{seen->lane, seen->choice, static_cast<std::int8_t>(lane), static_cast<std::int8_t>(i),
+                         static_cast<std::int8_t>(set)};
+      }
+      if (choice_[lane][set] == kNone) {
         choice_[lane][set] = static_cast<std::int8_t>(i);
         sets_[lane][found++] = static_cast<std::int8_t>(set);
       }
     }
     found_[lane] = found;
+  }
+
+  // Two lanes of different rows take the same word, in the set that is needed most: one access serves both. More than
+  // two would leave fewer such words for the slots to come.
+  void share_word() {
+    if (!shared_) {
+      return;
+    }
+    const auto [lane, choice, other_lane, other_choice, set] = *shared_;
+    choice_[lane][set] = choice;
+    choice_[other_lane][set] = other_choice;
+    set_of_[lane] = set_of_[other_lane] = set;
+    lane_of_[set] = lane;
+    fixed_ = 1u << set;
+  }
+
+  // Sets that as many non-zeros need as there are slots left must not be left out, whoever else has to wait.
+  void match_scarce_sets() {
+    std::array<std::int8_t, kMaxBankSets> scarce;
+    int count = 0;
+    for (int set = 0; set < rule_.bank_sets; ++set) {
+      if (needs_[set] >= slots_left_ && (fixed_ >> set & 1) == 0) {
+        scarce[count++] = static_cast<std::int8_t>(set);
+      }
+    }
+    std::sort(scarce.begin(), scarce.begin() + count,
+              [&](int a, int b) { return std::pair(-needs_[a], a) < std::pair(-needs_[b], b); });
+    for (int i = 0; i < count; ++i) {
+      tried_lanes_ = 0;
+      match_set(scarce[i]);
+    }
+  }
+
+  bool match_set(int set) {
+    for (int lane = 0; lane < lanes(); ++lane) {
+      const int before = set_of_[lane];
+      if (choice_[lane][set] == kNone || (tried_lanes_ >> lane & 1) != 0 ||
+          (before != kNone && (fixed_ >> before & 1) != 0)) {
+        continue;
+      }
+      tried_lanes_ |= 1u << lane;
+      if (before == kNone || match_set(before)) {
+        lane_of_[set] = static_cast<std::int8_t>(lane);
+        set_of_[lane] = static_cast<std::int8_t>(set);
+        return true;
+      }
+    }
+    return false;
   }
 
   bool match(int lane) {
@@ -229,7 +355,7 @@ class Phase {
         best = i;
       }
     }
-    return walk.take(best);
+    return take(lane, best);
   }
 
   std::span<Walk> walks_;
@@ -243,7 +369,12 @@ class Phase {
   std::array<std::int8_t, kMaxBankSets> lane_of_;  // matched
   std::array<std::int8_t, kWarpLanes> set_of_;
   std::array<int, kMaxBankSets> words_{};
-  std::uint32_t tried_ = 0;
+  std::uint32_t fixed_ = 0;  // the set of a word that lanes share
+  std::uint32_t tried_ = 0, tried_lanes_ = 0;
+  std::optional<Shared> shared_;
+  std::array<int, kMaxBankSets>& needs_;
+  int slots_left_;
+  Words& words_seen_;
 };
 
 Placed in_order(Walk& walk, std::int32_t idle) {
@@ -336,6 +467,13 @@ std::vector<Placed> order_deltas(const std::array<std::span<const Placed>, kWarp
   std::array<Walk, kWarpLanes> walks;
   std::transform(lanes.begin(), lanes.end(), walks.begin(), [&](auto stretch) { return Walk(stretch, slots, rule); });
   std::vector<Placed> taken(static_cast<std::size_t>(slots) * kWarpLanes);
+  std::array<std::array<int, kMaxBankSets>, kWarpLanes> needs{};  // of each phase
+  for (int lane = 0; lane < kWarpLanes; ++lane) {
+    for (const Placed& placed : lanes[lane]) {
+      ++needs[lane / rule.phase_lanes][rule.set_of(placed.place)];
+    }
+  }
+  Words words;
   for (int slot = 0; slot < slots; ++slot) {
     const auto of_slot = std::span(taken).subspan(static_cast<std::size_t>(slot) * kWarpLanes, kWarpLanes);
     if (!bank_aware) {
@@ -343,7 +481,8 @@ std::vector<Placed> order_deltas(const std::array<std::span<const Placed>, kWarp
       continue;
     }
     for (int first = 0; first < kWarpLanes; first += rule.phase_lanes) {
-      Phase(std::span(walks).subspan(first, rule.phase_lanes), of_slot.subspan(first, rule.phase_lanes), rule, idle)
+      Phase(std::span(walks).subspan(first, rule.phase_lanes), of_slot.subspan(first, rule.phase_lanes), rule, idle,
+            needs[first / rule.phase_lanes], slots - slot, words)
           .serve();
     }
   }

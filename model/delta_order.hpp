@@ -10,7 +10,10 @@
 //          kMostDelta of where it is and of what it takes last, as long as that leaves no new distance beyond
 //          kMostDelta
 //   phase  the lanes that shared memory serves together choose different sets of banks where they can: a matching of
-//          lanes with sets (Kuhn, 1955); a lane without a partner waits, if it has a slot to spare
+//          lanes with sets (Kuhn, 1955), first of sets that are needed in every slot that is left, then of lanes
+//          without a slot to spare; a lane without a partner waits, if it has one
+//   word   that two rows need and both may take now is read once for both: otherwise rows that share phases need some
+//          sets more often than they have slots
 //
 // A slot that no non-zero fills, because a lane has few, waits or has further to go than kMostDelta, has value 0 and
 // multiplies some unit of the state: what is not finite there makes the row's result NaN, as in a dense product.
