@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/device.hpp"
 #include "kernels/microbench.hpp"
+#include "kernels/microbench_cases.hpp"
 #include "model/exchange_time.hpp"
 
 #include <Eigen/Dense>
@@ -225,22 +226,12 @@ LeastSquares least_squares_of_costs(const Eigen::MatrixXd& terms, const Eigen::V
   return all;
 }
 
-// The wait before the first look that most exchanges were measured with.
-std::string usual_first_look(const Rows& rows) {
-  std::map<std::string_view, int> count;
-  for (const ParsedRow* row : rows.select("exchange", "cycles", {})) {
-    ++count[row->get("first_look")];
-  }
-  const auto most =
-      std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == count.end() ? std::string() : std::string(most->first);
-}
-
-// Least squares of relative errors over all exchanges of that wait, with the formula of model/exchange_time.hpp; its
-// block barriers are known already.
+// Least squares of relative errors over all exchanges of the usual wait, with the formula of model/exchange_time.hpp;
+// its block barriers are known already.
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                   double barrier_per_warp) {
-  const auto measured = rows.select("exchange", "cycles", {{"first_look", usual_first_look(rows)}});
+  const std::string usual_wait = std::to_string(microbench::kExchangeFirstLook);
+  const auto measured = rows.select("exchange", "cycles", {{"first_look", usual_wait}});
   const MicrobenchRow* clock = rows.find("clock", "Hz", {});
   constexpr Eigen::Index kTerms = 6;
   const auto count = static_cast<Eigen::Index>(measured.size());

@@ -23,8 +23,8 @@
 // that even where all emit at once some look too early for others.
 //
 // So a look that comes too early costs more than itself: it leaves a copy behind that the next one has to wait for. On
-// an H200 a step of 128 SMs, 8 KiB and nothing else takes 1570 cycles if the first look follows the store at once, 1310
-// if it waits for 100 cycles, 1190 if it waits for 300.
+// an H200 a step of 128 SMs, 8 KiB and nothing else takes 1580 cycles if the first look follows the store at once, 1340
+// if it waits for 120 cycles, 1250 if it waits for 320 (microbench.csv of experiments/data, 512 threads).
 //
 // Each SM's body takes the same time in every step (the same instructions from a common start), so only the exchange is
 // simulated again and again, until the steps are steady.
