@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// How well model/registers.cpp knows the compiler: the most weight words per thread with which it keeps everything in
-// registers, for many shapes of sparse persistent plans. Needs no GPU.
+// What the costs of model/registers.cpp are fitted to, and how well they do: the most weight words per thread with
+// which the compiler keeps everything in registers, for many shapes of sparse persistent plans. Needs no GPU.
 //
 //   register_limits shapes NUMBER > SHAPES.csv         plans, three of four picks of the planner near their limit
 //   register_limits measure SHAPES.csv > LIMITS.csv    some seconds per shape and architecture
+//   register_limits fit LIMITS.csv                     the costs of model/registers.cpp, anew; before them the score of
+//                                                      costs that are fitted without the shapes held out
 //   register_limits score LIMITS.csv                   how far the model's words are below the compiler's; which are
 //                                                      far, or above, on the standard error
 //   register_limits picks CONFIGURATIONS.csv           the planner's sparse plans near the limit of an H200, compiled
 //
 // A row of LIMITS.csv (data/register_limits.csv, NVRTC 13.0): all plans of this shape with up to `words` words were
 // kept in registers, the next larger one, with `spilling_words`, was not; `registers` is what a block of so many
-// threads may use.
+// threads may use. Every third shape, by a hash of it, can be held out.
 #include "experiments/configuration.hpp"
 #include "kernels/program.hpp"
 #include "model/error.hpp"
 #include "model/footprint.hpp"
 #include "model/occupancy.hpp"
+#include "model/registers.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -31,7 +36,8 @@ namespace {
 
 using namespace onchip;
 
-constexpr std::array kArchitectures{"sm_80", "sm_90", "sm_100"};
+constexpr std::array kArchitectures{"sm_80", "sm_90", "sm_100", "sm_120"};
+constexpr std::array kMajors{8, 9, 10, 12};
 constexpr std::array kChips{"a100", "h200", "b200", "rtx 4090"};
 
 struct Shape {
@@ -63,6 +69,14 @@ std::string key_of(const Shape& shape) {
     key += "," + std::to_string(value);
   }
   return key;
+}
+
+bool held_out(const std::string& shape) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char byte : shape) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+  }
+  return (hash >> 32) % 3 == 0;
 }
 
 int room(const Shape& shape) {
@@ -145,7 +159,7 @@ bool draw(std::mt19937& random, const std::vector<Chip>& chips, Shape& shape) {
   return static_cast<double>(shared_bytes(network, plan)) <= chips[1].smem_bytes_per_block &&
          network.hidden <= kMaxHidden &&
          plan.tile_rows * plan.pass_planes * plan.batch_padded / planes(network, plan) <= kMostSums &&
-         room(shape) - working_registers(network, plan) > 2 * plan.rows_per_group;
+         room(shape) - working_registers(chips[1], network, plan) > 2 * plan.rows_per_group;
 }
 
 // The larger a kernel, the longer it takes to compile, up to ten seconds: few of the large ones.
@@ -267,7 +281,7 @@ int measure(const char* path) {
   std::puts("architecture,cell,hidden,batch,precision,plan,registers,words,spilling_words");
   for (std::size_t row = 0; row < file.size(); ++row) {
     const Shape shape = read_shape(file, row);
-    int guess = room(shape) - working_registers(shape.network, shape.plan);
+    int guess = room(shape) - working_registers(find_chip(kChips[1]).chip, shape.network, shape.plan);
     for (const char* architecture : kArchitectures) {
       const Limit limit = Search(shape, architecture).run(guess);
       guess = limit.words;
@@ -312,13 +326,14 @@ int picks(const char* path) {
   return spilled > 0 ? 1 : 0;
 }
 
-// ---- score --------------------------------------------------------------------------------------------------
+// ---- score and fit --------------------------------------------------------------------------------------------------
 
 struct Measured {
   Shape shape;
   int most = 0;   // registers that are enough to work with: as many as the largest plan that was kept leaves
   int least = 0;  // as many as leave no room for the smallest plan that was not
   std::size_t architecture = 0;
+  bool held_out = false;
 };
 
 std::vector<Measured> read_limits(const char* path) {
@@ -335,6 +350,7 @@ std::vector<Measured> read_limits(const char* path) {
       file.fail(row, "unknown architecture");
     }
     measured.architecture = static_cast<std::size_t>(found - kArchitectures.begin());
+    measured.held_out = held_out(text_of(measured.shape));
     if (file.number(row, "words") > 0) {  // else no plan of this shape is kept
       all.push_back(measured);
     }
@@ -344,27 +360,153 @@ std::vector<Measured> read_limits(const char* path) {
 
 constexpr int kClose = 8;  // words
 
+// One row of a table, and what stands out of it on the standard error.
+void print_score(std::size_t architecture, const RegisterCosts& costs, const std::vector<Measured>& points, bool out) {
+  int count = 0, close = 0, few = 0, excess = 0;
+  for (const Measured& m : points) {
+    if (m.architecture != architecture || m.held_out != out) {
+      continue;
+    }
+    const int working = working_registers(costs, m.shape.network, m.shape.plan);
+    ++count;
+    close += working <= m.least + kClose;
+    few += working < m.least;
+    excess += working - m.least;
+    if (working > m.least + kClose || working < m.most) {
+      std::fprintf(stderr, "%s %d: %d to %d: %s\n", kArchitectures[architecture], working, m.least, m.most,
+                   text_of(m.shape).c_str());
+    }
+  }
+  std::printf("%s,%s,%d,%d,%d,%.1f\n", kArchitectures[architecture], out ? "held out" : "other", count, close, few,
+              count ? static_cast<double>(excess) / count : 0.0);
+}
+
+constexpr const char* kScoreHeader = "architecture,shapes,count,within_8,too_few,mean_excess";
+
 int score(const char* path) {
   const std::vector<Measured> all = read_limits(path);
-  std::puts("architecture,count,within_8,too_few,mean_excess");
+  std::puts(kScoreHeader);
   for (std::size_t a = 0; a < kArchitectures.size(); ++a) {
-    int count = 0, close = 0, few = 0, excess = 0;
-    for (const Measured& m : all) {
-      if (m.architecture != a) {
+    print_score(a, register_costs(kMajors[a]), all, false);
+    print_score(a, register_costs(kMajors[a]), all, true);
+  }
+  return 0;
+}
+
+using Cost = double RegisterCosts::*;
+struct NamedCost {
+  const char* name;
+  Cost cost;
+};
+#define ONCHIP_COST(name)       \
+  NamedCost {                   \
+#name, &RegisterCosts::name \
+  }
+constexpr std::array kAllCosts{
+    ONCHIP_COST(base),
+    ONCHIP_COST(two_tiles),
+    ONCHIP_COST(more_tiles),
+    ONCHIP_COST(staged_planes),
+    ONCHIP_COST(staged_ring),
+    ONCHIP_COST(loaded_word),
+    ONCHIP_COST(output),
+    ONCHIP_COST(ring),
+    ONCHIP_COST(lstm),
+    ONCHIP_COST(gru),
+    ONCHIP_COST(kept_addresses),
+    ONCHIP_COST(kept_per_word),
+    ONCHIP_COST(several_planes),
+    ONCHIP_COST(gated_pass),
+    ONCHIP_COST(chunk_word_together),
+    ONCHIP_COST(unpacked_together),
+    ONCHIP_COST(more_together),
+    ONCHIP_COST(wide_together),
+    ONCHIP_COST(together_pass),
+};
+#undef ONCHIP_COST
+
+// What is wrong with the costs: above all too few registers, then more than kClose too many, then any too many; costs
+// that need not differ from `usual` should not.
+double fault(const RegisterCosts& costs, const std::vector<Measured>& points, const RegisterCosts& usual) {
+  constexpr double kTooFew = 50, kNotClose = 5, kFar = 1, kMore = 0.15, kUnusual = 1;
+  double sum = 0;
+  for (const Measured& m : points) {
+    const int working = working_registers(costs, m.shape.network, m.shape.plan);
+    sum += kTooFew * std::max(0, m.most - working) + kMore * std::max(0, working - m.least) +
+           kFar * std::max(0, working - m.least - kClose) + kNotClose * (working > m.least + kClose);
+  }
+  for (const NamedCost& c : kAllCosts) {
+    sum += kUnusual * std::abs(costs.*c.cost - usual.*c.cost);
+  }
+  return sum;
+}
+
+// Simulated annealing, in quarters of a register.
+RegisterCosts anneal(RegisterCosts costs, const std::vector<Measured>& points, const RegisterCosts& usual) {
+  constexpr int kMoves = 1000000;
+  constexpr double kHot = 30, kCold = 0.1;
+  std::mt19937 random(1);
+  double now = fault(costs, points, usual), least = now;
+  RegisterCosts best = costs;
+  for (int move = 0; move < kMoves; ++move) {
+    const double temperature = kHot * std::pow(kCold / kHot, static_cast<double>(move) / kMoves);
+    RegisterCosts tried = costs;
+    for (auto changes = 1 + random() % 3; changes > 0; --changes) {
+      const Cost cost = kAllCosts[random() % kAllCosts.size()].cost;
+      tried.*cost = std::max(0.0, tried.*cost + (static_cast<int>(random() % 9) - 4) / 4.0);
+    }
+    const double then = fault(tried, points, usual);
+    if (then <= now || std::ldexp(static_cast<double>(random()), -32) < std::exp((now - then) / temperature)) {
+      costs = tried;
+      now = then;
+    }
+    if (now < least) {
+      least = now;
+      best = costs;
+    }
+  }
+  std::fprintf(stderr, "fault %.1f of %zu points\n", least, points.size());
+  return best;
+}
+
+// Each architecture's costs, from what is common to all. Those fitted without the held out shapes show what the form is
+// worth on shapes that it has not seen; those fitted to all are for use.
+int fit(const char* path) {
+  const std::vector<Measured> all = read_limits(path);
+  const RegisterCosts guess{.base = 13,
+                            .more_tiles = 3,
+                            .staged_planes = 3,
+                            .loaded_word = 1,
+                            .output = 4,
+                            .ring = 8,
+                            .lstm = 3,
+                            .gru = 3,
+                            .kept_addresses = 6,
+                            .several_planes = 3,
+                            .gated_pass = 5,
+                            .chunk_word_together = 1,
+                            .unpacked_together = 12,
+                            .more_together = 8};
+  for (const bool hold_out : {true, false}) {
+    std::vector<Measured> fitted = all;
+    std::erase_if(fitted, [&](const Measured& m) { return hold_out && m.held_out; });
+    const RegisterCosts usual = anneal(guess, fitted, guess);
+    std::puts(hold_out ? kScoreHeader : "");
+    for (std::size_t a = 0; a < kArchitectures.size(); ++a) {
+      std::vector<Measured> points = fitted;
+      std::erase_if(points, [&](const Measured& m) { return m.architecture != a; });
+      const RegisterCosts costs = anneal(usual, points, usual);
+      if (hold_out) {
+        print_score(a, costs, all, false);
+        print_score(a, costs, all, true);
         continue;
       }
-      const int working = working_registers(m.shape.network, m.shape.plan);
-      ++count;
-      close += working <= m.least + kClose;
-      few += working < m.least;
-      excess += working - m.least;
-      if (working > m.least + kClose || working < m.most) {
-        std::fprintf(stderr, "%s %d: %d to %d: %s\n", kArchitectures[a], working, m.least, m.most,
-                     text_of(m.shape).c_str());
+      std::printf("// %s\n{", kArchitectures[a]);
+      for (const NamedCost& c : kAllCosts) {
+        std::printf(".%s = %g, ", c.name, costs.*c.cost);
       }
+      std::puts("},");
     }
-    std::printf("%s,%d,%d,%d,%.1f\n", kArchitectures[a], count, close, few,
-                count ? static_cast<double>(excess) / count : 0.0);
   }
   return 0;
 }
@@ -386,8 +528,12 @@ int main(int count, char** arguments) {
     if (verb == "score") {
       return score(arguments[2]);
     }
+    if (verb == "fit") {
+      return fit(arguments[2]);
+    }
     std::fputs(
-        "usage: register_limits shapes NUMBER | measure SHAPES.csv | score LIMITS.csv | picks CONFIGURATIONS.csv\n",
+        "usage: register_limits shapes NUMBER | measure SHAPES.csv | fit LIMITS.csv | score LIMITS.csv | picks "
+        "CONFIGURATIONS.csv\n",
         stderr);
     return 2;
   } catch (const std::exception& error) {

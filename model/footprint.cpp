@@ -15,8 +15,9 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) 
   }
   Footprint result;
   const auto use = [&](Resource resource) -> ResourceUse& { return result.resources[static_cast<int>(resource)]; };
-  use(Resource::registers) = {static_cast<double>(register_words(network, plan) + working_registers(network, plan)),
-                              static_cast<double>(max_registers_per_thread(chip, plan.threads))};
+  use(Resource::registers) = {
+      static_cast<double>(register_words(network, plan) + working_registers(chip, network, plan)),
+      static_cast<double>(max_registers_per_thread(chip, plan.threads))};
   use(Resource::shared_memory) = {static_cast<double>(shared_bytes(network, plan)), chip.smem_bytes_per_block};
   use(Resource::l2) = {static_cast<double>(plan.sms) * plan.streamed_chunks() * chunk_bytes(network, plan),
                        chip.l2_bytes};

@@ -51,8 +51,8 @@ struct Footprint {
 };
 
 // Registers of a thread beyond its weights: accumulators, loads in flight, addresses. A fit to
-// what NVRTC 13.0 compiles for sm_80, sm_90, sm_100 and sm_120 (model/registers.cpp).
-int working_registers(const Network& network, const Plan& plan);
+// what NVRTC 13.0 compiles for the chip's architecture (model/registers.hpp).
+int working_registers(const Chip& chip, const Network& network, const Plan& plan);
 
 Footprint footprint(const Chip& chip, const Network& network, const Plan& plan);
 

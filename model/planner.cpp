@@ -84,7 +84,7 @@ Slots filled_slots(const Network& network, const Plan& plan, const RowProfile& r
 void cut_to_registers(const Chip& chip, const Network& network, Plan& plan) {
   const int starts = plan.rows_per_group * start_words(plan);
   const int room =
-      std::max(0, max_registers_per_thread(chip, plan.threads) - working_registers(network, plan) - starts);
+      std::max(0, max_registers_per_thread(chip, plan.threads) - working_registers(chip, network, plan) - starts);
   const int words = register_words(network, plan) - starts;
   const int whole = bundle(network, plan).slots;
   for (int r = 0; words > room && r < plan.rows_per_group; ++r) {
@@ -143,7 +143,7 @@ bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots&
 template <typename Consider>
 void consider_tiers(const Chip& chip, const Network& network, Tier most, const std::array<Slots, 3>& fills,
                     Tails& tails, Plan plan, Consider&& consider) {
-  const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan);
+  const int room = max_registers_per_thread(chip, plan.threads) - working_registers(chip, network, plan);
   const bool fits = register_words(network, plan) <= room;
   if (fits || most == Tier::registers) {
     consider(plan);
@@ -276,7 +276,7 @@ void keep_tiles(const Chip& chip, const Network& network, Tier most, Plan& plan)
   const int tiles = warp_tiles(network, plan), metadata = metadata_words(network, plan);
   plan.shared_tiles = 0;
   for (int more = tiles; most != Tier::registers && more > 0;) {  // tiles on their way from there take registers too
-    const int room = max_registers_per_thread(chip, plan.threads) - working_registers(network, plan) - metadata;
+    const int room = max_registers_per_thread(chip, plan.threads) - working_registers(chip, network, plan) - metadata;
     more = tiles - std::clamp(room / kTileRegisters, 0, tiles) - plan.shared_tiles;
     plan.shared_tiles += std::max(0, more);
   }

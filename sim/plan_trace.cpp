@@ -120,14 +120,11 @@ void write_stage(WarpWriter& out, const WarpPlace& place) {
 
 }  // namespace
 
-PlanTrace::PlanTrace(Layout layout, int registers_per_thread, Traced traced, Issued issued)
+PlanTrace::PlanTrace(Layout layout, int spare_registers, Traced traced, Issued issued)
     : layout_(std::move(layout)), map_(layout_.network, layout_.plan), tables_(layout_, map_), traced_(traced) {
   // The working registers hold a few loads in flight; what is left over holds more, with their addresses.
   constexpr int kAtLeast = 3;
-  const Plan& plan = layout_.plan;
-  const int left =
-      registers_per_thread - register_words(layout_.network, plan) - working_registers(layout_.network, plan);
-  view_.loads_ahead = std::clamp(kAtLeast + left / (map_.unit_words + 1), kAtLeast, view_.loads_ahead);
+  view_.loads_ahead = std::clamp(kAtLeast + spare_registers / (map_.unit_words + 1), kAtLeast, view_.loads_ahead);
   view_.reorders = issued == Issued::as_compiled;
 }
 

@@ -32,7 +32,8 @@ enum class Issued : std::uint8_t {
 class PlanTrace : public TraceSource {
  public:
   static constexpr int kAllRegisters = 255;  // that a thread can have
-  explicit PlanTrace(Layout layout, int registers_per_thread = kAllRegisters, Traced traced = Traced::whole,
+  // `spare_registers`: of a thread, beside weights and working registers.
+  explicit PlanTrace(Layout layout, int spare_registers = kAllRegisters, Traced traced = Traced::whole,
                      Issued issued = Issued::as_compiled);
 
   int blocks() const override { return layout_.plan.sms; }

@@ -111,8 +111,9 @@ PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced) {
     throw InputError("the simulator replays sparse_persistent plans, not those of " +
                      std::string(name(layout.plan.family)));
   }
-  const int registers = max_registers_per_thread(chip, layout.plan.threads);
-  return PlanTrace(std::move(layout), registers, traced);
+  const int spare = max_registers_per_thread(chip, layout.plan.threads) - register_words(layout.network, layout.plan) -
+                    working_registers(chip, layout.network, layout.plan);
+  return PlanTrace(std::move(layout), spare, traced);
 }
 
 Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options) {

@@ -88,7 +88,7 @@ std::optional<PlannedCase> full_case(const Size& size, Precision precision, int 
   c.plan.loads_in_flight *= groups_loads;
   const int tiles = warp_tiles(c.network, c.plan);
   c.plan.shared_tiles = tiles;
-  const int room = max_registers_per_thread(chip, threads) - working_registers(c.network, c.plan) -
+  const int room = max_registers_per_thread(chip, threads) - working_registers(chip, c.network, c.plan) -
                    metadata_words(c.network, c.plan);
   if (room < 0 || tiles < room / 4 + more_tiles) {
     return {};
