@@ -422,6 +422,7 @@ constexpr std::array kAllCosts{
     ONCHIP_COST(more_together),
     ONCHIP_COST(wide_together),
     ONCHIP_COST(together_pass),
+    ONCHIP_COST(dense_tail),
 };
 #undef ONCHIP_COST
 

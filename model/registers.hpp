@@ -27,6 +27,7 @@ struct RegisterCosts {
   double loaded_word = 0;     // of narrow values, each word that a load fetches
   double output = 0;          // that a lane finishes, each after the first
   double ring = 0;            // streamed chunks
+  double dense_tail = 0;      // tails of rows stored dense
   double lstm = 0, gru = 0;   // cells
   double kept_addresses = 0;  // where addresses are kept
   double kept_per_word = 0;   // there, in addition, each word in flight
