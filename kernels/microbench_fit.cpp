@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/device.hpp"
 #include "kernels/microbench.hpp"
-#include "kernels/microbench_cases.hpp"
 #include "model/exchange_time.hpp"
 
 #include <Eigen/Dense>
@@ -226,12 +225,12 @@ LeastSquares least_squares_of_costs(const Eigen::MatrixXd& terms, const Eigen::V
   return all;
 }
 
-// Least squares of relative errors over all exchanges of the usual wait, with the formula of model/exchange_time.hpp;
-// its block barriers are known already.
+// Least squares of relative errors over all exchanges, with the formula of model/exchange_time.hpp; its block barriers
+// are known already. With and without a wait before the first look: in a step, SMs are less in step than in an exchange
+// alone, and some of them look in vain although they wait.
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                   double barrier_per_warp) {
-  const std::string usual_wait = std::to_string(microbench::kExchangeFirstLook);
-  const auto measured = rows.select("exchange", "cycles", {{"first_look", usual_wait}});
+  const auto measured = rows.select("exchange", "cycles", {});
   const MicrobenchRow* clock = rows.find("clock", "Hz", {});
   constexpr Eigen::Index kTerms = 6;
   const auto count = static_cast<Eigen::Index>(measured.size());

@@ -18,13 +18,6 @@ using namespace onchip;
 
 namespace {
 
-// The counter holds no arbitration, see below. Not equal are four rows: one whose count is no whole number of
-// wavefronts a step (0.25 more), so that the counter has something else in it, too; two of four lanes per row and
-// streamed weights, for which 0.3 % fewer are counted; and one of four planes at once, with a difference of 18 on each
-// SM (0.8 %). The cause of these is not known.
-constexpr int kNotEqual = 4;
-constexpr double kMostDifference = 0.008;
-
 // Wavefronts of one step, of all SMs.
 struct Simulated {
   std::int64_t loads = 0, stores = 0;
@@ -45,28 +38,24 @@ Simulated simulate_banks(const Chip& chip, const Configuration& configuration) {
 
 }  // namespace
 
-// Stores are compared where a barrier stands for the exchange: what is polled comes to the lanes of a warp at different
-// times, and they store it in as many turns.
+// The counters hold no arbitration, see below. Some launches have a few wavefronts of stores more, which are no whole
+// number a step: where the state is polled, where weights are streamed, and now and then elsewhere.
 TEST_CASE("shared-memory loads and stores take the wavefronts that an H200 counts", "[fast]") {
   const Chip chip = find_chip("h200").chip;
   const CsvReader rows(std::string(ONCHIP_SOURCE_DIR) + "/experiments/data/h200/wavefronts.csv");
-  REQUIRE(rows.size() >= 60);
-  int equal = 0, with_barrier = 0;
+  REQUIRE(rows.size() >= 78);
+  constexpr double kMostDifference = 0.02;
+  int equal = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Configuration configuration = read_configuration_row(rows, i);
     CAPTURE(i, describe(configuration.network), to_string(*configuration.plan));
     const Simulated simulated = simulate_banks(chip, configuration);
-    const auto loads = static_cast<double>(simulated.loads);
-    const double counted = rows.number(i, "load_wavefronts");
-    equal += loads == counted;
-    CHECK(std::abs(loads - counted) < kMostDifference * counted);
-    if (configuration.plan->exchange != ExchangeProtocol::lamport) {
-      CHECK(static_cast<double>(simulated.stores) == rows.number(i, "store_wavefronts"));
-      ++with_barrier;
-    }
+    CHECK(static_cast<double>(simulated.loads) == rows.number(i, "load_wavefronts"));
+    const double stores = rows.number(i, "store_wavefronts");
+    CHECK(std::abs(static_cast<double>(simulated.stores) - stores) < kMostDifference * stores);
+    equal += static_cast<double>(simulated.stores) == stores;
   }
-  CHECK(with_barrier >= 6);
-  CHECK(equal >= static_cast<int>(rows.size()) - kNotEqual);
+  CHECK(equal >= 60);
 }
 
 TEST_CASE("the counter holds what loads need, and nothing of other accesses that want the same data array", "[fast]") {

@@ -41,7 +41,7 @@ TEST_CASE("dense kernels of 2:4 masks give what the reference gives, on awkward 
     const PlannedCase c = dense_case({.cell = cell,
                                       .precision = precision,
                                       .hidden = batch == 1   ? 257
-                                                : batch == 3 ? 510
+                                                : batch == 3 ? 126  // on two SMs: more would spill
                                                              : 127,
                                       .batch = batch,
                                       .sms = batch == 3 ? 2 : 7,

@@ -134,9 +134,10 @@ TEST_CASE("the parts of a step sum to it, and every part that is left out shows"
     return simulate(h200().chip, trace, options);
   };
   REQUIRE(step_without([](auto& o) { o.exchange = false; }).step_us < 0.8 * whole.step_us);
-  REQUIRE(step_without([](auto& o) { o.sm.issue = false; }).step_us < whole.step_us);
-  REQUIRE(step_without([](auto& o) { o.sm.scoreboard = false; }).step_us < whole.step_us);
+  // The bodies: a step whose warps look earlier, and in vain, may take longer.
   const auto body = [](const Simulation& s) { return std::accumulate(s.body_us.begin(), s.body_us.end(), 0.0); };
+  REQUIRE(body(step_without([](auto& o) { o.sm.issue = false; })) < body(whole));
+  REQUIRE(body(step_without([](auto& o) { o.sm.scoreboard = false; })) < body(whole));
   REQUIRE(body(step_without([](auto& o) { o.sm.banks = false; })) < body(whole));
   const Simulation level = step_without([](auto& o) { o.skew = false; });
   REQUIRE_THAT(body(level), Catch::Matchers::WithinRel(body(whole), 1e-9));
