@@ -238,7 +238,7 @@ TEST_CASE("the largest networks that fit on the chips of four architectures comp
   }
 }
 
-// Over the measured limits (experiments/data/register_limits.csv) three pairs of shape and architecture in four are.
+// Over the measured limits (experiments/data/register_limits.csv) seven pairs of shape and architecture in ten are.
 TEST_CASE("the register model is mostly within 8 weight words of what compiles without a spill", "[slow]") {
   const EmptyCache cache;
   int pairs = 0, within = 0;
