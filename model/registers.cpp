@@ -129,7 +129,7 @@ constexpr int kPerLoadInFlight = 6;
 constexpr int kLeastSums = 4;
 constexpr int kTogether = 26, kTogetherTail = 2, kTogetherPerChunk = 3;  // several planes in one pass; of a tail, too
 constexpr int kFp8 = 3;
-constexpr int kDelta = 3;
+constexpr int kDelta = 3, kGatedDelta = 8;    // stored as distances; of cells with gates
 constexpr std::array kLoaded{0, 2, 3, 4, 6};  // by words that a load fetches
 constexpr int kPerOutput = 4;                 // that a lane finishes beyond the first
 
@@ -156,7 +156,10 @@ int careful_working_registers(const Network& network, const Plan& plan) {
       (plan.pass_planes > 1
            ? kTogether + (plan.has_tail() ? kTogetherTail + kTogetherPerChunk * plan.chunks_in_flight : 0)
            : 0) +
-      (network.precision == Precision::fp8 ? kFp8 : 0) + (plan.storage == Storage::packed_delta ? kDelta : 0) +
+      (network.precision == Precision::fp8 ? kFp8 : 0) +
+      (plan.storage != Storage::packed_delta ? 0
+       : info(network.cell).gates > 1        ? kGatedDelta
+                                             : kDelta) +
       kPerOutput * (outputs - 1);
   return std::max(staging, gather);
 }
