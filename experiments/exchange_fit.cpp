@@ -48,9 +48,18 @@ struct Constant {
 constexpr std::array kConstants{
     Constant{"exchange.look", &Chip::look_cycles, 32, 4, 0, 1000},
     Constant{"exchange.look_per_word", &Chip::look_per_word_cycles, 8, 1, 0, 200},
+    Constant{"exchange.before_barrier", &Chip::before_barrier_cycles, 32, 4, 0, 1000},
     Constant{"l2.slices", &Chip::l2_slices, 32, 4, 2, 1024},
 };
 using Point = std::array<double, kConstants.size()>;
+
+Point constants_of(const Chip& chip) {
+  Point point;
+  for (std::size_t i = 0; i < kConstants.size(); ++i) {
+    point[i] = chip.*kConstants[i].value;
+  }
+  return point;
+}
 
 Chip with(Chip chip, const Point& point) {
   for (std::size_t i = 0; i < kConstants.size(); ++i) {
@@ -117,7 +126,7 @@ std::vector<CalibratedConstant> fit_simulated_exchange(const Chip& chip, std::sp
     return {};
   }
   const Fit fit(chip, std::move(measured));
-  const Point best = fit.search({chip.look_cycles, chip.look_per_word_cycles, chip.l2_slices}, say);
+  const Point best = fit.search(constants_of(chip), say);
   const Eigen::VectorXd errors = fit.errors(best);
 
   // The 95 % intervals, as of least squares: what the errors change with each constant.

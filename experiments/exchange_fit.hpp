@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of the simulated exchange (sim/exchange.hpp) no single microbenchmark measures: exchange.look,
-// exchange.look_per_word and l2.slices, such that the simulated microbenchmark (sim/exchange_bench.hpp) takes as long
-// as the measured one.
+// exchange.look_per_word, exchange.before_barrier and l2.slices, such that the simulated microbenchmark
+// (sim/exchange_bench.hpp) takes as long as the measured one.
 //
 // A search coordinate by coordinate, with smaller and smaller steps, for the least mean square of the logarithms of
 // simulated / measured; from the chip's values, so that the same rows and the same file give the same constants.

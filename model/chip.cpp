@@ -135,6 +135,8 @@ constexpr std::array kChipKeys{
             "from polled words in registers to the next poll, or to using them"},
     ChipKey{"exchange.look_per_word", Dimension::cycles, &Chip::look_per_word_cycles, 0, 1e5, false,
             "more of that for every word that a thread polls at once"},
+    ChipKey{"exchange.before_barrier", Dimension::cycles, &Chip::before_barrier_cycles, 0, 1e5, false,
+            "more, once all polled words are there, until the block's barrier"},
     ChipKey{"exchange.l2_line", Dimension::cycles, &Chip::l2_line_cycles, 0.01, 1e3, false,
             "of an L2 slice, per 128-byte line and reader"},
     ChipKey{"cluster.sms", Dimension::count, &Chip::cluster_sms, 1, 1024, true,

@@ -68,6 +68,7 @@ struct Chip {
   Number l2_latency_spread_cycles;     // what the farthest SM takes longer than the nearest
   Number look_cycles;                  // from polled words in registers to the next poll, or to using them
   Number look_per_word_cycles;         // more for every word that a thread polls at once
+  Number before_barrier_cycles;        // more after the last poll, until the barrier: stores, and a share of a fence
   Number l2_slices;                    // that serve lines side by side
   Number signal_cycles;                // store by one SM to seen by another that polls
   Number l2_line_cycles;               // of an L2 slice per 128-byte line and reader

@@ -13,8 +13,9 @@ namespace {
 
 constexpr int kSectorBytes = 32;   // of a line of L2, which come one by one
 constexpr int kWordsPerLoad = 32;  // of a warp, one per lane
-// From storing the last words to the barrier, as a share of a look: fewer predicates, a branch, a special register.
-constexpr double kBeforeBarrier = 2.0 / 3;
+// What a wait takes beyond its cycles, by machine code for sm_90: the loop that reads the clock (CS2R, IADD3, ISETP and
+// a branch: 26 cycles) sees the end half a pass late, and finishes its pass.
+constexpr double kBehindWait = 34;
 constexpr int kStoreWavefronts = 4;  // of a warp's 16-byte stores to shared memory
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
 
@@ -62,12 +63,19 @@ class Exchange {
     const double travel = sms_[sm].half_latency + (near(line, sm) ? 0 : half_crossing_);
     events_.push({at - start_ + travel, Event::store, first, line, count, false});
   }
-  void begin(int sm, int warp, double at) { begin_round(sm * warps_per_sm() + warp, at - start_); }
+  // A warp whose body has ended.
+  void begin(int sm, int warp, double at) {
+    const double wait = shape_.first_look > 0 ? shape_.first_look + kBehindWait : 0;
+    events_.push({at - start_ + wait, Event::begin, sm * warps_per_sm() + warp, 0, 0, false});
+  }
 
   // Per SM: when its block may go on.
   std::vector<double> run() {
     events_.run([this](const Event& event) {
       switch (event.kind) {
+        case Event::begin:
+          begin_round(event.who, event.at);
+          break;
         case Event::store:
           arrive(event);
           break;
@@ -119,7 +127,7 @@ class Exchange {
   };
   struct Event {
     double at;
-    enum Kind : std::uint8_t { store, look, copy, back } kind;
+    enum Kind : std::uint8_t { begin, store, look, copy, back } kind;
     std::int32_t who, line;  // a store's first word, or the warp that looks
     std::int32_t count;      // of a store's words
     bool complete;           // all of the line's words were there
@@ -154,8 +162,9 @@ class Exchange {
 
   void begin_round(std::int32_t w, double at) {
     Warp& warp = warps_[w];
+    double& free = issue_free(w);
+    warp.last = free = std::max(at, free) + kRoundIssueCyclesPerWord * words_in_flight();
     warp.missing.clear();
-    warp.last = at;
     for (int k = 0; k < shape_.loads_in_flight; ++k) {
       const std::int64_t first =
           warp.round_begin + std::int64_t{k} * shape_.threads + w % warps_per_sm() * kWordsPerLoad;
@@ -167,7 +176,7 @@ class Exchange {
     if (warp.missing.empty()) {
       end_round(w);
     } else {
-      send(w, at);
+      send(w, warp.last);
     }
   }
 
@@ -268,11 +277,9 @@ class Exchange {
     }
     warp.round_begin += std::int64_t{shape_.loads_in_flight} * shape_.threads;
     if (warp.round_begin < shape_.state_words) {
-      double& free = issue_free(w);
-      warp.last = free = std::max(warp.last, free) + kRoundIssueCyclesPerWord * words_in_flight();
       begin_round(w, warp.last);
     } else {
-      const double arrival = warp.last + kBeforeBarrier * chip_.look_cycles;
+      const double arrival = warp.last + chip_.before_barrier_cycles;
       sm.released = std::max(sm.released, sm.barrier.arrive(arrival));
     }
   }

@@ -12,9 +12,11 @@
 //   store                half a latency to L2, and half a crossing if the line's home is the other half; then visible
 //                        at home, and half a crossing later the other half's copy is invalid
 //   data                 into the SM at its bandwidth
+//   wait                 of a warp before its first look, as the plan says; then it begins its first round: an empty
+//                        word and an address each
 //   next look            of a warp that misses a word, after it has looked at what came, at the lines it misses
 //   round                once all words of a round are there, they are stored to shared memory, 4 wavefronts per warp
-//   barrier              then the next step's body begins
+//   barrier              some cycles after the last round (exchange.before_barrier); then the next step's body begins
 //
 // The crossing follows from the signal between two SMs that is measured: a store, half a crossing in half of all pairs;
 // a poll that waits for half a period, a latency, and comes back in half of one; and where the poller is far from the
@@ -47,7 +49,7 @@ struct Emission {
 struct SmBody {
   double cycles = 0;  // from the barrier after staging to the last emission
   std::vector<Emission> emissions;
-  std::vector<double> warp_end;  // [warps]: when each warp begins to look for the next state, its wait behind it
+  std::vector<double> warp_end;  // [warps]: when each warp begins to wait for the next state
 };
 
 // Appends to the emissions, together with those before it that left at the same cycle for the same line.
@@ -57,6 +59,7 @@ struct ExchangeShape {
   std::int64_t state_words = 0;  // of 16 bytes
   int threads = 0;               // per SM
   int loads_in_flight = 1;       // words of a thread and round
+  int first_look = 0;            // cycles that a warp waits before its first look
   int line_words = kLineWords;   // of the state in each line of L2, a power of two
   // Instructions with which a look computes each word's address, one on the result of the other; 0: the addresses are
   // kept from look to look.

@@ -21,11 +21,6 @@ WarpTrace body(const ExchangeBench& bench, int warp) {
       return i < own ? first + std::int64_t{kWordBytes} * i : -1;
     };
   };
-  const auto operations = [&](int count) {
-    for (int i = 0; i < count; ++i) {
-      out.operate(i % 2 ? Operation::integer : Operation::fp32);
-    }
-  };
   // Whether the clock is to be read, and whether this was the last step.
   out.integers(3);
   out.branch();
@@ -49,9 +44,8 @@ WarpTrace body(const ExchangeBench& bench, int warp) {
     out.access(Operation::shared_store, kWordBytes, kNoRegister, changed, word(bench.state_bytes));
   }
   out.converge();
-  operations(8);
+  out.fill(kLoopInstructions);
   out.branch();
-  operations(4 + 6 * std::min(bench.loads_in_flight, (words + bench.threads - 1) / bench.threads));
   return out.take();
 }
 
@@ -68,7 +62,7 @@ double simulate_exchange_bench(const Chip& chip, const ExchangeBench& bench, con
   std::vector<SmBody> bodies(static_cast<std::size_t>(bench.sms));
   for (std::size_t sm = 0; sm < bodies.size(); ++sm) {
     for (const std::int64_t end : run.warp_end) {
-      bodies[sm].warp_end.push_back(static_cast<double>(end + bench.first_look));
+      bodies[sm].warp_end.push_back(static_cast<double>(end));
     }
     for (const IssueEvent& store : run.global_stores) {
       const WarpTrace& warp = block.warps[store.warp];
@@ -82,6 +76,7 @@ double simulate_exchange_bench(const Chip& chip, const ExchangeBench& bench, con
   const ExchangeShape shape{.state_words = words,
                             .threads = bench.threads,
                             .loads_in_flight = bench.loads_in_flight,
+                            .first_look = bench.first_look,
                             .line_words = line_words};
   return run_exchange(chip, shape, bodies, options).step_cycles;
 }

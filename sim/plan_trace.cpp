@@ -57,22 +57,6 @@ void fetch_input(WarpWriter& out, const WarpPlace& place) {
   out.operate(Operation::other);  // the end of a group of copies
 }
 
-// The loop's own instructions, and those before the first look: four empty words, a comparison and an address for each
-// word in flight.
-void begin_step(WarpWriter& out, const WarpPlace& place) {
-  const Plan& plan = place.layout.plan;
-  const int words = static_cast<int>((place.map.state_words + plan.threads - 1) / plan.threads);
-  const auto operations = [&](int count) {
-    for (int i = 0; i < count; ++i) {
-      out.operate(i % 2 ? Operation::integer : Operation::fp32);
-    }
-  };
-  operations(8);
-  out.branch();
-  operations(4 + 6 * std::min(plan.loads_in_flight, words));
-  out.flush();
-}
-
 void write_body(WarpWriter& out, const WarpPlace& place, Traced traced) {
   // Machine code for sm_90 has 11 to 14 between the step's barrier and its first load, where the step has so many.
   constexpr int kAddressesFirst = 12;
@@ -91,7 +75,8 @@ void write_body(WarpWriter& out, const WarpPlace& place, Traced traced) {
   out.barrier();
   emit(out, place);
   fetch_input(out, place);
-  begin_step(out, place);
+  out.fill(kLoopInstructions);
+  out.branch();
 }
 
 void write_stage(WarpWriter& out, const WarpPlace& place) {
@@ -100,6 +85,7 @@ void write_stage(WarpWriter& out, const WarpPlace& place) {
   for (std::int64_t done = 0; done < words; done += plan.loads_in_flight * threads) {
     const auto round = std::min<std::int64_t>(plan.loads_in_flight, (words - done + threads - 1) / threads);
     std::vector<int> fetched;
+    out.fill(4 + 6 * static_cast<int>(round));  // of each word: four empty ones, a comparison and an address
     for (const Operation operation : {Operation::global_load, Operation::shared_store}) {
       for (std::int64_t k = 0; k < round; ++k) {
         const bool loads = operation == Operation::global_load;

@@ -24,7 +24,8 @@ ExchangeShape exchange_shape(const KernelMap& map, const Plan& plan) {
   constexpr int kMostKept = 2, kAddress = 4;
   const bool keeps = plan.loads_in_flight <= kMostKept || map.state_words <= std::int64_t{kMostKept} * plan.threads;
   const int placing = map.planes == 1 ? 0 : map.planes == 2 ? 4 : 8;
-  return {map.state_words, plan.threads, plan.loads_in_flight, plan.line_words, keeps ? 0 : kAddress, placing};
+  return {map.state_words,      plan.threads, plan.loads_in_flight, plan.first_look, plan.line_words,
+          keeps ? 0 : kAddress, placing};
 }
 
 // Which words of the next state each store hands out; those that empty a later state's place are none.
@@ -73,7 +74,7 @@ std::vector<SmBody> run_bodies(const Chip& chip, const PlanTrace& trace, const S
     const BlockTrace block = trace.body(sm);
     runs[sm] = run_sm(chip, {&block, 1}, options.sm);
     for (const std::int64_t end : runs[sm].warp_end) {
-      bodies[sm].warp_end.push_back(static_cast<double>(end + trace.layout().plan.first_look));
+      bodies[sm].warp_end.push_back(static_cast<double>(end));
     }
     add_emissions(bodies[sm], block, runs[sm], trace.map().state_words, trace.layout().plan.line_words);
   });

@@ -19,6 +19,7 @@
 
 namespace onchip {
 
+inline constexpr int kLoopInstructions = 8;  // of the loop over the steps, at its end
 inline constexpr int kSumRegisters = 96, kTemporaries = 140;
 inline constexpr int kFirstCopyRegister = kSumRegisters + kTemporaries;
 static_assert(kFirstCopyRegister + 4 * kMostRingChunks <= kNoRegister);
@@ -71,6 +72,12 @@ class WarpWriter {
       on = operate(Operation::integer, on);
     }
     return on;
+  }
+  // `count` operations that depend on nothing, for two pipes in turn.
+  void fill(int count) {
+    for (int i = 0; i < count; ++i) {
+      operate(i % 2 ? Operation::integer : Operation::fp32);
+    }
   }
   // `address`: of a lane; negative: the lane is not active.
   template <typename Address>

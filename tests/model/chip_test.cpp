@@ -78,6 +78,7 @@ l2_latency_spread = { value = 30, unit = "cycles", source = "test" }
 signal = { value = 614.6, unit = "cycles", source = "test" }
 look = { value = 140, unit = "cycles", source = "test" }
 look_per_word = { value = 30, unit = "cycles", source = "test" }
+before_barrier = { value = 100, unit = "cycles", source = "test" }
 l2_line = { value = 2, unit = "cycles", source = "test" }
 scatter = { value = 0.1, source = "a" }
 
