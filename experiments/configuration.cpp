@@ -232,15 +232,21 @@ PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration
 }
 
 std::vector<std::string> configuration_columns() {
-  return {"cell", "hidden", "batch", "steps", "density", "precision", "mask", "seed"};
+  return {"cell", "hidden", "batch", "steps", "density", "precision", "mask", "seed", "weights", "tensor"};
 }
 
 std::vector<std::string> configuration_cells(const Configuration& configuration) {
   const Network& network = configuration.network;
-  return {std::string(info(network.cell).name),  std::to_string(network.hidden),
-          std::to_string(network.batch),         std::to_string(network.steps),
-          format_number(network.density),        std::string(info(network.precision).name),
-          std::string(mask_name(configuration)), std::to_string(configuration.seed)};
+  return {std::string(info(network.cell).name),
+          std::to_string(network.hidden),
+          std::to_string(network.batch),
+          std::to_string(network.steps),
+          format_number(network.density),
+          std::string(info(network.precision).name),
+          std::string(mask_name(configuration)),
+          std::to_string(configuration.seed),
+          configuration.weights_file,
+          configuration.tensor};
 }
 
 Family parse_family(std::string_view word) {
@@ -270,6 +276,23 @@ Tier parse_tier(std::string_view word) {
   return static_cast<Tier>(found - kTierNames.begin());
 }
 
+namespace {
+
+// Of the row's own file, which lies where the table lies if its name is no absolute one.
+void take_row_weights(Configuration& configuration, const CsvReader& file, std::size_t row) {
+  const int hidden = configuration.network.hidden;
+  configuration.weights_file = file.text(row, "weights");
+  configuration.tensor = file.has("tensor") ? file.text(row, "tensor") : "";
+  const auto folder = std::filesystem::path(file.file()).parent_path();
+  take_weights(configuration, folder / configuration.weights_file, configuration.tensor);
+  if (hidden != configuration.network.hidden) {
+    throw InputError(in_quotes(configuration.weights_file) + " has " + std::to_string(configuration.network.hidden) +
+                     " hidden units, the row " + std::to_string(hidden));
+  }
+}
+
+}  // namespace
+
 Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
   const auto whole = [&](const char* column, double maximum) {
     const double value = file.number(row, column);
@@ -290,7 +313,11 @@ Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
   try {
     network.cell = parse_cell(file.text(row, "cell"));
     network.precision = parse_precision(file.text(row, "precision"));
-    configuration.mask = parse_mask(file.text(row, "mask"));
+    if (file.has("weights") && !file.text(row, "weights").empty()) {
+      take_row_weights(configuration, file, row);
+    } else {
+      configuration.mask = parse_mask(file.text(row, "mask"));
+    }
     check(network);
     if (file.has("plan") && !file.text(row, "plan").empty()) {
       configuration.plan = parse_plan(file.text(row, "plan"));

@@ -29,6 +29,7 @@ struct Configuration {
   MaskKind mask = MaskKind::uniform;
   std::uint64_t seed = 1;
   std::shared_ptr<const SparseMatrix> weights;  // the user's file; empty: generated from mask and seed
+  std::string weights_file, tensor;             // its name as the user gave it
   PlanWishes wishes;
   std::optional<Plan> plan;  // fixed by the user
 };
@@ -60,12 +61,13 @@ PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration
 
 // ---- as rows of a CSV file ------------------------------------------------------------------------------------------
 
-// cell, hidden, batch, steps, density, precision, mask, seed
+// cell, hidden, batch, steps, density, precision, mask, seed, weights, tensor
 std::vector<std::string> configuration_columns();
 std::vector<std::string> configuration_cells(const Configuration& configuration);
 
 // Reads these columns, and `plan` or else `family`, `storage` and `tier` if the file has them and the row's are not
-// empty. Throws InputError with the row.
+// empty. A file may lack `weights` and `tensor`. The weights' file is looked for where the rows are; mask and density
+// of its row are the matrix's. Throws InputError with the row.
 Configuration read_configuration_row(const CsvReader& file, std::size_t row);
 
 }  // namespace onchip

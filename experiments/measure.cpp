@@ -32,8 +32,8 @@ OptionGroup measure_options() {
   group.add_options()
       ("configurations", po::value<std::string>()->value_name("FILE"),
        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
-       "family, storage or plan) and write CSV rows, with a manifest beside the file of -o. With --plan all a row for "
-       "every family.")
+       "family, storage, plan, or weights and tensor: a file beside it) and write CSV rows, with a manifest beside the "
+       "file of -o. With --plan all a row for every family.")
       ("opponents", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
       ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")

@@ -356,7 +356,9 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
     }
     const int hidden = network.hidden;
     const double density = network.density;
-    take_weights(configuration, options.text("weights"), options.text("tensor"));
+    configuration.weights_file = options.text("weights");
+    configuration.tensor = options.text("tensor");
+    take_weights(configuration, configuration.weights_file, configuration.tensor);
     if (options.given("hidden") && hidden != network.hidden) {
       throw InputError("--hidden " + std::to_string(hidden) + " contradicts --weights: the matrix has " +
                        std::to_string(network.hidden) + " hidden units");

@@ -30,7 +30,7 @@ OptionGroup file_options() {
   group.add_options()
       ("configurations", text("FILE"),
        "Simulate every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
-       "plan).")
+       "plan, weights and tensor: a file beside it).")
       ("trace", text("FILE"), "Simulate a trace instead of a network: onchip's compact format, or Accel-Sim's .traceg.")
       ("record", text("FILE"), "Write the instructions and addresses of one step as a compact trace.")
       ("timeline", text("FILE"), "Write what happens when as Chrome trace JSON, for ui.perfetto.dev.")

@@ -570,6 +570,26 @@ TEST_CASE("many configurations are simulated in the order of their file", "[fast
   REQUIRE(run("simulate --threads 1 --configurations " + file).out == rows.out);
 }
 
+TEST_CASE("rows may name the weights that they are of, which lie beside them", "[fast]") {
+  const Folder folder;
+  const std::string weights = folder.write("rows/w/four.mtx",
+                                           "%%MatrixMarket matrix coordinate pattern general\n4 4 5\n"
+                                           "1 1\n1 2\n1 4\n2 3\n4 1\n");
+  const std::string header = "cell,hidden,batch,steps,density,precision,mask,seed,weights,tensor\n";
+  const auto rows = [&](const std::string& row) {
+    return "simulate --configurations " + folder.write("rows/c.csv", header + row);
+  };
+  const Run named = run(rows("relu,4,1,64,0,fp16,file,1,w/four.mtx,\n"));
+  REQUIRE(named.status == 0);
+  REQUIRE(named.out.find("H200,relu,4,1,64,0.3125,fp16,file,1,w/four.mtx,") != std::string::npos);
+  const Json alone = run_json("simulate --batch 1 --steps 64 --weights " + weights);
+  REQUIRE(named.out.find(alone["plan"]["text"].get<std::string>()) != std::string::npos);
+  require_refusal(rows("relu,8,1,64,0.3,fp16,file,1,w/four.mtx,\n"), "row 1");
+  require_refusal(rows("relu,4,1,64,0.3,fp16,file,1,w/five.mtx,\n"), "five.mtx");
+  require_refusal(rows("lstm,4,1,64,0.3,fp16,file,1,w/four.mtx,\n"), "lstm");
+  require_refusal(rows("relu,4,1,64,0.3,fp16,file,1,,\n"), "mask");
+}
+
 TEST_CASE("validate refuses data that it cannot read", "[fast]") {
   const Folder folder;
   require_refusal("validate", "no measured data", "ONCHIP_DATA=" + (folder / "nowhere").string());
