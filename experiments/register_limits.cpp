@@ -266,6 +266,7 @@ class Search {
   std::map<int, int> known_;
 };
 
+// With a bundle for every row: the limits are of whole bundles.
 Shape read_shape(const CsvReader& file, std::size_t row) {
   Shape shape;
   shape.network.cell = parse_cell(file.text(row, "cell"));
@@ -273,6 +274,7 @@ Shape read_shape(const CsvReader& file, std::size_t row) {
   shape.network.hidden = static_cast<int>(file.number(row, "hidden"));
   shape.network.batch = static_cast<int>(file.number(row, "batch"));
   shape.plan = parse_plan(file.text(row, "plan"));
+  std::fill_n(shape.plan.slots.begin(), shape.plan.rows_per_group, bundle(shape.network, shape.plan).slots);
   return shape;
 }
 
