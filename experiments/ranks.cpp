@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/ranks.hpp"
 
-#include "model/error.hpp"
-
 #ifdef ONCHIP_HAS_MPI
 #include <mpi.h>
 #endif
 
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 
@@ -65,7 +64,27 @@ std::vector<std::string> Ranks::gather(const std::string& mine) const {
   return parts;
 }
 
+bool Ranks::none_failed(const std::string& problem) const {
+  const std::vector<std::string> problems = gather(problem);
+  const auto first = std::ranges::find_if(problems, [](const std::string& p) { return !p.empty(); });
+  int failed = first != problems.end();
+  if (count_ > 1) {
+    MPI_Bcast(&failed, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  }
+  if (first != problems.end()) {
+    throw InputError(*first);
+  }
+  return failed == 0;
+}
+
 #else
+
+bool Ranks::none_failed(const std::string& problem) const {
+  if (!problem.empty()) {
+    throw InputError(problem);
+  }
+  return true;
+}
 
 Ranks::Ranks() {
   if (launched() && environment_number("OMPI_COMM_WORLD_SIZE", 0) > 1) {

@@ -2,6 +2,9 @@
 // The processes that mpirun started, on one machine or several; a process that it did not start is the only one.
 #pragma once
 
+#include "model/error.hpp"
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +24,25 @@ class Ranks {
   // What every rank has to say, [count] in rank 0; empty elsewhere. All ranks must call it.
   std::vector<std::string> gather(const std::string& mine) const;
 
+  // What read() returns on this rank, if it throws no InputError on any. If it does, rank 0 throws that of the first
+  // such rank, and there is no result elsewhere: those that end at once would be the end of rank 0, too, before it has
+  // said what is wrong. All ranks must call it.
+  template <typename Read>
+  auto together(Read&& read) const -> std::optional<decltype(read())> {
+    std::optional<decltype(read())> result;
+    std::string problem;
+    try {
+      result.emplace(read());
+    } catch (const InputError& error) {
+      problem = error.what();
+    }
+    return none_failed(problem) ? std::move(result) : std::nullopt;
+  }
+
  private:
+  // `problem`: of this rank; empty: none.
+  bool none_failed(const std::string& problem) const;
+
   int rank_ = 0, count_ = 1;
 };
 

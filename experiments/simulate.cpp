@@ -185,24 +185,43 @@ int simulate_trace(const Options& options, const ChipFile& chip, const Simulatio
   return 0;
 }
 
-// Row after row of the file, dealt to the processes that mpirun started; the first of them writes. A row that fails is
-// the end of all, as it would be in one process.
-int simulate_many(const Options& options, const ChipFile& chip, SimulationOptions simulation) {
+struct ManyConfigurations {
+  ChipFile chip;
+  SimulationOptions simulation;
+  CsvReader file;
+  std::vector<Configuration> rows;
+};
+
+ManyConfigurations read_many(const Options& options) {
   refuse(options, "configurations", {"trace", "record", "timeline", "accesses"},
          {network_options(), plan_options(), whole_plan_option()});
   if (options.given("format") && options.text("format") != "csv") {
     throw InputError("--configurations writes CSV: leave --format out");
   }
-  const CsvReader file(options.text("configurations"));
-  std::vector<Configuration> configurations;
-  for (std::size_t row = 0; row < file.size(); ++row) {
-    configurations.push_back(read_configuration_row(file, row));
+  ManyConfigurations many{read_chip(options), read_simulation(options), CsvReader(options.text("configurations")), {}};
+  for (std::size_t row = 0; row < many.file.size(); ++row) {
+    many.rows.push_back(read_configuration_row(many.file, row));
   }
+  return many;
+}
+
+// Row after row of the file, dealt to the processes that mpirun started; the first of them writes. A row that fails is
+// the end of all, as it would be in one process.
+int simulate_many(const Options& options) {
   const Ranks ranks;
   std::optional<Output> output;
-  if (ranks.rank() == 0) {
-    output.emplace(options);
+  const auto many = ranks.together([&] {
+    ManyConfigurations read = read_many(options);
+    if (ranks.rank() == 0) {
+      output.emplace(options);
+    }
+    return read;
+  });
+  if (!many) {
+    return 0;
   }
+  const std::vector<Configuration>& configurations = many->rows;
+  SimulationOptions simulation = many->simulation;
   struct Row {
     std::string line, problem;
   };
@@ -215,7 +234,8 @@ int simulate_many(const Options& options, const ChipFile& chip, SimulationOption
   parallel_for(mine, threads, [&](int i) {
     const auto row = static_cast<std::size_t>(i * ranks.count() + ranks.rank());
     try {
-      rows[row].line = csv_line(simulation_cells(simulate_case(chip, replayable(configurations[row]), simulation)));
+      rows[row].line =
+          csv_line(simulation_cells(simulate_case(many->chip, replayable(configurations[row]), simulation)));
     } catch (const InputError& error) {
       rows[row].problem = error.what();
     }
@@ -242,7 +262,7 @@ int simulate_many(const Options& options, const ChipFile& chip, SimulationOption
   output->append(csv_line(simulation_columns()));
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (!rows[row].problem.empty()) {
-      file.fail(row, rows[row].problem);
+      many->file.fail(row, rows[row].problem);
     }
     output->append(rows[row].line);
   }
@@ -284,11 +304,13 @@ int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!options) {
     return 0;
   }
+  if (!options->given("trace") && options->given("configurations")) {
+    return simulate_many(*options);
+  }
   const ChipFile chip = read_chip(*options);
   const SimulationOptions simulation = read_simulation(*options);
-  return options->given("trace")            ? simulate_trace(*options, chip, simulation)
-         : options->given("configurations") ? simulate_many(*options, chip, simulation)
-                                            : simulate_one(*options, chip, simulation);
+  return options->given("trace") ? simulate_trace(*options, chip, simulation)
+                                 : simulate_one(*options, chip, simulation);
 }
 
 }  // namespace onchip

@@ -520,6 +520,9 @@ TEST_CASE("simulations over several processes write what one writes", "[fast]") 
     CHECK(together.out.empty());
     CHECK(together.err.find(refused.err) != std::string::npos);
     CHECK(together.err.find(refused.err) == together.err.rfind(refused.err));
+    const Run nowhere = run(good + " --chip nowhere", mpirun);
+    CHECK(nowhere.status == 2);
+    CHECK(nowhere.err.find("nowhere") != std::string::npos);
   }
 }
 #endif
