@@ -512,9 +512,13 @@ TEST_CASE("simulations over several processes write what one writes", "[fast]") 
   const Run refused = run(bad);
   REQUIRE(refused.status == 2);
   for (const char* processes : {"2", "3", "7"}) {
-    const std::string mpirun = "mpirun --allow-run-as-root --oversubscribe -n " + std::string(processes);
+    // Open MPI leaves memory behind at its end, which the leak sanitizer would make an exit status.
+    const std::string mpirun =
+        "mpirun --allow-run-as-root --oversubscribe -x ASAN_OPTIONS=detect_leaks=0 -n " + std::string(processes);
     CAPTURE(processes);
-    CHECK(run(good, mpirun).out == one.out);
+    const Run several = run(good, mpirun);
+    CHECK(several.status == 0);
+    CHECK(several.out == one.out);
     const Run together = run(bad, mpirun);
     CHECK(together.status == 2);
     CHECK(together.out.empty());
