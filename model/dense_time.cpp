@@ -27,6 +27,30 @@ Products product_cycles(const Chip& chip, const Network& network, const Plan& pl
   return {std::max(issue, chain), wavefronts * chip.lds_wavefront_cycles};
 }
 
+// The products of all groups of a warp's spans, with what a warp does between the groups.
+struct Pipeline {
+  double whole = 0;    // from when the first words are there to the end of the last products
+  double waiting = 0;  // of it, for nothing but words
+};
+
+Pipeline pipeline_cycles(const Chip& chip, const Network& network, const Plan& plan, double copying, double products) {
+  const int group_spans = std::max(1, plan.loads_in_flight / (2 * sample_tiles(network, plan)));
+  const double groups = std::ceil(static_cast<double>(warp_spans(network, plan)) / group_spans);
+  const double words = static_cast<double>(warp_spans(network, plan)) * sample_tiles(network, plan) / groups;
+  const bool polls = plan.exchange == ExchangeProtocol::lamport;
+  const double look = polls ? chip.look_cycles + chip.look_per_word_cycles * words : 0;
+  const double copy = copying / groups, busy = products / groups + look;
+  // The first two groups are asked for at once, every other when the one before it has come.
+  const double asked_late = chip.exchange_round_trip_cycles + copy + chip.exchange_per_word_cycles * words;
+  const double second = std::max(2 * copy, copy + busy);
+  const double last = groups == 1 ? copy : second + (groups - 2) * std::max(asked_late, busy);
+  const double whole = last + busy;
+  return {whole, std::max(0.0, whole - copying - groups * busy)};
+}
+
+// What a round of finishing items issues, with asking for its next input: read off the machine code of an LSTM.
+constexpr double kRoundInstructions = 100;
+
 }  // namespace
 
 DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& plan, double copying) {
@@ -34,31 +58,28 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
   const Products products = product_cycles(chip, network, plan);
   const double both =
       std::cbrt(products.tensor * products.tensor * products.tensor + products.loads * products.loads * products.loads);
-  const int group_spans = std::max(1, plan.loads_in_flight / (2 * sample_tiles(network, plan)));
-  const double groups = std::ceil(static_cast<double>(warp_spans(network, plan)) / group_spans);
+  // In a cluster, one after the other.
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
-  // What is asked for late; in a cluster, once from shared memory.
-  const double late = std::max(0.0, groups - 2) * std::max(0.0, chip.exchange_round_trip_cycles - both / groups);
-  result.waiting = in_cluster ? chip.lds_latency_cycles : late;
-  // A pipeline of two stages; in a cluster, one after the other.
-  const double whole =
-      in_cluster ? copying + both : (copying + both) / groups + std::max(copying, both) * (groups - 1) / groups;
-  const double beyond = whole - copying;
+  const Pipeline pipeline = in_cluster ? Pipeline{copying + chip.lds_latency_cycles + both, chip.lds_latency_cycles}
+                                       : pipeline_cycles(chip, network, plan, copying, both);
+  result.waiting = pipeline.waiting;
+  const double beyond = pipeline.whole - copying - pipeline.waiting;
   result.gather = beyond * products.loads / (products.tensor + products.loads);
   result.arithmetic = beyond - result.gather;
 
-  // Sums are written and read once, all warps' through the same shared memory, and added in a tree.
+  const bool is_gated = info(network.cell).gates > 1;
+  const double more_rounds = std::ceil(static_cast<double>(finished_items(network, plan)) / plan.threads) - 1;
+  // Sums are written and read once, all warps' through the same shared memory, and added in a tree. What else a round
+  // needs, and the first round's before the barrier, is loaded before its sums are.
   const double sum_bytes = 4.0 * plan.warps() * 16 * row_tiles(network, plan) * 8 * sample_tiles(network, plan);
   const double transfers = 2 * sum_bytes / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles;
   const double additions = std::ceil(std::log2(plan.warps())) * chip.arithmetic_latency_cycles;
-  result.reduction = transfers + 2 * chip.lds_latency_cycles + additions;
+  const double wide_load = chip.lds_latency_cycles + 3 * chip.lds_latency_per_word_cycles;
+  result.reduction = transfers + 2 * chip.lds_latency_cycles + additions + more_rounds * (2 * wide_load + additions);
 
-  const bool is_gated = info(network.cell).gates > 1;
-  const double finished =
-      static_cast<double>(units_per_sm(network, plan)) * team_batch(network, plan) / (is_gated ? 1 : 2);
-  const double rounds = std::ceil(finished / plan.threads);
   const double joining = is_gated ? 1.0 * chip.shuffle_latency_cycles : 0.0;
-  result.activation = rounds * (info(network.cell).transcendentals * chip.tanh_latency_cycles + joining);
+  const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + joining;
+  result.activation = cell + more_rounds * (cell + kRoundInstructions);
   return result;
 }
 

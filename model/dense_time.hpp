@@ -3,16 +3,17 @@
 // the whole.
 //
 //   waiting     a warp asks for two groups of its spans at once, for each further one when the one before it has
-//               come: a round trip of the exchange, as for any further round, less the products of a group, which go
-//               on meanwhile; in a cluster, one load from shared memory
-//   products    every warp multiplies its tiles as their share of the state comes, group after group: copying, tensor
-//               cores, and weights from shared memory overlap but for the first group's copying and the last one's
-//               products; in a cluster all of the state has come before
+//               come: a round trip of the exchange and its words' way, as for any further round, while the products of
+//               the group before go on; in a cluster, one load from shared memory
+//   products    every warp looks whether a group has come and multiplies it, group after group: copying, tensor cores,
+//               and weights from shared memory overlap but for the first group's copying and the last one's products;
+//               in a cluster all of the state has come before
 //               structured_2_4: a product of 16 x 32 stored as 16 x 16 is taken to last as long as a dense one of
 //               16 x 16, as the tensor cores' stated rates have it; it was not measured
 //               alone, but steps of 12 networks are 8.6 % off (structured.csv of experiments/data)
 //   reduction   the warps' sums through shared memory to the threads that finish units
-//   activation  the cell's transcendental functions, and the shuffle that joins two units
+//   activation  the cell's transcendental functions, and the shuffle that joins two units; round after round where a
+//               thread finishes several
 #pragma once
 
 #include "model/chip.hpp"

@@ -288,7 +288,8 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const auto part = [&](Part p) -> double& { return result.parts_us[static_cast<int>(p)]; };
 
   constexpr int kAtOnce = 1 << 20;  // dense persistent: what comes later is dense_cycles' waiting
-  const Exchange exchange{static_cast<double>(exchange_bytes(network, plan)), plan.sms, plan.threads,
+  // All SMs write and poll at the same time, those of other teams, too.
+  const Exchange exchange{static_cast<double>(exchange_bytes(network, plan)), plan.blocks(), plan.threads,
                           plan.family == Family::dense_persistent ? kAtOnce : plan.loads_in_flight};
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
   const ExchangeCycles exchanging = in_cluster ? cluster_exchange_cycles(chip, exchange.bytes, plan.sms, plan.threads)
@@ -310,7 +311,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   // The floor: the state over as many SMs, in one round, and its gathers without a conflict or a padded slot.
   const double state = static_cast<double>(network.hidden) * network.batch / plan.teams * info(network.precision).bytes;
   const ExchangeCycles least = in_cluster ? cluster_exchange_cycles(chip, state, plan.sms, plan.threads)
-                                          : exchange_cycles(chip, {state, plan.sms, plan.threads, kAtOnce});
+                                          : exchange_cycles(chip, {state, plan.blocks(), plan.threads, kAtOnce});
   result.floor_us = (least.latency + least.copying) * us_per_cycle + conflict_free_reads_us(chip, network, plan);
 
   const double half_width = half_interval_us(chip, part(Part::exchange) + part(Part::staging), result.step_us);

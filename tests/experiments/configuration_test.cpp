@@ -52,7 +52,7 @@ PlannedNetwork require_sound(const Chip& chip, const Configuration& configuratio
 }  // namespace
 
 TEST_CASE("a dense plan for many samples, which has many loads in flight, may be handed back", "[fast]") {
-  Configuration configuration = configuration_of(Cell::relu, Precision::fp16, 1024, 32, 0.01);
+  Configuration configuration = configuration_of(Cell::relu, Precision::fp16, 1024, 64, 0.01);
   configuration.wishes.exchange = ExchangeProtocol::lamport;
   configuration.wishes.teams = 1;
   const PlannedNetwork planned = require_sound(h200(), configuration);
