@@ -4,7 +4,9 @@
 #include "experiments/capture.hpp"
 #include "experiments/interpret.hpp"
 #include "experiments/measure_report.hpp"
+#include "kernels/cubin.hpp"
 #include "model/error.hpp"
+#include "model/instructions.hpp"
 #include "sim/capture_difference.hpp"
 #include "sim/compact_trace.hpp"
 #include "sim/plan_trace.hpp"
@@ -36,28 +38,36 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
     throw InputError(describe(planned.network) + " asks for " + std::to_string(weights) +
                      " weights per thread: at most " + std::to_string(kMostWeights) + " are compiled");
   }
-  const CompiledKernel kernel = compile(compile_request(planned.network, planned.plan, architecture));
+  const CompileRequest request = compile_request(planned.network, planned.plan, architecture);
+  const CompiledKernel kernel = compile(request);
   const ResourceReport& compiled = kernel.resources;
+  const std::int64_t instructions = code_bytes(kernel.cubin, request.name) / kInstructionBytes;
+  const double predicted_instructions = step_instructions(planned.network, planned.plan);
   const double predicted = planned.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)].used;
   Report report;
   report.json = {{"chip", chip.chip.name},           {"network", to_json(planned.network)},
                  {"plan", to_json(planned.plan)},    {"architecture", architecture},
                  {"compiler", compiler_version()},   {"registers", compiled.registers},
                  {"predicted_registers", predicted}, {"spill_bytes", compiled.spill_bytes},
-                 {"weights_per_thread", weights},    {"fingerprint", kernel.fingerprint}};
+                 {"weights_per_thread", weights},    {"fingerprint", kernel.fingerprint},
+                 {"instructions", instructions},     {"predicted_step_instructions", rounded(predicted_instructions)}};
   report.csv.columns = configuration_columns();
   report.csv.rows = {configuration_cells(configuration)};
-  const std::vector<std::pair<std::string, std::string>> values{{"architecture", architecture},
-                                                                {"registers", std::to_string(compiled.registers)},
-                                                                {"predicted_registers", fixed(predicted, 0)},
-                                                                {"spill_bytes", std::to_string(compiled.spill_bytes)},
-                                                                {"weights_per_thread", std::to_string(weights)},
-                                                                {"fingerprint", kernel.fingerprint},
-                                                                {"plan", to_string(planned.plan)}};
+  const std::vector<std::pair<std::string, std::string>> values{
+      {"architecture", architecture},
+      {"registers", std::to_string(compiled.registers)},
+      {"predicted_registers", fixed(predicted, 0)},
+      {"spill_bytes", std::to_string(compiled.spill_bytes)},
+      {"weights_per_thread", std::to_string(weights)},
+      {"instructions", std::to_string(instructions)},
+      {"predicted_step_instructions", fixed(predicted_instructions, 0)},
+      {"fingerprint", kernel.fingerprint},
+      {"plan", to_string(planned.plan)}};
+  constexpr std::size_t kColumn = 28;
   for (const auto& [column, value] : values) {
     report.csv.columns.push_back(column);
     report.csv.rows[0].push_back(value);
-    report.text += column + std::string(21 - column.size(), ' ') + value + '\n';
+    report.text += column + std::string(kColumn - column.size(), ' ') + value + '\n';
   }
   report.text = describe(planned.network) + " for " + architecture + ", " + compiler_version() + "\n\n" + report.text;
   output.write(report);

@@ -58,6 +58,8 @@ struct Chip {
   Number block_barrier_cycles;           // __syncthreads, arrivals together: fixed part
   Number block_barrier_per_warp_cycles;  // and per warp
   Number grid_barrier_seconds;           // counter barrier over all SMs
+  Number instruction_cache_bytes;        // of a partition: what a loop may have and run at full speed
+  Number instruction_supply_cycles;      // per instruction of a longer loop, for all warps of a partition
   // What only the simulator asks for (sim/).
   Number lds_latency_per_word_cycles;  // shared-memory load: more for every 4 bytes of a lane beyond the first
   Number load_store_queue;             // shared-memory instructions and shuffles of a partition that may wait

@@ -4,6 +4,7 @@
 
 #include "model/dense_time.hpp"
 #include "model/exchange_time.hpp"
+#include "model/instructions.hpp"
 #include "model/library_time.hpp"
 
 #include <algorithm>
@@ -15,87 +16,9 @@ namespace {
 
 constexpr int kWarp = 32;
 
-// ---- instructions, by pipe ------------------------------------------------------------------------------------------
-// What the compiler makes of kernels/gather.cuh and the reduction of cell.cuh, read off its machine code.
-
-struct Instructions {
-  double integer = 0;     // LOP3, SHF, PRMT, SEL
-  double half2 = 0;       // HFMA2
-  double conversion = 0;  // HADD2.F32: half to float
-  double fp32 = 0;        // FFMA, FADD
-  double load = 0;        // LDS, SHFL
-
-  friend Instructions operator+(const Instructions& a, const Instructions& b) {
-    return {a.integer + b.integer, a.half2 + b.half2, a.conversion + b.conversion, a.fp32 + b.fp32, a.load + b.load};
-  }
-  friend Instructions operator*(double factor, const Instructions& i) {
-    return {factor * i.integer, factor * i.half2, factor * i.conversion, factor * i.fp32, factor * i.load};
-  }
-};
-
-bool sums_in_half(const Network& network, const Plan& plan) {
-  return state_type(network.precision) == Precision::fp16 && plan.promote_every > 1;
-}
-
-double plane_samples(const Network& network, const Plan& plan) {
-  return static_cast<double>(plan.batch_padded) / planes(network, plan);
-}
-
-// One slot of one plane.
-Instructions per_slot(const Network& network, const Plan& plan) {
-  const double samples = plane_samples(network, plan);
-  Instructions count;
-  count.load = 1;
-  if (plan.storage == Storage::packed_pair) {
-    count.integer += index_shift(network, plan) > 0 ? 2 : 1;  // mask the index, scale it
-  } else if (plan.storage == Storage::packed_delta) {
-    count.integer += 2;  // take the byte with its sign, scale and add it
-  }
-  if (network.precision == Precision::fp8) {
-    count.integer += 1.5;  // two shifts and a mask for two values
-  }
-  if (network.precision == Precision::fp32) {
-    count.fp32 += samples;
-  } else if (sums_in_half(network, plan)) {
-    count.half2 += std::max(1.0, samples / 2);
-  } else {
-    // The state and the value to fp32: conversions for fp16, shifts and masks for bf16.
-    (network.precision == Precision::bf16 ? count.integer : count.conversion) += samples + 1;
-    count.fp32 += samples;
-  }
-  return count;
-}
-
-// One promotion of a lane's fp16 sums of one row and plane to fp32.
-Instructions promotion(const Network& network, const Plan& plan) {
-  const double samples = sums_in_half(network, plan) ? plane_samples(network, plan) : 0;
-  return {0, 0, samples, samples, 0};
-}
-
-// The reduction of one tile in one pass: stages, one after another, in which a lane gives half of its values away while
-// it has more than one.
-struct Reduction {
-  int stages = 0;
-  Instructions count;
-};
-Reduction reduction(const Network& network, const Plan& plan) {
-  Reduction result;
-  double held = plan.tile_rows * plan.pass_planes * plane_samples(network, plan);
-  for (int mask = 1; mask < plan.lanes_per_row; mask *= 2) {
-    const bool halving = held > 1;
-    held = std::max(1.0, held / 2);
-    result.count.load += held;
-    result.count.fp32 += held;
-    result.count.integer += halving ? 2.0 * held : 0;  // what to keep, what to give
-    ++result.stages;
-  }
-  return result;
-}
-
 // Cycles of a partition's issue port and pipes for `count`: the slowest of them.
 double partition_cycles(const Chip& chip, const Instructions& count) {
-  const double all = count.integer + count.half2 + count.conversion + count.fp32 + count.load;
-  return std::max({all, count.integer * chip.integer_issue_cycles,
+  return std::max({count.all(), count.integer * chip.integer_issue_cycles,
                    count.half2 * chip.half2_issue_cycles + count.conversion * chip.conversion_issue_cycles,
                    count.fp32 * chip.fp32_issue_cycles});
 }
@@ -133,7 +56,7 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   ExpectedWavefronts result;
   // The rows of a group alike, of their mean number of slots.
   const double slots = mean_slots(network, plan) / plan.rows_per_group;
-  result.ideal = warps * slots * plan.rows_per_group * phases_per_slot * copies;
+  result.ideal = warps * state_loads(network, plan) * phases_per_slot * copies;
   result.expected = result.ideal;
   if (plan.storage == Storage::dense) {
     return result;
@@ -167,19 +90,19 @@ double conflict_free_reads_us(const Chip& chip, const Network& network, const Pl
     return 0;  // the state goes from L2 to the registers
   }
   const double state = static_cast<double>(network.hidden) * network.batch * info(network.precision).bytes;
-  const double row_bytes = plan.storage == Storage::dense ? state : network.density * state;
+  const double row_bytes =
+      plan.storage == Storage::dense ? state / rows_per_load(network, plan) : network.density * state;
   return network.rows() * row_bytes / (plan.sms * chip.smem_banks * chip.smem_bank_bytes) * 1e6 / chip.clock_hz;
 }
 
 namespace {
 
-double warps_per_partition(const Chip& chip, const Plan& plan) {
-  return std::ceil(plan.warps() / chip.partitions);
-}
-
-// Of all tiles over all planes.
-double passes_over_tiles(const Network& network, const Plan& plan) {
-  return static_cast<double>(tiles(network, plan)) * planes(network, plan) / plan.pass_planes;
+// Cycles of a partition, in which every warp issues `count`: of the port and the pipes, which warps share, or of the
+// instructions' way from beyond the instruction cache, which they go together.
+double issue_cycles(const Chip& chip, const Network& network, const Plan& plan, const Instructions& count) {
+  const double warps = std::ceil(plan.warps() / chip.partitions);
+  return std::max(warps * partition_cycles(chip, count),
+                  count.all() * instruction_supply_cycles(chip, step_instructions(network, plan)));
 }
 
 // Tile after tile, all warps alike: gather, reduce, finish. While the gathers of a tile last, the SM's load unit serves
@@ -198,19 +121,24 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   const double chunks = passes_over_tail * plan.tail_chunks;  // that an SM reads; what is streamed is also written
   const double tail_wavefronts = chunk_wavefronts * (chunks + passes_over_tail * plan.streamed_chunks());
   const double wavefronts = (expected_wavefronts(network, plan).expected + tail_wavefronts) * chip.lds_wavefront_cycles;
-  const Instructions slot = per_slot(network, plan);
   const double slots = mean_slots(network, plan) * copies;
-  const double loads = (plan.warps() * slots * slot.load + chunks) * chip.lds_instruction_cycles;
+  const double state = state_loads(network, plan) * copies;
+  const double loads = (plan.warps() * state + chunks) * chip.lds_instruction_cycles;
   const double promotions = (mean_slots(network, plan) / plan.promote_every - plan.rows_per_group) * copies;
-  const Instructions promote = promotion(network, plan);
-  const double issue =
-      warps_per_partition(chip, plan) * partition_cycles(chip, slots * slot + std::max(0.0, promotions) * promote);
+  const Instructions count = slots * per_slot(network, plan) + state * per_load(network, plan) +
+                             std::max(0.0, promotions) * promotion(network, plan);
+  const double issue = issue_cycles(chip, network, plan, count);
   // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of a tail, the chunks that are
-  // taken at once wait for their words and then for the state.
+  // taken at once wait for their words and then for the state; a streamed one is taken alone, and has been asked for as
+  // many chunks before as the ring holds beside it.
   const double product = sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles;
-  const double wait = 2 * passes_over_tail / plan.chunks_in_flight * chip.lds_latency_cycles;  // of a chunk
+  const double loads_of_chunk = 2 * passes_over_tail * chip.lds_latency_cycles;
+  const double wait = loads_of_chunk / plan.chunks_in_flight;
+  const double streamed_wait =
+      loads_of_chunk + passes_over_tail * chip.exchange_round_trip_cycles / std::max(1, plan.ring_chunks - 1);
   const double mean_tail = static_cast<double>(plan.tail_chunks) / plan.warps();
-  const double chain = slots * product + mean_tail * wait;
+  const double mean_streamed = static_cast<double>(plan.streamed_chunks()) / plan.warps();
+  const double chain = slots * product + (mean_tail - mean_streamed) * wait + mean_streamed * streamed_wait;
   // The warps share the SM evenly, so when the others have done theirs, the one with the longest tail has what it has
   // more than they still before it, alone.
   const double alone = (plan.longest_tail - mean_tail) * (copies * chunk_slots(network, plan) * product + wait) *
@@ -231,7 +159,7 @@ double reduction_cycles(const Chip& chip, const Network& network, const Plan& pl
   const Instructions promotions =
       static_cast<double>(tile_height(network, plan) * plan.pass_planes) * promotion(network, plan);
   return std::max({reduce.stages * chip.shuffle_latency_cycles,
-                   warps_per_partition(chip, plan) * partition_cycles(chip, reduce.count + promotions),
+                   issue_cycles(chip, network, plan, reduce.count + promotions),
                    plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
 }
 
@@ -247,8 +175,8 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
   part(Part::reduction) = passes * reduction_cycles(chip, network, plan) * us_per_cycle;
   // The gates of a unit meet by a shuffle.
   const double meeting = info(network.cell).gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
-  part(Part::activation) =
-      passes * (info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting) * us_per_cycle;
+  const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;
+  part(Part::activation) = passes * lane_outputs(network, plan) * cell * us_per_cycle;
 
   // Streaming from L2 goes on all the time; what it takes beyond the rest of the step.
   const double streamed_bytes = passes / tiles(network, plan) * plan.streamed_chunks() * chunk_bytes(network, plan);

@@ -60,6 +60,8 @@ grid_barrier = { value = 931, unit = "ns", source = "a" }
 conversion_issue = { value = 2, unit = "cycles", source = "a" }
 half2_latency = { value = 8, unit = "cycles", source = "a" }
 block_barrier_per_warp = { value = 2, unit = "cycles", source = "a" }
+instruction_cache = { value = 32, unit = "KiB", source = "test" }
+instruction_supply = { value = 2, unit = "cycles", source = "test" }
 lds_latency_per_word = { value = 3, unit = "cycles", source = "test" }
 load_store_queue = { value = 8, source = "test" }
 special_issue = { value = 8, unit = "cycles", source = "test" }

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a cubin says of its kernels: it is an ELF file, with the machine code of each in a section of its own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace onchip {
+
+// Bytes of a kernel's machine code, with what the compiler fills its end up with. Throws CudaError for what is no
+// 64-bit ELF file, is torn, or has no such kernel.
+std::int64_t code_bytes(std::span<const char> cubin, std::string_view kernel);
+
+}  // namespace onchip

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The length of kernels, and the model's count of a step's instructions, against machine code. Needs no GPU.
+#include "model/instructions.hpp"
+
+#include "kernels/cubin.hpp"
+#include "kernels/device.hpp"
+#include "kernels/persistent_kernel.hpp"
+#include "model/chip.hpp"
+#include "model/planner.hpp"
+#include "tests/catch.hpp"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+constexpr const char* kArchitecture = "sm_90";
+
+CompileRequest of_adds(int count) {
+  static const std::string source = R"(
+extern "C" __global__ void adds(float* out, float x) {
+  float sum = x;
+#pragma unroll
+  for (int i = 0; i < ONCHIP_ADDS; ++i) sum = sum * x + out[i];
+  out[threadIdx.x] = sum;
+}
+)";
+  return {"adds", source, kArchitecture, {"ONCHIP_ADDS=" + std::to_string(count)}};
+}
+
+TEST_CASE("a kernel's code has as many bytes as its instructions", "[fast]") {
+  const auto instructions = [](int adds) {
+    return static_cast<double>(code_bytes(compile(of_adds(adds)).cubin, "adds")) / kInstructionBytes;
+  };
+  // A load and a multiply-add each; the compiler fills up to a whole line of instructions.
+  CHECK(std::abs(instructions(200) - instructions(100) - 200) <= 16);
+  CHECK(instructions(100) >= 200);
+  CHECK(instructions(100) <= 250);
+}
+
+TEST_CASE("what is no whole cubin, or of another kernel, is refused", "[fast]") {
+  const std::vector<char> cubin = compile(of_adds(4)).cubin;
+  CHECK_THROWS_WITH(code_bytes(cubin, "subtracts"), "the cubin has no kernel 'subtracts'");
+  CHECK_THROWS_WITH(code_bytes({}, "adds"), "the cubin is torn");
+  const std::int64_t whole = code_bytes(cubin, "adds");
+  int refused = 0;
+  for (std::size_t size = 0; size < cubin.size(); size += 97) {
+    std::int64_t bytes = whole;  // what is cut off may be no part of what is looked at
+    try {
+      bytes = code_bytes({cubin.data(), size}, "adds");
+    } catch (const CudaError&) {
+      ++refused;
+    }
+    CHECK(bytes == whole);
+  }
+  CHECK(refused > 10);
+  std::vector<char> other = cubin;
+  other[1] = 'e';
+  CHECK_THROWS_WITH(code_bytes(other, "adds"), "the cubin is no 64-bit ELF file");
+}
+
+TEST_CASE("the model's count of a step's instructions is close to the compiler's", "[fast]") {
+  struct Case {
+    Cell cell;
+    int hidden, batch;
+    double density;
+    Precision precision;
+    Family family;
+  };
+  const std::vector<Case> cases{
+      {Cell::relu, 2304, 4, 0.3, Precision::fp16, Family::sparse_persistent},
+      {Cell::tanh, 1024, 64, 0.1, Precision::fp16, Family::sparse_persistent},
+      {Cell::lstm, 2304, 4, 0.1, Precision::fp16, Family::sparse_persistent},
+      {Cell::lstm, 512, 32, 0.1, Precision::bf16, Family::sparse_persistent},
+      {Cell::gru, 1024, 16, 0.1, Precision::fp16, Family::sparse_persistent},
+      {Cell::gru, 512, 4, 1.0, Precision::fp32, Family::sparse_persistent},
+      {Cell::relu, 8192, 4, 0.1, Precision::fp8, Family::sparse_persistent},
+      {Cell::lstm, 5632, 4, 0.1, Precision::fp16, Family::sparse_persistent},
+      {Cell::lstm, 1024, 64, 1.0, Precision::fp16, Family::dense_persistent},
+      {Cell::relu, 4096, 8, 1.0, Precision::fp16, Family::dense_persistent},
+  };
+  constexpr double kBesideTheLoop = 330;  // of a launch: weights and tables, its end
+  const Chip chip = find_chip("h200").chip;
+  double sum = 0;
+  for (const Case& c : cases) {
+    const Network network{
+        .cell = c.cell, .precision = c.precision, .hidden = c.hidden, .batch = c.batch, .density = c.density};
+    PlanWishes wishes;
+    wishes.family = c.family;
+    const Plan plan = choose_plan(chip, network, RowProfile::uniform(network), wishes).plan;
+    INFO(describe(network) + ": " + to_string(plan));
+    const CompileRequest request = compile_request(network, plan, kArchitecture);
+    const double compiled = static_cast<double>(code_bytes(compile(request).cubin, request.name)) / kInstructionBytes;
+    const double error = (step_instructions(network, plan) + kBesideTheLoop) / compiled - 1;
+    CHECK(std::abs(error) < 0.35);
+    sum += std::abs(error);
+  }
+  CHECK(sum / static_cast<double>(cases.size()) < 0.12);
+}
+
+}  // namespace
+}  // namespace onchip
