@@ -284,7 +284,8 @@ OptionGroup simulator_options() {
   // clang-format off
   group.add_options()
       ("without", texts("PART"),
-       "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, exchange or skew; repeatable.")
+       "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, fetch, exchange or "
+       "skew; repeatable.")
       ("scheduling", text("POLICY", "greedy_then_youngest"),
        "Let schedulers pick warps greedy_then_youngest, greedy_then_oldest or round_robin.")
       ("threads", text("N"), "Use this many threads (default: all cores); the answer does not depend on it.");
@@ -309,7 +310,7 @@ ChipFile read_chip(const Options& options) {
 SimulationOptions read_simulation(const Options& options) {
   SimulationOptions simulation;
   for (const std::string& part : options.list("without")) {
-    switch (options.choice("without", part, {"banks", "issue", "scoreboard", "exchange", "skew"})) {
+    switch (options.choice("without", part, {"banks", "issue", "scoreboard", "fetch", "exchange", "skew"})) {
       case 0:
         simulation.sm.banks = false;
         break;
@@ -320,9 +321,12 @@ SimulationOptions read_simulation(const Options& options) {
         simulation.sm.scoreboard = false;
         break;
       case 3:
-        simulation.exchange = false;
+        simulation.sm.fetch = false;
         break;
       case 4:
+        simulation.exchange = false;
+        break;
+      case 5:
         simulation.skew = false;
         break;
     }

@@ -2,6 +2,7 @@
 #include "sim/plan_trace.hpp"
 
 #include "model/footprint.hpp"
+#include "model/instructions.hpp"
 #include "sim/cell_trace.hpp"
 #include "sim/gather_trace.hpp"
 
@@ -135,7 +136,9 @@ BlockTrace PlanTrace::block(int sm) const {
 }
 
 BlockTrace PlanTrace::body(int sm) const {
-  return trace(sm, false);
+  BlockTrace block = trace(sm, false);
+  block.loop_instructions = step_instructions(layout_.network, layout_.plan);
+  return block;
 }
 
 }  // namespace onchip

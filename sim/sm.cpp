@@ -38,7 +38,9 @@ class Simulation {
         load_store_(chip),
         l2_bytes_per_cycle_(chip.exchange_bytes_per_cycle_per_sm) {
     std::vector<std::vector<int>> of_partition(static_cast<std::size_t>(chip.partitions));
+    double loop_instructions = 0;
     for (const BlockTrace& block : blocks) {
+      loop_instructions = std::max(loop_instructions, block.loop_instructions);
       barriers_.emplace_back(chip, static_cast<int>(block.warps.size()));
       for (const WarpTrace& trace : block.warps) {
         const auto partition = warps_.size() % of_partition.size();
@@ -49,6 +51,7 @@ class Simulation {
     for (std::vector<int>& warps : of_partition) {
       partitions_.push_back({Scheduler(options.scheduling, std::move(warps)), {}});
     }
+    supply_cycles_ = options.fetch ? instruction_supply_cycles(chip, loop_instructions) : 0;
     run_.warp_loads.resize(warps_.size());
     run_.warp_stores.resize(warps_.size());
     run_.warp_end.resize(warps_.size());
@@ -88,6 +91,8 @@ class Simulation {
   struct Partition {
     Scheduler scheduler;
     std::array<Pipe, kArithmeticPipes> pipes;
+    std::size_t fetched = 0;  // instructions that some warp has issued
+    double next_fetched = 0;  // when the one after them is there
   };
 
   // Tells when to ask again if the answer is no.
@@ -101,12 +106,16 @@ class Simulation {
     if (options_.scoreboard) {
       warp.wake = std::max(warp.wake, warp.scoreboard.ready_at(instruction));
     }
+    const Partition& partition = partitions_[warp.partition];
+    if (supply_cycles_ > 0 && warp.next >= partition.fetched) {
+      warp.wake = std::max<std::int64_t>(warp.wake, std::llround(partition.next_fetched));
+    }
     if (unit == Unit::load_store) {
       if (!load_store_.has_room(warp.partition, cycle)) {
         warp.wake = std::max(warp.wake, load_store_.next_room(warp.partition));
       }
     } else if (options_.issue && static_cast<int>(unit) < kArithmeticPipes) {
-      const Pipe& pipe = partitions_[warp.partition].pipes[static_cast<int>(unit)];
+      const Pipe& pipe = partition.pipes[static_cast<int>(unit)];
       if (!pipe.can_start(cycle)) {
         warp.wake = std::max(warp.wake, pipe.next_start());
       }
@@ -162,6 +171,7 @@ class Simulation {
       last_result_ = std::max(last_result_, result);
     }
     ++warp.next;
+    fetch_next(partitions_[warp.partition], warp.next, cycle);
     if (timing.unit == Unit::barrier) {
       warp.wake = kNever;
       release(warp.block, barriers_[warp.block].arrive(static_cast<double>(cycle)));
@@ -169,6 +179,15 @@ class Simulation {
     if (warp.next == warp.trace->instructions.size()) {
       --unfinished_;
       finish(w, cycle + 1);
+    }
+  }
+
+  // After a warp has issued all before `next`.
+  void fetch_next(Partition& partition, std::size_t next, std::int64_t cycle) {
+    if (next > partition.fetched) {
+      partition.fetched = next;
+      const double earliest = static_cast<double>(cycle) - kInstructionsAhead * supply_cycles_;
+      partition.next_fetched = std::max(partition.next_fetched, earliest) + supply_cycles_;
     }
   }
 
@@ -243,6 +262,7 @@ class Simulation {
   std::vector<BlockBarrier> barriers_;            // [blocks]
   std::vector<Warp> warps_;
   std::vector<Partition> partitions_;
+  double supply_cycles_ = 0;  // per instruction; 0: they are all there
   int unfinished_ = 0;
   double last_result_ = 0;
   SmRun run_;

@@ -2,12 +2,15 @@
 // One SM, cycle by cycle: partitions of warps, each with a scheduler that issues one instruction per cycle, scoreboards
 // (sim/scoreboard.hpp), arithmetic pipes (sim/pipes.hpp), the load/store unit (sim/load_store.hpp) with the banks of
 // shared memory (sim/banks.hpp), and barriers (sim/block_barrier.hpp). Cycles in which nothing can issue are skipped.
+// Instructions of a loop that is longer than the instruction cache come to a partition one after another, at most
+// kInstructionsAhead before the first warp needs them; they serve the others, too.
 //
-// Not modelled: fetching instructions, register banks, the L1 cache (a global load takes what L2 takes), registers that
-// are overwritten while an earlier instruction still reads them.
+// Not modelled: other misses of the instruction cache, register banks, the L1 cache (a global load takes what L2
+// takes), registers that are overwritten while an earlier instruction still reads them.
 #pragma once
 
 #include "model/chip.hpp"
+#include "model/instructions.hpp"
 #include "sim/banks.hpp"
 #include "sim/scheduler.hpp"
 #include "sim/trace.hpp"
@@ -24,10 +27,14 @@ enum class Cause : std::uint8_t {
   shared_memory,  // the load/store unit serves an access
   issue,          // some partition issues
   barrier,        // all warps wait at barriers
-  scoreboard,     // warps wait for results, or for pipes
+  scoreboard,     // warps wait for results, for pipes, or for instructions
 };
 inline constexpr std::array<std::string_view, 4> kCauseNames{"shared_memory", "issue", "barrier", "scoreboard"};
 using Causes = std::array<double, kCauseNames.size()>;  // cycles, by Cause
+
+// Of a stream buffer that prefetches: 16 lines (Huerta et al., "Analyzing Modern NVIDIA GPU cores", 2025), of 128
+// bytes.
+inline constexpr int kInstructionsAhead = 16 * 128 / kInstructionBytes;
 
 struct SmOptions {
   Scheduling scheduling = Scheduling::greedy_then_youngest;
@@ -35,6 +42,7 @@ struct SmOptions {
   bool banks = true;       // else: no access has a conflict
   bool issue = true;       // else: schedulers issue without limit and pipes take no time
   bool scoreboard = true;  // else: results are there at once
+  bool fetch = true;       // else: instructions are there at once
   bool heat = false;       // count the words that each bank delivers
   bool events = false;     // record every issue
 };

@@ -167,6 +167,23 @@ TEST_CASE("the parts of a step sum to it, and every part that is left out shows"
   REQUIRE(spread(level) < 1e-9);
 }
 
+TEST_CASE("the body of a step that is longer than the instruction cache takes longer", "[fast]") {
+  const auto body = [](Cell cell, const char* cache, bool fetch) {
+    ChipFile file = h200();
+    set_chip_key(file, cache);
+    set_chip_key(file, "timing.instruction_supply=6");
+    SimulationOptions options;
+    options.sm.fetch = fetch;
+    const Simulation s = simulate(file.chip, make_trace(file.chip, cell), options);
+    return std::accumulate(s.body_us.begin(), s.body_us.end(), 0.0);
+  };
+  for (const Cell cell : {Cell::relu, Cell::lstm}) {
+    const double fits = body(cell, "timing.instruction_cache=1 MiB", true);
+    CHECK(body(cell, "timing.instruction_cache=1 KiB", false) == fits);
+    CHECK(body(cell, "timing.instruction_cache=1 KiB", true) > 1.1 * fits);
+  }
+}
+
 TEST_CASE("a simulation is the same with any number of threads", "[fast]") {
   const PlanTrace trace = make_trace(h200().chip, Cell::gru);
   const Simulation one = simulate(h200().chip, trace);

@@ -90,6 +90,46 @@ TEST_CASE("a pipe takes instructions at its interval, and each partition has its
   REQUIRE(run(halves).cycles == 80 + 4);  // 40 intervals of 2, as conversions
 }
 
+TEST_CASE("instructions of a loop too long for the cache come at their interval, and serve all warps", "[fast]") {
+  constexpr int kInstructions = 2000;
+  for (const int warps : {1, 2, 4, 8}) {  // up to two in a partition
+    BlockTrace block;
+    for (int w = 0; w < warps; ++w) {
+      WarpTrace warp;
+      for (int i = 0; i < kInstructions; ++i) {
+        warp.add(arithmetic(Operation::fp32, i % 64));
+      }
+      block.warps.push_back(warp);
+    }
+    const Chip chip = round_chip({"timing.instruction_cache=32 KiB", "timing.instruction_supply=3"});
+    const int in_turn = std::max(1, warps / 4) * kInstructions - 1 + 4;
+    CAPTURE(warps);
+    REQUIRE(run(block, {}, chip).cycles == in_turn);
+    block.loop_instructions = 2048;
+    REQUIRE(run(block, {}, chip).cycles == in_turn);
+    block.loop_instructions = 2049;
+    REQUIRE(run(block, {.fetch = false}, chip).cycles == in_turn);
+    REQUIRE(run(block, {}, chip).cycles == 3 * (kInstructions - 1) + 4 + (warps > 4 ? 1 : 0));
+  }
+  // A wait lets as many come as the prefetcher holds, no more.
+  BlockTrace block{{WarpTrace()}};
+  block.loop_instructions = 4096;
+  for (int i = 0; i < kInstructions; ++i) {
+    block.warps[0].add(arithmetic(Operation::fp32, i % 64));
+  }
+  const Chip chip = round_chip({"timing.instruction_supply=3"});
+  const std::int64_t without_wait = run(block, {}, chip).cycles;
+  for (int i = 0; i < 500; ++i) {
+    block.warps[0].add(arithmetic(Operation::fp32, 64, 64));  // 4 cycles each: what follows has come
+  }
+  for (int i = 0; i < kInstructions; ++i) {
+    block.warps[0].add(arithmetic(Operation::fp32, i % 64));
+  }
+  const std::int64_t with_wait = run(block, {}, chip).cycles;
+  REQUIRE(with_wait < 2 * without_wait + 500 * 4 - kInstructionsAhead);
+  REQUIRE(with_wait > 2 * without_wait + 500 * 4 - 3 * kInstructionsAhead - 16);
+}
+
 TEST_CASE("a branch holds its own warp up, and no other", "[fast]") {
   for (const int warps : {1, 5}) {  // 5: two in the first partition
     BlockTrace block;
