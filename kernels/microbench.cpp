@@ -139,8 +139,8 @@ class Runner {
     const auto exchanges = exchange_cases(info_.sm_count, smem_bytes_);
     const auto clustered = cluster_cases(info_.architecture, info_.sm_count, smem_bytes_);
     const auto sends = send_cases(info_.architecture);
-    total_ = static_cast<int>(shared.size() + kOperations.size() + shuffles.size() + exchanges.size() +
-                              clustered.size() + sends.size()) +
+    total_ = static_cast<int>(shared.size() + kOperations.size() + kLoopKibibytes.size() + shuffles.size() +
+                              exchanges.size() + clustered.size() + sends.size()) +
              6;
     for (const SharedCase& c : shared) {
       tell("shared memory");
@@ -149,6 +149,10 @@ class Runner {
     for (std::size_t i = 0; i < kOperations.size(); ++i) {
       tell("arithmetic");
       run_arithmetic(static_cast<int>(i));
+    }
+    for (const int kibibytes : kLoopKibibytes) {
+      tell("loops of many instructions");
+      run_loop(kibibytes);
     }
     for (const ShuffleCase& c : shuffles) {
       tell("shuffles and block barriers");
@@ -277,6 +281,22 @@ class Runner {
             join(parameter("operation", kOperations[operation].name), parameter("warps", warps), parameter("ilp", ilp)),
             samples, "cycles"));
       }
+    }
+  }
+
+  // Cycles of a partition per instruction of the loop, whichever number of warps issue it.
+  void run_loop(int kibibytes) {
+    float a = 0.99976F, b = 0.00098F;
+    long long* clocks = clocks_.data();
+    u32* sink = sink_.data();
+    int iterations = kLoopIterations;
+    void* arguments[] = {&a, &b, &clocks, &sink, &iterations};
+    const Kernel& kernel = library_.get(instructions_request(info_.architecture, kibibytes));
+    for (const int warps : {1, 2, 4}) {
+      std::vector<double> samples = block_cycles(kernel, warps * kPartitions, arguments);
+      divide(samples, static_cast<double>(kLoopIterations) * loop_instructions(kibibytes));
+      rows_.push_back(
+          make_row("instructions", join(parameter("kib", kibibytes), parameter("warps", warps)), samples, "cycles"));
     }
   }
 

@@ -120,6 +120,13 @@ CompileRequest arithmetic_request(const std::string& architecture, int operation
                  {define("OPERATION", operation), define("ILP", ilp)});
 }
 
+// ---- loops too long for the instruction cache -----------------------------------------------------------------------
+
+CompileRequest instructions_request(const std::string& architecture, int kibibytes) {
+  return request(architecture, "microbench_instructions", kInstructionsSource,
+                 {define("INSTRUCTIONS", loop_instructions(kibibytes))});
+}
+
 // ---- shuffles, block barriers, tanh ---------------------------------------------------------------------------------
 
 std::vector<ShuffleCase> shuffle_cases() {
@@ -307,6 +314,9 @@ std::vector<CompileRequest> microbench_requests(const std::string& architecture,
     for (const int ilp : kIlps) {
       requests.push_back(arithmetic_request(architecture, operation, ilp));
     }
+  }
+  for (const int kibibytes : kLoopKibibytes) {
+    requests.push_back(instructions_request(architecture, kibibytes));
   }
   for (const ShuffleCase& c : shuffle_cases()) {
     requests.push_back(shuffle_request(architecture, c));

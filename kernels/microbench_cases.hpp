@@ -69,6 +69,17 @@ inline constexpr std::array<Operation, 11> kOperations{{
 inline constexpr std::array<int, 3> kIlps{1, 2, 4};
 CompileRequest arithmetic_request(const std::string& architecture, int operation, int ilp);
 
+// ---- loops too long for the instruction cache -----------------------------------------------------------------------
+
+inline constexpr int kLoopIterations = 16;
+inline constexpr std::array<int, 18> kLoopKibibytes{8,  16, 24, 28, 30, 31,  32,  33,  34,
+                                                    36, 40, 48, 64, 96, 128, 144, 160, 192};
+constexpr int loop_instructions(int kibibytes) {
+  constexpr int kBytes = 16;  // of an instruction
+  return kibibytes * 1024 / kBytes;
+}
+CompileRequest instructions_request(const std::string& architecture, int kibibytes);
+
 // ---- shuffles, block barriers, tanh ---------------------------------------------------------------------------------
 
 inline constexpr int kShuffleIterations = 32;

@@ -334,6 +334,38 @@ std::array<double, 2> fit_barrier(std::vector<CalibratedConstant>& constants, co
   return {fit[0], fit[1]};
 }
 
+// Loops of one warp per partition, from short to long: the longest that runs at the speed of the shortest, and what an
+// instruction takes in longer ones, of up to kMostTimes the length of that.
+void fit_instructions(std::vector<CalibratedConstant>& constants, const Rows& rows) {
+  constexpr double kMostTimes = 3, kSlower = 1.25;
+  std::map<int, const MicrobenchRow*> loops;
+  for (const ParsedRow* row : rows.select("instructions", "cycles", {{"warps", "1"}})) {
+    loops.emplace(row->number("kib"), row->row);
+  }
+  const auto is_slow = [&](const auto& loop) { return loop.second->value > kSlower * loops.begin()->second->value; };
+  const auto first_slow = std::ranges::find_if(loops, is_slow);
+  if (first_slow == loops.end()) {
+    return;
+  }
+  const double slow = first_slow->first, fast = std::prev(first_slow)->first;
+  constexpr double kKibibyte = 1024;
+  constants.push_back({"timing.instruction_cache", kKibibyte * (fast + slow) / 2, kKibibyte * (slow - fast) / 2,
+                       "loops of one warp per partition: the longest as quick as the shortest " + text(fast) +
+                           " KiB, the shortest that is slower " + text(slow) + " KiB"});
+  std::vector<double> beyond;
+  for (const auto& [kibibytes, row] : loops) {
+    if (kibibytes > slow && kibibytes <= kMostTimes * slow) {
+      beyond.push_back(row->value);
+    }
+  }
+  if (!beyond.empty()) {
+    const auto [low, high] = std::ranges::minmax(beyond);
+    constants.push_back({"timing.instruction_supply", (low + high) / 2, (high - low) / 2,
+                         "loops of one warp per partition beyond the instruction cache, up to " +
+                             text(kMostTimes * slow) + " KiB: " + text(low, 4) + " to " + text(high, 4)});
+  }
+}
+
 }  // namespace
 
 std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> measured) {
@@ -371,6 +403,7 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
   add_row(constants, "timing.tensor_latency",
           rows.find("arithmetic", "cycles", {{"operation", "hmma"}, {"warps", "1"}, {"ilp", "1"}}),
           "chain of dependent HMMA, one warp per partition");
+  fit_instructions(constants, rows);
   const std::array<double, 2> block_barrier = fit_barrier(constants, rows);
 
   const MicrobenchRow* barrier = nullptr;

@@ -163,6 +163,13 @@ TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
       }
     }
   }
+  for (const int kibibytes : {8, 24, 30, 32, 34, 48, 96, 160}) {
+    const double supply = kibibytes <= 32 ? 1 : kibibytes <= 128 ? 2.2 : 5;
+    for (const int warps : {1, 2}) {
+      chip.add("instructions", "kib=" + std::to_string(kibibytes) + " warps=" + std::to_string(warps),
+               std::max<double>(warps, supply));
+    }
+  }
   chip.add("shuffle", "kind=shuffle warps=1 ilp=1", 33);
   chip.add("shuffle", "kind=shuffle warps=16 ilp=1", 2);
   chip.add("shuffle", "kind=tanh warps=1 lanes=mixed", 104);
@@ -182,6 +189,8 @@ TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
                                             {"timing.tensor_issue", 4},
                                             {"timing.tensor_latency", 4},
                                             {"timing.half2_latency", 4},
+                                            {"timing.instruction_cache", 33 * 1024},
+                                            {"timing.instruction_supply", 2.2},
                                             {"timing.arithmetic_latency", 4},
                                             {"timing.shuffle_latency", 33},
                                             {"timing.tanh_latency", 100},
@@ -235,12 +244,13 @@ TEST_CASE("every microbenchmark compiles without a spill", "[slow][microbench]")
   const std::string architecture = GENERATE("sm_80", "sm_90", "sm_100", "sm_120");
   const auto requests = microbench_requests(architecture, 132, architecture == "sm_120" ? 101376 : 166912);
   CHECK(requests.size() > 80);
-  // All of one-SM kernels, and of the exchange every sixteenth: the rest differ in sizes only.
-  int exchanges = 0;
+  // All of one-SM kernels, and of loops and the exchange every sixteenth: the rest differ in sizes only.
+  int sizes = 0;
   std::set<std::string_view> names;
   for (const CompileRequest& request : requests) {
     names.insert(request.name);
-    if (request.name.find("exchange") != std::string_view::npos && exchanges++ % 16 != 0) {
+    const bool is_one_of_many = request.name == "microbench_instructions" || request.name.ends_with("exchange");
+    if (is_one_of_many && sizes++ % 16 != 0) {
       continue;
     }
     INFO(architecture << " " << request.name << " " << request.defines.front());
@@ -250,7 +260,7 @@ TEST_CASE("every microbenchmark compiles without a spill", "[slow][microbench]")
     CHECK(kernel.resources.registers <= (request.name == "microbench_cluster" ? 128 : 64));  // of 512, 1024 threads
   }
   const bool has_clusters = architecture == "sm_90" || architecture == "sm_100";
-  CHECK(names.size() == (has_clusters ? 7 : 5));
+  CHECK(names.size() == (has_clusters ? 8 : 6));
 }
 
 TEST_CASE("the loads whose counters are looked at compile without a spill, whatever is beside them") {
