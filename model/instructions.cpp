@@ -90,7 +90,8 @@ Instructions per_load(const Network& network, const Plan& plan) {
 }
 
 int rows_per_load(const Network& network, const Plan& plan) {
-  return plan.storage == Storage::dense ? std::min(tile_height(network, plan), plan.rows_per_group) : 1;
+  const bool shares = plan.storage == Storage::dense && !plan.has_tail();
+  return shares ? std::min(tile_height(network, plan), plan.rows_per_group) : 1;
 }
 
 double state_loads(const Network& network, const Plan& plan) {

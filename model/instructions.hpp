@@ -37,7 +37,7 @@ Instructions per_slot(const Network& network, const Plan& plan);
 Instructions per_load(const Network& network, const Plan& plan);
 
 // Rows of a tile that a load serves: where rows are stored dense they read the same columns, and the compiler loads
-// each of them once for all rows, but for those of tails.
+// each of them once for all rows, unless the tail of one stands before the next.
 int rows_per_load(const Network& network, const Plan& plan);
 
 // Loads of the state by a lane, for one plane: one for each of its slots, or of the slots that rows share.
