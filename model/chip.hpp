@@ -91,8 +91,11 @@ struct Chip {
   // Of the libraries, see model/library_time.hpp.
   Number library_l2_bytes_per_second;  // that streaming kernels get from L2, all SMs together
   Number library_dram_share;           // of dram_bytes_per_second that streaming kernels get
+  Number library_l2_share;             // of l2_bytes that may be read again and again without going to DRAM
+  Number library_sm_bytes_per_cycle;   // that one block copies
   Number library_product_seconds;      // a product in a CUDA graph, beyond its bytes: launch, first loads, last sums
   Number library_node_seconds;         // another kernel of a step, over the state only
+  Number library_element_seconds;      // of a sparse product, per non-zero of a row: they come one after another
   Number library_scatter;              // 95 % of steps lie within this fraction of the formula
   Number gather_scatter;               // likewise, of the gathers and what follows them inside an SM
 };

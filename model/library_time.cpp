@@ -29,8 +29,9 @@ double element_bytes(const Network& network) {
 }
 
 double streaming_seconds(const Chip& chip, double bytes) {
-  return bytes / (bytes <= chip.l2_bytes ? chip.library_l2_bytes_per_second.value
-                                         : chip.library_dram_share * chip.dram_bytes_per_second);
+  return bytes / (bytes <= chip.library_l2_share * chip.l2_bytes
+                      ? chip.library_l2_bytes_per_second.value
+                      : chip.library_dram_share * chip.dram_bytes_per_second);
 }
 
 // All multiplications of a step, on tensor cores or, in fp32, without them.
@@ -45,7 +46,7 @@ double multiplying_seconds(const Chip& chip, const Network& network) {
 LibraryStep product(const Chip& chip, const Network& network) {
   const double row_bytes = network.hidden * element_bytes(network);
   const double of_block =
-      std::min(kBlockRows, network.rows()) * row_bytes / (chip.exchange_bytes_per_cycle_per_sm * chip.clock_hz);
+      std::min(kBlockRows, network.rows()) * row_bytes / (chip.library_sm_bytes_per_cycle * chip.clock_hz);
   LibraryStep step;
   step.waiting = chip.library_product_seconds;
   step.streaming = std::max(streaming_seconds(chip, network.rows() * row_bytes), of_block);
@@ -58,16 +59,23 @@ LibraryStep sparse_product(const Chip& chip, const Network& network) {
   const double sectors = std::ceil(network.batch * element_bytes(network) / kSectorBytes);
   LibraryStep step;
   step.waiting = chip.library_product_seconds;
-  step.streaming = streaming_seconds(chip, nnz * (element_bytes(network) + kIndexBytes)) +
-                   nnz * sectors * kSectorBytes / chip.library_l2_bytes_per_second;
+  const double one_by_one = network.density * network.hidden * chip.library_element_seconds;
+  step.streaming = std::max(streaming_seconds(chip, nnz * (element_bytes(network) + kIndexBytes)) +
+                                nnz * sectors * kSectorBytes / chip.library_l2_bytes_per_second,
+                            one_by_one);
   return step;
 }
 
-// What cuDNN 9.14 and 9.19 took on an H200: units of a 16-bit network.
+// For which networks cuDNN 9.14 and 9.19 were quicker with a persistent algorithm than with the standard one, on an
+// H200: fp16, of so many units, and with few samples.
 bool takes_persistent(const Network& network) {
-  constexpr int kMostPlain = 2560, kMostGated = 1536;
-  return state_type(network.precision) != Precision::fp32 &&
-         network.hidden <= (info(network.cell).gates > 1 ? kMostGated : kMostPlain);
+  constexpr int kMostPlain = 2560, kMostGated = 1536, kFewUnits = 256, kFewSamples = 8, kLstmSamples = 32;
+  const bool is_gated = info(network.cell).gates > 1;
+  if (state_type(network.precision) != Precision::fp16 || network.hidden > (is_gated ? kMostGated : kMostPlain)) {
+    return false;
+  }
+  return network.batch <= (network.cell == Cell::lstm ? kLstmSamples : kFewSamples) ||
+         (!is_gated && network.hidden <= kFewUnits);
 }
 
 LibraryStep recurrent_network(const Chip& chip, const Network& network) {
@@ -78,7 +86,7 @@ LibraryStep recurrent_network(const Chip& chip, const Network& network) {
     return standard;
   }
   LibraryStep persistent;
-  persistent.waiting = 2 * chip.grid_barrier_seconds;
+  persistent.waiting = (network.batch == 1 ? 1 : 2) * chip.grid_barrier_seconds;
   persistent.streaming = elements(network) * element_bytes(network) / chip.library_l2_bytes_per_second;
   return persistent.total() < standard.total() ? persistent : standard;
 }

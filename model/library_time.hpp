@@ -6,16 +6,17 @@
 //   cusparse_graph  product + (value + 4 bytes per non-zero) / bandwidth + sectors / L2     a sparse one
 //   cudnn           the faster of
 //     standard      product + node + weights / bandwidth + the input's product, all steps' together
-//     persistent    two grid barriers + weights / L2, where cuDNN takes the network
+//     persistent    two grid barriers (one sample: one) + weights / L2, for the networks that were quicker so
 //
-//   bandwidth       of L2 for what fits in it, else of DRAM: whoever reads in a circle finds nothing of the last round
+//   bandwidth       of L2 for what stays in it, else of DRAM: whoever reads in a circle finds nothing of the last round
 //   weights         also at least as long as one SM needs to copy 64 rows, which a block has
 //   sectors         32-byte sectors of the state, all samples of a unit, one for each non-zero
+//   a sparse product also at least as long as the non-zeros of a row need one after another
 //
 // cuBLAS and cuSPARSE do products only: input, bias and activation come on top. Constants are the chip's; those of
-// [library] come from measured steps of these libraries. Of 33 steps on an H200 (tests/model/library_time_test.cpp) it
-// is off by 9 % on average, at worst by 31 % (cuSPARSE), of cuDNN's networks of few units and more than 8 samples by up
-// to 55 %: enough to tell a library from a persistent kernel, not to rank libraries that are close.
+// [library] come from measured steps of these libraries. On an H200 it is off by 4 % on average for the 540 networks of
+// experiments/data/h200/families.csv with cuBLAS, by 14 % with cuDNN (of 256 units by up to 79 %), and
+// by 8 % for the 33 steps of tests/model/library_time_test.cpp, cuSPARSE among them.
 #pragma once
 
 #include "model/chip.hpp"

@@ -94,8 +94,11 @@ bytes_per_cycle = { value = 13, unit = "B/cycle", source = "a" }
 [library]
 l2_bandwidth = { value = 6800, unit = "GB/s", source = "a" }
 dram_share = { value = 0.93, source = "a" }
+l2_share = { value = 0.7, source = "a" }
+sm_bandwidth = { value = 40, unit = "B/cycle", source = "a" }
 product = { value = 3, unit = "us", source = "a" }
 node = { value = 2.6, unit = "us", source = "a" }
+sparse_element = { value = 20, unit = "ns", source = "a" }
 scatter = { value = 0.35, source = "a" }
 )";
 

@@ -91,12 +91,12 @@ TEST_CASE("a library's parts sum to its step, and it keeps nothing on the SMs", 
 
 TEST_CASE("weights beyond L2 come from DRAM, and more of them take longer", "[fast]") {
   double last = 0;
-  for (const int hidden : {256, 1024, 4096, 5504, 5632, 8192}) {
+  for (const int hidden : {256, 1024, 4096, 4736, 4864, 8192}) {
     const double us = step_us(network_of(Cell::relu, hidden, 4), kCublas);
     CHECK(us > last);
     last = us;
   }
-  CHECK(step_us(network_of(Cell::relu, 5632, 4), kCublas) - step_us(network_of(Cell::relu, 5504, 4), kCublas) > 3);
+  CHECK(step_us(network_of(Cell::relu, 4864, 4), kCublas) - step_us(network_of(Cell::relu, 4736, 4), kCublas) > 3);
   CHECK(step_us(network_of(Cell::relu, 4096, 4, 0.1), kCusparse) < step_us(network_of(Cell::relu, 4096, 4), kCusparse));
 }
 
