@@ -41,6 +41,7 @@ struct Row {
 struct Data {
   std::vector<Row> rows;             // timed
   std::size_t left_out = 0;          // without a plan: a family that cannot run the network; the row says why
+  std::size_t not_simulated = 0;     // of families that the simulator does not replay
   std::vector<std::string> failed;   // measured, but without a time
   std::vector<std::string> unknown;  // files of which nobody can say here whether they are stale, with the reason
 };
@@ -156,6 +157,10 @@ void read_file(const Options& options, const std::filesystem::path& path, Data& 
       check_plan(network, *row.configuration.plan);
     } catch (const InputError& error) {
       file.fail(i, error.what());
+    }
+    if (options.flag("simulate") && row.configuration.plan->family != Family::sparse_persistent) {
+      ++data.not_simulated;
+      continue;
     }
     const Prediction prediction = predict(chip.chip, network, *row.configuration.plan);
     row.comparison.predicted = prediction.step_us;
@@ -299,6 +304,11 @@ Report report(const Data& data, const Accuracy& accuracy, const std::vector<Publ
         fixed(accuracy.kendall_tau, 3), fixed(accuracy.coverage_percent, 0)}}};
   report.text = "Step time, predicted against measured:\n\n" + to_aligned(summary);
   add_families(data, report);
+  if (data.not_simulated > 0) {
+    report.json["not_simulated"] = data.not_simulated;
+    report.text += std::to_string(data.not_simulated) +
+                   " rows are of dense kernels and libraries, which the simulator does not replay.\n";
+  }
   for (const std::string& failed : data.failed) {
     report.text += "no valid measurement: " + failed + '\n';
   }
@@ -338,7 +348,7 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
        "Predict for this chip (default: the one that the file's folder is named for).")
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
        "Change a number of the chip; repeatable.")
-      ("simulate", "Score the simulator instead of the analytic model.")
+      ("simulate", "Score the simulator instead of the analytic model, for the sparse kernels.")
       ("max-mape", po::value<std::string>()->value_name("PERCENT")->default_value("10"),
        "Exit with 1 if the mean absolute percentage error is larger.")
       ("rows", po::value<std::string>()->value_name("N")->default_value("20"),

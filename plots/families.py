@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which family of plans is the fastest, predicted and measured: hidden units against density, for every cell and batch.
-Reads rows of `onchip measure --plan all` (families.csv of experiments/record)."""
+Reads rows of `onchip validate` for families.csv of experiments/record."""
 import math
 
 from style import BLUE, GREEN, GREY, INK, LIGHT, ORANGE, PURPLE, VERMILION, YELLOW, fail, note, number, parser
@@ -13,26 +13,25 @@ FAMILIES = {"sparse_persistent": ("sparse persistent", BLUE), "dense_persistent"
             "cusparse_graph": ("cuSPARSE in a graph", PURPLE)}
 CELLS = ["relu", "tanh", "lstm", "gru"]
 NETWORK = ["cell", "hidden", "batch", "density", "precision", "mask", "seed"]
-COLUMNS = NETWORK + ["family", "predicted_us", "step_us"]
+COLUMNS = NETWORK + ["plan", "predicted_us", "measured_us"]
 
 
 def read_networks(path):
     """(cell, batch, hidden, density, precision) -> family -> (predicted, measured), for families that have both."""
     networks = {}
     for row in read_csv(path, COLUMNS):
-        if row["family"] not in FAMILIES:
-            fail(f"{path}: unknown family '{row['family']}'")
+        family = row["plan"].split(" ")[0]
+        if family not in FAMILIES:
+            fail(f"{path}: unknown family '{family}'")
         if row["cell"] not in CELLS:
             fail(f"{path}: unknown cell '{row['cell']}'")
-        if not row["step_us"] or not row["predicted_us"]:
-            continue
-        times = number(row, "predicted_us"), number(row, "step_us")
+        times = number(row, "predicted_us"), number(row, "measured_us")
         if not min(times) > 0:
             fail(f"{path}: found {min(times):g}, expected a time above 0")
         key = (row["cell"], int(number(row, "batch")), int(number(row, "hidden")), number(row, "density"),
                row["precision"])
-        in_cluster = row["family"] == "dense_persistent" and " cluster " in row.get("plan", "")
-        networks.setdefault(key, {})["dense_cluster" if in_cluster else row["family"]] = times
+        in_cluster = family == "dense_persistent" and " cluster " in row["plan"]
+        networks.setdefault(key, {})["dense_cluster" if in_cluster else family] = times
     return networks
 
 

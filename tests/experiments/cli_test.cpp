@@ -461,6 +461,10 @@ TEST_CASE("validate scores every family, and how often the pick is the measured 
   CHECK_THAT(json["picks"].at("worst_loss_percent").get<double>(), Catch::Matchers::WithinAbs(10, 0.01));
   const std::string said = run("validate " + (folder / "h200/families.csv").string()).out;
   CHECK(said.find("measured best of 0 in 1 networks (0.0 %); at worst it takes 10.0 % longer") != std::string::npos);
+  const Json simulated = run_json("validate --simulate " + (folder / "h200/families.csv").string(), 1);
+  CHECK(simulated.at("points") == 1);
+  CHECK(simulated.at("not_simulated") == 3);
+  CHECK(simulated.at("left_out") == 1);
 }
 
 TEST_CASE("simulate takes every policy of the schedulers, and waits before the first look as long as it is told",
