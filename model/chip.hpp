@@ -60,7 +60,7 @@ struct Chip {
   Number grid_barrier_seconds;           // counter barrier over all SMs
   Number instruction_cache_bytes;        // of a partition: what a loop may have and run at full speed
   Number instruction_supply_cycles;      // per instruction of a longer loop, for all warps of a partition
-  // What only the simulator asks for (sim/).
+  // What the simulator asks for (sim/), and some of it the model of dense kernels.
   Number lds_latency_per_word_cycles;  // shared-memory load: more for every 4 bytes of a lane beyond the first
   Number load_store_queue;             // shared-memory instructions and shuffles of a partition that may wait
   Number special_issue_cycles;         // per warp instruction and partition: MUFU
