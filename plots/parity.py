@@ -78,12 +78,12 @@ def main():
             parity.text(0.05, y, f"{precision}, {count}", transform=parity.transAxes, va="top")
             y -= 0.045
     parity.text(0.02, y, "thin lines: 95 % intervals", color=GREY, transform=parity.transAxes, va="top")
-    y -= 0.07
+    y -= 0.055
 
     parity.text(0.02, y, "largest errors", transform=parity.transAxes, va="top", weight="bold")
     for i, row in enumerate(worst, 1):
-        parity.text(0.02, y - 0.045 * i, f"{i}", transform=parity.transAxes, va="top", weight="bold", fontsize=8)
-        parity.text(0.045, y - 0.045 * i, f"{describe(row)}: {signed(row['error'])} %", transform=parity.transAxes,
+        parity.text(0.02, y - 0.038 * i, f"{i}", transform=parity.transAxes, va="top", weight="bold", fontsize=8)
+        parity.text(0.045, y - 0.038 * i, f"{describe(row)}: {signed(row['error'])} %", transform=parity.transAxes,
                     va="top", fontsize=8)
         for axes, height in ((parity, row["predicted_us"]), (errors, row["error"])):
             axes.annotate(f"{i}", (row["measured_us"], height), xytext=(-7, 0), textcoords="offset points", fontsize=8,
