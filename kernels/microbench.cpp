@@ -296,7 +296,7 @@ class Runner {
       std::vector<double> samples = block_cycles(kernel, warps * kPartitions, arguments);
       divide(samples, static_cast<double>(kLoopIterations) * loop_instructions(kibibytes));
       rows_.push_back(
-          make_row("instructions", join(parameter("kib", kibibytes), parameter("warps", warps)), samples, "cycles"));
+          make_row("loop", join(parameter("kib", kibibytes), parameter("warps", warps)), samples, "cycles"));
     }
   }
 

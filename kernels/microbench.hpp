@@ -6,7 +6,7 @@
 //   shared      kind=latency width                                      cycles per dependent load
 //   shared      kind=throughput width pattern conflict warps            SM cycles per warp instruction; wavefronts
 //   arithmetic  operation warps ilp (warps: per partition)              partition cycles per warp instruction
-//   instructions  kib warps (per partition)                             partition cycles per instruction of a loop so long
+//   loop        kib warps (warps: per partition)                        partition cycles per instruction of the loop
 //   shuffle     kind=shuffle warps ilp | barrier warps | tanh lanes     cycles per shuffle + add, barrier, tanhf + add
 //   exchange    bytes batch sms threads lanes rows loads                cycles and us per step
 //   cluster     bytes sms threads                                       cycles per step, inside one cluster

@@ -339,7 +339,7 @@ std::array<double, 2> fit_barrier(std::vector<CalibratedConstant>& constants, co
 void fit_instructions(std::vector<CalibratedConstant>& constants, const Rows& rows) {
   constexpr double kMostTimes = 3, kSlower = 1.25;
   std::map<int, const MicrobenchRow*> loops;
-  for (const ParsedRow* row : rows.select("instructions", "cycles", {{"warps", "1"}})) {
+  for (const ParsedRow* row : rows.select("loop", "cycles", {{"warps", "1"}})) {
     loops.emplace(row->number("kib"), row->row);
   }
   const auto is_slow = [&](const auto& loop) { return loop.second->value > kSlower * loops.begin()->second->value; };

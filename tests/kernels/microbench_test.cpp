@@ -166,7 +166,7 @@ TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
   for (const int kibibytes : {8, 24, 30, 32, 34, 48, 96, 160}) {
     const double supply = kibibytes <= 32 ? 1 : kibibytes <= 128 ? 2.2 : 5;
     for (const int warps : {1, 2}) {
-      chip.add("instructions", "kib=" + std::to_string(kibibytes) + " warps=" + std::to_string(warps),
+      chip.add("loop", "kib=" + std::to_string(kibibytes) + " warps=" + std::to_string(warps),
                std::max<double>(warps, supply));
     }
   }
