@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/compiler.hpp"
+#include "model/instructions.hpp"
 #include "model/plan.hpp"
 
 #include <algorithm>
@@ -75,8 +76,7 @@ inline constexpr int kLoopIterations = 16;
 inline constexpr std::array<int, 18> kLoopKibibytes{8,  16, 24, 28, 30, 31,  32,  33,  34,
                                                     36, 40, 48, 64, 96, 128, 144, 160, 192};
 constexpr int loop_instructions(int kibibytes) {
-  constexpr int kBytes = 16;  // of an instruction
-  return kibibytes * 1024 / kBytes;
+  return kibibytes * 1024 / kInstructionBytes;
 }
 CompileRequest instructions_request(const std::string& architecture, int kibibytes);
 

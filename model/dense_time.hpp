@@ -10,7 +10,7 @@
 //               in a cluster all of the state has come before
 //               structured_2_4: a product of 16 x 32 stored as 16 x 16 is taken to last as long as a dense one of
 //               16 x 16, as the tensor cores' stated rates have it; it was not measured
-//               alone, but steps of 12 networks are 8.6 % off (structured.csv of experiments/data)
+//               alone, but steps of 12 networks are 6.1 % off (structured.csv of experiments/data)
 //   reduction   the warps' sums through shared memory to the threads that finish units
 //   activation  the cell's transcendental functions, and the shuffle that joins two units; round after round where a
 //               thread finishes several

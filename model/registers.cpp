@@ -131,9 +131,10 @@ bool has_half_pair(const Network& network, const Plan& plan) {
 }
 
 // Rows stored dense whose loads the compiler shares, with the words of several of them at once, beyond what rows in
-// turn need: looked for in 11 shapes on sm_90 and 5 on other architectures, which spill from 227 to 263 predicted words
-// on. Only LSTMs in fp16 with four samples a plane on sm_90 do so from 197 on.
-constexpr int kSharedLoads = 28, kSharedLoadsOfLstm = 60;
+// turn need: looked for with `measure --compile-only` in about a dozen shapes on sm_90 and eight on other
+// architectures. By the costs above alone plans of up to 221 registers spilled in none of them, of 225 in one (LSTM,
+// fp16, batch 8); but LSTMs in fp16 with four samples a plane on sm_90 from 197 on.
+constexpr int kSharedLoads = 34, kSharedLoadsOfLstm = 60;
 
 int shared_load_registers(const Chip& chip, const Network& network, const Plan& plan) {
   if (rows_per_load(network, plan) == 1) {

@@ -108,7 +108,8 @@ double issue_cycles(const Chip& chip, const Network& network, const Plan& plan, 
 // Tile after tile, all warps alike: gather, reduce, finish. While the gathers of a tile last, the SM's load unit serves
 // wavefronts, the schedulers issue, and each warp's chain of dependent multiply-adds runs: the slowest counts, and what
 // takes nearly as long holds it up. The sum of cubes, not of another power, is a choice of form that was made with
-// measured steps in view, and so was the instruction cache's part in issue_cycles(); nothing else here was.
+// measured steps in view; the instruction cache, the outputs of a lane and the waits for streamed chunks were found by
+// what those of families.csv took longer than was predicted.
 struct GatherCycles {
   double loads = 0;   // of the load unit
   double beyond = 0;  // that the step waits longer, for arithmetic, for first loads, for the longest warp
