@@ -398,10 +398,13 @@ std::vector<Row> warp_rows() {
       {"ret ret.uni exit", as("", nothing, Flow::exit)},
       {"trap", as("", trap)},
       {"bar.sync barrier.sync barrier.sync.aligned", as("w", nothing, Flow::block_barrier)},
+      {"bar.sync barrier.sync barrier.sync.aligned barrier.cta.sync.aligned", as("ww", nothing, Flow::block_barrier)},
+      {"bar.arrive barrier.arrive barrier.arrive.aligned barrier.cta.arrive.aligned", as("ww", nothing, Flow::block_arrive)},
       {"barrier.cluster.arrive barrier.cluster.arrive.aligned barrier.cluster.arrive.release barrier.cluster.arrive.release.aligned", as("", nothing, Flow::cluster_arrive)},
       {"barrier.cluster.wait barrier.cluster.wait.aligned barrier.cluster.wait.acquire barrier.cluster.wait.acquire.aligned", as("", nothing, Flow::cluster_wait)},
       // All of memory happens in one order, so that these have nothing to do.
       {"fence.acq_rel.cta fence.acq_rel.cluster fence.acq_rel.gpu fence.acq_rel.sys fence.sc.cta fence.sc.cluster fence.sc.gpu fence.sc.sys", as("", nothing)},
+      {"setmaxnreg.inc.sync.aligned.u32 setmaxnreg.dec.sync.aligned.u32", as("w", nothing)},
       {"membar.cta membar.gl membar.sys fence.mbarrier_init.release.cluster", as("", nothing)},
       {"nanosleep.u32", as("w", nothing, Flow::plain, /*polls=*/true)},
       {"cp.async.ca.shared.global cp.async.cg.shared.global", as("[[#", cp_async)},

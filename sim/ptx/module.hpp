@@ -27,7 +27,16 @@ using Execute = void (*)(Warp& warp, const Instruction& instruction, u32 lanes);
 enum class Space : std::uint8_t { generic, global, shared, cluster, local, param };  // cluster: shared, of any block
 
 // What an instruction means for the order of execution. `warp_sync` waits for the lanes that its last operand names.
-enum class Flow : std::uint8_t { plain, branch, exit, warp_sync, block_barrier, cluster_arrive, cluster_wait };
+enum class Flow : std::uint8_t {
+  plain,
+  branch,
+  exit,
+  warp_sync,
+  block_barrier,
+  block_arrive,
+  cluster_arrive,
+  cluster_wait
+};
 
 struct Instruction {
   Execute execute = nullptr;

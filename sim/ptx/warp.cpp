@@ -72,7 +72,8 @@ void put(Warp& warp, u32 lanes, u32 place) {
 }
 
 void release_barrier(Block& block, int barrier) {
-  if (block.arrived[barrier] == 0 || block.arrived[barrier] < block.live_warps) {
+  const int expected = block.expected[barrier] > 0 ? block.expected[barrier] : block.live_warps;
+  if (block.arrived[barrier] == 0 || block.arrived[barrier] < expected) {
     return;
   }
   block.arrived[barrier] = 0;
@@ -188,7 +189,13 @@ class Turn {
         if (lanes_ != warp_.live) {
           return wait(lanes_);
         }
-        return arrive(i);
+        return arrive(i, /*waits=*/true);
+      case Flow::block_arrive:
+        need_all(i, lanes);
+        if (lanes_ != warp_.live) {
+          return wait(lanes_);
+        }
+        return arrive(i, /*waits=*/false);
       case Flow::cluster_arrive:
         need_all(i, lanes);
         if (lanes_ != warp_.live) {
@@ -216,16 +223,28 @@ class Turn {
     return true;
   }
 
-  bool arrive(const Instruction& i) {
+  bool arrive(const Instruction& i, bool waits) {
     const u32 barrier = *warp_.lanes<u32>(i.at[0]);
+    const int lane = std::countr_zero(lanes_);
+    Block& block = warp_.block;
     if (barrier >= Block::kBarriers) {
-      throw LaneFault{std::countr_zero(lanes_), "there is no barrier " + std::to_string(barrier)};
+      throw LaneFault{lane, "there is no barrier " + std::to_string(barrier)};
     }
-    warp_.barrier = static_cast<int>(barrier);
-    warp_.state = Warp::State::at_barrier;
+    const u32 threads = i.operands > 1 ? *warp_.lanes<u32>(i.at[1]) : 0;
+    if (threads % kLanes != 0 || threads > kLanes * block.warps.size() || (i.operands > 1 && threads == 0)) {
+      throw LaneFault{lane, "a barrier of " + std::to_string(threads) + " threads"};
+    }
+    if (block.arrived[barrier] > 0 && block.expected[barrier] != static_cast<int>(threads / kLanes)) {
+      throw LaneFault{lane, "a barrier for which others expect another number of threads"};
+    }
+    block.expected[barrier] = static_cast<int>(threads / kLanes);
+    if (waits) {
+      warp_.barrier = static_cast<int>(barrier);
+      warp_.state = Warp::State::at_barrier;
+    }
     ++place_;
-    ++warp_.block.arrived[barrier];
-    release_barrier(warp_.block, warp_.barrier);
+    ++block.arrived[barrier];
+    release_barrier(block, static_cast<int>(barrier));
     return warp_.state == Warp::State::ready;
   }
 

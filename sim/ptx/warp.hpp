@@ -67,7 +67,8 @@ struct Block {
   std::vector<std::uint8_t> written{};  // of each of its bytes: 0 never, 1 yes, 2 by a copy that is under way
   std::vector<Warp> warps{};
   int live_warps = 0;
-  std::array<int, kBarriers> arrived{};
+  std::array<int, kBarriers> arrived{};   // warps
+  std::array<int, kBarriers> expected{};  // of them, before the barrier opens; 0: all that have not ended
 };
 
 // What an instruction finds wrong; run() says where.

@@ -485,6 +485,18 @@ TEST_CASE("warps of a block meet at its barrier, blocks through memory, both as 
   for (std::uint32_t i = 0; i < 128; ++i) {
     CHECK(memory[i] == (i + 32) % 128);
   }
+  // The same where half of the warps only announce what they wrote: the others wait for them, at a barrier of their
+  // own.
+  std::vector<std::uint32_t> half(128);
+  run(kernel(
+          "mov.u64 %rd2, smem;\ncvt.u32.u64 %r1, %rd2;\nshl.b32 %r2, %r0, 2;\nadd.s32 %r3, %r1, %r2;\n"
+          "setp.ge.u32 %p1, %r0, 64;\n@%p1 bra READ;\nst.shared.u32 [%r3], %r0;\n"
+          "barrier.cta.arrive.aligned 3, 128;\nbra END;\n"
+          "READ:\nbarrier.cta.sync.aligned 3, 128;\nld.shared.u32 %r5, [%r3-256];\nst.global.u32 [%rd1], %r5;\nEND:"),
+      half, {.threads = 128, .shared = 512});
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    CHECK(half[64 + i] == i);
+  }
   // Eight blocks count up, each when it is its turn: they must all run at once, by turns.
   std::vector<std::uint32_t> counter(2);
   run(kernel("setp.ne.s32 %p1, %r0, 0;\n@%p1 bra END;\nmov.u32 %r1, %ctaid.x;\nxor.b32 %r1, %r1, 7;\n"
@@ -587,6 +599,11 @@ TEST_CASE("what a kernel does wrong is one fault with line, block and thread", "
   CHECK(unsaid(fault_of(kernel(ends)), {"which have ended"}) == "");
   const std::string half = "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra END;\nbar.sync 1;\nEND:\nbar.sync 0;";
   CHECK(unsaid(fault_of(kernel(half), {.threads = 64}), {"all threads wait", "all lanes at line"}) == "");
+  CHECK(unsaid(fault_of(kernel("bar.sync 1, 96;"), {.threads = 64}), {"a barrier of 96 threads"}) == "");
+  CHECK(unsaid(fault_of(kernel("bar.sync 1, 64;"), {.threads = 32}), {"a barrier of 64 threads"}) == "");
+  const std::string unlike =
+      "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra LOW;\nbar.sync 1, 64;\nbra END;\nLOW:\nbar.sync 1;\nEND:";
+  CHECK(unsaid(fault_of(kernel(unlike), {.threads = 64}), {"another number of threads"}) == "");
   CHECK(unsaid(fault_of(kernel("shfl.sync.idx.b32 %r1, %r0, 2, 31, 65535;")), {"not in the mask"}) == "");
   CHECK(unsaid(fault_of(kernel(
                    "setp.lt.u32 %p1, %r0, 16;\n@!%p1 bra END;\nshfl.sync.idx.b32 %r1, %r0, 20, 31, 65535;\nEND:")),
