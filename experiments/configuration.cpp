@@ -94,6 +94,11 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
           "chunks_in_flight 1, 2 or 4, found " + std::to_string(plan.chunks_in_flight));
   check_range("ring_chunks", plan.ring_chunks, 0, std::min(most, kMostRingChunks));
   require(plan.ring_chunks != 1, "ring_chunks=0, or 2 and more: what is used and what is under way");
+  check_range("exchange_warps", plan.exchange_warps, 0, kMostExchangeWarps);
+  require(plan.exchange_warps != 1, "exchange_warps=0, or 2 and more: one hands out, the others fetch");
+  require(plan.exchange_warps == 0 || takes_turns(network, plan),
+          "exchange_warps=0, or 2 to " + std::to_string(kMostTurns) +
+              " passes over the planes, the lamport exchange and no streamed chunks");
 }
 
 void check_dense_plan(const Network& network, const Plan& plan) {

@@ -113,6 +113,10 @@ PlanWishes read_wishes(const Options& options) {
   whole("teams", wishes.teams, 1, kMaxBatch);
   whole("promote-every", wishes.promote_every, 1, kMostPromoteEvery);
   whole("first-look", wishes.first_look, 0, kMostFirstLook);
+  whole("exchange-warps", wishes.exchange_warps, 0, kMostExchangeWarps);
+  if (wishes.exchange_warps == 1) {
+    throw InputError("--exchange-warps: found '1'; expected 0, or 2 and more: one hands out, the others fetch");
+  }
   if (options.given("tier")) {
     wishes.tier = parse_tier(options.text("tier"));
   }
@@ -248,6 +252,8 @@ OptionGroup plan_options() {
       ("tier", text("KIND"), "Keep weights in registers, or at most in shared_memory, or else streamed from L2 (default: "
                              "streamed; largest size: shared_memory).")
       ("first-look", text("CYCLES"), "Let every warp wait so long before it looks for the next state.")
+      ("exchange-warps", text("N"), "Let so many more warps fetch the state of some samples while the others compute other samples; "
+                                    "0: none (sparse_persistent, from batch 2).")
       ("teams", text("N"), "Share the samples out to this many teams of SMs (dense_persistent).")
       ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier, cooperative_barrier or, of dense_persistent, cluster.");
   // clang-format on

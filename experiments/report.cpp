@@ -57,6 +57,7 @@ Json to_json(const Plan& plan) {
           {"ring_chunks", plan.ring_chunks},
           {"shared_tiles", plan.shared_tiles},
           {"first_look", plan.first_look},
+          {"exchange_warps", plan.exchange_warps},
           {"teams", plan.teams},
           {"text", to_string(plan)}};
 }

@@ -61,6 +61,9 @@ Configuration replayable(Configuration configuration) {
   if (!configuration.wishes.family) {
     configuration.wishes.family = Family::sparse_persistent;
   }
+  if (!configuration.wishes.exchange_warps) {
+    configuration.wishes.exchange_warps = 0;  // they are not replayed
+  }
   return configuration;
 }
 

@@ -41,7 +41,7 @@ struct Row {
 struct Data {
   std::vector<Row> rows;             // timed
   std::size_t left_out = 0;          // without a plan: a family that cannot run the network; the row says why
-  std::size_t not_simulated = 0;     // of families that the simulator does not replay
+  std::size_t not_simulated = 0;     // of plans that the simulator does not replay
   std::vector<std::string> failed;   // measured, but without a time
   std::vector<std::string> unknown;  // files of which nobody can say here whether they are stale, with the reason
 };
@@ -158,7 +158,8 @@ void read_file(const Options& options, const std::filesystem::path& path, Data& 
     } catch (const InputError& error) {
       file.fail(i, error.what());
     }
-    if (options.flag("simulate") && row.configuration.plan->family != Family::sparse_persistent) {
+    const Plan& plan = *row.configuration.plan;
+    if (options.flag("simulate") && (plan.family != Family::sparse_persistent || plan.exchange_warps > 0)) {
       ++data.not_simulated;
       continue;
     }
@@ -307,7 +308,7 @@ Report report(const Data& data, const Accuracy& accuracy, const std::vector<Publ
   if (data.not_simulated > 0) {
     report.json["not_simulated"] = data.not_simulated;
     report.text += std::to_string(data.not_simulated) +
-                   " rows are of dense kernels and libraries, which the simulator does not replay.\n";
+                   " rows are of dense kernels, exchange warps and libraries, which the simulator does not replay.\n";
   }
   for (const std::string& failed : data.failed) {
     report.text += "no valid measurement: " + failed + '\n';

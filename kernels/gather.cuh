@@ -344,12 +344,17 @@ template <int kTile, int kPass, int kRowOfTile = 0>
 __device__ __forceinline__ void gather_tile(Weights& w, u32 shared, u32 tails, int lane_of_row, int thread,
                                             float (&sum)[kValues]) {
   if constexpr (kRowOfTile < kTileHeight && kTile * kTileHeight + kRowOfTile < kRowsPerGroup) {
+#ifdef ONCHIP_EXCHANGE_WARPS  // every pass sets out from the first tile's
+    gather_row<kTile, kPass, kRowOfTile>(w, shared, tails, lane_of_row, thread, sum);
+    gather_tile<kTile, kPass, kRowOfTile + 1>(w, shared, tails, lane_of_row, thread, sum);
+#else
     const u32 begin = w.chunk;
     gather_row<kTile, kPass, kRowOfTile>(w, shared, tails, lane_of_row, thread, sum);
     gather_tile<kTile, kPass, kRowOfTile + 1>(w, shared, tails, lane_of_row, thread, sum);
     if constexpr (kRowOfTile == 0 && kPass < kPasses - 1) {
       w.chunk = begin;  // the next pass takes the same chunks again
     }
+#endif
   }
 }
 

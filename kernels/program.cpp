@@ -3,8 +3,10 @@
 
 #include "kernels/sources.hpp"
 #include "model/error.hpp"
+#include "model/registers.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -24,6 +26,9 @@ std::string slots_list(const Plan& plan) {
 void check(const Layout& layout, const Biases& biases, Work work) {
   if (work == Work::captured && layout.plan.family != Family::sparse_persistent) {
     throw InputError("only sparse_persistent plans can be captured");
+  }
+  if (work == Work::captured && layout.plan.exchange_warps > 0) {
+    throw InputError("plans with exchange warps cannot be captured");
   }
   const auto rows = static_cast<std::size_t>(layout.network.rows());
   for (const std::span<const float> bias : {biases.input, biases.recurrent}) {
@@ -133,6 +138,23 @@ void add_sparse_defines(Defines& defines, const Network& network, const Plan& pl
   define(defines, "ONCHIP_ZERO_UNITS", zero_units(network, plan));
   define(defines, "ONCHIP_INDEX_SHIFT", index_shift(network, plan));
   define(defines, "ONCHIP_STORAGE", static_cast<int>(plan.storage));
+  if (plan.exchange_warps > 0) {
+    define(defines, "ONCHIP_EXCHANGE_WARPS", plan.exchange_warps);
+  }
+}
+
+// Where exchange warps hand registers over: instructions of an architecture itself, not of all after it.
+void split_registers(const Plan& plan, CompileRequest& request) {
+  constexpr int kFirstThatSplits = 90;
+  const auto split = register_split(plan);
+  if (!split || std::atoi(request.architecture.c_str() + std::strlen("sm_")) < kFirstThatSplits) {
+    return;
+  }
+  if (!request.architecture.ends_with('a')) {
+    request.architecture += 'a';
+  }
+  define(request.defines, "ONCHIP_COMPUTING_REGISTERS", split->computing);
+  define(request.defines, "ONCHIP_FETCHING_REGISTERS", split->fetching);
 }
 
 std::size_t aligned(std::size_t bytes) {
@@ -165,6 +187,7 @@ CompileRequest compile_request(const Network& network, const Plan& plan, const s
     define(defines, "ONCHIP_SHARED_TILES", plan.shared_tiles);
   } else {
     add_sparse_defines(defines, network, plan);
+    split_registers(plan, request);
   }
   define(defines, "ONCHIP_EXCHANGE_ONLY", work == Work::exchange_only);
   define(defines, "ONCHIP_CLOCKS", work == Work::clocked);

@@ -72,9 +72,9 @@ Recurrence::Recurrence(std::shared_ptr<const Program> program, void* workspace, 
       from_carry_order_(order_, "from_carry_order") {
   const Plan& plan = program_->plan;
   const std::int64_t shared = shared_bytes(program_->network, plan);
-  if (kernel_.blocks_per_sm(plan.threads, static_cast<std::size_t>(shared)) < 1 ||
+  if (kernel_.blocks_per_sm(plan.block_threads(), static_cast<std::size_t>(shared)) < 1 ||
       (plan.exchange == ExchangeProtocol::cluster &&
-       kernel_.clusters(plan.sms, plan.threads, static_cast<std::size_t>(shared)) < 1)) {
+       kernel_.clusters(plan.sms, plan.block_threads(), static_cast<std::size_t>(shared)) < 1)) {
     throw DoesNotFit("one SM cannot hold a block of plan '" + to_string(plan) + "' (" +
                      std::to_string(program_->kernel.resources.registers) + " registers per thread, " +
                      std::to_string(shared) + " bytes of shared memory)");

@@ -155,7 +155,8 @@ void RecurrenceRun<Device>::launch(std::int64_t first_step, std::int64_t steps) 
                                       .barrier = at<std::uint32_t>(scratch_.barrier),
                                       .status = at<std::uint32_t>(scratch_.status),
                                       .record = at<std::uint32_t>(scratch_.record)};
-  device_.launch(Entry::recurrence, plan.blocks(), plan.threads, static_cast<std::size_t>(shared_bytes(network, plan)),
+  device_.launch(Entry::recurrence, plan.blocks(), plan.block_threads(),
+                 static_cast<std::size_t>(shared_bytes(network, plan)),
                  /*cooperative=*/plan.exchange != ExchangeProtocol::cluster, arguments);
 }
 

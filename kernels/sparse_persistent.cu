@@ -53,6 +53,10 @@ static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel coun
 #include "activation.cuh"
 #include "cell.cuh"
 
+#ifdef ONCHIP_EXCHANGE_WARPS
+#include "pipeline.cuh"
+#endif
+
 template <int kTile, int kPass>
 __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a, const Step& step) {
   if constexpr (kPass == kPasses) {
@@ -98,7 +102,11 @@ __device__ __forceinline__ void load_tails(const Arguments& a, Weights& weights,
   }
 }
 
+#ifdef ONCHIP_EXCHANGE_WARPS
+extern "C" __global__ void __launch_bounds__(kBlockThreads, 1) sparse_persistent(const Arguments a) {
+#else
 extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(const Arguments a) {
+#endif
   const u32 shared = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
   const u32 kept_shared = kept(shared);
   const int thread = kept(threadIdx.x);
@@ -109,6 +117,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     store_shared(shared + 16 * i, {0, 0, 0, 0});
   }
   __syncthreads();
+#ifdef ONCHIP_EXCHANGE_WARPS
+  if (thread >= kThreads) {
+    exchange_states(a, kept_shared, thread - kThreads);
+    return;
+  }
+  have_computing_registers();
+#endif
 
   constexpr long long kBlockWords = kRegisterWords * kThreads + ONCHIP_SHARED_CHUNKS * (kChunkBytes / 4ll);
   const u32* const block_weights = a.weights + blockIdx.x * kBlockWords;
@@ -140,6 +155,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   fetch_input<kInputAt>(a, 0, kept_shared, thread);
   fetch_input<kInputAt>(a, 1, kept_shared, thread);
   wait_for_copies<0>();
+#ifdef ONCHIP_EXCHANGE_WARPS
+  compute_steps(weights, a, shared, kept_shared, thread);
+#else
   int polls = kPolls;
   const char* state = static_cast<const char*>(a.states);  // of step t
   char* outbox_word = static_cast<char*>(a.states) + kStateStride + outbox_offset(thread);  // of step t + 1
@@ -212,4 +230,5 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     __syncthreads();
     hand_back_carry(a, shared + kCarryAt, thread);
   }
+#endif
 }

@@ -2,7 +2,7 @@
 #include "model/footprint.hpp"
 
 #include "model/library_time.hpp"
-#include "model/occupancy.hpp"
+#include "model/registers.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,11 +17,11 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) 
   const auto use = [&](Resource resource) -> ResourceUse& { return result.resources[static_cast<int>(resource)]; };
   use(Resource::registers) = {
       static_cast<double>(register_words(network, plan) + working_registers(chip, network, plan)),
-      static_cast<double>(max_registers_per_thread(chip, plan.threads))};
+      static_cast<double>(registers_available(chip, plan))};
   use(Resource::shared_memory) = {static_cast<double>(shared_bytes(network, plan)), chip.smem_bytes_per_block};
   use(Resource::l2) = {static_cast<double>(plan.sms) * plan.streamed_chunks() * chunk_bytes(network, plan),
                        chip.l2_bytes};
-  use(Resource::threads) = {static_cast<double>(plan.threads), chip.max_threads_per_block};
+  use(Resource::threads) = {static_cast<double>(plan.block_threads()), chip.max_threads_per_block};
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
   use(Resource::sms) = {static_cast<double>(plan.blocks()),
                         in_cluster ? std::min<double>(chip.cluster_usable_sms, chip.sm_count) : chip.sm_count};

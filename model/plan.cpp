@@ -151,6 +151,13 @@ int start_words(const Plan& plan) {
   return plan.storage == Storage::packed_delta ? 1 : 0;
 }
 
+int fetched_words(const Network& network, const Plan& plan) {
+  const std::int64_t words = exchange_bytes(network, plan) / 16;
+  const int turns = plan.exchange_warps > 0 ? passes(network, plan) : 1;
+  const int threads = turns * plan.fetching_threads();
+  return static_cast<int>((words + threads - 1) / threads);
+}
+
 int row_slots(const Network& network, const Plan& plan, std::int64_t length) {
   double slots = static_cast<double>(length);
   if (plan.storage == Storage::packed_delta && length > 1) {
@@ -171,6 +178,15 @@ int tile_height(const Network& network, const Plan& plan) {
 int tiles(const Network& network, const Plan& plan) {
   const int height = tile_height(network, plan);
   return (plan.rows_per_group + height - 1) / height;
+}
+
+int passes(const Network& network, const Plan& plan) {
+  return planes(network, plan) / plan.pass_planes;
+}
+
+bool takes_turns(const Network& network, const Plan& plan) {
+  const int turns = passes(network, plan);
+  return turns > 1 && turns <= kMostTurns && plan.exchange == ExchangeProtocol::lamport && plan.ring_chunks == 0;
 }
 
 // ---- dense persistent ----------------------------------------------------------------------------------------------
@@ -375,6 +391,7 @@ constexpr PlanField kPlanFields[] = {
     {"shared_chunks", &Plan::shared_chunks},
     {"chunks_in_flight", &Plan::chunks_in_flight},
     {"ring_chunks", &Plan::ring_chunks},
+    {"exchange_warps", &Plan::exchange_warps},
     {"shared_tiles", &Plan::shared_tiles, false, true},
     {"teams", &Plan::teams, false, true},
 };
@@ -390,7 +407,8 @@ std::string to_string(const Plan& plan) {
   text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange);
   for (const PlanField& field : kPlanFields) {
     const bool is_usual = (field.member == &Plan::line_words && plan.line_words == kLineWords) ||
-                          (field.member == &Plan::first_look && plan.first_look == 0);
+                          (field.member == &Plan::first_look && plan.first_look == 0) ||
+                          (field.member == &Plan::exchange_warps && plan.exchange_warps == 0);
     if ((is_dense ? field.dense : field.sparse) && !is_usual) {
       text << ' ' << field.name << '=' << plan.*field.member;
     }

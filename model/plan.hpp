@@ -98,6 +98,8 @@ inline constexpr int kMaxTileRows = 8;
 inline constexpr int kWidestLoad = 16;  // bytes
 inline constexpr int kMostRingChunks = 4;
 inline constexpr int kMostChunksInFlight = 4;
+inline constexpr int kMostExchangeWarps = 8;
+inline constexpr int kMostTurns = 4;       // passes that are exchanged one by one: a block has 16 barriers
 inline constexpr int kMostDelta = 127;     // packed_delta: units between neighbouring slots of a lane
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
 inline constexpr int kSpanUnits = 32;      // dense persistent: units whose state a warp loads at once
@@ -110,7 +112,7 @@ struct Plan {
   RowOrder order = RowOrder::bank_aware;
   ExchangeProtocol exchange = ExchangeProtocol::lamport;
   int sms = 0;             // blocks, one per SM, of a team
-  int threads = 0;         // per block, a multiple of 32
+  int threads = 0;         // per block that compute, a multiple of 32
   int lanes_per_row = 32;  // 1, 2, 4, ... 32; gated cells: at least 4
   int rows_per_group = 1;  // units per group * gates: the gates of the first unit, then of the second, ...
   std::array<int, kMaxRowsPerGroup> slots{};  // per lane in registers, for the r-th row of a group
@@ -132,7 +134,11 @@ struct Plan {
   int first_look = 0;           // cycles that a warp waits, once its SM has handed out its part of the state, before it
                                 // looks for the next
   int teams = 1;                // dense persistent: that share the samples out, evenly
+  int exchange_warps = 0;  // beside the threads that compute: one hands out the state of a pass, the others fetch it
+                           // while another pass is computed; 0: every thread fetches its share before a step
 
+  int block_threads() const { return threads + 32 * exchange_warps; }
+  int fetching_threads() const { return exchange_warps > 0 ? 32 * (exchange_warps - 1) : threads; }
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
   int blocks() const { return sms * teams; }
@@ -194,6 +200,11 @@ int row_slots(const Network& network, const Plan& plan, std::int64_t length);
 int register_words(const Network& network, const Plan& plan);  // 32-bit words of weights per thread in registers
 int tile_height(const Network& network, const Plan& plan);     // rows of a tile, without the GRU's empty one
 int tiles(const Network& network, const Plan& plan);
+int passes(const Network& network, const Plan& plan);  // over the planes of the state, pass_planes at a time
+// Whether the passes of a plan can be exchanged one by one, so that exchange warps have something to do.
+bool takes_turns(const Network& network, const Plan& plan);
+int fetched_words(const Network& network,
+                  const Plan& plan);  // of 16 bytes, by the busiest thread, before a pass or step
 
 // Dense persistent: the state lies in spans of kSpanUnits units, the last of which may reach beyond the last SM's
 // units. A warp takes warp_spans of them, the last warps fewer or none, and multiplies each with its rows in row_tiles
@@ -230,7 +241,7 @@ struct PlanWishes {
   std::optional<RowOrder> order;
   std::optional<ExchangeProtocol> exchange;
   std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every, teams,
-      first_look;
+      first_look, exchange_warps;
   std::optional<Tier> tier;  // weights lie in this tier at most
 };
 

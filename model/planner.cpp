@@ -3,7 +3,7 @@
 
 #include "model/dealing.hpp"
 #include "model/error.hpp"
-#include "model/occupancy.hpp"
+#include "model/registers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -32,7 +32,10 @@ bool better(const Prediction& a, const Prediction& b) {
 }
 
 constexpr std::array kLanes{32, 16, 8, 4, 2};
+constexpr std::array kExchangeWarps{3, 4, 5};
+constexpr int kLeastOfTurns = 4;  // bytes of a load: of fewer, its instructions cost more than the exchange
 constexpr int kMostLoadsInFlight = 8;
+constexpr int kMostLoadsOfSplit = 4;  // what the registers of a fetching thread hold (register_split)
 constexpr double kTailMargin = 1.02;   // a real mask's fullest SM over that of a few
 constexpr double kWorthEvening = 1.1;  // slots of the longest rows, times those of the median ones: worth a tail
 
@@ -83,8 +86,7 @@ Slots filled_slots(const Network& network, const Plan& plan, const RowProfile& r
 // Cuts every row's slots by the same share, so that the registers hold them; whole bundles stay whole.
 void cut_to_registers(const Chip& chip, const Network& network, Plan& plan) {
   const int starts = plan.rows_per_group * start_words(plan);
-  const int room =
-      std::max(0, max_registers_per_thread(chip, plan.threads) - working_registers(chip, network, plan) - starts);
+  const int room = std::max(0, registers_available(chip, plan) - working_registers(chip, network, plan) - starts);
   const int words = register_words(network, plan) - starts;
   const int whole = bundle(network, plan).slots;
   for (int r = 0; words > room && r < plan.rows_per_group; ++r) {
@@ -131,7 +133,7 @@ bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots&
     if (streams) {
       plan.ring_chunks = std::clamp(room / plan.warps() / 2, 2, kMostRingChunks);
       plan.shared_chunks = std::max(0, room - plan.ring_chunks * plan.warps());
-    } else if (plan.shared_chunks <= room || most != Tier::streamed) {
+    } else if (plan.shared_chunks <= room || most != Tier::streamed || plan.exchange_warps > 0) {
       break;
     }
   }
@@ -141,9 +143,10 @@ bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots&
 // Calls `consider` with the plan that has all weights in registers, if they fit or nothing else is wished, and with
 // those that have a tail where rows are uneven or do not fit.
 template <typename Consider>
-void consider_tiers(const Chip& chip, const Network& network, Tier most, const std::array<Slots, 3>& fills,
-                    Tails& tails, Plan plan, Consider&& consider) {
-  const int room = max_registers_per_thread(chip, plan.threads) - working_registers(chip, network, plan);
+void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& wishes,
+                    const std::array<Slots, 3>& fills, Tails& tails, Plan plan, Consider&& consider) {
+  const Tier most = wishes.tier.value_or(Tier::streamed);
+  const int room = registers_available(chip, plan) - working_registers(chip, network, plan);
   const bool fits = register_words(network, plan) <= room;
   if (fits || most == Tier::registers) {
     consider(plan);
@@ -165,14 +168,14 @@ void consider_tiers(const Chip& chip, const Network& network, Tier most, const s
   }
 }
 
-// Calls `consider` with every way to run a shape that the wishes allow.
+// Calls `consider` with every way to run a shape that the wishes allow, for one width of loads and number of exchange
+// warps.
 template <typename Consider>
 void for_each_variant(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                       Plan plan, Consider&& consider) {
   const int gates = info(network.cell).gates;
   plan.order = wishes.order.value_or(RowOrder::bank_aware);
   plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
-  plan.load_bytes = std::max(info(network.precision).bytes, wishes.load_bytes.value_or(kWidestLoad));
   plan.line_words = best_line_words(network, plan);
   if (plan.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
     const int before = plan.slots[0];
@@ -181,8 +184,6 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
   }
   const bool half_sums = state_type(network.precision) == Precision::fp16;
   plan.promote_every = wishes.promote_every.value_or(half_sums ? 8 : 1);
-  const std::int64_t words = exchange_bytes(network, plan) / 16;
-  const int needed = static_cast<int>((words + plan.threads - 1) / plan.threads);
   const int all_planes = planes(network, plan);
   const std::array fills{filled_slots(network, plan, rows, Fill::shortest),
                          filled_slots(network, plan, rows, Fill::median),
@@ -197,13 +198,47 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
     plan.tile_rows = tile_rows;
     for (int pass_planes = 1; pass_planes <= all_planes; pass_planes *= 2) {
       plan.pass_planes = pass_planes;
-      for (int loads = 1; loads <= kMostLoadsInFlight; ++loads) {
+      plan.ring_chunks = 0;
+      if (plan.exchange_warps > 0 && !takes_turns(network, plan)) {
+        continue;
+      }
+      const int needed = fetched_words(network, plan);
+      const int most_loads = register_split(plan) ? kMostLoadsOfSplit : kMostLoadsInFlight;
+      for (int loads = 1; loads <= most_loads; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
-        consider_tiers(chip, network, wishes.tier.value_or(Tier::streamed), fills, tails, plan, consider);
+        consider_tiers(chip, network, wishes, fills, tails, plan, consider);
         if (wishes.loads_in_flight || loads >= needed) {
           break;  // more than there are words
         }
       }
+    }
+  }
+}
+
+// The same for every width of loads and number of exchange warps that the wishes allow.
+template <typename Consider>
+void for_each_exchange(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
+                       Plan plan, Consider&& consider) {
+  const int element = info(network.precision).bytes;
+  plan.load_bytes = std::max(element, wishes.load_bytes.value_or(kWidestLoad));
+  if (wishes.exchange_warps.value_or(0) == 0) {
+    for_each_variant(chip, network, rows, wishes, plan, consider);
+  }
+  if (wishes.exchange_warps == 0 || wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::lamport) {
+    return;
+  }
+  // Two passes at least: loads of half of the samples where one load could take all.
+  plan.load_bytes = std::max(element, wishes.load_bytes.value_or(std::min(kWidestLoad, unit_bytes(network, plan) / 2)));
+  if (planes(network, plan) == 1 || (plan.load_bytes < kLeastOfTurns && !wishes.exchange_warps)) {
+    return;
+  }
+  for (const int warps : kExchangeWarps) {
+    plan.exchange_warps = wishes.exchange_warps.value_or(warps);
+    if (plan.block_threads() <= chip.max_threads_per_block) {
+      for_each_variant(chip, network, rows, wishes, plan, consider);
+    }
+    if (wishes.exchange_warps) {
+      break;
     }
   }
 }
@@ -255,8 +290,8 @@ void for_each_sparse_plan(const Chip& chip, const Network& network, const RowPro
             }
           }
           last_threads = threads;
-          for_each_variant(chip, network, rows, wishes, shape_plan(network, rows, storage, sms, lanes, rows_per_group),
-                           consider);
+          for_each_exchange(chip, network, rows, wishes, shape_plan(network, rows, storage, sms, lanes, rows_per_group),
+                            consider);
         }
       }
       if (wishes.sms) {
@@ -276,7 +311,7 @@ void keep_tiles(const Chip& chip, const Network& network, Tier most, Plan& plan)
   const int tiles = warp_tiles(network, plan), metadata = metadata_words(network, plan);
   plan.shared_tiles = 0;
   for (int more = tiles; most != Tier::registers && more > 0;) {  // tiles on their way from there take registers too
-    const int room = max_registers_per_thread(chip, plan.threads) - working_registers(chip, network, plan) - metadata;
+    const int room = registers_available(chip, plan) - working_registers(chip, network, plan) - metadata;
     more = tiles - std::clamp(room / kTileRegisters, 0, tiles) - plan.shared_tiles;
     plan.shared_tiles += std::max(0, more);
   }
@@ -362,7 +397,7 @@ bool dense_is_possible(const Chip& chip, const Network& network, const PlanWishe
   const Storage storage = wishes.storage.value_or(Storage::dense);
   const bool wishes_sparse = (storage != Storage::dense && storage != Storage::structured_2_4) || wishes.order ||
                              wishes.lanes_per_row || wishes.rows_per_group || wishes.tile_rows || wishes.load_bytes ||
-                             wishes.promote_every;
+                             wishes.promote_every || wishes.exchange_warps.value_or(0) > 0;
   const bool multiplies = network.precision == Precision::fp16 || network.precision == Precision::bf16;
   return chip.compute_capability_major >= kFirstWithTheProduct && multiplies && !wishes_sparse;
 }
@@ -438,6 +473,12 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   });
   if (!found && wishes.storage == Storage::packed_delta && network.precision == Precision::fp32) {
     throw InputError("packed_delta stores values of 8 or 16 bits, found fp32: packed_pair takes no more room for them");
+  }
+  if (!found && wishes.exchange_warps.value_or(0) > 0) {
+    throw InputError(
+        "no plan with exchange warps computes " + describe(network) +
+        " as wished: they need the lamport exchange and at least two loads' worth of samples, of which each "
+        "is exchanged in turn");
   }
   if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
     throw InputError("sparse_persistent plans know neither structured_2_4 nor the cluster exchange nor teams");

@@ -17,6 +17,7 @@
 
 #include "model/footprint.hpp"
 #include "model/instructions.hpp"
+#include "model/occupancy.hpp"
 
 #include <algorithm>
 #include <array>
@@ -179,10 +180,9 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
   const int all_planes = planes(network, plan);
   const int row_tiles = tiles(network, plan);
   const std::int64_t state_words = exchange_bytes(network, plan) / 16;
-  const auto words_in_flight =
-      static_cast<int>(std::min<std::int64_t>(plan.loads_in_flight, (state_words + plan.threads - 1) / plan.threads));
-  const bool keeps_addresses =
-      state_words <= std::int64_t{plan.threads} * plan.loads_in_flight && all_planes <= 2 && row_tiles <= 2;
+  const int words_in_flight = std::min(plan.loads_in_flight, fetched_words(network, plan));
+  const bool keeps_addresses = plan.exchange_warps == 0 && all_planes <= 2 && row_tiles <= 2 &&
+                               state_words <= std::int64_t{plan.threads} * plan.loads_in_flight;
   const bool narrow = network.precision != Precision::fp32;  // values and state are unpacked
 
   const int half_pair = plan.pass_planes > 2 && has_half_pair(network, plan) ? kHalfPair : 0;
@@ -226,6 +226,30 @@ int working_registers(const Chip& chip, const Network& network, const Plan& plan
   }
   return working_registers(register_costs(static_cast<int>(chip.compute_capability_major)), network, plan) +
          shared_load_registers(chip, network, plan);
+}
+
+std::optional<RegisterSplit> register_split(const Plan& plan) {
+  constexpr int kGroup = 4;          // warps of a warpgroup, one of each partition
+  constexpr int kOfPartition = 512;  // registers of a lane, of all its warps
+  constexpr int kFetching = 40;      // for kMostLoadsOfSplit words in flight
+  constexpr int kMost = 248;
+  const int groups = plan.warps() / kGroup;
+  if (plan.exchange_warps != kGroup || plan.warps() % kGroup != 0 || groups < 2) {
+    return std::nullopt;
+  }
+  const int at_launch = kOfPartition / (groups + 1) / 8 * 8;
+  const int computing = (at_launch * (groups + 1) - kFetching) / groups / 8 * 8;
+  return RegisterSplit{std::min(computing, kMost), kFetching};
+}
+
+int registers_available(const Chip& chip, const Plan& plan) {
+  constexpr int kFirstThatSplits = 9;  // compute capability
+  const int alike = max_registers_per_thread(chip, plan.block_threads());
+  if (const auto split = register_split(plan);
+      split && chip.compute_capability_major >= kFirstThatSplits && alike > 0) {
+    return split->computing;
+  }
+  return alike;
 }
 
 }  // namespace onchip

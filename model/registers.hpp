@@ -15,6 +15,8 @@
 #include "model/chip.hpp"
 #include "model/plan.hpp"
 
+#include <optional>
+
 namespace onchip {
 
 // In registers.
@@ -44,5 +46,16 @@ struct RegisterCosts {
 const RegisterCosts& register_costs(int compute_capability_major);
 
 int working_registers(const RegisterCosts& costs, const Network& network, const Plan& plan);
+
+// Where exchange warps make up a whole warpgroup, beside warpgroups that compute, they hand most of their registers
+// over (setmaxnreg, from compute capability 9.0 on): how many of them a thread of either kind then has. Nothing for
+// other plans.
+struct RegisterSplit {
+  int computing = 0, fetching = 0;
+};
+std::optional<RegisterSplit> register_split(const Plan& plan);
+
+// The most registers of a computing thread with which a block fits on an SM.
+int registers_available(const Chip& chip, const Plan& plan);
 
 }  // namespace onchip

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 namespace onchip {
 namespace {
@@ -144,7 +145,9 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   // more than they still before it, alone.
   const double alone = (plan.longest_tail - mean_tail) * (copies * chunk_slots(network, plan) * product + wait) *
                        (plan.has_tail() ? 1 : 0);
-  const double gather = std::max(wavefronts, loads);
+  // Exchange warps move the state through the same pipe meanwhile: out of L2, and into shared memory.
+  const double moved = plan.exchange_warps > 0 ? 2.0 * static_cast<double>(exchange_bytes(network, plan)) : 0;
+  const double gather = std::max(wavefronts, loads) + moved / (chip.smem_banks * chip.smem_bank_bytes);
   // Every tile but one waits once more for its first load; the exchange has the other.
   const double passes = passes_over_tiles(network, plan);
   // So does every row with a tail, for the number of its chunks and for what follows them.
@@ -200,6 +203,32 @@ void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan,
   part(Part::activation) = cycles.activation * us_per_cycle;
 }
 
+// What a step waits for the exchange where passes take turns, beyond `computing` cycles; and a barrier for each pass.
+// Three things take turns, too, and the longest counts: the passes that are computed, one after another; one pass,
+// which is computed, handed out and fetched before it can be computed again; the passes that are fetched, one after
+// another by the same warps, each from when it can be seen. What takes nearly as long holds it up. Exchange warps issue
+// when the others leave room: what a thread fetches takes half as long again. That, and the eighth powers, were chosen
+// by the 80 steps of turns.csv (experiments/data).
+ExchangeCycles turns_cycles(const Chip& chip, const Network& network, const Plan& plan, double computing) {
+  constexpr double kBesideComputing = 1.5;
+  constexpr double kUntilSeen = 0.5;  // of the latency of an exchange; the rest is the reader's
+  const int turns = passes(network, plan);
+  const double barriers = turns * block_barrier_cycles(chip, plan.threads);
+  const int words = fetched_words(network, plan);
+  const double rounds = std::ceil(static_cast<double>(words) / plan.loads_in_flight);
+  const double bytes = static_cast<double>(exchange_bytes(network, plan)) / turns;
+  const ExchangeCycles first = exchange_cycles(chip, {bytes, plan.blocks(), plan.fetching_threads(), words});
+  const double further = chip.exchange_round_trip_cycles * (rounds - 1) + chip.exchange_per_word_cycles * words;
+  const double copying = first.copying + kBesideComputing * further;
+  const double all = computing + barriers;
+  const auto eighth = [](double x) { return x * x * x * x * x * x * x * x; };
+  const double one_pass = (all / turns + first.latency + copying) / all;
+  const double fetching = turns * ((1 - kUntilSeen) * first.latency + copying) / all;
+  const double waiting = all * (std::sqrt(std::sqrt(std::sqrt(1 + eighth(one_pass) + eighth(fetching)))) - 1);
+  const double share = waiting / (first.latency + copying);
+  return {share * first.latency + barriers, share * copying};
+}
+
 }  // namespace
 
 double half_interval_us(const Chip& chip, double exchange_us, double step_us) {
@@ -221,14 +250,17 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const Exchange exchange{static_cast<double>(exchange_bytes(network, plan)), plan.blocks(), plan.threads,
                           plan.family == Family::dense_persistent ? kAtOnce : plan.loads_in_flight};
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
+  if (plan.family == Family::sparse_persistent) {
+    add_sparse_parts(chip, network, plan, result);
+  }
+  const double computing = std::accumulate(result.parts_us.begin(), result.parts_us.end(), 0.0) / us_per_cycle;
   const ExchangeCycles exchanging = in_cluster ? cluster_exchange_cycles(chip, exchange.bytes, plan.sms, plan.threads)
-                                               : exchange_cycles(chip, exchange);
+                                    : plan.exchange_warps > 0 ? turns_cycles(chip, network, plan, computing)
+                                                              : exchange_cycles(chip, exchange);
   part(Part::exchange) = exchanging.latency * us_per_cycle;
   part(Part::staging) = exchanging.copying * us_per_cycle;
   if (plan.family == Family::dense_persistent) {
     add_dense_parts(chip, network, plan, exchanging.copying, result);
-  } else {
-    add_sparse_parts(chip, network, plan, result);
   }
 
   for (std::size_t i = 0; i < result.parts_us.size(); ++i) {
@@ -237,11 +269,15 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
       result.binding = static_cast<Part>(i);
     }
   }
-  // The floor: the state over as many SMs, in one round, and its gathers without a conflict or a padded slot.
-  const double state = static_cast<double>(network.hidden) * network.batch / plan.teams * info(network.precision).bytes;
+  // The floor: the state over as many SMs, in one round, and its gathers without a conflict or a padded slot; of
+  // samples that take turns, one pass has its gathers and its exchange for itself, and all passes have their gathers.
+  const int turns = plan.exchange_warps > 0 ? passes(network, plan) : 1;
+  const double state =
+      static_cast<double>(network.hidden) * network.batch / plan.teams / turns * info(network.precision).bytes;
   const ExchangeCycles least = in_cluster ? cluster_exchange_cycles(chip, state, plan.sms, plan.threads)
                                           : exchange_cycles(chip, {state, plan.blocks(), plan.threads, kAtOnce});
-  result.floor_us = (least.latency + least.copying) * us_per_cycle + conflict_free_reads_us(chip, network, plan);
+  const double reads = conflict_free_reads_us(chip, network, plan);
+  result.floor_us = std::max(reads, (least.latency + least.copying) * us_per_cycle + reads / turns);
 
   const double half_width = half_interval_us(chip, part(Part::exchange) + part(Part::staging), result.step_us);
   result.low_us = result.step_us - half_width;

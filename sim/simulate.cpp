@@ -2,8 +2,8 @@
 #include "sim/simulate.hpp"
 
 #include "model/error.hpp"
-#include "model/occupancy.hpp"
 #include "model/parallel.hpp"
+#include "model/registers.hpp"
 #include "model/step_time.hpp"
 #include "sim/exchange.hpp"
 
@@ -108,11 +108,14 @@ StepPart Simulation::binding() const {
 }
 
 PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced) {
+  if (layout.plan.exchange_warps > 0) {
+    throw InputError("the simulator does not replay exchange warps: see --exchange-warps 0");
+  }
   if (layout.plan.family != Family::sparse_persistent) {
     throw InputError("the simulator replays sparse_persistent plans, not those of " +
                      std::string(name(layout.plan.family)));
   }
-  const int spare = max_registers_per_thread(chip, layout.plan.threads) - register_words(layout.network, layout.plan) -
+  const int spare = registers_available(chip, layout.plan) - register_words(layout.network, layout.plan) -
                     working_registers(chip, layout.network, layout.plan);
   return PlanTrace(std::move(layout), spare, traced);
 }

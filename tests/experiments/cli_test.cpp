@@ -207,7 +207,9 @@ TEST_CASE("predict compares the families, best first, and says why the others lo
 }
 
 TEST_CASE("predict says of uneven rows where their tails are", "[fast]") {
-  const std::string arguments = "predict --family sparse_persistent --hidden 2304 --density 10% --mask power-law";
+  const std::string arguments =
+      "predict --family sparse_persistent --hidden 2304 --density 10% --mask power-law "
+      "--exchange-warps 0";
   const Json tail = run_json(arguments).at("plan");
   CHECK(tail.at("tail_chunks") > 0);
   CHECK(tail.at("longest_tail") > 0);
@@ -434,7 +436,7 @@ TEST_CASE("validate scores measured rows against the model", "[fast]") {
 
 TEST_CASE("validate scores every family, and how often the pick is the measured best", "[fast]") {
   const Folder folder;
-  const Json plans = run_json("predict --hidden 2304 --density 0.3 --plan all").at("plans");
+  const Json plans = run_json("predict --hidden 2304 --density 0.3 --plan all --exchange-warps 0").at("plans");
   std::string text = "cell,hidden,batch,steps,density,precision,mask,seed,nnz,family,plan,step_us,fingerprint,note\n";
   for (const Json& plan : plans) {
     const std::string family = plan.at("family");

@@ -141,6 +141,15 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   refused([](Plan& p) { p.tile_rows = 3; });
   refused([](Plan& p) { p.tile_rows = 16; });
   refused([](Plan& p) { p.pass_planes = 2; });  // of one plane
+  const auto in_turns = [](Plan& p) { p.load_bytes = 4, p.exchange_warps = 2; };
+  Plan turns = plan;
+  in_turns(turns);
+  CHECK_NOTHROW(check_plan(network, turns));
+  refused([&](Plan& p) { in_turns(p), p.exchange_warps = 1; });
+  refused([&](Plan& p) { in_turns(p), p.exchange_warps = kMostExchangeWarps + 1; });
+  refused([&](Plan& p) { in_turns(p), p.pass_planes = 2; });  // one pass
+  refused([&](Plan& p) { in_turns(p), p.exchange = ExchangeProtocol::atomic_barrier; });
+  refused([](Plan& p) { p.exchange_warps = 2; });  // of one plane
   refused([](Plan& p) { p.batch_padded = 8; });
   refused([](Plan& p) { p.load_bytes = 1; });
   refused([](Plan& p) { p.load_bytes = 12; });

@@ -130,6 +130,19 @@ TEST_CASE("interpreted kernels of other storages give what the reference gives")
   }
 }
 
+TEST_CASE("interpreted kernels whose samples take turns give what the reference gives, over any number of launches") {
+  for (const PlannedCase& c : every_turn()) {
+    CAPTURE(c.text());
+    REQUIRE(takes_turns(c.network, c.plan));
+    check_interpreted(c, given(c.network, 1));
+    Given g = given(c.network, 9);
+    for (int sample = 0; sample < c.network.batch; ++sample) {
+      g.lengths.push_back(sample * 4 % 9 + 1);
+    }
+    check_interpreted(c, g, 4);
+  }
+}
+
 TEST_CASE("interpreted dense kernels give what the reference gives") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);

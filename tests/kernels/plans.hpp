@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 namespace onchip {
 
@@ -66,6 +67,35 @@ inline PlannedCase stored_as(Storage storage, PlannedCase c, int sms, int lanes,
                       units_per_group * info(c.network.cell).gates);
   c.plan.promote_every = promote_every;
   return c;
+}
+
+// The case with half of the samples exchanged while the others are computed, or a quarter, by so many exchange warps:
+// loads are as narrow as that takes.
+inline PlannedCase in_turns(PlannedCase c, int exchange_warps, int turns = 2, int loads_in_flight = 2) {
+  c.plan.exchange_warps = exchange_warps;
+  c.plan.pass_planes = 1;
+  c.plan.load_bytes = std::min(kWidestLoad, unit_bytes(c.network, c.plan) / turns);
+  c.plan.loads_in_flight = loads_in_flight;
+  return c;
+}
+
+// Every cell and type, in two and four passes; with tails; with registers handed over from one kind of warps to the
+// other (register_split).
+inline std::vector<PlannedCase> every_turn() {
+  const auto shaped = [](Cell cell, Precision precision, int batch, int sms = 5) {
+    return planned_case(
+        {.cell = cell, .precision = precision, .batch = batch, .sms = sms, .lanes = 8, .units_per_group = 1});
+  };
+  std::vector<PlannedCase> cases{in_turns(shaped(Cell::relu, Precision::fp16, 4), 2, 2, 1),
+                                 in_turns(shaped(Cell::tanh, Precision::fp32, 3), 3),
+                                 in_turns(shaped(Cell::lstm, Precision::bf16, 5), 2),
+                                 in_turns(shaped(Cell::gru, Precision::fp8, 16), 5, 2, 3),
+                                 in_turns(shaped(Cell::lstm, Precision::fp16, 30), 3, 4),
+                                 in_turns(planned_case({.cell = Cell::gru, .batch = 8, .lanes = 16}), 4, 2, 4),
+                                 in_turns(shaped(Cell::relu, Precision::fp16, 2, 2), 4)};
+  cases.push_back(with_tiers(in_turns(shaped(Cell::lstm, Precision::fp16, 16, 2), 4), Tiers::shared));
+  cases.push_back(with_tiers(in_turns(planned_case({.cell = Cell::tanh, .batch = 7, .lanes = 16}), 3), Tiers::shared));
+  return cases;
 }
 
 // ---- dense persistent ----------------------------------------------------------------------------------------------

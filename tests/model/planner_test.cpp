@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/planner.hpp"
-#include "model/error.hpp"
 
 #include "model/dealing.hpp"
+#include "model/error.hpp"
 #include "model/layout.hpp"
+#include "model/occupancy.hpp"
+#include "model/registers.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/cases.hpp"
 
@@ -98,11 +100,54 @@ TEST_CASE("what the user wishes of a plan is what the plan has", "[fast]") {
 }
 
 TEST_CASE("without wishes a plan is what the kernels do best: packed, bank-aware, lamport, wide loads", "[fast]") {
-  const Plan plan = planned(headline(), kSparse).plan;
+  PlanWishes wishes = kSparse;
+  wishes.exchange_warps = 0;
+  const Plan plan = planned(headline(), wishes).plan;
   CHECK(plan.storage == Storage::packed_pair);
   CHECK(plan.order == RowOrder::bank_aware);
   CHECK(plan.exchange == ExchangeProtocol::lamport);
   CHECK(plan.load_bytes == kWidestLoad);
+}
+
+TEST_CASE("samples take turns where that is quicker, and one sample has nobody to take turns with", "[fast]") {
+  Network network{Cell::gru, Precision::fp16, 2048, 16, 1, 0.1};
+  PlanWishes without = kSparse;
+  without.exchange_warps = 0;
+  const PlannedNetwork turns = planned(network, kSparse);
+  CAPTURE(to_string(turns.plan));
+  CHECK(turns.plan.exchange_warps >= 2);
+  CHECK(takes_turns(network, turns.plan));
+  CHECK(turns.plan.block_threads() == turns.plan.threads + 32 * turns.plan.exchange_warps);
+  CHECK(turns.prediction.footprint.fits);
+  CHECK(turns.prediction.step_us < planned(network, without).prediction.step_us);
+  PlanWishes with = kSparse;
+  with.exchange_warps = 4;
+  CHECK(planned(network, with).plan.exchange_warps == 4);
+
+  network.batch = 1;
+  CHECK(planned(network, kSparse).plan.exchange_warps == 0);
+  CHECK_THROWS_AS(planned(network, with), InputError);
+  with.exchange = ExchangeProtocol::atomic_barrier;
+  network.batch = 16;
+  CHECK_THROWS_AS(planned(network, with), InputError);
+}
+
+TEST_CASE("a whole warpgroup of exchange warps hands registers over, on chips that can", "[fast]") {
+  Plan plan;
+  plan.threads = 256;
+  plan.exchange_warps = 4;
+  const auto split = register_split(plan);
+  REQUIRE(split);
+  // A partition has 512 registers for a lane of all its warps; a block starts with as many for each.
+  CHECK(2 * split->computing + split->fetching <= 512);
+  CHECK(2 * split->computing + split->fetching <= 3 * (512 / 3 / 8 * 8));
+  CHECK(split->computing > max_registers_per_thread(h200(), plan.block_threads()));
+  CHECK(registers_available(h200(), plan) == split->computing);
+  const Chip a100 = find_chip("a100").chip;
+  CHECK(registers_available(a100, plan) == max_registers_per_thread(a100, plan.block_threads()));
+  plan.threads = 288;  // of which the last warps have no warpgroup
+  CHECK_FALSE(register_split(plan));
+  CHECK(registers_available(h200(), plan) == max_registers_per_thread(h200(), plan.block_threads()));
 }
 
 TEST_CASE("a plan has room for every unit", "[fast]") {
@@ -371,11 +416,12 @@ TEST_CASE("rows of a power law get a tail, which makes their steps quicker", "[f
   const Network network{cell, Precision::fp16, hidden, 4, 1, 0.1};
   const RowProfile rows =
       RowProfile::from_matrix(generate_mask(network.rows(), hidden, 0.1, 1, Precision::fp16, MaskKind::power_law));
-  const PlannedNetwork best = choose_plan(h200(), network, rows, kSparse);
+  PlanWishes wishes = kSparse;
+  wishes.exchange_warps = 0;
+  const PlannedNetwork best = choose_plan(h200(), network, rows, wishes);
   CAPTURE(describe(network), to_string(best.plan));
   REQUIRE(best.prediction.footprint.fits);
   CHECK(best.plan.has_tail());
-  PlanWishes wishes = kSparse;
   wishes.tier = Tier::registers;
   const PlannedNetwork even = choose_plan(h200(), network, rows, wishes);
   CHECK((!even.prediction.footprint.fits || best.prediction.step_us < even.prediction.step_us));

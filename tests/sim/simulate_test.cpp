@@ -30,6 +30,7 @@ PlanTrace make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = M
   const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, 0.2, 5, network.precision, kind);
   PlanWishes wishes;
   wishes.family = Family::sparse_persistent;
+  wishes.exchange_warps = 0;  // which are not replayed
   const Plan plan = choose_plan(h200().chip, network, RowProfile::from_matrix(matrix), wishes).plan;
   return plan_trace(chip, make_layout(network, plan, matrix));
 }

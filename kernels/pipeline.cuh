@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of which some samples are computed while the others' state is on its way.
+//
+// A pass computes the samples of its planes. Samples know nothing of each other, so every pass exchanges its part of the
+// state on its own, and kExchangeWarps warps that do nothing else fetch what the passes to come need:
+//
+//   warps that compute   pass 0 | pass 1 | pass 0 of the next step | ...
+//   exchange warps                fetch 0 ..........| fetch 1 ..........| ...
+//
+// What an exchange takes beyond the other passes is all that a step waits for. The price: loads of fewer samples (a
+// wavefront serves as many bytes, but an instruction fewer), a reduction and a barrier for each pass, and the exchange
+// warps' registers.
+//
+// Two named barriers hold the two kinds of warps together, for each pass: those that compute wait for kFetched, which
+// the exchange warps only announce; the exchange warps wait for kTaken, where the state of a pass has been read by all.
+
+constexpr int kExchangeThreads = 32 * ONCHIP_EXCHANGE_WARPS;
+constexpr int kFetchThreads = kExchangeThreads - 32;  // the last warp emits
+constexpr int kBlockThreads = kThreads + kExchangeThreads;
+constexpr int kPassWords = kPassPlanes * kPlaneWords;
+constexpr int kPassOutboxWords = kPassPlanes * kOutboxPlaneWords;
+
+constexpr int kComputing = 1, kFetched = 2, kTaken = kFetched + kPasses, kComputed = kTaken + kPasses;  // barriers
+static_assert(kPasses > 1 && kComputed + kPasses <= 16, "a pass is fetched while another is computed; there are 16 barriers");
+constexpr int kWithFetching = kThreads + kFetchThreads, kWithEmitting = kThreads + 32;  // threads that take part in them
+static_assert(kExchange == kLamport && kRingChunks == 0, "passes take turns where nobody waits for all SMs");
+
+template <int kCount>
+__device__ __forceinline__ void wait_at(int barrier) {
+  asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "n"(kCount) : "memory");
+}
+template <int kCount>
+__device__ __forceinline__ void announce(int barrier) {
+  asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier), "n"(kCount) : "memory");
+}
+
+// Registers go from the exchange warps to the others, where whole warpgroups of them can hand some over.
+__device__ __forceinline__ void have_fetching_registers() {
+#ifdef ONCHIP_FETCHING_REGISTERS
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ONCHIP_FETCHING_REGISTERS));
+#endif
+}
+__device__ __forceinline__ void have_computing_registers() {
+#ifdef ONCHIP_COMPUTING_REGISTERS
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ONCHIP_COMPUTING_REGISTERS));
+#endif
+}
+
+// ---- exchange warps -------------------------------------------------------------------------------------------------
+
+// Where word i of a pass goes, from where the pass's first plane begins.
+__device__ __forceinline__ u32 placed_at(int i) {
+  if constexpr (kPassPlanes == 1) {
+    return 16 * i;
+  } else {
+    return 16 * i + i / kPlaneWords * (kZeroUnits * kPlaneUnitBytes);
+  }
+}
+
+// Copies kCount words of a pass, whose first is word `begin` of the state, to shared memory, kFetchThreads apart, the last only if it `exists`. Few instructions
+// for each: the warps that compute issue most of the time, and what an exchange warp does takes several times as long as
+// it would alone.
+template <int kCount>
+__device__ __forceinline__ void fetch_words(const char* from, int begin, u32 to, int first, bool exists, int& polls) {
+  Word v[kCount];
+  bool waiting = false;
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    v[k] = {0, 0, 0, 0};
+    if (k < kCount - 1 || exists) {
+      v[k] = load_relaxed(from + in_l2(16 * (begin + first)) + in_l2(16 * k * kFetchThreads));
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    waiting |= is_empty(v[k]);
+  }
+#pragma unroll 1
+  while (waiting) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      if (is_empty(v[k])) {
+        v[k] = load_relaxed(from + in_l2(16 * (begin + first)) + in_l2(16 * k * kFetchThreads));
+      }
+    }
+    waiting = false;
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      waiting |= is_empty(v[k]);
+    }
+    waiting = waiting && polls > 0;
+    polls -= waiting;
+  }
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < kCount - 1; ++k) {
+    store_shared(to + placed_at(first + k * kFetchThreads), v[k]);
+  }
+  store_shared_if(exists, to + placed_at(first + (kCount - 1) * kFetchThreads), v[kCount - 1]);
+}
+
+// The words of one pass, kLoadsInFlight of a thread at a time.
+__device__ __forceinline__ void fetch_pass(const char* from, u32 to, int pass, int thread, int& polls) {
+  to += kPassPlanes * kPlaneBytes * pass;
+  constexpr int kRound = kLoadsInFlight * kFetchThreads;
+  constexpr int kRest = kPassWords % kRound;
+  constexpr int kLast = (kRest + kFetchThreads - 1) / kFetchThreads;  // words of the busiest thread
+  int first = thread;
+#pragma unroll 1
+  for (int round = 0; round < kPassWords / kRound; ++round) {
+    fetch_words<kLoadsInFlight>(from, kPassWords * pass, to, first, true, polls);
+    first += kRound;
+  }
+  if constexpr (kLast > 0) {
+    fetch_words<kLast>(from, kPassWords * pass, to, first, first + (kLast - 1) * kFetchThreads < kPassWords, polls);
+  }
+  __syncwarp();
+}
+
+// A fence now and then (protocol.cuh); whether it was.
+__device__ __forceinline__ bool fences(int t) {
+  const bool is_time = (t & (kAhead / 4 - 1)) == 0;
+  if (is_time) {
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  }
+  return is_time;
+}
+
+// The state of every pass of every step, as soon as there is room for it.
+__device__ __forceinline__ void fetch_states(const Arguments& a, u32 shared, int thread) {
+  const char* state = static_cast<const char*>(a.states);
+  int polls = kPolls;
+#pragma unroll 1
+  for (int t = 0; t < a.steps; ++t) {
+#pragma unroll 1
+    for (int pass = 0; pass < kPasses; ++pass) {
+      if (t > 0) {
+        wait_at<kWithFetching>(kTaken + pass);
+        wait_for_first_look();
+      }
+      fetch_pass(state, shared, pass, thread, polls);
+      announce<kWithFetching>(kFetched + pass);
+    }
+    state += kStateStride;
+    if (fences(t)) {
+      polls = polls > 0 ? kPolls : 0;  // who has given up takes what is there
+    }
+  }
+  if (polls <= 0) {
+    *a.status = 1;
+  }
+#pragma unroll 1
+  for (int pass = 0; pass < kPasses; ++pass) {  // of the last step, for whom nothing follows
+    wait_at<kWithFetching>(kTaken + pass);
+  }
+}
+
+// Hands out what the others have computed, and empties its places of a later step. The outbox is free again once all
+// words of the pass can be seen in L2: before this SM has fetched them itself, nobody writes to it. Where the words go is
+// known before they are there.
+__device__ __forceinline__ void emit_states(const Arguments& a, u32 shared, int lane) {
+  constexpr long long kEmptied = static_cast<long long>(kAhead) * kStateStride;
+  char* to[kPasses];  // this lane's first word of the next state
+#pragma unroll
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const int first = lane < kPassOutboxWords ? lane : 0;
+    to[pass] = static_cast<char*>(a.states) + kStateStride + outbox_offset(kPassOutboxWords * pass + first);
+  }
+#pragma unroll 1
+  for (int t = 0; t < a.steps; ++t) {
+    const bool empties = t + 1 + kAhead <= a.steps;
+#pragma unroll
+    for (int pass = 0; pass < kPasses; ++pass) {
+      const u32 from = shared + kOutboxAt + 16 * (kPassOutboxWords * pass + lane);
+      wait_at<kWithEmitting>(kComputed + pass);
+      if (lane < kPassOutboxWords) {
+        store_relaxed(to[pass], load_shared(from));
+      }
+      if constexpr (kPassOutboxWords > 32) {
+#pragma unroll 1
+        for (int i = lane + 32; i < kPassOutboxWords; i += 32) {
+          emit(to[pass] + outbox_offset(kPassOutboxWords * pass + i) - outbox_offset(kPassOutboxWords * pass + lane),
+               kPassOutboxWords * pass + i, shared, t, a.steps);
+        }
+      }
+      if (empties && lane < kPassOutboxWords) {
+        store_relaxed(to[pass] + kEmptied, {~0u, ~0u, ~0u, ~0u});
+      }
+      to[pass] += kStateStride;
+      __syncwarp();
+    }
+    fences(t);
+  }
+}
+
+// All that exchange warps do; `thread`: of theirs.
+__device__ __forceinline__ void exchange_states(const Arguments& a, u32 shared, int thread) {
+  have_fetching_registers();
+  if (thread < kFetchThreads) {
+    fetch_states(a, shared, thread);
+  } else {
+    emit_states(a, shared, thread - kFetchThreads);
+  }
+}
+
+// ---- warps that compute ---------------------------------------------------------------------------------------------
+
+template <int kPass, int kTile = 0>
+__device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments& a, const Step& step) {
+  if constexpr (kTile < kTiles) {
+    float sum[kValues] = {};
+    gather_tile<kTile, kPass>(weights, step.shared, step.kept_shared + kTailsAt + 4 * (step.thread / 32), step.lane,
+                              step.thread, sum);
+    mark_clock(a, step.number - a.first_step, step.thread, kGathered);
+    Output outputs[kOutputs];
+    fetch_outputs<kTile, kPass>(step, outputs);
+    const Gates gates = find_gates<kTile>(step);
+    reduce<kValues, 1>(sum, step.lane);
+    mark_clock(a, step.number - a.first_step, step.thread, kReduced);
+    finish<kTile, kPass>(a, step, gates, sum, outputs);
+    tiles_of_pass<kPass, kTile + 1>(weights, a, step);
+  }
+}
+
+// One step, pass by pass; of each pass the clocks are taken, and those of the last stay.
+template <int kPass = 0>
+__device__ __forceinline__ void passes_step(Weights& weights, const Arguments& a, const Step& step, int t) {
+  if constexpr (kPass < kPasses) {
+    mark_clock(a, t, step.thread, kStaged);
+    wait_at<kWithFetching>(kFetched + kPass);
+    mark_clock(a, t, step.thread, kComplete);
+    if (kPass == 0 && t > 0) {  // that of the step before is no longer needed
+      fetch_input<kInputAt>(a, t + 1, step.kept_shared, step.thread);
+    }
+    if constexpr (!kExchangeOnly) {
+      if constexpr (kHasTail) {
+        const u32 begins = step.kept_shared + kTailsAt + 4 * kRowsPerGroup * kWarps;
+        weights.chunk = step.kept_shared + load_shared_int(begins + 4 * (step.thread / 32)) + kLaneBytes * (step.thread % 32);
+      }
+      tiles_of_pass<kPass>(weights, a, step);
+    }
+    mark_clock(a, t, step.thread, kFinished);
+    mark_clock(a, t, step.thread, kAllFinished);
+    __syncwarp();
+    announce<kWithEmitting>(kComputed + kPass);
+    announce<kWithFetching>(kTaken + kPass);
+    mark_clock(a, t, step.thread, kEmitted);
+    passes_step<kPass + 1>(weights, a, step, t);
+  }
+}
+
+__device__ __forceinline__ void compute_steps(Weights& weights, const Arguments& a, u32 shared, u32 kept_shared, int thread) {
+#pragma unroll 1
+  for (int t = 0; t < a.steps; ++t) {
+    const int place = kManyAddresses ? static_cast<int>(kept(thread)) : thread;
+    mark_clock(a, t, place, kBegun);
+    wait_for_copies<0>();  // the input of this step, which was asked for a step ago
+    const Step step{shared,
+                    kept_shared,
+                    kept_shared + kInputAt + t % 2 * kInputBytes,
+                    a.first_step + t,
+                    place,
+                    place % 32 / (32 / kSpread) * kNeighbours + place % kNeighbours,
+                    place / 32 * (32 / kLanesPerRow) + place % (32 / kSpread) / kNeighbours};
+    passes_step(weights, a, step, t);
+  }
+  wait_for_copies<0>();
+  if constexpr (kCarries) {
+    wait_at<kThreads>(kComputing);
+    hand_back_carry(a, shared + kCarryAt, thread);
+  }
+}
