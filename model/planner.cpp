@@ -36,6 +36,9 @@ constexpr std::array kExchangeWarps{3, 4, 5};
 constexpr int kLeastOfTurns = 4;  // bytes of a load: of fewer, its instructions cost more than the exchange
 constexpr int kMostLoadsInFlight = 8;
 constexpr int kMostLoadsOfSplit = 4;  // what the registers of a fetching thread hold (register_split)
+// Products summed in fp16 before they join the fp32 sum: twice as many where rows are longer than the registers hold.
+// On an H200 lstm H=5632 B=4 10 % then takes 5.95 instead of 6.02 us, its error is 0.00030 instead of 0.00027.
+constexpr int kPromote = 8, kPromoteLongRows = 16;
 constexpr double kTailMargin = 1.02;   // a real mask's fullest SM over that of a few
 constexpr double kWorthEvening = 1.1;  // slots of the longest rows, times those of the median ones: worth a tail
 
@@ -155,6 +158,9 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
   if (most == Tier::registers || (fits && plan.slots_total() <= kWorthEvening * filled)) {
     return;
   }
+  if (plan.promote_every > 1) {
+    plan.promote_every = wishes.promote_every.value_or(kPromoteLongRows);
+  }
   for (const Slots& fill : fills) {
     if (give_tail(chip, network, most, fill, tails, plan)) {
       for (int chunks = 1; chunks <= kMostChunksInFlight; chunks *= 2) {
@@ -183,7 +189,7 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
     std::replace(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group, before, slots);
   }
   const bool half_sums = state_type(network.precision) == Precision::fp16;
-  plan.promote_every = wishes.promote_every.value_or(half_sums ? 8 : 1);
+  plan.promote_every = wishes.promote_every.value_or(half_sums ? kPromote : 1);
   const int all_planes = planes(network, plan);
   const std::array fills{filled_slots(network, plan, rows, Fill::shortest),
                          filled_slots(network, plan, rows, Fill::median),
