@@ -17,7 +17,12 @@ import torch
 
 BATCH, LENGTH, EMBEDDING = 64, 96, 128
 PRUNE_FROM, PRUNE_UNTIL, PRUNE_EVERY = 0.2, 0.8, 10  # shares of the training; steps
+LEARNING_RATE, LARGE_LEARNING_RATE, LARGE = 1e-3, 2e-4, 4096  # from LARGE units on; at 1e-3 relu H=4096 diverges
 GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
+
+
+class Diverged(Exception):
+    pass
 
 
 class ByteModel(torch.nn.Module):
@@ -50,13 +55,14 @@ def largest(weights, density):
     return mask.view_as(weights)
 
 
-def train(cell, hidden, density, text, steps):
+def train(cell, hidden, density, text, steps, learning_rate):
+    """What is left of the recurrent weights, [gates * hidden, hidden]; Diverged if not all of them are finite."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(1)
     model = ByteModel(cell, hidden).to(device)
     weights = model.recurrent.weight_hh_l0
     text = text.to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     mask = torch.ones_like(weights, dtype=torch.bool)
     for step in range(steps):
         at = torch.randint(0, len(text) - LENGTH - 1, (BATCH,), device=device)
@@ -69,6 +75,9 @@ def train(cell, hidden, density, text, steps):
         optimizer.step()
         with torch.no_grad():
             if step % PRUNE_EVERY == 0 or step == steps - 1:
+                if not weights.isfinite().all():
+                    raise Diverged(f"{cell} H={hidden} diverged by step {step}: there are weights that are not finite; "
+                                   f"try a --learning-rate below {learning_rate:g}")
                 mask = largest(weights, density if step == steps - 1 else density_at(step, steps, density))
             weights.mul_(mask)
         if step % 100 == 0 or step == steps - 1:
@@ -96,17 +105,24 @@ def main():
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("text", type=pathlib.Path, nargs="+")
     parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--learning-rate", type=float,
+                        help=f"default: {LEARNING_RATE:g}, from HIDDEN {LARGE} on {LARGE_LEARNING_RATE:g}")
     options = parser.parse_args()
-    if options.hidden < 1 or options.steps < 1 or not 0 < options.density <= 1:
-        parser.error("expected HIDDEN and --steps of at least 1, and DENSITY above 0, at most 1")
+    if options.learning_rate is None:
+        options.learning_rate = LEARNING_RATE if options.hidden < LARGE else LARGE_LEARNING_RATE
+    if options.hidden < 1 or options.steps < 1 or not 0 < options.density <= 1 or not options.learning_rate > 0:
+        parser.error("expected HIDDEN and --steps of at least 1, DENSITY above 0, at most 1, --learning-rate above 0")
     try:
         text = b"".join(path.read_bytes() for path in options.text)
     except OSError as error:
         parser.error(str(error))
     if len(text) < LENGTH + 2:
         parser.error(f"expected a text of more than {LENGTH + 1} bytes")
-    weights = train(options.cell, options.hidden, options.density, torch.frombuffer(bytearray(text), dtype=torch.uint8).long(),
-                    options.steps)
+    codes = torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
+    try:
+        weights = train(options.cell, options.hidden, options.density, codes, options.steps, options.learning_rate)
+    except Diverged as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
     write(weights, options.file, f"{options.cell} H={options.hidden}, pruned by magnitude to {options.density:g}")
     lengths = (weights != 0).sum(1).float()
     print(f"{options.file}: {int(lengths.sum())} weights, rows of {int(lengths.min())} to {int(lengths.max())}, "

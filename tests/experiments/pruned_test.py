@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `validate` says of pruned.csv, the measured networks of pruned weights, with the masks that are shipped packed.
+
+python3 tests/experiments/pruned_test.py ONCHIP, the built command"""
+import csv
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+EXPERIMENTS = pathlib.Path(__file__).resolve().parents[2] / "experiments"
+SHIPPED = EXPERIMENTS / "data" / "h200"
+ONCHIP = sys.argv.pop(1)
+
+
+def masks(*arguments):
+    return subprocess.run([sys.executable, EXPERIMENTS / "masks", *arguments], capture_output=True, text=True,
+                          check=False)
+
+
+class InFolder(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+
+
+class PackedMasks(InFolder):
+    def test_masks_come_back_as_they_were_packed(self):
+        entries = {"wide": (3, 19, [(1, 1), (1, 8), (1, 9), (1, 19), (3, 16), (3, 17)]), "empty": (2, 5, []),
+                   "full": (2, 8, [(row, column) for row in (1, 2) for column in range(1, 9)])}
+        for name, (rows, columns, places) in entries.items():
+            text = f"%%MatrixMarket matrix coordinate real general\n% {name}\n{rows} {columns} {len(places)}\n"
+            text += "".join(f"{row} {column} -0.5\n" for row, column in places)
+            (self.folder / f"{name}.mtx").write_text(text)
+        archive = self.folder / "all.masks.xz"
+        done = masks("pack", archive, *(self.folder / f"{name}.mtx" for name in entries))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = masks("unpack", archive, self.folder / "back")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for name, (rows, columns, places) in entries.items():
+            header, size, *lines = (self.folder / "back" / f"{name}.mtx").read_text().splitlines()
+            self.assertEqual(header, "%%MatrixMarket matrix coordinate pattern general")
+            self.assertEqual(size, f"{rows} {columns} {len(places)}")
+            self.assertEqual([tuple(map(int, line.split())) for line in lines], places)
+
+    def test_a_damaged_file_is_one_clear_error(self):
+        archive = self.folder / "damaged.masks.xz"
+        archive.write_bytes((SHIPPED / "pruned.masks.xz").read_bytes()[:1000])
+        done = masks("unpack", archive, self.folder / "damaged")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\Amasks: .*damaged.masks.xz: .*\n\Z")
+        self.assertEqual(list((self.folder / "damaged").iterdir()), [])
+
+
+class PrunedNetworks(InFolder):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.file = cls.folder / "h200" / "pruned.csv"  # the folder names the chip
+        done = masks("unpack", SHIPPED / "pruned.masks.xz", cls.folder / "h200" / "pruned")
+        assert done.returncode == 0, done.stderr
+        for name in ("pruned.csv", "pruned.manifest.json"):
+            shutil.copy(SHIPPED / name, cls.folder / "h200")
+
+    def validate(self, *options):
+        done = subprocess.run([ONCHIP, "validate", self.file, *options, "--format", "json"], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_every_mask_is_the_one_that_was_measured(self):
+        with self.file.open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["mask"] == "file"]
+        self.assertEqual(len(rows), 10)
+        for row in rows:
+            with (self.file.parent / row["weights"]).open() as file:
+                next(file)
+                size = next(file).split()
+            self.assertEqual(size[1:], [row["hidden"], row["nnz"]])
+
+    def test_the_simulator_is_nearer_to_pruned_networks_than_the_model_and_within_7_percent(self):
+        errors = {}
+        for engine, options in (("model", []), ("simulator", ["--simulate"])):
+            answer = self.validate(*options)
+            self.assertEqual((answer["points"], answer["stale"], answer["failed"]), (20, 0, []))
+            pruned = [abs(row["error_percent"]) for row in answer["rows"] if row["configuration"]["mask"] == "file"]
+            self.assertEqual(len(pruned), 10)
+            errors[engine] = sum(pruned) / len(pruned)
+        self.assertLess(errors["simulator"], errors["model"])
+        self.assertLessEqual(errors["simulator"], 7)
+
+
+if __name__ == "__main__":
+    unittest.main()
