@@ -17,6 +17,8 @@
 //   | emit     block barrier; outbox -> this SM's segment of states[t+1]; a wait before the next look
 //   +--------------------------------------------------------+
 //
+// Where samples take turns, further warps stage and emit, pass by pass (pipeline.cuh).
+//
 // The state is in owner's order: SM s computes its units [s * ONCHIP_UNITS_PER_SM, ...), whole 16-byte words, and
 // writes them with one coalesced store; the input is in that order too (state_order.cu translates). What a step needs of
 // the input is copied to shared memory two steps ahead; what is carried from step to step in fp32 (LSTM: c, GRU: h)

@@ -10,7 +10,10 @@
 //   activation  the cell's transcendental functions
 //   streaming   what copying the streamed weights from L2 takes beyond all of the above
 //
-// Constants are the chip's, measured by microbenchmarks, never fitted to the kernel that is predicted.
+// Where samples take turns (kernels/pipeline.cuh), exchange and staging are what a step still waits for them.
+//
+// Constants are the chip's, measured by microbenchmarks, never fitted to the kernel that is predicted; how much longer
+// exchange warps take beside others was chosen by steps that were measured (model/step_time.cpp).
 #pragma once
 
 #include "model/chip.hpp"
