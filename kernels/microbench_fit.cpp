@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <sstream>
 
 namespace onchip {
@@ -334,35 +335,49 @@ std::array<double, 2> fit_barrier(std::vector<CalibratedConstant>& constants, co
   return {fit[0], fit[1]};
 }
 
-// Loops of one warp per partition, from short to long: the longest that runs at the speed of the shortest, and what an
-// instruction takes in longer ones, of up to kMostTimes the length of that.
+// Loops of one warp per partition, by length: two steps up from one speed to a slower one, as the loops no longer stay
+// in the cache of the partition and then in that of the SM. Beyond a step the first loops still find some of their
+// instructions; what counts are the longer ones.
 void fit_instructions(std::vector<CalibratedConstant>& constants, const Rows& rows) {
-  constexpr double kMostTimes = 3, kSlower = 1.25;
-  std::map<int, const MicrobenchRow*> loops;
+  constexpr double kSlower = 1.25, kClearlyLonger = 1.1, kKibibyte = 1024;
+  struct Cache {
+    const char *size_key, *supply_key, *name;
+  };
+  constexpr std::array<Cache, 2> kCaches{
+      {{"timing.instruction_cache", "timing.instruction_supply", "the cache of a partition"},
+       {"timing.sm_instruction_cache", "timing.sm_instruction_supply", "the cache of the SM"}}};
+  std::map<int, double> loops;  // KiB: cycles per instruction
   for (const ParsedRow* row : rows.select("loop", "cycles", {{"warps", "1"}})) {
-    loops.emplace(row->number("kib"), row->row);
+    loops.emplace(row->number("kib"), row->row->value);
   }
-  const auto is_slow = [&](const auto& loop) { return loop.second->value > kSlower * loops.begin()->second->value; };
-  const auto first_slow = std::ranges::find_if(loops, is_slow);
-  if (first_slow == loops.end()) {
-    return;
-  }
-  const double slow = first_slow->first, fast = std::prev(first_slow)->first;
-  constexpr double kKibibyte = 1024;
-  constants.push_back({"timing.instruction_cache", kKibibyte * (fast + slow) / 2, kKibibyte * (slow - fast) / 2,
-                       "loops of one warp per partition: the longest as quick as the shortest " + text(fast) +
-                           " KiB, the shortest that is slower " + text(slow) + " KiB"});
-  std::vector<double> beyond;
-  for (const auto& [kibibytes, row] : loops) {
-    if (kibibytes > slow && kibibytes <= kMostTimes * slow) {
-      beyond.push_back(row->value);
+  const auto slower = [&](auto first, double than) {
+    return std::find_if(first, loops.end(), [&](const auto& loop) { return loop.second > kSlower * than; });
+  };
+  const double speed = loops.empty() ? 0 : loops.begin()->second;
+  auto slow = slower(loops.begin(), speed);
+  for (const Cache& cache : kCaches) {
+    if (slow == loops.end()) {
+      return;
     }
-  }
-  if (!beyond.empty()) {
-    const auto [low, high] = std::ranges::minmax(beyond);
-    constants.push_back({"timing.instruction_supply", (low + high) / 2, (high - low) / 2,
-                         "loops of one warp per partition beyond the instruction cache, up to " +
-                             text(kMostTimes * slow) + " KiB: " + text(low, 4) + " to " + text(high, 4)});
+    const double longest = std::prev(slow)->first, shortest = slow->first;
+    constants.push_back({cache.size_key, kKibibyte * (longest + shortest) / 2, kKibibyte * (shortest - longest) / 2,
+                         "loops of one warp per partition: the longest in " + std::string(cache.name) + " " +
+                             text(longest) + " KiB, the shortest beyond it " + text(shortest) + " KiB"});
+    const auto beyond = loops.lower_bound(static_cast<int>(std::ceil(kClearlyLonger * shortest)));
+    if (beyond == loops.end()) {
+      return;
+    }
+    slow = slower(beyond, beyond->second);
+    std::vector<double> cycles;
+    for (const auto& [kibibytes, value] : std::ranges::subrange(beyond, slow)) {
+      cycles.push_back(value);
+    }
+    std::ranges::sort(cycles);
+    const double median = (cycles[(cycles.size() - 1) / 2] + cycles[cycles.size() / 2]) / 2;
+    constants.push_back({cache.supply_key, median, std::max(cycles.back() - median, median - cycles.front()),
+                         "median of loops of one warp per partition beyond " + std::string(cache.name) + ", " +
+                             text(beyond->first) + " to " + text(std::prev(slow)->first) +
+                             " KiB: " + text(cycles.front(), 4) + " to " + text(cycles.back(), 4)});
   }
 }
 

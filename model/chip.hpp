@@ -60,6 +60,8 @@ struct Chip {
   Number grid_barrier_seconds;           // counter barrier over all SMs
   Number instruction_cache_bytes;        // of a partition: what a loop may have and run at full speed
   Number instruction_supply_cycles;      // per instruction of a longer loop, for all warps of a partition
+  Number sm_instruction_cache_bytes;     // of an SM: what a loop may have and be supplied so quickly
+  Number sm_instruction_supply_cycles;   // per instruction of a still longer loop, for all warps of a partition
   // What the simulator asks for (sim/), and some of it the model of dense kernels.
   Number lds_latency_per_word_cycles;  // shared-memory load: more for every 4 bytes of a lane beyond the first
   Number load_store_queue;             // shared-memory instructions and shuffles of a partition that may wait

@@ -131,8 +131,11 @@ double step_instructions(const Network& network, const Plan& plan) {
 }
 
 double instruction_supply_cycles(const Chip& chip, double loop_instructions) {
-  const bool fits = kInstructionBytes * loop_instructions <= chip.instruction_cache_bytes;
-  return fits ? 0 : static_cast<double>(chip.instruction_supply_cycles);
+  const double bytes = kInstructionBytes * loop_instructions;
+  if (bytes <= chip.instruction_cache_bytes) {
+    return 0;
+  }
+  return bytes <= chip.sm_instruction_cache_bytes ? chip.instruction_supply_cycles : chip.sm_instruction_supply_cycles;
 }
 
 }  // namespace onchip

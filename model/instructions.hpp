@@ -66,8 +66,8 @@ double lane_outputs(const Network& network, const Plan& plan);
 // % on average, at worst a third too few or too many (dense persistent plans, which are 13 % off on average).
 double step_instructions(const Network& network, const Plan& plan);
 
-// Cycles that a partition takes at least for each instruction of a loop of so many, however many of its warps issue it;
-// 0 where the loop stays in the instruction cache.
+// Cycles that a partition takes at least for each instruction of a loop of so many, however many of its warps issue it:
+// they come from the SM's instruction cache or from beyond it. 0 where the loop stays in the partition's own.
 double instruction_supply_cycles(const Chip& chip, double loop_instructions);
 
 }  // namespace onchip

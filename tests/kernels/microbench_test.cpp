@@ -163,7 +163,7 @@ TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
       }
     }
   }
-  for (const int kibibytes : {8, 24, 30, 32, 34, 48, 96, 160}) {
+  for (const int kibibytes : {8, 24, 30, 32, 34, 48, 96, 160, 192}) {
     const double supply = kibibytes <= 32 ? 1 : kibibytes <= 128 ? 2.2 : 5;
     for (const int warps : {1, 2}) {
       chip.add("loop", "kib=" + std::to_string(kibibytes) + " warps=" + std::to_string(warps),
@@ -191,6 +191,8 @@ TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
                                             {"timing.half2_latency", 4},
                                             {"timing.instruction_cache", 33 * 1024},
                                             {"timing.instruction_supply", 2.2},
+                                            {"timing.sm_instruction_cache", 128 * 1024},
+                                            {"timing.sm_instruction_supply", 5},
                                             {"timing.arithmetic_latency", 4},
                                             {"timing.shuffle_latency", 33},
                                             {"timing.tanh_latency", 100},
@@ -216,6 +218,26 @@ TEST_CASE("a constant whose rows are missing or failed is left out", "[fast][mic
   const auto found = chip.fit();
   REQUIRE(found.size() == 1);
   CHECK(found.begin()->first == "timing.shuffle_latency");
+}
+
+TEST_CASE("loops say nothing of an instruction cache that all of them stay in", "[fast][microbench]") {
+  SyntheticChip chip(0);
+  const auto add = [&](int kibibytes, double cycles) {
+    chip.add("loop", "kib=" + std::to_string(kibibytes) + " warps=1", cycles);
+  };
+  add(8, 1);
+  add(32, 1.2);
+  CHECK(chip.fit().empty());
+  add(34, 1.5);  // half of its instructions are still found
+  REQUIRE(chip.fit().size() == 1);
+  CHECK(chip.fit().at("timing.instruction_cache").value == 33 * 1024);
+  add(48, 2);
+  add(96, 2.4);
+  REQUIRE(chip.fit().size() == 2);
+  CHECK(chip.fit().at("timing.instruction_supply").value == 2.2);
+  add(160, 5);
+  REQUIRE(chip.fit().size() == 3);
+  CHECK(chip.fit().at("timing.sm_instruction_cache").value == 128 * 1024);
 }
 
 TEST_CASE("wavefronts follow the phase rule", "[fast][microbench]") {

@@ -62,6 +62,8 @@ half2_latency = { value = 8, unit = "cycles", source = "a" }
 block_barrier_per_warp = { value = 2, unit = "cycles", source = "a" }
 instruction_cache = { value = 32, unit = "KiB", source = "test" }
 instruction_supply = { value = 2, unit = "cycles", source = "test" }
+sm_instruction_cache = { value = 128, unit = "KiB", source = "test" }
+sm_instruction_supply = { value = 6, unit = "cycles", source = "test" }
 lds_latency_per_word = { value = 3, unit = "cycles", source = "test" }
 load_store_queue = { value = 8, source = "test" }
 special_issue = { value = 8, unit = "cycles", source = "test" }

@@ -64,8 +64,12 @@ TEST_CASE("instructions of a loop longer than the cache take their time, if one 
   ChipFile file = find_chip("h200");
   set_chip_key(file, "timing.instruction_cache=16 KiB");
   set_chip_key(file, "timing.instruction_supply=3");
+  set_chip_key(file, "timing.sm_instruction_cache=64 KiB");
+  set_chip_key(file, "timing.sm_instruction_supply=7");
   CHECK(instruction_supply_cycles(file.chip, 1024) == 0);
   CHECK(instruction_supply_cycles(file.chip, 1025) == 3);
+  CHECK(instruction_supply_cycles(file.chip, 4096) == 3);
+  CHECK(instruction_supply_cycles(file.chip, 4097) == 7);
 
   ChipFile large = file;
   set_chip_key(large, "timing.instruction_cache=1 MiB");

@@ -101,7 +101,8 @@ TEST_CASE("instructions of a loop too long for the cache come at their interval,
       }
       block.warps.push_back(warp);
     }
-    const Chip chip = round_chip({"timing.instruction_cache=32 KiB", "timing.instruction_supply=3"});
+    const Chip chip = round_chip({"timing.instruction_cache=32 KiB", "timing.instruction_supply=3",
+                                  "timing.sm_instruction_cache=64 KiB", "timing.sm_instruction_supply=5"});
     const int in_turn = std::max(1, warps / 4) * kInstructions - 1 + 4;
     CAPTURE(warps);
     REQUIRE(run(block, {}, chip).cycles == in_turn);
@@ -110,6 +111,11 @@ TEST_CASE("instructions of a loop too long for the cache come at their interval,
     block.loop_instructions = 2049;
     REQUIRE(run(block, {.fetch = false}, chip).cycles == in_turn);
     REQUIRE(run(block, {}, chip).cycles == 3 * (kInstructions - 1) + 4 + (warps > 4 ? 1 : 0));
+    block.loop_instructions = 4096;
+    REQUIRE(run(block, {}, chip).cycles == 3 * (kInstructions - 1) + 4 + (warps > 4 ? 1 : 0));
+    block.loop_instructions = 4097;
+    REQUIRE(run(block, {.fetch = false}, chip).cycles == in_turn);
+    REQUIRE(run(block, {}, chip).cycles == 5 * (kInstructions - 1) + 4 + (warps > 4 ? 1 : 0));
   }
   // A wait lets as many come as the prefetcher holds, no more.
   BlockTrace block{{WarpTrace()}};
