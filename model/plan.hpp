@@ -9,8 +9,8 @@
 // Where a thread's weights are: registers first; what they cannot hold in shared memory, in quads of four 32-bit words;
 // what that cannot hold is streamed from L2 in every step, quad by quad, through a ring in shared memory.
 //
-// The state of several samples may be computed in passes, some samples each. Where exchange_warps do the exchange, passes
-// take turns: one is computed while the state of another is on its way.
+// The state of several samples may be computed in passes, some samples each. Where exchange_warps do the exchange,
+// passes take turns: one is computed while the state of another is on its way.
 //
 // Dense persistent: one block per SM, all warps of which multiply all rows of its units, each for its own share of the
 // columns, by tiles of 16 rows x 16 units on the tensor cores (model/fragments.hpp). A warp's tiles are in registers;
