@@ -37,7 +37,15 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& rows
   require(units_per_rank * (plan.rows_per_group / gates) >= rows.units(),
           "room for " + std::to_string(rows.units()) + " units, found room for " +
               std::to_string(units_per_rank * (plan.rows_per_group / gates)));
-  for (int r = 0; !plan.has_tail() && r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
+  if (plan.pieces > 0) {
+    const int room = plan.pieces * plan.groups(),
+              most = most_pieces(network, plan, rows, deal_units(network, plan, rows));
+    require(most <= room, "room for the " + std::to_string(most) + " pieces of rows of one SM, found room for " +
+                              std::to_string(room));
+  }
+  for (int r = 0;
+       !plan.has_tail() && plan.pieces == 0 && r < plan.rows_per_group && r / gates * units_per_rank < rows.units();
+       ++r) {
     const int first = static_cast<int>(r / gates * units_per_rank);
     const int longest =
         plan.storage == Storage::dense ? state_units(network, plan) : rows.longest_from(first, r % gates);
@@ -94,6 +102,12 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
           "chunks_in_flight 1, 2 or 4, found " + std::to_string(plan.chunks_in_flight));
   check_range("ring_chunks", plan.ring_chunks, 0, std::min(most, kMostRingChunks));
   require(plan.ring_chunks != 1, "ring_chunks=0, or 2 and more: what is used and what is under way");
+  check_range("pieces", plan.pieces, 0, kMostPieces);
+  require(plan.pieces == 0 || (power_of_two(plan.pieces) && plan.storage == Storage::packed_pair && !plan.has_tail() &&
+                               plan.exchange_warps == 0),
+          "pieces=0, or 1, 2 or 4, of packed_pair without a tail or exchange warps");
+  check_range("piece_slots", plan.piece_slots, std::min(plan.pieces, 1), plan.pieces > 0 ? kMaxDimension : 0);
+  check_range("most_pieces", plan.most_pieces, std::min(plan.pieces, 1), plan.pieces > 0 ? kMaxDimension : 0);
   check_range("exchange_warps", plan.exchange_warps, 0, kMostExchangeWarps);
   require(plan.exchange_warps != 1, "exchange_warps=0, or 2 and more: one hands out, the others fetch");
   require(plan.exchange_warps == 0 || takes_turns(network, plan),

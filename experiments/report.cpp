@@ -57,6 +57,9 @@ Json to_json(const Plan& plan) {
           {"ring_chunks", plan.ring_chunks},
           {"shared_tiles", plan.shared_tiles},
           {"first_look", plan.first_look},
+          {"pieces", plan.pieces},
+          {"piece_slots", plan.piece_slots},
+          {"most_pieces", plan.most_pieces},
           {"exchange_warps", plan.exchange_warps},
           {"teams", plan.teams},
           {"text", to_string(plan)}};

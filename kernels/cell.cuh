@@ -36,8 +36,8 @@ struct Step {
 // While a lane holds more than one value, it gives half of them to its partner and takes the other half: with lane bit
 // k, bit k of the value's number. After that, plain butterfly. Lane l of the group ends with values l % kValues, +
 // kLanesPerRow, ...
-template <int kCount, int kMask>
-__device__ __forceinline__ void reduce(float (&sum)[kValues], int lane) {
+template <int kCount, int kMask, int kSums>
+__device__ __forceinline__ void reduce(float (&sum)[kSums], int lane) {
   if constexpr (kMask < kLanesPerRow) {
     if constexpr (kCount > 1) {
       const bool upper = lane & kMask;
@@ -98,9 +98,10 @@ __device__ __forceinline__ void fetch_outputs(const Step& step, Output (&outputs
     out.unit = kGates == 1 ? (kTile * kTileRows + row) * kGroups + step.group : kTile * kGroups + step.group;
     const bool owned = out.unit < kUnitsPerSm && (kGates > 1 ? row < kGates : kTile * kTileRows + row < kRowsPerGroup);
     out.writes = owned && step.lane < kValues;
-    // Lanes that own nothing read what is there: within bounds, and of no consequence.
-    const int unit = owned ? out.unit : 0;
-    const int place = owned && kGates > 1 ? row : 0;
+    // Lanes that own nothing read what is there: within bounds, and of no consequence; of a unit's empty row that unit's,
+    // which no other warp writes.
+    const int unit = kGates > 1 ? min(out.unit, kUnitsPerSm - 1) : owned ? out.unit : 0;
+    const int place = kGates > 1 && row < kGates ? row : 0;
     const int sample = out.sample < kBatch ? out.sample : 0;
     const u32 bits = load_shared_element(step.input + ((sample * kUnitsPerSm + unit) * kGates + place) * kElementBytes);
     out.x = out.sample < kBatch ? element(&bits, 0) : 0.0f;

@@ -199,8 +199,10 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
     }
     mark(a, t, thread, kComplete);
     wait_for_copies<1>();  // the input of this step; that of the next may be under way
-    const int first = kItems < kThreads ? min(thread, kItems - 1) : thread;
-    const Prepared prepared = prepare(shared, first, t);
+    Prepared prepared{};
+    if (kItems >= kThreads || thread < kItems) {
+      prepared = prepare(shared, thread, t);
+    }
     if constexpr (!kExchangeOnly) {
       store_partials(partials, sums, lane);
     }
@@ -208,7 +210,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
     __syncthreads();
     mark(a, t, thread, kReduced);
     if (kItems >= kThreads || thread < kItems) {
-      finish(a, prepared, next_state, shared, first, t);
+      finish(a, prepared, next_state, shared, thread, t);
     }
     if constexpr (kItems > kThreads) {
 #pragma unroll 1
@@ -231,6 +233,9 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
     if (t + 1 < a.steps) {
       wait_for_first_look();
     }
+  }
+  if (polls <= 0) {
+    *a.status = 1;
   }
   wait_for_copies<0>();
   if constexpr (kCarries) {

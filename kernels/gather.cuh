@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lane's share of the products of W and the state.
 //
-// Of each of its rows a lane has kSlots[row] slots in registers. What a row has beyond them, its tail, comes in chunks of
+// Of each of its rows a lane has kSlots[row] slots in registers, and as many of each piece of other rows (pieces.cuh). What a row has beyond them, its tail, comes in chunks of
 // kChunkSlots slots for every lane of the warp, as many as this warp's rows need: first the chunks in shared memory, then
 // those that are streamed from L2 through a ring of kRingChunks chunks, the warp's own, each asked for kRingChunks - 1
 // chunks ahead of its use, across steps too.
@@ -15,7 +15,8 @@ constexpr Storage kStorage = static_cast<Storage>(ONCHIP_STORAGE);
 constexpr int kLanesPerRow = ONCHIP_LANES_PER_ROW;     // power of two
 constexpr int kRowsPerGroup = ONCHIP_ROWS_PER_GROUP;   // gated cells: gates * units per group, a unit's gates together
 constexpr int kTileRows = ONCHIP_TILE_ROWS;            // reduced together, a power of two
-constexpr int kSlots[] = {ONCHIP_SLOTS};               // per lane in registers, of the group's r-th row
+constexpr int kPieces = ONCHIP_PIECES;                 // of rows, per group, a power of two
+constexpr int kSlots[] = {ONCHIP_SLOTS};               // per lane in registers, of the group's r-th row, then of its pieces
 constexpr bool kHasTail = ONCHIP_HAS_TAIL;
 constexpr int kChunksInFlight = ONCHIP_CHUNKS_IN_FLIGHT;  // that a warp takes from shared memory at once, a power of two
 constexpr int kRingChunks = ONCHIP_RING_CHUNKS;        // per warp; 0: nothing is streamed
@@ -29,7 +30,7 @@ constexpr int kPassSamples = kPassPlanes * kPlaneSamples;
 constexpr int kPasses = kPlanes / kPassPlanes;
 constexpr int kValues = kTileRows * kPassSamples;  // sums of a tile, of one pass: [kPassSamples][kTileRows]
 
-static_assert(sizeof(kSlots) / sizeof(int) == kRowsPerGroup, "every row of a group has its number of slots");
+static_assert(sizeof(kSlots) / sizeof(int) == kRowsPerGroup + kPieces, "every row of a group has its number of slots");
 static_assert((kTileRows & (kTileRows - 1)) == 0, "a tile has a power of two of rows");
 static_assert(kPlanes % kPassPlanes == 0, "a pass takes whole planes");
 static_assert((kPrecision != kBf16 && kPrecision != kFp32) || kPromoteEvery == 1, "only fp16 products are summed below fp32");
@@ -63,7 +64,7 @@ constexpr __host__ __device__ int first_word(int row) {
   for (int r = 0; r < row; ++r) words += kStartWords + row_words(kSlots[r]);
   return words;
 }
-constexpr int kRegisterWords = first_word(kRowsPerGroup);  // of a thread
+constexpr int kRegisterWords = first_word(kRowsPerGroup + kPieces);  // of a thread
 
 // Chunks: whole bundles. Of four words: [32][4], of two: [32][2], else [kChunkWords][32].
 constexpr int kChunkSlots = ONCHIP_CHUNK_SLOTS;
@@ -196,10 +197,10 @@ __device__ __forceinline__ u32 bundle_offset(const u32 (&bundle)[kBundleWords], 
 }
 
 // kRunSlots slots of a row, whose words `word(0)`, `word(1)`, ... are, times one plane of the state: added to sum[value],
-// sum[value + kTileRows], ..., one for each sample of the plane. `offset`: see bundle_offset(); returns that for the slots
-// that follow.
-template <int kRunSlots, typename WordAt>
-__device__ __forceinline__ u32 gather_run(WordAt word, u32 plane, u32 offset, int value, float (&sum)[kValues]) {
+// sum[value + kRows], ..., one for each sample of the plane; kRows are reduced together. `offset`: see bundle_offset();
+// returns that for the slots that follow.
+template <int kRunSlots, int kRows, typename WordAt, int kSums>
+__device__ __forceinline__ u32 gather_run(WordAt word, u32 plane, u32 offset, int value, float (&sum)[kSums]) {
   u32 bundle[kBundleWords] = {};
   u32 partial[kUnitWords];
 #pragma unroll
@@ -232,14 +233,14 @@ __device__ __forceinline__ u32 gather_run(WordAt word, u32 plane, u32 offset, in
       if (s % kPromoteEvery == kPromoteEvery - 1 || s == kRunSlots - 1) {
 #pragma unroll
         for (int b = 0; b < kPlaneSamples; ++b) {
-          sum[value + b * kTileRows] += element(partial, b);
+          sum[value + b * kRows] += element(partial, b);
         }
       }
     } else {
       const float single = element(&factor, kPrecision == kFp32 ? 0 : upper);
 #pragma unroll
       for (int b = 0; b < kPlaneSamples; ++b) {
-        sum[value + b * kTileRows] = fmaf(single, element(h, b), sum[value + b * kTileRows]);
+        sum[value + b * kRows] = fmaf(single, element(h, b), sum[value + b * kRows]);
       }
     }
   }
@@ -258,7 +259,7 @@ __device__ __forceinline__ u32 gather_chunks(u32 address, u32 shared, u32 offset
   u32 next = offset;
 #pragma unroll
   for (int plane = 0; plane < kPassPlanes; ++plane) {
-    next = gather_run<kChunks * kChunkSlots>([&](int i) { return words[i]; },
+    next = gather_run<kChunks * kChunkSlots, kTileRows>([&](int i) { return words[i]; },
                                              shared + (kPass * kPassPlanes + plane) * kPlaneBytes, offset,
                                              plane * kPlaneSamples * kTileRows + row_of_tile, sum);
   }
@@ -307,19 +308,20 @@ __device__ __forceinline__ u32 first_offset(const Weights& w, int lane_of_row) {
   return kStorage == kPackedDelta ? kept(w.registers[first_word(kRow)]) : lane_of_row * kPlaneUnitBytes;
 }
 
-// The slots in registers of one row, for the planes of one pass; returns the offset as gather_run() does. Templates, not
-// a loop: where that is long the compiler does not unroll it, and an array of sums that is indexed at run time lies in
-// memory.
-template <int kRow, int kPass, int kPlane = 0>
-__device__ __forceinline__ u32 gather_registers(const Weights& w, u32 shared, int lane_of_row, float (&sum)[kValues]) {
+// The slots in registers of one row, the `place`-th of kRows that are reduced together, for the planes of one pass;
+// returns the offset as gather_run() does. Templates, not a loop: where that is long the compiler does not unroll it, and
+// an array of sums that is indexed at run time lies in memory.
+template <int kRow, int kPass, int kRows, int kPlane = 0, int kSums>
+__device__ __forceinline__ u32 gather_registers(const Weights& w, u32 shared, int lane_of_row, int place,
+                                                float (&sum)[kSums]) {
   // Opaque at every use: unpacked anew in every step and for every plane, or the compiler keeps what it unpacked, in as
   // many registers again.
-  const u32 next = gather_run<kSlots[kRow]>([&](int i) { return kept(w.registers[first_word(kRow) + kStartWords + i]); },
-                                            shared + (kPass * kPassPlanes + kPlane) * kPlaneBytes,
-                                            first_offset<kRow>(w, lane_of_row),
-                                            kPlane * kPlaneSamples * kTileRows + kRow % kTileHeight, sum);
+  const u32 next = gather_run<kSlots[kRow], kRows>(
+      [&](int i) { return kept(w.registers[first_word(kRow) + kStartWords + i]); },
+      shared + (kPass * kPassPlanes + kPlane) * kPlaneBytes, first_offset<kRow>(w, lane_of_row),
+      kPlane * kPlaneSamples * kRows + place, sum);
   if constexpr (kPlane + 1 < kPassPlanes) {
-    return gather_registers<kRow, kPass, kPlane + 1>(w, shared, lane_of_row, sum);
+    return gather_registers<kRow, kPass, kRows, kPlane + 1>(w, shared, lane_of_row, place, sum);
   } else {
     return next;
   }
@@ -334,7 +336,7 @@ __device__ __forceinline__ void gather_row(Weights& w, u32 shared, u32 tails, in
   if constexpr (kHasTail) {
     chunks = load_shared_int(tails + 4 * row * kWarps);
   }
-  const u32 offset = gather_registers<row, kPass>(w, shared, lane_of_row, sum);
+  const u32 offset = gather_registers<row, kPass, kTileRows>(w, shared, lane_of_row, kRowOfTile, sum);
   if constexpr (kHasTail) {
     gather_tail<kPass>(w, chunks, shared, offset, kRowOfTile, thread % 32, sum);
   }

@@ -15,8 +15,8 @@ namespace {
 
 std::string slots_list(const Plan& plan) {
   std::string list;
-  for (int r = 0; r < plan.rows_per_group; ++r) {
-    list += (r ? "," : "") + std::to_string(plan.slots[r]);
+  for (int r = 0; r < plan.all_rows(); ++r) {
+    list += (r ? "," : "") + std::to_string(plan.slots_of(r));
   }
   return list;
 }
@@ -129,6 +129,7 @@ void add_sparse_defines(Defines& defines, const Network& network, const Plan& pl
   define(defines, "ONCHIP_TILE_ROWS", plan.tile_rows);
   define(defines, "ONCHIP_PASS_PLANES", plan.pass_planes);
   defines.push_back("ONCHIP_SLOTS=" + slots_list(plan));
+  define(defines, "ONCHIP_PIECES", plan.pieces);
   define(defines, "ONCHIP_HAS_TAIL", plan.has_tail());
   define(defines, "ONCHIP_CHUNKS_IN_FLIGHT", plan.chunks_in_flight);
   define(defines, "ONCHIP_CHUNK_SLOTS", chunk_slots(network, plan));
@@ -252,8 +253,14 @@ CaptureSize capture_size(const Network& network, const Plan& plan) {
   const int passes = planes(network, plan) / std::max(1, plan.pass_planes);
   const auto of_threads = [&](std::int64_t pieces) { return static_cast<int>(pieces / plan.threads) + 1; };
   constexpr int kOfCell = 8;  // at most, for each value that a lane finishes
+  int of_pieces = 0;          // the tiles' table, sums that are added, sums that are stored
+  if (plan.pieces > 0) {
+    const int rounds = plan.most_pieces / plan.lanes_per_row + 1, pass_samples = plan.batch_padded / passes;
+    of_pieces = tiles(network, plan) * passes * tile_height(network, plan) * (1 + rounds * pass_samples) +
+                passes * plan.pieces * pass_samples;
+  }
   const int finished = plan.tile_rows * plan.batch_padded / plan.lanes_per_row + passes;
-  return {planes(network, plan) * slots + passes * tail_words + tiles(network, plan) * finished * kOfCell +
+  return {planes(network, plan) * slots + passes * tail_words + tiles(network, plan) * finished * kOfCell + of_pieces +
           of_threads(exchange_bytes(network, plan) / 16) + of_threads(input_bytes(network, plan) / 4) + 16};
 }
 

@@ -17,7 +17,8 @@
 //   | emit     block barrier; outbox -> this SM's segment of states[t+1]; a wait before the next look
 //   +--------------------------------------------------------+
 //
-// Where samples take turns, further warps stage and emit, pass by pass (pipeline.cuh).
+// Where samples take turns, further warps stage and emit, pass by pass (pipeline.cuh). Where few rows are longer than
+// most, they are shared out (pieces.cuh).
 //
 // The state is in owner's order: SM s computes its units [s * ONCHIP_UNITS_PER_SM, ...), whole 16-byte words, and
 // writes them with one coalesced store; the input is in that order too (state_order.cu translates). What a step needs of
@@ -47,7 +48,9 @@ constexpr int kGatesAt = kLengthsAt + (kCarries ? whole_words(4 * kBatchPadded) 
 constexpr int kBiasAt = kGatesAt + (kCarries ? whole_words(4 * kUnitsPerSm) : 0);      // GRU: float [kUnitsPerSm]
 constexpr int kScaleAt = kBiasAt + (kCell == kGru ? whole_words(4 * kUnitsPerSm) : 0);  // fp8: float [kUnitsPerSm][kGates]
 constexpr int kTailsAt = kScaleAt + (kPrecision == kFp8 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // int [kTailInts]
-constexpr int kChunksAt = kTailsAt + whole_words(4 * kTailInts);                 // [ONCHIP_SHARED_CHUNKS][kChunkBytes]
+constexpr int kPartialsAt = kTailsAt + whole_words(4 * kTailInts);               // of pieces, see pieces.cuh
+constexpr int kPieceTableAt = kPartialsAt + whole_words(4 * kPieces * (kThreads / kLanesPerRow) * kBatchPadded);
+constexpr int kChunksAt = kPieceTableAt + (kPieces > 0 ? whole_words(4 * kUnitsPerSm * kGates) : 0);
 constexpr int kRingAt = kChunksAt + ONCHIP_SHARED_CHUNKS * kChunkBytes;          // [kWarps][kRingChunks][kChunkBytes]
 constexpr int kSharedBytes = kRingAt + kWarps * kRingChunks * kChunkBytes;
 static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel count the same shared memory");
@@ -55,6 +58,9 @@ static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel coun
 #include "activation.cuh"
 #include "cell.cuh"
 
+#if ONCHIP_PIECES > 0
+#include "pieces.cuh"
+#endif
 #ifdef ONCHIP_EXCHANGE_WARPS
 #include "pipeline.cuh"
 #endif
@@ -66,11 +72,26 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
   } else if constexpr (kTile < kTiles) {
     float sum[kValues] = {};
     const u32 tails = step.kept_shared + kTailsAt + 4 * (step.thread / 32);
+#if ONCHIP_PIECES > 0
+    int pieces[kTileHeight];
+    find_pieces<kTile>(step, pieces);
+    PieceSums of_pieces;
+    if constexpr (kTile == 0 && kPass == 0) {
+      multiply_pieces(weights, step, of_pieces);
+    }
+#endif
     gather_tile<kTile, kPass>(weights, step.shared, tails, step.lane, step.thread, sum);
     mark_clock(a, step.number - a.first_step, step.thread, kGathered);
     Output outputs[kOutputs];
     fetch_outputs<kTile, kPass>(step, outputs);
     const Gates gates = find_gates<kTile>(step);
+#if ONCHIP_PIECES > 0
+    if constexpr (kTile == 0 && kPass == 0) {
+      store_pieces(step, of_pieces);
+      __syncthreads();
+    }
+    add_pieces<kPass>(step, pieces, sum);
+#endif
     reduce<kValues, 1>(sum, step.lane);
     mark_clock(a, step.number - a.first_step, step.thread, kReduced);
     finish<kTile, kPass>(a, step, gates, sum, outputs);
@@ -138,6 +159,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   if constexpr (kHasTail) {
     load_tails(a, weights, kept_shared, thread, reinterpret_cast<const char*>(block_weights + kRegisterWords * kThreads));
   }
+#if ONCHIP_PIECES > 0
+  load_piece_table(a, kept_shared, thread);
+#endif
   if constexpr (kCarries) {
     take_carry(a, shared + kCarryAt, shared + kLengthsAt, thread);
 #pragma unroll 1
@@ -226,6 +250,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     if (t + 1 < a.steps) {
       wait_for_first_look();
     }
+  }
+  if (polls <= 0) {
+    *a.status = 1;
   }
   wait_for_copies<0>();
   if constexpr (kCarries) {

@@ -2,6 +2,7 @@
 #include "model/bank_balance.hpp"
 
 #include "model/bank_rule.hpp"
+#include "model/dealing.hpp"
 
 #include <array>
 #include <random>
@@ -74,6 +75,16 @@ class Balancer {
     return loads_[(static_cast<std::size_t>(rank) * gates_ + at) * rule_.bank_sets + set];
   }
 
+  // Where pieces are counted, of the unit at `place`: two that are exchanged must have as many.
+  int pieces(int place) const {
+    int sum = 0;
+    for (int at = 0; plan_.pieces > 0 && at < gates_; ++at) {
+      sum +=
+          pieces_needed(plan_, place % units_per_sm_ / plan_.groups() * gates_ + at, rows_.length(ranks_[place], at));
+    }
+    return sum;
+  }
+
   // Units that may be exchanged: of the same set and rank class.
   int key(int place) const { return (place % units_per_sm_ / plan_.groups()) * rule_.bank_sets + rule_.set_of(place); }
 
@@ -131,6 +142,9 @@ class Balancer {
     int best = -1, best_gain = 0;
     for (int i = 0; i < kCandidates; ++i) {
       const int other = candidates[random() % candidates.size()];
+      if (pieces(place) != pieces(other)) {
+        continue;
+      }
       const int others = excess(other);
       const std::array<int, 4> other_slots = slots_of_warp(other);
       std::swap(ranks_[place], ranks_[other]);

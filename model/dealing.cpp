@@ -50,6 +50,29 @@ void add_sm(const Network& network, const Plan& plan, const RowProfile& rows, co
 
 }  // namespace
 
+int pieces_needed(const Plan& plan, int r, std::int64_t length) {
+  const std::int64_t beyond = length - std::int64_t{plan.slots[r]} * plan.lanes_per_row;
+  const std::int64_t of_piece = std::int64_t{plan.piece_slots} * plan.lanes_per_row;
+  return static_cast<int>(std::max<std::int64_t>(0, (beyond + of_piece - 1) / of_piece));
+}
+
+int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows,
+                const std::vector<std::int32_t>& ranks) {
+  const int units = units_per_sm(network, plan), gates = rows.gates();
+  int most = 0;
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    int in_sm = 0;
+    for (int place = 0; place < units; ++place) {
+      const std::int32_t rank = ranks[static_cast<std::size_t>(sm) * units + place];
+      for (int at = 0; rank >= 0 && at < gates; ++at) {
+        in_sm += pieces_needed(plan, place / plan.groups() * gates + at, rows.length(rank, at));
+      }
+    }
+    most = std::max(most, in_sm);
+  }
+  return most;
+}
+
 int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t length) {
   const int per_chunk = chunk_slots(network, plan);
   if (plan.storage == Storage::dense) {

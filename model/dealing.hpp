@@ -24,6 +24,12 @@ struct Tail {
 // balances banks may still lower a little; else of a few SMs, dealt in a snake, which is quick.
 Tail tail_of(const Network& network, const Plan& plan, const RowProfile& rows, bool exact);
 
+// Pieces of a group's r-th row, of so many non-zeros.
+int pieces_needed(const Plan& plan, int r, std::int64_t length);
+// The pieces that rows beyond the plan's slots are cut into, of the SM that has most; where `ranks` has the units.
+int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows,
+                const std::vector<std::int32_t>& ranks);
+
 // Chunks of a warp's row whose longest row of W has `length` non-zeros.
 int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t length);
 

@@ -242,18 +242,19 @@ Encoded encode(const Layout& layout) {
     std::uint32_t* const words = encoded.weights.data() + sm * sm_words;
     for (int thread = 0; thread < plan.threads; ++thread) {
       int first_word = 0;
-      for (int r = 0; r < plan.rows_per_group; ++r) {
+      for (int r = 0; r < plan.all_rows(); ++r) {
         const std::int32_t row = layout.row(sm, r, group_lane_of(network, plan, thread).group);
         const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarp);
         for (int i = 0; i < start_words(plan); ++i, ++first_word) {
           words[first_word * plan.threads + thread] = encoder.start(warp_row, thread % kWarp);
         }
-        encoder.encode(warp_row, row, thread % kWarp, 0, plan.slots[r],
+        encoder.encode(warp_row, row, thread % kWarp, 0, plan.slots_of(r),
                        [&](int i) -> std::uint32_t& { return words[(first_word + i) * plan.threads + thread]; });
-        first_word += row_words(network, plan, plan.slots[r]);
+        first_word += row_words(network, plan, plan.slots_of(r));
       }
     }
   }
+  encoded.tails = pieces_of_rows(layout);
   if (plan.has_tail()) {
     const std::vector<TailChunks> tails = split_tails(layout);
     for (int sm = 0; sm < plan.sms; ++sm) {
@@ -261,6 +262,26 @@ Encoded encode(const Layout& layout) {
     }
   }
   return encoded;
+}
+
+std::vector<std::int32_t> pieces_of_rows(const Layout& layout) {
+  const Plan& plan = layout.plan;
+  if (plan.pieces == 0) {
+    return {};
+  }
+  const std::vector<std::int32_t> places = row_places(layout);
+  std::vector<std::int32_t> table(static_cast<std::size_t>(state_units(layout.network, plan)) *
+                                  info(layout.network.cell).gates);
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    for (int piece = 0; piece < plan.pieces * plan.groups(); ++piece) {
+      const std::int32_t row = layout.row(sm, plan.rows_per_group + piece / plan.groups(), piece % plan.groups());
+      if (row >= 0) {
+        std::int32_t& entry = table[places[row]];
+        entry = entry == 0 ? 1 << 16 | piece : entry + (1 << 16);
+      }
+    }
+  }
+  return table;
 }
 
 std::vector<std::int32_t> row_places(const Layout& layout) {

@@ -25,21 +25,28 @@ double sparse_step_instructions(const Network& network, const Plan& plan) {
   // Fitted to machine code: what a lane does for one of its outputs, a pass over a tile, a 16-byte word that a thread
   // polls, the tail of a row and its streamed part, and the rest.
   constexpr double kOutput = 17, kGatedOutput = 50, kPass = 20, kWord = 12, kTail = 72, kStreamed = 55, kRest = 50;
+  constexpr double kPiecesOfOutput = 20;
   const double slot = per_slot(network, plan).all(), load = per_load(network, plan).all();
   double promotions = 0;  // of a plane
-  for (int r = 0; r < plan.rows_per_group; ++r) {
-    promotions += std::ceil(static_cast<double>(plan.slots[r]) / plan.promote_every);
+  for (int r = 0; r < plan.all_rows(); ++r) {
+    promotions += std::ceil(static_cast<double>(plan.slots_of(r)) / plan.promote_every);
   }
   const double in_registers = plan.slots_total() * slot + loads_in_registers(network, plan) * load +
                               promotions * promotion(network, plan).all();
   const double passes = passes_over_tiles(network, plan);
   const double output = info(network.cell).gates > 1 ? kGatedOutput : kOutput;
-  const double finish = reduction(network, plan).count.all() + output * lane_outputs(network, plan) + kPass;
+  const double finish =
+      reduction(network, plan, plan.tile_rows).count.all() + output * lane_outputs(network, plan) + kPass;
   const double rows = static_cast<double>(plan.rows_per_group) * planes(network, plan) / plan.pass_planes;
   const double tails = plan.has_tail() ? rows * (kTail + (plan.ring_chunks > 0 ? kStreamed : 0)) : 0;
+  double pieces = 0;  // beside their slots: reduced, stored, and added to the outputs
+  if (plan.pieces > 0) {
+    pieces = planes(network, plan) / plan.pass_planes * (reduction(network, plan, plan.pieces).count.all() + kPass) +
+             passes * lane_outputs(network, plan) * kPiecesOfOutput;
+  }
   const double words = std::ceil(static_cast<double>(exchange_bytes(network, plan)) / 16 / plan.threads);
   return planes(network, plan) * (in_registers + unrolled_tail_slots(network, plan) * (slot + load)) + passes * finish +
-         tails + kWord * words + kRest;
+         tails + pieces + kWord * words + kRest;
 }
 
 double dense_step_instructions(const Network& network, const Plan& plan) {
@@ -103,9 +110,9 @@ Instructions promotion(const Network& network, const Plan& plan) {
   return {0, 0, samples, samples, 0};
 }
 
-Reduction reduction(const Network& network, const Plan& plan) {
+Reduction reduction(const Network& network, const Plan& plan, int rows) {
   Reduction result;
-  double held = plan.tile_rows * plan.pass_planes * plane_samples(network, plan);
+  double held = rows * plan.pass_planes * plane_samples(network, plan);
   for (int mask = 1; mask < plan.lanes_per_row; mask *= 2) {
     const bool halving = held > 1;
     held = std::max(1.0, held / 2);

@@ -46,13 +46,13 @@ double state_loads(const Network& network, const Plan& plan);
 // One promotion of a lane's fp16 sums of one row and plane to fp32.
 Instructions promotion(const Network& network, const Plan& plan);
 
-// The reduction of one tile in one pass: stages, one after another, in which a lane gives half of its values away while
-// it has more than one.
+// The reduction of so many rows together in one pass: stages, one after another, in which a lane gives half of its
+// values away while it has more than one.
 struct Reduction {
   int stages = 0;
   Instructions count;
 };
-Reduction reduction(const Network& network, const Plan& plan);
+Reduction reduction(const Network& network, const Plan& plan, int rows);
 
 // Tiles of a group's rows, in passes over the planes.
 double passes_over_tiles(const Network& network, const Plan& plan);

@@ -30,7 +30,8 @@ void deal_rows(Layout& layout, const RowProfile& profile, const SparseMatrix& ma
   const Plan& plan = layout.plan;
   const int units = units_per_sm(layout.network, plan);
   const int gates = profile.gates();
-  layout.rows.assign(static_cast<std::size_t>(plan.sms) * plan.rows_per_group * plan.groups(), -1);
+  layout.rows.assign(static_cast<std::size_t>(plan.sms) * plan.all_rows() * plan.groups(), -1);
+  layout.begins.assign(layout.rows.size(), 0);
   layout.order.resize(layout.network.hidden);
   std::vector<std::int32_t> ranks = deal_units(layout.network, plan, profile);
   if (plan.order == RowOrder::bank_aware && plan.storage != Storage::dense) {
@@ -46,8 +47,33 @@ void deal_rows(Layout& layout, const RowProfile& profile, const SparseMatrix& ma
     const int group = place % plan.groups();
     for (int at = 0; at < gates; ++at) {
       const int r = place / plan.groups() * gates + at;
-      layout.rows[(static_cast<std::size_t>(sm) * plan.rows_per_group + r) * plan.groups() + group] =
-          profile.gate(ranks[i], at) * profile.units() + unit;
+      layout.rows[layout.group_row(sm, r, group)] = profile.gate(ranks[i], at) * profile.units() + unit;
+    }
+  }
+}
+
+// What rows have beyond their slots, to the groups of their SM.
+void deal_pieces(Layout& layout, const SparseMatrix& matrix) {
+  const Plan& plan = layout.plan;
+  const std::int64_t of_piece = std::int64_t{plan.piece_slots} * plan.lanes_per_row;
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    int pieces = 0;
+    for (int r = 0; r < plan.rows_per_group; ++r) {
+      for (int group = 0; group < plan.groups(); ++group) {
+        const std::int32_t row = layout.row(sm, r, group);
+        const std::int64_t length = row < 0 ? 0 : matrix.row_begin[row + 1] - matrix.row_begin[row];
+        for (std::int64_t at = std::int64_t{plan.slots[r]} * plan.lanes_per_row; at < length;
+             at += of_piece, ++pieces) {
+          if (pieces == plan.pieces * plan.groups()) {
+            throw InputError("SM " + std::to_string(sm) + " has more pieces of rows than the " +
+                             std::to_string(pieces) + " that the plan's groups take");
+          }
+          const std::size_t to =
+              layout.group_row(sm, plan.rows_per_group + pieces / plan.groups(), pieces % plan.groups());
+          layout.rows[to] = row;
+          layout.begins[to] = static_cast<std::int32_t>(at);
+        }
+      }
     }
   }
 }
@@ -61,7 +87,7 @@ class Packer {
 
   // First slots of all warps' rows, then what is in them.
   void pack(int threads) {
-    const int warp_rows = plan_.sms * plan_.rows_per_group * plan_.warps();
+    const int warp_rows = plan_.sms * plan_.all_rows() * plan_.warps();
     layout_.first.assign(static_cast<std::size_t>(warp_rows) + 1, 0);
     parallel_for(warp_rows, threads, [&](int warp_row) {
       layout_.first[static_cast<std::size_t>(warp_row) + 1] = slots_for(rows_of(warp_row), rank_of(warp_row));
@@ -78,8 +104,8 @@ class Packer {
   }
 
  private:
-  // Warp rows are numbered [sms][rows_per_group][warps].
-  int rank_of(int warp_row) const { return warp_row / plan_.warps() % plan_.rows_per_group; }
+  // Warp rows are numbered [sms][all_rows][warps].
+  int rank_of(int warp_row) const { return warp_row / plan_.warps() % plan_.all_rows(); }
   // The rows of its groups.
   const std::int32_t* rows_of(int warp_row) const {
     const std::size_t at = static_cast<std::size_t>(warp_row) / plan_.warps();
@@ -98,11 +124,46 @@ class Packer {
     }
   }
 
+  // The non-zeros of a group's row that stand here: of one cut into pieces, as many as there is room for. Every piece
+  // has about as many from each set of banks, or it could not be without conflicts, for its slots are full.
+  std::vector<std::int64_t> elements_at(const std::int32_t* row) const {
+    std::vector<std::int64_t> all;
+    if (*row < 0) {
+      return all;
+    }
+    all.resize(matrix_.row_begin[*row + 1] - matrix_.row_begin[*row]);
+    std::iota(all.begin(), all.end(), matrix_.row_begin[*row]);
+    const std::int64_t begin = layout_.begins[row - layout_.rows.data()];
+    const std::int64_t end = std::min(
+        std::ssize(all), plan_.pieces == 0 ? std::ssize(all) : begin + std::int64_t{slots()} * plan_.lanes_per_row);
+    if (end - begin == std::ssize(all)) {
+      return all;
+    }
+    if (plan_.order == RowOrder::bank_aware) {
+      std::array<std::vector<std::int64_t>, kMaxBankSets> of_set;
+      for (const std::int64_t e : all) {
+        of_set[rule_.set_of(layout_.order[matrix_.column[e]])].push_back(e);
+      }
+      all.clear();
+      for (std::size_t k = 0; std::ssize(all) < end; ++k) {
+        for (const std::vector<std::int64_t>& elements : of_set) {
+          if (k < elements.size()) {
+            all.push_back(elements[k]);
+          }
+        }
+      }
+    }
+    return {all.begin() + begin, all.begin() + end};
+  }
+
   int groups_per_warp() const { return kWarp / plan_.lanes_per_row; }
   int slots() const { return layout_.slots(warp_row_); }
 
   // Slots of the warp's r-th rows.
   int slots_for(const std::int32_t* rows, int r) const {
+    if (plan_.pieces > 0) {
+      return plan_.slots_of(r);
+    }
     std::int64_t longest = 0;
     std::int32_t longest_row = 0;
     for (int group = 0; group < groups_per_warp(); ++group) {
@@ -196,13 +257,13 @@ class Packer {
 
   void pack_natural(int warp, const std::int32_t* rows) {
     for (int group = 0; group < groups_per_warp(); ++group) {
-      std::int64_t e = rows[group] < 0 ? 0 : matrix_.row_begin[rows[group]];
-      const std::int64_t end = rows[group] < 0 ? 0 : matrix_.row_begin[rows[group] + 1];
+      const std::vector<std::int64_t> elements = elements_at(rows + group);
+      auto e = elements.begin();
       for (int slot = 0; slot < slots(); ++slot) {
         for (int i = 0; i < plan_.lanes_per_row; ++i) {
           const int lane = lane_of(warp * groups_per_warp() + group, i);
-          if (e < end) {
-            put(slot, lane, e++);
+          if (e != elements.end()) {
+            put(slot, lane, *e++);
           } else {
             put_padding(slot, lane, lane % rule_.bank_sets);
           }
@@ -258,10 +319,11 @@ class Packer {
       };
       std::vector<Left> left;
       for (int g = 0; g < together; ++g) {
-        const std::int32_t row = rows[part * together + g];
-        for (std::int64_t e = row < 0 ? 0 : matrix_.row_begin[row]; row >= 0 && e < matrix_.row_begin[row + 1]; ++e) {
+        const std::vector<std::int64_t> of_row = elements_at(rows + part * together + g);
+        for (std::size_t i = 0; i < of_row.size(); ++i) {
+          const std::int64_t e = of_row[i];
           const int set = rule_.set_of(layout_.order[matrix_.column[e]]);
-          const int lane = g * neighbours + static_cast<int>((e - matrix_.row_begin[row]) % neighbours);
+          const int lane = g * neighbours + static_cast<int>(i % neighbours);
           if (colouring.add(set, lane)) {
             of(lane, set).push_back(e);
           } else {
@@ -367,7 +429,7 @@ void pack_groups(Layout& layout, const SparseMatrix& matrix) {
 }
 
 Layout fragment_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix) {
-  Layout layout{network, plan, {}, {}, {}, {}, {}, {}};
+  Layout layout{network, plan, {}, {}, {}, {}, {}, {}, {}};
   layout.order.resize(network.hidden);
   std::iota(layout.order.begin(), layout.order.end(), 0);
   const std::size_t warps = static_cast<std::size_t>(plan.sms) * plan.warps();
@@ -421,7 +483,7 @@ template <typename Visit>
 void for_each_entry(const Layout& layout, Visit&& visit) {
   const Plan& plan = layout.plan;
   for (int sm = 0; sm < plan.sms; ++sm) {
-    for (int r = 0; r < plan.rows_per_group; ++r) {
+    for (int r = 0; r < plan.all_rows(); ++r) {
       for (int thread = 0; thread < plan.threads; ++thread) {
         const std::int32_t row = layout.row(sm, r, group_lane_of(layout.network, plan, thread).group);
         const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarp);
@@ -458,10 +520,13 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
     throw InputError("the plan's slots reach " + std::to_string(plan.slots[0] * plan.lanes_per_row) +
                      " places, a dense row of it has " + std::to_string(state_units(network, plan)));
   }
-  Layout layout{network, plan, {}, {}, {}, {}, {}, {}};
+  Layout layout{network, plan, {}, {}, {}, {}, {}, {}, {}};
   deal_rows(layout, RowProfile::from_matrix(matrix), matrix);
+  if (plan.pieces > 0) {
+    deal_pieces(layout, matrix);
+  }
   Packer(layout, matrix).pack(threads);
-  if (plan.ring_chunks == 0) {
+  if (plan.has_tail() && plan.ring_chunks == 0) {
     split_tails(layout);  // throws if there is no room for them
   }
   return layout;

@@ -13,7 +13,7 @@
 namespace onchip {
 
 int Plan::slots_total() const {
-  return std::accumulate(slots.begin(), slots.begin() + rows_per_group, 0);
+  return std::accumulate(slots.begin(), slots.begin() + rows_per_group, pieces * piece_slots);
 }
 
 int unit_bytes(const Network& network, const Plan& plan) {
@@ -240,8 +240,8 @@ int register_words(const Network& network, const Plan& plan) {
     return 4 * (warp_tiles(network, plan) - plan.shared_tiles) + metadata_words(network, plan);
   }
   int words = 0;
-  for (int r = 0; r < plan.rows_per_group; ++r) {
-    words += start_words(plan) + row_words(network, plan, plan.slots[r]);
+  for (int r = 0; r < plan.all_rows(); ++r) {
+    words += start_words(plan) + row_words(network, plan, plan.slots_of(r));
   }
   return words;
 }
@@ -302,6 +302,10 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
   }
   if (plan.has_tail()) {
     bytes += whole_words(4 * (plan.rows_per_group + 1) * plan.warps());  // chunks of each row, and where the first is
+  }
+  if (plan.pieces > 0) {
+    bytes += whole_words(4 * std::int64_t{plan.pieces} * plan.groups() * plan.batch_padded);  // their sums
+    bytes += whole_words(4 * units * gates);                                                  // which are whose
   }
   return bytes;
 }
@@ -391,6 +395,9 @@ constexpr PlanField kPlanFields[] = {
     {"shared_chunks", &Plan::shared_chunks},
     {"chunks_in_flight", &Plan::chunks_in_flight},
     {"ring_chunks", &Plan::ring_chunks},
+    {"pieces", &Plan::pieces},
+    {"piece_slots", &Plan::piece_slots},
+    {"most_pieces", &Plan::most_pieces},
     {"exchange_warps", &Plan::exchange_warps},
     {"shared_tiles", &Plan::shared_tiles, false, true},
     {"teams", &Plan::teams, false, true},
@@ -408,6 +415,9 @@ std::string to_string(const Plan& plan) {
   for (const PlanField& field : kPlanFields) {
     const bool is_usual = (field.member == &Plan::line_words && plan.line_words == kLineWords) ||
                           (field.member == &Plan::first_look && plan.first_look == 0) ||
+                          (field.member == &Plan::pieces && plan.pieces == 0) ||
+                          (field.member == &Plan::piece_slots && plan.piece_slots == 0) ||
+                          (field.member == &Plan::most_pieces && plan.most_pieces == 0) ||
                           (field.member == &Plan::exchange_warps && plan.exchange_warps == 0);
     if ((is_dense ? field.dense : field.sparse) && !is_usual) {
       text << ' ' << field.name << '=' << plan.*field.member;

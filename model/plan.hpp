@@ -6,6 +6,9 @@
 // longest row, so that the r-th row of every group is about equally long; each lane holds slots[r] (value, index) pairs
 // of it.
 //
+// Where few rows are longer than most, groups have fewer slots than the longest need. What a row has beyond them is cut
+// into pieces, which go to all groups of its SM, pieces of them to each, whoever's they are.
+//
 // Where a thread's weights are: registers first; what they cannot hold in shared memory, in quads of four 32-bit words;
 // what that cannot hold is streamed from L2 in every step, quad by quad, through a ring in shared memory.
 //
@@ -102,6 +105,7 @@ inline constexpr int kWidestLoad = 16;  // bytes
 inline constexpr int kMostRingChunks = 4;
 inline constexpr int kMostChunksInFlight = 4;
 inline constexpr int kMostExchangeWarps = 8;
+inline constexpr int kMostPieces = 4;      // of a group
 inline constexpr int kMostTurns = 4;       // passes that are exchanged one by one: a block has 16 barriers
 inline constexpr int kMostDelta = 127;     // packed_delta: units between neighbouring slots of a lane
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
@@ -137,6 +141,9 @@ struct Plan {
   int first_look = 0;           // cycles that a warp waits, once its SM has handed out its part of the state, before it
                                 // looks for the next
   int teams = 1;                // dense persistent: that share the samples out, evenly
+  int pieces = 0;          // per group, a power of two: parts of rows that are too long for their own groups' slots
+  int piece_slots = 0;     // per lane, of each piece
+  int most_pieces = 0;     // of a row
   int exchange_warps = 0;  // beside the threads that compute: one hands out the state of a pass, the others fetch it
                            // while another pass is computed; 0: every thread fetches its share before a step
 
@@ -145,7 +152,9 @@ struct Plan {
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
   int blocks() const { return sms * teams; }
-  int slots_total() const;  // in registers
+  int all_rows() const { return rows_per_group + pieces; }                           // that a group multiplies
+  int slots_of(int r) const { return r < rows_per_group ? slots[r] : piece_slots; }  // r: 0 to all_rows()
+  int slots_total() const;  // in registers, with those of the pieces
   bool has_tail() const { return tail_chunks > 0; }
   int streamed_chunks() const { return ring_chunks > 0 ? std::max(0, tail_chunks - shared_chunks) : 0; }  // on average
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -244,7 +253,7 @@ struct PlanWishes {
   std::optional<RowOrder> order;
   std::optional<ExchangeProtocol> exchange;
   std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every, teams,
-      first_look, exchange_warps;
+      first_look, exchange_warps, pieces;
   std::optional<Tier> tier;  // weights lie in this tier at most
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/planner.hpp"
 
+#include "model/cut.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
 #include "model/registers.hpp"
@@ -39,8 +40,9 @@ constexpr int kMostLoadsOfSplit = 4;  // what the registers of a fetching thread
 // Products summed in fp16 before they join the fp32 sum: twice as many where rows are longer than the registers hold.
 // On an H200 lstm H=5632 B=4 10 % then takes 5.95 instead of 6.02 us, its error is 0.00030 instead of 0.00027.
 constexpr int kPromote = 8, kPromoteLongRows = 16;
-constexpr double kTailMargin = 1.02;   // a real mask's fullest SM over that of a few
-constexpr double kWorthEvening = 1.1;  // slots of the longest rows, times those of the median ones: worth a tail
+constexpr double kTailMargin = 1.02;  // a real mask's fullest SM over that of a few
+constexpr double kWorthEvening =
+    1.1;  // slots of the longest rows, times those of the median ones: worth a tail, or pieces
 
 // The numbers of SMs worth trying: as few as give each the same number of units as all would; all, which leaves room to
 // give an SM with long rows fewer of them; and half of the first.
@@ -84,6 +86,12 @@ Slots filled_slots(const Network& network, const Plan& plan, const RowProfile& r
     slots[r] = slots[r] / whole * whole;
   }
   return slots;
+}
+
+// Whether the longest rows need clearly more slots than the median ones.
+bool is_uneven(const Plan& plan, const Slots& median) {
+  const int filled = std::accumulate(median.begin(), median.begin() + plan.rows_per_group, 0);
+  return plan.slots_total() > kWorthEvening * filled;
 }
 
 // Cuts every row's slots by the same share, so that the registers hold them; whole bundles stay whole.
@@ -154,8 +162,10 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
   if (fits || most == Tier::registers) {
     consider(plan);
   }
-  const int filled = std::accumulate(fills[1].begin(), fills[1].begin() + plan.rows_per_group, 0);
-  if (most == Tier::registers || (fits && plan.slots_total() <= kWorthEvening * filled)) {
+  // With exchange warps the warp with the longest tail would hold up every pass: steps of power-law rows took up to a
+  // third longer than without.
+  const bool evens_out = is_uneven(plan, fills[1]);
+  if (most == Tier::registers || (evens_out ? plan.exchange_warps > 0 : fits)) {
     return;
   }
   if (plan.promote_every > 1) {
@@ -170,6 +180,41 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
     }
     if (plan.slots != fill || plan.storage == Storage::dense) {
       break;  // more would be cut to the same, or all rows are alike
+    }
+  }
+}
+
+// Whether the longest rows are longer than by chance, of places that are drawn one by one.
+bool has_long_rows(const RowProfile& rows) {
+  constexpr double kDeviations = 6;
+  const double mean = static_cast<double>(rows.nnz()) / rows.units() / rows.gates();
+  return rows.length(0, 0) > mean + kDeviations * std::sqrt(mean);
+}
+
+// The ways to cut the long rows of a shape into pieces: where there are any, or it is wished.
+std::vector<Cut> wished_cuts(const Network& network, const RowProfile& rows, const PlanWishes& wishes, const Plan& plan,
+                             const Slots& median) {
+  if (plan.storage != Storage::packed_pair || plan.exchange_warps > 0 ||
+      !(wishes.pieces ? *wishes.pieces > 0 : is_uneven(plan, median) && has_long_rows(rows))) {
+    return {};
+  }
+  std::vector<Cut> cuts = cut_rows(network, plan, rows);
+  std::erase_if(cuts, [&](const Cut& cut) { return wishes.pieces && cut.pieces != *wishes.pieces; });
+  return cuts;
+}
+
+// Calls `consider` with the plan as those ways have it, where the registers hold it.
+template <typename Consider>
+void consider_cuts(const Chip& chip, const Network& network, const std::vector<Cut>& cuts, Plan plan,
+                   Consider&& consider) {
+  for (const Cut& cut : cuts) {
+    plan.slots = cut.slots;
+    plan.pieces = cut.pieces;
+    plan.piece_slots = cut.piece_slots;
+    plan.most_pieces = cut.most_pieces;
+    const int room = registers_available(chip, plan) - working_registers(chip, network, plan);
+    if (register_words(network, plan) <= room) {
+      consider(plan);
     }
   }
 }
@@ -195,6 +240,7 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
                          filled_slots(network, plan, rows, Fill::median),
                          filled_slots(network, plan, rows, Fill::long_ones)};
   Tails tails(rows, /*exact=*/false);
+  const std::vector<Cut> cuts = wished_cuts(network, rows, wishes, plan, fills[1]);
   const int most_tile_rows =
       gates > 1 ? 4 : std::min<int>(kMaxTileRows, std::bit_ceil(static_cast<unsigned>(plan.rows_per_group)));
   for (int tile_rows = gates > 1 ? 4 : 1; tile_rows <= most_tile_rows; tile_rows *= 2) {
@@ -212,7 +258,10 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
       const int most_loads = register_split(plan) ? kMostLoadsOfSplit : kMostLoadsInFlight;
       for (int loads = 1; loads <= most_loads; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
-        consider_tiers(chip, network, wishes, fills, tails, plan, consider);
+        if (wishes.pieces.value_or(0) == 0) {
+          consider_tiers(chip, network, wishes, fills, tails, plan, consider);
+        }
+        consider_cuts(chip, network, cuts, plan, consider);
         if (wishes.loads_in_flight || loads >= needed) {
           break;  // more than there are words
         }
@@ -230,7 +279,8 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
   if (wishes.exchange_warps.value_or(0) == 0) {
     for_each_variant(chip, network, rows, wishes, plan, consider);
   }
-  if (wishes.exchange_warps == 0 || wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::lamport) {
+  if (wishes.exchange_warps == 0 || wishes.pieces.value_or(0) > 0 ||
+      wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::lamport) {
     return;
   }
   // Two passes at least: loads of half of the samples where one load could take all.
@@ -403,7 +453,8 @@ bool dense_is_possible(const Chip& chip, const Network& network, const PlanWishe
   const Storage storage = wishes.storage.value_or(Storage::dense);
   const bool wishes_sparse = (storage != Storage::dense && storage != Storage::structured_2_4) || wishes.order ||
                              wishes.lanes_per_row || wishes.rows_per_group || wishes.tile_rows || wishes.load_bytes ||
-                             wishes.promote_every || wishes.exchange_warps.value_or(0) > 0;
+                             wishes.promote_every || wishes.exchange_warps.value_or(0) > 0 ||
+                             wishes.pieces.value_or(0) > 0;
   const bool multiplies = network.precision == Precision::fp16 || network.precision == Precision::bf16;
   return chip.compute_capability_major >= kFirstWithTheProduct && multiplies && !wishes_sparse;
 }
@@ -485,6 +536,11 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
         "no plan with exchange warps computes " + describe(network) +
         " as wished: they need the lamport exchange and at least two loads' worth of samples, of which each "
         "is exchanged in turn");
+  }
+  if (!found && wishes.pieces.value_or(0) > 0) {
+    throw InputError("no plan with " + std::to_string(*wishes.pieces) + " pieces of rows per group computes " +
+                     describe(network) +
+                     " as wished: they are of packed_pair, in registers, 1, 2 or 4, and no exchange warps beside them");
   }
   if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
     throw InputError("sparse_persistent plans know neither structured_2_4 nor the cluster exchange nor teams");

@@ -146,6 +146,10 @@ int shared_load_registers(const Chip& chip, const Network& network, const Plan& 
   return is_worst ? kSharedLoadsOfLstm : kSharedLoads;
 }
 
+// Beside the sums of pieces and the number of those of each row: looked for in the plans of validation.csv that have
+// any.
+constexpr int kPieces = 6;
+
 constexpr int kDenseBase = 24;
 constexpr int kStructuredBase = 16, kUneven = 13, kFewSpans = 3;
 constexpr int kTilesAhead = 2;  // kernels/multiply.cuh
@@ -196,10 +200,12 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
   const int gates = info(network.cell).gates;
   const int passes = all_planes / plan.pass_planes;
   const int samples = plan.batch_padded / passes;  // of a pass
-  const int sums = std::min(plan.rows_per_group, tile_height(network, plan)) * samples;
+  const int rows = std::min(plan.rows_per_group, tile_height(network, plan));
+  const int sums = rows * samples;
   const int outputs = std::max(1, plan.tile_rows * samples / plan.lanes_per_row);
   const int chunks = plan.has_tail() ? plan.chunks_in_flight * chunk_words(network, plan) : 0;
   double gather = sums + costs.output * (outputs - 1);
+  gather += plan.pieces > 0 ? plan.pieces * samples + rows + kPieces : 0;
   gather += plan.ring_chunks > 0 ? costs.ring : 0;
   gather += plan.storage == Storage::dense && plan.has_tail() ? costs.dense_tail : 0;
   gather += network.cell == Cell::lstm ? costs.lstm : network.cell == Cell::gru ? costs.gru : 0;

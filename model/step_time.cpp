@@ -56,7 +56,7 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   const double warps = static_cast<double>(plan.groups()) * plan.lanes_per_row / kWarp;
   ExpectedWavefronts result;
   // The rows of a group alike, of their mean number of slots.
-  const double slots = mean_slots(network, plan) / plan.rows_per_group;
+  const double slots = mean_slots(network, plan) / plan.all_rows();
   result.ideal = warps * state_loads(network, plan) * phases_per_slot * copies;
   result.expected = result.ideal;
   if (plan.storage == Storage::dense) {
@@ -66,13 +66,14 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   const double mean_length = network.density * network.hidden;
   const double rows = static_cast<double>(kWarp) / plan.lanes_per_row / (load_phases(network, plan) / spread);
   const double phases = std::max(1.0, slots * spread);
-  const double filled = std::min(1.0, mean_length * rows / (phases * sets));
+  constexpr double kFilledOfPieces = 0.9;  // of the slots: rows that are cut fill theirs, and the others nearly do
+  const double filled = plan.pieces > 0 ? kFilledOfPieces : std::min(1.0, mean_length * rows / (phases * sets));
   double factor = 1;
   if (plan.storage == Storage::packed_delta && plan.order == RowOrder::bank_aware) {
     factor = delta_conflicts(BankRule(network, plan), network.density, std::max(1.0, slots), rows, filled);
   } else if (plan.order == RowOrder::bank_aware) {
     // The fullest bank set of these rows needs at least as many wavefronts as it has elements.
-    const double mean = mean_length * rows / sets;
+    const double mean = plan.pieces > 0 ? filled * phases : mean_length * rows / sets;
     const double deviation = std::sqrt(mean * (1 - network.density));
     const double fullest = mean + normal_maximum(sets) * deviation;
     const double noise = 0.5 * deviation / phases;  // of the fullest set, over warps
@@ -126,7 +127,7 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   const double slots = mean_slots(network, plan) * copies;
   const double state = state_loads(network, plan) * copies;
   const double loads = (plan.warps() * state + chunks) * chip.lds_instruction_cycles;
-  const double promotions = (mean_slots(network, plan) / plan.promote_every - plan.rows_per_group) * copies;
+  const double promotions = (mean_slots(network, plan) / plan.promote_every - plan.all_rows()) * copies;
   const Instructions count = slots * per_slot(network, plan) + state * per_load(network, plan) +
                              std::max(0.0, promotions) * promotion(network, plan);
   const double issue = issue_cycles(chip, network, plan, count);
@@ -157,14 +158,26 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   return {gather, together - gather + alone + turnaround};
 }
 
-// One tile in one pass, with the last promotion of each of its rows.
-double reduction_cycles(const Chip& chip, const Network& network, const Plan& plan) {
-  const Reduction reduce = reduction(network, plan);
-  const Instructions promotions =
-      static_cast<double>(tile_height(network, plan) * plan.pass_planes) * promotion(network, plan);
+// `rows` of a tile of `height` in one pass, with the last promotion of each.
+double reduction_cycles(const Chip& chip, const Network& network, const Plan& plan, int rows, int height) {
+  const Reduction reduce = reduction(network, plan, rows);
+  const Instructions promotions = static_cast<double>(height * plan.pass_planes) * promotion(network, plan);
   return std::max({reduce.stages * chip.shuffle_latency_cycles,
                    issue_cycles(chip, network, plan, reduce.count + promotions),
                    plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
+}
+
+// What pieces of rows take in a step beside their gathers: each begins anew, they are reduced, stored, awaited by all
+// warps, and loaded, one by a lane at a time.
+double piece_cycles(const Chip& chip, const Network& network, const Plan& plan) {
+  if (plan.pieces == 0) {
+    return 0;
+  }
+  constexpr double kAdding = 15;  // beside the latency of the loads
+  const double additions = passes(network, plan) * std::ceil(1.0 * plan.most_pieces / plan.lanes_per_row);
+  return passes(network, plan) * reduction_cycles(chip, network, plan, plan.pieces, plan.pieces) +
+         block_barrier_cycles(chip, plan.threads) + (2 * plan.pieces - 1) * chip.lds_latency_cycles +
+         additions * (chip.lds_latency_cycles + kAdding);
 }
 
 // The parts inside an SM.
@@ -176,7 +189,8 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
   part(Part::arithmetic) = gathering.beyond * us_per_cycle;
 
   const double passes = passes_over_tiles(network, plan);
-  part(Part::reduction) = passes * reduction_cycles(chip, network, plan) * us_per_cycle;
+  const double reducing = passes * reduction_cycles(chip, network, plan, plan.tile_rows, tile_height(network, plan));
+  part(Part::reduction) = (reducing + piece_cycles(chip, network, plan)) * us_per_cycle;
   // The gates of a unit meet by a shuffle.
   const double meeting = info(network.cell).gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;

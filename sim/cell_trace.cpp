@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/cell_trace.hpp"
 
+#include <algorithm>
+
 namespace onchip {
 
 CellTrace::CellTrace(WarpWriter& writer, const WarpPlace& place)
@@ -74,6 +76,83 @@ int CellTrace::find_gates(int tile) {
     lane = out_.integers(3, packed);
   }
   return lane;
+}
+
+std::vector<int> CellTrace::reduce_pieces() {
+  std::vector<int> values;
+  for (int value = 0; value < plan_.pieces * map_.pass_samples; ++value) {
+    values.push_back(WarpWriter::sum(map_.values + value));
+  }
+  return reduce(std::move(values));
+}
+
+void CellTrace::store_pieces(int pass, const std::vector<int>& sums) {
+  const int values = plan_.pieces * map_.pass_samples;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    out_.access(Operation::shared_store, 4, kNoRegister, sums[i], [&](int lane) {
+      const auto& [group, of_group] = place_.lanes[lane];
+      const int value = (of_group & (values - 1)) + static_cast<int>(i) * plan_.lanes_per_row;
+      const int number = value % plan_.pieces * plan_.groups() + group;
+      const int sample = pass * map_.pass_samples + value / plan_.pieces;
+      return of_group < values
+                 ? static_cast<std::int64_t>(map_.partials_at) + 4 * (number * plan_.batch_padded + sample)
+                 : -1;
+    });
+  }
+}
+
+int CellTrace::table_place(int lane, int tile, int row) const {
+  const int unit = (map_.gates == 1 ? tile * plan_.tile_rows + row : tile) * plan_.groups() + place_.lanes[lane].group;
+  const bool exists = unit < map_.units_per_sm && tile * map_.tile_height + row < plan_.rows_per_group;
+  return exists ? unit * map_.gates + (map_.gates == 1 ? 0 : row) : -1;
+}
+
+void CellTrace::find_pieces(int tile) {
+  for (int row = 0; row < map_.tile_height; ++row) {
+    out_.integers(2, out_.load(4, kNoRegister, [&](int lane) {
+      const int place = table_place(lane, tile, row);
+      return static_cast<std::int64_t>(map_.piece_table_at) + 4 * std::max(0, place);
+    }));
+  }
+}
+
+void CellTrace::add_pieces(int tile, int pass) {
+  // Of each row of the tile, of every lane's group: the first piece, and how many.
+  std::array<std::array<std::int32_t, kWarpLanes>, kMaxTileRows> of{};
+  std::array<int, kWarpLanes> most{};
+  const std::size_t first_place = static_cast<std::size_t>(place_.sm) * map_.units_per_sm * map_.gates;
+  for (int lane = 0; lane < kWarpLanes; ++lane) {
+    for (int row = 0; row < map_.tile_height; ++row) {
+      const int place = table_place(lane, tile, row);
+      of[row][lane] = place < 0 ? 0 : place_.tables.pieces[first_place + place];
+      most[lane] = std::max(most[lane], of[row][lane] >> 16);
+    }
+  }
+  out_.branch();
+  const int all = *std::max_element(most.begin(), most.end());
+  const int width = map_.pass_samples >= 4 ? 16 : 4;
+  for (int first = 0; first < all; first += plan_.lanes_per_row) {
+    for (int row = 0; row < map_.tile_height; ++row) {
+      const int at = out_.integers(3);
+      for (int b = 0; b < map_.pass_samples; b += width / 4) {
+        const int loaded = out_.load(width, at, [&](int lane) {
+          const int i = first + place_.lanes[lane].lane, count = of[row][lane] >> 16;
+          const int number = (of[row][lane] & 0xffff) + (i < count ? i : 0);
+          const int sample = pass * map_.pass_samples + b;
+          return first < most[lane]
+                     ? static_cast<std::int64_t>(map_.partials_at) + 4 * (number * plan_.batch_padded + sample)
+                     : -1;
+        });
+        for (int k = 0; k < width / 4; ++k) {
+          const int total = WarpWriter::sum((b + k) * plan_.tile_rows + row);
+          const int selected = out_.operate(Operation::integer, loaded + k);
+          out_.operate(Operation::fp32, total, {total, selected, kNoRegister, kNoRegister});
+        }
+      }
+    }
+    out_.branch(out_.integers(1));
+  }
+  out_.converge();
 }
 
 // While a lane has several values it gives half of them away.

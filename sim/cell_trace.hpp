@@ -16,6 +16,13 @@ class CellTrace {
 
   void tile(int tile, int pass);
 
+  // Pieces of rows: their sums reduced; the registers that hold them of each pass.
+  std::vector<int> reduce_pieces();
+  void store_pieces(int pass, const std::vector<int>& sums);
+  // Where the pieces of a tile's rows are; and their sums added to the tile's, once all warps have stored theirs.
+  void find_pieces(int tile);
+  void add_pieces(int tile, int pass);
+
  private:
   struct Output {
     std::array<int, kWarpLanes> unit, sample, place;
@@ -27,6 +34,8 @@ class CellTrace {
   Output fetch(int tile, int pass, int number, const Output* same_row);
   int find_gates(int tile);
   std::vector<int> reduce(std::vector<int> values);
+  // This lane's row of the tile, of whose pieces the table has as many; none: -1.
+  int table_place(int lane, int tile, int row) const;
   int squash(int value, Squash to);
   void finish(const Output& output, int sum, int gates);
 

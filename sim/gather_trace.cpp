@@ -54,6 +54,15 @@ void GatherTrace::tile(int tile, int pass) {
   }
 }
 
+void GatherTrace::pieces(int pass) {
+  for (int piece = 0; piece < plan_.pieces; ++piece) {
+    for (int plane = 0; plane < plan_.pass_planes; ++plane) {
+      Run run_of{plan_.rows_per_group + piece, 0, plan_.piece_slots, {}, {}, map_.values + piece, plan_.pieces};
+      run(run_of, pass * plan_.pass_planes + plane);
+    }
+  }
+}
+
 void GatherTrace::row(int r, int pass) {
   int chunks = kNoRegister;
   if (plan_.has_tail()) {
@@ -62,7 +71,7 @@ void GatherTrace::row(int r, int pass) {
     });
   }
   for (int plane = 0; plane < plan_.pass_planes; ++plane) {
-    Run in_registers{r, 0, plan_.slots[r], {}, {}};  // unpacked anew for every plane
+    Run in_registers{r, 0, plan_.slots[r], {}, {}, r % map_.tile_height, plan_.tile_rows};  // unpacked for every plane
     read_at_ = kNoRegister;
     run(in_registers, pass * plan_.pass_planes + plane);
   }
@@ -147,7 +156,7 @@ void GatherTrace::gather_chunks(int r, int pass, int first, int count, std::uint
       }
     }
   }
-  Run chunk{r, first, count * map_.chunk_slots, words, {}};
+  Run chunk{r, first, count * map_.chunk_slots, words, {}, r % map_.tile_height, plan_.tile_rows};
   for (int plane = 0; plane < plan_.pass_planes; ++plane) {
     run(chunk, pass * plan_.pass_planes + plane);
   }
@@ -156,7 +165,7 @@ void GatherTrace::gather_chunks(int r, int pass, int first, int count, std::uint
 // ---- products -------------------------------------------------------------------------------------------------------
 
 void GatherTrace::run(Run& run, int plane) {
-  const int first_sum = plane % plan_.pass_planes * map_.plane_samples * plan_.tile_rows + run.r % map_.tile_height;
+  const int first_sum = plane % plan_.pass_planes * map_.plane_samples * run.rows + run.first_sum;
   const bool dense = plan_.storage == Storage::dense;
   for (int s = 0; s < run.count; ++s) {
     if (run.words.empty() || s == static_cast<int>(run.operands.size())) {
@@ -170,12 +179,12 @@ void GatherTrace::run(Run& run, int plane) {
     });
     ++loads_;
     if (!map_.half2_sums) {
-      multiply_wide(slot, state, first_sum);
+      multiply_wide(slot, state, first_sum, run.rows);
       continue;
     }
     multiply_half(slot, state, s % plan_.promote_every == 0);
     if (s % plan_.promote_every == plan_.promote_every - 1 || s + 1 == run.count) {
-      promote(first_sum);
+      promote(first_sum, run.rows);
     }
   }
 }
@@ -229,9 +238,9 @@ void GatherTrace::multiply_half(const Operands& slot, int state, bool starts_sum
   }
 }
 
-void GatherTrace::promote(int first_sum) {
+void GatherTrace::promote(int first_sum, int rows) {
   for (int b = 0; b < map_.plane_samples; ++b) {
-    const int total = WarpWriter::sum(first_sum + b * plan_.tile_rows);
+    const int total = WarpWriter::sum(first_sum + b * rows);
     const int single = out_.operate(Operation::conversion, partial_[static_cast<std::size_t>(b / 2)]);
     out_.operate(Operation::fp32, total, {total, single, kNoRegister, kNoRegister});
   }
@@ -239,14 +248,14 @@ void GatherTrace::promote(int first_sum) {
 
 // Products that are not summed in fp16: the state to fp32, then multiply-adds. bf16 is widened by shifts, which run on
 // the fp32 pipe as multiplications, and by masks.
-void GatherTrace::multiply_wide(const Operands& slot, int state, int first_sum) {
+void GatherTrace::multiply_wide(const Operands& slot, int state, int first_sum, int rows) {
   const bool is_bf16 = network_.precision == Precision::bf16, is_fp32 = network_.precision == Precision::fp32;
   for (int b = 0; b < map_.plane_samples; ++b) {
     int h = state + (is_fp32 ? b : b / 2);
     if (!is_fp32) {
       h = out_.operate(!is_bf16 ? Operation::conversion : b % 2 ? Operation::integer : Operation::fp32, h);
     }
-    const int total = WarpWriter::sum(first_sum + b * plan_.tile_rows);
+    const int total = WarpWriter::sum(first_sum + b * rows);
     out_.operate(Operation::fp32, total, {total, h, slot.value, kNoRegister});
   }
 }

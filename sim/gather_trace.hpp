@@ -20,6 +20,8 @@ class GatherTrace {
 
   void begin_step();
   void tile(int tile, int pass);
+  // The group's pieces of rows; their sums are those that follow a tile's, [samples of the pass][pieces].
+  void pieces(int pass);
 
  private:
   // A slot's registers: the byte offset of what it reads, and its value.
@@ -31,6 +33,7 @@ class GatherTrace {
     int r, first, count;
     std::span<const int> words;
     std::vector<Operands> operands;  // prepared once for all planes
+    int first_sum = 0, rows = 1;     // of the sums [samples of the pass][rows] this row's first
   };
 
   void row(int r, int pass);
@@ -42,8 +45,8 @@ class GatherTrace {
   Operands prepare(const Run& run, int s);
   int index(int word);
   void multiply_half(const Operands& slot, int state, bool starts_sum);
-  void promote(int first_sum);
-  void multiply_wide(const Operands& slot, int state, int first_sum);
+  void promote(int first_sum, int rows);
+  void multiply_wide(const Operands& slot, int state, int first_sum, int rows);
 
   WarpWriter& out_;
   const WarpPlace& place_;

@@ -48,7 +48,9 @@ KernelMap::KernelMap(const Network& network, const Plan& plan)
   bias_at = gates_at + (carries ? whole_words(4ll * units_per_sm) : 0);
   scale_at = bias_at + (network.cell == Cell::gru ? whole_words(4ll * units_per_sm) : 0);
   tails_at = scale_at + (network.precision == Precision::fp8 ? whole_words(4ll * units_per_sm * gates) : 0);
-  chunks_at = tails_at + (plan.has_tail() ? whole_words(4ll * (plan.rows_per_group + 1) * plan.warps()) : 0);
+  partials_at = tails_at + (plan.has_tail() ? whole_words(4ll * (plan.rows_per_group + 1) * plan.warps()) : 0);
+  piece_table_at = partials_at + whole_words(4ll * plan.pieces * plan.groups() * plan.batch_padded);
+  chunks_at = piece_table_at + (plan.pieces > 0 ? whole_words(4ll * units_per_sm * gates) : 0);
   const auto bytes = static_cast<std::uint64_t>(chunk_bytes);
   ring_at = chunks_at + bytes * static_cast<std::uint64_t>(plan.shared_chunks);
   end = ring_at + bytes * static_cast<std::uint64_t>(plan.ring_chunks * plan.warps());
@@ -83,6 +85,7 @@ KernelTables::KernelTables(const Layout& layout, const KernelMap& map) {
       }
     }
   }
+  pieces = pieces_of_rows(layout);
   gates.resize(static_cast<std::size_t>(plan.sms * map.units_per_sm * map.gates));
   const std::vector<std::int32_t> places = row_places(layout);
   for (std::size_t row = 0; row < places.size(); ++row) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes and shared-memory addresses of kernels/sparse_persistent.cu for one network and plan: the same names, the same
 // formulas. Addresses count from the first byte of dynamic shared memory. And what stands in the tables that the kernel
-// reads there: how many chunks a row has, which gate a row of a unit is.
+// reads there: how many chunks a row has, or which pieces, which gate a row of a unit is.
 #pragma once
 
 #include "model/layout.hpp"
@@ -22,7 +22,7 @@ struct KernelMap {
   bool half2_sums;  // products are summed in fp16 first
   int chunk_slots, chunk_words, chunk_bytes;
   std::uint64_t plane_bytes, outbox_at, input_at, carry_at, lengths_at, gates_at, bias_at, scale_at, tails_at,
-      chunks_at;
+      partials_at, piece_table_at, chunks_at;
   std::uint64_t ring_at;  // [warps][ring_chunks] chunks
   std::uint64_t end;
 
@@ -42,6 +42,7 @@ struct KernelTables {
 
   std::vector<TailChunks> tails;           // [sms * rows_per_group * warps]; empty without tails
   std::vector<std::uint64_t> first_chunk;  // [sms * warps]: where the warp's chunks begin in shared memory
+  std::vector<std::int32_t> pieces;        // see pieces_of_rows()
   std::vector<std::uint8_t> gates;         // [state units, gates]: the gate of the unit's row of that place
 };
 

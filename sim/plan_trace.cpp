@@ -58,6 +58,16 @@ void fetch_input(WarpWriter& out, const WarpPlace& place) {
   out.operate(Operation::other);  // the end of a group of copies
 }
 
+// This warp's pieces of rows; the registers with their sums, of each pass.
+std::vector<std::vector<int>> reduced_pieces(GatherTrace& gather, CellTrace& cell, const WarpPlace& place) {
+  std::vector<std::vector<int>> sums;
+  for (int pass = 0; place.layout.plan.pieces > 0 && pass < place.map.passes; ++pass) {
+    gather.pieces(pass);
+    sums.push_back(cell.reduce_pieces());
+  }
+  return sums;
+}
+
 void write_body(WarpWriter& out, const WarpPlace& place, Traced traced) {
   // Machine code for sm_90 has 11 to 14 between the step's barrier and its first load, where the step has so many.
   constexpr int kAddressesFirst = 12;
@@ -68,7 +78,22 @@ void write_body(WarpWriter& out, const WarpPlace& place, Traced traced) {
     gather.begin_step();
     for (int tile = 0; tile < place.map.tiles; ++tile) {
       for (int pass = 0; pass < place.map.passes; ++pass) {
+        if (place.layout.plan.pieces > 0) {
+          cell.find_pieces(tile);
+        }
+        const bool is_first = tile == 0 && pass == 0;
+        const std::vector<std::vector<int>> sums =
+            is_first ? reduced_pieces(gather, cell, place) : std::vector<std::vector<int>>{};
         gather.tile(tile, pass);
+        if (place.layout.plan.pieces > 0) {
+          for (std::size_t of_pass = 0; of_pass < sums.size(); ++of_pass) {
+            cell.store_pieces(static_cast<int>(of_pass), sums[of_pass]);
+          }
+          if (is_first) {
+            out.barrier();
+          }
+          cell.add_pieces(tile, pass);
+        }
         cell.tile(tile, pass);
       }
     }

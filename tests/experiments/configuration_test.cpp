@@ -150,6 +150,17 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   refused([&](Plan& p) { in_turns(p), p.pass_planes = 2; });  // one pass
   refused([&](Plan& p) { in_turns(p), p.exchange = ExchangeProtocol::atomic_barrier; });
   refused([](Plan& p) { p.exchange_warps = 2; });  // of one plane
+  const auto in_pieces = [](Plan& p) { p.pieces = 2, p.piece_slots = 3, p.most_pieces = 4; };
+  Plan pieces = plan;
+  in_pieces(pieces);
+  CHECK_NOTHROW(check_plan(network, pieces));
+  refused([&](Plan& p) { in_pieces(p), p.pieces = 3; });
+  refused([&](Plan& p) { in_pieces(p), p.pieces = 2 * kMostPieces; });
+  refused([&](Plan& p) { in_pieces(p), p.piece_slots = 0; });
+  refused([&](Plan& p) { in_pieces(p), p.most_pieces = 0; });
+  refused([&](Plan& p) { in_pieces(p), in_turns(p); });
+  refused([&](Plan& p) { in_pieces(p), p.storage = Storage::packed_delta; });
+  refused([](Plan& p) { p.piece_slots = 3; });  // of no piece
   refused([](Plan& p) { p.batch_padded = 8; });
   refused([](Plan& p) { p.load_bytes = 1; });
   refused([](Plan& p) { p.load_bytes = 12; });
@@ -197,6 +208,18 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   refused_gated([](Plan& p) { p.tile_rows = 1; });
   refused_gated([](Plan& p) { p.lanes_per_row = 2; });
   refused_gated([](Plan& p) { p.rows_per_group = 3; });
+}
+
+TEST_CASE("a fixed plan without room for the pieces of its rows is refused", "[fast]") {
+  Configuration configuration = configuration_of(Cell::relu, Precision::fp16, 1024, 4, 0.1, MaskKind::power_law);
+  configuration.wishes.pieces = 1;
+  const RowProfile rows = row_profile(configuration);
+  const Plan plan = plan_network(h200(), configuration, rows).plan;
+  REQUIRE(plan.pieces == 1);
+  configuration.plan = plan;
+  REQUIRE_NOTHROW(plan_network(h200(), configuration, rows));
+  --configuration.plan->piece_slots;
+  CHECK_THROWS_AS(plan_network(h200(), configuration, rows), InputError);
 }
 
 TEST_CASE("a fixed plan without room for the rows is refused", "[fast]") {

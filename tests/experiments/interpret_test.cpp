@@ -143,6 +143,14 @@ TEST_CASE("interpreted kernels whose samples take turns give what the reference 
   }
 }
 
+TEST_CASE("interpreted kernels whose long rows are cut give what the reference gives, over any number of launches") {
+  for (const PlannedCase& c : every_cut()) {
+    CAPTURE(c.text());
+    REQUIRE(c.plan.pieces > 0);
+    check_interpreted(c, given(c.network, 5), 3);
+  }
+}
+
 TEST_CASE("interpreted dense kernels give what the reference gives") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
@@ -282,6 +290,9 @@ TEST_CASE("interpreted kernels touch shared memory where the simulator says that
     shape.sms = 2;
     check(planned_case(shape));
     check(with_tiers(planned_case(shape), shape.batch == 3 ? Tiers::mixed : Tiers::shared));
+  }
+  for (const PlannedCase& c : every_cut()) {
+    check(c);
   }
   check(stored_as(Storage::packed_delta, planned_case({.hidden = 131, .density = 0.4}), 3, 8, 2));
 }

@@ -3,6 +3,7 @@
 // sizes that divide nothing.
 #pragma once
 
+#include "model/dealing.hpp"
 #include "model/layout.hpp"
 #include "model/mask.hpp"
 #include "model/plan.hpp"
@@ -67,6 +68,53 @@ inline PlannedCase stored_as(Storage storage, PlannedCase c, int sms, int lanes,
                       units_per_group * info(c.network.cell).gates);
   c.plan.promote_every = promote_every;
   return c;
+}
+
+// The case with its longest rows cut to as few slots as so many pieces for every group, of as few slots, allow.
+inline PlannedCase in_pieces(PlannedCase c, int pieces) {
+  const RowProfile rows = RowProfile::from_matrix(c.matrix);
+  const std::vector<std::int32_t> ranks = deal_units(c.network, c.plan, rows);
+  const Plan whole = c.plan;
+  c.plan.pieces = pieces;
+  const auto fits = [&] { return most_pieces(c.network, c.plan, rows, ranks) <= pieces * c.plan.groups(); };
+  for (int kept = 1; !(c.plan.piece_slots > 0 && fits()); ++kept) {
+    for (int r = 0; r < c.plan.rows_per_group; ++r) {
+      c.plan.slots[r] = std::min(kept, whole.slots[r]);
+    }
+    for (c.plan.piece_slots = 1; c.plan.piece_slots < whole.slots[0] && !fits();) {
+      ++c.plan.piece_slots;
+    }
+  }
+  for (int rank = 0; rank < rows.units(); ++rank) {
+    for (int at = 0; at < rows.gates(); ++at) {
+      const int r = rank / (c.plan.groups() * c.plan.sms) * rows.gates() + at;
+      c.plan.most_pieces = std::max(c.plan.most_pieces, pieces_needed(c.plan, r, rows.length(rank, at)));
+    }
+  }
+  return c;
+}
+
+// Every cell and type, with 1, 2 and 4 pieces, in one pass and several, of one tile and several.
+inline std::vector<PlannedCase> every_cut() {
+  const auto cut = [](Cell cell, Precision precision, int batch, int lanes, int pieces, int units_per_group = 2) {
+    return in_pieces(planned_case({.cell = cell,
+                                   .precision = precision,
+                                   .batch = batch,
+                                   .lanes = lanes,
+                                   .units_per_group = units_per_group,
+                                   .mask = MaskKind::power_law}),
+                     pieces);
+  };
+  std::vector<PlannedCase> cases{
+      cut(Cell::relu, Precision::fp16, 4, 8, 1),    cut(Cell::tanh, Precision::fp32, 3, 16, 2),
+      cut(Cell::lstm, Precision::bf16, 5, 16, 1),   cut(Cell::gru, Precision::fp8, 16, 8, 2, 1),
+      cut(Cell::lstm, Precision::fp16, 30, 32, 4),  cut(Cell::relu, Precision::fp16, 1, 4, 2, 3),
+      cut(Cell::tanh, Precision::bf16, 2, 32, 4, 1)};
+  cases[0].plan.order = RowOrder::natural;
+  cases[1].plan.tile_rows = 2;
+  cases[5].plan.tile_rows = 2;  // of three rows
+  cases[4].plan.pass_planes = 2;
+  return cases;
 }
 
 // The case with half of the samples exchanged while the others are computed, or a quarter, by so many exchange warps:

@@ -418,6 +418,7 @@ TEST_CASE("rows of a power law get a tail, which makes their steps quicker", "[f
       RowProfile::from_matrix(generate_mask(network.rows(), hidden, 0.1, 1, Precision::fp16, MaskKind::power_law));
   PlanWishes wishes = kSparse;
   wishes.exchange_warps = 0;
+  wishes.pieces = 0;
   const PlannedNetwork best = choose_plan(h200(), network, rows, wishes);
   CAPTURE(describe(network), to_string(best.plan));
   REQUIRE(best.prediction.footprint.fits);
@@ -425,6 +426,27 @@ TEST_CASE("rows of a power law get a tail, which makes their steps quicker", "[f
   wishes.tier = Tier::registers;
   const PlannedNetwork even = choose_plan(h200(), network, rows, wishes);
   CHECK((!even.prediction.footprint.fits || best.prediction.step_us < even.prediction.step_us));
+}
+
+TEST_CASE("rows of a power law are cut into pieces where registers hold them, which is quicker than a tail", "[fast]") {
+  const auto [cell, hidden] = GENERATE(std::pair{Cell::relu, 4096}, std::pair{Cell::lstm, 2304});
+  const Network network{cell, Precision::fp16, hidden, 4, 1, 0.1};
+  const RowProfile rows =
+      RowProfile::from_matrix(generate_mask(network.rows(), hidden, 0.1, 1, Precision::fp16, MaskKind::power_law));
+  const PlannedNetwork cut = choose_plan(h200(), network, rows, kSparse);
+  CAPTURE(describe(network), to_string(cut.plan));
+  CHECK(cut.plan.pieces > 0);
+  CHECK(cut.prediction.footprint.fits);
+  PlanWishes wishes = kSparse;
+  wishes.pieces = 0;
+  const PlannedNetwork whole = choose_plan(h200(), network, rows, wishes);
+  CHECK(whole.plan.pieces == 0);
+  CHECK(cut.prediction.step_us < whole.prediction.step_us);
+  wishes.pieces = 2;
+  CHECK(choose_plan(h200(), network, rows, wishes).plan.pieces == 2);
+  wishes.storage = Storage::packed_delta;
+  CHECK_THROWS_AS(choose_plan(h200(), network, rows, wishes), InputError);
+  CHECK(choose_plan(h200(), network, RowProfile::uniform(network), kSparse).plan.pieces == 0);
 }
 
 TEST_CASE("a plan's numbers of its tail are those of its rows", "[fast]") {

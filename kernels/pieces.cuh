@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows that are longer than most, shared out.
+//
+// A row has kSlots[row] slots in every lane of its group. What is beyond them is cut into pieces of as many slots each,
+// kSlots[kRowsPerGroup + piece], and every group of the block multiplies kPieces of them, whoever's they are, before its
+// own rows. Their sums meet in shared memory:
+//
+//   every group    gather and reduce pieces of all passes | gather the first tile | pieces -> partials | block barrier
+//                  | to the lanes' sums of a row those of its pieces | reduce, finish, next tile ...
+//
+// That costs a barrier and a few loads in every step, and the waiting is over when the longest row is no longer alone:
+// us per step on an H200 with rows of a power law, before and after (validation.csv of experiments/data): PIECES_RESULT
+//
+//   partials   float [kPieces][kGroups][kBatchPadded]; piece number p * kGroups + g is the p-th of group g
+//   table      int [kUnitsPerSm][kGates]: of each row the number of its first piece | how many << 16; they are neighbours
+
+constexpr int kPieceValues = kPieces * kPassSamples;  // sums of a group's pieces, of one pass: [kPassSamples][kPieces]
+static_assert((kPieces & (kPieces - 1)) == 0, "reduced together");
+static_assert(kStorage == kPackedPair && !kHasTail, "any non-zero may stand in any piece, and all in registers");
+
+__device__ __forceinline__ void load_piece_table(const Arguments& a, u32 shared, int thread) {
+#pragma unroll 1
+  for (int i = thread; i < kUnitsPerSm * kGates; i += kThreads) {
+    store_shared_int(shared + kPieceTableAt + 4 * i, a.tails[blockIdx.x * (kUnitsPerSm * kGates) + i]);
+  }
+}
+
+template <int kPass, int kPiece = 0>
+__device__ __forceinline__ void gather_pieces(const Weights& w, const Step& step, float (&sum)[kPieceValues]) {
+  if constexpr (kPiece < kPieces) {
+    gather_registers<kRowsPerGroup + kPiece, kPass, kPieces>(w, step.shared, step.lane, kPiece, sum);
+    gather_pieces<kPass, kPiece + 1>(w, step, sum);
+  }
+}
+
+constexpr int kHeldPieces = kPieceValues > kLanesPerRow ? kPieceValues / kLanesPerRow : 1;  // by a lane, once reduced
+struct PieceSums {
+  float of[kPasses][kHeldPieces];
+};
+
+// This group's pieces, in all passes. Nothing is stored yet: the compiler would hold back the tile's gathers until it is.
+template <int kPass = 0>
+__device__ __forceinline__ void multiply_pieces(const Weights& w, const Step& step, PieceSums& sums) {
+  if constexpr (kPass < kPasses) {
+    float sum[kPieceValues] = {};
+    gather_pieces<kPass>(w, step, sum);
+    reduce<kPieceValues, 1>(sum, step.lane);
+#pragma unroll
+    for (int i = 0; i < kHeldPieces; ++i) {
+      sums.of[kPass][i] = sum[i];
+    }
+    multiply_pieces<kPass + 1>(w, step, sums);
+  }
+}
+
+__device__ __forceinline__ void store_pieces(const Step& step, const PieceSums& sums) {
+#pragma unroll
+  for (int pass = 0; pass < kPasses; ++pass) {
+#pragma unroll
+    for (int i = 0; i < kHeldPieces; ++i) {
+      const int value = (step.lane & (kPieceValues - 1)) + i * kLanesPerRow;
+      const int number = value % kPieces * kGroups + step.group;
+      const int sample = pass * kPassSamples + value / kPieces;
+      store_shared_if(step.lane < kPieceValues, step.kept_shared + kPartialsAt + 4 * (number * kBatchPadded + sample),
+                      sums.of[pass][i]);
+    }
+  }
+}
+
+// The pieces of a tile's rows: first piece | how many << 16.
+template <int kTile>
+__device__ __forceinline__ void find_pieces(const Step& step, int (&pieces)[kTileHeight]) {
+#pragma unroll
+  for (int row = 0; row < kTileHeight; ++row) {
+    const int unit = (kGates == 1 ? kTile * kTileRows + row : kTile) * kGroups + step.group;
+    const bool exists = unit < kUnitsPerSm && kTile * kTileHeight + row < kRowsPerGroup;
+    const int place = kGates == 1 ? 0 : row;
+    pieces[row] = load_shared_int(step.kept_shared + kPieceTableAt + 4 * ((exists ? unit : 0) * kGates + place));
+    pieces[row] = exists ? pieces[row] : 0;
+  }
+}
+
+// The sums of all samples of a pass, of one piece.
+__device__ __forceinline__ void load_partials(u32 address, float (&v)[kPassSamples]) {
+  if constexpr (kPassSamples >= 4) {
+#pragma unroll
+    for (int b = 0; b < kPassSamples; b += 4) {
+      const Word word = load_shared(address + 4 * b);
+      v[b] = __uint_as_float(word.x);
+      v[b + 1] = __uint_as_float(word.y);
+      v[b + 2] = __uint_as_float(word.z);
+      v[b + 3] = __uint_as_float(word.w);
+    }
+  } else {
+#pragma unroll
+    for (int b = 0; b < kPassSamples; ++b) {
+      v[b] = load_shared_float(address + 4 * b);
+    }
+  }
+}
+
+// After the block's barrier: the lanes of a group share the sums of its rows' pieces out, and add them to their own,
+// which are reduced together. One piece a lane at a time: few rows have more, and where two or four were loaded at once
+// steps took up to 4 % longer.
+template <int kPass>
+__device__ __forceinline__ void add_pieces(const Step& step, const int (&pieces)[kTileHeight], float (&sum)[kValues]) {
+  int most = 0;
+#pragma unroll
+  for (int row = 0; row < kTileHeight; ++row) {
+    most = max(most, pieces[row] >> 16);
+  }
+#pragma unroll 1
+  for (int first = 0; first < most; first += kLanesPerRow) {
+#pragma unroll
+    for (int row = 0; row < kTileHeight; ++row) {
+      const int i = first + step.lane;
+      const bool exists = i < pieces[row] >> 16;
+      const int number = (pieces[row] & 0xffff) + (exists ? i : 0);
+      float partial[kPassSamples];
+      load_partials(step.kept_shared + kPartialsAt + 4 * (number * kBatchPadded + kPass * kPassSamples), partial);
+#pragma unroll
+      for (int b = 0; b < kPassSamples; ++b) {
+        sum[b * kTileRows + row] += exists ? partial[b] : 0.0f;
+      }
+    }
+  }
+  __syncwarp();
+}

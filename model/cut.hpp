@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many slots to give the rows of a shape, and how many pieces to cut the longer ones into.
+#pragma once
+
+#include "model/plan.hpp"
+#include "model/row_profile.hpp"
+
+#include <array>
+#include <vector>
+
+namespace onchip {
+
+struct Cut {
+  std::array<int, kMaxRowsPerGroup> slots{};
+  int pieces = 0, piece_slots = 0, most_pieces = 0;  // as in Plan
+};
+
+// For every number of pieces the cut with the fewest slots of a group, its pieces' among them, fewer pieces first; as
+// deal_units deals the units. `plan`: of packed_pair, its slots do not count.
+std::vector<Cut> cut_rows(const Network& network, Plan plan, const RowProfile& rows);
+
+}  // namespace onchip

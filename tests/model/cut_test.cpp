@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/cut.hpp"
+
+#include "model/dealing.hpp"
+#include "model/error.hpp"
+#include "model/layout.hpp"
+#include "tests/catch.hpp"
+#include "tests/kernels/plans.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <vector>
+
+using namespace onchip;
+
+namespace {
+
+PlannedCase uneven(Cell cell, int hidden, int lanes) {
+  return planned_case({.cell = cell,
+                       .hidden = hidden,
+                       .batch = 4,
+                       .sms = 9,
+                       .lanes = lanes,
+                       .units_per_group = 2,
+                       .density = 0.15,
+                       .mask = MaskKind::power_law});
+}
+
+int slots_of_group(const Cut& cut) {
+  return std::accumulate(cut.slots.begin(), cut.slots.end(), cut.pieces * cut.piece_slots);
+}
+
+}  // namespace
+
+TEST_CASE("rows that are cut need fewer slots, and their SMs have room for all pieces", "[fast]") {
+  const PlannedCase c = uneven(GENERATE(Cell::relu, Cell::gru), 509, GENERATE(8, 32));
+  const RowProfile rows = RowProfile::from_matrix(c.matrix);
+  const std::vector<Cut> cuts = cut_rows(c.network, c.plan, rows);
+  REQUIRE(!cuts.empty());
+  for (const Cut& cut : cuts) {
+    Plan plan = c.plan;
+    plan.slots = cut.slots;
+    plan.pieces = cut.pieces;
+    plan.piece_slots = cut.piece_slots;
+    CAPTURE(to_string(plan));
+    CHECK(slots_of_group(cut) < c.plan.slots_total());
+    const std::vector<std::int32_t> ranks = deal_units(c.network, plan, rows);
+    CHECK(most_pieces(c.network, plan, rows, ranks) <= plan.pieces * plan.groups());
+    int most = 0;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const int in_sm = static_cast<int>(i) % units_per_sm(c.network, plan);
+      for (int at = 0; ranks[i] >= 0 && at < rows.gates(); ++at) {
+        most =
+            std::max(most, pieces_needed(plan, in_sm / plan.groups() * rows.gates() + at, rows.length(ranks[i], at)));
+      }
+    }
+    CHECK(cut.most_pieces == most);
+  }
+}
+
+TEST_CASE("a layout of cut rows is the matrix, and a row's pieces are numbered one after another", "[fast]") {
+  for (const PlannedCase& c : every_cut()) {
+    CAPTURE(c.text());
+    const Layout layout = c.layout();
+    CHECK(unpack(layout) == c.matrix);
+    const std::vector<std::int32_t> table = pieces_of_rows(layout), places = row_places(layout);
+    int cut = 0;
+    for (int sm = 0; sm < c.plan.sms; ++sm) {
+      std::map<std::int32_t, std::vector<int>> of_row;
+      for (int number = 0; number < c.plan.pieces * c.plan.groups(); ++number) {
+        const std::int32_t row =
+            layout.row(sm, c.plan.rows_per_group + number / c.plan.groups(), number % c.plan.groups());
+        if (row >= 0) {
+          of_row[row].push_back(number);
+        }
+      }
+      for (const auto& [row, numbers] : of_row) {
+        CHECK(table[places[row]] == (numbers.front() | static_cast<std::int32_t>(numbers.size()) << 16));
+        CHECK(numbers.back() - numbers.front() + 1 == static_cast<int>(numbers.size()));
+        cut += static_cast<int>(numbers.size());
+      }
+    }
+    CHECK(cut ==
+          std::accumulate(table.begin(), table.end(), 0, [](int sum, int entry) { return sum + (entry >> 16); }));
+    CHECK(cut > 0);
+  }
+}
+
+TEST_CASE("pieces that an SM's groups do not take are refused", "[fast]") {
+  PlannedCase c = in_pieces(uneven(Cell::relu, 509, 8), 1);
+  REQUIRE(c.plan.pieces == 1);
+  CHECK_NOTHROW(c.layout());
+  --c.plan.slots[0];
+  --c.plan.piece_slots;
+  CHECK_THROWS_AS(c.layout(), InputError);
+}
+
+TEST_CASE("pieces, whose slots are full, take hardly more wavefronts than slots: each has its share of every bank",
+          "[fast]") {
+  const PlannedCase c = in_pieces(uneven(Cell::relu, 1021, 16), 1);
+  REQUIRE(c.plan.pieces == 1);
+  const Wavefronts wavefronts = gather_wavefronts(c.layout());
+  CHECK(static_cast<double>(wavefronts.total) < 1.15 * static_cast<double>(wavefronts.ideal));
+  Plan natural = c.plan;
+  natural.order = RowOrder::natural;
+  CHECK(gather_wavefronts(make_layout(c.network, natural, c.matrix)).total > wavefronts.total);
+}
+
+TEST_CASE("shared memory has room for the sums of pieces", "[fast]") {
+  for (const PlannedCase& c : every_cut()) {
+    Plan whole = c.plan;
+    whole.pieces = 0;
+    CHECK(shared_bytes(c.network, c.plan) - shared_bytes(c.network, whole) >=
+          4 * c.plan.pieces * c.plan.groups() * c.plan.batch_padded);
+  }
+}
