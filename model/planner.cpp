@@ -105,10 +105,17 @@ void cut_to_registers(const Chip& chip, const Network& network, Plan& plan) {
   }
 }
 
+// Whether the longest rows are longer than by chance, of places that are drawn one by one.
+bool has_long_rows(const RowProfile& rows) {
+  constexpr double kDeviations = 6;
+  const double mean = static_cast<double>(rows.nnz()) / rows.units() / rows.gates();
+  return rows.length(0, 0) > mean + kDeviations * std::sqrt(mean);
+}
+
 // The tails of one shape's rows, by how many slots are in registers: the same for many variants of a plan.
 class Tails {
  public:
-  Tails(const RowProfile& rows, bool exact) : rows_(rows), exact_(exact) {}
+  Tails(const RowProfile& rows, bool exact) : rows_(rows), exact_(exact), of_long_rows_(has_long_rows(rows)) {}
 
   Tail of(const Network& network, const Plan& plan) {
     const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == plan.slots; });
@@ -116,10 +123,11 @@ class Tails {
                                  : known_.emplace_back(plan.slots, tail_of(network, plan, rows_, exact_)).second;
   }
   bool exact() const { return exact_; }
+  bool of_long_rows() const { return of_long_rows_; }
 
  private:
   const RowProfile& rows_;
-  bool exact_;
+  bool exact_, of_long_rows_;
   std::vector<std::pair<Slots, Tail>> known_;
 };
 
@@ -164,8 +172,8 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
   }
   // With exchange warps the warp with the longest tail would hold up every pass: steps of power-law rows took up to a
   // third longer than without.
-  const bool evens_out = is_uneven(plan, fills[1]);
-  if (most == Tier::registers || (evens_out ? plan.exchange_warps > 0 : fits)) {
+  const bool holds_up = plan.exchange_warps > 0 && tails.of_long_rows();
+  if (most == Tier::registers || holds_up || (fits && !is_uneven(plan, fills[1]))) {
     return;
   }
   if (plan.promote_every > 1) {
@@ -182,13 +190,6 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
       break;  // more would be cut to the same, or all rows are alike
     }
   }
-}
-
-// Whether the longest rows are longer than by chance, of places that are drawn one by one.
-bool has_long_rows(const RowProfile& rows) {
-  constexpr double kDeviations = 6;
-  const double mean = static_cast<double>(rows.nnz()) / rows.units() / rows.gates();
-  return rows.length(0, 0) > mean + kDeviations * std::sqrt(mean);
 }
 
 // The ways to cut the long rows of a shape into pieces: where there are any, or it is wished.
@@ -279,7 +280,8 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
   if (wishes.exchange_warps.value_or(0) == 0) {
     for_each_variant(chip, network, rows, wishes, plan, consider);
   }
-  if (wishes.exchange_warps == 0 || wishes.pieces.value_or(0) > 0 ||
+  // The loads that rows stored dense share take more registers than is known where passes take turns.
+  if (plan.storage == Storage::dense || wishes.exchange_warps == 0 || wishes.pieces.value_or(0) > 0 ||
       wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::lamport) {
     return;
   }

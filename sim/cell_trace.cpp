@@ -8,20 +8,23 @@ namespace onchip {
 CellTrace::CellTrace(WarpWriter& writer, const WarpPlace& place)
     : out_(writer), place_(place), network_(place.layout.network), plan_(place.layout.plan), map_(place.map) {}
 
-void CellTrace::tile(int tile, int pass) {
-  std::vector<Output> outputs;
+void CellTrace::fetch_tile(int tile, int pass) {
+  outputs_.clear();
   for (int i = 0; i < map_.outputs; ++i) {
     const bool same_row = i > 0 && plan_.lanes_per_row % plan_.tile_rows == 0;
-    outputs.push_back(fetch(tile, pass, i, same_row ? &outputs.front() : nullptr));
+    outputs_.push_back(fetch(tile, pass, i, same_row ? &outputs_.front() : nullptr));
   }
-  const int gates = map_.gates > 1 ? find_gates(tile) : kNoRegister;
+  gates_ = map_.gates > 1 ? find_gates(tile) : kNoRegister;
+}
+
+void CellTrace::finish_tile() {
   std::vector<int> values;
   for (int value = 0; value < map_.values; ++value) {
     values.push_back(WarpWriter::sum(value));
   }
   const std::vector<int> sums = reduce(std::move(values));
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    finish(outputs[i], sums[i], gates);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    finish(outputs_[i], sums[i], gates_);
   }
 }
 
@@ -35,8 +38,9 @@ CellTrace::Output CellTrace::fetch(int tile, int pass, int number, const Output*
     const bool owned = unit < map_.units_per_sm &&
                        (map_.gates > 1 ? row < map_.gates : tile * plan_.tile_rows + row < plan_.rows_per_group);
     out.sample[lane] = pass * map_.pass_samples + value / plan_.tile_rows;
-    out.unit[lane] = owned ? unit : 0;
-    out.place[lane] = owned && map_.gates > 1 ? row : 0;
+    const bool has_empty_row = network_.cell == Cell::gru;
+    out.unit[lane] = has_empty_row ? std::min(unit, map_.units_per_sm - 1) : owned ? unit : 0;
+    out.place[lane] = (has_empty_row ? row < map_.gates : owned && map_.gates > 1) ? row : 0;
     out.writes[lane] = owned && of_group < map_.values;
   }
   const int at = out_.integers(2);
@@ -111,7 +115,8 @@ void CellTrace::find_pieces(int tile) {
   for (int row = 0; row < map_.tile_height; ++row) {
     out_.integers(2, out_.load(4, kNoRegister, [&](int lane) {
       const int place = table_place(lane, tile, row);
-      return static_cast<std::int64_t>(map_.piece_table_at) + 4 * std::max(0, place);
+      const int without_unit = map_.gates == 1 ? 0 : row;  // who has none looks there
+      return static_cast<std::int64_t>(map_.piece_table_at) + 4 * (place < 0 ? without_unit : place);
     }));
   }
 }

@@ -14,7 +14,9 @@ class CellTrace {
  public:
   CellTrace(WarpWriter& writer, const WarpPlace& place);
 
-  void tile(int tile, int pass);
+  // What the lanes need beside their sums of a tile in one pass; and what they do with both.
+  void fetch_tile(int tile, int pass);
+  void finish_tile();
 
   // Pieces of rows: their sums reduced; the registers that hold them of each pass.
   std::vector<int> reduce_pieces();
@@ -44,6 +46,8 @@ class CellTrace {
   const Network& network_;
   const Plan& plan_;
   const KernelMap& map_;
+  std::vector<Output> outputs_;  // of the tile
+  int gates_ = kNoRegister;      // the register with the lanes that hold its gates
 };
 
 }  // namespace onchip

@@ -85,6 +85,7 @@ void write_body(WarpWriter& out, const WarpPlace& place, Traced traced) {
         const std::vector<std::vector<int>> sums =
             is_first ? reduced_pieces(gather, cell, place) : std::vector<std::vector<int>>{};
         gather.tile(tile, pass);
+        cell.fetch_tile(tile, pass);
         if (place.layout.plan.pieces > 0) {
           for (std::size_t of_pass = 0; of_pass < sums.size(); ++of_pass) {
             cell.store_pieces(static_cast<int>(of_pass), sums[of_pass]);
@@ -94,7 +95,7 @@ void write_body(WarpWriter& out, const WarpPlace& place, Traced traced) {
           }
           cell.add_pieces(tile, pass);
         }
-        cell.tile(tile, pass);
+        cell.finish_tile();
       }
     }
   }
