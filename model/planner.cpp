@@ -34,8 +34,8 @@ bool better(const Prediction& a, const Prediction& b) {
 
 constexpr std::array kLanes{32, 16, 8, 4, 2};
 constexpr std::array kExchangeWarps{3, 4, 5};
-// Bytes of a load where passes take turns: of 4, as batches of 4 leave in 16 bits, steps of validation.csv took as long as
-// without exchange warps in fp16 and up to half as long again in bf16; of 8 and more, 6 to 16 % less.
+// Bytes of a load where passes take turns: of 4, as batches of 4 leave in 16 bits, steps of validation.csv took as long
+// as without exchange warps in fp16 and up to half as long again in bf16; of 8 and more, 6 to 16 % less.
 constexpr int kLeastOfTurns = 8;
 constexpr int kMostLoadsInFlight = 8;
 constexpr int kMostLoadsOfSplit = 4;  // what the registers of a fetching thread hold (register_split)
