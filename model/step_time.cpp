@@ -222,7 +222,7 @@ void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan,
 // which is computed, handed out and fetched before it can be computed again; the passes that are fetched, one after
 // another by the same warps, each from when it can be seen. What takes nearly as long holds it up. Exchange warps issue
 // when the others leave room: what a thread fetches takes half as long again. That, and the eighth powers, were chosen
-// by the 80 steps of turns.csv (experiments/data).
+// by steps of turns.csv (experiments/data).
 ExchangeCycles turns_cycles(const Chip& chip, const Network& network, const Plan& plan, double computing) {
   constexpr double kBesideComputing = 1.5;
   constexpr double kUntilSeen = 0.5;  // of the latency of an exchange; the rest is the reader's
