@@ -146,8 +146,8 @@ int shared_load_registers(const Chip& chip, const Network& network, const Plan& 
   return is_worst ? kSharedLoadsOfLstm : kSharedLoads;
 }
 
-// Beside the sums of pieces and the number of those of each row: looked for in the plans of validation.csv that have
-// any.
+// Beside the sums of pieces and the number of those of each row: with it none of the plans with pieces in
+// validation.csv spills on sm_90, nor four others on sm_80, sm_90, sm_100 and sm_120.
 constexpr int kPieces = 6;
 
 constexpr int kDenseBase = 24;
