@@ -11,7 +11,7 @@
 namespace onchip {
 namespace {
 
-// Of the rows that take turns, so many share their slots uncut.
+// Shares of the rows at each place of a group that are left whole; and slots of a piece.
 constexpr std::array kUncut{0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98};
 constexpr std::array kPieceSlots{2, 3, 4, 6, 8, 12, 16, 24};
 

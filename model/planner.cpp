@@ -44,7 +44,7 @@ constexpr int kMostLoadsOfSplit = 4;  // what the registers of a fetching thread
 constexpr int kPromote = 8, kPromoteLongRows = 16;
 constexpr double kTailMargin = 1.02;  // a real mask's fullest SM over that of a few
 constexpr double kWorthEvening =
-    1.1;  // slots of the longest rows, times those of the median ones: worth a tail, or pieces
+    1.1;  // slots of the longest rows over those of the median ones: worth a tail, or pieces
 
 // The numbers of SMs worth trying: as few as give each the same number of units as all would; all, which leaves room to
 // give an SM with long rows fewer of them; and half of the first.
