@@ -61,9 +61,6 @@ Configuration replayable(Configuration configuration) {
   if (!configuration.wishes.family) {
     configuration.wishes.family = Family::sparse_persistent;
   }
-  if (!configuration.wishes.exchange_warps) {
-    configuration.wishes.exchange_warps = 0;  // they are not replayed
-  }
   return configuration;
 }
 
@@ -111,14 +108,30 @@ void write_step_timeline(const std::string& path, const Chip& chip, const PlanTr
   const auto slowest = static_cast<int>(std::max_element(simulation.body_us.begin(), simulation.body_us.end()) -
                                         simulation.body_us.begin());
   options.events = true;
-  const BlockTrace block = trace.body(slowest);
-  const SmRun run = run_sm(chip, {&block, 1}, options);
   Timeline timeline{{"one step of all SMs", "the warps of SM " + std::to_string(slowest)}, {"SM", "warp"}, {}};
   for (std::size_t sm = 0; sm < simulation.body_us.size(); ++sm) {
-    timeline.spans.push_back({0, static_cast<int>(sm), "body", 0, simulation.body_us[sm]});
-    timeline.spans.push_back({0, static_cast<int>(sm), "exchange", simulation.body_us[sm], simulation.wait_us[sm]});
+    double end = 0;
+    for (const Turn& turn : simulation.turns) {
+      const double begin = turn.begin_us[sm];
+      if (begin > end && &turn != &simulation.turns.front()) {
+        timeline.spans.push_back({0, static_cast<int>(sm), "exchange", end, begin - end});
+      }
+      timeline.spans.push_back({0, static_cast<int>(sm), "body", begin, turn.body_us[sm]});
+      end = begin + turn.body_us[sm];
+    }
+    const double next = simulation.turns.front().begin_us[sm] + simulation.body_us[sm] + simulation.wait_us[sm];
+    if (next > end) {
+      timeline.spans.push_back({0, static_cast<int>(sm), "exchange", end, next - end});
+    }
   }
-  std::ranges::move(warp_spans(block, run, 1, 1e6 / chip.clock_hz), std::back_inserter(timeline.spans));
+  for (int turn = 0; turn < trace.turns(); ++turn) {
+    const BlockTrace block = trace.body(slowest, turn);
+    const SmRun run = run_sm(chip, {&block, 1}, options);
+    for (TimelineSpan& span : warp_spans(block, run, 1, 1e6 / chip.clock_hz)) {
+      span.begin_us += simulation.turns[static_cast<std::size_t>(turn)].begin_us[static_cast<std::size_t>(slowest)];
+      timeline.spans.push_back(std::move(span));
+    }
+  }
   OutputFile file(path);
   file.write(to_chrome_trace(timeline));
   file.commit();

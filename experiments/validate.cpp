@@ -159,7 +159,7 @@ void read_file(const Options& options, const std::filesystem::path& path, Data& 
       file.fail(i, error.what());
     }
     const Plan& plan = *row.configuration.plan;
-    if (options.flag("simulate") && (plan.family != Family::sparse_persistent || plan.exchange_warps > 0)) {
+    if (options.flag("simulate") && plan.family != Family::sparse_persistent) {
       ++data.not_simulated;
       continue;
     }
@@ -308,7 +308,7 @@ Report report(const Data& data, const Accuracy& accuracy, const std::vector<Publ
   if (data.not_simulated > 0) {
     report.json["not_simulated"] = data.not_simulated;
     report.text += std::to_string(data.not_simulated) +
-                   " rows are of dense kernels, exchange warps and libraries, which the simulator does not replay.\n";
+                   " rows are of dense kernels and libraries, which the simulator does not replay.\n";
   }
   for (const std::string& failed : data.failed) {
     report.text += "no valid measurement: " + failed + '\n';

@@ -163,7 +163,7 @@ class Exchange {
   void begin_round(std::int32_t w, double at) {
     Warp& warp = warps_[w];
     double& free = issue_free(w);
-    warp.last = free = std::max(at, free) + kRoundIssueCyclesPerWord * words_in_flight();
+    warp.last = free = std::max(at, free) + shape_.issue_slowdown * kRoundIssueCyclesPerWord * words_in_flight();
     warp.missing.clear();
     for (int k = 0; k < shape_.loads_in_flight; ++k) {
       const std::int64_t first =
@@ -251,11 +251,13 @@ class Exchange {
     const int words = words_in_flight(), addresses = words * shape_.address_instructions;
     double& free = issue_free(event.who);
     const double begin = std::max(warp.last, free);
-    free = begin + kLookIssueCycles + kLookIssueCyclesPerWord * words + chip_.integer_issue_cycles * addresses;
+    const double slowdown = shape_.issue_slowdown;
+    free = begin +
+           slowdown * (kLookIssueCycles + kLookIssueCyclesPerWord * words + chip_.integer_issue_cycles * addresses);
     // A thread looks at its words one after another, a predicate for each.
-    warp.last = begin + chip_.look_cycles + chip_.look_per_word_cycles * words;
+    warp.last = begin + slowdown * (chip_.look_cycles + chip_.look_per_word_cycles * words);
     if (!warp.missing.empty()) {
-      send(event.who, warp.last + chip_.arithmetic_latency_cycles * addresses);
+      send(event.who, warp.last + slowdown * chip_.arithmetic_latency_cycles * addresses);
     } else {
       end_round(event.who);
     }
@@ -268,10 +270,11 @@ class Exchange {
     const auto stores = std::min<std::int64_t>(shape_.loads_in_flight, (left + shape_.threads - 1) / shape_.threads);
     if (stores > 0) {
       double& free = issue_free(w);
-      const double placed = std::max(warp.last, free) +
-                            static_cast<double>(stores * shape_.placing_instructions) * chip_.integer_issue_cycles;
+      const double placed = std::max(warp.last, free) + static_cast<double>(stores * shape_.placing_instructions) *
+                                                            chip_.integer_issue_cycles * shape_.issue_slowdown;
       free = std::max(free, placed);
-      const double cycles = static_cast<double>(stores * kStoreWavefronts) * chip_.lds_wavefront_cycles;
+      const double cycles =
+          static_cast<double>(stores * kStoreWavefronts) * chip_.lds_wavefront_cycles * shape_.store_slowdown;
       warp.last = sm.store_free =
           std::max(sm.store_free, shape_.placing_instructions > 0 ? placed : warp.last) + cycles;
     }
@@ -344,6 +347,54 @@ ExchangeRun run_exchange(const Chip& chip, const ExchangeShape& shape, const std
     released = std::move(next);
   }
   result.step_cycles = (mean(released) - first) / options.steps;
+  return result;
+}
+
+TurnsRun run_turns(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
+                   const ExchangeOptions& options) {
+  const std::size_t turns = bodies.size(), sms = bodies.front().size();
+  TurnsRun result;
+  std::vector<std::vector<double>> released(turns, std::vector<double>(sms));
+  std::vector<double> computed(sms), fetched(sms);  // until when the SM's warps of either kind are busy
+  double first = 0;
+  for (int step = 0; step < options.warmup_steps + options.steps; ++step) {
+    const bool is_first = step == options.warmup_steps;
+    first = is_first ? mean(computed) : first;
+    std::int64_t polls = 0;
+    for (std::size_t turn = 0; turn < turns; ++turn) {
+      std::vector<double> begun, emitted;
+      for (std::size_t sm = 0; sm < sms; ++sm) {
+        begun.push_back(std::max(released[turn][sm], computed[sm]));
+      }
+      Exchange exchange(chip, shape, sms, *std::min_element(begun.begin(), begun.end()));
+      for (std::size_t sm = 0; sm < sms; ++sm) {
+        const SmBody& body = bodies[turn][sm];
+        for (const Emission& emission : body.emissions) {
+          exchange.store(static_cast<int>(sm), emission.first_word, emission.words, begun[sm] + emission.cycle);
+        }
+        for (std::size_t w = 0; w < body.warp_end.size(); ++w) {
+          exchange.begin(static_cast<int>(sm), static_cast<int>(w),
+                         std::max(begun[sm] + body.warp_end[w], fetched[sm]));
+        }
+        emitted.push_back(begun[sm] + body.cycles);
+        computed[sm] = begun[sm] + body.computing;
+      }
+      std::vector<double> next(sms, *std::max_element(emitted.begin(), emitted.end()));
+      if (!options.free) {
+        next = exchange.run();
+        polls += exchange.polls();
+      }
+      fetched = next;
+      if (is_first) {
+        result.begun.push_back(begun);
+        result.emitted.push_back(emitted);
+        result.released.push_back(next);
+      }
+      released[turn] = std::move(next);
+    }
+    result.polls = static_cast<double>(polls) / static_cast<double>(sms);
+  }
+  result.step_cycles = (mean(computed) - first) / options.steps;
   return result;
 }
 

@@ -50,6 +50,7 @@ struct SmBody {
   double cycles = 0;  // from the barrier after staging to the last emission
   std::vector<Emission> emissions;
   std::vector<double> warp_end;  // [warps]: when each warp begins to wait for the next state
+  double computing = 0;          // until the SM may compute something else: where samples take turns, before it emits
 };
 
 // Appends to the emissions, together with those before it that left at the same cycle for the same line.
@@ -65,6 +66,9 @@ struct ExchangeShape {
   // kept from look to look.
   int address_instructions = 0;
   int placing_instructions = 0;  // with which the place in shared memory of each word of a round is found
+  // How many times as long as alone the warps that poll take for what they issue, and for what they store: where others
+  // compute beside them.
+  double issue_slowdown = 1, store_slowdown = 1;
 };
 
 struct ExchangeOptions {
@@ -79,6 +83,22 @@ struct ExchangeRun {
   std::vector<double> next_released;   // [SMs]: the barrier after staging of the step after
   double polls = 0;                    // looks at lines, per step and SM
 };
+
+// Where samples take turns (kernels/pipeline.cuh): the parts of a state are computed one after another, each as soon as
+// the SM has it and has done with the one before; then warps that do nothing else fetch the same part of the next
+// state, part after part. Each part is an exchange of its own.
+struct TurnsRun {
+  double step_cycles = 0;  // mean over the steps after the warm-up
+  // [turns][SMs], of the first counted step: when the body begins, when its last word is emitted, and when the next
+  // state's part is there.
+  std::vector<std::vector<double>> begun, emitted, released;
+  double polls = 0;  // looks at lines, per step and SM
+};
+
+// `bodies`: [turns][SMs], their emissions counted from the first word of the turn; `warp_end` is when the warps that
+// fetch may begin. `shape`: of one turn.
+TurnsRun run_turns(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
+                   const ExchangeOptions& options = {});
 
 // Every word of the state is emitted by exactly one SM.
 ExchangeRun run_exchange(const Chip& chip, const ExchangeShape& shape, const std::vector<SmBody>& bodies,

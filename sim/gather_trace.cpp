@@ -49,8 +49,8 @@ void GatherTrace::tile(int tile, int pass) {
   for (int r = tile * map_.tile_height; r < end; ++r) {
     row(r, pass);
   }
-  if (pass + 1 < map_.passes) {
-    chunk_at_ = begin;  // the next pass takes the same chunks again
+  if (pass + 1 < map_.passes && plan_.exchange_warps == 0) {
+    chunk_at_ = begin;  // the next pass takes the same chunks again; where samples take turns, from the step's first on
   }
 }
 

@@ -12,25 +12,36 @@
 namespace onchip {
 namespace {
 
-void emit(WarpWriter& out, const WarpPlace& place) {
-  const KernelMap& map = place.map;
-  const Plan& plan = place.layout.plan;
+// 16-byte words, and the threads that move them, one after another; a warp of these has number `warp`.
+struct Share {
+  std::int64_t begin, end;
+  int threads, warp;
+
+  std::int64_t word(std::int64_t first, int lane) const {
+    const std::int64_t i = begin + first + kWarpLanes * warp + lane;
+    return i < end ? i : -1;
+  }
+};
+
+// Words of the outbox of SM `sm`.
+void emit(WarpWriter& out, const PlanTrace& trace, int sm, const Share& share) {
+  const KernelMap& map = trace.map();
   const auto state = static_cast<std::int64_t>(16 * map.state_words);
-  out.branch();  // past it, without a word to emit
-  for (int first = 0; first + kWarpLanes * place.warp < map.outbox_words; first += plan.threads) {
-    const auto word = [&](int lane) { return first + place.thread(lane); };
+  for (std::int64_t first = 0; share.word(first, 0) >= 0; first += share.threads) {
     const int v = out.load(16, out.operate(Operation::integer), [&](int lane) {
-      return word(lane) < map.outbox_words ? static_cast<std::int64_t>(map.outbox_at) + 16 * word(lane) : -1;
+      const std::int64_t word = share.word(first, lane);
+      return word < 0 ? -1 : static_cast<std::int64_t>(map.outbox_at) + 16 * word;
     });
     const auto store = [&](int steps_later, int value) {
       out.access(Operation::global_store, 16, kNoRegister, value, [&](int lane) {
-        return word(lane) < map.outbox_words
-                   ? steps_later * state + static_cast<std::int64_t>(map.outbox_offset(place.sm, word(lane)))
-                   : -1;
+        const std::int64_t word = share.word(first, lane);
+        return word < 0
+                   ? -1
+                   : steps_later * state + static_cast<std::int64_t>(map.outbox_offset(sm, static_cast<int>(word)));
       });
     };
     store(1, v);
-    if (plan.exchange == ExchangeProtocol::lamport) {
+    if (trace.layout().plan.exchange == ExchangeProtocol::lamport) {
       store(1 + kEmptiedAhead, kNoRegister);
     }
     out.flush();
@@ -68,49 +79,81 @@ std::vector<std::vector<int>> reduced_pieces(GatherTrace& gather, CellTrace& cel
   return sums;
 }
 
-void write_body(WarpWriter& out, const WarpPlace& place, Traced traced) {
-  // Machine code for sm_90 has 11 to 14 between the step's barrier and its first load, where the step has so many.
-  constexpr int kAddressesFirst = 12;
+// Machine code for sm_90 has 11 to 14 between the step's barrier and its first load, where the step has so many.
+constexpr int kAddressesFirst = 12;
+
+void write_tiles(WarpWriter& out, const WarpPlace& place) {
+  GatherTrace gather(out, place);
+  CellTrace cell(out, place);
+  gather.begin_step();
+  for (int tile = 0; tile < place.map.tiles; ++tile) {
+    for (int pass = 0; pass < place.map.passes; ++pass) {
+      if (place.layout.plan.pieces > 0) {
+        cell.find_pieces(tile);
+      }
+      const bool is_first = tile == 0 && pass == 0;
+      const std::vector<std::vector<int>> sums =
+          is_first ? reduced_pieces(gather, cell, place) : std::vector<std::vector<int>>{};
+      gather.tile(tile, pass);
+      cell.fetch_tile(tile, pass);
+      if (place.layout.plan.pieces > 0) {
+        for (std::size_t of_pass = 0; of_pass < sums.size(); ++of_pass) {
+          cell.store_pieces(static_cast<int>(of_pass), sums[of_pass]);
+        }
+        if (is_first) {
+          out.barrier();
+        }
+        cell.add_pieces(tile, pass);
+      }
+      cell.finish_tile();
+    }
+  }
+}
+
+void end_step(WarpWriter& out) {
+  out.fill(kLoopInstructions);
+  out.branch();
+}
+
+void write_body(WarpWriter& out, const PlanTrace& trace, const WarpPlace& place, Traced traced) {
   out.begin_with_addresses(kAddressesFirst);
+  if (traced == Traced::whole) {
+    write_tiles(out, place);
+  }
+  out.barrier();
+  out.branch();  // past it, without a word to emit
+  emit(out, trace, place.sm, {0, place.map.outbox_words, place.layout.plan.threads, place.warp});
+  fetch_input(out, place);
+  end_step(out);
+}
+
+// What a warp that computes does in one turn.
+void write_turn(WarpWriter& out, const WarpPlace& place, Traced traced, int turn) {
+  out.begin_with_addresses(kAddressesFirst);
+  if (turn == 0) {
+    fetch_input(out, place);
+  }
   if (traced == Traced::whole) {
     GatherTrace gather(out, place);
     CellTrace cell(out, place);
     gather.begin_step();
     for (int tile = 0; tile < place.map.tiles; ++tile) {
-      for (int pass = 0; pass < place.map.passes; ++pass) {
-        if (place.layout.plan.pieces > 0) {
-          cell.find_pieces(tile);
-        }
-        const bool is_first = tile == 0 && pass == 0;
-        const std::vector<std::vector<int>> sums =
-            is_first ? reduced_pieces(gather, cell, place) : std::vector<std::vector<int>>{};
-        gather.tile(tile, pass);
-        cell.fetch_tile(tile, pass);
-        if (place.layout.plan.pieces > 0) {
-          for (std::size_t of_pass = 0; of_pass < sums.size(); ++of_pass) {
-            cell.store_pieces(static_cast<int>(of_pass), sums[of_pass]);
-          }
-          if (is_first) {
-            out.barrier();
-          }
-          cell.add_pieces(tile, pass);
-        }
-        cell.finish_tile();
-      }
+      gather.tile(tile, turn);
+      cell.fetch_tile(tile, turn);
+      cell.finish_tile();
     }
   }
-  out.barrier();
-  emit(out, place);
-  fetch_input(out, place);
-  out.fill(kLoopInstructions);
-  out.branch();
+  for (int announced = 0; announced < 2; ++announced) {  // that it is computed, that its state has been read
+    out.operate(Operation::other);
+  }
+  out.flush();
 }
 
-void write_stage(WarpWriter& out, const WarpPlace& place) {
-  const Plan& plan = place.layout.plan;
-  const std::int64_t words = place.map.state_words, threads = plan.threads;
-  for (std::int64_t done = 0; done < words; done += plan.loads_in_flight * threads) {
-    const auto round = std::min<std::int64_t>(plan.loads_in_flight, (words - done + threads - 1) / threads);
+void write_stage(WarpWriter& out, const PlanTrace& trace, const Share& share) {
+  const std::int64_t words = share.end - share.begin;
+  const int in_flight = trace.layout().plan.loads_in_flight;
+  for (std::int64_t done = 0; done < words; done += std::int64_t{in_flight} * share.threads) {
+    const auto round = std::min<std::int64_t>(in_flight, (words - done + share.threads - 1) / share.threads);
     std::vector<int> fetched;
     out.fill(4 + 6 * static_cast<int>(round));  // of each word: four empty ones, a comparison and an address
     for (const Operation operation : {Operation::global_load, Operation::shared_store}) {
@@ -121,14 +164,13 @@ void write_stage(WarpWriter& out, const WarpPlace& place) {
         }
         const int reg = fetched[static_cast<std::size_t>(k)];
         out.access(operation, 16, loads ? reg : kNoRegister, loads ? kNoRegister : reg, [&](int lane) {
-          const std::int64_t word = done + k * threads + place.thread(lane);
-          return word >= words ? -1 : loads ? 16 * word : static_cast<std::int64_t>(place.map.staged_at(word));
+          const std::int64_t word = share.word(done + k * share.threads, lane);
+          return word < 0 ? -1 : loads ? 16 * word : static_cast<std::int64_t>(trace.map().staged_at(word));
         });
       }
     }
     out.flush();
   }
-  out.barrier();
 }
 
 }  // namespace
@@ -143,27 +185,89 @@ PlanTrace::PlanTrace(Layout layout, int spare_registers, Traced traced, Issued i
   view_.reorders = issued == Issued::as_compiled;
 }
 
-BlockTrace PlanTrace::trace(int sm, bool staging) const {
-  BlockTrace block;
-  for (int warp = 0; warp < layout_.plan.warps(); ++warp) {
-    const WarpPlace place(layout_, map_, tables_, sm, warp);
-    WarpWriter writer(view_);
-    if (staging) {
-      write_stage(writer, place);
+int PlanTrace::turns() const {
+  return layout_.plan.exchange_warps > 0 ? map_.passes : 1;
+}
+
+std::int64_t PlanTrace::turn_words() const {
+  return map_.state_words / turns();
+}
+
+template <typename Write>
+void PlanTrace::add_warp(BlockTrace& block, Write&& write) const {
+  WarpWriter writer(view_);
+  write(writer);
+  block.warps.push_back(writer.take());
+}
+
+// The warp that hands out comes after those that fetch.
+void PlanTrace::add_exchange_warps(BlockTrace& block, int sm) const {
+  const int threads = layout_.plan.fetching_threads();
+  for (int warp = 0; warp < threads / kWarpLanes; ++warp) {
+    add_warp(block, [&](WarpWriter& out) {
+      for (int turn = 0; turn < turns(); ++turn) {
+        write_stage(out, *this, {turn * turn_words(), (turn + 1) * turn_words(), threads, warp});
+      }
+      out.barrier();
+      out.barrier();
+    });
+  }
+  add_warp(block, [&](WarpWriter& out) {
+    out.barrier();
+    out.barrier();
+    const int words = map_.outbox_words / turns();
+    for (int turn = 0; turn < turns(); ++turn) {
+      emit(out, *this, sm, {turn * words, (turn + 1) * words, kWarpLanes, 0});
     }
-    write_body(writer, place, traced_);
-    block.warps.push_back(writer.take());
+  });
+}
+
+BlockTrace PlanTrace::block(int sm) const {
+  const Plan& plan = layout_.plan;
+  BlockTrace block;
+  for (int warp = 0; warp < plan.warps(); ++warp) {
+    const WarpPlace place(layout_, map_, tables_, sm, warp);
+    add_warp(block, [&](WarpWriter& out) {
+      if (plan.exchange_warps == 0) {
+        write_stage(out, *this, {0, map_.state_words, plan.threads, warp});
+        out.barrier();
+        write_body(out, *this, place, traced_);
+        return;
+      }
+      out.barrier();
+      for (int turn = 0; turn < turns(); ++turn) {
+        write_turn(out, place, traced_, turn);
+      }
+      out.barrier();
+      end_step(out);
+    });
+  }
+  if (plan.exchange_warps > 0) {
+    add_exchange_warps(block, sm);
   }
   return block;
 }
 
-BlockTrace PlanTrace::block(int sm) const {
-  return trace(sm, true);
-}
-
-BlockTrace PlanTrace::body(int sm) const {
-  BlockTrace block = trace(sm, false);
-  block.loop_instructions = step_instructions(layout_.network, layout_.plan);
+BlockTrace PlanTrace::body(int sm, int turn) const {
+  const Plan& plan = layout_.plan;
+  BlockTrace block;
+  for (int warp = 0; warp < plan.warps(); ++warp) {
+    const WarpPlace place(layout_, map_, tables_, sm, warp);
+    add_warp(block, [&](WarpWriter& out) {
+      if (plan.exchange_warps == 0) {
+        write_body(out, *this, place, traced_);
+      } else {
+        write_turn(out, place, traced_, turn);
+      }
+    });
+  }
+  const int fetching = plan.exchange_warps > 0 ? plan.fetching_threads() : 0;
+  for (int warp = 0; warp < fetching / kWarpLanes; ++warp) {
+    add_warp(block, [&](WarpWriter& out) {
+      write_stage(out, *this, {turn * turn_words(), (turn + 1) * turn_words(), fetching, warp});
+    });
+  }
+  block.loop_instructions = step_instructions(layout_.network, plan);
   return block;
 }
 

@@ -7,6 +7,11 @@
 //   body    tile after tile: gather (gather_trace.hpp), fetch what the cell needs, reduce, finish (cell_trace.hpp);
 //           barrier; emit; ask for the next input
 //
+// Where samples take turns (kernels/pipeline.cuh), exchange warps stage and emit while others compute. Each turn has a
+// body of its own: what the computing warps do for one pass, beside the fetching of as much of the state. In a whole
+// step all passes are staged, then computed, then emitted, so that the addresses are there in an order that block
+// barriers can express.
+//
 // Shared-memory addresses are exact; global ones count from the state that is read, so that the state which is written
 // begins one state later. Which arithmetic stands between the loads, and how the compiler orders both, is read off
 // machine code for sm_90 (list_schedule).
@@ -38,14 +43,19 @@ class PlanTrace : public TraceSource {
 
   int blocks() const override { return layout_.plan.sms; }
   BlockTrace block(int sm) const override;
-  // What follows the barrier after staging.
-  BlockTrace body(int sm) const;
+  // What follows the barrier after staging: of one turn. The computing warps come first.
+  BlockTrace body(int sm, int turn = 0) const;
+
+  int turns() const;                // passes that are exchanged one by one; 1 without exchange warps
+  std::int64_t turn_words() const;  // 16-byte words of the state that one turn reads
 
   const Layout& layout() const { return layout_; }
   const KernelMap& map() const { return map_; }
 
  private:
-  BlockTrace trace(int sm, bool staging) const;
+  template <typename Write>
+  void add_warp(BlockTrace& block, Write&& write) const;
+  void add_exchange_warps(BlockTrace& block, int sm) const;
 
   Layout layout_;
   KernelMap map_;

@@ -2,6 +2,7 @@
 #include "sim/simulate.hpp"
 
 #include "model/error.hpp"
+#include "model/exchange_time.hpp"
 #include "model/parallel.hpp"
 #include "model/registers.hpp"
 #include "model/step_time.hpp"
@@ -20,12 +21,16 @@ constexpr std::uint64_t kWordBytes = 16;
 // the registers that the weights leave: a comparison whose predicate guards an addition, whose carry goes into the
 // upper half of the address, of which the load is made. Where in shared memory a word goes is a constant beside its
 // thread's, or where the state lies in planes a comparison, for more than two a division.
-ExchangeShape exchange_shape(const KernelMap& map, const Plan& plan) {
+ExchangeShape exchange_shape(const PlanTrace& trace) {
   constexpr int kMostKept = 2, kAddress = 4;
-  const bool keeps = plan.loads_in_flight <= kMostKept || map.state_words <= std::int64_t{kMostKept} * plan.threads;
-  const int placing = map.planes == 1 ? 0 : map.planes == 2 ? 4 : 8;
-  return {map.state_words,      plan.threads, plan.loads_in_flight, plan.first_look, plan.line_words,
-          keeps ? 0 : kAddress, placing};
+  const KernelMap& map = trace.map();
+  const Plan& plan = trace.layout().plan;
+  const int threads = plan.fetching_threads(), planes = map.planes / trace.turns();
+  const bool keeps = plan.loads_in_flight <= kMostKept || trace.turn_words() <= std::int64_t{kMostKept} * threads;
+  const int placing = planes == 1 ? 0 : planes == 2 ? 4 : 8;
+  ExchangeShape shape{trace.turn_words(),   threads, plan.loads_in_flight, plan.first_look, plan.line_words,
+                      keeps ? 0 : kAddress, placing};
+  return shape;
 }
 
 // Which words of the next state each store hands out; those that empty a later state's place are none.
@@ -63,25 +68,114 @@ void level(std::vector<SmBody>& bodies) {
     for (double& end : body.warp_end) {
       end += by;
     }
+    body.computing += by;
   }
 }
 
-std::vector<SmBody> run_bodies(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options,
+// One turn of an SM whose samples take turns: the computing warps end, one more hears of it, loads what they have
+// computed, and hands it out, a word per lane at a time.
+void add_turn(SmBody& body, const Chip& chip, const PlanTrace& trace, int sm, int turn, const SmRun& run) {
+  const Plan& plan = trace.layout().plan;
+  const KernelMap& map = trace.map();
+  const auto last = *std::max_element(run.warp_end.begin(), run.warp_end.begin() + plan.warps());
+  const double computed = static_cast<double>(last);
+  const double load = chip.lds_latency_cycles + 3 * chip.lds_latency_per_word_cycles;
+  const std::int32_t words = map.outbox_words / trace.turns();
+  double at = computed + block_barrier_cycles(chip, plan.threads + kWarpLanes);
+  for (std::int32_t word = 0; word < words; ++word) {
+    at += word % kWarpLanes == 0 ? load : 0;
+    const auto to = static_cast<std::int64_t>(map.outbox_offset(sm, turn * words + word) / kWordBytes);
+    add_emission(body, plan.line_words, static_cast<std::int32_t>(to - turn * trace.turn_words()), at);
+  }
+  body.computing = computed + block_barrier_cycles(chip, plan.threads);
+  body.warp_end.assign(static_cast<std::size_t>(plan.exchange_warps - 1),
+                       computed + block_barrier_cycles(chip, plan.threads + plan.fetching_threads()));
+}
+
+// One turn.
+std::vector<SmBody> run_bodies(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options, int turn,
                                std::vector<SmRun>& runs) {
   std::vector<SmBody> bodies(static_cast<std::size_t>(trace.blocks()));
   runs.resize(bodies.size());
+  const bool takes_turns = trace.layout().plan.exchange_warps > 0;
   parallel_for(trace.blocks(), options.threads, [&](int sm) {
-    const BlockTrace block = trace.body(sm);
-    runs[sm] = run_sm(chip, {&block, 1}, options.sm);
-    for (const std::int64_t end : runs[sm].warp_end) {
-      bodies[sm].warp_end.push_back(static_cast<double>(end));
+    const BlockTrace block = trace.body(sm, turn);
+    const SmRun run = run_sm(chip, {&block, 1}, options.sm);
+    if (takes_turns) {
+      add_turn(bodies[sm], chip, trace, sm, turn, run);
+    } else {
+      for (const std::int64_t end : run.warp_end) {
+        bodies[sm].warp_end.push_back(static_cast<double>(end));
+      }
+      add_emissions(bodies[sm], block, run, trace.map().state_words, trace.layout().plan.line_words);
+      bodies[sm].computing = bodies[sm].cycles;
     }
-    add_emissions(bodies[sm], block, runs[sm], trace.map().state_words, trace.layout().plan.line_words);
+    runs[sm] += run;
   });
   if (!options.skew) {
     level(bodies);
   }
   return bodies;
+}
+
+// The steps of all SMs, however they exchange. Of one of them: when bodies begin, [turns][SMs], when the last turn's
+// words are emitted, and for how long the SM computes nothing.
+struct Steps {
+  double cycles = 0, polls = 0;
+  std::vector<std::vector<double>> begun;
+  std::vector<double> emitted, waited;  // [SMs]
+};
+
+// How much longer than alone an exchange warp takes for what it issues: it has what the warps that compute leave, of
+// the issue slots and of the load/store unit, for as much of the time as they compute.
+void slow_down(ExchangeShape& shape, const Chip& chip, const std::vector<SmRun>& runs, double computing) {
+  double cycles = 0, issued = 0, served = 0;
+  for (const SmRun& run : runs) {
+    cycles += static_cast<double>(run.cycles);
+    issued += static_cast<double>(std::accumulate(run.issued.begin(), run.issued.end(), std::int64_t{0}));
+    served += run.causes[static_cast<int>(Cause::shared_memory)];
+  }
+  constexpr double kMost = 0.9;
+  const auto slowdown = [&](double busy) { return 1 / (1 - computing * std::min(kMost, busy / cycles)); };
+  shape.issue_slowdown = slowdown(issued / chip.partitions);
+  shape.store_slowdown = slowdown(served);
+}
+
+// Beside exchange warps: the slower those are, the less of the time the others compute.
+Steps run_in_turns(const Chip& chip, const PlanTrace& trace, const std::vector<std::vector<SmBody>>& bodies,
+                   const std::vector<SmRun>& runs, const ExchangeOptions& options) {
+  constexpr int kRounds = 3;
+  std::vector<double> busy(runs.size());
+  for (const std::vector<SmBody>& turn : bodies) {
+    std::transform(busy.begin(), busy.end(), turn.begin(), busy.begin(),
+                   [](double sum, const SmBody& body) { return sum + body.computing; });
+  }
+  ExchangeShape shape = exchange_shape(trace);
+  TurnsRun run;
+  for (int round = 0; round < kRounds; ++round) {
+    run = run_turns(chip, shape, bodies, options);
+    slow_down(shape, chip, runs, std::min(1.0, mean(busy) / run.step_cycles));
+  }
+  Steps steps{run.step_cycles, run.polls, std::move(run.begun), std::move(run.emitted.back()), {}};
+  for (const double cycles : busy) {
+    steps.waited.push_back(std::max(0.0, run.step_cycles - cycles));
+  }
+  return steps;
+}
+
+Steps run_steps(const Chip& chip, const PlanTrace& trace, const std::vector<std::vector<SmBody>>& bodies,
+                const std::vector<SmRun>& runs, bool free) {
+  ExchangeOptions options;
+  options.free = free;
+  if (trace.layout().plan.exchange_warps > 0) {
+    return run_in_turns(chip, trace, bodies, runs, options);
+  }
+  ExchangeRun run = run_exchange(chip, exchange_shape(trace), bodies.front(), options);
+  Steps steps{run.step_cycles, run.polls, {run.first_released}, run.last_emitted, {}};
+  for (std::size_t sm = 0; sm < runs.size(); ++sm) {
+    steps.waited.push_back(run.next_released[sm] - run.last_emitted[sm]);
+  }
+  return steps;
 }
 
 // The body's share of each cause, as if the causes of what follows the last emission were those of the whole.
@@ -108,9 +202,6 @@ StepPart Simulation::binding() const {
 }
 
 PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced) {
-  if (layout.plan.exchange_warps > 0) {
-    throw InputError("the simulator does not replay exchange warps: see --exchange-warps 0");
-  }
   if (layout.plan.family != Family::sparse_persistent) {
     throw InputError("the simulator replays sparse_persistent plans, not those of " +
                      std::string(name(layout.plan.family)));
@@ -121,33 +212,42 @@ PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced) {
 }
 
 Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options) {
-  const Plan& plan = trace.layout().plan;
   Simulation result;
-  const std::vector<SmBody> bodies = run_bodies(chip, trace, options, result.sms);
-
-  const ExchangeShape shape = exchange_shape(trace.map(), plan);
-  ExchangeOptions exchange_options;
-  exchange_options.free = !options.exchange;
-  const ExchangeRun exchange = run_exchange(chip, shape, bodies, exchange_options);
+  std::vector<std::vector<SmBody>> bodies;
+  for (int turn = 0; turn < trace.turns(); ++turn) {
+    bodies.push_back(run_bodies(chip, trace, options, turn, result.sms));
+  }
+  const Steps steps = run_steps(chip, trace, bodies, result.sms, !options.exchange);
 
   const double us_per_cycle = 1e6 / chip.clock_hz;
-  result.step_us = exchange.step_cycles * us_per_cycle;
-  result.polls = exchange.polls;
-  for (std::size_t sm = 0; sm < bodies.size(); ++sm) {
-    result.body_us.push_back(bodies[sm].cycles * us_per_cycle);
-    result.wait_us.push_back((exchange.next_released[sm] - exchange.last_emitted[sm]) * us_per_cycle);
+  result.step_us = steps.cycles * us_per_cycle;
+  result.polls = steps.polls;
+  result.body_us.resize(result.sms.size());
+  const double begin = *std::min_element(steps.begun.front().begin(), steps.begun.front().end());
+  for (std::size_t turn = 0; turn < bodies.size(); ++turn) {
+    Turn& of_turn = result.turns.emplace_back();
+    for (std::size_t sm = 0; sm < result.sms.size(); ++sm) {
+      of_turn.begin_us.push_back((steps.begun[turn][sm] - begin) * us_per_cycle);
+      of_turn.body_us.push_back(bodies[turn][sm].computing * us_per_cycle);
+      result.body_us[sm] += of_turn.body_us.back();
+    }
+  }
+  for (const double cycles : steps.waited) {
+    result.wait_us.push_back(cycles * us_per_cycle);
   }
   const double body = mean(result.body_us);
-  const double latest = *std::max_element(exchange.last_emitted.begin(), exchange.last_emitted.end());
-  const double skew = (latest - mean(exchange.last_emitted)) * us_per_cycle;
-  charge_body(result, body);
+  const double latest = *std::max_element(steps.emitted.begin(), steps.emitted.end());
+  // An SM that is behind holds up no other that still computes another turn.
+  const double waiting = std::max(0.0, result.step_us - body);
+  const double skew = std::min(waiting, (latest - mean(steps.emitted)) * us_per_cycle);
+  charge_body(result, std::min(body, result.step_us));
   result.parts_us[static_cast<int>(StepPart::skew)] = skew;
-  result.parts_us[static_cast<int>(StepPart::exchange)] = result.step_us - body - skew;
+  result.parts_us[static_cast<int>(StepPart::exchange)] = waiting - skew;
   const double exchanging = result.parts_us[static_cast<int>(StepPart::exchange)];
   const double half_width = half_interval_us(chip, exchanging, result.step_us);
   result.low_us = result.step_us - half_width;
   result.high_us = result.step_us + half_width;
-  result.floor_us = predict(chip, trace.layout().network, plan).floor_us;
+  result.floor_us = predict(chip, trace.layout().network, trace.layout().plan).floor_us;
   return result;
 }
 

@@ -5,6 +5,10 @@
 //   step      mean time from step to step
 //   parts     they sum to the step: the mean SM's body by cause; skew: what the SM that emits last is behind the mean;
 //             exchange: from its emission until the SMs go on, on average
+//
+// Where samples take turns, every turn has its body and its exchange (run_turns). A body ends when the computing warps
+// have announced it; exchange warps move the state of another turn meanwhile, through the same pipes, and have what is
+// left of the issue slots. What a step takes beyond its bodies is its exchange.
 #pragma once
 
 #include "sim/plan_trace.hpp"
@@ -30,12 +34,18 @@ struct SimulationOptions {
   int threads = 1;
 };
 
+// The bodies of one turn, [SMs]: when they begin, from the step's first, and how long they take.
+struct Turn {
+  std::vector<double> begin_us, body_us;
+};
+
 struct Simulation {
   double step_us = 0;
   double low_us = 0, high_us = 0;  // 95 % interval, from the scatters of the chip file, as in the analytic model
   std::array<double, kStepPartNames.size()> parts_us{};  // by StepPart
   double floor_us = 0;                   // the exchange alone, and conflict-free reads (model/step_time.hpp)
-  std::vector<SmRun> sms;                // bodies; without events unless asked for
+  std::vector<SmRun> sms;                // bodies, one turn after another; without events unless asked for
+  std::vector<Turn> turns;               // where samples take turns, as many as passes, else one
   std::vector<double> body_us, wait_us;  // [SMs]: from the barrier after staging to the last emission; from there on
   double polls = 0;                      // looks at lines of the state, per step and SM
 

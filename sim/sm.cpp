@@ -285,6 +285,25 @@ BankCost SmRun::stores() const {
   return total(warp_stores);
 }
 
+SmRun& SmRun::operator+=(const SmRun& after) {
+  if (warp_end.empty()) {
+    return *this = after;
+  }
+  const auto add = [](auto& to, const auto& from) {
+    std::transform(to.begin(), to.end(), from.begin(), to.begin(), [](auto a, const auto& b) { return a += b; });
+  };
+  add(causes, after.causes);
+  add(issued, after.issued);
+  add(warp_loads, after.warp_loads);
+  add(warp_stores, after.warp_stores);
+  add(heat, after.heat);
+  for (std::size_t w = 0; w < warp_end.size(); ++w) {
+    warp_end[w] = cycles + after.warp_end[w];
+  }
+  cycles += after.cycles;
+  return *this;
+}
+
 SmRun run_sm(const Chip& chip, std::span<const BlockTrace> blocks, const SmOptions& options) {
   return Simulation(chip, blocks, options).run();
 }

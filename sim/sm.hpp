@@ -66,6 +66,9 @@ struct SmRun {
 
   BankCost loads() const;
   BankCost stores() const;
+
+  // What another run of the same warps took, after this one. The events stay those of this run.
+  SmRun& operator+=(const SmRun& after);
 };
 
 // The blocks start together at cycle 0; warp w of all belongs to partition w mod partitions. Throws InputError for

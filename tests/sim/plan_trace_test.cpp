@@ -167,8 +167,10 @@ TEST_CASE("every chunk that encode() puts in a warp's list is loaded, in its ord
     const std::vector<std::int32_t> tails = encode(made.layout).tails;
     const std::size_t of_sm =
         static_cast<std::size_t>(plan.rows_per_group + 3) * static_cast<std::size_t>(plan.warps());
-    for (int sm = 0; sm < trace.blocks(); ++sm) {
-      const BlockTrace block = trace.body(sm);
+    const int passes = map.passes / trace.turns();  // of a body
+    for (int body = 0; body < trace.blocks() * trace.turns(); ++body) {
+      const int sm = body / trace.turns();
+      const BlockTrace block = trace.body(sm, body % trace.turns());
       for (int warp = 0; warp < plan.warps(); ++warp) {
         const auto entry = [&](int r) {
           return tails[static_cast<std::size_t>(sm) * of_sm + static_cast<std::size_t>(r * plan.warps() + warp)];
@@ -177,14 +179,14 @@ TEST_CASE("every chunk that encode() puts in a warp's list is loaded, in its ord
         std::map<std::uint64_t, int> table;
         for (int r = 0; r <= plan.rows_per_group; ++r) {
           table[map.tails_at + 4 * static_cast<std::uint64_t>(r * plan.warps() + warp)] =
-              r < plan.rows_per_group ? map.passes : 1;
+              r < plan.rows_per_group ? passes : 1;
         }
         REQUIRE(reads.table == table);
         std::vector<std::uint64_t> shared;
         auto begin = static_cast<std::uint64_t>(entry(plan.rows_per_group));
         for (int tile = 0; tile < map.tiles; ++tile) {
           std::uint64_t at = begin;
-          for (int pass = 0; pass < map.passes; ++pass) {
+          for (int pass = 0; pass < passes; ++pass) {
             at = begin;
             for (int r = tile * map.tile_height; r < std::min(plan.rows_per_group, (tile + 1) * map.tile_height); ++r) {
               for (int i = 0; i < (entry(r) & 0xffff); ++i, at += static_cast<std::uint64_t>(map.chunk_bytes)) {
@@ -252,10 +254,13 @@ TEST_CASE("every element of the next state is put in the outbox once, by the uni
     const KernelMap& map = trace.map();
     for (int sm = 0; sm < trace.blocks(); ++sm) {
       std::map<std::uint64_t, int> stored;
-      for (const WarpTrace& warp : trace.body(sm).warps) {
-        for (const Instruction& instruction : warp.instructions) {
-          for (const std::uint64_t at : warp.addresses_of(instruction)) {
-            stored[at] += instruction.operation == Operation::shared_store && at >= map.outbox_at && at < map.input_at;
+      for (int turn = 0; turn < trace.turns(); ++turn) {
+        for (const WarpTrace& warp : trace.body(sm, turn).warps) {
+          for (const Instruction& instruction : warp.instructions) {
+            for (const std::uint64_t at : warp.addresses_of(instruction)) {
+              stored[at] +=
+                  instruction.operation == Operation::shared_store && at >= map.outbox_at && at < map.input_at;
+            }
           }
         }
       }
@@ -267,6 +272,41 @@ TEST_CASE("every element of the next state is put in the outbox once, by the uni
       }
     }
   }
+}
+
+TEST_CASE("the turns of a step access what a whole step does, each its share of the state", "[fast]") {
+  int with_turns = 0;
+  for (const Made& made : some_plans()) {
+    const PlanTrace trace(made.layout);
+    if (made.layout.plan.exchange_warps == 0) {
+      REQUIRE(trace.turns() == 1);
+      continue;
+    }
+    ++with_turns;
+    CAPTURE(to_string(made.layout.plan));
+    REQUIRE(trace.turns() > 1);
+    REQUIRE(trace.turn_words() * trace.turns() == trace.map().state_words);
+    const auto add = [](std::map<std::pair<Operation, std::uint64_t>, int>& to, const BlockTrace& block) {
+      for (const WarpTrace& warp : block.warps) {
+        for (const Instruction& instruction : warp.instructions) {
+          for (const std::uint64_t address : warp.addresses_of(instruction)) {
+            ++to[{instruction.operation, address}];
+          }
+        }
+      }
+    };
+    std::map<std::pair<Operation, std::uint64_t>, int> whole, turns;
+    // A whole step hands out what it has computed, too.
+    BlockTrace block = trace.block(1);
+    REQUIRE(block.warps.size() == static_cast<std::size_t>(made.layout.plan.block_threads() / 32));
+    block.warps.pop_back();
+    add(whole, block);
+    for (int turn = 0; turn < trace.turns(); ++turn) {
+      add(turns, trace.body(1, turn));
+    }
+    REQUIRE(turns == whole);
+  }
+  REQUIRE(with_turns > 3);
 }
 
 TEST_CASE("no shared address lies beyond the block's shared memory", "[fast]") {

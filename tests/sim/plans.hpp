@@ -31,7 +31,8 @@ inline Made make(Cell cell, Precision precision, int hidden, int batch, double d
   return {network, make_layout(network, plan, matrix)};
 }
 
-// Small networks by hand, with their tails in shared memory, half streamed, and all streamed.
+// Small networks by hand, with their tails in shared memory, half streamed, and all streamed; those of several planes
+// also with exchange warps.
 inline std::vector<Made> plans_with_tails() {
   constexpr auto packed = Storage::packed_pair, dense = Storage::dense, delta = Storage::packed_delta;
   constexpr auto natural = RowOrder::natural, aware = RowOrder::bank_aware;
@@ -60,6 +61,11 @@ inline std::vector<Made> plans_with_tails() {
       plan.shared_chunks = whole.shared_chunks * (2 - streamed) / 2;
       plan.ring_chunks = streamed > 0 ? 1 + streamed : 0;
       plans.push_back({c.network(), make_layout(c.network(), plan, matrix)});
+      if (streamed == 0 && planes(c.network(), plan) > 1) {
+        plan.pass_planes = planes(c.network(), plan) / 2;
+        plan.exchange_warps = 3;
+        plans.push_back({c.network(), make_layout(c.network(), plan, matrix)});
+      }
     }
   }
   return plans;

@@ -21,16 +21,17 @@ const ChipFile& h200() {
   return file;
 }
 
-PlanTrace make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = MaskKind::uniform) {
+PlanTrace make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = MaskKind::uniform,
+                     int exchange_warps = 0) {
   Network network;
   network.cell = cell;
   network.hidden = 320;
-  network.batch = 4;
+  network.batch = exchange_warps > 0 ? 16 : 4;
   network.density = 0.2;
   const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, 0.2, 5, network.precision, kind);
   PlanWishes wishes;
   wishes.family = Family::sparse_persistent;
-  wishes.exchange_warps = 0;  // which are not replayed
+  wishes.exchange_warps = exchange_warps;
   const Plan plan = choose_plan(h200().chip, network, RowProfile::from_matrix(matrix), wishes).plan;
   return plan_trace(chip, make_layout(network, plan, matrix));
 }
@@ -135,6 +136,71 @@ TEST_CASE("everybody waits for the SM that is late", "[fast]") {
   free.free = true;
   REQUIRE_THAT(run_exchange(chip, {8, 32, 1}, {body(0, 4, 50), body(4, 4, 2050)}, free).step_cycles,
                Catch::Matchers::WithinAbs(2050, 1e-6));
+}
+
+TEST_CASE("where samples take turns, a step waits for no exchange that is shorter than the other turns", "[fast]") {
+  const Chip chip = exchange_chip();
+  const auto step = [&](double computing, bool free) {
+    std::vector<SmBody> turn{body(0, 4, computing), body(4, 4, computing)};
+    for (SmBody& of_sm : turn) {
+      of_sm.computing = computing;
+      of_sm.warp_end = {computing};
+    }
+    ExchangeOptions options;
+    options.free = free;
+    return run_turns(chip, {8, 32, 1}, {turn, turn}, options);
+  };
+  CHECK_THAT(step(300, true).step_cycles, Catch::Matchers::WithinAbs(600, 1e-6));
+  CHECK_THAT(step(3000, false).step_cycles, Catch::Matchers::WithinAbs(6000, 1e-6));
+  // An exchange of two SMs takes 1141 cycles beside its body (above). The words of the second turn are there when the
+  // warps that have fetched the first look for them.
+  const TurnsRun run = step(50, false);
+  CHECK(run.step_cycles > 1141);
+  CHECK(run.step_cycles < 2 * 1141);
+  REQUIRE(run.begun.size() == 2);
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int sm = 0; sm < 2; ++sm) {
+      CHECK(run.emitted[turn][sm] == run.begun[turn][sm] + 50);
+      CHECK(run.released[turn][sm] > run.emitted[turn][sm]);
+    }
+  }
+  CHECK(run.begun[1][0] >= run.begun[0][0] + 50);
+  CHECK(run.released[1][0] > run.released[0][0]);
+  CHECK(run.polls >= 2);
+}
+
+TEST_CASE("exchange warps that have less of the SM to themselves take longer", "[fast]") {
+  const Chip chip = exchange_chip();
+  ExchangeShape shape{8, 32, 1, 900};  // the first look finds all words
+  const std::vector<SmBody> bodies{body(0, 4, 50), body(4, 4, 50)};
+  const double alone = run_exchange(chip, shape, bodies).step_cycles;
+  shape.issue_slowdown = 2;
+  const double issuing = run_exchange(chip, shape, bodies).step_cycles;
+  CHECK_THAT(issuing, Catch::Matchers::WithinAbs(alone + kBeginsWord + 90, 1e-6));  // and the look
+  shape.store_slowdown = 2;
+  CHECK_THAT(run_exchange(chip, shape, bodies).step_cycles, Catch::Matchers::WithinAbs(issuing + 4, 1e-6));
+}
+
+TEST_CASE("a step whose samples take turns is simulated: parts, threads and what is left out", "[fast]") {
+  const PlanTrace trace = make_trace(h200().chip, Cell::lstm, MaskKind::uniform, 5);
+  REQUIRE(trace.turns() > 1);
+  const Simulation whole = simulate(h200().chip, trace);
+  CHECK_THAT(std::accumulate(whole.parts_us.begin(), whole.parts_us.end(), 0.0),
+             Catch::Matchers::WithinRel(whole.step_us, 1e-9));
+  SimulationOptions options;
+  options.threads = 3;
+  CHECK(simulate(h200().chip, trace, options).step_us == whole.step_us);
+  CHECK(simulate(h200().chip, trace, options).wait_us == whole.wait_us);
+  options.exchange = false;
+  const double computing = simulate(h200().chip, trace, options).step_us;
+  CHECK(computing < 0.9 * whole.step_us);
+  for (const double body : whole.body_us) {
+    CHECK(body > 0.9 * computing);
+    CHECK(body < 1.1 * computing);
+  }
+  options = {};
+  options.sm.banks = false;
+  CHECK(simulate(h200().chip, trace, options).step_us < whole.step_us);
 }
 
 TEST_CASE("the parts of a step sum to it, and every part that is left out shows", "[fast]") {
