@@ -44,7 +44,8 @@ double sparse_step_instructions(const Network& network, const Plan& plan) {
     pieces = planes(network, plan) / plan.pass_planes * (reduction(network, plan, plan.pieces).count.all() + kPass) +
              passes * lane_outputs(network, plan) * kPiecesOfOutput;
   }
-  const double words = std::ceil(static_cast<double>(exchange_bytes(network, plan)) / 16 / plan.threads);
+  const bool fetches = plan.exchange_warps == 0;  // else other warps do
+  const double words = fetches ? std::ceil(static_cast<double>(exchange_bytes(network, plan)) / 16 / plan.threads) : 0;
   return planes(network, plan) * (in_registers + unrolled_tail_slots(network, plan) * (slot + load)) + passes * finish +
          tails + pieces + kWord * words + kRest;
 }
