@@ -309,7 +309,10 @@ std::string fingerprint(const CompileRequest& request) {
 CompiledKernel compile(const CompileRequest& request) {
   check_architecture(request.architecture);
   const std::vector<std::string> options = compile_options(request);
-  const std::string key = compiler_version() + '\0' + describe(request);
+  std::string key = compiler_version() + '\0' + describe(request);
+  for (const std::string_view option : kCarefulOptions) {
+    key.append("\0", 1).append(option);
+  }
 
   CompiledKernel kernel;
   kernel.fingerprint = fingerprint(request);
