@@ -100,7 +100,7 @@ TEST_CASE("what is too large for e4m3 saturates, and NaN stays NaN", "[numeric][
   }
 }
 
-TEST_CASE("the scale of a row brings its largest weight into (14, 28]", "[numeric][fast]") {
+TEST_CASE("the scale of a row brings its largest weight above 14, and to 28 at most", "[numeric][fast]") {
   int outside = 0;
   const auto check = [&](float largest) {
     const float scale = e4m3_scale(largest);

@@ -548,7 +548,7 @@ TEST_CASE("tensor cores win where the network is dense, registers where it is sp
                     Catch::Matchers::StartsWith("no dense_persistent plan computes relu H=512"));
 }
 
-TEST_CASE("small networks stay in clusters, teams of which share the samples out; large ones need the chip", "[fast]") {
+TEST_CASE("small networks stay in clusters, teams of which share the samples out, large ones need the chip", "[fast]") {
   for (const int batch : {1, 6, 32}) {
     const PlannedNetwork small = planned({Cell::relu, Precision::fp16, 512, batch, 1, 1}, kDense);
     CAPTURE(batch, to_string(small.plan));

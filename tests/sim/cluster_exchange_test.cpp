@@ -71,7 +71,7 @@ TEST_CASE("more latency or less bandwidth never makes a step shorter", "[fast]")
   }
 }
 
-TEST_CASE("a steady step is a body and an exchange; a free exchange leaves the longest body", "[fast]") {
+TEST_CASE("a steady step is a body and an exchange, and a free exchange leaves the longest body", "[fast]") {
   const auto run = run_cluster_exchange(kLink, bodies(4, 1, 300));
   CHECK(run.step_cycles >= 300 + 200 + 4);
   CHECK(run.step_cycles <= 300 + 200 + 8);
