@@ -154,6 +154,7 @@ void CellTrace::add_pieces(int tile, int pass) {
           out_.operate(Operation::fp32, total, {total, selected, kNoRegister, kNoRegister});
         }
       }
+      out_.flush();  // the compiled loop has one row after another, each in the same registers
     }
     out_.branch(out_.integers(1));
   }
