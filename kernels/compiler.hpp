@@ -35,9 +35,10 @@ struct CompileRequest {
 };
 
 // What ptxas is given, one after the other, where a kernel does not keep everything in registers without. At its lowest
-// level of register usage it still asks for loads 36 to 40 instructions before their first use, at the median of six
-// kernels for sm_90; at -O1 for 1 to 19 before, and partitions with one or two warps wait for most of them. Those six,
-// compiled at -O1, took up to 1.6 times as long on an H200 as was predicted, where others are within a tenth.
+// level of register usage it still asks for loads 36 to 40 instructions before their first use, at the median of each
+// of seven kernels for sm_90; at -O1 for 1 to 19 before, and partitions with one or two warps wait for most of them.
+// The 24 kernels of validation.csv (experiments/data) that were compiled at -O1 took 12 % longer on an H200 than the
+// model says, on average, and up to 60 %.
 inline constexpr std::array<std::string_view, 2> kCarefulOptions{"--register-usage-level=0", "-O1"};
 
 // What compile() would put into CompiledKernel::fingerprint, without compiling.
