@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/gather_trace.hpp"
 
+#include "model/instructions.hpp"
+
 #include <algorithm>
 
 namespace onchip {
@@ -45,8 +47,12 @@ void GatherTrace::begin_step() {
 
 void GatherTrace::tile(int tile, int pass) {
   const std::uint64_t begin = chunk_at_;
-  const int end = std::min(plan_.rows_per_group, (tile + 1) * map_.tile_height);
-  for (int r = tile * map_.tile_height; r < end; ++r) {
+  const int first = tile * map_.tile_height, end = std::min(plan_.rows_per_group, (tile + 1) * map_.tile_height);
+  if (out_.as_compiled() && rows_per_load(network_, plan_) > 1) {
+    rows_together(first, end, pass);
+    return;
+  }
+  for (int r = first; r < end; ++r) {
     row(r, pass);
   }
   if (pass + 1 < map_.passes && plan_.exchange_warps == 0) {
@@ -77,6 +83,27 @@ void GatherTrace::row(int r, int pass) {
   }
   if (plan_.has_tail()) {
     tail(r, pass, chunks);
+  }
+}
+
+// Rows that are stored dense read the same columns, which the compiler loads once for all of them.
+void GatherTrace::rows_together(int begin, int end, int pass) {
+  for (int plane = 0; plane < plan_.pass_planes; ++plane) {
+    std::vector<Run> rows;
+    for (int r = begin; r < end; ++r) {
+      rows.push_back({r, 0, plan_.slots[r], {}, {}, r % map_.tile_height, plan_.tile_rows});
+    }
+    std::vector<std::vector<int>> partials(rows.size());
+    for (int s = 0; s < *std::max_element(plan_.slots.begin() + begin, plan_.slots.begin() + end); ++s) {
+      const State state = load_state(rows.front(), s, pass * plan_.pass_planes + plane, {});
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (s < rows[i].count) {
+          partial_.swap(partials[i]);
+          multiply(rows[i], s, pass * plan_.pass_planes + plane, prepare(rows[i], s), state);
+          partial_.swap(partials[i]);
+        }
+      }
+    }
   }
 }
 
@@ -165,27 +192,36 @@ void GatherTrace::gather_chunks(int r, int pass, int first, int count, std::uint
 // ---- products -------------------------------------------------------------------------------------------------------
 
 void GatherTrace::run(Run& run, int plane) {
-  const int first_sum = plane % plan_.pass_planes * map_.plane_samples * run.rows + run.first_sum;
-  const bool dense = plan_.storage == Storage::dense;
   for (int s = 0; s < run.count; ++s) {
     if (run.words.empty() || s == static_cast<int>(run.operands.size())) {
       run.operands.push_back(prepare(run, s));
     }
     const Operands& slot = run.operands[static_cast<std::size_t>(s)];
-    const int state = out_.load(map_.plane_unit_bytes, slot.offset, [&](int lane) {
-      const std::int64_t unit = dense ? (run.first + s) * plan_.lanes_per_row + place_.lanes[lane].lane
-                                      : layout_.place[layout_.entry(place_.warp_row(run.r), run.first + s, lane)];
-      return plane * static_cast<std::int64_t>(map_.plane_bytes) + unit * map_.plane_unit_bytes;
-    });
-    ++loads_;
-    if (!map_.half2_sums) {
-      multiply_wide(slot, state, first_sum, run.rows);
-      continue;
-    }
-    multiply_half(slot, state, s % plan_.promote_every == 0);
-    if (s % plan_.promote_every == plan_.promote_every - 1 || s + 1 == run.count) {
-      promote(first_sum, run.rows);
-    }
+    multiply(run, s, plane, slot, load_state(run, s, plane, slot));
+  }
+}
+
+// What slot `s` reads.
+GatherTrace::State GatherTrace::load_state(const Run& run, int s, int plane, const Operands& slot) {
+  const bool dense = plan_.storage == Storage::dense;
+  const int state = out_.load(map_.plane_unit_bytes, slot.offset, [&](int lane) {
+    const std::int64_t unit = dense ? (run.first + s) * plan_.lanes_per_row + place_.lanes[lane].lane
+                                    : layout_.place[layout_.entry(place_.warp_row(run.r), run.first + s, lane)];
+    return plane * static_cast<std::int64_t>(map_.plane_bytes) + unit * map_.plane_unit_bytes;
+  });
+  ++loads_;
+  return {state, map_.half2_sums ? std::vector<int>{} : widen(state)};
+}
+
+void GatherTrace::multiply(const Run& run, int s, int plane, const Operands& slot, const State& state) {
+  const int first_sum = plane % plan_.pass_planes * map_.plane_samples * run.rows + run.first_sum;
+  if (!map_.half2_sums) {
+    multiply_wide(slot, state.wide, first_sum, run.rows);
+    return;
+  }
+  multiply_half(slot, state.first, s % plan_.promote_every == 0);
+  if (s % plan_.promote_every == plan_.promote_every - 1 || s + 1 == run.count) {
+    promote(first_sum, run.rows);
   }
 }
 
@@ -246,17 +282,22 @@ void GatherTrace::promote(int first_sum, int rows) {
   }
 }
 
-// Products that are not summed in fp16: the state to fp32, then multiply-adds. bf16 is widened by shifts, which run on
-// the fp32 pipe as multiplications, and by masks.
-void GatherTrace::multiply_wide(const Operands& slot, int state, int first_sum, int rows) {
+// Of products that are not summed in fp16: the state in fp32. bf16 is widened by shifts, which run on the fp32 pipe as
+// multiplications, and by masks.
+std::vector<int> GatherTrace::widen(int state) {
   const bool is_bf16 = network_.precision == Precision::bf16, is_fp32 = network_.precision == Precision::fp32;
+  std::vector<int> wide;
   for (int b = 0; b < map_.plane_samples; ++b) {
-    int h = state + (is_fp32 ? b : b / 2);
-    if (!is_fp32) {
-      h = out_.operate(!is_bf16 ? Operation::conversion : b % 2 ? Operation::integer : Operation::fp32, h);
-    }
+    const Operation shift = !is_bf16 ? Operation::conversion : b % 2 ? Operation::integer : Operation::fp32;
+    wide.push_back(is_fp32 ? state + b : out_.operate(shift, state + b / 2));
+  }
+  return wide;
+}
+
+void GatherTrace::multiply_wide(const Operands& slot, const std::vector<int>& wide, int first_sum, int rows) {
+  for (int b = 0; b < map_.plane_samples; ++b) {
     const int total = WarpWriter::sum(first_sum + b * rows);
-    out_.operate(Operation::fp32, total, {total, h, slot.value, kNoRegister});
+    out_.operate(Operation::fp32, total, {total, wide[static_cast<std::size_t>(b)], slot.value, kNoRegister});
   }
 }
 

@@ -28,6 +28,12 @@ class GatherTrace {
   struct Operands {
     int offset = kNoRegister, value = kNoRegister;
   };
+  // Of one unit: the first register of what was loaded; and, where products are not summed in fp16, each sample in
+  // fp32.
+  struct State {
+    int first;
+    std::vector<int> wide;
+  };
   // Slots [first, first + count) of a row; `words`: their registers, none if they are weights that stay there.
   struct Run {
     int r, first, count;
@@ -37,16 +43,20 @@ class GatherTrace {
   };
 
   void row(int r, int pass);
+  void rows_together(int begin, int end, int pass);
   void tail(int r, int pass, int chunks);
   void stream(int r, int pass, int first, int count, int left);
   void gather_chunks(int r, int pass, int first, int count, std::uint64_t at, int source);
   void fetch_chunk();
   void run(Run& run, int plane);
+  State load_state(const Run& run, int s, int plane, const Operands& slot);
+  void multiply(const Run& run, int s, int plane, const Operands& slot, const State& state);
   Operands prepare(const Run& run, int s);
   int index(int word);
   void multiply_half(const Operands& slot, int state, bool starts_sum);
   void promote(int first_sum, int rows);
-  void multiply_wide(const Operands& slot, int state, int first_sum, int rows);
+  std::vector<int> widen(int state);
+  void multiply_wide(const Operands& slot, const std::vector<int>& wide, int first_sum, int rows);
 
   WarpWriter& out_;
   const WarpPlace& place_;

@@ -46,6 +46,8 @@ class WarpWriter {
  public:
   explicit WarpWriter(const CompilerView& view) : view_(view) {}
 
+  bool as_compiled() const { return view_.reorders; }
+
   static int sum(int value) { return value % kSumRegisters; }
   int temporary(int count = 1) {
     next_ = next_ + count > kTemporaries ? 0 : next_;
