@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/cut.hpp"
+#include "model/dealing.hpp"
+#include "model/footprint.hpp"
+#include "model/plan_choices.hpp"
+#include "model/registers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+namespace onchip {
+namespace {
+
+constexpr std::array kLanes{32, 16, 8, 4, 2};
+constexpr std::array kExchangeWarps{3, 4, 5};
+// Bytes of a load where passes take turns: of 4, as batches of 4 leave in 16 bits, steps of validation.csv took as long
+// as without exchange warps in fp16 and up to half as long again in bf16 (two of the worst three by kernels compiled at
+// -O1, see kernels/compiler.hpp); of 8 and more, 6 to 16 % less.
+constexpr int kLeastOfTurns = 8;
+constexpr int kMostLoadsInFlight = 8;
+constexpr int kMostLoadsOfSplit = 4;  // what the registers of a fetching thread hold (register_split)
+// Products summed in fp16 before they join the fp32 sum: twice as many where rows are longer than the registers hold.
+// On an H200 lstm H=5632 B=4 10 % then takes 5.95 instead of 6.02 us, its error is 0.00030 instead of 0.00027.
+constexpr int kPromote = 8, kPromoteLongRows = 16;
+constexpr double kTailMargin = 1.02;  // a real mask's fullest SM over that of a few
+constexpr double kWorthEvening =
+    1.1;  // slots of the longest rows over those of the median ones: worth a tail, or pieces
+
+// The numbers of SMs worth trying: as few as give each the same number of units as all would; all, which leaves room to
+// give an SM with long rows fewer of them; and half of the first.
+std::array<int, 3> sm_choices(const Chip& chip, int units) {
+  const int all = static_cast<int>(chip.sm_count);
+  const int units_per_sm = (units + all - 1) / all;
+  const int fewest = (units + units_per_sm - 1) / units_per_sm;
+  return {fewest, all, std::max(1, fewest / 2)};
+}
+
+// Slots for the registers: those that all rows need, or half of them, or few.
+enum class Fill { shortest, median, long_ones };
+
+using Slots = std::array<int, kMaxRowsPerGroup>;
+
+Slots filled_slots(const Network& network, const Plan& plan, const RowProfile& rows, Fill fill) {
+  constexpr std::array kShareBelow{0.0, 0.5, 0.85};  // of the rows, by Fill
+  constexpr int kSamples = 256;
+  Slots slots = plan.slots;
+  const int gates = rows.gates();
+  const int units_per_rank = plan.groups() * plan.sms;
+  std::vector<int> lengths;
+  for (int r = 0; r < plan.rows_per_group && plan.storage != Storage::dense; ++r) {
+    const int first = std::min(rows.units(), r / gates * units_per_rank);
+    const int last = std::min(rows.units(), first + units_per_rank);
+    lengths.clear();
+    for (int rank = first; rank < last; rank += std::max(1, (last - first) / kSamples)) {
+      lengths.push_back(rows.length(rank, r % gates));
+    }
+    if (lengths.empty()) {
+      slots[r] = 0;
+      continue;
+    }
+    const double below = kShareBelow[static_cast<std::size_t>(fill)] * static_cast<double>(lengths.size());
+    const auto wanted = lengths.begin() + static_cast<std::ptrdiff_t>(below);
+    std::nth_element(lengths.begin(), wanted, lengths.end());
+    slots[r] = std::min(slots[r], *wanted / plan.lanes_per_row);
+  }
+  const int whole = bundle(network, plan).slots;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    slots[r] = slots[r] / whole * whole;
+  }
+  return slots;
+}
+
+// Whether the longest rows need clearly more slots than the median ones.
+bool is_uneven(const Plan& plan, const Slots& median) {
+  const int filled = std::accumulate(median.begin(), median.begin() + plan.rows_per_group, 0);
+  return plan.slots_total() > kWorthEvening * filled;
+}
+
+// Cuts every row's slots by the same share, so that the registers hold them; whole bundles stay whole.
+void cut_to_registers(const Chip& chip, const Network& network, Plan& plan) {
+  const int starts = plan.rows_per_group * start_words(plan);
+  const int room = std::max(0, registers_available(chip, plan) - working_registers(chip, network, plan) - starts);
+  const int words = register_words(network, plan) - starts;
+  const int whole = bundle(network, plan).slots;
+  for (int r = 0; words > room && r < plan.rows_per_group; ++r) {
+    plan.slots[r] = static_cast<int>(static_cast<std::int64_t>(plan.slots[r]) * room / words) / whole * whole;
+  }
+}
+
+// Whether the longest rows are longer than by chance, of places that are drawn one by one.
+bool has_long_rows(const RowProfile& rows) {
+  constexpr double kDeviations = 6;
+  const double mean = static_cast<double>(rows.nnz()) / rows.units() / rows.gates();
+  return rows.length(0, 0) > mean + kDeviations * std::sqrt(mean);
+}
+
+// The tails of one shape's rows, by how many slots are in registers: the same for many variants of a plan.
+class Tails {
+ public:
+  Tails(const RowProfile& rows, bool exact) : rows_(rows), exact_(exact), of_long_rows_(has_long_rows(rows)) {}
+
+  Tail of(const Network& network, const Plan& plan) {
+    const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == plan.slots; });
+    return known != known_.end() ? known->second
+                                 : known_.emplace_back(plan.slots, tail_of(network, plan, rows_, exact_)).second;
+  }
+  bool exact() const { return exact_; }
+  bool of_long_rows() const { return of_long_rows_; }
+
+ private:
+  const RowProfile& rows_;
+  bool exact_, of_long_rows_;
+  std::vector<std::pair<Slots, Tail>> known_;
+};
+
+// Gives a plan the tails of its rows: beyond `slots`, or what the registers can hold of them, to shared memory, and
+// what that cannot hold to L2; as much as there is, and no further than `most`. False if no row has one.
+bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots& slots, Tails& tails, Plan& plan) {
+  for (const bool streams : {false, true}) {
+    plan.slots = slots;
+    plan.tail_chunks = 1;  // for the working registers and the tables
+    plan.ring_chunks = streams ? 2 : 0;
+    plan.shared_chunks = 0;
+    cut_to_registers(chip, network, plan);
+    const Tail tail = tails.of(network, plan);
+    if (tail.fullest == 0) {
+      return false;
+    }
+    plan.tail_chunks = std::max(1, static_cast<int>(std::ceil(tail.mean)));  // the mean may be of SMs that have none
+    plan.longest_tail = tail.longest;
+    plan.shared_chunks = tails.exact() ? tail.fullest : static_cast<int>(std::ceil(kTailMargin * tail.fullest));
+    const double free_bytes = chip.smem_bytes_per_block - static_cast<double>(state_bytes(network, plan));
+    const int room = std::max(0, static_cast<int>(free_bytes / chunk_bytes(network, plan)));
+    if (streams) {
+      plan.ring_chunks = std::clamp(room / plan.warps() / 2, 2, kMostRingChunks);
+      plan.shared_chunks = std::max(0, room - plan.ring_chunks * plan.warps());
+    } else if (plan.shared_chunks <= room || most != Tier::streamed || plan.exchange_warps > 0) {
+      break;
+    }
+  }
+  return true;
+}
+
+// Calls `consider` with the plan that has all weights in registers, if they fit or nothing else is wished, and with
+// those that have a tail where rows are uneven or do not fit.
+void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& wishes,
+                    const std::array<Slots, 3>& fills, Tails& tails, Plan plan, const Consider& consider) {
+  const Tier most = wishes.tier.value_or(Tier::streamed);
+  const int room = registers_available(chip, plan) - working_registers(chip, network, plan);
+  const bool fits = register_words(network, plan) <= room;
+  if (fits || most == Tier::registers) {
+    consider(plan);
+  }
+  // With exchange warps the warp with the longest tail would hold up every pass: steps of power-law rows took up to a
+  // third longer than without.
+  const bool holds_up = plan.exchange_warps > 0 && tails.of_long_rows();
+  if (most == Tier::registers || holds_up || (fits && !is_uneven(plan, fills[1]))) {
+    return;
+  }
+  if (plan.promote_every > 1) {
+    plan.promote_every = wishes.promote_every.value_or(kPromoteLongRows);
+  }
+  for (const Slots& fill : fills) {
+    if (give_tail(chip, network, most, fill, tails, plan)) {
+      for (int chunks = 1; chunks <= kMostChunksInFlight; chunks *= 2) {
+        plan.chunks_in_flight = chunks;
+        consider(plan);
+      }
+    }
+    if (plan.slots != fill || plan.storage == Storage::dense) {
+      break;  // more would be cut to the same, or all rows are alike
+    }
+  }
+}
+
+// The ways to cut the long rows of a shape into pieces: where there are any, or it is wished.
+std::vector<Cut> wished_cuts(const Network& network, const RowProfile& rows, const PlanWishes& wishes, const Plan& plan,
+                             const Slots& median) {
+  if (plan.storage != Storage::packed_pair || plan.exchange_warps > 0 ||
+      !(wishes.pieces ? *wishes.pieces > 0 : is_uneven(plan, median) && has_long_rows(rows))) {
+    return {};
+  }
+  std::vector<Cut> cuts = cut_rows(network, plan, rows);
+  std::erase_if(cuts, [&](const Cut& cut) { return wishes.pieces && cut.pieces != *wishes.pieces; });
+  return cuts;
+}
+
+// Calls `consider` with the plan as those ways have it, where the registers hold it.
+void consider_cuts(const Chip& chip, const Network& network, const std::vector<Cut>& cuts, Plan plan,
+                   const Consider& consider) {
+  for (const Cut& cut : cuts) {
+    plan.slots = cut.slots;
+    plan.pieces = cut.pieces;
+    plan.piece_slots = cut.piece_slots;
+    plan.most_pieces = cut.most_pieces;
+    const int room = registers_available(chip, plan) - working_registers(chip, network, plan);
+    if (register_words(network, plan) <= room) {
+      consider(plan);
+    }
+  }
+}
+
+// Calls `consider` with every way to run a shape that the wishes allow, for one width of loads and number of exchange
+// warps.
+void for_each_variant(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
+                      Plan plan, const Consider& consider) {
+  const int gates = info(network.cell).gates;
+  plan.order = wishes.order.value_or(RowOrder::bank_aware);
+  plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
+  plan.line_words = best_line_words(network, plan);
+  if (plan.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
+    const int before = plan.slots[0];
+    const int slots = row_slots(network, plan, state_units(network, plan));
+    std::replace(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group, before, slots);
+  }
+  const bool half_sums = state_type(network.precision) == Precision::fp16;
+  plan.promote_every = wishes.promote_every.value_or(half_sums ? kPromote : 1);
+  const int all_planes = planes(network, plan);
+  const std::array fills{filled_slots(network, plan, rows, Fill::shortest),
+                         filled_slots(network, plan, rows, Fill::median),
+                         filled_slots(network, plan, rows, Fill::long_ones)};
+  Tails tails(rows, /*exact=*/false);
+  const std::vector<Cut> cuts = wished_cuts(network, rows, wishes, plan, fills[1]);
+  const int most_tile_rows =
+      gates > 1 ? 4 : std::min<int>(kMaxTileRows, std::bit_ceil(static_cast<unsigned>(plan.rows_per_group)));
+  for (int tile_rows = gates > 1 ? 4 : 1; tile_rows <= most_tile_rows; tile_rows *= 2) {
+    if (gates == 1 && wishes.tile_rows && *wishes.tile_rows != tile_rows) {
+      continue;
+    }
+    plan.tile_rows = tile_rows;
+    for (int pass_planes = 1; pass_planes <= all_planes; pass_planes *= 2) {
+      plan.pass_planes = pass_planes;
+      plan.ring_chunks = 0;
+      if (plan.exchange_warps > 0 && !takes_turns(network, plan)) {
+        continue;
+      }
+      const int needed = fetched_words(network, plan);
+      const int most_loads = register_split(plan) ? kMostLoadsOfSplit : kMostLoadsInFlight;
+      for (int loads = 1; loads <= most_loads; ++loads) {
+        plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
+        if (wishes.pieces.value_or(0) == 0) {
+          consider_tiers(chip, network, wishes, fills, tails, plan, consider);
+        }
+        consider_cuts(chip, network, cuts, plan, consider);
+        if (wishes.loads_in_flight || loads >= needed) {
+          break;  // more than there are words
+        }
+      }
+    }
+  }
+}
+
+// The same for every width of loads and number of exchange warps that the wishes allow.
+void for_each_exchange(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
+                       Plan plan, const Consider& consider) {
+  const int element = info(network.precision).bytes;
+  plan.load_bytes = std::max(element, wishes.load_bytes.value_or(kWidestLoad));
+  if (wishes.exchange_warps.value_or(0) == 0) {
+    for_each_variant(chip, network, rows, wishes, plan, consider);
+  }
+  // The loads that rows stored dense share take more registers than is known where passes take turns.
+  if (plan.storage == Storage::dense || wishes.exchange_warps == 0 || wishes.pieces.value_or(0) > 0 ||
+      wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::lamport) {
+    return;
+  }
+  // Two passes at least: loads of half of the samples where one load could take all.
+  plan.load_bytes = std::max(element, wishes.load_bytes.value_or(std::min(kWidestLoad, unit_bytes(network, plan) / 2)));
+  if (planes(network, plan) == 1 || (plan.load_bytes < kLeastOfTurns && !wishes.exchange_warps)) {
+    return;
+  }
+  for (const int warps : kExchangeWarps) {
+    plan.exchange_warps = wishes.exchange_warps.value_or(warps);
+    if (plan.block_threads() <= chip.max_threads_per_block) {
+      for_each_variant(chip, network, rows, wishes, plan, consider);
+    }
+    if (wishes.exchange_warps) {
+      break;
+    }
+  }
+}
+
+// Zeros cost dense storage more than indices cost the others; distances are slower to read than indices, and worth it
+// where indices leave no room in the registers.
+bool is_worth_trying(const Chip& chip, const Network& network, const RowProfile& rows, Storage storage) {
+  if (storage == Storage::dense) {
+    return network.density >= 0.4;
+  }
+  constexpr double kFilled = 0.7;  // of the registers
+  const double pairs = static_cast<double>(rows.nnz()) * (info(network.precision).weight_bits + 16) / 32;
+  return storage == Storage::packed_pair || pairs > kFilled * chip.registers_per_sm * chip.sm_count;
+}
+
+}  // namespace
+
+bool sparse_is_possible(const PlanWishes& wishes) {
+  return wishes.storage != Storage::structured_2_4 &&
+         wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::cluster &&
+         wishes.teams.value_or(1) == 1;
+}
+
+void for_each_sparse_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
+                          const Consider& consider) {
+  const int gates = info(network.cell).gates;
+  int last_threads = 0;
+  for (const Storage storage : {Storage::packed_pair, Storage::dense, Storage::packed_delta}) {
+    if (wishes.storage ? *wishes.storage != storage : !is_worth_trying(chip, network, rows, storage)) {
+      continue;
+    }
+    if (storage == Storage::packed_delta && network.precision == Precision::fp32) {
+      continue;  // no smaller than pairs
+    }
+    for (const int choice : sm_choices(chip, rows.units())) {
+      const int sms = wishes.sms.value_or(choice);
+      for (const int lanes : kLanes) {
+        if ((wishes.lanes_per_row && *wishes.lanes_per_row != lanes) || (gates > 1 && lanes < 4)) {
+          continue;
+        }
+        for (int rows_per_group = gates; rows_per_group <= kMaxRowsPerGroup; rows_per_group += gates) {
+          if (wishes.rows_per_group && *wishes.rows_per_group != rows_per_group) {
+            continue;
+          }
+          const int units = (rows.units() + sms - 1) / sms;
+          const int units_per_group = rows_per_group / gates;
+          const int groups = (units + units_per_group - 1) / units_per_group;
+          const int threads = (groups * lanes + 31) / 32 * 32;
+          if (!wishes.rows_per_group) {
+            if (threads > chip.max_threads_per_block) {
+              continue;
+            }
+            if (rows_per_group > gates && threads == last_threads) {
+              continue;  // as many threads as with fewer units each
+            }
+          }
+          last_threads = threads;
+          for_each_exchange(chip, network, rows, wishes, shape_plan(network, rows, storage, sms, lanes, rows_per_group),
+                            consider);
+        }
+      }
+      if (wishes.sms) {
+        break;
+      }
+    }
+  }
+}
+
+void settle_tails(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
+                  Plan& plan) {
+  const Slots slots = plan.slots;
+  Tails tails(rows, /*exact=*/true);
+  give_tail(chip, network, wishes.tier.value_or(Tier::streamed), slots, tails, plan);
+}
+
+}  // namespace onchip
