@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The largest network that fits, and what would change it.
+#include "model/parallel.hpp"
 #include "model/planner.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
 namespace onchip {
 
@@ -90,11 +92,13 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& netw
     return found.largest ? found.largest->network.hidden : 0;
   };
   const double base_hidden = capacity(file.chip);
-  std::vector<Sensitivity> result;
-  for (const ChipKey& key : chip_keys()) {
-    if (is_structural(key.key) || key.key.starts_with("library.")) {  // those are of what leaves the chip
-      continue;
-    }
+  std::vector<ChipKey> keys;
+  std::ranges::copy_if(chip_keys(), std::back_inserter(keys), [](const ChipKey& key) {
+    return !is_structural(key.key) && !key.key.starts_with("library.");  // those are of what leaves the chip
+  });
+  std::vector<Sensitivity> result(keys.size());
+  parallel_for(static_cast<int>(keys.size()), all_cores(), [&](int i) {
+    const ChipKey& key = keys[static_cast<std::size_t>(i)];
     Chip changed = file.chip;
     const auto scale = [&](Number Chip::*member) {
       const double more = 1.1 * (changed.*member).value;
@@ -107,15 +111,15 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& netw
     } else if (key.member == &Chip::smem_bytes_per_sm) {
       scale(&Chip::smem_bytes_per_block);
     }
-    Sensitivity s{key.key, 0, 0};
+    Sensitivity& s = result[static_cast<std::size_t>(i)] = {key.key, 0, 0};
     if (base_hidden > 0 && decides_size(key.key)) {
       s.hidden_percent = 100 * (capacity(changed) / base_hidden - 1);
     }
     s.step_percent = 100 * (choose_plan(changed, network, rows, wishes).prediction.step_us / base_step_us - 1);
-    if (std::abs(s.hidden_percent) > 1e-9 || std::abs(s.step_percent) > 1e-9) {
-      result.push_back(s);
-    }
-  }
+  });
+  std::erase_if(result, [](const Sensitivity& s) {
+    return std::abs(s.hidden_percent) <= 1e-9 && std::abs(s.step_percent) <= 1e-9;
+  });
   std::stable_sort(result.begin(), result.end(), [](const Sensitivity& a, const Sensitivity& b) {
     return std::max(std::abs(a.hidden_percent), std::abs(a.step_percent)) >
            std::max(std::abs(b.hidden_percent), std::abs(b.step_percent));

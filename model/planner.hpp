@@ -57,7 +57,8 @@ struct Sensitivity {
   double hidden_percent = 0;  // change of the largest hidden size
   double step_percent = 0;    // change of the step time of the fastest plan
 };
-// For every chip number that matters to the answer, largest effect first; numbers without effect are left out.
+// For every chip number that matters to the answer, largest effect first; numbers without effect are left out. Computed
+// on all cores.
 std::vector<Sensitivity> sensitivities(const ChipFile& chip, const Network& network, const RowProfile& rows,
                                        int granule, const PlanWishes& wishes = {});
 
