@@ -332,8 +332,12 @@ CompiledKernel compile(const CompileRequest& request) {
       }
       std::vector<std::string> careful = options;
       careful.push_back("--ptxas-options=" + std::string(option));
-      if (CacheEntry again = run_compiler(request, careful); in_memory(again) < in_memory(*entry)) {
-        entry = std::move(again);
+      try {
+        if (CacheEntry again = run_compiler(request, careful); in_memory(again) < in_memory(*entry)) {
+          entry = std::move(again);
+        }
+      } catch (const CudaError&) {
+        // Not every version of the compiler knows every option; what it has made without is there.
       }
     }
     if (!path.empty()) {
