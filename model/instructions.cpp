@@ -138,6 +138,11 @@ double step_instructions(const Network& network, const Plan& plan) {
                                                  : sparse_step_instructions(network, plan);
 }
 
+double cached_instructions(const Network& network, const Plan& plan) {
+  constexpr double kExchangeLoops = 300;  // about, in machine code for sm_90
+  return step_instructions(network, plan) + (plan.exchange_warps > 0 ? kExchangeLoops : 0);
+}
+
 double instruction_supply_cycles(const Chip& chip, double loop_instructions) {
   const double bytes = kInstructionBytes * loop_instructions;
   if (bytes <= chip.instruction_cache_bytes) {

@@ -66,6 +66,10 @@ double lane_outputs(const Network& network, const Plan& plan);
 // % on average, at worst a third too few or too many (dense persistent plans, which are 13 % off on average).
 double step_instructions(const Network& network, const Plan& plan);
 
+// What the instruction caches have to hold: that loop, and where samples take turns the loops of the exchange warps
+// beside it.
+double cached_instructions(const Network& network, const Plan& plan);
+
 // Cycles that a partition takes at least for each instruction of a loop of so many, however many of its warps issue it:
 // they come from the SM's instruction cache or from beyond it. 0 where the loop stays in the partition's own.
 double instruction_supply_cycles(const Chip& chip, double loop_instructions);

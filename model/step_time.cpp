@@ -104,7 +104,7 @@ namespace {
 double issue_cycles(const Chip& chip, const Network& network, const Plan& plan, const Instructions& count) {
   const double warps = std::ceil(plan.warps() / chip.partitions);
   return std::max(warps * partition_cycles(chip, count),
-                  count.all() * instruction_supply_cycles(chip, step_instructions(network, plan)));
+                  count.all() * instruction_supply_cycles(chip, cached_instructions(network, plan)));
 }
 
 // Tile after tile, all warps alike: gather, reduce, finish. While the gathers of a tile last, the SM's load unit serves

@@ -267,7 +267,7 @@ BlockTrace PlanTrace::body(int sm, int turn) const {
       write_stage(out, *this, {turn * turn_words(), (turn + 1) * turn_words(), fetching, warp});
     });
   }
-  block.loop_instructions = step_instructions(layout_.network, plan);
+  block.loop_instructions = cached_instructions(layout_.network, plan);
   return block;
 }
 
