@@ -38,7 +38,7 @@ struct CompileRequest {
 // kernels of validation.csv (experiments/data) the first keeps it in 29, the second in 2 more, -O1 in all. But at -O1
 // it asks for loads 1 to 19 instructions before their first use, at the median of each of seven kernels for sm_90,
 // where the first keeps 36 to 40 between, and partitions with one or two warps wait for most of them: compiled at -O1,
-// as they all were, those 36 took 10 % longer on an H200 than the model says on average, and up to 60 %.
+// as they all were, those 36 took 9 % longer on an H200 than the model says on average, and up to 35 %.
 inline constexpr std::array<std::string_view, 3> kCarefulOptions{"--register-usage-level=0",
                                                                  "--register-usage-level=10", "-O1"};
 
