@@ -200,6 +200,14 @@ void PlanTrace::add_warp(BlockTrace& block, Write&& write) const {
   block.warps.push_back(writer.take());
 }
 
+template <typename Write>
+void PlanTrace::add_computing_warps(BlockTrace& block, int sm, Write&& write) const {
+  for (int warp = 0; warp < layout_.plan.warps(); ++warp) {
+    const WarpPlace place(layout_, map_, tables_, sm, warp);
+    add_warp(block, [&](WarpWriter& out) { write(out, place); });
+  }
+}
+
 // The warp that hands out comes after those that fetch.
 void PlanTrace::add_exchange_warps(BlockTrace& block, int sm) const {
   const int threads = layout_.plan.fetching_threads();
@@ -225,23 +233,20 @@ void PlanTrace::add_exchange_warps(BlockTrace& block, int sm) const {
 BlockTrace PlanTrace::block(int sm) const {
   const Plan& plan = layout_.plan;
   BlockTrace block;
-  for (int warp = 0; warp < plan.warps(); ++warp) {
-    const WarpPlace place(layout_, map_, tables_, sm, warp);
-    add_warp(block, [&](WarpWriter& out) {
-      if (plan.exchange_warps == 0) {
-        write_stage(out, *this, {0, map_.state_words, plan.threads, warp});
-        out.barrier();
-        write_body(out, *this, place, traced_);
-        return;
-      }
+  add_computing_warps(block, sm, [&](WarpWriter& out, const WarpPlace& place) {
+    if (plan.exchange_warps == 0) {
+      write_stage(out, *this, {0, map_.state_words, plan.threads, place.warp});
       out.barrier();
-      for (int turn = 0; turn < turns(); ++turn) {
-        write_turn(out, place, traced_, turn);
-      }
-      out.barrier();
-      end_step(out);
-    });
-  }
+      write_body(out, *this, place, traced_);
+      return;
+    }
+    out.barrier();
+    for (int turn = 0; turn < turns(); ++turn) {
+      write_turn(out, place, traced_, turn);
+    }
+    out.barrier();
+    end_step(out);
+  });
   if (plan.exchange_warps > 0) {
     add_exchange_warps(block, sm);
   }
@@ -251,16 +256,13 @@ BlockTrace PlanTrace::block(int sm) const {
 BlockTrace PlanTrace::body(int sm, int turn) const {
   const Plan& plan = layout_.plan;
   BlockTrace block;
-  for (int warp = 0; warp < plan.warps(); ++warp) {
-    const WarpPlace place(layout_, map_, tables_, sm, warp);
-    add_warp(block, [&](WarpWriter& out) {
-      if (plan.exchange_warps == 0) {
-        write_body(out, *this, place, traced_);
-      } else {
-        write_turn(out, place, traced_, turn);
-      }
-    });
-  }
+  add_computing_warps(block, sm, [&](WarpWriter& out, const WarpPlace& place) {
+    if (plan.exchange_warps == 0) {
+      write_body(out, *this, place, traced_);
+    } else {
+      write_turn(out, place, traced_, turn);
+    }
+  });
   const int fetching = plan.exchange_warps > 0 ? plan.fetching_threads() : 0;
   for (int warp = 0; warp < fetching / kWarpLanes; ++warp) {
     add_warp(block, [&](WarpWriter& out) {

@@ -55,6 +55,8 @@ class PlanTrace : public TraceSource {
  private:
   template <typename Write>
   void add_warp(BlockTrace& block, Write&& write) const;
+  template <typename Write>
+  void add_computing_warps(BlockTrace& block, int sm, Write&& write) const;
   void add_exchange_warps(BlockTrace& block, int sm) const;
 
   Layout layout_;
