@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lane's share of the products of W and the state.
 //
-// Of each of its rows a lane has kSlots[row] slots in registers, and as many of each piece of other rows (pieces.cuh). What a row has beyond them, its tail, comes in chunks of
-// kChunkSlots slots for every lane of the warp, as many as this warp's rows need: first the chunks in shared memory, then
-// those that are streamed from L2 through a ring of kRingChunks chunks, the warp's own, each asked for kRingChunks - 1
-// chunks ahead of its use, across steps too.
+// Of each of its rows a lane has kSlots[row] slots in registers, and as many of each piece of other rows (pieces.cuh).
+// What a row has beyond them, its tail, comes in chunks of kChunkSlots slots for every lane of the warp, as many as this
+// warp's rows need: first the chunks in shared memory, then those that are streamed from L2 through a ring of kRingChunks
+// chunks, the warp's own, each asked for kRingChunks - 1 chunks ahead of its use, across steps too.
 //
 // Sums are fp32, but with fp16 values ONCHIP_PROMOTE_EVERY consecutive products of a lane are first summed in fp16. fp8
 // (e4m3) values are widened to fp16 bit by bit, which leaves them 2^8 too small; the row's scale makes up for it.

@@ -13,6 +13,25 @@ __device__ __forceinline__ int load_shared_int(u32 address) {
   asm volatile("ld.shared.s32 %0, [%1];" : "=r"(i) : "r"(address) : "memory");
   return i;
 }
+// Loads under a predicate; without it, zero.
+__device__ __forceinline__ Word load_shared_if(bool condition, u32 address) {
+  Word v{};
+  capture(kLoads, 16, address, condition);
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.shared.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+               : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+               : "r"(address), "r"(static_cast<u32>(condition))
+               : "memory");
+  return v;
+}
+__device__ __forceinline__ float load_shared_float_if(bool condition, u32 address) {
+  float f = 0.0f;
+  capture(kLoads, 4, address, condition);
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.shared.f32 %0, [%1]; }"
+               : "+f"(f)
+               : "r"(address), "r"(static_cast<u32>(condition))
+               : "memory");
+  return f;
+}
 // An element's bits.
 __device__ __forceinline__ u32 load_shared_element(u32 address) {
   if constexpr (kElementBytes == 4) {

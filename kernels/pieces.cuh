@@ -82,12 +82,12 @@ __device__ __forceinline__ void find_pieces(const Step& step, int (&pieces)[kTil
   }
 }
 
-// The sums of all samples of a pass, of one piece.
-__device__ __forceinline__ void load_partials(u32 address, float (&v)[kPassSamples]) {
+// The sums of all samples of a pass, of one piece; zero if there is none.
+__device__ __forceinline__ void load_partials(bool exists, u32 address, float (&v)[kPassSamples]) {
   if constexpr (kPassSamples >= 4) {
 #pragma unroll
     for (int b = 0; b < kPassSamples; b += 4) {
-      const Word word = load_shared(address + 4 * b);
+      const Word word = load_shared_if(exists, address + 4 * b);
       v[b] = __uint_as_float(word.x);
       v[b + 1] = __uint_as_float(word.y);
       v[b + 2] = __uint_as_float(word.z);
@@ -96,35 +96,44 @@ __device__ __forceinline__ void load_partials(u32 address, float (&v)[kPassSampl
   } else {
 #pragma unroll
     for (int b = 0; b < kPassSamples; ++b) {
-      v[b] = load_shared_float(address + 4 * b);
+      v[b] = load_shared_float_if(exists, address + 4 * b);
+    }
+  }
+}
+
+// Of each row of a tile the i-th piece, in lane i.
+template <int kPass>
+__device__ __forceinline__ void add_piece(const Step& step, const int (&pieces)[kTileHeight], int i, float (&sum)[kValues]) {
+  float partials[kTileHeight][kPassSamples];
+#pragma unroll
+  for (int row = 0; row < kTileHeight; ++row) {
+    const int number = (pieces[row] & 0xffff) + i;
+    load_partials(i < pieces[row] >> 16,
+                  step.kept_shared + kPartialsAt + 4 * (number * kBatchPadded + kPass * kPassSamples), partials[row]);
+  }
+#pragma unroll
+  for (int row = 0; row < kTileHeight; ++row) {
+#pragma unroll
+    for (int b = 0; b < kPassSamples; ++b) {
+      sum[b * kTileRows + row] += partials[row][b];
     }
   }
 }
 
 // After the block's barrier: the lanes of a group share the sums of its rows' pieces out, and add them to their own,
-// which are reduced together. One piece a lane at a time: few rows have more, and where two or four were loaded at once
-// steps took up to 4 % longer.
+// which are reduced together. Few rows have more pieces than a group has lanes: only those come to the loop, and the
+// others' loads are on their way while the last products are added up.
 template <int kPass>
 __device__ __forceinline__ void add_pieces(const Step& step, const int (&pieces)[kTileHeight], float (&sum)[kValues]) {
+  add_piece<kPass>(step, pieces, step.lane, sum);
   int most = 0;
 #pragma unroll
   for (int row = 0; row < kTileHeight; ++row) {
     most = max(most, pieces[row] >> 16);
   }
 #pragma unroll 1
-  for (int first = 0; first < most; first += kLanesPerRow) {
-#pragma unroll
-    for (int row = 0; row < kTileHeight; ++row) {
-      const int i = first + step.lane;
-      const bool exists = i < pieces[row] >> 16;
-      const int number = (pieces[row] & 0xffff) + (exists ? i : 0);
-      float partial[kPassSamples];
-      load_partials(step.kept_shared + kPartialsAt + 4 * (number * kBatchPadded + kPass * kPassSamples), partial);
-#pragma unroll
-      for (int b = 0; b < kPassSamples; ++b) {
-        sum[b * kTileRows + row] += exists ? partial[b] : 0.0f;
-      }
-    }
+  for (int first = kLanesPerRow; first < most; first += kLanesPerRow) {
+    add_piece<kPass>(step, pieces, first + step.lane, sum);
   }
   __syncwarp();
 }

@@ -64,9 +64,9 @@ __device__ __forceinline__ u32 placed_at(int i) {
   }
 }
 
-// Copies kCount words of a pass, whose first is word `begin` of the state, to shared memory, kFetchThreads apart, the last only if it `exists`. Few instructions
-// for each: the warps that compute issue most of the time, and what an exchange warp does takes several times as long as
-// it would alone.
+// Copies kCount words of a pass, whose first is word `begin` of the state, to shared memory, kFetchThreads apart, the
+// last only if it `exists`. Few instructions for each: the warps that compute issue most of the time, and what an exchange
+// warp does takes several times as long as it would alone.
 template <int kCount>
 __device__ __forceinline__ void fetch_words(const char* from, int begin, u32 to, int first, bool exists, int& polls) {
   Word v[kCount];
@@ -121,7 +121,17 @@ __device__ __forceinline__ void fetch_pass(const char* from, u32 to, int pass, i
   if constexpr (kLast > 0) {
     fetch_words<kLast>(from, kPassWords * pass, to, first, first + (kLast - 1) * kFetchThreads < kPassWords, polls);
   }
-  __syncwarp();
+}
+
+// Who has given up takes what is there of others, but still awaits what this SM itself hands out: the warps that compute
+// must not be a step ahead of the one that hands out, or its barrier would see them twice. Every such thread awaits all.
+__device__ __forceinline__ void await_own_words(const char* state, int pass) {
+#pragma unroll 1
+  for (int i = 0; i < kPassOutboxWords; ++i) {
+#pragma unroll 1
+    while (is_empty(load_relaxed(state + outbox_offset(kPassOutboxWords * pass + i)))) {
+    }
+  }
 }
 
 // A fence now and then (protocol.cuh); whether it was.
@@ -146,6 +156,10 @@ __device__ __forceinline__ void fetch_states(const Arguments& a, u32 shared, int
         wait_for_first_look();
       }
       fetch_pass(state, shared, pass, thread, polls);
+      if (polls <= 0) {
+        await_own_words(state, pass);
+      }
+      __syncwarp();
       announce<kWithFetching>(kFetched + pass);
     }
     state += kStateStride;

@@ -58,7 +58,7 @@ static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel coun
 #include "activation.cuh"
 #include "cell.cuh"
 
-#if ONCHIP_PIECES > 0
+#if ONCHIP_PIECES != 0
 #include "pieces.cuh"
 #endif
 #ifdef ONCHIP_EXCHANGE_WARPS
@@ -72,7 +72,7 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
   } else if constexpr (kTile < kTiles) {
     float sum[kValues] = {};
     const u32 tails = step.kept_shared + kTailsAt + 4 * (step.thread / 32);
-#if ONCHIP_PIECES > 0
+#if ONCHIP_PIECES != 0
     int pieces[kTileHeight];
     find_pieces<kTile>(step, pieces);
     PieceSums of_pieces;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
     Output outputs[kOutputs];
     fetch_outputs<kTile, kPass>(step, outputs);
     const Gates gates = find_gates<kTile>(step);
-#if ONCHIP_PIECES > 0
+#if ONCHIP_PIECES != 0
     if constexpr (kTile == 0 && kPass == 0) {
       store_pieces(step, of_pieces);
       __syncthreads();
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   if constexpr (kHasTail) {
     load_tails(a, weights, kept_shared, thread, reinterpret_cast<const char*>(block_weights + kRegisterWords * kThreads));
   }
-#if ONCHIP_PIECES > 0
+#if ONCHIP_PIECES != 0
   load_piece_table(a, kept_shared, thread);
 #endif
   if constexpr (kCarries) {

@@ -133,31 +133,28 @@ void CellTrace::add_pieces(int tile, int pass) {
       most[lane] = std::max(most[lane], of[row][lane] >> 16);
     }
   }
-  out_.branch();
   const int all = *std::max_element(most.begin(), most.end());
   const int width = map_.pass_samples >= 4 ? 16 : 4;
-  for (int first = 0; first < all; first += plan_.lanes_per_row) {
+  int first = 0;
+  do {
     for (int row = 0; row < map_.tile_height; ++row) {
       const int at = out_.integers(3);
       for (int b = 0; b < map_.pass_samples; b += width / 4) {
         const int loaded = out_.load(width, at, [&](int lane) {
           const int i = first + place_.lanes[lane].lane, count = of[row][lane] >> 16;
-          const int number = (of[row][lane] & 0xffff) + (i < count ? i : 0);
+          const int number = (of[row][lane] & 0xffff) + i;
           const int sample = pass * map_.pass_samples + b;
-          return first < most[lane]
-                     ? static_cast<std::int64_t>(map_.partials_at) + 4 * (number * plan_.batch_padded + sample)
-                     : -1;
+          return i < count ? static_cast<std::int64_t>(map_.partials_at) + 4 * (number * plan_.batch_padded + sample) : -1;
         });
         for (int k = 0; k < width / 4; ++k) {
           const int total = WarpWriter::sum((b + k) * plan_.tile_rows + row);
-          const int selected = out_.operate(Operation::integer, loaded + k);
-          out_.operate(Operation::fp32, total, {total, selected, kNoRegister, kNoRegister});
+          out_.operate(Operation::fp32, total, {total, loaded + k, kNoRegister, kNoRegister});
         }
       }
-      out_.flush();  // the compiled loop has one row after another, each in the same registers
     }
     out_.branch(out_.integers(1));
-  }
+    first += plan_.lanes_per_row;
+  } while (first < all);
   out_.converge();
 }
 
