@@ -39,14 +39,14 @@ __device__ __forceinline__ void mark_clock(const Arguments& a, int t, int thread
   }
 }
 
-// Asks for the input of step t of this launch, for one of two places in shared memory.
-template <int kInputAt>
+// Asks for the input of step t of this launch, for one of two places in shared memory; all of kThreads (or kCopying) do.
+template <int kInputAt, int kCopying = kThreads>
 __device__ __forceinline__ void fetch_input(const Arguments& a, int t, u32 shared, int thread) {
   if (t < a.steps) {
     const char* const from = static_cast<const char*>(a.input) +
                              4ll * kInputPieces * (static_cast<long long>(t) * kBatch * kBlocks + blockIdx.x);
 #pragma unroll 1
-    for (int i = thread; i < kBatch * kInputPieces; i += kThreads) {
+    for (int i = thread; i < kBatch * kInputPieces; i += kCopying) {
       const int sample = i / kInputPieces;
       copy_4(shared + kInputAt + t % 2 * kInputBytes + 4 * i,
              from + 4ll * (sample * (kBlocks - 1) * static_cast<long long>(kInputPieces) + i));

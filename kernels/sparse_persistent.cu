@@ -50,7 +50,12 @@ constexpr int kScaleAt = kBiasAt + (kCell == kGru ? whole_words(4 * kUnitsPerSm)
 constexpr int kTailsAt = kScaleAt + (kPrecision == kFp8 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // int [kTailInts]
 constexpr int kPartialsAt = kTailsAt + whole_words(4 * kTailInts);               // of pieces, see pieces.cuh
 constexpr int kPieceTableAt = kPartialsAt + whole_words(4 * kPieces * (kThreads / kLanesPerRow) * kBatchPadded);
+#ifdef ONCHIP_EXCHANGE_WARPS
+constexpr int kFetchedAt = kPieceTableAt;                                        // mbarriers [kPasses], see pipeline.cuh
+constexpr int kChunksAt = kFetchedAt + whole_words(8 * kPasses);
+#else
 constexpr int kChunksAt = kPieceTableAt + (kPieces > 0 ? whole_words(4 * kUnitsPerSm * kGates) : 0);
+#endif
 constexpr int kRingAt = kChunksAt + ONCHIP_SHARED_CHUNKS * kChunkBytes;          // [kWarps][kRingChunks][kChunkBytes]
 constexpr int kSharedBytes = kRingAt + kWarps * kRingChunks * kChunkBytes;
 static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel count the same shared memory");
@@ -141,6 +146,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   }
   __syncthreads();
 #ifdef ONCHIP_EXCHANGE_WARPS
+  prepare_turns(kept_shared, thread);
+  __syncthreads();
   if (thread >= kThreads) {
     exchange_states(a, kept_shared, thread - kThreads);
     return;
@@ -178,12 +185,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
       store_shared_float(shared + kScaleAt + 4 * i, a.scales[blockIdx.x * kUnitsPerSm * kGates + i]);
     }
   }
+#ifdef ONCHIP_EXCHANGE_WARPS
+  end_copies();  // of tails
+  wait_for_copies<0>();
+  compute_steps(weights, a, shared, kept_shared, thread);
+#else
   fetch_input<kInputAt>(a, 0, kept_shared, thread);
   fetch_input<kInputAt>(a, 1, kept_shared, thread);
   wait_for_copies<0>();
-#ifdef ONCHIP_EXCHANGE_WARPS
-  compute_steps(weights, a, shared, kept_shared, thread);
-#else
   int polls = kPolls;
   const char* state = static_cast<const char*>(a.states);  // of step t
   char* outbox_word = static_cast<char*>(a.states) + kStateStride + outbox_offset(thread);  // of step t + 1

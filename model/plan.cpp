@@ -307,6 +307,9 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
     bytes += whole_words(4 * std::int64_t{plan.pieces} * plan.groups() * plan.batch_padded);  // their sums
     bytes += whole_words(4 * units * gates);                                                  // which are whose
   }
+  if (plan.exchange_warps > 0) {
+    bytes += whole_words(std::int64_t{8} * passes(network, plan));  // barriers
+  }
   return bytes;
 }
 

@@ -234,17 +234,22 @@ int working_registers(const Chip& chip, const Network& network, const Plan& plan
 }
 
 std::optional<RegisterSplit> register_split(const Plan& plan) {
-  constexpr int kGroup = 4;          // warps of a warpgroup, one of each partition
-  constexpr int kOfPartition = 512;  // registers of a lane, of all its warps
-  constexpr int kFetching = 40;      // for kMostLoadsOfSplit words in flight
+  constexpr int kGroup = 4;                          // warps of a warpgroup, one of each partition
+  constexpr int kOfPartition = 512;                  // registers of a lane, of all its warps
+  constexpr int kFew = 4;                            // words in flight
+  constexpr int kFetching = 40, kFetchingMore = 56;  // for a few, and for as many as there may be
   constexpr int kMost = 248;
-  const int groups = plan.warps() / kGroup;
-  if (plan.exchange_warps != kGroup || plan.warps() % kGroup != 0 || groups < 2) {
+  const int groups = plan.warps() / kGroup, fetching_groups = plan.exchange_warps / kGroup;
+  if (fetching_groups == 0 || plan.exchange_warps % kGroup != 0 || plan.warps() % kGroup != 0 || groups < 2) {
     return std::nullopt;
   }
-  const int at_launch = kOfPartition / (groups + 1) / 8 * 8;
-  const int computing = (at_launch * (groups + 1) - kFetching) / groups / 8 * 8;
-  return RegisterSplit{std::min(computing, kMost), kFetching};
+  const int fetching = plan.loads_in_flight <= kFew ? kFetching : kFetchingMore;
+  const int at_launch = kOfPartition / (groups + fetching_groups) / 8 * 8;
+  const int computing = (at_launch * (groups + fetching_groups) - fetching_groups * fetching) / groups / 8 * 8;
+  if (computing <= at_launch) {
+    return std::nullopt;
+  }
+  return RegisterSplit{std::min(computing, kMost), fetching};
 }
 
 int registers_available(const Chip& chip, const Plan& plan) {

@@ -15,13 +15,12 @@ namespace onchip {
 namespace {
 
 constexpr std::array kLanes{32, 16, 8, 4, 2};
-constexpr std::array kExchangeWarps{3, 4, 5};
-// Bytes of a load where passes take turns: of 4, as batches of 4 leave in 16 bits, steps of validation.csv took as long
-// as without exchange warps in fp16 and up to half as long again in bf16 (two of the worst three by kernels compiled at
-// -O1, see kernels/compiler.hpp); of 8 and more, 6 to 16 % less.
-constexpr int kLeastOfTurns = 8;
+constexpr std::array kExchangeWarps{4, 5, 8};
+// Bytes of a load where passes take turns: at least one bank's. With seven warps that fetch, at least two: with 4 bytes
+// their steps took up to a quarter longer than with three (turns.csv of experiments/data), with 8 and more up to a
+// quarter less.
+constexpr int kLeastOfTurns = 4, kLeastOfManyWarps = 8, kManyWarps = 8;
 constexpr int kMostLoadsInFlight = 8;
-constexpr int kMostLoadsOfSplit = 4;  // what the registers of a fetching thread hold (register_split)
 // Products summed in fp16 before they join the fp32 sum: twice as many where rows are longer than the registers hold.
 // On an H200 lstm H=5632 B=4 10 % then takes 5.95 instead of 6.02 us, its error is 0.00030 instead of 0.00027.
 constexpr int kPromote = 8, kPromoteLongRows = 16;
@@ -238,8 +237,7 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
         continue;
       }
       const int needed = fetched_words(network, plan);
-      const int most_loads = register_split(plan) ? kMostLoadsOfSplit : kMostLoadsInFlight;
-      for (int loads = 1; loads <= most_loads; ++loads) {
+      for (int loads = 1; loads <= kMostLoadsInFlight; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
         if (wishes.pieces.value_or(0) == 0) {
           consider_tiers(chip, network, wishes, fills, tails, plan, consider);
@@ -261,8 +259,11 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
   if (wishes.exchange_warps.value_or(0) == 0) {
     for_each_variant(chip, network, rows, wishes, plan, consider);
   }
-  // The loads that rows stored dense share take more registers than is known where passes take turns.
-  if (plan.storage == Storage::dense || wishes.exchange_warps == 0 || wishes.pieces.value_or(0) > 0 ||
+  // The loads that rows stored dense share take more registers than is known where passes take turns; mbarriers came
+  // with compute capability 8.
+  constexpr int kFirstWithMbarriers = 8;
+  if (chip.compute_capability_major < kFirstWithMbarriers || plan.storage == Storage::dense ||
+      wishes.exchange_warps == 0 || wishes.pieces.value_or(0) > 0 ||
       wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::lamport) {
     return;
   }
@@ -273,7 +274,8 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
   }
   for (const int warps : kExchangeWarps) {
     plan.exchange_warps = wishes.exchange_warps.value_or(warps);
-    if (plan.block_threads() <= chip.max_threads_per_block) {
+    const bool crowds = warps >= kManyWarps && plan.load_bytes < kLeastOfManyWarps && !wishes.exchange_warps;
+    if (plan.block_threads() <= chip.max_threads_per_block && !crowds) {
       for_each_variant(chip, network, rows, wishes, plan, consider);
     }
     if (wishes.exchange_warps) {

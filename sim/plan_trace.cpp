@@ -130,9 +130,6 @@ void write_body(WarpWriter& out, const PlanTrace& trace, const WarpPlace& place,
 // What a warp that computes does in one turn.
 void write_turn(WarpWriter& out, const WarpPlace& place, Traced traced, int turn) {
   out.begin_with_addresses(kAddressesFirst);
-  if (turn == 0) {
-    fetch_input(out, place);
-  }
   if (traced == Traced::whole) {
     GatherTrace gather(out, place);
     CellTrace cell(out, place);
