@@ -103,9 +103,8 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   check_range("ring_chunks", plan.ring_chunks, 0, std::min(most, kMostRingChunks));
   require(plan.ring_chunks != 1, "ring_chunks=0, or 2 and more: what is used and what is under way");
   check_range("pieces", plan.pieces, 0, kMostPieces);
-  require(plan.pieces == 0 || (power_of_two(plan.pieces) && plan.storage == Storage::packed_pair && !plan.has_tail() &&
-                               plan.exchange_warps == 0),
-          "pieces=0, or 1, 2 or 4, of packed_pair without a tail or exchange warps");
+  require(plan.pieces == 0 || (power_of_two(plan.pieces) && plan.storage == Storage::packed_pair && !plan.has_tail()),
+          "pieces=0, or 1, 2 or 4, of packed_pair without a tail");
   check_range("piece_slots", plan.piece_slots, std::min(plan.pieces, 1), plan.pieces > 0 ? kMaxDimension : 0);
   check_range("most_pieces", plan.most_pieces, std::min(plan.pieces, 1), plan.pieces > 0 ? kMaxDimension : 0);
   check_range("exchange_warps", plan.exchange_warps, 0, kMostExchangeWarps);

@@ -8,6 +8,8 @@
 //   every group    gather and reduce pieces of all passes | gather the first tile | pieces -> partials | block barrier
 //                  | to the lanes' sums of a row those of its pieces | reduce, finish, next tile ...
 //
+// Where samples take turns (pipeline.cuh), in every pass, of that pass, and the barrier is one of the warps that compute.
+//
 // That costs a barrier and a few loads in every step: about 0.1 us. us per step on an H200 with rows of a power law, with
 // tails and with pieces (validation.csv of experiments/data): relu 2304 B=4 10 % 1.55, 1.31; relu 4096 B=4 10 % 2.38, 1.68;
 // relu 5760 B=2 5 % 2.24, 1.39; lstm 1024 B=4 10 % 1.73, 1.39; lstm 2304 B=4 10 % 2.95, 2.36. The sums of a piece are stored
@@ -40,10 +42,11 @@ struct PieceSums {
   float of[kPasses][kHeldPieces];
 };
 
-// This group's pieces, in all passes. Nothing is stored yet: the compiler would hold back the tile's gathers until it is.
-template <int kPass = 0>
+// This group's pieces, in passes [kPass, kEnd). Nothing is stored yet: the compiler would hold back the tile's gathers
+// until it is.
+template <int kPass, int kEnd>
 __device__ __forceinline__ void multiply_pieces(const Weights& w, const Step& step, PieceSums& sums) {
-  if constexpr (kPass < kPasses) {
+  if constexpr (kPass < kEnd) {
     float sum[kPieceValues] = {};
     gather_pieces<kPass>(w, step, sum);
     reduce<kPieceValues, 1>(sum, step.lane);
@@ -51,13 +54,14 @@ __device__ __forceinline__ void multiply_pieces(const Weights& w, const Step& st
     for (int i = 0; i < kHeldPieces; ++i) {
       sums.of[kPass][i] = sum[i];
     }
-    multiply_pieces<kPass + 1>(w, step, sums);
+    multiply_pieces<kPass + 1, kEnd>(w, step, sums);
   }
 }
 
+template <int kPass, int kEnd>
 __device__ __forceinline__ void store_pieces(const Step& step, const PieceSums& sums) {
 #pragma unroll
-  for (int pass = 0; pass < kPasses; ++pass) {
+  for (int pass = kPass; pass < kEnd; ++pass) {
 #pragma unroll
     for (int i = 0; i < kHeldPieces; ++i) {
       const int value = (step.lane & (kPieceValues - 1)) + i * kLanesPerRow;

@@ -50,11 +50,11 @@ constexpr int kScaleAt = kBiasAt + (kCell == kGru ? whole_words(4 * kUnitsPerSm)
 constexpr int kTailsAt = kScaleAt + (kPrecision == kFp8 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // int [kTailInts]
 constexpr int kPartialsAt = kTailsAt + whole_words(4 * kTailInts);               // of pieces, see pieces.cuh
 constexpr int kPieceTableAt = kPartialsAt + whole_words(4 * kPieces * (kThreads / kLanesPerRow) * kBatchPadded);
-#ifdef ONCHIP_EXCHANGE_WARPS
-constexpr int kFetchedAt = kPieceTableAt;                                        // mbarriers [kPasses], see pipeline.cuh
+constexpr int kFetchedAt = kPieceTableAt + (kPieces > 0 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // mbarriers, see
+#ifdef ONCHIP_EXCHANGE_WARPS                                                                              // pipeline.cuh
 constexpr int kChunksAt = kFetchedAt + whole_words(8 * kPasses);
 #else
-constexpr int kChunksAt = kPieceTableAt + (kPieces > 0 ? whole_words(4 * kUnitsPerSm * kGates) : 0);
+constexpr int kChunksAt = kFetchedAt;
 #endif
 constexpr int kRingAt = kChunksAt + ONCHIP_SHARED_CHUNKS * kChunkBytes;          // [kWarps][kRingChunks][kChunkBytes]
 constexpr int kSharedBytes = kRingAt + kWarps * kRingChunks * kChunkBytes;
@@ -82,7 +82,7 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
     find_pieces<kTile>(step, pieces);
     PieceSums of_pieces;
     if constexpr (kTile == 0 && kPass == 0) {
-      multiply_pieces(weights, step, of_pieces);
+      multiply_pieces<0, kPasses>(weights, step, of_pieces);
     }
 #endif
     gather_tile<kTile, kPass>(weights, step.shared, tails, step.lane, step.thread, sum);
@@ -92,7 +92,7 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
     const Gates gates = find_gates<kTile>(step);
 #if ONCHIP_PIECES != 0
     if constexpr (kTile == 0 && kPass == 0) {
-      store_pieces(step, of_pieces);
+      store_pieces<0, kPasses>(step, of_pieces);
       __syncthreads();
     }
     add_pieces<kPass>(step, pieces, sum);

@@ -178,7 +178,7 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
 // The ways to cut the long rows of a shape into pieces: where there are any, or it is wished.
 std::vector<Cut> wished_cuts(const Network& network, const RowProfile& rows, const PlanWishes& wishes, const Plan& plan,
                              const Slots& median) {
-  if (plan.storage != Storage::packed_pair || plan.exchange_warps > 0 ||
+  if (plan.storage != Storage::packed_pair ||
       !(wishes.pieces ? *wishes.pieces > 0 : is_uneven(plan, median) && has_long_rows(rows))) {
     return {};
   }
@@ -263,8 +263,7 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
   // with compute capability 8.
   constexpr int kFirstWithMbarriers = 8;
   if (chip.compute_capability_major < kFirstWithMbarriers || plan.storage == Storage::dense ||
-      wishes.exchange_warps == 0 || wishes.pieces.value_or(0) > 0 ||
-      wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::lamport) {
+      wishes.exchange_warps == 0 || wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::lamport) {
     return;
   }
   // Two passes at least: loads of half of the samples where one load could take all.

@@ -175,8 +175,9 @@ double piece_cycles(const Chip& chip, const Network& network, const Plan& plan) 
   }
   constexpr double kAdding = 15;  // beside the latency of the loads
   const double additions = passes(network, plan) * std::ceil(1.0 * plan.most_pieces / plan.lanes_per_row);
+  const double barriers = plan.exchange_warps > 0 ? passes(network, plan) : 1;
   return passes(network, plan) * reduction_cycles(chip, network, plan, plan.pieces, plan.pieces) +
-         block_barrier_cycles(chip, plan.threads) + (2 * plan.pieces - 1) * chip.lds_latency_cycles +
+         barriers * (block_barrier_cycles(chip, plan.threads) + (2 * plan.pieces - 1) * chip.lds_latency_cycles) +
          additions * (chip.lds_latency_cycles + kAdding);
 }
 

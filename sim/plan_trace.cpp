@@ -69,10 +69,11 @@ void fetch_input(WarpWriter& out, const WarpPlace& place) {
   out.operate(Operation::other);  // the end of a group of copies
 }
 
-// This warp's pieces of rows; the registers with their sums, of each pass.
-std::vector<std::vector<int>> reduced_pieces(GatherTrace& gather, CellTrace& cell, const WarpPlace& place) {
+// This warp's pieces of rows in passes [first, end); the registers with their sums, of each pass.
+std::vector<std::vector<int>> reduced_pieces(GatherTrace& gather, CellTrace& cell, const WarpPlace& place, int first,
+                                             int end) {
   std::vector<std::vector<int>> sums;
-  for (int pass = 0; place.layout.plan.pieces > 0 && pass < place.map.passes; ++pass) {
+  for (int pass = first; place.layout.plan.pieces > 0 && pass < end; ++pass) {
     gather.pieces(pass);
     sums.push_back(cell.reduce_pieces());
   }
@@ -93,7 +94,7 @@ void write_tiles(WarpWriter& out, const WarpPlace& place) {
       }
       const bool is_first = tile == 0 && pass == 0;
       const std::vector<std::vector<int>> sums =
-          is_first ? reduced_pieces(gather, cell, place) : std::vector<std::vector<int>>{};
+          is_first ? reduced_pieces(gather, cell, place, 0, place.map.passes) : std::vector<std::vector<int>>{};
       gather.tile(tile, pass);
       cell.fetch_tile(tile, pass);
       if (place.layout.plan.pieces > 0) {
@@ -134,9 +135,22 @@ void write_turn(WarpWriter& out, const WarpPlace& place, Traced traced, int turn
     GatherTrace gather(out, place);
     CellTrace cell(out, place);
     gather.begin_step();
+    const bool has_pieces = place.layout.plan.pieces > 0;
     for (int tile = 0; tile < place.map.tiles; ++tile) {
+      if (has_pieces) {
+        cell.find_pieces(tile);
+      }
+      const std::vector<std::vector<int>> sums =
+          tile == 0 ? reduced_pieces(gather, cell, place, turn, turn + 1) : std::vector<std::vector<int>>{};
       gather.tile(tile, turn);
       cell.fetch_tile(tile, turn);
+      if (has_pieces && tile == 0) {
+        cell.store_pieces(turn, sums.front());
+        out.barrier();
+      }
+      if (has_pieces) {
+        cell.add_pieces(tile, turn);
+      }
       cell.finish_tile();
     }
   }
@@ -208,18 +222,21 @@ void PlanTrace::add_computing_warps(BlockTrace& block, int sm, Write&& write) co
 // The warp that hands out comes after those that fetch.
 void PlanTrace::add_exchange_warps(BlockTrace& block, int sm) const {
   const int threads = layout_.plan.fetching_threads();
+  const int barriers = 2 + (layout_.plan.pieces > 0 ? turns() : 0);  // those of the warps that compute, too
   for (int warp = 0; warp < threads / kWarpLanes; ++warp) {
     add_warp(block, [&](WarpWriter& out) {
       for (int turn = 0; turn < turns(); ++turn) {
         write_stage(out, *this, {turn * turn_words(), (turn + 1) * turn_words(), threads, warp});
       }
-      out.barrier();
-      out.barrier();
+      for (int i = 0; i < barriers; ++i) {
+        out.barrier();
+      }
     });
   }
   add_warp(block, [&](WarpWriter& out) {
-    out.barrier();
-    out.barrier();
+    for (int i = 0; i < barriers; ++i) {
+      out.barrier();
+    }
     const int words = map_.outbox_words / turns();
     for (int turn = 0; turn < turns(); ++turn) {
       emit(out, *this, sm, {turn * words, (turn + 1) * words, kWarpLanes, 0});

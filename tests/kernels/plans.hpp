@@ -127,8 +127,8 @@ inline PlannedCase in_turns(PlannedCase c, int exchange_warps, int turns = 2, in
   return c;
 }
 
-// Every cell and type, in two and four passes; with tails; with registers handed over from one kind of warps to the
-// other (register_split).
+// Every cell and type, in two and four passes; with tails; with pieces of rows; with registers handed over from one
+// kind of warps to the other (register_split), by four and by eight of them.
 inline std::vector<PlannedCase> every_turn() {
   const auto shaped = [](Cell cell, Precision precision, int batch, int sms = 5) {
     return planned_case(
@@ -141,6 +141,16 @@ inline std::vector<PlannedCase> every_turn() {
                                  in_turns(shaped(Cell::lstm, Precision::fp16, 30), 3, 4),
                                  in_turns(planned_case({.cell = Cell::gru, .batch = 8, .lanes = 16}), 4, 2, 4),
                                  in_turns(shaped(Cell::relu, Precision::fp16, 2, 2), 4)};
+  const auto split = [](int warps, int loads_in_flight) {
+    return in_turns(planned_case({.hidden = 509, .batch = 8, .sms = 4, .lanes = 2, .units_per_group = 1}), warps, 2,
+                    loads_in_flight);
+  };
+  for (const PlannedCase& c : {split(4, 4), split(4, 8), split(8, 3)}) {
+    cases.push_back(c);
+  }
+  cases.push_back(in_turns(every_cut()[2], 3));
+  cases.push_back(in_turns(every_cut()[4], 5, 4));
+  cases.push_back(in_turns(every_cut()[0], 4));
   cases.push_back(with_tiers(in_turns(shaped(Cell::lstm, Precision::fp16, 16, 4), 4), Tiers::shared));
   cases.push_back(with_tiers(in_turns(planned_case({.cell = Cell::tanh, .batch = 7, .lanes = 16}), 3), Tiers::shared));
   return cases;

@@ -123,6 +123,9 @@ TEST_CASE("samples take turns where that is quicker, and one sample has nobody t
   PlanWishes with = kSparse;
   with.exchange_warps = 4;
   CHECK(planned(network, with).plan.exchange_warps == 4);
+  const Chip v100 = find_chip("v100").chip;  // which has no mbarriers
+  CHECK(choose_plan(v100, network, RowProfile::uniform(network), kSparse).plan.exchange_warps == 0);
+  CHECK_THROWS_AS(choose_plan(v100, network, RowProfile::uniform(network), with), InputError);
 
   network.batch = 1;
   CHECK(planned(network, kSparse).plan.exchange_warps == 0);
@@ -143,6 +146,17 @@ TEST_CASE("a whole warpgroup of exchange warps hands registers over, on chips th
   CHECK(2 * split->computing + split->fetching <= 3 * (512 / 3 / 8 * 8));
   CHECK(split->computing > max_registers_per_thread(h200(), plan.block_threads()));
   CHECK(registers_available(h200(), plan) == split->computing);
+  // More words in flight take more registers; twice as many warps that fetch, those of as many again.
+  Plan more = plan;
+  more.loads_in_flight = 8;
+  REQUIRE(register_split(more));
+  CHECK(register_split(more)->fetching > split->fetching);
+  CHECK(register_split(more)->computing < split->computing);
+  Plan twice = plan;
+  twice.exchange_warps = 8;
+  REQUIRE(register_split(twice));
+  CHECK(2 * register_split(twice)->computing + 2 * register_split(twice)->fetching <= 512);
+  CHECK(register_split(twice)->computing < split->computing);
   const Chip a100 = find_chip("a100").chip;
   CHECK(registers_available(a100, plan) == max_registers_per_thread(a100, plan.block_threads()));
   plan.threads = 288;  // of which the last warps have no warpgroup
