@@ -112,12 +112,23 @@ int CellTrace::table_place(int lane, int tile, int row) const {
 }
 
 void CellTrace::find_pieces(int tile) {
-  for (int row = 0; row < map_.tile_height; ++row) {
-    out_.integers(2, out_.load(4, kNoRegister, [&](int lane) {
+  const auto load = [&](int width, int row) {
+    return out_.load(width, kNoRegister, [&](int lane) {
       const int place = table_place(lane, tile, row);
       const int without_unit = map_.gates == 1 ? 0 : row;  // who has none looks there
       return static_cast<std::int64_t>(map_.piece_table_at) + 4 * (place < 0 ? without_unit : place);
-    }));
+    });
+  };
+  constexpr int kTogether = 4;  // rows that are neighbours in the table: one load, of the compiler's
+  if (out_.as_compiled() && map_.gates == kTogether) {
+    const int loaded = load(16, 0);
+    for (int row = 0; row < kTogether; ++row) {
+      out_.integers(2, loaded + row);
+    }
+    return;
+  }
+  for (int row = 0; row < map_.tile_height; ++row) {
+    out_.integers(2, load(4, row));
   }
 }
 
@@ -144,7 +155,8 @@ void CellTrace::add_pieces(int tile, int pass) {
           const int i = first + place_.lanes[lane].lane, count = of[row][lane] >> 16;
           const int number = (of[row][lane] & 0xffff) + i;
           const int sample = pass * map_.pass_samples + b;
-          return i < count ? static_cast<std::int64_t>(map_.partials_at) + 4 * (number * plan_.batch_padded + sample) : -1;
+          return i < count ? static_cast<std::int64_t>(map_.partials_at) + 4 * (number * plan_.batch_padded + sample)
+                           : -1;
         });
         for (int k = 0; k < width / 4; ++k) {
           const int total = WarpWriter::sum((b + k) * plan_.tile_rows + row);
