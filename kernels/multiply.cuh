@@ -70,6 +70,14 @@ struct Source {
   int samples;        // this lane's sample is in as many sample tiles
 };
 
+// Whether the warp has its span i, and this lane a sample in sample tile j. Where tiles are expanded, the compiler knows
+// that all have the first ones: asking for each took up to 80 registers more. Without expanding it took none.
+__device__ __forceinline__ bool is_there(const Source& source, int i, int j) {
+  constexpr int kSpansOfAll = kIsCompact ? kSpans - (kWarps - 1) * kWarpSpans : 0;
+  constexpr int kTilesOfAll = kIsCompact ? kTeamBatch / 8 : 0;
+  return (i < kSpansOfAll || i < source.spans) && (j < kTilesOfAll || j < source.samples);
+}
+
 // 8 units of one sample for each span and sample tile: two words for either half of the span.
 struct Group {
   u32 words[kGroupSpans][kSampleTiles][4];
@@ -124,7 +132,7 @@ __device__ __forceinline__ void take_group(Group& group, const Source& source, u
 #pragma unroll
     for (int j = 0; j < kSampleTiles; ++j) {
       Word v{};
-      if (kGroup * kGroupSpans + i < source.spans && j < source.samples) {
+      if (is_there(source, kGroup * kGroupSpans + i, j)) {
         v = load_shared(state + source.place + (kGroup * kGroupSpans + i) * kSpanBytes + j * 512);
       }
       group.words[i][j][0] = v.x;
@@ -142,7 +150,7 @@ __device__ __forceinline__ void begin_poll(Group& group, const Source& source) {
   for (int i = 0; i < kGroupSpans; ++i) {
 #pragma unroll
     for (int j = 0; j < kSampleTiles; ++j) {
-      const bool exists = kGroup * kGroupSpans + i < source.spans && j < source.samples;
+      const bool exists = is_there(source, kGroup * kGroupSpans + i, j);
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         group.words[i][j][k] = exists ? ~0u : 0u;

@@ -152,26 +152,31 @@ constexpr int kPieces = 6;
 constexpr int kDenseBase = 24;
 constexpr int kStructuredBase = 16, kUneven = 13, kFewSpans = 3;
 constexpr int kTilesAhead = 2;  // kernels/multiply.cuh
-constexpr int kDecoding = 2;
+constexpr int kDecoding = 2, kAskingForSpans = 20, kAndSamples = 24;
 
 // Dense persistent: sums, words and tiles from shared memory in flight, and what the addresses and the cells take. For
 // structured_2_4 with few spans in a group a fit of its own, to the most tiles, of four words, that NVRTC 13.0 compiles
 // without a spill in 60 shapes, most of them on all four architectures: nowhere too many, in most at most two too few.
 // Where the spans are uneven over warps that are no power of two, it takes up to 13 registers more; why is not known.
+// Bitmaps: looked for in about 80 plans on four architectures. Where warps ask at run time which spans they have, and
+// lanes which samples, the compiler takes more, up to so many registers, and not always.
 int dense_working_registers(const Network& network, const Plan& plan) {
   const int products = row_tiles(network, plan) * sample_tiles(network, plan);
   const int sums = 4 * products * product_chains(network, plan);
   const int loads = std::min(plan.loads_in_flight, (warp_spans(network, plan) + 1) * sample_tiles(network, plan));
   const int others = sums + 4 * std::min(plan.shared_tiles, kTilesAhead);
-  const bool is_uneven =
-      spans(network, plan) % plan.warps() != 0 && !std::has_single_bit(static_cast<unsigned>(plan.warps()));
   if (plan.storage == Storage::structured_2_4) {
+    const bool is_uneven =
+        spans(network, plan) % plan.warps() != 0 && !std::has_single_bit(static_cast<unsigned>(plan.warps()));
     const bool has_few = plan.loads_in_flight <= 2 * kFewSpans * sample_tiles(network, plan);
     return others + (has_few ? kStructuredBase + (8 * loads + 2) / 3 : kDenseBase + 4 * loads) +
            (is_uneven ? kUneven : 0);
   }
   const bool decodes = plan.storage == Storage::bitmap && plan.shared_tiles > 0;
-  return kDenseBase + others + 4 * loads + (decodes ? kDecoding + (is_uneven ? kUneven : 0) : 0);
+  const bool is_uneven = spans(network, plan) % plan.warps() != 0;
+  const bool has_part = team_batch(network, plan) % 8 != 0;
+  const int uneven = is_uneven ? kAskingForSpans + (has_part ? kAndSamples : 0) : 0;
+  return kDenseBase + others + 4 * loads + (decodes ? kDecoding + uneven : 0);
 }
 
 }  // namespace
