@@ -152,7 +152,7 @@ constexpr int kPieces = 6;
 constexpr int kDenseBase = 24;
 constexpr int kStructuredBase = 16, kUneven = 13, kFewSpans = 3;
 constexpr int kTilesAhead = 2;  // kernels/multiply.cuh
-constexpr int kDecoding = 2, kAskingForSpans = 20, kAndSamples = 24;
+constexpr int kDecoding = 2, kAskingForSpans = 20, kAndSamples = 20;
 
 // Dense persistent: sums, words and tiles from shared memory in flight, and what the addresses and the cells take. For
 // structured_2_4 with few spans in a group a fit of its own, to the most tiles, of four words, that NVRTC 13.0 compiles
@@ -175,7 +175,7 @@ int dense_working_registers(const Network& network, const Plan& plan) {
   const bool decodes = plan.storage == Storage::bitmap && plan.shared_tiles > 0;
   const bool is_uneven = spans(network, plan) % plan.warps() != 0;
   const bool has_part = team_batch(network, plan) % 8 != 0;
-  const int uneven = is_uneven ? kAskingForSpans + (has_part ? kAndSamples : 0) : 0;
+  const int uneven = is_uneven ? kAskingForSpans + (has_part ? kAndSamples * sample_tiles(network, plan) : 0) : 0;
   return kDenseBase + others + 4 * loads + (decodes ? kDecoding + uneven : 0);
 }
 

@@ -417,7 +417,7 @@ TEST_CASE("dense networks without their empty words are asked for, planned, writ
   CHECK(text.starts_with("dense_persistent bitmap "));
   CHECK(large["plan"]["bank_words"] > 0);
   CHECK(text.find(" bank_words=" + std::to_string(large["plan"]["bank_words"].get<int>())) != std::string::npos);
-  CHECK(run_json(network + " --first-look 200 --plan '" + text + "'")["step_us"] == large["step_us"]);
+  CHECK(run_json(network + " --plan '" + text + "'")["step_us"] == large["step_us"]);
   const std::string fit = "fit --density 10% --family dense_persistent";
   const Json largest = run_json(fit);
   CHECK(largest["plan"]["text"].get<std::string>().starts_with("dense_persistent bitmap "));
