@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/configuration.hpp"
 
+#include "model/bitmap.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
@@ -24,10 +25,14 @@ void check_range(const char* name, int value, int minimum, int maximum) {
                                                     std::to_string(maximum) + ", found " + std::to_string(value));
 }
 
-// That a sparse plan has room for these rows, and that a structured_2_4 one can store them; others have room for all.
+// That a sparse or a bitmap plan has room for these rows, and that a structured_2_4 one can store them; others have
+// room for all.
 void check_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
   if (plan.storage == Storage::structured_2_4) {
     check_two_four(rows);
+  }
+  if (plan.storage == Storage::bitmap && rows.words() != nullptr) {
+    check_bank_words(network, plan, *rows.words());
   }
   if (plan.family != Family::sparse_persistent) {
     return;
@@ -67,9 +72,8 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
           "lanes_per_row 1, 2, 4, 8, 16 or 32, found " + std::to_string(plan.lanes_per_row));
   require(plan.exchange != ExchangeProtocol::cluster && plan.teams == 1,
           "neither the cluster exchange nor teams, which are dense_persistent's");
-  require(plan.storage != Storage::structured_2_4,
-          "packed_pair, packed_delta or dense: structured_2_4 is "
-          "dense_persistent's");
+  require(plan.storage != Storage::structured_2_4 && plan.storage != Storage::bitmap,
+          "packed_pair, packed_delta or dense: " + std::string(name(plan.storage)) + " is dense_persistent's");
   const int gates = info(network.cell).gates;
   check_range("slots for this many rows per group", plan.rows_per_group, 1, kMaxRowsPerGroup);
   require(plan.rows_per_group % gates == 0, "slots for the " + std::to_string(gates) + " gates of each unit, found " +
@@ -119,9 +123,9 @@ void check_dense_plan(const Network& network, const Plan& plan) {
           "fp16 or bf16, which the tensor cores of dense_persistent multiply, found " +
               std::string(info(network.precision).name));
   require(plan.rows_per_group == 0, "no slots: dense_persistent has tiles");
-  require(
-      plan.storage == Storage::dense || plan.storage == Storage::structured_2_4,
-      "dense or structured_2_4, as which dense_persistent stores weights, found " + std::string(name(plan.storage)));
+  require(plan.storage == Storage::dense || plan.storage == Storage::structured_2_4 || plan.storage == Storage::bitmap,
+          "dense, structured_2_4 or bitmap, as which dense_persistent stores weights, found " +
+              std::string(name(plan.storage)));
   constexpr int kMostDenseThreads = 1024;
   check_range("threads", plan.threads, 32, kMostDenseThreads);
   const int step = 2 * sample_tiles(network, plan);
@@ -138,6 +142,8 @@ void check_dense_plan(const Network& network, const Plan& plan) {
               (std::has_single_bit(static_cast<unsigned>(plan.sms)) && plan.sms <= kMostOfCluster),
           "sms of a cluster to be a power of two of at most 16, found " + std::to_string(plan.sms));
   check_range("shared_tiles", plan.shared_tiles, 0, warp_tiles(network, plan));
+  const int most_words = plan.storage == Storage::bitmap ? kLaneWords * plan.shared_tiles * plan.warps() : 0;
+  check_range("bank_words", plan.bank_words, 0, most_words);
 }
 
 }  // namespace
@@ -281,7 +287,7 @@ Storage parse_storage(std::string_view word) {
   const auto found = std::ranges::find(kStorageNames, word);
   if (found == kStorageNames.end()) {
     throw InputError("unknown storage " + in_quotes(word) +
-                     ": expected packed_pair, packed_delta, dense or structured_2_4");
+                     ": expected packed_pair, packed_delta, dense, structured_2_4 or bitmap");
   }
   return static_cast<Storage>(found - kStorageNames.begin());
 }

@@ -241,7 +241,8 @@ OptionGroup plan_options() {
       ("family", text("KIND"), "Run sparse_persistent or dense_persistent kernels (default: auto, whichever is faster); "
                                "predict and measure: or a library's, cublas_graph, cudnn or cusparse_graph.")
       ("storage", text("KIND"), "Store weights as packed_pair (value and index), packed_delta (value and distance), "
-                                "dense or, of 2:4 masks for sparse tensor cores, structured_2_4.")
+                                "dense, bitmap (dense without the empty words of shared memory) or, of 2:4 masks for "
+                                "sparse tensor cores, structured_2_4.")
       ("order", text("KIND"), "Order the non-zeros of a row: natural or bank_aware.")
       ("sms", text("N"), "Use this many SMs.")
       ("lanes-per-row", text("N"), "Give each row 2, 4, 8, 16 or 32 lanes of a warp.")

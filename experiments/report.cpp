@@ -56,6 +56,7 @@ Json to_json(const Plan& plan) {
           {"chunks_in_flight", plan.chunks_in_flight},
           {"ring_chunks", plan.ring_chunks},
           {"shared_tiles", plan.shared_tiles},
+          {"bank_words", plan.bank_words},
           {"first_look", plan.first_look},
           {"pieces", plan.pieces},
           {"piece_slots", plan.piece_slots},

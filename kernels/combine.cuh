@@ -28,7 +28,7 @@ constexpr int kItems = kGates == 1 ? kPairs * kTeamBatch : (kPairs * kTeamBatch 
 constexpr int kItemInput = kGates == 1 ? 4 : 8;  // bytes
 static_assert(kUnitsPerSm % 2 == 0, "a word of the state is two units of one SM");
 
-constexpr int kItemsAt = kWarps * kSharedTiles * kTileBytes + kWarps * kPartialBytes;
+constexpr int kItemsAt = kSharedWeightBytes + kWarps * kPartialBytes;
 constexpr int kInputAt = kItemsAt + 16 * kItems;
 constexpr int kCarryAt = kInputAt + 2 * kItemInput * kItems;
 constexpr int kBiasAt = kCarryAt + (kCarries ? 4 * kItems : 0);

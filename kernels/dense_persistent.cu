@@ -4,7 +4,8 @@
 //
 //   registers   fragments of W, packed once on the host, loaded once, never read again; of a 2:4 matrix half as many, for
 //               sparse tensor cores
-//   smem        the fragments that registers cannot hold; the warps' sums; input and carry
+//   smem        the fragments that registers cannot hold, all of them or without their empty words; the warps' sums; input
+//               and carry
 //   L2          the sequence of states, through which the SMs exchange h[t+1]; or, if they are one cluster, they store it
 //               into each other's shared memory                                                           cluster.cuh
 //
@@ -34,13 +35,14 @@
 #include "protocol.cuh"
 #include "launch.cuh"
 #include "activation.cuh"
+#include "bitmap.cuh"
 #include "multiply.cuh"
 #include "combine.cuh"
 #include "cluster.cuh"
 
-// Shared memory: tiles [kWarps][kSharedTiles], the warps' sums, and what is known of the items (see combine.cuh), in whole
+// Shared memory: tiles [kWarps][kSharedTiles] or their words [kBankWords][32], the warps' sums, and what is known of the items (see combine.cuh), in whole
 // 16-byte words (sizes: shared_bytes() in model/plan.cpp).
-constexpr int kPartialsAt = kWarps * kSharedTiles * kTileBytes;
+constexpr int kPartialsAt = kSharedWeightBytes;
 constexpr int kClusterAt = (kItemsEnd + 15) / 16 * 16;  // the states of two steps, and their barriers
 static_assert(kClusterAt + (kInCluster ? 2 * kStateBytes + 16 : 0) == ONCHIP_SHARED_BYTES,
               "the plan and the kernel count the same shared memory");
@@ -127,7 +129,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
   const int thread = kept(threadIdx.x);
   const int warp = thread / 32, lane = thread % 32;
 
-  constexpr long long kTileWords = kTiles * kWarps * (kTileBytes / 4ll);
+  constexpr long long kTileWords = kRegisterTiles * kWarps * (kTileBytes / 4ll) + kSharedWeightBytes / 4;
   constexpr long long kBlockWords = kTileWords + kWarps * kMetadataWords * 32ll;
   const u32* const block_weights = a.weights + sm_of_team() * kBlockWords;
   Weights weights{};
@@ -174,7 +176,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
   for (int t = 0; t < a.steps; ++t) {
     mark(a, t, thread, kBegun);
     emit_padding(next_state, t, a.steps, thread);
-    weights.shared = kept(shared + (warp * kSharedTiles * 32 + lane) * 16);
+    weights.shared = kept(shared + (kIsCompact ? weights.metadata[kBegin] : (warp * kSharedTiles * 32 + lane) * 16));
     Sums sums{};
     if constexpr (kInCluster) {
       if (t > 0) {

@@ -6,6 +6,8 @@
 // units, A fragments of mma.m16n8k16, of four words a lane. Of them ONCHIP_SHARED_TILES lie in shared memory, evenly
 // between the others, so that the tensor cores and the loads are busy side by side.
 //
+// Stored with a bitmap, those in shared memory have no empty words (bitmap.cuh).
+//
 // Stored as 2:4, a tile has 16 rows x 32 units, in A fragments of mma.sp.m16n8k32: as many words, and metadata, which
 // stays in registers. It multiplies a whole span at once.
 //
@@ -22,7 +24,10 @@ constexpr int kTiles = kWarpSpans * kSpanTiles * kRowTiles;
 constexpr int kSharedTiles = ONCHIP_SHARED_TILES;
 constexpr int kRegisterTiles = kTiles - kSharedTiles;
 constexpr int kTileBytes = 512;
-constexpr int kMetadataWords = kIsStructured ? (kTiles + 1) / 2 : 0;  // of a lane
+constexpr bool kIsCompact = ONCHIP_BITMAP && kSharedTiles > 0;
+constexpr int kSharedWeightBytes = kIsCompact ? 128 * ONCHIP_BANK_WORDS : kWarps * kSharedTiles * kTileBytes;
+constexpr int kMetadataWords = kIsStructured ? (kTiles + 1) / 2 : kIsCompact ? (kSharedTiles + 7) / 8 + 1 : 0;  // of a lane
+constexpr int kBegin = kIsCompact ? kMetadataWords - 1 : 0;  // of them: where the lane's words begin
 constexpr int kChains = kRowTiles * kSampleTiles == 1 ? 4 : kRowTiles * kSampleTiles == 2 ? 2 : 1;
 
 // Spans are awaited in groups. The first two are asked for at once; each further one when the one before it has come, in
@@ -39,7 +44,7 @@ constexpr __host__ __device__ bool in_shared(int tile) { return shared_before(ti
 
 struct Weights {
   u32 registers[kRegisterTiles > 0 ? kRegisterTiles : 1][4];
-  u32 metadata[kMetadataWords > 0 ? kMetadataWords : 1];  // of tiles 2 i and 2 i + 1
+  u32 metadata[kMetadataWords > 0 ? kMetadataWords : 1];  // of tiles 2 i and 2 i + 1; or of eight in shared memory
   u32 shared;  // this lane's words of the warp's first tile in shared memory
   u32 zero;    // always, of which the compiler knows nothing
 };
@@ -48,6 +53,7 @@ struct Weights {
 constexpr int kTilesAhead = kSharedTiles < 2 ? kSharedTiles : 2;
 struct Ring {
   Word tiles[kTilesAhead > 0 ? kTilesAhead : 1];
+  u32 next;  // compact: the lane's next word
 };
 
 struct Sums {
@@ -63,6 +69,14 @@ struct Source {
   int spans;          // that the warp has, at most kWarpSpans
   int samples;        // this lane's sample is in as many sample tiles
 };
+
+// Whether the warp has its span i, and this lane a sample in sample tile j. Where tiles are expanded, the compiler knows
+// that all have the first ones: asking for each took up to 80 registers more. Without expanding it took none.
+__device__ __forceinline__ bool is_there(const Source& source, int i, int j) {
+  constexpr int kSpansOfAll = kIsCompact ? kSpans - (kWarps - 1) * kWarpSpans : 0;
+  constexpr int kTilesOfAll = kIsCompact ? kTeamBatch / 8 : 0;
+  return (i < kSpansOfAll || i < source.spans) && (j < kTilesOfAll || j < source.samples);
+}
 
 // 8 units of one sample for each span and sample tile: two words for either half of the span.
 struct Group {
@@ -118,7 +132,7 @@ __device__ __forceinline__ void take_group(Group& group, const Source& source, u
 #pragma unroll
     for (int j = 0; j < kSampleTiles; ++j) {
       Word v{};
-      if (kGroup * kGroupSpans + i < source.spans && j < source.samples) {
+      if (is_there(source, kGroup * kGroupSpans + i, j)) {
         v = load_shared(state + source.place + (kGroup * kGroupSpans + i) * kSpanBytes + j * 512);
       }
       group.words[i][j][0] = v.x;
@@ -136,7 +150,7 @@ __device__ __forceinline__ void begin_poll(Group& group, const Source& source) {
   for (int i = 0; i < kGroupSpans; ++i) {
 #pragma unroll
     for (int j = 0; j < kSampleTiles; ++j) {
-      const bool exists = kGroup * kGroupSpans + i < source.spans && j < source.samples;
+      const bool exists = is_there(source, kGroup * kGroupSpans + i, j);
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         group.words[i][j][k] = exists ? ~0u : 0u;
@@ -188,6 +202,18 @@ __device__ __forceinline__ void multiply_structured(float (&sum)[4], const Word&
   }
 }
 
+// Tile kTile of those in shared memory, if there are so many.
+template <int kTile>
+__device__ __forceinline__ void fetch_tile(const Weights& weights, Ring& ring) {
+  if constexpr (kTile < kSharedTiles) {
+    if constexpr (kIsCompact) {
+      ring.tiles[kTile % kTilesAhead] = expand_tile<kTile>(weights.metadata[kTile / 8], ring.next);
+    } else {
+      ring.tiles[kTile % kTilesAhead] = load_tile(weights.shared + kTileBytes * kTile);
+    }
+  }
+}
+
 // Tiles [kTile, kEnd) with the group of spans that they belong to. A template, not a loop: an array of registers needs
 // indices that the compiler knows, and it does not unroll what is long.
 template <int kTile, int kEnd>
@@ -210,9 +236,8 @@ __device__ __forceinline__ void multiply_tiles(const Weights& weights, const Gro
         multiply(sum, a, group.words[span][j][2 * half], group.words[span][j][2 * half + 1]);
       }
     }
-    if constexpr (in_shared(kTile) && shared_before(kTile) + kTilesAhead < kSharedTiles) {
-      constexpr int next = shared_before(kTile) + kTilesAhead;
-      ring.tiles[next % kTilesAhead] = load_tile(weights.shared + kTileBytes * next);
+    if constexpr (in_shared(kTile)) {
+      fetch_tile<shared_before(kTile) + kTilesAhead>(weights, ring);
     }
     multiply_tiles<kTile + 1, kEnd>(weights, group, ring, sums);
   }
@@ -262,10 +287,9 @@ __device__ __forceinline__ void multiply_groups(const Weights& weights, const So
 __device__ __forceinline__ Ring first_tiles(const Weights& weights) {
   Ring ring{};
   if constexpr (!kExchangeOnly) {
-#pragma unroll
-    for (int i = 0; i < kTilesAhead; ++i) {
-      ring.tiles[i] = load_tile(weights.shared + kTileBytes * i);
-    }
+    ring.next = weights.shared;
+    fetch_tile<0>(weights, ring);
+    fetch_tile<1>(weights, ring);
   }
   return ring;
 }

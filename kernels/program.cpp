@@ -186,6 +186,8 @@ CompileRequest compile_request(const Network& network, const Plan& plan, const s
   define(defines, "ONCHIP_THREADS", plan.threads);
   if (is_dense) {
     define(defines, "ONCHIP_SHARED_TILES", plan.shared_tiles);
+    define(defines, "ONCHIP_BITMAP", plan.storage == Storage::bitmap);
+    define(defines, "ONCHIP_BANK_WORDS", plan.bank_words);
   } else {
     add_sparse_defines(defines, network, plan);
     split_registers(plan, request);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/dense_time.hpp"
 
+#include "model/instructions.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -8,10 +10,24 @@
 namespace onchip {
 namespace {
 
+constexpr int kWarp = 32;
+
 struct Products {
   double tensor = 0;  // cycles of the busiest partition's tensor core, or of a warp's chain of sums
   double loads = 0;   // of the SM's shared memory
+  double words = 0;   // bitmap: of the busiest partition, for the words of tiles in shared memory
 };
+
+// Of the busiest partition, whose port and integer pipe its warps share, unless what they issue comes from beyond the
+// instruction cache, or each waits for its addresses, one sum after another.
+double decoding_cycles(const Chip& chip, const Network& network, const Plan& plan) {
+  const double warps_per_partition = std::ceil(plan.warps() / chip.partitions);
+  const Instructions words = plan.shared_tiles * per_shared_tile(plan);
+  const double all = words.all() + 1.0 * warp_tiles(network, plan) * sample_tiles(network, plan);
+  return std::max({warps_per_partition * std::max(all, words.integer * chip.integer_issue_cycles),
+                   all * instruction_supply_cycles(chip, cached_instructions(network, plan)),
+                   words.load * chip.arithmetic_latency_cycles});
+}
 
 Products product_cycles(const Chip& chip, const Network& network, const Plan& plan) {
   const double warps_per_partition = std::ceil(plan.warps() / chip.partitions);
@@ -23,8 +39,16 @@ Products product_cycles(const Chip& chip, const Network& network, const Plan& pl
   // In a cluster the state comes from shared memory, too, once.
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
   const double state = in_cluster ? static_cast<double>(exchange_bytes(network, plan)) : 0;
-  const double wavefronts = (kTileBytes * shared_tiles + state) / (chip.smem_banks * chip.smem_bank_bytes);
-  return {std::max(issue, chain), wavefronts * chip.lds_wavefront_cycles};
+  const double row_bytes = chip.smem_banks * chip.smem_bank_bytes;
+  if (plan.storage == Storage::bitmap && plan.shared_tiles > 0) {
+    const double empty = std::pow(1 - network.density, 2 * kWarp);  // of a warp's load: no lane has the word
+    const double wavefronts = kTileBytes / row_bytes * shared_tiles * (1 - empty) + state / row_bytes;
+    const double loads = std::max(wavefronts * chip.lds_wavefront_cycles,
+                                  per_shared_tile(plan).load * shared_tiles * chip.lds_instruction_cycles);
+    return {std::max(issue, chain), loads, decoding_cycles(chip, network, plan)};
+  }
+  const double wavefronts = (kTileBytes * shared_tiles + state) / row_bytes;
+  return {std::max(issue, chain), wavefronts * chip.lds_wavefront_cycles, 0};
 }
 
 // The products of all groups of a warp's spans, with what a warp does between the groups.
@@ -56,15 +80,15 @@ constexpr double kRoundInstructions = 100;
 DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& plan, double copying) {
   DenseCycles result;
   const Products products = product_cycles(chip, network, plan);
-  const double both =
-      std::cbrt(products.tensor * products.tensor * products.tensor + products.loads * products.loads * products.loads);
+  const auto cube = [](double x) { return x * x * x; };
+  const double both = std::cbrt(cube(products.tensor) + cube(products.loads) + cube(products.words));
   // In a cluster, one after the other.
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
   const Pipeline pipeline = in_cluster ? Pipeline{copying + chip.lds_latency_cycles + both, chip.lds_latency_cycles}
                                        : pipeline_cycles(chip, network, plan, copying, both);
   result.waiting = pipeline.waiting;
   const double beyond = pipeline.whole - copying - pipeline.waiting;
-  result.gather = beyond * products.loads / (products.tensor + products.loads);
+  result.gather = beyond * products.loads / (products.tensor + products.loads + products.words);
   result.arithmetic = beyond - result.gather;
 
   const bool is_gated = info(network.cell).gates > 1;

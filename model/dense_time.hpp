@@ -11,6 +11,8 @@
 //               structured_2_4: a product of 16 x 32 stored as 16 x 16 is taken to last as long as a dense one of
 //               16 x 16, as the tensor cores' stated rates have it; it was not measured
 //               alone, but steps of 12 networks are 6.1 % off (structured.csv of experiments/data)
+//               bitmap: every word of a tile in shared memory is a load of a warp, of one wavefront unless no lane has
+//               it, and what warps issue for the words and the products overlaps with both, by the same sum
 //   reduction   the warps' sums through shared memory to the threads that finish units
 //   activation  the cell's transcendental functions, and the shuffle that joins two units; round after round where a
 //               thread finishes several
@@ -24,7 +26,7 @@ namespace onchip {
 struct DenseCycles {
   double waiting = 0;     // for spans that are asked for late
   double gather = 0;      // of the products, beyond the copying: for weights in shared memory
-  double arithmetic = 0;  // likewise: for the tensor cores
+  double arithmetic = 0;  // likewise: for the tensor cores, and for what is issued
   double reduction = 0, activation = 0;
 };
 // `copying`: cycles until the whole state has come, from when its first words have.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a layout's slots, or its fragments, to the words that the kernel loads (kernels/gather.cuh,
 // kernels/multiply.cuh).
+#include "model/bitmap.hpp"
 #include "model/error.hpp"
 #include "model/fragments.hpp"
 #include "model/layout.hpp"
@@ -191,6 +192,58 @@ void encode_tails(const Layout& layout, const SlotEncoder& encoder, const std::v
   }
 }
 
+// Bitmap storage: the words of the tiles in shared memory, behind those in registers, and the metadata behind both, in
+// `encoded.weights`, which has sm_words for each SM.
+void pack_words(const Layout& layout, std::size_t sm_words, Encoded& encoded) {
+  const Plan& plan = layout.plan;
+  const Precision precision = layout.network.precision;
+  const int tiles = warp_tiles(layout.network, plan), metadata = metadata_words(layout.network, plan);
+  std::vector<int> in_shared;
+  for (int tile = 0; tile < tiles; ++tile) {
+    if (shared_tiles_before(tile + 1, plan.shared_tiles, tiles) > shared_tiles_before(tile, plan.shared_tiles, tiles)) {
+      in_shared.push_back(tile);
+    }
+  }
+  std::vector<int> lengths(plan.threads);
+  std::vector<std::uint32_t> begins(plan.threads);
+  for (int sm = 0; sm < plan.sms && metadata > 0; ++sm) {
+    const auto tile_of = [&](int thread, int i) {
+      const std::size_t warp = static_cast<std::size_t>(sm) * plan.warps() + thread / kWarp;
+      return layout.value.data() + (warp * tiles + in_shared[i]) * kTileElements;
+    };
+    std::uint32_t* const words = encoded.weights.data() + sm * sm_words +
+                                 static_cast<std::size_t>(plan.threads) * kLaneWords * (tiles - plan.shared_tiles);
+    std::uint32_t* const metadata_of_sm = words + static_cast<std::size_t>(kWarp) * plan.bank_words;
+    const auto metadata_of = [&](int thread, int i) -> std::uint32_t& {
+      return metadata_of_sm[(thread / kWarp * metadata + i) * kWarp + thread % kWarp];
+    };
+    std::fill(lengths.begin(), lengths.end(), 0);
+    for (int thread = 0; thread < plan.threads; ++thread) {
+      for (int i = 0; i < plan.shared_tiles; ++i) {
+        for (int k = 0; k < kLaneWords; ++k) {
+          const std::uint32_t has = has_word(tile_of(thread, i), thread % kWarp, k);
+          metadata_of(thread, i / kTilesOfBitmap) |= has << (kLaneWords * (i % kTilesOfBitmap) + k);
+          lengths[thread] += static_cast<int>(has);
+        }
+      }
+    }
+    deal_streams(lengths, begins);
+    for (int thread = 0; thread < plan.threads; ++thread) {
+      metadata_of(thread, metadata - 1) = begins[thread];
+      std::size_t at = begins[thread] / sizeof(std::uint32_t);
+      for (int i = 0; i < plan.shared_tiles; ++i) {
+        for (int k = 0; k < kLaneWords; ++k) {
+          if (const float* const tile = tile_of(thread, i); has_word(tile, thread % kWarp, k)) {
+            const float* const pair = tile + 8 * (thread % kWarp) + 2 * k;
+            words[at] = to_bits(precision, pair[0]) | to_bits(precision, pair[1]) << 16;
+            at += kWarp;
+          }
+        }
+      }
+    }
+  }
+}
+
 // Dense persistent.
 Encoded encode_fragments(const Layout& layout) {
   const Plan& plan = layout.plan;
@@ -200,9 +253,16 @@ Encoded encode_fragments(const Layout& layout) {
   const int in_registers = tiles - plan.shared_tiles;
   const std::size_t sm_tiles = static_cast<std::size_t>(plan.warps()) * tiles;
   Encoded encoded;
-  const std::size_t sm_metadata = layout.metadata.size() / plan.sms;
-  const std::size_t sm_words = sm_tiles * kTileWords + sm_metadata;
+  const std::size_t sm_metadata = static_cast<std::size_t>(plan.warps()) * metadata_words(layout.network, plan) * kWarp;
+  const bool is_compact = plan.storage == Storage::bitmap;
+  const std::size_t tile_words = is_compact ? std::size_t{kTileWords} * plan.warps() * in_registers +
+                                                  static_cast<std::size_t>(kWarp) * plan.bank_words
+                                            : sm_tiles * kTileWords;
+  const std::size_t sm_words = tile_words + sm_metadata;
   encoded.weights.resize(plan.sms * sm_words);
+  if (is_compact) {
+    pack_words(layout, sm_words, encoded);
+  }
   for (std::size_t i = 0; i < plan.sms * sm_tiles; ++i) {
     const std::size_t sm = i / sm_tiles, warp = i % sm_tiles / tiles;
     const int tile = static_cast<int>(i % tiles);
@@ -211,15 +271,18 @@ Encoded encode_fragments(const Layout& layout) {
     const std::size_t place =
         in_shared ? static_cast<std::size_t>(plan.warps()) * in_registers + warp * plan.shared_tiles + before
                   : warp * in_registers + (tile - before);
+    if (is_compact && in_shared) {
+      continue;
+    }
     const float* const from = layout.value.data() + i * kTileElements;
     std::uint32_t* const to = encoded.weights.data() + sm * sm_words + place * kTileWords;
     for (int word = 0; word < kTileWords; ++word) {
       to[word] = to_bits(precision, from[2 * word]) | to_bits(precision, from[2 * word + 1]) << 16;
     }
   }
-  for (int sm = 0; sm < plan.sms; ++sm) {
+  for (int sm = 0; sm < plan.sms && !layout.metadata.empty(); ++sm) {
     std::copy_n(layout.metadata.begin() + static_cast<std::ptrdiff_t>(sm * sm_metadata), sm_metadata,
-                encoded.weights.begin() + static_cast<std::ptrdiff_t>(sm * sm_words + sm_tiles * kTileWords));
+                encoded.weights.begin() + static_cast<std::ptrdiff_t>(sm * sm_words + tile_words));
   }
   return encoded;
 }

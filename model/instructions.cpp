@@ -57,7 +57,7 @@ double dense_step_instructions(const Network& network, const Plan& plan) {
   const double products = warp_tiles(network, plan) * samples;
   const double words = warp_spans(network, plan) * samples;
   const double sums = row_tiles(network, plan) * samples;
-  return kProduct * products + plan.shared_tiles + kWord * words + kSums * sums + kRest;
+  return kProduct * products + plan.shared_tiles * per_shared_tile(plan).all() + kWord * words + kSums * sums + kRest;
 }
 
 }  // namespace
@@ -123,6 +123,16 @@ Reduction reduction(const Network& network, const Plan& plan, int rows) {
     ++result.stages;
   }
   return result;
+}
+
+Instructions per_shared_tile(const Plan& plan) {
+  if (plan.storage != Storage::bitmap) {
+    return {.load = 1};
+  }
+  // Of each word a LOP3, which tells whether it is there, a LEA, for the next one's address, and a LDS; and a CS2R,
+  // which makes two of them zero.
+  constexpr double kWords = 4;
+  return {.integer = 2 * kWords, .fp32 = kWords / 2, .load = kWords};
 }
 
 double passes_over_tiles(const Network& network, const Plan& plan) {

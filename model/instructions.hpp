@@ -60,6 +60,11 @@ double passes_over_tiles(const Network& network, const Plan& plan);
 // Of a tile's sums in one pass, that one lane finishes.
 double lane_outputs(const Network& network, const Plan& plan);
 
+// ---- dense persistent -----------------------------------------------------------------------------------------------
+
+// A tile that comes from shared memory, until it can be multiplied.
+Instructions per_shared_tile(const Plan& plan);
+
 // ---- the loop of a step ---------------------------------------------------------------------------------------------
 
 // How long it is, sparse or dense, with what polls, stages and emits. Against disassembled loops of 839 plans, sm_90: 6

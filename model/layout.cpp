@@ -3,6 +3,7 @@
 
 #include "model/bank_balance.hpp"
 #include "model/bank_rule.hpp"
+#include "model/bitmap.hpp"
 #include "model/dealing.hpp"
 #include "model/delta_order.hpp"
 #include "model/error.hpp"
@@ -438,12 +439,42 @@ Layout fragment_layout(const Network& network, const Plan& plan, const SparseMat
     pack_groups(layout, matrix);
     return layout;
   }
+  if (plan.storage == Storage::bitmap) {
+    check_bank_words(network, plan, word_mask(matrix));
+  }
   for (int row = 0; row < matrix.rows; ++row) {
     for (std::int64_t e = matrix.row_begin[row]; e < matrix.row_begin[row + 1]; ++e) {
       layout.value[fragment_index(network, plan, row, matrix.column[e])] = matrix.value[e];
     }
   }
   return layout;
+}
+
+// A load is of the lanes of a warp that have the word, each in a bank of its own.
+Wavefronts bitmap_wavefronts(const Layout& layout) {
+  const Plan& plan = layout.plan;
+  const int tiles = warp_tiles(layout.network, plan);
+  Wavefronts result;
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    std::int64_t in_sm = 0;
+    for (int i = 0; i < plan.warps() * tiles; ++i) {
+      const int tile = i % tiles;
+      const bool in_shared =
+          shared_tiles_before(tile + 1, plan.shared_tiles, tiles) > shared_tiles_before(tile, plan.shared_tiles, tiles);
+      const std::size_t of_all = static_cast<std::size_t>(sm) * plan.warps() * tiles + i;
+      for (int k = 0; in_shared && k < kLaneWords; ++k) {
+        bool has_any = false;
+        for (int lane = 0; lane < kWarp; ++lane) {
+          has_any = has_any || has_word(layout.value.data() + of_all * kTileElements, lane, k);
+        }
+        in_sm += has_any;
+      }
+    }
+    result.total += in_sm;
+    result.busiest_sm = std::max(result.busiest_sm, in_sm);
+  }
+  result.ideal = result.total;
+  return result;
 }
 
 SparseMatrix unpack_fragments(const Layout& layout) {
@@ -580,6 +611,9 @@ std::vector<float> row_scales(const Layout& layout) {
 
 Wavefronts gather_wavefronts(const Layout& layout) {
   const Plan& plan = layout.plan;
+  if (plan.storage == Storage::bitmap) {
+    return bitmap_wavefronts(layout);
+  }
   if (plan.family == Family::dense_persistent) {  // a tile's 512 bytes, without a conflict
     const std::int64_t of_sm = std::int64_t{4} * plan.shared_tiles * plan.warps();
     return {plan.sms * of_sm, of_sm, plan.sms * of_sm};

@@ -12,7 +12,8 @@
 //            packed_delta: some unit of the state (model/delta_order.hpp)
 //
 // The dense persistent family has neither slots nor padding: its units stand in their own order, and of a layout it
-// uses `order` and `value`, [sms, warps, warp_tiles, 32 lanes, 8], and `metadata`, as model/fragments.hpp says.
+// uses `order` and `value`, [sms, warps, warp_tiles, 32 lanes, 8], and `metadata`, as model/fragments.hpp says. What
+// bitmap storage leaves out is left out when it is encoded.
 #pragma once
 
 #include "model/mask.hpp"
@@ -53,7 +54,8 @@ struct Layout {
 // Throws InputError if the matrix is not what the network says, or a row does not fit: longer than its slots if the
 // plan has neither tail nor pieces, or of more pieces than its SM's groups take, or of more chunks than shared memory
 // has room for if nothing may be streamed; structured_2_4: if the
-// matrix is not 2:4. Works on so many threads; the layout does not depend on how many.
+// matrix is not 2:4; bitmap: if a bank has no room for the words of its tiles. Works on so many threads; the layout
+// does not depend on how many.
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads = 1);
 
 // The matrix back; equal to what make_layout was given (but all layouts except packed_pair ones drop its zeros).
@@ -68,7 +70,8 @@ std::vector<TailChunks> split_tails(const Layout& layout);  // [sms * rows_per_g
 // What the kernel loads; words as encoded in kernels/gather.cuh, or in kernels/multiply.cuh.
 struct Encoded {
   // Per SM: [register_words, threads], then [shared_chunks] chunks; dense persistent: tiles, of 4 words a lane,
-  // [warps, those in registers], then [warps, shared_tiles], then [warps, metadata_words, 32 lanes].
+  // [warps, those in registers], then [warps, shared_tiles], or of bitmap storage [bank_words, 32 banks], then [warps,
+  // metadata_words, 32 lanes].
   std::vector<std::uint32_t> weights;
   std::vector<std::uint32_t> streamed;  // chunks: of each SM and warp, in order of use in a step
   // With pieces: pieces_of_rows(). With a tail, per SM: [rows_per_group, warps] chunks in shared memory | streamed <<
@@ -88,7 +91,8 @@ std::vector<std::int32_t> pieces_of_rows(const Layout& layout);
 std::vector<float> row_scales(const Layout& layout);
 
 // Shared-memory wavefronts of one step's gathers, by the hardware's rule: a phase takes as many wavefronts as the
-// most loaded bank has distinct words. Dense persistent: those of its weights in shared memory.
+// most loaded bank has distinct words. Dense persistent: those of its weights in shared memory; of bitmap storage a
+// load of words that no lane has takes none.
 struct Wavefronts {
   std::int64_t total = 0;  // over all SMs
   std::int64_t busiest_sm = 0;

@@ -260,6 +260,22 @@ std::string describe(const CrowdedGroup& group) {
          std::to_string(group.first_column) + " to " + std::to_string(group.last_column);
 }
 
+WordMask word_mask(const SparseMatrix& matrix) {
+  WordMask mask;
+  mask.spans = (matrix.columns + WordMask::kSpan - 1) / WordMask::kSpan;
+  mask.of_span.resize(static_cast<std::size_t>(matrix.rows) * mask.spans);
+  for (int row = 0; row < matrix.rows; ++row) {
+    std::uint16_t* const spans = mask.of_span.data() + static_cast<std::size_t>(row) * mask.spans;
+    for (std::int64_t e = matrix.row_begin[row]; e < matrix.row_begin[row + 1]; ++e) {
+      if (matrix.value[e] != 0) {
+        const int column = matrix.column[e];
+        spans[column / WordMask::kSpan] |= static_cast<std::uint16_t>(1u << column % WordMask::kSpan / 2);
+      }
+    }
+  }
+  return mask;
+}
+
 void round_weights(SparseMatrix& matrix, Precision precision) {
   if (precision != Precision::fp8) {
     for (float& value : matrix.value) {

@@ -67,6 +67,14 @@ std::optional<CrowdedGroup> find_crowded_group(const SparseMatrix& matrix);
 // "row 17 has 3 non-zeros in columns 8 to 11"
 std::string describe(const CrowdedGroup& group);
 
+// Which words hold a weight: two neighbouring columns of a row, the first of them even, not both of the value zero.
+struct WordMask {
+  static constexpr int kSpan = 32;     // columns
+  int spans = 0;                       // of a row, the last of which may reach beyond the matrix
+  std::vector<std::uint16_t> of_span;  // [rows, spans]: bit i is columns 2 i and 2 i + 1 of the span
+};
+WordMask word_mask(const SparseMatrix& matrix);
+
 // Rounds every value as the kernels store it: to the type of `precision`, or for fp8 to s * e4m3 with the e4m3_scale s
 // of its row. A value that underflows becomes a zero of its sign and stays an element. One too large becomes an
 // infinity, and infinities and NaN stay as they are and take no part in the scale, so that the caller can refuse them:

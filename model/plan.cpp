@@ -220,6 +220,9 @@ int warp_tiles(const Network& network, const Plan& plan) {
 }
 
 int metadata_words(const Network& network, const Plan& plan) {
+  if (plan.storage == Storage::bitmap && plan.shared_tiles > 0) {
+    return (plan.shared_tiles + kTilesOfBitmap - 1) / kTilesOfBitmap + 1;
+  }
   return plan.storage == Storage::structured_2_4 ? (warp_tiles(network, plan) + 1) / 2 : 0;
 }
 
@@ -315,7 +318,9 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
 
 std::int64_t shared_bytes(const Network& network, const Plan& plan) {
   if (plan.family == Family::dense_persistent) {
-    return state_bytes(network, plan) + std::int64_t{kTileBytes} * plan.shared_tiles * plan.warps();
+    return state_bytes(network, plan) + (plan.storage == Storage::bitmap
+                                             ? std::int64_t{kBankRowBytes} * plan.bank_words
+                                             : std::int64_t{kTileBytes} * plan.shared_tiles * plan.warps());
   }
   return state_bytes(network, plan) +
          static_cast<std::int64_t>(chunk_bytes(network, plan)) * (plan.shared_chunks + plan.ring_chunks * plan.warps());
@@ -403,6 +408,7 @@ constexpr PlanField kPlanFields[] = {
     {"most_pieces", &Plan::most_pieces},
     {"exchange_warps", &Plan::exchange_warps},
     {"shared_tiles", &Plan::shared_tiles, false, true},
+    {"bank_words", &Plan::bank_words, false, true},
     {"teams", &Plan::teams, false, true},
 };
 
@@ -421,6 +427,7 @@ std::string to_string(const Plan& plan) {
                           (field.member == &Plan::pieces && plan.pieces == 0) ||
                           (field.member == &Plan::piece_slots && plan.piece_slots == 0) ||
                           (field.member == &Plan::most_pieces && plan.most_pieces == 0) ||
+                          (field.member == &Plan::bank_words && plan.bank_words == 0) ||
                           (field.member == &Plan::exchange_warps && plan.exchange_warps == 0);
     if ((is_dense ? field.dense : field.sparse) && !is_usual) {
       text << ' ' << field.name << '=' << plan.*field.member;

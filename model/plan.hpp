@@ -20,7 +20,8 @@
 // shared_tiles of them in shared memory. The samples may be shared out to several *teams* of SMs, each with all weights
 // and a state of its own. A team that is one cluster of the chip exchanges the state through distributed shared memory.
 // Of a 2:4 matrix (model/mask.hpp) the sparse tensor cores need only half of the weights: a tile of as many bytes then
-// has 16 rows x 32 units.
+// has 16 rows x 32 units. Of any sparse matrix the tiles in shared memory may be stored without the words that are zero
+// (model/bitmap.hpp).
 #pragma once
 
 #include "model/mask.hpp"
@@ -58,6 +59,8 @@ enum class Storage : std::uint8_t {
                  // lane's first place, 32 bits per row; model/delta_order.hpp
   structured_2_4,  // dense_persistent: of every four neighbouring columns of a row two values and their places, 2 bits
                    // each; model/fragments.hpp
+  bitmap,  // dense_persistent: as dense, but of tiles in shared memory the words of two weights that are not zero, and
+           // a bit for each word; model/bitmap.hpp
 };
 
 enum class RowOrder : std::uint8_t {
@@ -76,8 +79,8 @@ enum class Tier : std::uint8_t { registers, shared_memory, streamed };
 
 inline constexpr std::array<std::string_view, 5> kFamilyNames{"sparse_persistent", "dense_persistent", "cublas_graph",
                                                               "cudnn", "cusparse_graph"};
-inline constexpr std::array<std::string_view, 4> kStorageNames{"packed_pair", "dense", "packed_delta",
-                                                               "structured_2_4"};
+inline constexpr std::array<std::string_view, 5> kStorageNames{"packed_pair", "dense", "packed_delta", "structured_2_4",
+                                                               "bitmap"};
 inline constexpr std::array<std::string_view, 2> kRowOrderNames{"natural", "bank_aware"};
 inline constexpr std::array<std::string_view, 4> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier",
                                                                 "cluster"};
@@ -112,6 +115,8 @@ inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of t
 inline constexpr int kSpanUnits = 32;      // dense persistent: units whose state a warp loads at once
 inline constexpr int kLineWords = 8;       // of 16 bytes, in a line of L2
 inline constexpr int kTileBytes = 512;     // dense persistent: 16 rows x 16 values, fp16 or bf16
+inline constexpr int kTilesOfBitmap = 8;   // of a lane, whose words of a tile are 4, in 32 bits
+inline constexpr int kBankRowBytes = 128;  // a word in each bank
 
 struct Plan {
   Family family = Family::sparse_persistent;
@@ -136,6 +141,7 @@ struct Plan {
   int chunks_in_flight = 1;     // that a warp takes from shared memory at once, a power of two
   int ring_chunks = 0;          // per warp, of the ring that streamed chunks come through; 0: none are streamed
   int shared_tiles = 0;         // dense persistent: of a warp's tiles, in shared memory
+  int bank_words = 0;           // bitmap: room for words of these tiles in each bank of shared memory, of an SM
   int line_words = kLineWords;  // 16-byte words of the state in each line of L2, a power of two: fewer than it holds,
                                 // so that fewer SMs write the same line
   int first_look = 0;           // cycles that a warp waits, once its SM has handed out its part of the state, before it
@@ -227,8 +233,10 @@ int row_tiles(const Network& network, const Plan& plan);
 int team_batch(const Network& network, const Plan& plan);  // samples of a team
 int sample_tiles(const Network& network, const Plan& plan);
 int span_tiles(const Plan& plan);  // halves of a span, each in tiles of its own; structured_2_4: 1, the whole
-int warp_tiles(const Network& network, const Plan& plan);      // of weights: [warp_spans, span_tiles, row_tiles]
-int metadata_words(const Network& network, const Plan& plan);  // structured_2_4: per thread, each for two tiles
+int warp_tiles(const Network& network, const Plan& plan);  // of weights: [warp_spans, span_tiles, row_tiles]
+// Words that a thread keeps beside its weights. structured_2_4: each for two tiles; bitmap: each for eight tiles in
+// shared memory, and where the thread's first word of those is.
+int metadata_words(const Network& network, const Plan& plan);
 // Independent sums of the same rows and samples: several where there are few, or each product would wait for the last.
 int product_chains(const Network& network, const Plan& plan);
 // What an SM's threads finish, one each or several: a sample of two units, of gated cells of one (kernels/combine.cuh).
@@ -263,7 +271,7 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
                 int rows_per_group);
 
 // The dense persistent plan with the given geometry; all tiles in registers, nothing is checked against the chip.
-// `teams` divides the batch; storage is dense or structured_2_4.
+// `teams` divides the batch; storage is dense, structured_2_4 or bitmap.
 Plan shape_dense_plan(const Network& network, int sms, int threads, int teams = 1, Storage storage = Storage::dense);
 
 Plan library_plan(Family family);

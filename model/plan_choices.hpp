@@ -22,9 +22,11 @@ bool dense_is_possible(const Chip& chip, const Network& network, const PlanWishe
 void for_each_sparse_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                           const Consider& consider);
 
-// Calls `consider` with every plan of the dense family of this storage that the wishes allow.
-void for_each_dense_plan(const Chip& chip, const Network& network, const PlanWishes& wishes, Storage storage,
-                         const Consider& consider);
+// Calls `consider` with every plan of the dense family of this storage, dense or structured_2_4, that the wishes allow.
+// With dense ones those stored as bitmap: where dense ones have no room, and they do, or where they are wished. Words of
+// their tiles are as many as is expected of rows like these, times `crowding`.
+void for_each_dense_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
+                         Storage storage, double crowding, const Consider& consider);
 
 // Gives a sparse plan that has a tail the exact one, of all its rows.
 void settle_tails(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,

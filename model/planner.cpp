@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/planner.hpp"
 
+#include "model/bitmap.hpp"
 #include "model/error.hpp"
 #include "model/plan_choices.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -27,19 +29,19 @@ bool better(const Prediction& a, const Prediction& b) {
   return a.footprint.fits ? a.step_us < b.step_us : overload(a.footprint) < overload(b.footprint);
 }
 
-// Calls `consider` with every plan that the wishes allow.
+// Calls `consider` with every plan that the wishes allow; crowding: see for_each_dense_plan().
 void for_each_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
-                   const Consider& consider) {
+                   double crowding, const Consider& consider) {
   if (wishes.family.value_or(Family::sparse_persistent) == Family::sparse_persistent && sparse_is_possible(wishes)) {
     for_each_sparse_plan(chip, network, rows, wishes, consider);
   }
   if (wishes.family.value_or(Family::dense_persistent) == Family::dense_persistent &&
       dense_is_possible(chip, network, wishes)) {
-    for (const Storage storage : {Storage::dense, Storage::structured_2_4}) {
-      const bool is_possible = storage == Storage::dense || rows.is_two_four();
-      if (is_possible && wishes.storage.value_or(storage) == storage) {
-        for_each_dense_plan(chip, network, wishes, storage, consider);
-      }
+    if (wishes.storage != Storage::structured_2_4) {
+      for_each_dense_plan(chip, network, rows, wishes, Storage::dense, crowding, consider);
+    }
+    if (rows.is_two_four() && wishes.storage.value_or(Storage::structured_2_4) == Storage::structured_2_4) {
+      for_each_dense_plan(chip, network, rows, wishes, Storage::structured_2_4, crowding, consider);
     }
   }
 }
@@ -80,14 +82,32 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   }
   PlannedNetwork best{network, {}, {}};
   bool found = false;
-  for_each_plan(chip, network, rows, wishes, [&](const Plan& plan) {
-    const Prediction prediction = predict(chip, network, plan);
-    if (!found || better(prediction, best.prediction)) {
-      best.plan = plan;
-      best.prediction = prediction;
-      found = true;
+  // The words of a bitmap plan's tiles are estimated until it is the best, then counted, of a mask that is known. Where
+  // they are crowded, so that it does not fit after all, the next search knows; the last one expects all of them.
+  double crowding = 1;
+  constexpr int kSearches = 3;
+  for (int searches = kSearches; searches > 0; --searches) {
+    found = false;
+    for_each_plan(chip, network, rows, wishes, crowding, [&](const Plan& plan) {
+      const Prediction prediction = predict(chip, network, plan);
+      if (!found || better(prediction, best.prediction)) {
+        best.plan = plan;
+        best.prediction = prediction;
+        found = true;
+      }
+    });
+    if (!found || best.plan.storage != Storage::bitmap || rows.words() == nullptr) {
+      break;
     }
-  });
+    const bool seemed_to_fit = best.prediction.footprint.fits;
+    const double expected = std::exchange(best.plan.bank_words, needed_bank_words(network, best.plan, *rows.words()));
+    best.prediction = predict(chip, network, best.plan);
+    if (!seemed_to_fit || best.prediction.footprint.fits) {
+      break;
+    }
+    constexpr double kAll = 1e9;
+    crowding = searches > 2 ? crowding * best.plan.bank_words / expected : kAll;
+  }
   if (!found && wishes.storage == Storage::packed_delta && network.precision == Precision::fp32) {
     throw InputError("packed_delta stores values of 8 or 16 bits, found fp32: packed_pair takes no more room for them");
   }
@@ -103,7 +123,8 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
                      " as wished: they are of packed_pair, in registers, 1, 2 or 4, and no exchange warps beside them");
   }
   if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
-    throw InputError("sparse_persistent plans know neither structured_2_4 nor the cluster exchange nor teams");
+    throw InputError(
+        "sparse_persistent plans know neither structured_2_4 nor bitmap nor the cluster exchange nor teams");
   }
   if (!found && (wishes.family == Family::dense_persistent || !sparse_is_possible(wishes))) {
     throw InputError(
@@ -159,13 +180,14 @@ std::vector<RankedPlan> rank_families(const Chip& chip, const Network& network, 
     if (family == Family::dense_persistent && !dense_is_possible(chip, network, wishes)) {
       ranked.why = "needs compute capability 8.0, fp16 or bf16, and no wish about sparse rows";
     } else if (family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
-      ranked.why = "knows neither structured_2_4 nor the cluster exchange nor teams";
+      ranked.why = "knows neither structured_2_4 nor bitmap nor the cluster exchange nor teams";
     } else {
       PlanWishes one = wishes;
       one.family = family;
       ranked.planned = choose_plan(chip, network, rows, one);
-      if (family == Family::dense_persistent && rows.is_two_four() && !wishes.storage) {
-        one.storage = ranked.planned->plan.storage == Storage::dense ? Storage::structured_2_4 : Storage::dense;
+      const bool is_dense = ranked.planned->plan.storage == Storage::dense;
+      if (family == Family::dense_persistent && (rows.is_two_four() || !is_dense) && !wishes.storage) {
+        one.storage = is_dense ? Storage::structured_2_4 : Storage::dense;
         other_storage = choose_plan(chip, network, rows, one);
       }
     }

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 namespace onchip {
@@ -81,6 +83,13 @@ RowProfile RowProfile::from_matrix(const SparseMatrix& matrix) {
   RowProfile profile(matrix.columns, matrix.rows / matrix.columns, lengths);
   profile.crowded_group_ = find_crowded_group(matrix);
   profile.is_two_four_ = !profile.crowded_group_;
+  auto words = std::make_shared<WordMask>(word_mask(matrix));
+  const std::int64_t stored =
+      std::transform_reduce(words->of_span.begin(), words->of_span.end(), std::int64_t{0}, std::plus<>(),
+                            [](std::uint16_t span) { return std::popcount(span); });
+  const double all = static_cast<double>(matrix.rows) * ((matrix.columns + 1) / 2);
+  profile.word_share_ = static_cast<double>(stored) / std::max(1.0, all);
+  profile.words_ = std::move(words);
   return profile;
 }
 
@@ -105,6 +114,8 @@ RowProfile RowProfile::uniform(const Network& network, MaskKind kind) {
   shuffle(lengths);
   RowProfile profile(network.hidden, info(network.cell).gates, lengths);
   profile.is_two_four_ = is_two_four;
+  const double empty = 1 - network.density;
+  profile.word_share_ = 1 - empty * empty;
   return profile;
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a planner must know of a mask: how long its rows are, and whether it is 2:4.
+// What a planner must know of a mask: how long its rows are, whether it is 2:4, and which pairs of columns are empty.
 #pragma once
 
 #include "model/mask.hpp"
 #include "model/network.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -35,6 +36,9 @@ class RowProfile {
   // Whether at most two of every four neighbouring columns are non-zeros; if not, where, of a matrix.
   bool is_two_four() const { return is_two_four_; }
   const std::optional<CrowdedGroup>& crowded_group() const { return crowded_group_; }
+  // The share of words (WordMask) that hold a weight; and which do, of a matrix, else null.
+  double word_share() const { return word_share_; }
+  const WordMask* words() const { return words_.get(); }
 
  private:
   RowProfile(int units, int gates, const std::vector<int>& lengths);  // [gates, units]
@@ -44,6 +48,8 @@ class RowProfile {
   std::int64_t nnz_ = 0;
   bool is_two_four_ = false;
   std::optional<CrowdedGroup> crowded_group_;
+  double word_share_ = 1;
+  std::shared_ptr<const WordMask> words_;
   std::vector<std::int32_t> unit_;     // [units]
   std::vector<std::uint8_t> gate_;     // [units, gates]
   std::vector<int> length_, longest_;  // [units, gates]

@@ -297,7 +297,7 @@ bool is_worth_trying(const Chip& chip, const Network& network, const RowProfile&
 }  // namespace
 
 bool sparse_is_possible(const PlanWishes& wishes) {
-  return wishes.storage != Storage::structured_2_4 &&
+  return wishes.storage != Storage::structured_2_4 && wishes.storage != Storage::bitmap &&
          wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::cluster &&
          wishes.teams.value_or(1) == 1;
 }

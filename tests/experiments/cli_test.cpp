@@ -358,7 +358,20 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   require_refusal("predict --hidden 64 --plan 'dense_persistent structured_2_4 sms=2 threads=64 batch_padded=4'",
                   "non-zeros in columns");
   require_refusal("predict --hidden 64 --plan 'dense_persistent packed_pair sms=2 threads=64 batch_padded=4'",
-                  "dense or structured_2_4");
+                  "dense, structured_2_4 or bitmap");
+  require_refusal("predict --hidden 64 --storage bitmap --family sparse_persistent", "nor bitmap");
+  require_refusal("predict --hidden 64 --plan 'bitmap sms=1 threads=32 slots=9 batch_padded=4'",
+                  "bitmap is dense_persistent's");
+  require_refusal(
+      "predict --hidden 64 --plan 'dense_persistent bitmap sms=2 threads=64 batch_padded=4 shared_tiles=4 "
+      "bank_words=3'",
+      "the plan has room for 3");
+  require_refusal(
+      "predict --hidden 64 --plan 'dense_persistent bitmap sms=2 threads=64 batch_padded=4 shared_tiles=4 "
+      "bank_words=33'",
+      "bank_words from 0 to 32");
+  require_refusal("predict --hidden 64 --plan 'dense_persistent sms=2 threads=64 batch_padded=4 bank_words=3'",
+                  "bank_words from 0 to 0");
 
   const std::string typo = folder.write("typo.toml", "name = \"X\"\narchitecure = \"sm_90\"\n");
   require_refusal("fit --chip " + typo, "typo.toml:2:");
@@ -393,6 +406,22 @@ TEST_CASE("2:4 masks are generated, known by their weights, and searched for the
   };
   CHECK(run_json(predicted("1 6 1\n"))["network"]["mask"] == "file");
   require_refusal(predicted("1 3 1\n"), "row 0 has 3 non-zeros in columns 0 to 3");
+}
+
+TEST_CASE("dense networks without their empty words are asked for, planned, written down and read back", "[fast]") {
+  const Json asked = run_json("predict --hidden 512 --storage bitmap");
+  CHECK(asked["plan"]["text"].get<std::string>().starts_with("dense_persistent bitmap "));
+  const std::string network = "predict --cell lstm --hidden 2560 --batch 16 --density 20%";
+  const Json large = run_json(network);
+  const auto text = large["plan"]["text"].get<std::string>();
+  CHECK(text.starts_with("dense_persistent bitmap "));
+  CHECK(large["plan"]["bank_words"] > 0);
+  CHECK(text.find(" bank_words=" + std::to_string(large["plan"]["bank_words"].get<int>())) != std::string::npos);
+  CHECK(run_json(network + " --plan '" + text + "'")["step_us"] == large["step_us"]);
+  const std::string fit = "fit --density 10% --family dense_persistent";
+  const Json largest = run_json(fit);
+  CHECK(largest["plan"]["text"].get<std::string>().starts_with("dense_persistent bitmap "));
+  CHECK(largest["network"]["hidden"] > run_json(fit + " --storage dense")["network"]["hidden"]);
 }
 
 TEST_CASE("an output file is written whole or not at all", "[fast]") {

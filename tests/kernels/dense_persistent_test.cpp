@@ -61,6 +61,7 @@ TEST_CASE("dense plans that differ in what the kernel is built from are differen
   CHECK(other([](PlannedCase& d) { d.plan.exchange = ExchangeProtocol::atomic_barrier; }) != base);
   CHECK(other([](PlannedCase& d) { d.plan.teams = 2; }) != base);
   CHECK(other([](PlannedCase& d) { d.plan.storage = Storage::structured_2_4; }) != base);
+  CHECK(other([](PlannedCase& d) { d.plan.storage = Storage::bitmap; }) != base);
   CHECK(other([](PlannedCase& d) { d.network.precision = Precision::bf16; }) != base);
 }
 
@@ -77,6 +78,11 @@ constexpr Size kStructuredSizes[] = {{Cell::relu, 4096, 8}, {Cell::tanh, 5632, 1
                                      {Cell::lstm, 3072, 4}, {Cell::lstm, 2304, 32}, {Cell::gru, 2560, 8},
                                      {Cell::gru, 1533, 17}};
 
+// And of which the words of what is in shared memory have room that are not empty.
+constexpr Size kBitmapSizes[] = {{Cell::relu, 5120, 8}, {Cell::tanh, 5632, 1},  {Cell::relu, 6016, 16},
+                                 {Cell::lstm, 2560, 8}, {Cell::lstm, 3072, 16}, {Cell::lstm, 2304, 32},
+                                 {Cell::gru, 3072, 8},  {Cell::gru, 2813, 17}};
+
 // The plan with no more tiles in registers than the model has room for, and so many more of them; nothing if it has
 // fewer than that.
 std::optional<PlannedCase> full_case(const Size& size, Precision precision, int threads, Storage storage,
@@ -87,13 +93,20 @@ std::optional<PlannedCase> full_case(const Size& size, Precision precision, int 
   c.plan = shape_dense_plan(c.network, 128, threads, 1, storage);
   c.plan.loads_in_flight *= groups_loads;
   const int tiles = warp_tiles(c.network, c.plan);
-  c.plan.shared_tiles = tiles;
-  const int room = max_registers_per_thread(chip, threads) - working_registers(chip, c.network, c.plan) -
-                   metadata_words(c.network, c.plan);
-  if (room < 0 || tiles < room / 4 + more_tiles) {
+  const auto has_registers = [&](int in_shared) {
+    c.plan.shared_tiles = in_shared;
+    return register_words(c.network, c.plan) + working_registers(chip, c.network, c.plan) <=
+           max_registers_per_thread(chip, threads);
+  };
+  int in_shared = tiles;
+  while (in_shared > 0 && has_registers(in_shared - 1)) {
+    --in_shared;
+  }
+  if (!has_registers(in_shared) || in_shared < more_tiles) {
     return {};
   }
-  c.plan.shared_tiles = tiles - room / 4 - more_tiles;
+  c.plan.shared_tiles = in_shared - more_tiles;
+  c.plan.bank_words = storage == Storage::bitmap ? expected_bank_words(c.network, c.plan, 0.2) : 0;
   return c;
 }
 
@@ -128,6 +141,12 @@ TEST_CASE("no dense plan that the model lets fit spills", "[slow]") {
     }
   }
   CHECK(full > 32);
+  for (const int threads : {128, 256, 384, 512}) {
+    for (const Size& size : kBitmapSizes) {
+      check(size, threads, Storage::bitmap, threads == 256 ? 3 : 1);
+    }
+  }
+  CHECK(full > 56);
 }
 
 // A tile is four words.
@@ -152,6 +171,25 @@ TEST_CASE("the register model of 2:4 plans is mostly within 8 words of what comp
   }
   CHECK(pairs >= 20);
   CHECK(10 * within >= 7 * pairs);
+}
+
+TEST_CASE("the planner's plans of bitmaps compile without a spill", "[slow]") {
+  PlanWishes wishes;
+  wishes.family = Family::dense_persistent;
+  int compact = 0;
+  for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
+    const Chip chip = find_chip(chip_name).chip;
+    for (const Size& size : kBitmapSizes) {
+      const Network network{size.cell, Precision::bf16, size.hidden, size.batch, 1, 0.1};
+      const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), wishes);
+      if (planned.prediction.footprint.fits) {
+        INFO(chip_name << ", " << describe(network) << ": " << to_string(planned.plan));
+        CHECK(compile(compile_request(network, planned.plan, chip.architecture)).resources.spill_bytes == 0);
+        compact += planned.plan.storage == Storage::bitmap;
+      }
+    }
+  }
+  CHECK(compact > 10);
 }
 
 TEST_CASE("the planner's dense plans compile without a spill", "[slow]") {

@@ -80,6 +80,8 @@ TEST_CASE("the model's count of a step's instructions is close to the compiler's
       {Cell::lstm, 5632, 4, 0.1, Precision::fp16, Family::sparse_persistent},
       {Cell::lstm, 1024, 64, 1.0, Precision::fp16, Family::dense_persistent},
       {Cell::relu, 4096, 8, 1.0, Precision::fp16, Family::dense_persistent},
+      {Cell::lstm, 2560, 16, 0.2, Precision::fp16, Family::dense_persistent},
+      {Cell::relu, 5632, 8, 0.1, Precision::bf16, Family::dense_persistent},
   };
   constexpr double kBesideTheLoop = 330;  // of a launch: weights and tables, its end
   const Chip chip = find_chip("h200").chip;

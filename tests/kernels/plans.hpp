@@ -3,6 +3,7 @@
 // sizes that divide nothing.
 #pragma once
 
+#include "model/bitmap.hpp"
 #include "model/dealing.hpp"
 #include "model/layout.hpp"
 #include "model/mask.hpp"
@@ -171,6 +172,14 @@ struct DenseShape {
   Storage storage = Storage::dense;  // structured_2_4: of at most half the density
 };
 
+// So many of each warp's tiles in shared memory.
+inline void keep_in_shared(PlannedCase& c, int tiles) {
+  c.plan.shared_tiles = tiles;
+  if (c.plan.storage == Storage::bitmap) {
+    c.plan.bank_words = needed_bank_words(c.network, c.plan, word_mask(c.matrix));
+  }
+}
+
 inline PlannedCase dense_case(const DenseShape& shape) {
   PlannedCase c;
   const bool is_structured = shape.storage == Storage::structured_2_4;
@@ -181,7 +190,7 @@ inline PlannedCase dense_case(const DenseShape& shape) {
   c.plan = shape_dense_plan(c.network, shape.sms, shape.threads, shape.teams, shape.storage);
   c.plan.exchange = shape.exchange;
   c.plan.loads_in_flight = shape.groups_loads * 2 * sample_tiles(c.network, c.plan);
-  c.plan.shared_tiles = static_cast<int>(shape.in_shared * warp_tiles(c.network, c.plan));
+  keep_in_shared(c, static_cast<int>(shape.in_shared * warp_tiles(c.network, c.plan)));
   return c;
 }
 
@@ -196,6 +205,14 @@ inline const DenseShape kEveryDenseKind[] = {
     {.cell = Cell::relu, .hidden = 132, .batch = 5, .storage = Storage::structured_2_4},
     {.cell = Cell::lstm, .precision = Precision::bf16, .hidden = 260, .storage = Storage::structured_2_4},
     {.cell = Cell::gru, .hidden = 132, .batch = 1, .threads = 96, .in_shared = 1, .storage = Storage::structured_2_4},
+    {.cell = Cell::relu, .batch = 5, .threads = 96, .in_shared = 1, .density = 0.3, .storage = Storage::bitmap},
+    {.cell = Cell::lstm,
+     .precision = Precision::bf16,
+     .hidden = 259,
+     .in_shared = 0.8,
+     .density = 0.1,
+     .storage = Storage::bitmap},
+    {.cell = Cell::gru, .hidden = 131, .batch = 1, .density = 0.6, .groups_loads = 2, .storage = Storage::bitmap},
 };
 
 // Teams, and the exchange inside clusters, of every cell, with states that spans do and do not divide.
@@ -226,6 +243,25 @@ inline const DenseShape kEveryTeam[] = {
      .exchange = ExchangeProtocol::cluster,
      .storage = Storage::structured_2_4},
     {.cell = Cell::relu, .hidden = 140, .batch = 6, .teams = 2, .storage = Storage::structured_2_4},
+    {.cell = Cell::lstm,
+     .hidden = 133,
+     .batch = 9,
+     .sms = 8,
+     .density = 0.3,
+     .exchange = ExchangeProtocol::cluster,
+     .storage = Storage::bitmap},
+    {.cell = Cell::gru,
+     .precision = Precision::bf16,
+     .hidden = 260,
+     .batch = 18,
+     .sms = 4,
+     .in_shared = 0.9,
+     .density = 0.2,
+     .groups_loads = 2,
+     .teams = 2,
+     .exchange = ExchangeProtocol::cluster,
+     .storage = Storage::bitmap},
+    {.cell = Cell::tanh, .batch = 32, .density = 0.05, .teams = 4, .storage = Storage::bitmap},
 };
 
 }  // namespace onchip

@@ -2,6 +2,7 @@
 // The dense persistent family's fragments, multiplied as the tensor cores do.
 #include "model/fragments.hpp"
 
+#include "model/bitmap.hpp"
 #include "model/layout.hpp"
 #include "model/mask.hpp"
 #include "model/numeric.hpp"
@@ -29,11 +30,14 @@ Case make_case(Storage storage, Cell cell, Precision precision, int hidden, int 
                double share_in_shared) {
   const bool is_structured = storage == Storage::structured_2_4;
   Case c;
-  c.network = {cell, precision, hidden, batch, 1, is_structured ? 0.4 : 0.8};
+  c.network = {cell, precision, hidden, batch, 1, is_structured ? 0.4 : storage == Storage::bitmap ? 0.2 : 0.8};
   c.plan = shape_dense_plan(c.network, sms, threads, 1, storage);
   c.plan.shared_tiles = static_cast<int>(share_in_shared * warp_tiles(c.network, c.plan));
   c.matrix = generate_mask(c.network.rows(), hidden, c.network.density, 7, precision,
                            is_structured ? MaskKind::two_four : MaskKind::uniform);
+  if (storage == Storage::bitmap) {
+    c.plan.bank_words = needed_bank_words(c.network, c.plan, word_mask(c.matrix));
+  }
   return c;
 }
 
@@ -72,10 +76,30 @@ void expand(const std::uint32_t* values, const std::uint32_t* metadata, int sele
   }
 }
 
+// Of tiles that are stored without their empty words, the words of a warp's tile `index`: a lane's next ones lie 32
+// words behind each other.
+std::vector<std::uint32_t> expand(const std::uint32_t* words, const std::uint32_t* metadata, int metadata_words,
+                                  int index) {
+  std::vector<std::uint32_t> tile(128);
+  for (int lane = 0; lane < 32; ++lane) {
+    std::uint32_t next = metadata[(metadata_words - 1) * 32 + lane] / 4;
+    for (int i = 0; i <= index; ++i) {
+      for (int k = 0; k < 4; ++k) {
+        const bool has = metadata[i / 8 * 32 + lane] >> (4 * (i % 8) + k) & 1;
+        if (i == index) {
+          tile[4 * lane + k] = has ? words[next] : 0;
+        }
+        next += has ? 32 : 0;
+      }
+    }
+  }
+  return tile;
+}
+
 // Where a unit stands in its span, of pairs of neighbours.
 int place_of(Storage storage, int unit) {
   const int pair = unit % 32 / 2;
-  return storage == Storage::dense ? unit % 32 : 2 * ((pair / 8 * 2 + pair % 2) * 4 + pair / 2 % 4) + unit % 2;
+  return storage != Storage::structured_2_4 ? unit % 32 : 2 * ((pair / 8 * 2 + pair % 2) * 4 + pair / 2 % 4) + unit % 2;
 }
 
 // The state as the kernels exchange it, [spans][batch][32] 16-bit elements in words (kernels/spans.cuh).
@@ -115,10 +139,19 @@ std::vector<double> multiply(const Case& c, const Encoded& encoded, const std::v
         const std::size_t at =
             in_shared ? static_cast<std::size_t>(plan.warps()) * in_registers + warp * plan.shared_tiles + before
                       : static_cast<std::size_t>(warp) * in_registers + tile - before;
-        const std::size_t sm_tiles = static_cast<std::size_t>(plan.warps()) * tiles * 128;
+        const bool is_bitmap = plan.storage == Storage::bitmap;
+        const std::size_t words_of_registers = static_cast<std::size_t>(plan.warps()) * in_registers * 128;
+        const std::size_t sm_tiles = is_bitmap ? words_of_registers + static_cast<std::size_t>(plan.bank_words) * 32
+                                               : static_cast<std::size_t>(plan.warps()) * tiles * 128;
         const std::size_t sm_metadata = static_cast<std::size_t>(plan.warps()) * metadata_words(network, plan) * 32;
         const std::uint32_t* const of_sm = encoded.weights.data() + sm * (sm_tiles + sm_metadata);
-        const std::uint32_t* const a = of_sm + at * 128;
+        std::vector<std::uint32_t> expanded;
+        if (is_bitmap && in_shared) {
+          const int words = metadata_words(network, plan);
+          expanded = expand(of_sm + words_of_registers, of_sm + sm_tiles + static_cast<std::size_t>(warp) * words * 32,
+                            words, before);
+        }
+        const std::uint32_t* const a = expanded.empty() ? of_sm + at * 128 : expanded.data();
         float weight[16][32] = {};
         if (is_structured) {
           const int word = warp * metadata_words(network, plan) + tile / 2;
@@ -161,7 +194,7 @@ std::vector<double> multiply(const Case& c, const Encoded& encoded, const std::v
 }  // namespace
 
 TEST_CASE("fragments give the matrix back", "[fast]") {
-  const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4);
+  const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4, Storage::bitmap);
   for (const auto& [cell, hidden] : kSizes) {
     for (const Precision precision : {Precision::fp16, Precision::bf16}) {
       for (const int threads : {32, 256}) {
@@ -267,7 +300,7 @@ TEST_CASE("tiles in shared memory are spread evenly over a warp's tiles", "[fast
 }
 
 TEST_CASE("the tensor cores multiply what the kernel loads to the product of matrix and state", "[fast]") {
-  const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4);
+  const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4, Storage::bitmap);
   for (const auto& [cell, hidden] : kSizes) {
     for (const int batch : {1, 3, 8, 9, 32}) {
       const Precision precision = batch % 2 ? Precision::fp16 : Precision::bf16;

@@ -310,6 +310,28 @@ TEST_CASE("plans of 2:4 matrices have half the tiles, and metadata in registers"
   CHECK(parse_plan("sms=2").storage == Storage::packed_pair);
 }
 
+TEST_CASE("bitmap plans have a word of registers for eight tiles in shared memory, and room for so many words",
+          "[fast]") {
+  const Network network{Cell::lstm, Precision::bf16, 1021, 4, 1, 0.2};
+  Plan plan = shape_dense_plan(network, 64, 256, 1, Storage::bitmap);
+  const Plan dense = shape_dense_plan(network, 64, 256);
+  const int tiles = warp_tiles(network, plan);
+  CHECK(tiles == warp_tiles(network, dense));
+  CHECK(metadata_words(network, plan) == 0);  // all tiles in registers, as a dense plan has them
+  CHECK(register_words(network, plan) == register_words(network, dense));
+  CHECK(shared_bytes(network, plan) == state_bytes(network, plan));
+  for (const auto& [in_shared, words] : {std::pair{1, 2}, {8, 2}, {9, 3}, {tiles, (tiles + 7) / 8 + 1}}) {
+    plan.shared_tiles = in_shared;
+    plan.bank_words = 10 * in_shared;
+    CHECK(metadata_words(network, plan) == words);
+    CHECK(register_words(network, plan) == 4 * (tiles - in_shared) + words);
+    CHECK(shared_bytes(network, plan) == state_bytes(network, plan) + 128 * plan.bank_words);
+    CHECK(to_string(plan).starts_with("dense_persistent bitmap natural lamport sms=64 "));
+    CHECK(parse_plan(to_string(plan)) == plan);
+  }
+  CHECK(to_string(dense).find("bank_words") == std::string::npos);
+}
+
 TEST_CASE("shared memory holds the state in whole words for every cell and load", "[fast]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::fp32, Precision::fp8);

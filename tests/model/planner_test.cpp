@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/planner.hpp"
 
+#include "model/bitmap.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
 #include "model/layout.hpp"
@@ -342,8 +343,9 @@ TEST_CASE("networks with 2:4 masks fit up to about 1.78 times the weights of den
   for (const auto& [cell, batch] : {std::pair{Cell::relu, 1}, {Cell::relu, 8}, {Cell::lstm, 4}}) {
     const Network network{cell, Precision::bf16, 1, batch, 1, 0.5};
     const auto largest = [&](MaskKind kind) {
-      const Capacity capacity = find_capacity(h200(), network, 32, kDense, {}, kind);
-      CHECK(capacity.largest->plan.storage == (kind == MaskKind::two_four ? Storage::structured_2_4 : Storage::dense));
+      PlanWishes wishes = kDense;
+      wishes.storage = kind == MaskKind::two_four ? Storage::structured_2_4 : Storage::dense;
+      const Capacity capacity = find_capacity(h200(), network, 32, wishes, {}, kind);
       return capacity.largest->network.hidden;
     };
     const double more = static_cast<double>(largest(MaskKind::two_four)) / largest(MaskKind::uniform);
@@ -351,6 +353,86 @@ TEST_CASE("networks with 2:4 masks fit up to about 1.78 times the weights of den
     CHECK(more * more > 1.5);
     CHECK(more * more < 2.2);
   }
+}
+
+TEST_CASE("where a dense network does not fit, one without its empty words may", "[fast]") {
+  for (const auto& [cell, hidden, batch] :
+       {std::tuple{Cell::lstm, 2560, 16}, {Cell::relu, 5632, 32}, {Cell::gru, 3072, 8}}) {
+    const Network network{cell, Precision::fp16, hidden, batch, 1, 0.2};
+    CAPTURE(describe(network));
+    const auto stored = [&](std::optional<Storage> storage) {
+      PlanWishes wishes = kDense;
+      wishes.storage = storage;
+      return planned(network, wishes);
+    };
+    CHECK_FALSE(stored(Storage::dense).prediction.footprint.fits);
+    const PlannedNetwork compact = stored({});
+    CHECK(compact.plan.storage == Storage::bitmap);
+    CHECK(compact.plan == stored(Storage::bitmap).plan);
+    CHECK(compact.prediction.footprint.fits);
+    CHECK(compact.plan.bank_words > 0);
+    CHECK(planned(network, {}).plan == compact.plan);  // far quicker than any sparse one
+    // Of a mask that is known the words are counted.
+    const SparseMatrix mask = generate_mask(network.rows(), hidden, 0.2, 1, Precision::fp16);
+    const Plan exact = choose_plan(h200(), network, RowProfile::from_matrix(mask), kDense).plan;
+    CHECK(exact.storage == Storage::bitmap);
+    CHECK(exact.bank_words == needed_bank_words(network, exact, word_mask(mask)));
+    CHECK(exact.bank_words <= compact.plan.bank_words);
+
+    const std::vector<RankedPlan> ranking = rank_families(h200(), network, RowProfile::uniform(network));
+    CHECK(ranking.front().family == Family::dense_persistent);
+    CHECK_THAT(ranking.front().why, Catch::Matchers::Contains("; stored as dense, does not fit: needs"));
+  }
+}
+
+TEST_CASE("where a dense network fits, it is stored whole", "[fast]") {
+  for (const auto& [hidden, density] : {std::pair{2304, 0.05}, {4096, 0.2}, {512, 0.01}}) {
+    const Network network{Cell::relu, Precision::fp16, hidden, 8, 1, density};
+    CHECK(planned(network, kDense).plan.storage == Storage::dense);
+    PlanWishes wishes;
+    wishes.storage = Storage::bitmap;
+    const PlannedNetwork wished = planned(network, wishes);
+    CHECK(wished.plan.storage == Storage::bitmap);
+    CHECK(wished.plan.family == Family::dense_persistent);
+    CHECK(wished.prediction.footprint.fits);
+    CHECK(wished.prediction.step_us >= planned(network, kDense).prediction.step_us);
+  }
+  PlanWishes sparse = kSparse;
+  sparse.storage = Storage::bitmap;
+  CHECK_THROWS_WITH(planned({Cell::relu, Precision::fp16, 512, 8, 1, 0.1}, sparse),
+                    Catch::Matchers::Contains("nor bitmap"));
+}
+
+TEST_CASE("masks whose words crowd in few tiles get a plan that has room for them, or a sparse one", "[fast]") {
+  // As many weights as a uniform mask of 10 % has, all in every tenth stretch of 32 rows.
+  constexpr int kHidden = 5632;
+  const Network network{Cell::relu, Precision::fp16, kHidden, 16, 1, 0.1};
+  SparseMatrix crowded{kHidden, kHidden, {0}, {}, {}};
+  for (int row = 0; row < kHidden; ++row) {
+    for (int column = 0; row / 32 % 10 == 0 && column < kHidden; ++column) {
+      crowded.column.push_back(column);
+      crowded.value.push_back(1);
+    }
+    crowded.row_begin.push_back(crowded.nnz());
+  }
+  CHECK(planned(network, {}).plan.storage == Storage::bitmap);
+  const PlannedNetwork found = choose_plan(h200(), network, RowProfile::from_matrix(crowded));
+  CHECK(found.prediction.footprint.fits);
+  CHECK((found.plan.storage != Storage::bitmap ||
+         found.plan.bank_words == needed_bank_words(network, found.plan, word_mask(crowded))));
+}
+
+TEST_CASE("networks of sparse masks fit with more units where their empty words are not stored", "[fast]") {
+  const Network network{Cell::lstm, Precision::fp16, 1, 16, 1, 0.1};
+  const auto largest = [&](Storage storage) {
+    PlanWishes wishes = kDense;
+    wishes.storage = storage;
+    return find_capacity(h200(), network, 32, wishes).largest->network.hidden;
+  };
+  const double more = static_cast<double>(largest(Storage::bitmap)) / largest(Storage::dense);
+  CAPTURE(more);
+  CHECK(more * more > 1.6);  // times the weights
+  CHECK(more * more < 4);
 }
 
 TEST_CASE("structured_2_4 is refused where the mask or the family cannot be stored so", "[fast]") {
