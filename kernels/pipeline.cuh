@@ -12,8 +12,8 @@
 // (a wavefront serves as many bytes, an instruction fewer), a reduction for each pass, and the registers of the exchange
 // warps; where these make up whole warpgroups they hand most of theirs over.
 //
-// us per step on an H200 (turns.csv of experiments/data), without and with exchange warps: lstm 4096 B=16 10 % 12.3, 10.5;
-// relu 2304 B=16 30 % 3.65, 2.97; gru 2048 B=16 10 % 3.83, 3.08; relu 2304 B=4 30 % 1.39, 1.36. Asynchronous copies instead
+// us per step on an H200 (turns.csv of experiments/data), without and with exchange warps: lstm 4096 B=16 10 % 11.3, 10.5;
+// relu 2304 B=16 30 % 3.72, 2.99; gru 2048 B=16 10 % 3.83, 2.92; relu 2304 B=4 30 % 1.39, 1.24. Asynchronous copies instead
 // of words in registers took up to a third longer, as did a warp that hands out only when those that fetch have come by;
 // a warp that hands out is 3 to 6 % better than the computing warps, which then wait for its stores.
 //

@@ -228,6 +228,9 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
     gather += !narrow && plan.pass_planes > 2 ? costs.wide_together : 0;
     gather += narrow && gates == 1 ? costs.together_pass * (passes - 1) : 0;
   }
+  // GRUs of four turns: 45 words of weights and more spill with 224 registers, 42 do not; why is not known.
+  constexpr int kManyTurns = 4, kGruOfManyTurns = 74;
+  gather += network.cell == Cell::gru && plan.exchange_warps > 0 && passes >= kManyTurns ? kGruOfManyTurns : 0;
   gather += keeps_addresses ? costs.kept_addresses + costs.kept_per_word * words_in_flight : 0;
   return static_cast<int>(std::ceil(kept + std::max(staging, gather)));
 }

@@ -21,6 +21,7 @@ constexpr std::array kExchangeWarps{4, 5, 8};
 // quarter less.
 constexpr int kLeastOfTurns = 4, kLeastOfManyWarps = 8, kManyWarps = 8;
 constexpr int kMostLoadsInFlight = 8;
+constexpr int kMostLoadsOfPlanes = 6;  // of several planes at once, what the registers of a fetching thread hold
 // Products summed in fp16 before they join the fp32 sum: twice as many where rows are longer than the registers hold.
 // On an H200 lstm H=5632 B=4 10 % then takes 5.95 instead of 6.02 us, its error is 0.00030 instead of 0.00027.
 constexpr int kPromote = 8, kPromoteLongRows = 16;
@@ -237,7 +238,8 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
         continue;
       }
       const int needed = fetched_words(network, plan);
-      for (int loads = 1; loads <= kMostLoadsInFlight; ++loads) {
+      const int most_loads = plan.pass_planes > 1 && register_split(plan) ? kMostLoadsOfPlanes : kMostLoadsInFlight;
+      for (int loads = 1; loads <= most_loads; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
         if (wishes.pieces.value_or(0) == 0) {
           consider_tiers(chip, network, wishes, fills, tails, plan, consider);
