@@ -23,8 +23,8 @@ void for_each_sparse_plan(const Chip& chip, const Network& network, const RowPro
                           const Consider& consider);
 
 // Calls `consider` with every plan of the dense family of this storage, dense or structured_2_4, that the wishes allow.
-// With dense ones those stored as bitmap: where dense ones have no room, and they do, or where they are wished. Words of
-// their tiles are as many as is expected of rows like these, times `crowding`.
+// With dense ones those stored as bitmap: where dense ones have no room, and they do, or where they are wished. Words
+// of their tiles are as many as is expected of rows like these, times `crowding`.
 void for_each_dense_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                          Storage storage, double crowding, const Consider& consider);
 
