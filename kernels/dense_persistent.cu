@@ -40,8 +40,8 @@
 #include "combine.cuh"
 #include "cluster.cuh"
 
-// Shared memory: tiles [kWarps][kSharedTiles] or their words [kBankWords][32], the warps' sums, and what is known of the items (see combine.cuh), in whole
-// 16-byte words (sizes: shared_bytes() in model/plan.cpp).
+// Shared memory: tiles [kWarps][kSharedTiles] or their words [kBankWords][32], the warps' sums, and what is known of the
+// items (see combine.cuh), in whole 16-byte words (sizes: shared_bytes() in model/plan.cpp).
 constexpr int kPartialsAt = kSharedWeightBytes;
 constexpr int kClusterAt = (kItemsEnd + 15) / 16 * 16;  // the states of two steps, and their barriers
 static_assert(kClusterAt + (kInCluster ? 2 * kStateBytes + 16 : 0) == ONCHIP_SHARED_BYTES,

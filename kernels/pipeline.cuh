@@ -17,10 +17,11 @@
 // of words in registers took up to a third longer, as did a warp that hands out only when those that fetch have come by;
 // a warp that hands out is 3 to 6 % better than the computing warps, which then wait for its stores.
 //
-// Warps that compute do not wait for each other, but for pieces of rows: some reduce while others gather, so that shared memory is read all the
-// time (3 % off steps, at the geometric mean of 101, up to 27 %; a pass that nobody begins before all have gathered the
-// one before gives 2 % of that back). What they wait for is a pass's state, at an mbarrier of the pass: its phase of a
-// step ends when all warps that fetch have brought it, and for the first pass the one that hands out the step's input.
+// Warps that compute do not wait for each other, but for pieces of rows: some reduce while others gather, so that shared
+// memory is read all the time (3 % off steps, at the geometric mean of 101, up to 27 %; a pass that nobody begins before
+// all have gathered the one before gives 2 % of that back). What they wait for is a pass's state, at an mbarrier of the
+// pass: its phase of a step ends when all warps that fetch have brought it, and for the first pass the one that hands out
+// the step's input.
 //
 // And there are two named barriers a pass, which they announce only: kComputed, for the warp that hands out, and kTaken,
 // once the pass's state has been read, for those that fetch. Nobody comes to one of these twice before all have come
