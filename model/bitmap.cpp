@@ -22,8 +22,7 @@ std::vector<char> tiles_in_shared(const Network& network, const Plan& plan) {
   const int tiles = warp_tiles(network, plan);
   std::vector<char> in_shared(tiles);
   for (int tile = 0; tile < tiles; ++tile) {
-    in_shared[tile] =
-        shared_tiles_before(tile + 1, plan.shared_tiles, tiles) > shared_tiles_before(tile, plan.shared_tiles, tiles);
+    in_shared[tile] = is_in_shared(tile, plan.shared_tiles, tiles);
   }
   return in_shared;
 }

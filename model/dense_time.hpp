@@ -12,7 +12,7 @@
 //               16 x 16, as the tensor cores' stated rates have it; it was not measured
 //               alone, but steps of 12 networks are 6.1 % off (structured.csv of experiments/data)
 //               bitmap: every word of a tile in shared memory is a load of a warp, of one wavefront unless no lane has
-//               it, and what warps issue for the words and the products overlaps with both, by the same sum
+//               it; what expanding takes beside that overlaps with neither
 //   reduction   the warps' sums through shared memory to the threads that finish units
 //   activation  the cell's transcendental functions, and the shuffle that joins two units; round after round where a
 //               thread finishes several

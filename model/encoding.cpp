@@ -200,7 +200,7 @@ void pack_words(const Layout& layout, std::size_t sm_words, Encoded& encoded) {
   const int tiles = warp_tiles(layout.network, plan), metadata = metadata_words(layout.network, plan);
   std::vector<int> in_shared;
   for (int tile = 0; tile < tiles; ++tile) {
-    if (shared_tiles_before(tile + 1, plan.shared_tiles, tiles) > shared_tiles_before(tile, plan.shared_tiles, tiles)) {
+    if (is_in_shared(tile, plan.shared_tiles, tiles)) {
       in_shared.push_back(tile);
     }
   }
@@ -267,7 +267,7 @@ Encoded encode_fragments(const Layout& layout) {
     const std::size_t sm = i / sm_tiles, warp = i % sm_tiles / tiles;
     const int tile = static_cast<int>(i % tiles);
     const int before = shared_tiles_before(tile, plan.shared_tiles, tiles);
-    const bool in_shared = shared_tiles_before(tile + 1, plan.shared_tiles, tiles) > before;
+    const bool in_shared = is_in_shared(tile, plan.shared_tiles, tiles);
     const std::size_t place =
         in_shared ? static_cast<std::size_t>(plan.warps()) * in_registers + warp * plan.shared_tiles + before
                   : warp * in_registers + (tile - before);

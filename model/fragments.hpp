@@ -57,5 +57,8 @@ constexpr int place_in_span(Storage storage, int unit) {
 constexpr int shared_tiles_before(int tile, int shared_tiles, int tiles) {
   return static_cast<int>(std::int64_t{tile} * shared_tiles / tiles);
 }
+constexpr bool is_in_shared(int tile, int shared_tiles, int tiles) {
+  return shared_tiles_before(tile + 1, shared_tiles, tiles) > shared_tiles_before(tile, shared_tiles, tiles);
+}
 
 }  // namespace onchip

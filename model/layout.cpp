@@ -459,8 +459,7 @@ Wavefronts bitmap_wavefronts(const Layout& layout) {
     std::int64_t in_sm = 0;
     for (int i = 0; i < plan.warps() * tiles; ++i) {
       const int tile = i % tiles;
-      const bool in_shared =
-          shared_tiles_before(tile + 1, plan.shared_tiles, tiles) > shared_tiles_before(tile, plan.shared_tiles, tiles);
+      const bool in_shared = is_in_shared(tile, plan.shared_tiles, tiles);
       const std::size_t of_all = static_cast<std::size_t>(sm) * plan.warps() * tiles + i;
       for (int k = 0; in_shared && k < kLaneWords; ++k) {
         bool has_any = false;

@@ -17,7 +17,7 @@ namespace {
 constexpr std::array kLanes{32, 16, 8, 4, 2};
 constexpr std::array kExchangeWarps{4, 5, 8};
 // Bytes of a load where passes take turns: at least one bank's. With seven warps that fetch, at least two: with 4 bytes
-// their steps took up to a quarter longer than with three (turns.csv of experiments/data), with 8 and more up to a
+// their steps took up to a third longer than with four (turns.csv of experiments/data), with 8 and more up to a
 // quarter less.
 constexpr int kLeastOfTurns = 4, kLeastOfManyWarps = 8, kManyWarps = 8;
 constexpr int kMostLoadsInFlight = 8;
