@@ -6,14 +6,58 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <iterator>
 
 namespace onchip {
 
+namespace {
+
+// The largest number of granules that fit, 0 if not even one does. Footprints grow with the size, but for rounding:
+// from where the answer is expected in growing strides to a size that does not fit, or one that does, then halved, then
+// over the ripples.
+int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int expected = 1) {
+  constexpr int kStride = 16, kRipple = 8;
+  const int first = std::clamp(expected, 1, most);
+  int stride = std::max(1, first / kStride), fits = 0, fails = most;
+  if (fits_at(first)) {
+    for (fits = first; fits + stride < most; fits += stride, stride *= 2) {
+      if (!fits_at(fits + stride)) {
+        fails = fits + stride;
+        break;
+      }
+    }
+  } else {
+    for (fails = first; fails > stride; fails -= stride, stride *= 2) {
+      if (fits_at(fails - stride)) {
+        fits = fails - stride;
+        break;
+      }
+    }
+  }
+  while (fails - fits > 1) {
+    const int middle = fits + (fails - fits) / 2;
+    (fits_at(middle) ? fits : fails) = middle;
+  }
+  for (int beyond = std::min(most, fits + kRipple); beyond > fits; --beyond) {
+    if (fits_at(beyond)) {
+      return beyond;
+    }
+  }
+  return fits;
+}
+
+// Unless wished otherwise, what fits stays in registers and shared memory.
+PlanWishes on_chip(PlanWishes wishes) {
+  wishes.tier = wishes.tier.value_or(Tier::shared_memory);
+  return wishes;
+}
+
+}  // namespace
+
 Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& asked,
                        const RowsOf& exact, MaskKind kind) {
-  PlanWishes wishes = asked;
-  wishes.tier = asked.tier.value_or(Tier::shared_memory);
+  const PlanWishes wishes = on_chip(asked);
   const RowsOf expected = [&](const Network& sized) { return RowProfile::uniform(sized, kind); };
   const auto plan_with = [&](const RowsOf& rows, int granules) {
     Network sized = network;
@@ -21,24 +65,8 @@ Capacity find_capacity(const Chip& chip, const Network& network, int granule, co
     return choose_plan(chip, sized, rows(sized), wishes);
   };
   const auto plan_at = [&](int granules) { return plan_with(expected, granules); };
-  // Footprints grow with the size, but for rounding: find a size that does not fit, halve, then walk over the ripples.
   const int most = kMaxHidden / granule;
-  int fits = 0, fails = 1;
-  while (fails < most && plan_at(fails).prediction.footprint.fits) {
-    fits = fails;
-    fails = std::min(most, 2 * fails);
-  }
-  while (fails - fits > 1) {
-    const int middle = fits + (fails - fits) / 2;
-    (plan_at(middle).prediction.footprint.fits ? fits : fails) = middle;
-  }
-  constexpr int kRipple = 8;
-  for (int beyond = fits + kRipple; beyond > fits; --beyond) {
-    if (beyond <= most && plan_at(beyond).prediction.footprint.fits) {
-      fits = beyond;
-      break;
-    }
-  }
+  int fits = largest_that_fits([&](int granules) { return plan_at(granules).prediction.footprint.fits; }, most);
   Capacity capacity;
   if (!exact) {
     if (fits > 0) {
@@ -87,11 +115,16 @@ bool decides_size(std::string_view key) {
 std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& network, const RowProfile& rows,
                                        int granule, const PlanWishes& wishes) {
   const double base_step_us = choose_plan(file.chip, network, rows, wishes).prediction.step_us;
-  const auto capacity = [&](const Chip& chip) {
-    const Capacity found = find_capacity(chip, network, granule, wishes, {}, rows.kind());
-    return found.largest ? found.largest->network.hidden : 0;
+  const PlanWishes sought = on_chip(wishes);
+  const auto capacity = [&](const Chip& chip, int expected) {  // granules
+    const auto fits_at = [&](int granules) {
+      Network sized = network;
+      sized.hidden = granules * granule;
+      return choose_plan(chip, sized, RowProfile::uniform(sized, rows.kind()), sought).prediction.footprint.fits;
+    };
+    return largest_that_fits(fits_at, kMaxHidden / granule, expected);
   };
-  const double base_hidden = capacity(file.chip);
+  const int base_capacity = capacity(file.chip, network.hidden / granule);
   std::vector<ChipKey> keys;
   std::ranges::copy_if(chip_keys(), std::back_inserter(keys), [](const ChipKey& key) {
     return !is_structural(key.key) && !key.key.starts_with("library.");  // those are of what leaves the chip
@@ -112,8 +145,8 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& netw
       scale(&Chip::smem_bytes_per_block);
     }
     Sensitivity& s = result[static_cast<std::size_t>(i)] = {key.key, 0, 0};
-    if (base_hidden > 0 && decides_size(key.key)) {
-      s.hidden_percent = 100 * (capacity(changed) / base_hidden - 1);
+    if (base_capacity > 0 && decides_size(key.key)) {
+      s.hidden_percent = 100 * (static_cast<double>(capacity(changed, base_capacity)) / base_capacity - 1);
     }
     s.step_percent = 100 * (choose_plan(changed, network, rows, wishes).prediction.step_us / base_step_us - 1);
   });

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 namespace onchip {
@@ -28,6 +29,34 @@ bool better(const Prediction& a, const Prediction& b) {
   }
   return a.footprint.fits ? a.step_us < b.step_us : overload(a.footprint) < overload(b.footprint);
 }
+
+// The best of the plans that it is offered. Only those that fit are priced.
+class Best {
+ public:
+  Best(const Chip& chip, const Network& network) : chip_(chip), network_(network) {}
+
+  void offer(const Plan& plan) {
+    Prediction prediction;
+    prediction.footprint = footprint(chip_, network_, plan);
+    if (plan_ && prediction_.footprint.fits && !prediction.footprint.fits) {
+      return;
+    }
+    if (prediction.footprint.fits) {
+      prediction = predict(chip_, network_, plan);
+    }
+    if (!plan_ || better(prediction, prediction_)) {
+      plan_ = plan;
+      prediction_ = prediction;
+    }
+  }
+  const std::optional<Plan>& plan() const { return plan_; }
+
+ private:
+  const Chip& chip_;
+  const Network& network_;
+  std::optional<Plan> plan_;
+  Prediction prediction_;
+};
 
 // Calls `consider` with every plan that the wishes allow; crowding: see for_each_dense_plan().
 void for_each_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
@@ -87,16 +116,15 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   double crowding = 1;
   constexpr int kSearches = 3;
   for (int searches = kSearches; searches > 0; --searches) {
-    found = false;
-    for_each_plan(chip, network, rows, wishes, crowding, [&](const Plan& plan) {
-      const Prediction prediction = predict(chip, network, plan);
-      if (!found || better(prediction, best.prediction)) {
-        best.plan = plan;
-        best.prediction = prediction;
-        found = true;
-      }
-    });
-    if (!found || best.plan.storage != Storage::bitmap || rows.words() == nullptr) {
+    Best search(chip, network);
+    for_each_plan(chip, network, rows, wishes, crowding, [&](const Plan& plan) { search.offer(plan); });
+    found = search.plan().has_value();
+    if (!found) {
+      break;
+    }
+    best.plan = *search.plan();
+    best.prediction = predict(chip, network, best.plan);
+    if (best.plan.storage != Storage::bitmap || rows.words() == nullptr) {
       break;
     }
     const bool seemed_to_fit = best.prediction.footprint.fits;

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 namespace onchip {
 namespace {
@@ -38,15 +39,16 @@ std::array<int, 3> sm_choices(const Chip& chip, int units) {
   return {fewest, all, std::max(1, fewest / 2)};
 }
 
-// Slots for the registers: those that all rows need, or half of them, or few.
-enum class Fill { shortest, median, long_ones };
-
 using Slots = std::array<int, kMaxRowsPerGroup>;
 
-Slots filled_slots(const Network& network, const Plan& plan, const RowProfile& rows, Fill fill) {
-  constexpr std::array kShareBelow{0.0, 0.5, 0.85};  // of the rows, by Fill
+// Slots for the registers: those that all rows need, or half of them, or few.
+using Fills = std::array<Slots, 3>;
+
+Fills filled_slots(const Network& network, const Plan& plan, const RowProfile& rows) {
+  constexpr Fills::size_type kFills = 3;
+  constexpr std::array<double, kFills> kShareBelow{0.0, 0.5, 0.85};  // of the rows
   constexpr int kSamples = 256;
-  Slots slots = plan.slots;
+  Fills fills{plan.slots, plan.slots, plan.slots};
   const int gates = rows.gates();
   const int units_per_rank = plan.groups() * plan.sms;
   std::vector<int> lengths;
@@ -57,24 +59,25 @@ Slots filled_slots(const Network& network, const Plan& plan, const RowProfile& r
     for (int rank = first; rank < last; rank += std::max(1, (last - first) / kSamples)) {
       lengths.push_back(rows.length(rank, r % gates));
     }
-    if (lengths.empty()) {
-      slots[r] = 0;
-      continue;
+    std::ranges::sort(lengths);
+    for (std::size_t fill = 0; fill < kFills; ++fill) {
+      const auto below = static_cast<std::size_t>(kShareBelow[fill] * static_cast<double>(lengths.size()));
+      const int filled = lengths.empty() ? 0 : lengths[below] / plan.lanes_per_row;
+      fills[fill][r] = std::min(fills[fill][r], filled);
     }
-    const double below = kShareBelow[static_cast<std::size_t>(fill)] * static_cast<double>(lengths.size());
-    const auto wanted = lengths.begin() + static_cast<std::ptrdiff_t>(below);
-    std::nth_element(lengths.begin(), wanted, lengths.end());
-    slots[r] = std::min(slots[r], *wanted / plan.lanes_per_row);
   }
   const int whole = bundle(network, plan).slots;
-  for (int r = 0; r < plan.rows_per_group; ++r) {
-    slots[r] = slots[r] / whole * whole;
+  for (Slots& slots : fills) {
+    for (int r = 0; r < plan.rows_per_group; ++r) {
+      slots[r] = slots[r] / whole * whole;
+    }
   }
-  return slots;
+  return fills;
 }
 
 // Whether the longest rows need clearly more slots than the median ones.
-bool is_uneven(const Plan& plan, const Slots& median) {
+bool is_uneven(const Plan& plan, const Fills& fills) {
+  const Slots& median = fills[1];
   const int filled = std::accumulate(median.begin(), median.begin() + plan.rows_per_group, 0);
   return plan.slots_total() > kWorthEvening * filled;
 }
@@ -100,7 +103,7 @@ bool has_long_rows(const RowProfile& rows) {
 // The tails of one shape's rows, by how many slots are in registers: the same for many variants of a plan.
 class Tails {
  public:
-  Tails(const RowProfile& rows, bool exact) : rows_(rows), exact_(exact), of_long_rows_(has_long_rows(rows)) {}
+  Tails(const RowProfile& rows, bool exact) : rows_(rows), exact_(exact) {}
 
   Tail of(const Network& network, const Plan& plan) {
     const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == plan.slots; });
@@ -108,12 +111,22 @@ class Tails {
                                  : known_.emplace_back(plan.slots, tail_of(network, plan, rows_, exact_)).second;
   }
   bool exact() const { return exact_; }
-  bool of_long_rows() const { return of_long_rows_; }
 
  private:
   const RowProfile& rows_;
-  bool exact_, of_long_rows_;
+  bool exact_;
   std::vector<std::pair<Slots, Tail>> known_;
+};
+
+// What the variants of a shape have in common.
+struct Shape {
+  Shape(const Network& network, const Plan& plan, const RowProfile& profile)
+      : rows(profile), fills(filled_slots(network, plan, profile)), tails(profile, /*exact=*/false) {}
+
+  const RowProfile& rows;
+  Fills fills;
+  Tails tails;
+  bool long_rows = has_long_rows(rows);
 };
 
 // Gives a plan the tails of its rows: beyond `slots`, or what the registers can hold of them, to shared memory, and
@@ -146,8 +159,8 @@ bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots&
 
 // Calls `consider` with the plan that has all weights in registers, if they fit or nothing else is wished, and with
 // those that have a tail where rows are uneven or do not fit.
-void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& wishes,
-                    const std::array<Slots, 3>& fills, Tails& tails, Plan plan, const Consider& consider) {
+void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& wishes, Shape& shape, Plan plan,
+                    const Consider& consider) {
   const Tier most = wishes.tier.value_or(Tier::streamed);
   const int room = registers_available(chip, plan) - working_registers(chip, network, plan);
   const bool fits = register_words(network, plan) <= room;
@@ -156,15 +169,15 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
   }
   // With exchange warps the warp with the longest tail would hold up every pass: steps of power-law rows took up to a
   // third longer than without.
-  const bool holds_up = plan.exchange_warps > 0 && tails.of_long_rows();
-  if (most == Tier::registers || holds_up || (fits && !is_uneven(plan, fills[1]))) {
+  const bool holds_up = plan.exchange_warps > 0 && shape.long_rows;
+  if (most == Tier::registers || holds_up || (fits && !is_uneven(plan, shape.fills))) {
     return;
   }
   if (plan.promote_every > 1) {
     plan.promote_every = wishes.promote_every.value_or(kPromoteLongRows);
   }
-  for (const Slots& fill : fills) {
-    if (give_tail(chip, network, most, fill, tails, plan)) {
+  for (const Slots& fill : shape.fills) {
+    if (give_tail(chip, network, most, fill, shape.tails, plan)) {
       for (int chunks = 1; chunks <= kMostChunksInFlight; chunks *= 2) {
         plan.chunks_in_flight = chunks;
         consider(plan);
@@ -177,13 +190,12 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
 }
 
 // The ways to cut the long rows of a shape into pieces: where there are any, or it is wished.
-std::vector<Cut> wished_cuts(const Network& network, const RowProfile& rows, const PlanWishes& wishes, const Plan& plan,
-                             const Slots& median) {
+std::vector<Cut> wished_cuts(const Network& network, const PlanWishes& wishes, const Plan& plan, const Shape& shape) {
   if (plan.storage != Storage::packed_pair ||
-      !(wishes.pieces ? *wishes.pieces > 0 : is_uneven(plan, median) && has_long_rows(rows))) {
+      !(wishes.pieces ? *wishes.pieces > 0 : shape.long_rows && is_uneven(plan, shape.fills))) {
     return {};
   }
-  std::vector<Cut> cuts = cut_rows(network, plan, rows);
+  std::vector<Cut> cuts = cut_rows(network, plan, shape.rows);
   std::erase_if(cuts, [&](const Cut& cut) { return wishes.pieces && cut.pieces != *wishes.pieces; });
   return cuts;
 }
@@ -205,25 +217,13 @@ void consider_cuts(const Chip& chip, const Network& network, const std::vector<C
 
 // Calls `consider` with every way to run a shape that the wishes allow, for one width of loads and number of exchange
 // warps.
-void for_each_variant(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
-                      Plan plan, const Consider& consider) {
+void for_each_variant(const Chip& chip, const Network& network, const PlanWishes& wishes, Shape& shape, Plan plan,
+                      const Consider& consider) {
   const int gates = info(network.cell).gates;
-  plan.order = wishes.order.value_or(RowOrder::bank_aware);
-  plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
-  plan.line_words = best_line_words(network, plan);
-  if (plan.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
-    const int before = plan.slots[0];
-    const int slots = row_slots(network, plan, state_units(network, plan));
-    std::replace(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group, before, slots);
-  }
   const bool half_sums = state_type(network.precision) == Precision::fp16;
   plan.promote_every = wishes.promote_every.value_or(half_sums ? kPromote : 1);
   const int all_planes = planes(network, plan);
-  const std::array fills{filled_slots(network, plan, rows, Fill::shortest),
-                         filled_slots(network, plan, rows, Fill::median),
-                         filled_slots(network, plan, rows, Fill::long_ones)};
-  Tails tails(rows, /*exact=*/false);
-  const std::vector<Cut> cuts = wished_cuts(network, rows, wishes, plan, fills[1]);
+  const std::vector<Cut> cuts = wished_cuts(network, wishes, plan, shape);
   const int most_tile_rows =
       gates > 1 ? 4 : std::min<int>(kMaxTileRows, std::bit_ceil(static_cast<unsigned>(plan.rows_per_group)));
   for (int tile_rows = gates > 1 ? 4 : 1; tile_rows <= most_tile_rows; tile_rows *= 2) {
@@ -242,7 +242,7 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
       for (int loads = 1; loads <= most_loads; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
         if (wishes.pieces.value_or(0) == 0) {
-          consider_tiers(chip, network, wishes, fills, tails, plan, consider);
+          consider_tiers(chip, network, wishes, shape, plan, consider);
         }
         consider_cuts(chip, network, cuts, plan, consider);
         if (wishes.loads_in_flight || loads >= needed) {
@@ -257,15 +257,30 @@ void for_each_variant(const Chip& chip, const Network& network, const RowProfile
 void for_each_exchange(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                        Plan plan, const Consider& consider) {
   const int element = info(network.precision).bytes;
+  plan.order = wishes.order.value_or(RowOrder::bank_aware);
+  plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
+  std::optional<Shape> shape;
+  const auto for_each = [&](Plan variant) {
+    variant.line_words = best_line_words(network, variant);
+    if (variant.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
+      const int before = variant.slots[0];
+      const int slots = row_slots(network, variant, state_units(network, variant));
+      std::replace(variant.slots.begin(), variant.slots.begin() + variant.rows_per_group, before, slots);
+    }
+    if (!shape || variant.storage != Storage::packed_pair) {  // of the others the width of loads decides about places
+      shape.emplace(network, variant, rows);
+    }
+    for_each_variant(chip, network, wishes, *shape, variant, consider);
+  };
   plan.load_bytes = std::max(element, wishes.load_bytes.value_or(kWidestLoad));
   if (wishes.exchange_warps.value_or(0) == 0) {
-    for_each_variant(chip, network, rows, wishes, plan, consider);
+    for_each(plan);
   }
   // The loads that rows stored dense share take more registers than is known where passes take turns; mbarriers came
   // with compute capability 8.
   constexpr int kFirstWithMbarriers = 8;
   if (chip.compute_capability_major < kFirstWithMbarriers || plan.storage == Storage::dense ||
-      wishes.exchange_warps == 0 || wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::lamport) {
+      wishes.exchange_warps == 0 || plan.exchange != ExchangeProtocol::lamport) {
     return;
   }
   // Two passes at least: loads of half of the samples where one load could take all.
@@ -277,7 +292,7 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
     plan.exchange_warps = wishes.exchange_warps.value_or(warps);
     const bool crowds = warps >= kManyWarps && plan.load_bytes < kLeastOfManyWarps && !wishes.exchange_warps;
     if (plan.block_threads() <= chip.max_threads_per_block && !crowds) {
-      for_each_variant(chip, network, rows, wishes, plan, consider);
+      for_each(plan);
     }
     if (wishes.exchange_warps) {
       break;
