@@ -14,6 +14,7 @@
 #include <optional>
 #include <ranges>
 #include <sstream>
+#include <tuple>
 
 namespace onchip {
 
@@ -288,7 +289,7 @@ void fit_l2(std::vector<CalibratedConstant>& constants, const Rows& rows) {
 void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                  double barrier_per_warp) {
   const auto measured = rows.select("cluster", "cycles", {});
-  constexpr Eigen::Index kTerms = 3;
+  constexpr Eigen::Index kTerms = std::tuple_size_v<decltype(cluster_terms(0, 0, 0))>;
   const auto count = static_cast<Eigen::Index>(measured.size());
   if (count < 4 * kTerms) {
     return;
@@ -298,18 +299,24 @@ void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, d
   for (Eigen::Index i = 0; i < count; ++i) {
     const ParsedRow& row = *measured[static_cast<std::size_t>(i)];
     const double cycles = row.row->value;
-    terms.row(i) << 1 / cycles, row.number("sms") / cycles, row.number("bytes") / cycles;
-    goal[i] = 1 - 2 * (barrier + barrier_per_warp * row.number("threads") / 32) / cycles;
+    const auto threads = static_cast<int>(row.number("threads"));
+    const auto of_row = cluster_terms(row.number("bytes"), static_cast<int>(row.number("sms")), threads);
+    for (Eigen::Index j = 0; j < kTerms; ++j) {
+      terms(i, j) = of_row[static_cast<std::size_t>(j)] / cycles;
+    }
+    goal[i] = 1 - 2 * (barrier + barrier_per_warp * threads / 32) / cycles;
   }
   const LeastSquares solved = least_squares(terms, goal);
   const Eigen::VectorXd &fit = solved.fit, &widths = solved.widths;
-  if (fit.minCoeff() <= 0) {
+  if (fit.minCoeff() < 0 || fit[0] == 0 || fit[3] == 0) {
     return;
   }
   const std::string method = solved.method(" exchanges in clusters");
   constants.push_back({"cluster.latency", fit[0], widths[0], method});
   constants.push_back({"cluster.per_sm", fit[1], widths[1], method});
-  constants.push_back({"cluster.bytes_per_cycle", 1 / fit[2], widths[2] / (fit[2] * fit[2]), method});
+  constants.push_back({"cluster.per_warp", fit[2], widths[2], method});
+  constants.push_back({"cluster.bytes_per_cycle", 1 / fit[3], widths[3] / (fit[3] * fit[3]), method});
+  constants.push_back({"cluster.per_byte_and_sm", fit[4], widths[4], method});
 }
 
 // __syncthreads over the number of warps: a straight line. Returns fixed part and part per warp.

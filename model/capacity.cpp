@@ -107,7 +107,7 @@ bool is_structural(std::string_view key) {
 // Whether a number decides about what fits: not those of time.
 bool decides_size(std::string_view key) {
   return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock" &&
-         key != "cluster.latency" && key != "cluster.per_sm" && key != "cluster.bytes_per_cycle";
+         (!key.starts_with("cluster.") || key == "cluster.usable_sms");
 }
 
 }  // namespace

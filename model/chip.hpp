@@ -85,11 +85,13 @@ struct Chip {
   Number exchange_bytes_per_cycle_per_sm;  // copying from L2 when every SM reads the whole state
   Number exchange_scatter;                 // 95 % of exchanges lie within this fraction of the formula
   // Of the same inside one cluster of SMs, through distributed shared memory.
-  Number cluster_sms;              // of the largest cluster; 1: the chip has none
-  Number cluster_usable_sms;       // in clusters of that size that run at once
-  Number cluster_latency_cycles;   // from storing a word to having waited for it, on the other SMs
-  Number cluster_per_sm_cycles;    // more for every SM of the cluster
-  Number cluster_bytes_per_cycle;  // that each SM receives, and sends
+  Number cluster_sms;                     // of the largest cluster; 1: the chip has none
+  Number cluster_usable_sms;              // in clusters of that size that run at once
+  Number cluster_latency_cycles;          // from storing a word to having waited for it, on the other SMs
+  Number cluster_per_sm_cycles;           // more for every SM of the cluster
+  Number cluster_per_warp_cycles;         // more for every warp of a block
+  Number cluster_bytes_per_cycle;         // that each SM receives, and sends, among few SMs
+  Number cluster_per_byte_and_sm_cycles;  // more for every byte of the state and SM of the cluster
   // Of the libraries, see model/library_time.hpp.
   Number library_l2_bytes_per_second;  // that streaming kernels get from L2, all SMs together
   Number library_dram_share;           // of dram_bytes_per_second that streaming kernels get

@@ -18,12 +18,11 @@ struct Products {
   double words = 0;   // bitmap: of the busiest partition, for the words of tiles in shared memory
 };
 
-// Of the busiest partition: what expanding a tile adds to its products, and no less than its instructions take from
-// beyond the instruction cache. The 27 bitmaps of bitmap.csv (experiments/data), of 14 instructions a tile and two
-// warps a partition, take 19 cycles a tile more than plain fragments, with one, two and four tiles of samples alike;
-// what holds them up is not known.
+// Of the busiest partition: what expanding its tiles takes, and no less than its instructions take from beyond the
+// instruction cache. A tile of 14 instructions takes 24 cycles, with one, two and four tiles of samples alike and
+// however dense it is, beside the loads of all warps: a fit to the 27 bitmaps of bitmap.csv (experiments/data).
 double expanding_cycles(const Chip& chip, const Network& network, const Plan& plan) {
-  constexpr double kTile = 19;
+  constexpr double kTile = 24;
   const double warps_per_partition = std::ceil(plan.warps() / chip.partitions);
   const double all =
       plan.shared_tiles * per_shared_tile(plan).all() + 1.0 * warp_tiles(network, plan) * sample_tiles(network, plan);
@@ -77,13 +76,19 @@ Pipeline pipeline_cycles(const Chip& chip, const Network& network, const Plan& p
 // What a round of finishing items issues, with asking for its next input: read off the machine code of an LSTM.
 constexpr double kRoundInstructions = 100;
 
+// From the last sum of an item to its store, beside the cell's functions: instructions of which each waits for the one
+// before, a conversion as long as six of them and a branch as three; read off the machine code of a vanilla RNN.
+constexpr double kFinishing = 20;
+
 }  // namespace
 
 DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& plan, double copying) {
   DenseCycles result;
   const Products products = product_cycles(chip, network, plan);
   const auto cube = [](double x) { return x * x * x; };
-  const double both = std::cbrt(cube(products.tensor) + cube(products.loads)) + products.words;
+  // Tiles are expanded beside the loads, not beside the products.
+  const double both = products.words > 0 ? products.tensor + std::max(products.loads, products.words)
+                                         : std::cbrt(cube(products.tensor) + cube(products.loads));
   // In a cluster, one after the other.
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
   const Pipeline pipeline = in_cluster ? Pipeline{copying + chip.lds_latency_cycles + both, chip.lds_latency_cycles}
@@ -105,7 +110,7 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
 
   const double joining = is_gated ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + joining;
-  result.activation = cell + more_rounds * (cell + kRoundInstructions);
+  result.activation = cell + kFinishing * chip.arithmetic_latency_cycles + more_rounds * (cell + kRoundInstructions);
   return result;
 }
 

@@ -15,6 +15,7 @@
 
 #include "model/chip.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -50,11 +51,30 @@ inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange
               chip.exchange_per_word_cycles * terms[4]};
 }
 
+// The same where words go from L2 to the products, and from the cells to L2 (kernels/dense_persistent.cu): without the
+// state and the outbox in shared memory, each written and read, and the first of the barriers.
+inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const Exchange& exchange) {
+  ExchangeCycles cycles = exchange_cycles(chip, exchange);
+  const double not_there = block_barrier_cycles(chip, exchange.threads) + 4 * chip.lds_latency_cycles;
+  cycles.latency = std::max(0.0, cycles.latency - not_there);
+  return cycles;
+}
+
 // The same inside a cluster: every SM stores its part of the state to all SMs, each of which receives all of it; then a
 // block barrier, before the part of the next state is complete. All of it has come before any of it is used.
+//
+//   cycles = latency + per_sm * sms + per_warp * warps + bytes / bytes_per_cycle + per_byte_and_sm * bytes * sms
+//            + 2 block barriers
+//
+// What the constants are multiplied with, in this order.
+inline std::array<double, 5> cluster_terms(double bytes, int sms, int threads) {
+  return {1, static_cast<double>(sms), threads / 32.0, bytes, bytes * sms};
+}
 inline ExchangeCycles cluster_exchange_cycles(const Chip& chip, double bytes, int sms, int threads) {
-  return {chip.cluster_latency_cycles + chip.cluster_per_sm_cycles * sms + 2 * block_barrier_cycles(chip, threads),
-          bytes / chip.cluster_bytes_per_cycle};
+  const std::array<double, 5> terms = cluster_terms(bytes, sms, threads);
+  return {chip.cluster_latency_cycles + chip.cluster_per_sm_cycles * terms[1] +
+              chip.cluster_per_warp_cycles * terms[2] + 2 * block_barrier_cycles(chip, threads),
+          terms[3] / chip.cluster_bytes_per_cycle + chip.cluster_per_byte_and_sm_cycles * terms[4]};
 }
 
 }  // namespace onchip

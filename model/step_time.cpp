@@ -269,9 +269,13 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
     add_sparse_parts(chip, network, plan, result);
   }
   const double computing = std::accumulate(result.parts_us.begin(), result.parts_us.end(), 0.0) / us_per_cycle;
-  const ExchangeCycles exchanging = in_cluster ? cluster_exchange_cycles(chip, exchange.bytes, plan.sms, plan.threads)
-                                    : plan.exchange_warps > 0 ? turns_cycles(chip, network, plan, computing)
-                                                              : exchange_cycles(chip, exchange);
+  const auto all_at_once = [&](const Exchange& of) {
+    return in_cluster                                ? cluster_exchange_cycles(chip, of.bytes, plan.sms, of.threads)
+           : plan.family == Family::dense_persistent ? direct_exchange_cycles(chip, of)
+                                                     : exchange_cycles(chip, of);
+  };
+  const ExchangeCycles exchanging =
+      plan.exchange_warps > 0 ? turns_cycles(chip, network, plan, computing) : all_at_once(exchange);
   part(Part::exchange) = exchanging.latency * us_per_cycle;
   part(Part::staging) = exchanging.copying * us_per_cycle;
   if (plan.family == Family::dense_persistent) {
@@ -289,8 +293,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const int turns = plan.exchange_warps > 0 ? passes(network, plan) : 1;
   const double state =
       static_cast<double>(network.hidden) * network.batch / plan.teams / turns * info(network.precision).bytes;
-  const ExchangeCycles least = in_cluster ? cluster_exchange_cycles(chip, state, plan.sms, plan.threads)
-                                          : exchange_cycles(chip, {state, plan.blocks(), plan.threads, kAtOnce});
+  const ExchangeCycles least = all_at_once({state, plan.blocks(), plan.threads, kAtOnce});
   const double reads = conflict_free_reads_us(chip, network, plan);
   result.floor_us = std::max(reads, (least.latency + least.copying) * us_per_cycle + reads / turns);
 

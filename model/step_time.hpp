@@ -7,7 +7,7 @@
 //               shared-memory pipe
 //   arithmetic  what the busiest warp scheduler, or the chain of multiply-adds of one warp, takes beyond the gathers
 //   reduction   shuffles over the lanes of a row, for each tile of a group
-//   activation  the cell's transcendental functions
+//   activation  the cell's transcendental functions; in dense kernels with what follows until the state is stored
 //   streaming   what copying the streamed weights from L2 takes beyond all of the above
 //
 // Where samples take turns (kernels/pipeline.cuh), exchange and staging are what a step still waits for them.

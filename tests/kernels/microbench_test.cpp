@@ -127,14 +127,21 @@ TEST_CASE("the fit recovers the constants of a cluster", "[fast][microbench]") {
   CHECK(chip.fit().count("cluster.latency") == 0);
   for (const int sms : {4, 8, 16}) {
     for (const int bytes : {1024, 4096, 16384, 32768}) {
-      chip.add("cluster", "bytes=" + std::to_string(bytes) + " sms=" + std::to_string(sms) + " threads=256",
-               470 + 5 * sms + bytes / 13.0 + 2 * (SyntheticChip::kBarrier + 8 * SyntheticChip::kBarrierPerWarp));
+      for (const int warps : {4, 8, 16}) {
+        chip.add(
+            "cluster",
+            "bytes=" + std::to_string(bytes) + " sms=" + std::to_string(sms) + " threads=" + std::to_string(32 * warps),
+            470 + 15 * sms + 6 * warps + bytes / 20.0 + 0.001 * bytes * sms +
+                2 * (SyntheticChip::kBarrier + warps * SyntheticChip::kBarrierPerWarp));
+      }
     }
   }
   const auto found = chip.fit();
   CHECK(std::abs(found.at("cluster.latency").value / 470 - 1) < 0.02);
-  CHECK(std::abs(found.at("cluster.per_sm").value / 5 - 1) < 0.2);
-  CHECK(std::abs(found.at("cluster.bytes_per_cycle").value / 13 - 1) < 0.02);
+  CHECK(std::abs(found.at("cluster.per_sm").value / 15 - 1) < 0.1);
+  CHECK(std::abs(found.at("cluster.per_warp").value / 6 - 1) < 0.1);
+  CHECK(std::abs(found.at("cluster.bytes_per_cycle").value / 20 - 1) < 0.02);
+  CHECK(std::abs(found.at("cluster.per_byte_and_sm").value / 0.001 - 1) < 0.1);
 }
 
 TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {

@@ -91,7 +91,9 @@ sms = { value = 16, source = "a" }
 usable_sms = { value = 112, source = "a" }
 latency = { value = 500, unit = "cycles", source = "a" }
 per_sm = { value = 5, unit = "cycles", source = "a" }
+per_warp = { value = 4, unit = "cycles", source = "a" }
 bytes_per_cycle = { value = 13, unit = "B/cycle", source = "a" }
+per_byte_and_sm = { value = 0.001, unit = "cycles", source = "a" }
 
 [library]
 l2_bandwidth = { value = 6800, unit = "GB/s", source = "a" }
