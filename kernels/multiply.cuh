@@ -49,8 +49,10 @@ struct Weights {
   u32 zero;    // always, of which the compiler knows nothing
 };
 
-// Tiles from shared memory, on their way while those before them are multiplied.
-constexpr int kTilesAhead = kSharedTiles < 2 ? kSharedTiles : 2;
+// Tiles from shared memory, on their way while those before them are multiplied. Those that are expanded take longer:
+// with four of them ahead steps take 0.8 % less than with two, on average of 14 networks, and up to 3 %, for no register.
+constexpr int kMostAhead = kIsCompact ? 4 : 2;
+constexpr int kTilesAhead = kSharedTiles < kMostAhead ? kSharedTiles : kMostAhead;
 struct Ring {
   Word tiles[kTilesAhead > 0 ? kTilesAhead : 1];
   u32 next;  // compact: the lane's next word
@@ -284,12 +286,19 @@ __device__ __forceinline__ void multiply_groups(const Weights& weights, const So
   }
 }
 
+template <int kTile>
+__device__ __forceinline__ void fetch_first_tiles(const Weights& weights, Ring& ring) {
+  if constexpr (kTile < kTilesAhead) {
+    fetch_tile<kTile>(weights, ring);
+    fetch_first_tiles<kTile + 1>(weights, ring);
+  }
+}
+
 __device__ __forceinline__ Ring first_tiles(const Weights& weights) {
   Ring ring{};
   if constexpr (!kExchangeOnly) {
     ring.next = weights.shared;
-    fetch_tile<0>(weights, ring);
-    fetch_tile<1>(weights, ring);
+    fetch_first_tiles<0>(weights, ring);
   }
   return ring;
 }
