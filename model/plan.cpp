@@ -80,7 +80,7 @@ int best_line_words(const Network& network, const Plan& plan) {
   return line_words_for(units_per_sm(network, plan) * plane_unit_bytes(network, plan) / 16);
 }
 
-int best_first_look(const Network& network, const Plan& plan, double body_cycles) {
+int best_first_look(const Network& network, const Plan& plan, double body_cycles, double staging_cycles) {
   if (plan.exchange != ExchangeProtocol::lamport || is_library(plan.family)) {
     return 0;
   }
@@ -88,8 +88,16 @@ int best_first_look(const Network& network, const Plan& plan, double body_cycles
     constexpr int kLeast = 80, kMost = 200, kPerSample = 30, kFewSamples = 4;
     return std::clamp(kLeast + kPerSample * (team_batch(network, plan) - kFewSamples), kLeast, kMost);
   }
-  constexpr double kLeast = 100, kMost = 480, kOfBody = 0.06;
   constexpr int kStep = 20;  // fewer different kernels
+  if (plan.exchange_warps > 0) {
+    constexpr double kLeast = 40;  // to look at the clock takes nearly as long
+    constexpr double kMost = 640, kOfPass = 0.25, kSooner = 40, kHidden = 150, kOfStaging = 0.75;
+    const double of_pass = kOfPass * body_cycles / passes(network, plan) - kSooner;
+    const double late = kOfStaging * std::max(0.0, staging_cycles - kHidden);
+    const double wait = std::min(of_pass - late, kMost);
+    return wait < kLeast ? 0 : static_cast<int>(wait) / kStep * kStep;
+  }
+  constexpr double kLeast = 100, kMost = 480, kOfBody = 0.06;
   return static_cast<int>(std::clamp(kLeast + kOfBody * body_cycles, kLeast, kMost)) / kStep * kStep;
 }
 

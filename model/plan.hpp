@@ -187,10 +187,12 @@ std::int64_t state_stride(const Network& network, const Plan& plan);  // bytes f
 // words of each SM in a line of their own, steps were 1 % longer on average than with eight, and up to 12 %.
 int line_words_for(int words_of_sm);
 int best_line_words(const Network& network, const Plan& plan);
-// How long to wait for the first look, for SMs that compute for so many cycles of a step; 0 where nothing is looked
-// for. Of 27 networks on an H200 (first_look.csv of experiments/data), steps with this wait take at most 3 % longer
-// than with the best.
-int best_first_look(const Network& network, const Plan& plan, double body_cycles);
+// How long to wait for the first look, for SMs that compute for so many cycles of a step, and wait for so many more
+// while the state is copied; 0 where nothing is looked for, or at once. Of 27 networks on an H200 (first_look.csv of
+// experiments/data), steps with this wait take at most 3 % longer than with the best. Where samples take turns, warps
+// that look anew get in the way of those that compute, so the wait grows with what a pass computes; but where passes
+// are fetched more slowly than they are computed, waiting only holds the next pass up.
+int best_first_look(const Network& network, const Plan& plan, double body_cycles, double staging_cycles);
 std::int64_t input_bytes(const Network& network, const Plan& plan);  // of one step, in owner's order
 
 // Shared memory serves a warp's load in phases of 32, 16 or 8 neighbouring lanes, for 4, 8 or 16 bytes per lane. The

@@ -80,11 +80,14 @@ PlannedNetwork with_library(const Chip& chip, const Network& network, Family fam
   return {network, plan, predict(chip, network, plan)};
 }
 
+double cycles(const Chip& chip, const Prediction& prediction, Part part) {
+  return prediction.parts_us[static_cast<int>(part)] * 1e-6 * chip.clock_hz;
+}
+
 // Of a step, what is not its exchange.
 double body_cycles(const Chip& chip, const Prediction& prediction) {
-  const double exchange_us =
-      prediction.parts_us[static_cast<int>(Part::exchange)] + prediction.parts_us[static_cast<int>(Part::staging)];
-  return (prediction.step_us - exchange_us) * 1e-6 * chip.clock_hz;
+  return prediction.step_us * 1e-6 * chip.clock_hz - cycles(chip, prediction, Part::exchange) -
+         cycles(chip, prediction, Part::staging);
 }
 
 constexpr std::array kLibraries{Family::cublas_graph, Family::cudnn, Family::cusparse_graph};
@@ -168,8 +171,8 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
     settle_tails(chip, network, rows, wishes, best.plan);
     best.prediction = predict(chip, network, best.plan);
   }
-  best.plan.first_look =
-      wishes.first_look.value_or(best_first_look(network, best.plan, body_cycles(chip, best.prediction)));
+  best.plan.first_look = wishes.first_look.value_or(best_first_look(
+      network, best.plan, body_cycles(chip, best.prediction), cycles(chip, best.prediction, Part::staging)));
   return best;
 }
 

@@ -264,14 +264,24 @@ TEST_CASE("SMs that write half a line or less have lines of their own, and state
 TEST_CASE("the longer an SM computes, the longer its warps wait before the first look", "[fast]") {
   const Network network{Cell::relu, Precision::fp16, 2304, 4, 256, 0.3};
   Plan plan;
-  CHECK(best_first_look(network, plan, 0) == 100);
-  CHECK(best_first_look(network, plan, 2000) == 220);
-  CHECK(best_first_look(network, plan, 1e6) == 480);
+  CHECK(best_first_look(network, plan, 0, 0) == 100);
+  CHECK(best_first_look(network, plan, 2000, 0) == 220);
+  CHECK(best_first_look(network, plan, 1e6, 0) == 480);
+  CHECK(best_first_look(network, plan, 2000, 1000) == 220);
+  Plan turns = plan;
+  turns.exchange_warps = 5;
+  turns.load_bytes = 4;
+  turns.batch_padded = 4;
+  REQUIRE(passes(network, turns) == 2);
+  CHECK(best_first_look(network, turns, 100, 0) == 0);
+  CHECK(best_first_look(network, turns, 2000, 0) == 200);
+  CHECK(best_first_look(network, turns, 2000, 400) < 100);
+  CHECK(best_first_look(network, turns, 1e6, 0) == 640);
   plan.exchange = ExchangeProtocol::atomic_barrier;
-  CHECK(best_first_look(network, plan, 2000) == 0);
+  CHECK(best_first_look(network, plan, 2000, 0) == 0);
   const auto of_batch = [](int batch, int teams) {
     const Network dense{Cell::relu, Precision::fp16, 2304, batch, 256, 1};
-    return best_first_look(dense, shape_dense_plan(dense, 64, 256, teams), 500);
+    return best_first_look(dense, shape_dense_plan(dense, 64, 256, teams), 500, 0);
   };
   CHECK(of_batch(1, 1) == 80);
   CHECK(of_batch(4, 1) == 80);
@@ -280,8 +290,8 @@ TEST_CASE("the longer an SM computes, the longer its warps wait before the first
   CHECK(of_batch(32, 8) == 80);
   Plan in_cluster = shape_dense_plan(network, 16, 256);
   in_cluster.exchange = ExchangeProtocol::cluster;
-  CHECK(best_first_look(network, in_cluster, 500) == 0);
-  CHECK(best_first_look(network, library_plan(Family::cudnn), 500) == 0);
+  CHECK(best_first_look(network, in_cluster, 500, 0) == 0);
+  CHECK(best_first_look(network, library_plan(Family::cudnn), 500, 0) == 0);
 }
 
 TEST_CASE("plans of 2:4 matrices have half the tiles, and metadata in registers", "[fast]") {
