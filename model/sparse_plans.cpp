@@ -31,12 +31,23 @@ constexpr double kWorthEvening =
     1.1;  // slots of the longest rows over those of the median ones: worth a tail, or pieces
 
 // The numbers of SMs worth trying: as few as give each the same number of units as all would; all, which leaves room to
-// give an SM with long rows fewer of them; and half of the first.
-std::array<int, 3> sm_choices(const Chip& chip, int units) {
-  const int all = static_cast<int>(chip.sm_count);
-  const int units_per_sm = (units + all - 1) / all;
-  const int fewest = (units + units_per_sm - 1) / units_per_sm;
-  return {fewest, all, std::max(1, fewest / 2)};
+// give an SM with long rows fewer of them; half of the first; and as many as have whole words of the state, so that it
+// lies in all banks alike.
+std::vector<int> sm_choices(const Chip& chip, const Network& network) {
+  const int units = network.hidden, all = static_cast<int>(chip.sm_count);
+  const auto with = [&](int units_per_sm) { return (units + units_per_sm - 1) / units_per_sm; };
+  const int fewest_units = with(all);
+  const int unit_bytes =
+      static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch))) * info(network.precision).bytes;
+  const int of_word = std::max(1, kWidestLoad / unit_bytes);
+  std::vector<int> choices;
+  for (const int sms : {with(fewest_units), all, std::max(1, with(fewest_units) / 2),
+                        with((fewest_units + of_word - 1) / of_word * of_word)}) {
+    if (std::ranges::find(choices, sms) == choices.end()) {
+      choices.push_back(sms);
+    }
+  }
+  return choices;
 }
 
 using Slots = std::array<int, kMaxRowsPerGroup>;
@@ -330,7 +341,7 @@ void for_each_sparse_plan(const Chip& chip, const Network& network, const RowPro
     if (storage == Storage::packed_delta && network.precision == Precision::fp32) {
       continue;  // no smaller than pairs
     }
-    for (const int choice : sm_choices(chip, rows.units())) {
+    for (const int choice : sm_choices(chip, network)) {
       const int sms = wishes.sms.value_or(choice);
       for (const int lanes : kLanes) {
         if ((wishes.lanes_per_row && *wishes.lanes_per_row != lanes) || (gates > 1 && lanes < 4)) {

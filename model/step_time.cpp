@@ -45,6 +45,27 @@ double delta_conflicts(const BankRule& rule, double density, double slots, doubl
   return 1 + scale * std::pow(filled, 7.6) * shared * std::hypot(1 / std::sqrt(slots), of_reach);
 }
 
+// How much fuller the fullest sets of banks are than the mean one. An SM's units take whole words of the state, and
+// what is left of the last is nobody's: always in the same sets where SMs' words lie whole turns of the banks apart.
+double uneven_sets(const Network& network, const Plan& plan) {
+  constexpr int kTurn = kBanks * kBankBytes;
+  const int units = units_per_sm(network, plan), bytes = units * plane_unit_bytes(network, plan);
+  const bool meet = kTurn % bytes == 0 || bytes % kTurn == 0;
+  return meet ? static_cast<double>(units) * plan.sms / network.hidden : 1;
+}
+
+// Wavefronts more, where lanes have hardly a slot to spare and there are fewer sets than lanes of a phase: some lane of
+// nearly every slot finds none free. Read off some forty layouts of one sample and 16 lanes a row (distances: of a
+// dozen), with 28 to 31 of 32 sets.
+double crowded_slots(Storage storage, double filled, double uneven) {
+  constexpr double kFirst = 0.915, kSlope = 3.2, kHalf = 1.02, kWidth = 0.012;
+  if (uneven <= 1) {
+    return 0;
+  }
+  return storage == Storage::packed_delta ? 1 / (1 + std::exp((kHalf - filled * uneven) / kWidth))
+                                          : std::clamp(kSlope * (filled * uneven - kFirst), 0.0, 1.0);
+}
+
 }  // namespace
 
 ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan) {
@@ -68,18 +89,21 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   const double phases = std::max(1.0, slots * spread);
   constexpr double kFilledOfPieces = 0.9;  // of the slots: rows that are cut fill theirs, and the others nearly do
   const double filled = plan.pieces > 0 ? kFilledOfPieces : std::min(1.0, mean_length * rows / (phases * sets));
+  const double uneven = uneven_sets(network, plan);
   double factor = 1;
   if (plan.storage == Storage::packed_delta && plan.order == RowOrder::bank_aware) {
-    factor = delta_conflicts(BankRule(network, plan), network.density, std::max(1.0, slots), rows, filled);
+    factor = delta_conflicts(BankRule(network, plan), network.density, std::max(1.0, slots), rows, filled) +
+             crowded_slots(plan.storage, filled, uneven);
   } else if (plan.order == RowOrder::bank_aware) {
     // The fullest bank set of these rows needs at least as many wavefronts as it has elements.
-    const double mean = plan.pieces > 0 ? filled * phases : mean_length * rows / sets;
+    const double mean = uneven * (plan.pieces > 0 ? filled * phases : mean_length * rows / sets);
     const double deviation = std::sqrt(mean * (1 - network.density));
     const double fullest = mean + normal_maximum(sets) * deviation;
     const double noise = 0.5 * deviation / phases;  // of the fullest set, over warps
     const double load = fullest / phases;
     // E[max(1, load + noise)], smooth around load = 1.
     factor = noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
+    factor += crowded_slots(plan.storage, filled, uneven);
   } else {
     factor = 1 + filled * (random_maximum(sets) - 1);
   }
@@ -168,17 +192,21 @@ double reduction_cycles(const Chip& chip, const Network& network, const Plan& pl
 }
 
 // What pieces of rows take in a step beside their gathers: each begins anew, they are reduced, stored, awaited by all
-// warps, and loaded, one by a lane at a time.
+// warps, and loaded, one by a lane at a time. Where samples take turns, half of it lasts while other warps compute:
+// that share is of turns.csv (experiments/data).
 double piece_cycles(const Chip& chip, const Network& network, const Plan& plan) {
   if (plan.pieces == 0) {
     return 0;
   }
   constexpr double kAdding = 15;  // beside the latency of the loads
   const double additions = passes(network, plan) * std::ceil(1.0 * plan.most_pieces / plan.lanes_per_row);
-  const double barriers = plan.exchange_warps > 0 ? passes(network, plan) : 1;
-  return passes(network, plan) * reduction_cycles(chip, network, plan, plan.pieces, plan.pieces) +
-         barriers * (block_barrier_cycles(chip, plan.threads) + (2 * plan.pieces - 1) * chip.lds_latency_cycles) +
-         additions * (chip.lds_latency_cycles + kAdding);
+  const bool takes_turns = plan.exchange_warps > 0;
+  const double barriers = takes_turns ? passes(network, plan) : 1;
+  const double exposed = takes_turns ? 0.5 : 1;
+  return exposed *
+         (passes(network, plan) * reduction_cycles(chip, network, plan, plan.pieces, plan.pieces) +
+          barriers * (block_barrier_cycles(chip, plan.threads) + (2 * plan.pieces - 1) * chip.lds_latency_cycles) +
+          additions * (chip.lds_latency_cycles + kAdding));
 }
 
 // The parts inside an SM.
@@ -222,10 +250,10 @@ void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan,
 // Three things take turns, too, and the longest counts: the passes that are computed, one after another; one pass,
 // which is computed, handed out and fetched before it can be computed again; the passes that are fetched, one after
 // another by the same warps, each from when it can be seen. What takes nearly as long holds it up. Exchange warps issue
-// when the others leave room: what a thread fetches takes half as long again. That, and the eighth powers, were chosen
-// by steps of turns.csv (experiments/data).
+// when the others leave room: what a thread fetches takes a quarter longer. That, and the eighth powers, were chosen by
+// steps of turns.csv (experiments/data).
 ExchangeCycles turns_cycles(const Chip& chip, const Network& network, const Plan& plan, double computing) {
-  constexpr double kBesideComputing = 1.5;
+  constexpr double kBesideComputing = 1.25;
   constexpr double kUntilSeen = 0.5;  // of the latency of an exchange; the rest is the reader's
   const int turns = passes(network, plan);
   const double barriers = turns * block_barrier_cycles(chip, plan.threads);

@@ -165,6 +165,25 @@ TEST_CASE("bank-aware order needs fewer wavefronts than natural order, and never
   CHECK_THAT(expected, Catch::Matchers::WithinRel(static_cast<double>(reordered.total), 0.2));
 }
 
+TEST_CASE("words that SMs' units leave empty make loads of the others' banks wait, as expected", "[fast]") {
+  const double density = GENERATE(0.1, 0.2, 0.3);
+  struct PerWeight {
+    double counted, expected;
+  };
+  const auto wavefronts = [&](int units_of_sm) {  // of 64 places, which are all banks
+    constexpr int kSms = 64;
+    const Case c = relu_case(kSms * units_of_sm, 1, density, kSms, 16, 1);
+    const Layout layout = layout_of(c, matrix_of(c));
+    const double weights = c.density * c.hidden * c.hidden;
+    return PerWeight{static_cast<double>(gather_wavefronts(layout).total) / weights,
+                     expected_wavefronts(c.network(), layout.plan).expected * kSms / weights};
+  };
+  const PerWeight full = wavefronts(64), holed = wavefronts(58);
+  CAPTURE(full.counted, full.expected, holed.counted, holed.expected);
+  CHECK(holed.counted > 1.15 * full.counted);
+  CHECK_THAT(holed.expected / full.expected, Catch::Matchers::WithinRel(holed.counted / full.counted, 0.08));
+}
+
 TEST_CASE("tails spare uneven rows the slots of the longest", "[fast]") {
   Case c = relu_case(1024, 4, 0.1, 16, 16, 4);
   c.rows = Rows::power_law;
