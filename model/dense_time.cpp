@@ -52,6 +52,16 @@ Products product_cycles(const Chip& chip, const Network& network, const Plan& pl
   return {std::max(issue, chain), wavefronts * chip.lds_wavefront_cycles, 0};
 }
 
+// What a step takes longer, of looks and products of which each waits for the one before: where a partition has one
+// warp, which has nobody beside it, and where some warps have fewer spans and all ask for each whether it is theirs.
+// Means of the steps of dense_shapes.csv (experiments/data).
+double exposed_cycles(const Chip& chip, const Network& network, const Plan& plan) {
+  constexpr double kAlone = 200, kAsking = 80;
+  const bool is_alone = plan.warps() <= chip.partitions;
+  const bool asks = warp_spans(network, plan) * plan.warps() != spans(network, plan);
+  return (is_alone ? kAlone : 0) + (asks ? kAsking : 0);
+}
+
 // The products of all groups of a warp's spans, with what a warp does between the groups.
 struct Pipeline {
   double whole = 0;    // from when the first words are there to the end of the last products
@@ -69,7 +79,7 @@ Pipeline pipeline_cycles(const Chip& chip, const Network& network, const Plan& p
   const double asked_late = chip.exchange_round_trip_cycles + copy + chip.exchange_per_word_cycles * words;
   const double second = std::max(2 * copy, copy + busy);
   const double last = groups == 1 ? copy : second + (groups - 2) * std::max(asked_late, busy);
-  const double whole = last + busy;
+  const double whole = last + busy + exposed_cycles(chip, network, plan);
   return {whole, std::max(0.0, whole - copying - groups * busy)};
 }
 
@@ -89,10 +99,13 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
   // Tiles are expanded beside the loads, not beside the products.
   const double both = products.words > 0 ? products.tensor + std::max(products.loads, products.words)
                                          : std::cbrt(cube(products.tensor) + cube(products.loads));
-  // In a cluster, one after the other.
+  // In a cluster, one after the other; to the first product a warp takes longer than its first load, by the clocks of
+  // relu networks of 256 and 512 units (measure --clocks).
+  constexpr double kToFirstProduct = 50;
   const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
-  const Pipeline pipeline = in_cluster ? Pipeline{copying + chip.lds_latency_cycles + both, chip.lds_latency_cycles}
-                                       : pipeline_cycles(chip, network, plan, copying, both);
+  const double first = chip.lds_latency_cycles + kToFirstProduct;
+  const Pipeline pipeline =
+      in_cluster ? Pipeline{copying + first + both, first} : pipeline_cycles(chip, network, plan, copying, both);
   result.waiting = pipeline.waiting;
   const double beyond = pipeline.whole - copying - pipeline.waiting;
   result.gather = beyond * products.loads / (products.tensor + products.loads + products.words);
@@ -100,10 +113,13 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
 
   const bool is_gated = info(network.cell).gates > 1;
   const double more_rounds = std::ceil(static_cast<double>(finished_items(network, plan)) / plan.threads) - 1;
-  // Sums are written and read once, all warps' through the same shared memory, and added in a tree. What else a round
-  // needs, and the first round's before the barrier, is loaded before its sums are.
-  const double sum_bytes = 4.0 * plan.warps() * 16 * row_tiles(network, plan) * 8 * sample_tiles(network, plan);
-  const double transfers = 2 * sum_bytes / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles;
+  // All warps' sums go through the same shared memory: written whole tile by whole tile, read where there are a row and
+  // a sample, and added in a tree. What else a round needs, and the first round's before the barrier, is loaded before
+  // its sums are.
+  const double written = 4.0 * plan.warps() * 16 * row_tiles(network, plan) * 8 * sample_tiles(network, plan);
+  const double read =
+      4.0 * plan.warps() * units_per_sm(network, plan) * info(network.cell).gates * team_batch(network, plan);
+  const double transfers = (written + read) / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles;
   const double additions = std::ceil(std::log2(plan.warps())) * chip.arithmetic_latency_cycles;
   const double wide_load = chip.lds_latency_cycles + 3 * chip.lds_latency_per_word_cycles;
   result.reduction = transfers + 2 * chip.lds_latency_cycles + additions + more_rounds * (2 * wide_load + additions);
