@@ -11,8 +11,8 @@
 // Where samples take turns (pipeline.cuh), in every pass, of that pass, and the barrier is one of the warps that compute.
 //
 // That costs a barrier and a few loads in every step: about 0.1 us. us per step on an H200 with rows of a power law, with
-// tails and with pieces (validation.csv of experiments/data): relu 2304 B=4 10 % 1.55, 1.26; relu 4096 B=4 10 % 2.38, 1.41;
-// relu 5760 B=2 5 % 2.24, 1.34; lstm 1024 B=4 10 % 1.73, 1.30; lstm 2304 B=4 10 % 2.95, 2.33. The sums of a piece are stored
+// tails and with pieces (validation.csv of experiments/data): relu 2304 B=4 10 % 1.55, 1.18; relu 4096 B=4 10 % 2.38, 1.45;
+// relu 5760 B=2 5 % 2.24, 1.31; lstm 1024 B=4 10 % 1.73, 1.18; lstm 2304 B=4 10 % 2.95, 2.23. The sums of a piece are stored
 // only after the tile's gathers, or the compiler would hold those back; that alone took 0.1 us off.
 //
 //   partials   float [kPieces][kGroups][kBatchPadded]; piece number p * kGroups + g is the p-th of group g
