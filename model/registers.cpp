@@ -152,15 +152,16 @@ constexpr int kPieces = 6;
 constexpr int kDenseBase = 24;
 constexpr int kStructuredBase = 16, kUneven = 13, kFewSpans = 3;
 constexpr int kTilesAhead = 2;  // kernels/multiply.cuh
-constexpr int kDecoding = 2, kAskingForSpans = 20, kAndSamples = 20;
+constexpr int kDecoding = 2, kDecodingBefore90 = 6, kAskingForSpans = 20, kAndSamples = 20;
 
 // Dense persistent: sums, words and tiles from shared memory in flight, and what the addresses and the cells take. For
 // structured_2_4 with few spans in a group a fit of its own, to the most tiles, of four words, that NVRTC 13.0 compiles
 // without a spill in 60 shapes, most of them on all four architectures: nowhere too many, in most at most two too few.
 // Where the spans are uneven over warps that are no power of two, it takes up to 13 registers more; why is not known.
 // Bitmaps: looked for in about 80 plans on four architectures. Where warps ask at run time which spans they have, and
-// lanes which samples, the compiler takes more, up to so many registers, and not always.
-int dense_working_registers(const Network& network, const Plan& plan) {
+// lanes which samples, the compiler takes more, up to so many registers, and not always. Before sm_90 the further tiles
+// that are expanded ahead take some in few plans: one of LSTM, batch 8, spilled 16 bytes.
+int dense_working_registers(const Chip& chip, const Network& network, const Plan& plan) {
   const int products = row_tiles(network, plan) * sample_tiles(network, plan);
   const int sums = 4 * products * product_chains(network, plan);
   const int loads = std::min(plan.loads_in_flight, (warp_spans(network, plan) + 1) * sample_tiles(network, plan));
@@ -176,7 +177,8 @@ int dense_working_registers(const Network& network, const Plan& plan) {
   const bool is_uneven = spans(network, plan) % plan.warps() != 0;
   const bool has_part = team_batch(network, plan) % 8 != 0;
   const int uneven = is_uneven ? kAskingForSpans + (has_part ? kAndSamples * sample_tiles(network, plan) : 0) : 0;
-  return kDenseBase + others + 4 * loads + (decodes ? kDecoding + uneven : 0);
+  const int decoding = chip.compute_capability_major < 9 ? kDecodingBefore90 : kDecoding;
+  return kDenseBase + others + 4 * loads + (decodes ? decoding + uneven : 0);
 }
 
 }  // namespace
@@ -237,7 +239,7 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
 
 int working_registers(const Chip& chip, const Network& network, const Plan& plan) {
   if (plan.family == Family::dense_persistent) {
-    return dense_working_registers(network, plan);
+    return dense_working_registers(chip, network, plan);
   }
   return working_registers(register_costs(static_cast<int>(chip.compute_capability_major)), network, plan) +
          shared_load_registers(chip, network, plan);
