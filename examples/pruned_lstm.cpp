@@ -9,11 +9,11 @@
 // The tensors are named as in torch.nn.LSTM's state_dict: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._l1.
 // Without a GPU it ends after 3.
 #include "kernels/cublas.hpp"
+#include "kernels/kept_plan.hpp"
 #include "kernels/persistent_kernel.hpp"
 #include "kernels/recurrence.hpp"
 #include "model/chip.hpp"
 #include "model/error.hpp"
-#include "model/planner.hpp"
 #include "model/reference.hpp"
 
 #include <algorithm>
@@ -75,7 +75,8 @@ std::shared_ptr<const Program> plan(const Chip& chip, const Layer& layer, int ba
   network.hidden = layer.recurrent.columns;
   network.batch = batch;
   network.density = layer.recurrent.density();
-  const PlannedNetwork planned = choose_plan(chip, network, RowProfile::from_matrix(layer.recurrent));
+  const PlannedNetwork planned =
+      choose_kept_plan(chip, network, RowProfile::from_matrix(layer.recurrent), {}, architecture);
   std::cout << describe(network) << " on " << chip.name << " " << explain(planned.prediction.footprint) << '\n';
   if (!planned.prediction.footprint.fits) {
     return nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/compilation.hpp"
 
+#include "kernels/kept_plan.hpp"
 #include "model/parallel.hpp"
 
 #include <mutex>
@@ -22,6 +23,12 @@ std::vector<CompileOutcome> compile_all(std::span<const CompileRequest> requests
     progress(++done);
   });
   return outcomes;
+}
+
+PlannedNetwork plan_kernel(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
+                           const std::string& architecture) {
+  return configuration.plan ? plan_network(chip, configuration, rows)
+                            : choose_kept_plan(chip, configuration.network, rows, configuration.wishes, architecture);
 }
 
 }  // namespace onchip

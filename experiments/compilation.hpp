@@ -2,11 +2,13 @@
 // Kernels of many configurations, compiled on all cores; the run-time compiler caches what it has made.
 #pragma once
 
+#include "experiments/configuration.hpp"
 #include "kernels/compiler.hpp"
 
 #include <exception>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace onchip {
@@ -19,5 +21,10 @@ struct CompileOutcome {
 // In the order of the requests. `progress(done)` is called from several threads, one at a time.
 std::vector<CompileOutcome> compile_all(std::span<const CompileRequest> requests,
                                         const std::function<void(std::size_t done)>& progress);
+
+// plan_network() for those who run the plan: one whose kernel the compiler keeps in registers (kernels/kept_plan.hpp).
+// A plan that the configuration gives is left as it is.
+PlannedNetwork plan_kernel(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
+                           const std::string& architecture);
 
 }  // namespace onchip

@@ -5,6 +5,7 @@
 #include "experiments/manifest.hpp"
 #include "experiments/progress.hpp"
 #include "experiments/report.hpp"
+#include "kernels/kept_plan.hpp"
 #include "kernels/program.hpp"
 #include "model/error.hpp"
 #include "model/parallel.hpp"
@@ -27,15 +28,15 @@ struct Race {
 };
 
 Race make_race(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
-               std::span<const Family> without) {
+               std::span<const Family> without, const std::string& architecture) {
   Race race{configuration, {}};
   const std::optional<Family> wished =
       configuration.plan ? std::optional(configuration.plan->family) : configuration.wishes.family;
   if (wished) {
-    race.ranking.push_back({*wished, plan_network(chip, configuration, rows), "wished"});
+    race.ranking.push_back({*wished, plan_kernel(chip, configuration, rows, architecture), "wished"});
     return race;
   }
-  race.ranking = rank_families(chip, configuration.network, rows, configuration.wishes);
+  race.ranking = rank_kept_families(chip, configuration.network, rows, configuration.wishes, architecture);
   std::erase_if(race.ranking,
                 [&](const RankedPlan& ranked) { return std::ranges::find(without, ranked.family) != without.end(); });
   return race;
@@ -256,7 +257,7 @@ int measure_families_once(const ChipFile& chip, const Configuration& configurati
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
-  const Race race = make_race(chip.chip, configuration, row_profile(configuration, *matrix), {});
+  const Race race = make_race(chip.chip, configuration, row_profile(configuration, *matrix), {}, manifest.architecture);
   auto preparing = std::async(std::launch::async, [&] { return prepare_race(race, matrix, options); });
   compile_all(compile_requests(race, manifest.architecture), [](std::size_t) {});
   const std::vector<FamilyResult> results = run_race(race, preparing.get(), options);
@@ -282,14 +283,15 @@ int measure_families_file(const Options& options, const ChipFile& chip, const Me
   }
   std::vector<Race> races(file.size());
   Progress progress;
-  progress.show("planning " + std::to_string(races.size()) + " configurations");
+  progress.show("planning and compiling " + std::to_string(races.size()) + " configurations");
   for (std::size_t i = 0; i < races.size(); ++i) {
     races[i].configuration = read_configuration_row(file, i);
   }
   constexpr std::array kWithout{Family::cusparse_graph};
   parallel_for(static_cast<int>(races.size()), all_cores(), [&](int i) {
     Race& race = races[static_cast<std::size_t>(i)];
-    race = make_race(chip.chip, Configuration(race.configuration), row_profile(race.configuration), kWithout);
+    race = make_race(chip.chip, Configuration(race.configuration), row_profile(race.configuration), kWithout,
+                     manifest.architecture);
   });
   std::vector<CompileRequest> requests;
   for (const Race& race : races) {

@@ -135,14 +135,14 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
   };
   std::vector<Job> jobs(file.size());
   Progress progress;
-  progress.show("planning " + std::to_string(jobs.size()) + " configurations");
+  progress.show("planning and compiling " + std::to_string(jobs.size()) + " configurations");
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     jobs[i].configuration = read_configuration_row(file, i);
   }
   parallel_for(static_cast<int>(jobs.size()), all_cores(), [&](int i) {
     Job& job = jobs[static_cast<std::size_t>(i)];
     try {
-      job.planned = plan_network(chip.chip, job.configuration, row_profile(job.configuration));
+      job.planned = plan_kernel(chip.chip, job.configuration, row_profile(job.configuration), manifest.architecture);
       if (is_library(job.planned.plan.family)) {
         throw InputError("a library's times are measured with --plan all");
       }
@@ -223,7 +223,8 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
-  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration, *matrix));
+  const PlannedNetwork planned =
+      plan_kernel(chip.chip, configuration, row_profile(configuration, *matrix), manifest.architecture);
   auto preparing = std::async(std::launch::async, [&] { return prepare_row(configuration, planned, matrix, options); });
   if (planned.prediction.footprint.fits) {  // what does not compile here fails again where it is needed
     compile_all(compile_requests(configuration.network, planned.plan, manifest.architecture, options),

@@ -2,6 +2,7 @@
 // The C API: handles around values, exceptions as statuses.
 #include "kernels/onchip.h"
 
+#include "kernels/kept_plan.hpp"
 #include "kernels/recurrence.hpp"
 #include "model/chip.hpp"
 #include "model/error.hpp"
@@ -359,7 +360,9 @@ onchip_status onchip_program_create(const onchip_chip* chip, const onchip_networ
     const SparseMatrix weights = rounded_weights(asked, matrix->matrix);
     asked.density = weights.density();
     check(asked);
-    const PlannedNetwork planned = choose_plan(chip->file.chip, asked, RowProfile::from_matrix(weights), wishes);
+    const std::string target = architecture == nullptr ? device_info().architecture : architecture;
+    const PlannedNetwork planned =
+        choose_kept_plan(chip->file.chip, asked, RowProfile::from_matrix(weights), wishes, target);
     if (!planned.prediction.footprint.fits) {
       throw DoesNotFit(describe(asked) + " on " + chip->file.chip.name + " " + explain(planned.prediction.footprint));
     }
@@ -367,8 +370,7 @@ onchip_status onchip_program_create(const onchip_chip* chip, const onchip_networ
       return values == nullptr ? std::span<const float>() : std::span<const float>(values, rows);
     };
     auto made = std::make_shared<const Program>(
-        make_program(make_layout(asked, planned.plan, weights), {bias(input_bias), bias(recurrent_bias)},
-                     architecture == nullptr ? device_info().architecture : architecture));
+        make_program(make_layout(asked, planned.plan, weights), {bias(input_bias), bias(recurrent_bias)}, target));
     *program = new onchip_program{std::move(made), to_fit(planned)};
   });
 }

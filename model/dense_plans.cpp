@@ -14,13 +14,14 @@ namespace {
 constexpr std::array kDenseThreads{128, 256, 384, 512, 768, 1024};
 
 // Tiles beyond what the registers hold go to shared memory, unless it is wished that nothing does.
-void keep_tiles(const Chip& chip, const Network& network, Tier most, Plan& plan) {
+void keep_tiles(const Chip& chip, const Network& network, const PlanWishes& wishes, Plan& plan) {
   constexpr int kTileRegisters = 4;
   const int tiles = warp_tiles(network, plan);
+  const Tier most = wishes.tier.value_or(Tier::streamed);
   plan.shared_tiles = 0;
   for (int more = tiles; most != Tier::registers && more > 0;) {  // tiles on their way from there take registers too
-    const int room =
-        registers_available(chip, plan) - working_registers(chip, network, plan) - metadata_words(network, plan);
+    const int room = registers_available(chip, plan) - working_registers(chip, network, plan) -
+                     metadata_words(network, plan) - wishes.spare_registers;
     more = tiles - std::clamp(room / kTileRegisters, 0, tiles) - plan.shared_tiles;
     plan.shared_tiles += std::max(0, more);
   }
@@ -36,7 +37,7 @@ Plan compact_plan(const Chip& chip, const Network& network, const PlanWishes& wi
                   Plan plan) {
   plan.storage = Storage::bitmap;
   plan.bank_words = 0;
-  keep_tiles(chip, network, wishes.tier.value_or(Tier::streamed), plan);
+  keep_tiles(chip, network, wishes, plan);
   const int all_words = kLaneWords * plan.shared_tiles * plan.warps();
   constexpr double kFewest = 0.4;  // of what is expected of them: there may be fewer spans and rows than tiles have
   plan.bank_words = static_cast<int>(kFewest * share * all_words);
@@ -61,7 +62,7 @@ void for_each_load(const Chip& chip, const Network& network, const RowProfile& r
     last_groups = groups;
     plan.loads_in_flight = wishes.loads_in_flight.value_or(one * group_spans);
     if (plan.loads_in_flight % one == 0) {
-      keep_tiles(chip, network, wishes.tier.value_or(Tier::streamed), plan);
+      keep_tiles(chip, network, wishes, plan);
       const bool wishes_bitmap = wishes.storage == Storage::bitmap;
       if (!wishes_bitmap) {
         consider(plan);

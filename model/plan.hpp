@@ -265,6 +265,7 @@ struct PlanWishes {
   std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every, teams,
       first_look, exchange_warps, pieces;
   std::optional<Tier> tier;  // weights lie in this tier at most
+  int spare_registers = 0;  // that a thread leaves to the compiler beyond what the model counts (kernels/kept_plan.hpp)
 };
 
 // The plan with the given geometry: threads, slots and tile follow from the rows. All weights in registers, as many

@@ -30,14 +30,17 @@ bool better(const Prediction& a, const Prediction& b) {
   return a.footprint.fits ? a.step_us < b.step_us : overload(a.footprint) < overload(b.footprint);
 }
 
-// The best of the plans that it is offered. Only those that fit are priced.
+// The best of the plans that it is offered. Only those that fit are priced; with registers to spare, if that is wished.
 class Best {
  public:
-  Best(const Chip& chip, const Network& network) : chip_(chip), network_(network) {}
+  Best(const Chip& chip, const Network& network, const PlanWishes& wishes)
+      : chip_(chip), network_(network), spare_registers_(wishes.spare_registers) {}
 
   void offer(const Plan& plan) {
     Prediction prediction;
     prediction.footprint = footprint(chip_, network_, plan);
+    const ResourceUse& registers = prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)];
+    prediction.footprint.fits &= registers.used + spare_registers_ <= registers.available;
     if (plan_ && prediction_.footprint.fits && !prediction.footprint.fits) {
       return;
     }
@@ -54,6 +57,7 @@ class Best {
  private:
   const Chip& chip_;
   const Network& network_;
+  int spare_registers_;
   std::optional<Plan> plan_;
   Prediction prediction_;
 };
@@ -119,7 +123,7 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   double crowding = 1;
   constexpr int kSearches = 3;
   for (int searches = kSearches; searches > 0; --searches) {
-    Best search(chip, network);
+    Best search(chip, network, wishes);
     for_each_plan(chip, network, rows, wishes, crowding, [&](const Plan& plan) { search.offer(plan); });
     found = search.plan().has_value();
     if (!found) {

@@ -93,10 +93,15 @@ bool is_uneven(const Plan& plan, const Fills& fills) {
   return plan.slots_total() > kWorthEvening * filled;
 }
 
+// Registers of a thread for weight words.
+int word_room(const Chip& chip, const Network& network, const PlanWishes& wishes, const Plan& plan) {
+  return registers_available(chip, plan) - working_registers(chip, network, plan) - wishes.spare_registers;
+}
+
 // Cuts every row's slots by the same share, so that the registers hold them; whole bundles stay whole.
-void cut_to_registers(const Chip& chip, const Network& network, Plan& plan) {
+void cut_to_registers(const Chip& chip, const Network& network, const PlanWishes& wishes, Plan& plan) {
   const int starts = plan.rows_per_group * start_words(plan);
-  const int room = std::max(0, registers_available(chip, plan) - working_registers(chip, network, plan) - starts);
+  const int room = std::max(0, word_room(chip, network, wishes, plan) - starts);
   const int words = register_words(network, plan) - starts;
   const int whole = bundle(network, plan).slots;
   for (int r = 0; words > room && r < plan.rows_per_group; ++r) {
@@ -141,14 +146,16 @@ struct Shape {
 };
 
 // Gives a plan the tails of its rows: beyond `slots`, or what the registers can hold of them, to shared memory, and
-// what that cannot hold to L2; as much as there is, and no further than `most`. False if no row has one.
-bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots& slots, Tails& tails, Plan& plan) {
+// what that cannot hold to L2; as much as there is, and no further than is wished. False if no row has one.
+bool give_tail(const Chip& chip, const Network& network, const PlanWishes& wishes, const Slots& slots, Tails& tails,
+               Plan& plan) {
+  const Tier most = wishes.tier.value_or(Tier::streamed);
   for (const bool streams : {false, true}) {
     plan.slots = slots;
     plan.tail_chunks = 1;  // for the working registers and the tables
     plan.ring_chunks = streams ? 2 : 0;
     plan.shared_chunks = 0;
-    cut_to_registers(chip, network, plan);
+    cut_to_registers(chip, network, wishes, plan);
     const Tail tail = tails.of(network, plan);
     if (tail.fullest == 0) {
       return false;
@@ -173,8 +180,7 @@ bool give_tail(const Chip& chip, const Network& network, Tier most, const Slots&
 void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& wishes, Shape& shape, Plan plan,
                     const Consider& consider) {
   const Tier most = wishes.tier.value_or(Tier::streamed);
-  const int room = registers_available(chip, plan) - working_registers(chip, network, plan);
-  const bool fits = register_words(network, plan) <= room;
+  const bool fits = register_words(network, plan) <= word_room(chip, network, wishes, plan);
   if (fits || most == Tier::registers) {
     consider(plan);
   }
@@ -188,7 +194,7 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
     plan.promote_every = wishes.promote_every.value_or(kPromoteLongRows);
   }
   for (const Slots& fill : shape.fills) {
-    if (give_tail(chip, network, most, fill, shape.tails, plan)) {
+    if (give_tail(chip, network, wishes, fill, shape.tails, plan)) {
       for (int chunks = 1; chunks <= kMostChunksInFlight; chunks *= 2) {
         plan.chunks_in_flight = chunks;
         consider(plan);
@@ -212,15 +218,14 @@ std::vector<Cut> wished_cuts(const Network& network, const PlanWishes& wishes, c
 }
 
 // Calls `consider` with the plan as those ways have it, where the registers hold it.
-void consider_cuts(const Chip& chip, const Network& network, const std::vector<Cut>& cuts, Plan plan,
-                   const Consider& consider) {
+void consider_cuts(const Chip& chip, const Network& network, const PlanWishes& wishes, const std::vector<Cut>& cuts,
+                   Plan plan, const Consider& consider) {
   for (const Cut& cut : cuts) {
     plan.slots = cut.slots;
     plan.pieces = cut.pieces;
     plan.piece_slots = cut.piece_slots;
     plan.most_pieces = cut.most_pieces;
-    const int room = registers_available(chip, plan) - working_registers(chip, network, plan);
-    if (register_words(network, plan) <= room) {
+    if (register_words(network, plan) <= word_room(chip, network, wishes, plan)) {
       consider(plan);
     }
   }
@@ -255,7 +260,7 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
         if (wishes.pieces.value_or(0) == 0) {
           consider_tiers(chip, network, wishes, shape, plan, consider);
         }
-        consider_cuts(chip, network, cuts, plan, consider);
+        consider_cuts(chip, network, wishes, cuts, plan, consider);
         if (wishes.loads_in_flight || loads >= needed) {
           break;  // more than there are words
         }
@@ -379,7 +384,7 @@ void settle_tails(const Chip& chip, const Network& network, const RowProfile& ro
                   Plan& plan) {
   const Slots slots = plan.slots;
   Tails tails(rows, /*exact=*/true);
-  give_tail(chip, network, wishes.tier.value_or(Tier::streamed), slots, tails, plan);
+  give_tail(chip, network, wishes, slots, tails, plan);
 }
 
 }  // namespace onchip

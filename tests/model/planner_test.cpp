@@ -110,6 +110,25 @@ TEST_CASE("without wishes a plan is what the kernels do best: packed, bank-aware
   CHECK(plan.load_bytes == kWidestLoad);
 }
 
+TEST_CASE("a plan leaves as many registers to the compiler as is wished", "[fast]") {
+  const Family family = GENERATE(Family::sparse_persistent, Family::dense_persistent);
+  const auto [cell, hidden, batch, density] = GENERATE(
+      std::tuple{Cell::relu, 2304, 4, 0.3}, std::tuple{Cell::lstm, 5632, 4, 0.1}, std::tuple{Cell::gru, 2560, 8, 0.1});
+  const Network network{cell, Precision::fp16, hidden, batch, 1, density};
+  PlanWishes wishes = of_family(family);
+  const PlannedNetwork best = planned(network, wishes);
+  for (wishes.spare_registers = 1; wishes.spare_registers <= 16; wishes.spare_registers *= 2) {
+    const PlannedNetwork other = planned(network, wishes);
+    const ResourceUse& registers = other.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)];
+    INFO(describe(network) << ": " << to_string(other.plan));
+    CHECK(other.prediction.footprint.fits == best.prediction.footprint.fits);
+    if (other.prediction.footprint.fits) {
+      CHECK(registers.used + wishes.spare_registers <= registers.available);
+      CHECK(other.prediction.step_us >= best.prediction.step_us);
+    }
+  }
+}
+
 TEST_CASE("samples take turns where that is quicker, and one sample has nobody to take turns with", "[fast]") {
   Network network{Cell::gru, Precision::fp16, 2048, 16, 1, 0.1};
   PlanWishes without = kSparse;

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kept_plan.hpp"
+
+#include "kernels/program.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+constexpr int kSpareStep = 2, kMostSpare = 8;
+
+// Or is no kernel, or none that runs; what does not compile at all is said where it is needed.
+bool is_kept(const PlannedNetwork& planned, const std::string& architecture) {
+  if (!planned.prediction.footprint.fits || is_library(planned.plan.family)) {
+    return true;
+  }
+  try {
+    const ResourceReport report = compile(compile_request(planned.network, planned.plan, architecture)).resources;
+    return report.spill_bytes == 0 && report.stack_bytes == 0;
+  } catch (const CudaError&) {
+    return true;
+  }
+}
+
+// `choose(wishes)` with more and more registers to spare, until the compiler keeps all that it gives.
+template <typename Choose, typename IsKept>
+auto choose_kept(PlanWishes wishes, const Choose& choose, const IsKept& is_kept) {
+  const auto first = choose(wishes);
+  auto choice = first;
+  while (!is_kept(choice)) {
+    wishes.spare_registers += kSpareStep;
+    if (wishes.spare_registers > kMostSpare) {
+      return first;
+    }
+    choice = choose(wishes);
+  }
+  return choice;
+}
+
+}  // namespace
+
+PlannedNetwork choose_kept_plan(const Chip& chip, const Network& network, const RowProfile& rows, PlanWishes wishes,
+                                const std::string& architecture) {
+  return choose_kept(
+      std::move(wishes), [&](const PlanWishes& w) { return choose_plan(chip, network, rows, w); },
+      [&](const PlannedNetwork& planned) { return is_kept(planned, architecture); });
+}
+
+std::vector<RankedPlan> rank_kept_families(const Chip& chip, const Network& network, const RowProfile& rows,
+                                           PlanWishes wishes, const std::string& architecture) {
+  return choose_kept(
+      std::move(wishes), [&](const PlanWishes& w) { return rank_families(chip, network, rows, w); },
+      [&](const std::vector<RankedPlan>& ranking) {
+        return std::ranges::all_of(ranking, [&](const RankedPlan& ranked) {
+          return !ranked.planned || is_kept(*ranked.planned, architecture);
+        });
+      });
+}
+
+}  // namespace onchip
