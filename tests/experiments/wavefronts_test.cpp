@@ -41,7 +41,7 @@ Simulated simulate_banks(const Chip& chip, const Configuration& configuration) {
 // The counters hold no arbitration, see below. Some launches have a few wavefronts of stores more, which are no whole
 // number a step: where the state is polled, where weights are streamed, and now and then elsewhere. One network of
 // pieces has 16 wavefronts of loads less; which of its loads, some of few lanes, are served together is not known.
-TEST_CASE("shared-memory loads and stores take the wavefronts that an H200 counts", "[fast]") {
+TEST_CASE("shared-memory loads and stores take the wavefronts that an H200 counts", "[slow]") {
   const Chip chip = find_chip("h200").chip;
   const CsvReader rows(std::string(ONCHIP_SOURCE_DIR) + "/experiments/data/h200/wavefronts.csv");
   REQUIRE(rows.size() >= 78);
