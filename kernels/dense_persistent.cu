@@ -58,13 +58,15 @@ __device__ __forceinline__ void emit(char* to, u32 word, int t, int steps) {
   }
 }
 
-// The last span may reach beyond the last SM's units: nobody's, and zero.
-__device__ __forceinline__ void emit_padding(char* state, int t, int steps, int thread) {
-  constexpr int kPadding = (kSpans * kSpanUnits - kStateUnits) / 2;  // words of a sample
-  if (kPadding > 0 && !kInCluster && sm_of_team() == kBlocks - 1) {
+// The last span may reach beyond the last SM's units: nobody's words, and zero in every state. They need not be emptied,
+// only zero before anybody looks, and each SM sees to a share of them: kAhead steps before, while the others' states are
+// on their way.
+constexpr int kPadding = (kSpans * kSpanUnits - kStateUnits) / 2;  // words of a sample
+__device__ __forceinline__ void zero_padding(char* state, int thread) {
+  if constexpr (kPadding > 0 && !kInCluster) {
 #pragma unroll 1
-    for (int i = thread; i < kPadding * kTeamBatch; i += kThreads) {
-      emit(state + in_l2(kElementBytes * index_in_team(kStateUnits + i / kTeamBatch * 2, i % kTeamBatch)), 0, t, steps);
+    for (int i = thread * kBlocks + sm_of_team(); i < kPadding * kTeamBatch; i += kThreads * kBlocks) {
+      store_word(state + in_l2(kElementBytes * index_in_team(kStateUnits + i / kTeamBatch * 2, i % kTeamBatch)), 0);
     }
   }
 }
@@ -169,13 +171,16 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
     begin_cluster(in_cluster(shared), states, thread);
   }
   char* next_state = states + kStateStride;
+#pragma unroll 1
+  for (int step = 1; step <= min(a.steps, kAhead); ++step) {  // the host empties these, the padding with them
+    zero_padding(states + static_cast<long long>(step) * kStateStride, thread);
+  }
   const u32 partials = shared + kPartialsAt + warp * kPartialBytes;
   int polls = kPolls;
 
 #pragma unroll 1
   for (int t = 0; t < a.steps; ++t) {
     mark(a, t, thread, kBegun);
-    emit_padding(next_state, t, a.steps, thread);
     weights.shared = kept(shared + (kIsCompact ? weights.metadata[kBegin] : (warp * kSharedTiles * 32 + lane) * 16));
     Sums sums{};
     if constexpr (kInCluster) {
@@ -221,10 +226,13 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
       }
     }
     mark(a, t, thread, kFinished);
-    next_state += kStateStride;
     __syncthreads();
     mark(a, t, thread, kAllFinished);
     fetch_items(a, t + 2, shared, thread);  // while the others' states are on their way
+    if (t + 1 + kAhead <= a.steps) {
+      zero_padding(next_state + static_cast<long long>(kAhead) * kStateStride, thread);
+    }
+    next_state += kStateStride;
     if constexpr (kExchange != kLamport && !kInCluster) {
       if (thread == 0) {
         wait_for_blocks(a.barrier, t + 1, polls);

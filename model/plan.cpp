@@ -84,11 +84,12 @@ int best_first_look(const Network& network, const Plan& plan, double body_cycles
   if (plan.exchange != ExchangeProtocol::lamport || is_library(plan.family)) {
     return 0;
   }
-  if (plan.family == Family::dense_persistent) {
-    constexpr int kLeast = 80, kMost = 200, kPerSample = 30, kFewSamples = 4;
-    return std::clamp(kLeast + kPerSample * (team_batch(network, plan) - kFewSamples), kLeast, kMost);
-  }
   constexpr int kStep = 20;  // fewer different kernels
+  if (plan.family == Family::dense_persistent) {
+    constexpr double kLeast = 30, kPerMiB = 40, kMost = 200;
+    const double looked_at = 1.0 * plan.blocks() * static_cast<double>(exchange_bytes(network, plan)) / (1 << 20);
+    return static_cast<int>(std::lround(std::min(kLeast + kPerMiB * looked_at, kMost) / kStep)) * kStep;
+  }
   if (plan.exchange_warps > 0) {
     constexpr double kLeast = 40;  // to look at the clock takes nearly as long
     constexpr double kMost = 640, kOfPass = 0.25, kSooner = 40, kHidden = 150, kOfStaging = 0.75;

@@ -279,15 +279,15 @@ TEST_CASE("the longer an SM computes, the longer its warps wait before the first
   CHECK(best_first_look(network, turns, 1e6, 0) == 640);
   plan.exchange = ExchangeProtocol::atomic_barrier;
   CHECK(best_first_look(network, plan, 2000, 0) == 0);
-  const auto of_batch = [](int batch, int teams) {
-    const Network dense{Cell::relu, Precision::fp16, 2304, batch, 256, 1};
-    return best_first_look(dense, shape_dense_plan(dense, 64, 256, teams), 500, 0);
+  const auto of_dense = [](int hidden, int batch, int sms, int teams = 1) {
+    const Network dense{Cell::relu, Precision::fp16, hidden, batch, 256, 1};
+    return best_first_look(dense, shape_dense_plan(dense, sms, 256, teams), 500, 0);
   };
-  CHECK(of_batch(1, 1) == 80);
-  CHECK(of_batch(4, 1) == 80);
-  CHECK(of_batch(6, 1) == 140);
-  CHECK(of_batch(32, 1) == 200);
-  CHECK(of_batch(32, 8) == 80);
+  CHECK(of_dense(2048, 1, 128) == 60);  // 0.5 MiB that all SMs together look at
+  CHECK(of_dense(2048, 4, 128) == 120);
+  CHECK(of_dense(2048, 4, 64) == 80);
+  CHECK(of_dense(2048, 32, 16, 8) == 120);
+  CHECK(of_dense(2048, 16, 128) == 200);
   Plan in_cluster = shape_dense_plan(network, 16, 256);
   in_cluster.exchange = ExchangeProtocol::cluster;
   CHECK(best_first_look(network, in_cluster, 500, 0) == 0);
