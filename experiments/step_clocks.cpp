@@ -5,12 +5,11 @@
 
 namespace onchip {
 
-StepClocks measure_step_clocks(const Layout& layout) {
-  constexpr int kSteps = 64, kWarmUpSteps = 16;
+StepClocks measure_step_clocks(const Layout& layout, Sequences sequences) {
+  constexpr int kSteps = kClockedSteps, kWarmUpSteps = 16;
   constexpr std::size_t kMarks = kStepMarks.size();
   PersistentKernel kernel(layout, {}, kSteps, Work::clocked);
   const Stream stream;
-  Sequences sequences;
   sequences.steps = kSteps;
   kernel.enqueue(stream.get(), sequences);
   stream.synchronize();

@@ -15,7 +15,9 @@ struct StepClocks {
   std::array<double, kStepMarks.size()> slowest{};  // of the slowest warp of an SM
 };
 
-// Runs some dozens of steps on the current device. The clocks take some time themselves, up to a tenth of a short step.
-StepClocks measure_step_clocks(const Layout& layout);
+// Runs the first of `sequences`' steps on the current device. The clocks take some time themselves, up to a tenth of a
+// short step.
+inline constexpr int kClockedSteps = 64;
+StepClocks measure_step_clocks(const Layout& layout, Sequences sequences);
 
 }  // namespace onchip
