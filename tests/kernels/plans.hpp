@@ -150,7 +150,7 @@ inline std::vector<PlannedCase> every_turn() {
     cases.push_back(c);
   }
   cases.push_back(in_turns(every_cut()[2], 3));
-  cases.push_back(in_turns(every_cut()[4], 5, 4));
+  cases.push_back(in_turns(every_cut()[4], 3, 4));
   cases.push_back(in_turns(every_cut()[0], 4));
   cases.push_back(with_tiers(in_turns(shaped(Cell::lstm, Precision::fp16, 16, 4), 4), Tiers::shared));
   cases.push_back(with_tiers(in_turns(planned_case({.cell = Cell::tanh, .batch = 7, .lanes = 16}), 3), Tiers::shared));

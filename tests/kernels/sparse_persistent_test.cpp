@@ -126,6 +126,14 @@ TEST_CASE("kernels of every tile, group and storage compile", "[slow]") {
   }
 }
 
+TEST_CASE("kernels of samples that take turns, and of rows that are cut, compile", "[slow]") {
+  for (const std::vector<PlannedCase>& cases : {every_turn(), every_cut()}) {
+    for (const PlannedCase& c : cases) {
+      require_compiles(c);
+    }
+  }
+}
+
 TEST_CASE("plans that differ in what the kernel is built from are different kernels", "[fast]") {
   const PlannedCase c = planned_case({.cell = Cell::relu, .batch = 16});
   const std::string base = fingerprint(compile_request(c.network, c.plan, kArchitecture));
