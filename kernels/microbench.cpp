@@ -141,7 +141,7 @@ class Runner {
     const auto sends = send_cases(info_.architecture);
     total_ = static_cast<int>(shared.size() + kOperations.size() + kLoopKibibytes.size() + shuffles.size() +
                               exchanges.size() + clustered.size() + sends.size()) +
-             6;
+             7;
     for (const SharedCase& c : shared) {
       tell("shared memory");
       run_shared(c);
@@ -149,6 +149,10 @@ class Runner {
     for (std::size_t i = 0; i < kOperations.size(); ++i) {
       tell("arithmetic");
       run_arithmetic(static_cast<int>(i));
+    }
+    tell("clocks");
+    for (const std::string_view under : {"ffma", "hmma"}) {
+      run_clock(under);
     }
     for (const int kibibytes : kLoopKibibytes) {
       tell("loops of many instructions");
@@ -282,6 +286,38 @@ class Runner {
             samples, "cycles"));
       }
     }
+  }
+
+  // The SM clock while one SM does nothing but this operation: more cycles by clock64, in more time by events.
+  void run_clock(std::string_view under) {
+    const auto operation =
+        static_cast<int>(std::ranges::find(kOperations, under, &Operation::name) - kOperations.begin());
+    const Kernel& kernel = library_.get(arithmetic_request(info_.architecture, operation, kIlps.front()));
+    u32 a = 0x3f7ff001u, b = 0x3a80fff3u;
+    long long* clocks = clocks_.data();
+    u32* sink = sink_.data();
+    int iterations = 0;
+    void* arguments[] = {&a, &b, &clocks, &sink, &iterations};
+    constexpr int kWarps = 32;
+    const auto run = [&](int loops) {
+      iterations = loops;
+      EventTimer timer;
+      timer.start(stream_.get());
+      kernel.launch(stream_.get(), 1, 32 * kWarps, 0, false, arguments);
+      timer.stop(stream_.get());
+      const double seconds = timer.milliseconds() * 1e-3;
+      const std::vector<long long> read = clocks_.download();
+      return std::pair(static_cast<double>(read[1] - read[0]), seconds);  // of one warp, as good as of all
+    };
+    std::vector<double> hertz;
+    for (int launch = -1; launch < kLaunches; ++launch) {
+      const auto [short_cycles, short_seconds] = run(kClockIterations);
+      const auto [long_cycles, long_seconds] = run(4 * kClockIterations);
+      if (launch >= 0) {
+        hertz.push_back((long_cycles - short_cycles) / (long_seconds - short_seconds));
+      }
+    }
+    rows_.push_back(make_row("clock", join(parameter("under", under)), hertz, "Hz"));
   }
 
   // Cycles of a partition per instruction of the loop, whichever number of warps issue it.

@@ -13,7 +13,7 @@
 //   barrier     sms                                                     cycles and us per grid barrier
 //   l2          statistic                                               cycles per dependent load, over the SMs
 //   signal      sms=2                                                   cycles and us from one SM to another
-//   clock       under=exchange                                          Hz: SM cycles per nanosecond while exchanging
+//   clock       under=exchange | ffma | hmma                            Hz: SM cycles per second while doing this
 #pragma once
 
 #include "kernels/compiler.hpp"

@@ -68,6 +68,7 @@ inline constexpr std::array<Operation, 11> kOperations{{
     {"hmma", 1},
 }};
 inline constexpr std::array<int, 3> kIlps{1, 2, 4};
+inline constexpr int kClockIterations = 1024;  // of the shorter of two runs: most of a millisecond
 CompileRequest arithmetic_request(const std::string& architecture, int operation, int ilp);
 
 // ---- loops too long for the instruction cache -----------------------------------------------------------------------

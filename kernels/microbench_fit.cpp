@@ -233,7 +233,7 @@ LeastSquares least_squares_of_costs(const Eigen::MatrixXd& terms, const Eigen::V
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                   double barrier_per_warp) {
   const auto measured = rows.select("exchange", "cycles", {});
-  const MicrobenchRow* clock = rows.find("clock", "Hz", {});
+  const MicrobenchRow* clock = rows.find("clock", "Hz", {{"under", "exchange"}});
   constexpr Eigen::Index kTerms = 6;
   const auto count = static_cast<Eigen::Index>(measured.size());
   if (count < 4 * kTerms || clock == nullptr) {
@@ -425,6 +425,15 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
   add_row(constants, "timing.tensor_latency",
           rows.find("arithmetic", "cycles", {{"operation", "hmma"}, {"warps", "1"}, {"ilp", "1"}}),
           "chain of dependent HMMA, one warp per partition");
+  const MicrobenchRow* clock = rows.find("clock", "Hz", {{"under", "ffma"}});
+  const MicrobenchRow* tensor_clock = rows.find("clock", "Hz", {{"under", "hmma"}});
+  if (clock != nullptr && tensor_clock != nullptr) {
+    const double share = std::min(tensor_clock->value / clock->value, 1.0);
+    const double half = std::hypot(half_width(*clock) / clock->value, half_width(*tensor_clock) / tensor_clock->value);
+    constants.push_back({"timing.tensor_clock_share", share, std::min(share * half, 1 - share),
+                         "clock64 against events, one SM, of HMMA and of FFMA: " + text(tensor_clock->value / 1e6, 4) +
+                             " and " + text(clock->value / 1e6, 4) + " MHz"});
+  }
   fit_instructions(constants, rows);
   const std::array<double, 2> block_barrier = fit_barrier(constants, rows);
 

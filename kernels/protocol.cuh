@@ -17,12 +17,15 @@ constexpr int kPolls = 1 << 20;  // a thread's polls in vain before it gives up:
 
 // Cycles that a warp waits before its first look for the next state (Plan::first_look in model/plan.hpp). A look that comes
 // too early is answered late, and the looks of all SMs are in the way of what is being written. us per step on an H200
-// (first_look.csv of experiments/data), after a wait of 0, 60, 120, 180, 240, 320, 420 and 560 cycles:
-//   sparse  relu 2304 B=4 30 %     1.61  1.52  1.47  1.44  1.42  1.42  1.46  1.51
-//           relu 1152 B=1 10 %     0.74  0.72  0.70  0.72  0.76  0.79  0.83  0.90
-//           lstm 5632 B=4 10 %     6.66  6.62  6.58  6.54  6.50  6.44  6.32  6.27
-//   dense   relu 2304 B=4          1.04  1.00  0.99  0.99  1.01  1.04  1.11  1.28
-//           lstm 1536 B=8          1.59  1.42  1.32  1.29  1.30  1.32  1.41  1.49
+// (first_look.csv of experiments/data), after a wait of so many cycles:
+//                                   0    60   120   180   240   320   420   560
+//   sparse  relu 1152 B=1 10 %     0.72  0.68  0.67  0.68  0.71  0.73  0.80  0.88
+//           lstm 5632 B=4 10 %     5.99  5.90  5.87  5.84  5.80  5.81  5.83  5.91
+//     turns relu 2304 B=4 30 %     1.55  1.43  1.34  1.32  1.26  1.28  1.36  1.49
+//                                   0    40    80   120   160   200   260   320
+//   dense   relu 512 B=4           0.65  0.63  0.63  0.65  0.67  0.70  0.73  0.77
+//           relu 2304 B=4          0.95  0.92  0.97  1.00  0.97  1.00  1.02  1.06
+//           lstm 1536 B=8          1.61  1.42  1.37  1.33  1.32  1.31  1.32  1.33
 // The longer an SM computes, the more the SMs' times differ, and the longer a wait is best. Waits that every thread learns
 // (32 cycles more for each look in vain, one less for each state) are as good in these, but not stable: who is late makes
 // all others late, and exchanges of several words a thread without products took up to 1.5 times as long.

@@ -120,6 +120,8 @@ constexpr std::array kChipKeys{
             "per tensor-core warp instruction and partition"},
     ChipKey{"timing.tensor_latency", Dimension::cycles, &Chip::tensor_latency_cycles, 1, 1e4, false,
             "dependent tensor-core products"},
+    ChipKey{"timing.tensor_clock_share", Dimension::count, &Chip::tensor_clock_share, 0.1, 1, false,
+            "share of the SM clock that is left while tensor cores multiply"},
 
     ChipKey{"exchange.latency", Dimension::seconds, &Chip::exchange_latency_seconds, 1e-9, 1e-2, false,
             "all-to-all exchange: from emitting to seeing the first word, on few SMs"},

@@ -68,6 +68,7 @@ struct Chip {
   Number special_issue_cycles;         // per warp instruction and partition: MUFU
   Number tensor_issue_cycles;          // per warp instruction and partition: HMMA 16 x 8 x 16
   Number tensor_latency_cycles;        // dependent HMMA
+  Number tensor_clock_share;           // of clock_hz that is left while tensor cores multiply, of one SM or of all
   Number l2_latency_cycles;            // load that hits L2, issue to use; mean over the SMs
   Number l2_latency_spread_cycles;     // what the farthest SM takes longer than the nearest
   Number look_cycles;                  // from polled words in registers to the next poll, or to using them

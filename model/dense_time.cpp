@@ -52,14 +52,11 @@ Products product_cycles(const Chip& chip, const Network& network, const Plan& pl
   return {std::max(issue, chain), wavefronts * chip.lds_wavefront_cycles, 0};
 }
 
-// What a step takes longer, of looks and products of which each waits for the one before: where a partition has one
-// warp, which has nobody beside it, and where some warps have fewer spans and all ask for each whether it is theirs.
-// Means of the steps of dense_shapes.csv (experiments/data).
-double exposed_cycles(const Chip& chip, const Network& network, const Plan& plan) {
-  constexpr double kAlone = 200, kAsking = 80;
-  const bool is_alone = plan.warps() <= chip.partitions;
-  const bool asks = warp_spans(network, plan) * plan.warps() != spans(network, plan);
-  return (is_alone ? kAlone : 0) + (asks ? kAsking : 0);
+// What a step takes longer, of looks and products of which each waits for the one before, where a partition has one
+// warp, which has nobody beside it: the mean of such steps of dense_shapes.csv (experiments/data).
+double exposed_cycles(const Chip& chip, const Plan& plan) {
+  constexpr double kAlone = 200;
+  return plan.warps() <= chip.partitions ? kAlone : 0;
 }
 
 // The products of all groups of a warp's spans, with what a warp does between the groups.
@@ -79,12 +76,15 @@ Pipeline pipeline_cycles(const Chip& chip, const Network& network, const Plan& p
   const double asked_late = chip.exchange_round_trip_cycles + copy + chip.exchange_per_word_cycles * words;
   const double second = std::max(2 * copy, copy + busy);
   const double last = groups == 1 ? copy : second + (groups - 2) * std::max(asked_late, busy);
-  const double whole = last + busy + exposed_cycles(chip, network, plan);
+  // One look is in the exchange.
+  const double whole = last + busy - look + exposed_cycles(chip, plan);
   return {whole, std::max(0.0, whole - copying - groups * busy)};
 }
 
-// What a round of finishing items issues, with asking for its next input: read off the machine code of an LSTM.
-constexpr double kRoundInstructions = 100;
+// What a warp of items issues while it finishes them, an instruction in one or two cycles: a fit to the steps of
+// families.csv and dense_shapes.csv (experiments/data). In a cluster words are on their way meanwhile, and its exchange
+// has the time of that.
+constexpr double kFinishingIssue = 160;
 
 // From the last sum of an item to its store, beside the cell's functions: instructions of which each waits for the one
 // before, a conversion as long as six of them and a branch as three; read off the machine code of a vanilla RNN.
@@ -112,7 +112,6 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
   result.arithmetic = beyond - result.gather;
 
   const bool is_gated = info(network.cell).gates > 1;
-  const double more_rounds = std::ceil(static_cast<double>(finished_items(network, plan)) / plan.threads) - 1;
   // All warps' sums go through the same shared memory: written whole tile by whole tile, read where there are a row and
   // a sample, and added in a tree. What else a round needs, and the first round's before the barrier, is loaded before
   // its sums are.
@@ -121,12 +120,13 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
       4.0 * plan.warps() * units_per_sm(network, plan) * info(network.cell).gates * team_batch(network, plan);
   const double transfers = (written + read) / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles;
   const double additions = std::ceil(std::log2(plan.warps())) * chip.arithmetic_latency_cycles;
-  const double wide_load = chip.lds_latency_cycles + 3 * chip.lds_latency_per_word_cycles;
-  result.reduction = transfers + 2 * chip.lds_latency_cycles + additions + more_rounds * (2 * wide_load + additions);
+  result.reduction = transfers + 2 * chip.lds_latency_cycles + additions;
 
   const double joining = is_gated ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + joining;
-  result.activation = cell + kFinishing * chip.arithmetic_latency_cycles + more_rounds * (cell + kRoundInstructions);
+  const double warps_per_partition = finished_items(network, plan) / (kWarp * chip.partitions);
+  const double issue = in_cluster ? 0.0 : warps_per_partition * kFinishingIssue;
+  result.activation = cell + kFinishing * chip.arithmetic_latency_cycles + issue;
   return result;
 }
 

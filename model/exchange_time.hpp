@@ -52,10 +52,11 @@ inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange
 }
 
 // The same where words go from L2 to the products, and from the cells to L2 (kernels/dense_persistent.cu): without the
-// state and the outbox in shared memory, each written and read, and the first of the barriers.
+// stores of the state to shared memory, the first of the barriers, and the outbox, which is written and read.
 inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const Exchange& exchange) {
   ExchangeCycles cycles = exchange_cycles(chip, exchange);
-  const double not_there = block_barrier_cycles(chip, exchange.threads) + 4 * chip.lds_latency_cycles;
+  const double not_there =
+      chip.before_barrier_cycles + block_barrier_cycles(chip, exchange.threads) + 2 * chip.lds_latency_cycles;
   cycles.latency = std::max(0.0, cycles.latency - not_there);
   return cycles;
 }

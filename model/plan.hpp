@@ -189,10 +189,11 @@ int line_words_for(int words_of_sm);
 int best_line_words(const Network& network, const Plan& plan);
 // How long to wait for the first look, for SMs that compute for so many cycles of a step, and wait for so many more
 // while the state is copied; 0 where nothing is looked for, or at once. Of 34 networks on an H200 (first_look.csv of
-// experiments/data), steps with this wait take at most 3 % longer than with the best. In dense plans, whose SMs are all
-// done at nearly the same time, the wait grows with the bytes that all SMs together look at: the more a look in vain
-// moves. Where samples take turns, warps that look anew get in the way of those that compute, so the wait grows with what
-// a pass computes; but where passes are fetched more slowly than they are computed, waiting only holds the next pass up.
+// experiments/data), steps with this wait take at most 3 % longer than with the best, 5 % where samples take turns, and
+// dense ones up to 6 %, 1 % on average. In dense plans, whose SMs are all done at nearly the same time, the wait grows
+// with the bytes that all SMs together look at: the more a look in vain moves. Where samples take turns, warps that
+// look anew get in the way of those that compute, so the wait grows with what a pass computes; but where passes are
+// fetched more slowly than they are computed, waiting only holds the next pass up.
 int best_first_look(const Network& network, const Plan& plan, double body_cycles, double staging_cycles);
 std::int64_t input_bytes(const Network& network, const Plan& plan);  // of one step, in owner's order
 

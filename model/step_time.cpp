@@ -236,7 +236,7 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
 }
 
 void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan, double copying, Prediction& result) {
-  const double us_per_cycle = 1e6 / chip.clock_hz;
+  const double us_per_cycle = 1e6 / (chip.clock_hz * chip.tensor_clock_share);
   const auto part = [&](Part p) -> double& { return result.parts_us[static_cast<int>(p)]; };
   const DenseCycles cycles = dense_cycles(chip, network, plan, copying);
   part(Part::staging) += cycles.waiting * us_per_cycle;

@@ -170,6 +170,8 @@ TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
       }
     }
   }
+  chip.add("clock", "under=ffma", 1.98e9, "Hz");
+  chip.add("clock", "under=hmma", 1.8e9, "Hz");
   for (const int kibibytes : {8, 24, 30, 32, 34, 48, 96, 160, 192}) {
     const double supply = kibibytes <= 32 ? 1 : kibibytes <= 128 ? 2.2 : 5;
     for (const int warps : {1, 2}) {
@@ -195,6 +197,7 @@ TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
                                             {"timing.integer_issue", 2},
                                             {"timing.tensor_issue", 4},
                                             {"timing.tensor_latency", 4},
+                                            {"timing.tensor_clock_share", 1.8 / 1.98},
                                             {"timing.half2_latency", 4},
                                             {"timing.instruction_cache", 33 * 1024},
                                             {"timing.instruction_supply", 2.2},

@@ -69,6 +69,7 @@ load_store_queue = { value = 8, source = "test" }
 special_issue = { value = 8, unit = "cycles", source = "test" }
 tensor_issue = { value = 2, unit = "cycles", source = "test" }
 tensor_latency = { value = 33, unit = "cycles", source = "test" }
+tensor_clock_share = { value = 0.9, source = "test" }
 gather_scatter = { value = 0.2, source = "a" }
 [exchange]
 latency = { value = 0.75, unit = "us", source = "a" }
