@@ -124,9 +124,12 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
 
   const double joining = is_gated ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + joining;
-  const double warps_per_partition = finished_items(network, plan) / (kWarp * chip.partitions);
-  const double issue = in_cluster ? 0.0 : warps_per_partition * kFinishingIssue;
-  result.activation = cell + kFinishing * chip.arithmetic_latency_cycles + issue;
+  const double items = finished_items(network, plan);
+  const double issue = in_cluster ? 0.0 : items / (kWarp * chip.partitions) * kFinishingIssue;
+  const double wide_load = chip.lds_latency_cycles + 3 * chip.lds_latency_per_word_cycles;
+  const double finishing = cell + kFinishing * chip.arithmetic_latency_cycles;
+  const double more_rounds = std::ceil(items / plan.threads) - 1;
+  result.activation = finishing + issue + more_rounds * (2 * wide_load + additions + finishing);
   return result;
 }
 
