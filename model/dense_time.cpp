@@ -19,10 +19,10 @@ struct Products {
 };
 
 // Of the busiest partition: what expanding its tiles takes, and no less than its instructions take from beyond the
-// instruction cache. A tile of 14 instructions takes 24 cycles, with one, two and four tiles of samples alike and
+// instruction cache. A tile of 14 instructions takes 22 cycles, with one, two and four tiles of samples alike and
 // however dense it is, beside the loads of all warps: a fit to the 27 bitmaps of bitmap.csv (experiments/data).
 double expanding_cycles(const Chip& chip, const Network& network, const Plan& plan) {
-  constexpr double kTile = 24;
+  constexpr double kTile = 22;
   const double warps_per_partition = std::ceil(plan.warps() / chip.partitions);
   const double all =
       plan.shared_tiles * per_shared_tile(plan).all() + 1.0 * warp_tiles(network, plan) * sample_tiles(network, plan);
