@@ -21,7 +21,6 @@ def main():
     families = {family: networks for family, networks in families.items() if networks}
     if not families:
         fail(f"{options.data}: no rows with a step time")
-    waits = sorted({wait for networks in families.values() for steps in networks.values() for wait in steps})
 
     counts = [len(networks) for networks in families.values()]
     height = 1.1 + 0.24 * sum(counts) + 0.35 * len(counts)
@@ -29,6 +28,7 @@ def main():
                                     gridspec_kw={"height_ratios": counts})
     drawn = []
     for axes, (family, networks) in zip(all_axes[:, 0], families.items()):
+        waits = sorted({wait for steps in networks.values() for wait in steps})
         slower = [[steps[wait] / min(steps.values()) - 1 if wait in steps else float("nan") for wait in waits]
                   for steps in networks.values()]
         axes.imshow(slower, aspect="auto", cmap="Blues", vmin=0, vmax=MOST)
