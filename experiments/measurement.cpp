@@ -275,7 +275,6 @@ class TimedKernel {
 
   StepClocks clocks(const Layout& layout) const {
     Sequences sequences = sequences_;
-    sequences.steps = kClockedSteps;
     sequences.output = nullptr;
     return measure_step_clocks(layout, sequences);
   }

@@ -6,11 +6,11 @@
 namespace onchip {
 
 StepClocks measure_step_clocks(const Layout& layout, Sequences sequences) {
-  constexpr int kSteps = kClockedSteps, kWarmUpSteps = 16;
+  constexpr int kWarmUpSteps = 16;
   constexpr std::size_t kMarks = kStepMarks.size();
-  PersistentKernel kernel(layout, {}, kSteps, Work::clocked);
+  PersistentKernel kernel(layout, {}, kClockedSteps, Work::clocked);
   const Stream stream;
-  sequences.steps = kSteps;
+  sequences.steps = kClockedSteps;
   kernel.enqueue(stream.get(), sequences);
   stream.synchronize();
   kernel.check_status();
@@ -19,7 +19,7 @@ StepClocks measure_step_clocks(const Layout& layout, Sequences sequences) {
   const std::size_t warps = layout.plan.warps();
   const std::size_t per_step = layout.plan.sms * warps * kMarks;
   StepClocks result;
-  for (std::size_t step = kWarmUpSteps; step < kSteps; ++step) {
+  for (std::size_t step = kWarmUpSteps; step < kClockedSteps; ++step) {
     for (int sm = 0; sm < layout.plan.sms; ++sm) {
       std::array<double, kMarks> slowest{};
       for (std::size_t warp = 0; warp < warps; ++warp) {
@@ -37,8 +37,8 @@ StepClocks measure_step_clocks(const Layout& layout, Sequences sequences) {
     }
   }
   for (std::size_t mark = 0; mark < kMarks; ++mark) {
-    result.mean[mark] /= static_cast<double>(kSteps - kWarmUpSteps) * layout.plan.sms;
-    result.slowest[mark] /= static_cast<double>(kSteps - kWarmUpSteps) * layout.plan.sms;
+    result.mean[mark] /= static_cast<double>(kClockedSteps - kWarmUpSteps) * layout.plan.sms;
+    result.slowest[mark] /= static_cast<double>(kClockedSteps - kWarmUpSteps) * layout.plan.sms;
   }
   return result;
 }
