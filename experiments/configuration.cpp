@@ -27,16 +27,17 @@ void check_range(const char* name, int value, int minimum, int maximum) {
 
 // That a sparse or a bitmap plan has room for these rows, and that a structured_2_4 one can store them; others have
 // room for all.
-void check_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
+void check_rows(const Network& network, const Plan& plan, const RowProfile& all_rows) {
   if (plan.storage == Storage::structured_2_4) {
-    check_two_four(rows);
+    check_two_four(all_rows);
   }
-  if (plan.storage == Storage::bitmap && rows.words() != nullptr) {
-    check_bank_words(network, plan, *rows.words());
+  if (plan.storage == Storage::bitmap && all_rows.words() != nullptr) {
+    check_bank_words(network, plan, *all_rows.words());
   }
   if (plan.family != Family::sparse_persistent) {
     return;
   }
+  const RowProfile& rows = own_rows(network, plan, all_rows);
   const int gates = rows.gates();
   const std::int64_t units_per_rank = std::int64_t{plan.sms} * plan.groups();
   require(units_per_rank * (plan.rows_per_group / gates) >= rows.units(),
@@ -102,8 +103,9 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   const int most = plan.has_tail() ? kMostChunks : 0;  // of what only a tail has
   check_range("longest_tail", plan.longest_tail, std::min(most, 1), most);
   check_range("shared_chunks", plan.shared_chunks, 0, most);
-  require(power_of_two(plan.chunks_in_flight) && plan.chunks_in_flight <= kMostChunksInFlight,
-          "chunks_in_flight 1, 2 or 4, found " + std::to_string(plan.chunks_in_flight));
+  require(power_of_two(plan.chunks_in_flight) && plan.chunks_in_flight <= most_chunks_in_flight(plan),
+          "chunks_in_flight a power of two up to " + std::to_string(most_chunks_in_flight(plan)) + ", found " +
+              std::to_string(plan.chunks_in_flight));
   check_range("ring_chunks", plan.ring_chunks, 0, std::min(most, kMostRingChunks));
   require(plan.ring_chunks != 1, "ring_chunks=0, or 2 and more: what is used and what is under way");
   check_range("pieces", plan.pieces, 0, kMostPieces);
@@ -111,6 +113,14 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
           "pieces=0, or 1, 2 or 4, of packed_pair without a tail");
   check_range("piece_slots", plan.piece_slots, std::min(plan.pieces, 1), plan.pieces > 0 ? kMaxDimension : 0);
   check_range("most_pieces", plan.most_pieces, std::min(plan.pieces, 1), plan.pieces > 0 ? kMaxDimension : 0);
+  const int units = plan.rows_per_group / gates, pairs = number_of_pairs(gates);
+  require(plan.common_rows == 0 || (gates > 1 && plan.common_rows == units * pairs),
+          "common_rows=0, or " + std::to_string(units * pairs) + ", " + std::to_string(pairs) +
+              " pairs of rows of each unit, found " + std::to_string(plan.common_rows));
+  require(plan.common_rows == 0 || (plan.storage == Storage::packed_pair && info(network.precision).weight_bits == 16),
+          "common_rows=0: only packed_pair of values of 16 bits has slots of two rows");
+  check_range("common_slots", plan.common_slots, std::min(plan.common_rows, 1),
+              plan.common_rows > 0 ? kMaxDimension : 0);
   check_range("exchange_warps", plan.exchange_warps, 0, kMostExchangeWarps);
   require(plan.exchange_warps != 1, "exchange_warps=0, or 2 and more: one hands out, the others fetch");
   require(plan.exchange_warps == 0 || takes_turns(network, plan),

@@ -18,7 +18,8 @@ struct Remedy {
   std::string text;
 };
 
-bool fits(const Chip& chip, const Network& network, const PlanWishes& wishes, MaskKind kind) {
+bool fits(const Chip& chip, const Network& network, PlanWishes wishes, MaskKind kind) {
+  wishes.common_slots = wishes.common_slots.value_or(0);  // see find_capacity()
   return choose_plan(chip, network, RowProfile::uniform(network, kind), wishes).prediction.footprint.fits;
 }
 

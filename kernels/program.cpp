@@ -15,7 +15,7 @@ namespace {
 
 std::string slots_list(const Plan& plan) {
   std::string list;
-  for (int r = 0; r < plan.all_rows(); ++r) {
+  for (int r = 0; r < plan.first_common(); ++r) {
     list += (r ? "," : "") + std::to_string(plan.slots_of(r));
   }
   return list;
@@ -130,6 +130,9 @@ void add_sparse_defines(Defines& defines, const Network& network, const Plan& pl
   define(defines, "ONCHIP_PASS_PLANES", plan.pass_planes);
   defines.push_back("ONCHIP_SLOTS=" + slots_list(plan));
   define(defines, "ONCHIP_PIECES", plan.pieces);
+  if (plan.common_rows > 0) {  // else not defined, which keeps the text of such kernels
+    define(defines, "ONCHIP_COMMON_SLOTS", plan.common_slots);
+  }
   define(defines, "ONCHIP_HAS_TAIL", plan.has_tail());
   define(defines, "ONCHIP_CHUNKS_IN_FLIGHT", plan.chunks_in_flight);
   define(defines, "ONCHIP_CHUNK_SLOTS", chunk_slots(network, plan));

@@ -50,6 +50,10 @@ void add_sm(const Network& network, const Plan& plan, const RowProfile& rows, co
 
 }  // namespace
 
+const RowProfile& own_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
+  return plan.common_rows == 0 ? rows : rows.without_common(pair_room(network, plan));
+}
+
 int pieces_needed(const Plan& plan, int r, std::int64_t length) {
   const std::int64_t beyond = length - std::int64_t{plan.slots[r]} * plan.lanes_per_row;
   const std::int64_t of_piece = std::int64_t{plan.piece_slots} * plan.lanes_per_row;

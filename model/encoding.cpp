@@ -57,6 +57,18 @@ class SlotEncoder {
     }
   }
 
+  // The slots of one thread's pair of rows, values of 16 bits: two in three words, each with the first row's value, and
+  // then the second row's of both.
+  template <typename At>
+  void encode_pair(std::size_t warp_row, int lane, At&& at) const {
+    const int slots = layout_.plan.common_slots;
+    encode(warp_row, -1, lane, 0, slots, [&](int s) -> std::uint32_t& { return at(s / 2 * 3 + s % 2); });
+    for (int s = 0; s < slots; ++s) {
+      const float second = layout_.second_value[layout_.entry(warp_row, s, lane)];
+      at(s / 2 * 3 + std::min(2, slots - s / 2 * 2)) |= to_bits(layout_.network.precision, second) << (s % 2 * 16);
+    }
+  }
+
   // Where a lane's first slot of a row reads: bytes in a plane of the state.
   std::uint32_t start(std::size_t warp_row, int lane) const {
     return layout_.slots(warp_row) > 0
@@ -113,15 +125,16 @@ void encode_chunk(const Layout& layout, const SlotEncoder& encoder, int sm, int 
 std::vector<TailChunks> split_tails(const Layout& layout) {
   const Plan& plan = layout.plan;
   const int per_chunk = chunk_slots(layout.network, plan);
-  const std::size_t per_sm = static_cast<std::size_t>(plan.rows_per_group) * plan.warps();
-  std::vector<TailChunks> tails(plan.sms * per_sm);
+  std::vector<TailChunks> tails(static_cast<std::size_t>(plan.sms) * plan.all_rows() * plan.warps());
   for (int sm = 0; sm < plan.sms; ++sm) {
     std::int64_t all = 0;
-    const auto chunks = [&](std::size_t i) {
-      return (layout.slots(sm * per_sm + i) - plan.slots[i / plan.warps()]) / per_chunk;
+    const auto chunks = [&](int r, int warp) {
+      return (layout.slots(layout.warp_row(sm, r, warp)) - plan.slots[r]) / per_chunk;
     };
-    for (std::size_t i = 0; i < per_sm; ++i) {
-      all += chunks(i);
+    for (int r = 0; r < plan.rows_per_group; ++r) {
+      for (int warp = 0; warp < plan.warps(); ++warp) {
+        all += chunks(r, warp);
+      }
     }
     const std::int64_t streamed = std::max<std::int64_t>(0, all - plan.shared_chunks);
     if (streamed > 0 && plan.ring_chunks == 0) {
@@ -134,15 +147,14 @@ std::vector<TailChunks> split_tails(const Layout& layout) {
       std::int64_t seen = 0;
       for (int before = 0; before < warp; ++before) {
         for (int r = 0; r < plan.rows_per_group; ++r) {
-          seen += chunks(static_cast<std::size_t>(r) * plan.warps() + before);
+          seen += chunks(r, before);
         }
       }
       for (int r = 0; r < plan.rows_per_group; ++r) {
-        const std::size_t i = static_cast<std::size_t>(r) * plan.warps() + warp;
-        const int count = chunks(i);
+        const int count = chunks(r, warp);
         const auto streamed_before = [&](std::int64_t n) { return all > 0 ? n * streamed / all : 0; };
         const auto of_row = static_cast<int>(streamed_before(seen + count) - streamed_before(seen));
-        tails[sm * per_sm + i] = {count - of_row, of_row};
+        tails[layout.warp_row(sm, r, warp)] = {count - of_row, of_row};
         seen += count;
       }
     }
@@ -311,9 +323,13 @@ Encoded encode(const Layout& layout) {
         for (int i = 0; i < start_words(plan); ++i, ++first_word) {
           words[first_word * plan.threads + thread] = encoder.start(warp_row, thread % kWarp);
         }
-        encoder.encode(warp_row, row, thread % kWarp, 0, plan.slots_of(r),
-                       [&](int i) -> std::uint32_t& { return words[(first_word + i) * plan.threads + thread]; });
-        first_word += row_words(network, plan, plan.slots_of(r));
+        const auto at = [&](int i) -> std::uint32_t& { return words[(first_word + i) * plan.threads + thread]; };
+        if (plan.is_common(r)) {
+          encoder.encode_pair(warp_row, thread % kWarp, at);
+        } else {
+          encoder.encode(warp_row, row, thread % kWarp, 0, plan.slots_of(r), at);
+        }
+        first_word += words_of(network, plan, r);
       }
     }
   }

@@ -27,11 +27,14 @@ double sparse_step_instructions(const Network& network, const Plan& plan) {
   constexpr double kOutput = 17, kGatedOutput = 50, kPass = 20, kWord = 12, kTail = 72, kStreamed = 55, kRest = 50;
   constexpr double kPiecesOfOutput = 20;
   const double slot = per_slot(network, plan).all(), load = per_load(network, plan).all();
-  double promotions = 0;  // of a plane
-  for (int r = 0; r < plan.all_rows(); ++r) {
-    promotions += std::ceil(static_cast<double>(plan.slots_of(r)) / plan.promote_every);
+  double promotions = 0;                                                                               // of a plane
+  const int of_pairs = plan.common_rows > 0 ? (info(network.cell).gates - 1) * plan.common_slots : 0;  // of a row
+  for (int r = 0; r < plan.first_common(); ++r) {
+    const double products = plan.slots_of(r) + (r < plan.rows_per_group ? of_pairs : 0);
+    promotions += std::ceil(products / plan.promote_every);
   }
-  const double in_registers = plan.slots_total() * slot + loads_in_registers(network, plan) * load +
+  const double seconds = plan.common_rows * plan.common_slots * per_product(network, plan).all();
+  const double in_registers = plan.slots_total() * slot + seconds + loads_in_registers(network, plan) * load +
                               promotions * promotion(network, plan).all();
   const double passes = passes_over_tiles(network, plan);
   const double output = info(network.cell).gates > 1 ? kGatedOutput : kOutput;
@@ -67,7 +70,6 @@ bool sums_in_half(const Network& network, const Plan& plan) {
 }
 
 Instructions per_slot(const Network& network, const Plan& plan) {
-  const double samples = plane_samples(network, plan);
   Instructions count;
   if (plan.storage == Storage::packed_pair) {
     count.integer += index_shift(network, plan) > 0 ? 2 : 1;  // mask the index, scale it
@@ -77,6 +79,12 @@ Instructions per_slot(const Network& network, const Plan& plan) {
   if (network.precision == Precision::fp8) {
     count.integer += 1.5;  // two shifts and a mask for two values
   }
+  return count + per_product(network, plan);
+}
+
+Instructions per_product(const Network& network, const Plan& plan) {
+  const double samples = plane_samples(network, plan);
+  Instructions count;
   if (network.precision == Precision::fp32) {
     count.fp32 += samples;
   } else if (sums_in_half(network, plan)) {

@@ -34,6 +34,8 @@ bool sums_in_half(const Network& network, const Plan& plan);
 
 // A slot of one plane, but for its state; and one load of the state, with what makes it fp32 where products are.
 Instructions per_slot(const Network& network, const Plan& plan);
+// Of a slot that two rows share, the second row's product, which needs no index.
+Instructions per_product(const Network& network, const Plan& plan);
 Instructions per_load(const Network& network, const Plan& plan);
 
 // Rows of a tile that a load serves: where rows are stored dense they read the same columns, and the compiler loads

@@ -4,6 +4,8 @@
 #include "model/bank_balance.hpp"
 #include "model/bank_rule.hpp"
 #include "model/bitmap.hpp"
+#include "model/common_columns.hpp"
+#include "model/common_rows.hpp"
 #include "model/dealing.hpp"
 #include "model/delta_order.hpp"
 #include "model/error.hpp"
@@ -53,8 +55,28 @@ void deal_rows(Layout& layout, const RowProfile& profile, const SparseMatrix& ma
   }
 }
 
+// The first row of every pair.
+void deal_pairs(Layout& layout) {
+  const Plan& plan = layout.plan;
+  const int gates = info(layout.network.cell).gates;
+  const std::vector<GatePair> pairs = gate_pairs(gates);
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    for (int i = 0; i < plan.common_rows; ++i) {
+      const int first = i / static_cast<int>(pairs.size()) * gates + pairs[i % pairs.size()].first;
+      for (int group = 0; group < plan.groups(); ++group) {
+        layout.rows[layout.group_row(sm, plan.first_common() + i, group)] = layout.row(sm, first, group);
+      }
+    }
+  }
+}
+
+// The non-zeros of a row of W that no pair has.
+std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, std::int32_t row) {
+  return common.plan == nullptr ? matrix.row_begin[row + 1] - matrix.row_begin[row] : std::ssize(common.own[row]);
+}
+
 // What rows have beyond their slots, to the groups of their SM.
-void deal_pieces(Layout& layout, const SparseMatrix& matrix) {
+void deal_pieces(Layout& layout, const SparseMatrix& matrix, const CommonRows& common) {
   const Plan& plan = layout.plan;
   const std::int64_t of_piece = std::int64_t{plan.piece_slots} * plan.lanes_per_row;
   for (int sm = 0; sm < plan.sms; ++sm) {
@@ -62,7 +84,7 @@ void deal_pieces(Layout& layout, const SparseMatrix& matrix) {
     for (int r = 0; r < plan.rows_per_group; ++r) {
       for (int group = 0; group < plan.groups(); ++group) {
         const std::int32_t row = layout.row(sm, r, group);
-        const std::int64_t length = row < 0 ? 0 : matrix.row_begin[row + 1] - matrix.row_begin[row];
+        const std::int64_t length = row < 0 ? 0 : own_length(matrix, common, row);
         for (std::int64_t at = std::int64_t{plan.slots[r]} * plan.lanes_per_row; at < length;
              at += of_piece, ++pieces) {
           if (pieces == plan.pieces * plan.groups()) {
@@ -83,8 +105,8 @@ void deal_pieces(Layout& layout, const SparseMatrix& matrix) {
 
 class Packer {
  public:
-  Packer(Layout& layout, const SparseMatrix& matrix)
-      : layout_(layout), matrix_(matrix), plan_(layout.plan), rule_(layout.network, layout.plan) {}
+  Packer(Layout& layout, const SparseMatrix& matrix, const CommonRows& common)
+      : layout_(layout), matrix_(matrix), common_(common), plan_(layout.plan), rule_(layout.network, layout.plan) {}
 
   // First slots of all warps' rows, then what is in them.
   void pack(int threads) {
@@ -97,6 +119,7 @@ class Packer {
     const std::size_t entries = static_cast<std::size_t>(layout_.first.back()) * kWarp;
     layout_.place.assign(entries, state_units(layout_.network, plan_));
     layout_.value.assign(entries, 0.0f);
+    layout_.second_value.assign(plan_.common_rows > 0 ? entries : 0, 0.0f);
     parallel_for(warp_rows, threads, [&](int warp_row) {
       Packer one = *this;
       one.warp_row_ = static_cast<std::size_t>(warp_row);
@@ -127,27 +150,40 @@ class Packer {
 
   // The non-zeros of a group's row that stand here: of one cut into pieces, as many as there is room for. Every piece
   // has about as many from each set of banks, or it could not be without conflicts, for its slots are full.
-  std::vector<std::int64_t> elements_at(const std::int32_t* row) const {
-    std::vector<std::int64_t> all;
+  std::vector<Element> elements_at(const std::int32_t* row) const {
+    std::vector<Element> all;
     if (*row < 0) {
       return all;
     }
-    all.resize(matrix_.row_begin[*row + 1] - matrix_.row_begin[*row]);
-    std::iota(all.begin(), all.end(), matrix_.row_begin[*row]);
-    const std::int64_t begin = layout_.begins[row - layout_.rows.data()];
+    const std::size_t group_row = row - layout_.rows.data();
+    const int r = static_cast<int>(group_row / plan_.groups() % plan_.all_rows());
+    if (plan_.is_common(r)) {
+      const std::size_t sm = group_row / plan_.groups() / plan_.all_rows();
+      return common_.pair(static_cast<int>(sm), r - plan_.first_common(), static_cast<int>(group_row % plan_.groups()));
+    }
+    if (common_.plan != nullptr) {
+      for (const std::int64_t element : common_.own[*row]) {
+        all.push_back({element});
+      }
+    } else {
+      for (std::int64_t element = matrix_.row_begin[*row]; element < matrix_.row_begin[*row + 1]; ++element) {
+        all.push_back({element});
+      }
+    }
+    const std::int64_t begin = layout_.begins[group_row];
     const std::int64_t end = std::min(
         std::ssize(all), plan_.pieces == 0 ? std::ssize(all) : begin + std::int64_t{slots()} * plan_.lanes_per_row);
     if (end - begin == std::ssize(all)) {
       return all;
     }
     if (plan_.order == RowOrder::bank_aware) {
-      std::array<std::vector<std::int64_t>, kMaxBankSets> of_set;
-      for (const std::int64_t e : all) {
-        of_set[rule_.set_of(layout_.order[matrix_.column[e]])].push_back(e);
+      std::array<std::vector<Element>, kMaxBankSets> of_set;
+      for (const Element& e : all) {
+        of_set[set_of(e)].push_back(e);
       }
       all.clear();
       for (std::size_t k = 0; std::ssize(all) < end; ++k) {
-        for (const std::vector<std::int64_t>& elements : of_set) {
+        for (const std::vector<Element>& elements : of_set) {
           if (k < elements.size()) {
             all.push_back(elements[k]);
           }
@@ -157,20 +193,22 @@ class Packer {
     return {all.begin() + begin, all.begin() + end};
   }
 
+  int set_of(const Element& e) const { return rule_.set_of(layout_.order[matrix_.column[e.any()]]); }
+
   int groups_per_warp() const { return kWarp / plan_.lanes_per_row; }
   int slots() const { return layout_.slots(warp_row_); }
 
   // Slots of the warp's r-th rows.
   int slots_for(const std::int32_t* rows, int r) const {
-    if (plan_.pieces > 0) {
+    if (plan_.pieces > 0 || plan_.is_common(r)) {
       return plan_.slots_of(r);
     }
     std::int64_t longest = 0;
     std::int32_t longest_row = 0;
     for (int group = 0; group < groups_per_warp(); ++group) {
       const std::int32_t row = rows[group];
-      if (row >= 0 && matrix_.row_begin[row + 1] - matrix_.row_begin[row] >= longest) {
-        longest = matrix_.row_begin[row + 1] - matrix_.row_begin[row];
+      if (row >= 0 && own_length(matrix_, common_, row) >= longest) {
+        longest = own_length(matrix_, common_, row);
         longest_row = row;
       }
     }
@@ -215,10 +253,13 @@ class Packer {
   // Lane of the warp.
   int lane_of(int group, int lane) const { return thread_of(layout_.network, plan_, group, lane) % kWarp; }
 
-  void put(int slot, int lane, std::int64_t element) {
+  void put(int slot, int lane, const Element& e) {
     const std::size_t entry = layout_.entry(warp_row_, slot, lane);
-    layout_.place[entry] = layout_.order[matrix_.column[element]];
-    layout_.value[entry] = matrix_.value[element];
+    layout_.place[entry] = layout_.order[matrix_.column[e.any()]];
+    layout_.value[entry] = e.first < 0 ? 0.0f : matrix_.value[e.first];
+    if (e.second >= 0) {
+      layout_.second_value[entry] = matrix_.value[e.second];
+    }
   }
 
   void put_padding(int slot, int lane, int set) {
@@ -251,14 +292,14 @@ class Packer {
       }
       for (std::int64_t e = matrix_.row_begin[rows[group]]; e < matrix_.row_begin[rows[group] + 1]; ++e) {
         const int place = layout_.order[matrix_.column[e]];
-        put(place / lanes, lane_at(place % lanes), e);
+        put(place / lanes, lane_at(place % lanes), {e});
       }
     }
   }
 
   void pack_natural(int warp, const std::int32_t* rows) {
     for (int group = 0; group < groups_per_warp(); ++group) {
-      const std::vector<std::int64_t> elements = elements_at(rows + group);
+      const std::vector<Element> elements = elements_at(rows + group);
       auto e = elements.begin();
       for (int slot = 0; slot < slots(); ++slot) {
         for (int i = 0; i < plan_.lanes_per_row; ++i) {
@@ -309,21 +350,20 @@ class Packer {
     for (int part = 0; part < apart; ++part) {
       PhaseColouring colouring(rule_.bank_sets, together * neighbours, phases);
       // The elements of each (lane, set), to be handed out once the phases are known.
-      std::vector<std::vector<std::int64_t>> elements(static_cast<std::size_t>(together) * neighbours *
-                                                      rule_.bank_sets);
+      std::vector<std::vector<Element>> elements(static_cast<std::size_t>(together) * neighbours * rule_.bank_sets);
       const auto of = [&](int lane, int set) -> auto& {
         return elements[lane * rule_.bank_sets + set];
       };
       struct Left {
-        std::int64_t element;
+        Element element;
         int group, set;
       };
       std::vector<Left> left;
       for (int g = 0; g < together; ++g) {
-        const std::vector<std::int64_t> of_row = elements_at(rows + part * together + g);
+        const std::vector<Element> of_row = elements_at(rows + part * together + g);
         for (std::size_t i = 0; i < of_row.size(); ++i) {
-          const std::int64_t e = of_row[i];
-          const int set = rule_.set_of(layout_.order[matrix_.column[e]]);
+          const Element& e = of_row[i];
+          const int set = set_of(e);
           const int lane = g * neighbours + static_cast<int>(i % neighbours);
           if (colouring.add(set, lane)) {
             of(lane, set).push_back(e);
@@ -333,7 +373,7 @@ class Packer {
         }
       }
       std::vector<std::array<int, kMaxBankSets>> used(phases, std::array<int, kMaxBankSets>{});
-      const auto place = [&](int lane, int phase, std::int64_t element, int set) {
+      const auto place = [&](int lane, int phase, const Element& element, int set) {
         put(phase / spread, lane_at(warp, part * together, lane, phase % spread, neighbours), element);
         ++used[phase][set];
       };
@@ -386,6 +426,7 @@ class Packer {
 
   Layout& layout_;
   const SparseMatrix& matrix_;
+  const CommonRows& common_;
   const Plan& plan_;
   BankRule rule_;
   std::size_t warp_row_ = 0;  // that is being filled
@@ -430,7 +471,9 @@ void pack_groups(Layout& layout, const SparseMatrix& matrix) {
 }
 
 Layout fragment_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix) {
-  Layout layout{network, plan, {}, {}, {}, {}, {}, {}, {}};
+  Layout layout;
+  layout.network = network;
+  layout.plan = plan;
   layout.order.resize(network.hidden);
   std::iota(layout.order.begin(), layout.order.end(), 0);
   const std::size_t warps = static_cast<std::size_t>(plan.sms) * plan.warps();
@@ -508,17 +551,25 @@ SparseMatrix unpack_fragments(const Layout& layout) {
 
 // ---- reading a layout back -----------------------------------------------------------------------------------------
 
-// Calls `visit` with every slot of every row of W and that row.
+// Calls `visit` with every row of W and each of its slots: place and value, and whether the value may be nobody's, of a
+// column that only the other row of a pair has.
 template <typename Visit>
 void for_each_entry(const Layout& layout, Visit&& visit) {
   const Plan& plan = layout.plan;
   for (int sm = 0; sm < plan.sms; ++sm) {
     for (int r = 0; r < plan.all_rows(); ++r) {
       for (int thread = 0; thread < plan.threads; ++thread) {
-        const std::int32_t row = layout.row(sm, r, group_lane_of(layout.network, plan, thread).group);
+        const int group = group_lane_of(layout.network, plan, thread).group;
+        const std::int32_t row = layout.row(sm, r, group);
+        const bool is_common = plan.is_common(r) && row >= 0;
+        const std::int32_t second_row = is_common ? layout.second_row(sm, r, group) : -1;
         const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarp);
         for (int slot = 0; row >= 0 && slot < layout.slots(warp_row); ++slot) {
-          visit(row, layout.entry(warp_row, slot, thread % kWarp));
+          const std::size_t entry = layout.entry(warp_row, slot, thread % kWarp);
+          visit(row, layout.place[entry], layout.value[entry], is_common);
+          if (is_common) {
+            visit(second_row, layout.place[entry], layout.second_value[entry], is_common);
+          }
         }
       }
     }
@@ -526,6 +577,11 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
 }
 
 }  // namespace
+
+std::int32_t Layout::second_row(int sm, int r, int group) const {
+  const int gates = info(network.cell).gates, pairs = number_of_pairs(gates), i = r - plan.first_common();
+  return row(sm, i / pairs * gates + gate_pairs(gates)[i % pairs].second, group);
+}
 
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads) {
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
@@ -550,12 +606,19 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
     throw InputError("the plan's slots reach " + std::to_string(plan.slots[0] * plan.lanes_per_row) +
                      " places, a dense row of it has " + std::to_string(state_units(network, plan)));
   }
-  Layout layout{network, plan, {}, {}, {}, {}, {}, {}, {}};
-  deal_rows(layout, RowProfile::from_matrix(matrix), matrix);
-  if (plan.pieces > 0) {
-    deal_pieces(layout, matrix);
+  Layout layout;
+  layout.network = network;
+  layout.plan = plan;
+  deal_rows(layout, own_rows(network, plan, RowProfile::from_matrix(matrix)), matrix);
+  CommonRows common;
+  if (plan.common_rows > 0) {
+    common = share_rows(layout, matrix, threads);
+    deal_pairs(layout);
   }
-  Packer(layout, matrix).pack(threads);
+  if (plan.pieces > 0) {
+    deal_pieces(layout, matrix, common);
+  }
+  Packer(layout, matrix, common).pack(threads);
   if (plan.has_tail() && plan.ring_chunks == 0) {
     split_tails(layout);  // throws if there is no room for them
   }
@@ -572,12 +635,12 @@ SparseMatrix unpack(const Layout& layout) {
     unit_at[layout.order[unit]] = unit;
   }
   std::vector<std::vector<std::pair<std::int32_t, float>>> rows(layout.network.rows());
-  for_each_entry(layout, [&](std::int32_t row, std::size_t entry) {
+  for_each_entry(layout, [&](std::int32_t row, std::int32_t place, float value, bool is_common) {
     // A non-zero may have been rounded to zero; storage that multiplies units by zero cannot tell.
-    const bool stored = layout.place[entry] < state_units(layout.network, plan) &&
-                        (plan.storage == Storage::packed_pair || layout.value[entry] != 0.0f);
+    const bool stored = place < state_units(layout.network, plan) &&
+                        ((plan.storage == Storage::packed_pair && !is_common) || value != 0.0f);
     if (stored) {
-      rows[row].emplace_back(unit_at[layout.place[entry]], layout.value[entry]);
+      rows[row].emplace_back(unit_at[place], value);
     }
   });
   SparseMatrix matrix;
@@ -601,8 +664,8 @@ std::vector<float> row_scales(const Layout& layout) {
     return scales;
   }
   std::vector<float> largest(layout.network.rows(), 0.0f);
-  for_each_entry(layout, [&](std::int32_t row, std::size_t entry) {
-    largest[row] = std::max(largest[row], std::abs(layout.value[entry]));
+  for_each_entry(layout, [&](std::int32_t row, std::int32_t, float value, bool) {
+    largest[row] = std::max(largest[row], std::abs(value));
   });
   std::transform(largest.begin(), largest.end(), std::back_inserter(scales), e4m3_scale);
   return scales;

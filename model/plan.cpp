@@ -13,7 +13,8 @@
 namespace onchip {
 
 int Plan::slots_total() const {
-  return std::accumulate(slots.begin(), slots.begin() + rows_per_group, pieces * piece_slots);
+  return std::accumulate(slots.begin(), slots.begin() + rows_per_group,
+                         pieces * piece_slots + common_rows * common_slots);
 }
 
 int unit_bytes(const Network& network, const Plan& plan) {
@@ -156,6 +157,29 @@ int row_words(const Network& network, const Plan& plan, int slots) {
   return info(network.precision).weight_bits == 16 ? slots : value_words + (slots + 1) / 2;
 }
 
+PairRoom pair_room(const Network& network, const Plan& plan) {
+  const int room = plan.common_slots * plan.lanes_per_row;
+  const int spread = spread_over_phases(network, plan);
+  const int sets = 128 / std::max(4, plane_unit_bytes(network, plan));
+  const double together = 32.0 / plan.lanes_per_row / (load_phases(network, plan) / spread);  // groups in a phase
+  const int phases = plan.common_slots * spread;
+  // Of a set of banks as many columns as a Poisson distribution says; those beyond the phases find no place.
+  const double mean = together * network.density * network.density * network.hidden / sets;
+  double taken = 0, share = std::exp(-mean), rest = 1;
+  for (int k = 0; k < phases; ++k) {
+    taken += k * share;
+    rest -= share;
+    share *= mean / (k + 1);
+  }
+  taken += rest * phases;
+  return {room, std::clamp(static_cast<int>(room * taken / std::max(1, phases)), 0, room)};
+}
+
+int words_of(const Network& network, const Plan& plan, int r) {
+  const int slots = plan.slots_of(r);  // common: two slots in three words, the third with the second rows' values
+  return plan.is_common(r) ? slots + (slots + 1) / 2 : row_words(network, plan, slots);
+}
+
 int start_words(const Plan& plan) {
   return plan.storage == Storage::packed_delta ? 1 : 0;
 }
@@ -253,13 +277,20 @@ int register_words(const Network& network, const Plan& plan) {
   }
   int words = 0;
   for (int r = 0; r < plan.all_rows(); ++r) {
-    words += start_words(plan) + row_words(network, plan, plan.slots_of(r));
+    words += start_words(plan) + words_of(network, plan, r);
   }
   return words;
 }
 
 int chunk_slots(const Network& network, const Plan& plan) {
+  if (plan.common_rows > 0) {
+    return 2;  // what rows have beyond the registers is less, and rounded up more often
+  }
   return plan.storage == Storage::packed_pair && network.precision == Precision::fp32 ? 2 : 4;
+}
+
+int most_chunks_in_flight(const Plan& plan) {
+  return plan.common_rows > 0 ? kMostSmallChunksInFlight : kMostChunksInFlight;
 }
 
 int chunk_words(const Network& network, const Plan& plan) {
@@ -351,17 +382,21 @@ Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage,
   const int units = (rows.units() + sms - 1) / sms;
   const int groups = (units + units_per_group - 1) / units_per_group;
   plan.threads = (groups * lanes_per_row + 31) / 32 * 32;
-  const int units_per_rank = plan.groups() * sms;
-  for (int r = 0; r < rows_per_group; ++r) {
+  give_slots(network, rows, plan);
+  return plan;
+}
+
+void give_slots(const Network& network, const RowProfile& rows, Plan& plan) {
+  const int gates = rows.gates(), units_per_rank = plan.groups() * plan.sms;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
     const std::int64_t first = std::int64_t{r / gates} * units_per_rank;
     int longest = 0;
     if (first < rows.units()) {
-      longest = storage == Storage::dense ? state_units(network, plan)
-                                          : rows.longest_from(static_cast<int>(first), r % gates);
+      longest = plan.storage == Storage::dense ? state_units(network, plan)
+                                               : rows.longest_from(static_cast<int>(first), r % gates);
     }
     plan.slots[r] = std::max(1, row_slots(network, plan, longest));
   }
-  return plan;
 }
 
 Plan shape_dense_plan(const Network& network, int sms, int threads, int teams, Storage storage) {
@@ -415,6 +450,8 @@ constexpr PlanField kPlanFields[] = {
     {"pieces", &Plan::pieces},
     {"piece_slots", &Plan::piece_slots},
     {"most_pieces", &Plan::most_pieces},
+    {"common_rows", &Plan::common_rows},
+    {"common_slots", &Plan::common_slots},
     {"exchange_warps", &Plan::exchange_warps},
     {"shared_tiles", &Plan::shared_tiles, false, true},
     {"bank_words", &Plan::bank_words, false, true},
@@ -436,6 +473,8 @@ std::string to_string(const Plan& plan) {
                           (field.member == &Plan::pieces && plan.pieces == 0) ||
                           (field.member == &Plan::piece_slots && plan.piece_slots == 0) ||
                           (field.member == &Plan::most_pieces && plan.most_pieces == 0) ||
+                          (field.member == &Plan::common_rows && plan.common_rows == 0) ||
+                          (field.member == &Plan::common_slots && plan.common_slots == 0) ||
                           (field.member == &Plan::bank_words && plan.bank_words == 0) ||
                           (field.member == &Plan::exchange_warps && plan.exchange_warps == 0);
     if ((is_dense ? field.dense : field.sparse) && !is_usual) {

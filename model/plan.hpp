@@ -106,9 +106,11 @@ inline constexpr int kMaxRowsPerGroup = 32;
 inline constexpr int kMaxTileRows = 8;
 inline constexpr int kWidestLoad = 16;  // bytes
 inline constexpr int kMostRingChunks = 4;
-inline constexpr int kMostChunksInFlight = 4;
+inline constexpr int kMostChunksInFlight = 4,
+                     kMostSmallChunksInFlight = 8;  // small: of two slots, beside pairs of rows
 inline constexpr int kMostExchangeWarps = 8;
-inline constexpr int kMostPieces = 4;      // of a group
+inline constexpr int kMostPieces = 4;  // of a group
+inline constexpr int kMostCommonSlots = 64;
 inline constexpr int kMostTurns = 4;       // passes that are exchanged one by one: a block has 16 barriers
 inline constexpr int kMostDelta = 127;     // packed_delta: units between neighbouring slots of a lane
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
@@ -150,6 +152,8 @@ struct Plan {
   int pieces = 0;          // per group, a power of two: parts of rows that are too long for their own groups' slots
   int piece_slots = 0;     // per lane, of each piece
   int most_pieces = 0;     // of a row
+  int common_rows = 0;     // gated cells: pairs of a unit's rows, of all units of a group, with slots of their own
+  int common_slots = 0;    // per lane, of each of these: the column is common to both rows, which share its load
   int exchange_warps = 0;  // beside the threads that compute: one hands out the state of a pass, the others fetch it
                            // while another pass is computed; 0: every thread fetches its share before a step
 
@@ -158,9 +162,11 @@ struct Plan {
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
   int blocks() const { return sms * teams; }
-  int all_rows() const { return rows_per_group + pieces; }                           // that a group multiplies
-  int slots_of(int r) const { return r < rows_per_group ? slots[r] : piece_slots; }  // r: 0 to all_rows()
-  int slots_total() const;  // in registers, with those of the pieces
+  int first_common() const { return rows_per_group + pieces; }
+  int all_rows() const { return first_common() + common_rows; }  // that a group multiplies
+  bool is_common(int r) const { return r >= first_common(); }
+  int slots_of(int r) const { return r < rows_per_group ? slots[r] : is_common(r) ? common_slots : piece_slots; }
+  int slots_total() const;  // in registers, with those of the pieces and of the pairs
   bool has_tail() const { return tail_chunks > 0; }
   int streamed_chunks() const { return ring_chunks > 0 ? std::max(0, tail_chunks - shared_chunks) : 0; }  // on average
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -215,6 +221,10 @@ struct Bundle {
 };
 Bundle bundle(const Network& network, const Plan& plan);
 int row_words(const Network& network, const Plan& plan, int slots);
+// Gated cells: the room of a pair of a unit's rows, and how much of it common columns may take: as many as a load can
+// take of columns at random, of each set of banks no more than it has phases.
+PairRoom pair_room(const Network& network, const Plan& plan);
+int words_of(const Network& network, const Plan& plan, int r);  // in registers, of the r-th of all_rows()
 int start_words(const Plan& plan);  // per thread and row in registers: where its first slot reads
 // Slots that a row of so many non-zeros takes of each of its lanes; packed_delta: with those that are expected to be
 // spent on distances beyond kMostDelta.
@@ -249,6 +259,7 @@ int finished_items(const Network& network, const Plan& plan);
 // A chunk of a tail: whole bundles, of every lane of a warp.
 int chunk_slots(const Network& network, const Plan& plan);
 int chunk_words(const Network& network, const Plan& plan);  // per lane
+int most_chunks_in_flight(const Plan& plan);
 int chunk_bytes(const Network& network, const Plan& plan);  // of the warp
 // Slots of a lane over all its rows, those of the tail on average over the warps of an SM.
 double mean_slots(const Network& network, const Plan& plan);
@@ -265,7 +276,7 @@ struct PlanWishes {
   std::optional<RowOrder> order;
   std::optional<ExchangeProtocol> exchange;
   std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every, teams,
-      first_look, exchange_warps, pieces;
+      first_look, exchange_warps, pieces, common_slots;
   std::optional<Tier> tier;  // weights lie in this tier at most
   int spare_registers = 0;  // that a thread leaves to the compiler beyond what the model counts (kernels/kept_plan.hpp)
 };
@@ -274,6 +285,9 @@ struct PlanWishes {
 // slots as the longest row of each class takes; nothing is checked against the chip.
 Plan shape_plan(const Network& network, const RowProfile& rows, Storage storage, int sms, int lanes_per_row,
                 int rows_per_group);
+
+// Sets the slots of a sparse plan, as many as the longest row of each class takes.
+void give_slots(const Network& network, const RowProfile& rows, Plan& plan);
 
 // The dense persistent plan with the given geometry; all tiles in registers, nothing is checked against the chip.
 // `teams` divides the batch; storage is dense, structured_2_4 or bitmap.

@@ -23,6 +23,12 @@ double overload(const Footprint& footprint) {
   return worst;
 }
 
+// Plans whose rows share loads must gain something: predictions of plans with and without have errors of their own.
+double worth_us(const Plan& plan, const Prediction& prediction) {
+  constexpr double kPairsMustGain = 1.03;
+  return prediction.step_us * (plan.common_rows > 0 ? kPairsMustGain : 1);
+}
+
 bool better(const Prediction& a, const Prediction& b) {
   if (a.footprint.fits != b.footprint.fits) {
     return a.footprint.fits;
@@ -47,7 +53,9 @@ class Best {
     if (prediction.footprint.fits) {
       prediction = predict(chip_, network_, plan);
     }
-    if (!plan_ || better(prediction, prediction_)) {
+    const bool both_fit = plan_ && prediction.footprint.fits && prediction_.footprint.fits;
+    if (both_fit ? worth_us(plan, prediction) < worth_us(*plan_, prediction_)
+                 : !plan_ || better(prediction, prediction_)) {
       plan_ = plan;
       prediction_ = prediction;
     }

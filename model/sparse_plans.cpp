@@ -98,11 +98,13 @@ int word_room(const Chip& chip, const Network& network, const PlanWishes& wishes
   return registers_available(chip, plan) - working_registers(chip, network, plan) - wishes.spare_registers;
 }
 
-// Cuts every row's slots by the same share, so that the registers hold them; whole bundles stay whole.
+// Cuts every row's slots by the same share, so that the registers hold them beside those of pairs; whole bundles stay
+// whole.
 void cut_to_registers(const Chip& chip, const Network& network, const PlanWishes& wishes, Plan& plan) {
-  const int starts = plan.rows_per_group * start_words(plan);
-  const int room = std::max(0, word_room(chip, network, wishes, plan) - starts);
-  const int words = register_words(network, plan) - starts;
+  const int of_pairs = plan.common_rows > 0 ? plan.common_rows * words_of(network, plan, plan.first_common()) : 0;
+  const int others = plan.rows_per_group * start_words(plan) + of_pairs;
+  const int room = std::max(0, word_room(chip, network, wishes, plan) - others);
+  const int words = register_words(network, plan) - others;
   const int whole = bundle(network, plan).slots;
   for (int r = 0; words > room && r < plan.rows_per_group; ++r) {
     plan.slots[r] = static_cast<int>(static_cast<std::int64_t>(plan.slots[r]) * room / words) / whole * whole;
@@ -195,7 +197,7 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
   }
   for (const Slots& fill : shape.fills) {
     if (give_tail(chip, network, wishes, fill, shape.tails, plan)) {
-      for (int chunks = 1; chunks <= kMostChunksInFlight; chunks *= 2) {
+      for (int chunks = 1; chunks <= most_chunks_in_flight(plan); chunks *= 2) {
         plan.chunks_in_flight = chunks;
         consider(plan);
       }
@@ -269,6 +271,39 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
   }
 }
 
+// Slots per lane of a pair of rows that are worth trying, beside none: about as many as are needed for what two random
+// rows have in common, and more, whose columns can be chosen so that loads reach all banks.
+std::vector<int> common_choices(const Chip& chip, const Network& network, const RowProfile& rows,
+                                const PlanWishes& wishes, const Plan& plan) {
+  if (rows.gates() == 1 || plan.storage != Storage::packed_pair || info(network.precision).weight_bits != 16) {
+    return {};
+  }
+  const double room = plan.sms * (4 * chip.registers_per_sm + chip.smem_bytes_per_sm);  // bytes
+  if (4.0 * static_cast<double>(rows.nnz()) > room && !wishes.common_slots) {
+    return {};  // what is streamed would take longer than what is saved
+  }
+  std::vector<int> choices;
+  const auto add = [&](int slots) {
+    if (slots > 0 && slots <= kMostCommonSlots) {
+      choices.push_back(slots);
+    }
+  };
+  if (wishes.common_slots) {
+    add(*wishes.common_slots);
+    return choices;
+  }
+  const double density = static_cast<double>(rows.nnz()) / rows.gates() / rows.units() / rows.units();
+  const double common = density * density * rows.units() / plan.lanes_per_row;
+  int last = 0;
+  for (const double share : {0.8, 1.2, 1.6, 2.0}) {
+    if (const int slots = static_cast<int>(std::lround(share * common)); slots > last) {
+      add(slots);
+      last = slots;
+    }
+  }
+  return choices;
+}
+
 // The same for every width of loads and number of exchange warps that the wishes allow.
 void for_each_exchange(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                        Plan plan, const Consider& consider) {
@@ -286,7 +321,17 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
     if (!shape || variant.storage != Storage::packed_pair) {  // of the others the width of loads decides about places
       shape.emplace(network, variant, rows);
     }
-    for_each_variant(chip, network, wishes, *shape, variant, consider);
+    if (wishes.common_slots.value_or(0) == 0) {
+      for_each_variant(chip, network, wishes, *shape, variant, consider);
+    }
+    for (const int slots : common_choices(chip, network, rows, wishes, variant)) {
+      variant.common_slots = slots;
+      variant.common_rows = variant.rows_per_group / rows.gates() * number_of_pairs(rows.gates());
+      const RowProfile& own = rows.without_common(pair_room(network, variant));
+      give_slots(network, own, variant);
+      Shape of_own(network, variant, own);
+      for_each_variant(chip, network, wishes, of_own, variant, consider);
+    }
   };
   plan.load_bytes = std::max(element, wishes.load_bytes.value_or(kWidestLoad));
   if (wishes.exchange_warps.value_or(0) == 0) {
@@ -383,7 +428,8 @@ void for_each_sparse_plan(const Chip& chip, const Network& network, const RowPro
 void settle_tails(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                   Plan& plan) {
   const Slots slots = plan.slots;
-  Tails tails(rows, /*exact=*/true);
+  const RowProfile& own = own_rows(network, plan, rows);
+  Tails tails(own, /*exact=*/true);
   give_tail(chip, network, wishes, slots, tails, plan);
 }
 

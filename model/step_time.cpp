@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/step_time.hpp"
 #include "model/bank_rule.hpp"
+#include "model/common_columns.hpp"
 
 #include "model/dense_time.hpp"
 #include "model/exchange_time.hpp"
@@ -66,6 +67,38 @@ double crowded_slots(Storage storage, double filled, double uneven) {
                                           : std::clamp(kSlope * (filled * uneven - kFirst), 0.0, 1.0);
 }
 
+// Wavefronts per phase where `load` is how many times more elements than phases the fullest set of banks has, which
+// scatters by so much: E[max(1, load + noise)], smooth around load = 1.
+double fullest_factor(double load, double noise) {
+  return noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
+}
+
+// Non-zeros of a row, of columns at random, that its unit's pairs of rows leave it (model/common_columns.hpp).
+double own_length(const Network& network, const Plan& plan) {
+  const double length = network.density * network.hidden;
+  if (plan.common_rows == 0) {
+    return length;
+  }
+  const int gates = info(network.cell).gates, pairs = number_of_pairs(gates);
+  double common = 0;  // columns that two gates have, and half of those that four have again
+  for (int k = 2, ways = pairs; k <= gates; ways = ways * (gates - k) / (k + 1), ++k) {
+    common += k / 2 * ways * std::pow(network.density, k) * std::pow(1 - network.density, gates - k) * network.hidden;
+  }
+  const PairRoom room = pair_room(network, plan);
+  const double shared = std::min(1.0 * room.common, common / pairs);
+  return std::max(0.0, length - pairs * (room.columns + shared) / gates);
+}
+
+// Wavefronts per phase of the slots of two rows: common columns are in whatever sets they are in, the others where
+// there is room. Within 0.1 of 13 layouts, of 1.01 to 1.8.
+double common_conflicts(const Network& network, const Plan& plan, int sets) {
+  const PairRoom room = pair_room(network, plan);
+  const double phases = plan.common_slots * spread_over_phases(network, plan);
+  const double mean = phases * room.common / std::max(1, room.columns);
+  const double deviation = std::sqrt(mean);
+  return fullest_factor((mean + normal_maximum(sets) * deviation) / phases, 0.5 * deviation / phases);
+}
+
 }  // namespace
 
 ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan) {
@@ -77,14 +110,15 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   const double warps = static_cast<double>(plan.groups()) * plan.lanes_per_row / kWarp;
   ExpectedWavefronts result;
   // The rows of a group alike, of their mean number of slots.
-  const double slots = mean_slots(network, plan) / plan.all_rows();
+  const double of_pairs = plan.common_rows * plan.common_slots;
+  const double slots = (mean_slots(network, plan) - of_pairs) / plan.first_common();
   result.ideal = warps * state_loads(network, plan) * phases_per_slot * copies;
   result.expected = result.ideal;
   if (plan.storage == Storage::dense) {
     return result;
   }
   // The rows that share phases, and the phases in which their elements must go.
-  const double mean_length = network.density * network.hidden;
+  const double mean_length = own_length(network, plan);
   const double rows = static_cast<double>(kWarp) / plan.lanes_per_row / (load_phases(network, plan) / spread);
   const double phases = std::max(1.0, slots * spread);
   constexpr double kFilledOfPieces = 0.9;  // of the slots: rows that are cut fill theirs, and the others nearly do
@@ -100,14 +134,15 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
     const double deviation = std::sqrt(mean * (1 - network.density));
     const double fullest = mean + normal_maximum(sets) * deviation;
     const double noise = 0.5 * deviation / phases;  // of the fullest set, over warps
-    const double load = fullest / phases;
-    // E[max(1, load + noise)], smooth around load = 1.
-    factor = noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
+    factor = fullest_factor(fullest / phases, noise);
     factor += crowded_slots(plan.storage, filled, uneven);
   } else {
     factor = 1 + filled * (random_maximum(sets) - 1);
   }
-  result.expected *= factor;
+  const double share_of_pairs = of_pairs / mean_slots(network, plan);
+  const double factor_of_pairs =
+      plan.order == RowOrder::bank_aware && of_pairs > 0 ? common_conflicts(network, plan, sets) : factor;
+  result.expected *= (1 - share_of_pairs) * factor + share_of_pairs * factor_of_pairs;
   return result;
 }
 
@@ -131,6 +166,15 @@ double issue_cycles(const Chip& chip, const Network& network, const Plan& plan, 
                   count.all() * instruction_supply_cycles(chip, cached_instructions(network, plan)));
 }
 
+// How often a row waits for a chunk in shared memory, of so many, per chunk: as many as are taken at once, while it has
+// them, then half as many, ..., one.
+double chunk_waits(const Plan& plan, double chunks_of_row) {
+  const auto chunks = static_cast<unsigned>(std::lround(chunks_of_row));
+  const auto at_once = static_cast<unsigned>(plan.chunks_in_flight);
+  return chunks == 0 ? 1.0 / plan.chunks_in_flight
+                     : static_cast<double>(chunks / at_once + std::popcount(chunks % at_once)) / chunks;
+}
+
 // Tile after tile, all warps alike: gather, reduce, finish. While the gathers of a tile last, the SM's load unit serves
 // wavefronts, the schedulers issue, and each warp's chain of dependent multiply-adds runs: the slowest counts, and what
 // takes nearly as long holds it up. The sum of cubes, not of another power, is a choice of form that was made with
@@ -151,20 +195,22 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   const double slots = mean_slots(network, plan) * copies;
   const double state = state_loads(network, plan) * copies;
   const double loads = (plan.warps() * state + chunks) * chip.lds_instruction_cycles;
-  const double promotions = (mean_slots(network, plan) / plan.promote_every - plan.all_rows()) * copies;
-  const Instructions count = slots * per_slot(network, plan) + state * per_load(network, plan) +
-                             std::max(0.0, promotions) * promotion(network, plan);
+  const double shared = plan.common_rows * plan.common_slots;  // slots of two rows
+  const double promotions = (mean_slots(network, plan) + shared) / plan.promote_every - plan.first_common();
+  const Instructions count = slots * per_slot(network, plan) + shared * copies * per_product(network, plan) +
+                             state * per_load(network, plan) +
+                             copies * std::max(0.0, promotions) * promotion(network, plan);
   const double issue = issue_cycles(chip, network, plan, count);
   // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of a tail, the chunks that are
   // taken at once wait for their words and then for the state; a streamed one is taken alone, and has been asked for as
   // many chunks before as the ring holds beside it.
   const double product = sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles;
   const double loads_of_chunk = 2 * passes_over_tail * chip.lds_latency_cycles;
-  const double wait = loads_of_chunk / plan.chunks_in_flight;
-  const double streamed_wait =
-      loads_of_chunk + passes_over_tail * chip.exchange_round_trip_cycles / std::max(1, plan.ring_chunks - 1);
   const double mean_tail = static_cast<double>(plan.tail_chunks) / plan.warps();
   const double mean_streamed = static_cast<double>(plan.streamed_chunks()) / plan.warps();
+  const double wait = loads_of_chunk * chunk_waits(plan, (mean_tail - mean_streamed) / plan.rows_per_group);
+  const double streamed_wait =
+      loads_of_chunk + passes_over_tail * chip.exchange_round_trip_cycles / std::max(1, plan.ring_chunks - 1);
   const double chain = slots * product + (mean_tail - mean_streamed) * wait + mean_streamed * streamed_wait;
   // The warps share the SM evenly, so when the others have done theirs, the one with the longest tail has what it has
   // more than they still before it, alone.

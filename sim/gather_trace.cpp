@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/gather_trace.hpp"
 
+#include "model/common_columns.hpp"
 #include "model/instructions.hpp"
 
 #include <algorithm>
@@ -52,6 +53,9 @@ void GatherTrace::tile(int tile, int pass) {
     rows_together(first, end, pass);
     return;
   }
+  if (plan_.common_rows > 0) {
+    unit(tile, pass);
+  }
   for (int r = first; r < end; ++r) {
     row(r, pass);
   }
@@ -69,6 +73,40 @@ void GatherTrace::pieces(int pass) {
   }
 }
 
+// Of each column that two rows of a unit have in common one load and two products, then the rows' own. The sums in fp16
+// go on from a row's pairs to its own products.
+void GatherTrace::unit(int tile, int pass) {
+  const std::vector<GatePair> pairs = gate_pairs(map_.gates);
+  const int of_pairs = (map_.gates - 1) * plan_.common_slots, first = tile * map_.tile_height;
+  for (int plane = pass * plan_.pass_planes; plane < (pass + 1) * plan_.pass_planes; ++plane) {
+    std::array<std::vector<int>, kMostGates> partials;
+    const auto add = [&](int row, int product, const Operands& slot, const State& state) {
+      const Run all{first + row, 0, of_pairs + plan_.slots[first + row], {}, {}, row, plan_.tile_rows};
+      partial_.swap(partials[static_cast<std::size_t>(row)]);
+      multiply(all, product, plane, slot, state);
+      partial_.swap(partials[static_cast<std::size_t>(row)]);
+    };
+    for (int i = 0; i < std::ssize(pairs); ++i) {
+      const auto [one, other] = pairs[static_cast<std::size_t>(i)];
+      const int r = plan_.first_common() + tile * static_cast<int>(pairs.size()) + i;
+      const Run slots{r, 0, plan_.common_slots, {}, {}};
+      for (int s = 0; s < plan_.common_slots; ++s) {
+        const Operands slot = prepare(slots, s);
+        const State state = load_state(slots, s, plane, slot);
+        add(one, (other - 1) * plan_.common_slots + s, slot, state);
+        add(other, one * plan_.common_slots + s, {kNoRegister, value_of(kNoRegister)}, state);
+      }
+    }
+    for (int row = 0; row < map_.gates; ++row) {
+      const Run own{first + row, 0, plan_.slots[first + row], {}, {}};
+      for (int s = 0; s < own.count; ++s) {
+        const Operands slot = prepare(own, s);
+        add(row, of_pairs + s, slot, load_state(own, s, plane, slot));
+      }
+    }
+  }
+}
+
 void GatherTrace::row(int r, int pass) {
   int chunks = kNoRegister;
   if (plan_.has_tail()) {
@@ -76,7 +114,7 @@ void GatherTrace::row(int r, int pass) {
       return static_cast<std::int64_t>(map_.tails_at) + 4 * (std::int64_t{r} * plan_.warps() + place_.warp);
     });
   }
-  for (int plane = 0; plane < plan_.pass_planes; ++plane) {
+  for (int plane = 0; plane < plan_.pass_planes && plan_.common_rows == 0; ++plane) {
     Run in_registers{r, 0, plan_.slots[r], {}, {}, r % map_.tile_height, plan_.tile_rows};  // unpacked for every plane
     read_at_ = kNoRegister;
     run(in_registers, pass * plan_.pass_planes + plane);
@@ -246,11 +284,15 @@ GatherTrace::Operands GatherTrace::prepare(const Run& run, int s) {
   if (is_fp8) {
     slot.value = out_.integers(i % 2 == 0 ? 2 : 1, slot.value);  // two shifts and a mask for two values
   }
-  if (!map_.half2_sums && !is_fp32) {
-    slot.value =
-        out_.operate(network_.precision == Precision::bf16 ? Operation::integer : Operation::conversion, slot.value);
-  }
+  slot.value = value_of(slot.value);
   return slot;
+}
+
+// A slot's value as it is multiplied: of narrow values whose products are not summed in fp16 in fp32.
+int GatherTrace::value_of(int word) {
+  const bool is_narrow = network_.precision != Precision::fp32;
+  const Operation widen = network_.precision == Precision::bf16 ? Operation::integer : Operation::conversion;
+  return is_narrow && !map_.half2_sums ? out_.operate(widen, word) : word;
 }
 
 // The byte offset of what a slot reads. Those of a step's first slots in registers are computed before the barrier.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gathers of one warp, as kernels/gather.cuh does them: row after row of a tile, the slots in registers plane by
-// plane, then the row's tail, chunk by chunk behind branches: first from shared memory, then through the ring.
+// The gathers of one warp, as kernels/gather.cuh does them: what pairs of a tile's rows have in common, then row after
+// row, the slots in registers plane by plane, then the row's tail, chunk by chunk behind branches: first from shared
+// memory, then through the ring.
 #pragma once
 
 #include "sim/warp_writer.hpp"
@@ -42,6 +43,7 @@ class GatherTrace {
     int first_sum = 0, rows = 1;     // of the sums [samples of the pass][rows] this row's first
   };
 
+  void unit(int tile, int pass);
   void row(int r, int pass);
   void rows_together(int begin, int end, int pass);
   void tail(int r, int pass, int chunks);
@@ -52,6 +54,7 @@ class GatherTrace {
   State load_state(const Run& run, int s, int plane, const Operands& slot);
   void multiply(const Run& run, int s, int plane, const Operands& slot, const State& state);
   Operands prepare(const Run& run, int s);
+  int value_of(int word);
   int index(int word);
   void multiply_half(const Operands& slot, int state, bool starts_sum);
   void promote(int first_sum, int rows);

@@ -40,7 +40,7 @@ struct KernelMap {
 struct KernelTables {
   KernelTables(const Layout& layout, const KernelMap& map);
 
-  std::vector<TailChunks> tails;           // [sms * rows_per_group * warps]; empty without tails
+  std::vector<TailChunks> tails;           // see split_tails(); empty without tails
   std::vector<std::uint64_t> first_chunk;  // [sms * warps]: where the warp's chunks begin in shared memory
   std::vector<std::int32_t> pieces;        // see pieces_of_rows()
   std::vector<std::uint8_t> gates;         // [state units, gates]: the gate of the unit's row of that place

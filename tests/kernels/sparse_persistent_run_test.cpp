@@ -138,6 +138,17 @@ TEST_CASE("rows that are cut come out right, over any number of steps and launch
   }
 }
 
+TEST_CASE("rows that share loads come out right, over any number of steps and launches, with the same bits", "[gpu]") {
+  for (const PlannedCase& c : every_pair()) {
+    CAPTURE(c.text());
+    const Given g = given(c.network, 300);  // more steps than segments are emptied ahead
+    const Got first = run(c, g);
+    check_right(first, expected(c, g), c.network.precision);
+    CHECK(run(c, g) == first);
+    CHECK(run(c, g, 7) == first);
+  }
+}
+
 TEST_CASE("the exchange does not change a bit", "[gpu]") {
   for (const Shape& shape : kEveryKind) {
     PlannedCase c = planned_case(shape);

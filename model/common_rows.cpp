@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/common_rows.hpp"
+
+#include "model/bank_rule.hpp"
+#include "model/common_columns.hpp"
+#include "model/parallel.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+using SetCounts = std::array<int, kMaxBankSets>;
+
+// The columns of one unit that are not taken yet, by the gates that have them and the banks they are in.
+class UnitColumns {
+ public:
+  UnitColumns(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
+              const std::array<std::int32_t, kMostGates>& rows, int gates)
+      : layout_(layout), rule_(rule) {
+    std::vector<Column> all;
+    for (int gate = 0; gate < gates; ++gate) {
+      for (std::int64_t e = matrix.row_begin[rows[gate]]; e < matrix.row_begin[rows[gate] + 1]; ++e) {
+        all.push_back({matrix.column[e], 1 << gate, {}});
+        all.back().elements[gate] = e;
+      }
+    }
+    std::ranges::stable_sort(all, {}, &Column::column);
+    for (const Column& column : all) {
+      if (!columns_.empty() && columns_.back().column == column.column) {
+        columns_.back().gates |= column.gates;
+        const int gate = std::countr_zero(static_cast<unsigned>(column.gates));
+        columns_.back().elements[gate] = column.elements[gate];
+      } else {
+        columns_.push_back(column);
+      }
+    }
+    for (std::size_t i = columns_.size(); i-- > 0;) {  // the first of a list is its last
+      const Column& column = columns_[i];
+      ++sets_[column.gates];
+      list(column.gates, set_of(column)).push_back(static_cast<int>(i));
+    }
+  }
+
+  const ColumnSets& sets() const { return sets_; }
+
+  // Takes a column of these gates from a set of banks.
+  Element take(int from, int taken, const GatePair& pair, int set) {
+    const int i = list(from, set).back();
+    list(from, set).pop_back();
+    Column& column = columns_[i];
+    column.gates &= ~taken;
+    if (column.gates != 0) {
+      list(column.gates, set).push_back(i);
+    }
+    const auto element = [&](int gate) { return taken >> gate & 1 ? column.elements[gate] : -1; };
+    return {element(pair.first), element(pair.second)};
+  }
+
+  bool has(int from, int set) const { return !lists_[static_cast<std::size_t>(from) * kMaxBankSets + set].empty(); }
+
+  // Adds how many columns of a gate are in each set of banks.
+  void count(int gate, SetCounts& counts) const {
+    for (const Column& column : columns_) {
+      counts[set_of(column)] += column.gates >> gate & 1;
+    }
+  }
+
+  // The non-zeros that are left to a gate, by column.
+  std::vector<std::int64_t> left(int gate) const {
+    std::vector<std::int64_t> elements;
+    for (const Column& column : columns_) {
+      if (column.gates >> gate & 1) {
+        elements.push_back(column.elements[gate]);
+      }
+    }
+    return elements;
+  }
+
+ private:
+  struct Column {
+    std::int32_t column;
+    int gates;  // that still have it
+    std::array<std::int64_t, kMostGates> elements;
+  };
+
+  int set_of(const Column& column) const { return rule_.set_of(layout_.order[column.column]); }
+  std::vector<int>& list(int gates, int set) { return lists_[static_cast<std::size_t>(gates) * kMaxBankSets + set]; }
+
+  const Layout& layout_;
+  const BankRule& rule_;
+  std::vector<Column> columns_;
+  ColumnSets sets_{};
+  std::array<std::vector<int>, kGateSets * kMaxBankSets> lists_;  // of columns, by gates and banks
+};
+
+// The set of banks to take a column of these gates from: one that the pair's phases have room for, and of these one
+// that the pair has few of, or the rows that are relieved have many of. How much either counts was tried with 11
+// layouts.
+int best_set(const UnitColumns& columns, int from, const SetCounts& used, int phases, const SetCounts& relieved,
+             int sets) {
+  int best = -1;
+  constexpr int kUsed = 4;
+  const auto worth = [&](int set) {
+    return std::pair(std::min(0, phases - 1 - used[set]), relieved[set] - kUsed * used[set]);
+  };
+  for (int set = 0; set < sets; ++set) {
+    if (columns.has(from, set) && (best < 0 || worth(set) > worth(best))) {
+      best = set;
+    }
+  }
+  return best;
+}
+
+// The units of so many groups that share phases, those that have the same place in theirs.
+void share_units(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule, int sm, int first_group,
+                 int groups_together, int unit, CommonRows& result) {
+  const Plan& plan = layout.plan;
+  const int gates = info(layout.network.cell).gates;
+  const std::vector<GatePair> pairs = gate_pairs(gates);
+  struct OfGroup {
+    int group;
+    std::array<std::int32_t, kMostGates> rows{};  // of W, by gate
+    std::array<int, kMostGates> places{};         // in the unit, by gate
+    UnitColumns columns;
+    std::vector<Taking> takings;
+  };
+  std::vector<OfGroup> groups;
+  std::array<SetCounts, kMostGates> left{};  // columns of the gates, by banks
+  for (int group = first_group; group < first_group + groups_together; ++group) {
+    std::array<std::int32_t, kMostGates> rows{};
+    std::array<int, kMostGates> places{};
+    for (int place = 0; place < gates; ++place) {
+      const std::int32_t row = layout.row(sm, unit * gates + place, group);
+      rows[std::max(0, row) / layout.network.hidden] = row;
+      places[std::max(0, row) / layout.network.hidden] = place;
+    }
+    if (rows[0] < 0) {
+      continue;
+    }
+    OfGroup& of = groups.emplace_back(OfGroup{group, rows, places, UnitColumns(layout, matrix, rule, rows, gates), {}});
+    of.takings = share_columns(of.columns.sets(), gates, pair_room(layout.network, plan));
+    for (int gate = 0; gate < gates; ++gate) {
+      of.columns.count(gate, left[gate]);
+    }
+  }
+  std::vector<SetCounts> used(pairs.size(), SetCounts{});  // by pair of places, whose slots are loaded together
+  const int phases = plan.common_slots * spread_over_phases(layout.network, plan);
+  // Common columns, of which there is little choice, before those of one row.
+  for (const bool takes_one : {false, true}) {
+    for (OfGroup& of : groups) {
+      for (const Taking& taking : of.takings) {
+        const bool is_one = std::has_single_bit(static_cast<unsigned>(taking.taken));
+        GatePair gate = pairs[taking.pair];
+        if (of.places[gate.first] > of.places[gate.second]) {
+          std::swap(gate.first, gate.second);
+        }
+        const std::size_t pair = pair_of(gates, {of.places[gate.first], of.places[gate.second]});
+        std::vector<Element>& elements =
+            result.pair(sm, unit * static_cast<int>(pairs.size()) + static_cast<int>(pair), of.group);
+        for (int i = 0; i < taking.count && is_one == takes_one; ++i) {
+          SetCounts relieved{};
+          for (int one = 0; one < gates; ++one) {
+            for (int set = 0; taking.taken >> one & 1 && set < rule.bank_sets; ++set) {
+              relieved[set] += left[one][set];
+            }
+          }
+          const int set = best_set(of.columns, taking.from, used[pair], phases, relieved, rule.bank_sets);
+          elements.push_back(of.columns.take(taking.from, taking.taken, gate, set));
+          ++used[pair][set];
+          for (int one = 0; one < gates; ++one) {
+            left[one][set] -= taking.taken >> one & 1;
+          }
+        }
+      }
+    }
+  }
+  for (const OfGroup& of : groups) {
+    for (int gate = 0; gate < gates; ++gate) {
+      result.own[of.rows[gate]] = of.columns.left(gate);
+    }
+  }
+}
+
+}  // namespace
+
+CommonRows share_rows(const Layout& layout, const SparseMatrix& matrix, int threads) {
+  const Plan& plan = layout.plan;
+  const int units = plan.rows_per_group / info(layout.network.cell).gates;
+  const BankRule rule(layout.network, plan);
+  CommonRows result;
+  result.plan = &layout.plan;
+  result.own.resize(static_cast<std::size_t>(matrix.rows));
+  result.of_pairs.resize(static_cast<std::size_t>(plan.sms) * plan.common_rows * plan.groups());
+  const int groups_per_warp = kWarpLanes / plan.lanes_per_row;
+  const int together = groups_per_warp / (load_phases(layout.network, plan) / spread_over_phases(layout.network, plan));
+  parallel_for(plan.sms * plan.warps(), threads, [&](int i) {
+    const int first = i % plan.warps() * groups_per_warp;
+    for (int group = first; group < first + groups_per_warp; group += together) {
+      for (int unit = 0; unit < units; ++unit) {
+        share_units(layout, matrix, rule, i / plan.warps(), group, together, unit, result);
+      }
+    }
+  });
+  return result;
+}
+
+}  // namespace onchip
