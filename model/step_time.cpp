@@ -235,10 +235,10 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
   part(Part::streaming) = std::max(0.0, streaming - rest);
 }
 
-void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan, double copying, Prediction& result) {
+void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan, Prediction& result) {
   const double us_per_cycle = 1e6 / (chip.clock_hz * chip.tensor_clock_share);
   const auto part = [&](Part p) -> double& { return result.parts_us[static_cast<int>(p)]; };
-  const DenseCycles cycles = dense_cycles(chip, network, plan, copying);
+  const DenseCycles cycles = dense_cycles(chip, network, plan);
   part(Part::staging) += cycles.waiting * us_per_cycle;
   part(Part::gather) = cycles.gather * us_per_cycle;
   part(Part::arithmetic) = cycles.arithmetic * us_per_cycle;
@@ -299,7 +299,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const double computing = std::accumulate(result.parts_us.begin(), result.parts_us.end(), 0.0) / us_per_cycle;
   const auto all_at_once = [&](const Exchange& of) {
     return in_cluster                                ? cluster_exchange_cycles(chip, of.bytes, plan.sms, of.threads)
-           : plan.family == Family::dense_persistent ? direct_exchange_cycles(chip, of)
+           : plan.family == Family::dense_persistent ? direct_exchange_cycles(chip, network, plan)
                                                      : exchange_cycles(chip, of);
   };
   const ExchangeCycles exchanging =
@@ -307,7 +307,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   part(Part::exchange) = exchanging.latency * us_per_cycle;
   part(Part::staging) = exchanging.copying * us_per_cycle;
   if (plan.family == Family::dense_persistent) {
-    add_dense_parts(chip, network, plan, exchanging.copying, result);
+    add_dense_parts(chip, network, plan, result);
   }
 
   for (std::size_t i = 0; i < result.parts_us.size(); ++i) {
