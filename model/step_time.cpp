@@ -223,7 +223,12 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
   // The gates of a unit meet by a shuffle.
   const double meeting = info(network.cell).gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;
-  part(Part::activation) = passes * lane_outputs(network, plan) * cell * us_per_cycle;
+  // What a partition issues for a warp's worth of outputs beside the cell's functions: a fit to steps of validation.csv
+  // and turns.csv (experiments/data).
+  constexpr double kFinishingIssue = 110;
+  const double outputs = 1.0 * units_per_sm(network, plan) * network.batch;
+  const double issue = outputs / (kWarp * chip.partitions) * kFinishingIssue;
+  part(Part::activation) = (passes * lane_outputs(network, plan) * cell + issue) * us_per_cycle;
 
   // Streaming from L2 goes on all the time; what it takes beyond the rest of the step.
   const double streamed_bytes = passes / tiles(network, plan) * plan.streamed_chunks() * chunk_bytes(network, plan);
