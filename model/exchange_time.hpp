@@ -67,7 +67,7 @@ struct DirectExchange {
   double shared_words = 0;  // SMs that a word is of, beyond the first, on average
 };
 inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExchange& exchange) {
-  constexpr double kStoresPerCycle = 6, kWord = 47, kSharedWord = 120;
+  constexpr double kStoresPerCycle = 6, kWord = 46, kSharedWord = 115;
   return {chip.signal_cycles + 2 * block_barrier_cycles(chip, exchange.threads) + exchange.stores / kStoresPerCycle +
               kSharedWord * exchange.shared_words,
           kWord * exchange.words};

@@ -227,7 +227,7 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
   // and turns.csv (experiments/data).
   constexpr double kFinishingIssue = 110;
   const double outputs = 1.0 * units_per_sm(network, plan) * network.batch;
-  const double issue = outputs / (kWarp * chip.partitions) * kFinishingIssue;
+  const double issue = plan.exchange_warps > 0 ? 0 : outputs / (kWarp * chip.partitions) * kFinishingIssue;
   part(Part::activation) = (passes * lane_outputs(network, plan) * cell + issue) * us_per_cycle;
 
   // Streaming from L2 goes on all the time; what it takes beyond the rest of the step.
@@ -274,7 +274,8 @@ ExchangeCycles turns_cycles(const Chip& chip, const Network& network, const Plan
   const double fetching = turns * ((1 - kUntilSeen) * first.latency + copying) / all;
   const double waiting = all * (std::sqrt(std::sqrt(std::sqrt(1 + eighth(one_pass) + eighth(fetching)))) - 1);
   const double share = waiting / (first.latency + copying);
-  return {share * first.latency + barriers, share * copying};
+  constexpr double kHandOver = 110;
+  return {share * first.latency + barriers + kHandOver, share * copying};
 }
 
 }  // namespace
