@@ -78,7 +78,7 @@ Products product_cycles(const Chip& chip, const Network& network, const Plan& pl
 // What a step takes longer, of looks and products of which each waits for the one before, where a partition has one
 // warp, which has nobody beside it: a fit to steps of dense_shapes.csv (experiments/data), as are the others below.
 double exposed_cycles(const Chip& chip, const Network& network, const Plan& plan) {
-  constexpr double kAlone = 80;
+  constexpr double kAlone = 150;
   return busy_warps(network, plan) <= chip.partitions ? kAlone : 0;
 }
 
@@ -114,7 +114,7 @@ int squashes_of_item(Cell cell) {
 // What a partition issues while a warp of items is finished. In a cluster words are on their way meanwhile, and its
 // exchange has the time of that.
 double finishing_issue(const Chip& chip, Cell cell) {
-  constexpr double kItem = 130, kSquash = 6;  // instructions of an item; beside the two special ones of a function
+  constexpr double kItem = 188, kSquash = 20;  // instructions of an item; beside the two special ones of a function
   return kItem + squashes_of_item(cell) * (kSquash + 2 * chip.special_issue_cycles);
 }
 
@@ -147,14 +147,15 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
   const int busy = busy_warps(network, plan);
   // All warps' sums go through the same shared memory: written whole tile by whole tile, read where there are a row and
   // a sample, and added in a tree. What else a round needs, and the first round's before the barrier, is loaded before
-  // its sums are. Three rows are loaded one by one, two or four at once.
-  constexpr double kRowLoad = 3.5;
+  // its sums are. Three rows are loaded one by one, two or four at once. Half of the transfers are beside what other
+  // warps do.
+  constexpr double kRowLoad = 4, kExposed = 0.5;
   const double written = 4.0 * plan.warps() * 16 * row_tiles(network, plan) * 8 * sample_tiles(network, plan);
   const double read = 4.0 * busy * units_per_sm(network, plan) * gates * team_batch(network, plan);
   const double transfers = (written + read) / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles;
   const double additions = std::ceil(std::log2(busy)) * chip.arithmetic_latency_cycles;
   const double row_loads = gates == 3 ? (gates - 1) * busy * kRowLoad : 0;
-  result.reduction = transfers + 2 * chip.lds_latency_cycles + additions + row_loads;
+  result.reduction = (in_cluster ? 1 : kExposed) * transfers + 2 * chip.lds_latency_cycles + additions + row_loads;
 
   const double joining = gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + joining;
@@ -176,6 +177,7 @@ ExchangeCycles direct_exchange_cycles(const Chip& chip, const Network& network, 
   const double words = 1.0 * state_units(network, plan) / kWordUnits;
   return direct_exchange_cycles(
       chip, {.threads = plan.threads,
+             .warps_per_partition = std::ceil(busy_warps(network, plan) / chip.partitions),
              .stores = 1.0 * shared_pieces(network, plan, kSpanUnits) * team_batch(network, plan) * plan.teams,
              .words = 1.0 * spans_at_once * sample_tiles(network, plan),
              .shared_words = shared_pieces(network, plan, kWordUnits) / words - 1});
