@@ -227,9 +227,9 @@ LeastSquares least_squares_of_costs(const Eigen::MatrixXd& terms, const Eigen::V
   return all;
 }
 
-// Least squares of relative errors over the exchanges that wait before the first look, as kernels do, with the formula of
-// model/exchange_time.hpp; its block barriers are known already. Those that look at once take up to a quarter longer.
-// First those of one round, as plans have them; what further rounds take, of the rest.
+// Least squares of relative errors over the exchanges that wait before the first look, as kernels do, with the formula
+// of model/exchange_time.hpp; its block barriers are known already. Those that look at once take up to a quarter
+// longer. First those of one round, as plans have them; what further rounds take, of the rest.
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                   double barrier_per_warp) {
   const auto measured = rows.select("exchange", "cycles", {});
@@ -244,8 +244,8 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   for (const ParsedRow* row : measured) {
     if (row->number("first_look") > 0) {
       const int threads = row->number("threads");
-      const auto terms =
-          exchange_terms({static_cast<double>(row->number("bytes")), row->number("sms"), threads, row->number("loads")});
+      const auto terms = exchange_terms(
+          {static_cast<double>(row->number("bytes")), row->number("sms"), threads, row->number("loads")});
       const double cycles = row->row->value;
       (terms[kFurther[0]] > 0 ? further : one_round)
           .push_back({terms, cycles, cycles - 2 * (barrier + barrier_per_warp * threads / 32)});
@@ -279,15 +279,14 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   std::vector<double> sorted(first.errors.begin(), first.errors.end());
   sorted.insert(sorted.end(), rest.errors.begin(), rest.errors.end());
   std::sort(sorted.begin(), sorted.end());
-  const double scatter =
-      sorted[static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(sorted.size()))) - 1];
+  const double scatter = sorted[static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(sorted.size()))) - 1];
   const std::string method = first.method(" exchanges of one round that wait");
   const std::string of_rest = rest.method(" exchanges of several rounds that wait");
   const double seconds = 1 / clock->value;
   constants.push_back({"exchange.latency", first.fit[0] * seconds, first.widths[0] * seconds, method});
   constants.push_back({"exchange.per_sm", first.fit[1], first.widths[1], method});
-  constants.push_back({"exchange.bytes_per_cycle_per_sm", 1 / first.fit[2],
-                       first.widths[2] / (first.fit[2] * first.fit[2]), method});
+  constants.push_back(
+      {"exchange.bytes_per_cycle_per_sm", 1 / first.fit[2], first.widths[2] / (first.fit[2] * first.fit[2]), method});
   constants.push_back({"exchange.per_warp", first.fit[3], first.widths[3], method});
   constants.push_back({"exchange.round_trip", rest.fit[0], rest.widths[0], of_rest});
   constants.push_back({"exchange.per_word", rest.fit[1], rest.widths[1], of_rest});

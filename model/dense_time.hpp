@@ -14,7 +14,7 @@
 //               it; what expanding takes beside that overlaps with neither
 //   reduction   the warps' sums through shared memory to the threads that finish units
 //   activation  the cell's transcendental functions, the shuffle that joins two units, and what all of a partition's
-//               items issue; in a cluster, where a thread finishes several, all of it again for each after the first
+//               items issue; in a cluster words are on their way meanwhile, and its exchange has the time of that
 //
 // While tensor cores multiply, even those of one SM, all of this takes cycles of a slower clock (tensor_clock_share):
 // on an H200 clock64 counts 1815 instead of 1980 million of them in a second, though nvidia-smi shows 1980 MHz.
@@ -34,7 +34,7 @@ struct DenseCycles {
 };
 DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& plan);
 
-// The exchange over L2: `copying` until the words of the first two groups of spans are there and looked at.
-ExchangeCycles direct_exchange_cycles(const Chip& chip, const Network& network, const Plan& plan);
+// The exchange: over L2, `copying` until the words of the first two groups of spans are there and looked at.
+ExchangeCycles dense_exchange_cycles(const Chip& chip, const Network& network, const Plan& plan);
 
 }  // namespace onchip

@@ -51,22 +51,23 @@ inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange
               chip.exchange_per_word_cycles * terms[4]};
 }
 
-// The same where words go from the cells to L2, and from there to the products of all warps (kernels/dense_persistent.cu):
+// The same where words go from the cells to L2, and from there to the products of all warps
+// (kernels/dense_persistent.cu):
 //
 //   cycles = signal + 2 block barriers + stores / stores_per_cycle + shared_word * shared_words
 //            + (word + look_per_word * warps_per_partition) * words
 //
 // A store that one SM makes and another sees (exchange.signal of the chip file) is all that is left of the latency. The
 // rest was fitted to steps of dense_shapes.csv (experiments/data), of plans of many shapes on an H200, whose exchanges
-// alone it explains, too: stores of a sample's neighbouring units, which all SMs make at about the same time; words that
-// are not of one SM, which are found half there; and the words that a thread asks for at once, which all warps of its
-// partition look at (exchange.look_per_word).
+// alone it explains, too: stores of a sample's neighbouring units, which all SMs make at about the same time; words
+// that are not of one SM, which are found half there; and the words that a thread asks for at once, which all warps of
+// its partition look at (exchange.look_per_word).
 struct DirectExchange {
-  int threads = 0;               // of an SM
+  int threads = 0;                 // of an SM
   double warps_per_partition = 0;  // of those that ask
-  double stores = 0;             // of all SMs, each of neighbouring units of a sample
-  double words = 0;              // of 16 bytes, that a thread asks for before it looks at the first
-  double shared_words = 0;       // SMs that a word is of, beyond the first, on average
+  double stores = 0;               // of all SMs, each of neighbouring units of a sample
+  double words = 0;                // of 16 bytes, that a thread asks for before it looks at the first
+  double shared_words = 0;         // SMs that a word is of, beyond the first, on average
 };
 inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExchange& exchange) {
   constexpr double kStoresPerCycle = 6.1, kWord = 26, kSharedWord = 124;

@@ -294,19 +294,17 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const double us_per_cycle = 1e6 / chip.clock_hz;
   const auto part = [&](Part p) -> double& { return result.parts_us[static_cast<int>(p)]; };
 
-  constexpr int kAtOnce = 1 << 20;  // dense persistent: what comes later is dense_cycles' waiting
+  constexpr int kAtOnce = 1 << 20;
   // All SMs write and poll at the same time, those of other teams, too.
   const Exchange exchange{static_cast<double>(exchange_bytes(network, plan)), plan.blocks(), plan.threads,
-                          plan.family == Family::dense_persistent ? kAtOnce : plan.loads_in_flight};
-  const bool in_cluster = plan.exchange == ExchangeProtocol::cluster;
+                          plan.loads_in_flight};
   if (plan.family == Family::sparse_persistent) {
     add_sparse_parts(chip, network, plan, result);
   }
   const double computing = std::accumulate(result.parts_us.begin(), result.parts_us.end(), 0.0) / us_per_cycle;
   const auto all_at_once = [&](const Exchange& of) {
-    return in_cluster                                ? cluster_exchange_cycles(chip, of.bytes, plan.sms, of.threads)
-           : plan.family == Family::dense_persistent ? direct_exchange_cycles(chip, network, plan)
-                                                     : exchange_cycles(chip, of);
+    return plan.family == Family::dense_persistent ? dense_exchange_cycles(chip, network, plan)
+                                                   : exchange_cycles(chip, of);
   };
   const ExchangeCycles exchanging =
       plan.exchange_warps > 0 ? turns_cycles(chip, network, plan, computing) : all_at_once(exchange);
