@@ -165,8 +165,12 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + joining;
   const double items = finished_items(network, plan);
   const double finishing = cell + kFinishing * chip.arithmetic_latency_cycles;
-  const double issue = in_cluster ? 0 : items / (kWarp * chip.partitions) * finishing_issue(chip, network.cell);
-  result.activation = finishing + issue;
+  if (in_cluster) {
+    constexpr double kRound = 60;
+    result.activation = finishing + (std::ceil(items / plan.threads) - 1) * (cell + kRound);
+  } else {
+    result.activation = finishing + items / (kWarp * chip.partitions) * finishing_issue(chip, network.cell);
+  }
   return result;
 }
 
