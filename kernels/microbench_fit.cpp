@@ -227,9 +227,9 @@ LeastSquares least_squares_of_costs(const Eigen::MatrixXd& terms, const Eigen::V
   return all;
 }
 
-// Least squares of relative errors over the exchanges that wait before the first look, as kernels do, with the formula
-// of model/exchange_time.hpp; its block barriers are known already. Those that look at once take up to a quarter
-// longer. First those of one round, as plans have them; what further rounds take, of the rest.
+// Least squares of relative errors over the exchanges that wait before the first look, with the formula of
+// model/exchange_time.hpp; its block barriers are known already. Of each exchange the wait with which it is quickest,
+// as plans have it. First those of one round, as plans have them, too; what further rounds take, of the rest.
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                   double barrier_per_warp) {
   const auto measured = rows.select("exchange", "cycles", {});
@@ -238,18 +238,24 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
     std::array<double, 6> terms;
     double cycles, rest;  // without the block barriers
   };
-  constexpr std::array<Eigen::Index, 4> kOneRound{0, 1, 2, 5};
-  constexpr std::array<Eigen::Index, 2> kFurther{3, 4};
-  std::vector<Measured> one_round, further;
+  constexpr std::array<Eigen::Index, 5> kOneRound{0, 1, 2, 4, 5};
+  constexpr std::array<Eigen::Index, 1> kFurther{3};
+  std::map<std::array<int, 5>, const ParsedRow*> quickest;
   for (const ParsedRow* row : measured) {
     if (row->number("first_look") > 0) {
-      const int threads = row->number("threads");
-      const auto terms = exchange_terms(
-          {static_cast<double>(row->number("bytes")), row->number("sms"), threads, row->number("loads")});
-      const double cycles = row->row->value;
-      (terms[kFurther[0]] > 0 ? further : one_round)
-          .push_back({terms, cycles, cycles - 2 * (barrier + barrier_per_warp * threads / 32)});
+      const ParsedRow*& best = quickest[{row->number("bytes"), row->number("batch"), row->number("sms"),
+                                         row->number("threads"), row->number("loads")}];
+      best = best == nullptr || row->row->value < best->row->value ? row : best;
     }
+  }
+  std::vector<Measured> one_round, further;
+  for (const auto& [shape, row] : quickest) {
+    const int threads = row->number("threads");
+    const auto terms =
+        exchange_terms({static_cast<double>(row->number("bytes")), row->number("sms"), threads, row->number("loads")});
+    const double cycles = row->row->value;
+    (terms[kFurther[0]] > 0 ? further : one_round)
+        .push_back({terms, cycles, cycles - 2 * (barrier + barrier_per_warp * threads / 32)});
   }
   if (one_round.size() < 4 * kOneRound.size() || further.size() < 4 * kFurther.size() || clock == nullptr) {
     return;
@@ -287,9 +293,9 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   constants.push_back({"exchange.per_sm", first.fit[1], first.widths[1], method});
   constants.push_back(
       {"exchange.bytes_per_cycle_per_sm", 1 / first.fit[2], first.widths[2] / (first.fit[2] * first.fit[2]), method});
-  constants.push_back({"exchange.per_warp", first.fit[3], first.widths[3], method});
+  constants.push_back({"exchange.per_word", first.fit[3], first.widths[3], method});
+  constants.push_back({"exchange.per_warp", first.fit[4], first.widths[4], method});
   constants.push_back({"exchange.round_trip", rest.fit[0], rest.widths[0], of_rest});
-  constants.push_back({"exchange.per_word", rest.fit[1], rest.widths[1], of_rest});
   constants.push_back({"exchange.scatter", scatter, 0, "95 % quantile of the errors; " + method + "; " + of_rest});
 }
 

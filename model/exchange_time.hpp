@@ -2,15 +2,17 @@
 // Time of one all-to-all exchange of the state: emit, L2, poll, copy to shared memory. One formula, which the model
 // evaluates and the calibration fits (kernels/microbench_fit.cpp):
 //
-//   cycles = latency + per_sm * sms + bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * late_words
+//   cycles = latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * words
 //            + per_warp * warps + 2 block barriers
+//   late_bytes = of the state, beyond the first 16 KB
 //   rounds     = ceil(16-byte words of the state / (threads * loads in flight))
-//   late_words = words per thread if there is more than one round, else 0
+//   words      = words per thread
 //
 // Why these terms, on an H200 (the chip file has the constants with their errors): the latency grows with the number of
-// SMs that write and poll; words beyond those first in flight cost a round trip per round and time per word, because
-// the lanes of a warp wait for each other; every warp that polls is in the others' way. SMs that write little have
-// lines of their own (best_line_words in model/plan.hpp); where they share them, it takes longer than this says.
+// SMs that write and poll; the first bytes come while the last SM's are on their way; a round trip is for words beyond
+// those first in flight; every thread looks at its words one after the other, and every warp that polls is in the
+// others' way. SMs that write little have lines of their own (best_line_words in model/plan.hpp); where they share
+// them, it takes longer than this says.
 #pragma once
 
 #include "model/chip.hpp"
@@ -27,12 +29,13 @@ struct Exchange {
 };
 
 // What the constants are multiplied with, in the order latency, per_sm, 1 / bytes_per_cycle, round_trip, per_word,
-// per_warp.
+// per_warp. How many bytes are hidden was chosen by the same exchanges as the constants.
 inline std::array<double, 6> exchange_terms(const Exchange& exchange) {
+  constexpr double kHiddenBytes = 16000;
   const double words = exchange.bytes / 16;
   const double rounds = std::ceil(words / (static_cast<double>(exchange.threads) * exchange.loads_in_flight));
-  return {1,          static_cast<double>(exchange.sms),         exchange.bytes,
-          rounds - 1, rounds > 1 ? words / exchange.threads : 0, exchange.threads / 32.0};
+  return {1,          static_cast<double>(exchange.sms), std::max(0.0, exchange.bytes - kHiddenBytes),
+          rounds - 1, words / exchange.threads,          exchange.threads / 32.0};
 }
 
 inline double block_barrier_cycles(const Chip& chip, int threads) {

@@ -225,7 +225,7 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;
   // What a partition issues for a warp's worth of outputs beside the cell's functions: a fit to steps of validation.csv
   // and turns.csv (experiments/data).
-  constexpr double kFinishingIssue = 110;
+  constexpr double kFinishingIssue = 140;
   const double outputs = 1.0 * units_per_sm(network, plan) * network.batch;
   const double issue = plan.exchange_warps > 0 ? 0 : outputs / (kWarp * chip.partitions) * kFinishingIssue;
   part(Part::activation) = (passes * lane_outputs(network, plan) * cell + issue) * us_per_cycle;
@@ -266,15 +266,16 @@ ExchangeCycles turns_cycles(const Chip& chip, const Network& network, const Plan
   const double rounds = std::ceil(static_cast<double>(words) / plan.loads_in_flight);
   const double bytes = static_cast<double>(exchange_bytes(network, plan)) / turns;
   const ExchangeCycles first = exchange_cycles(chip, {bytes, plan.blocks(), plan.fetching_threads(), words});
-  const double further = chip.exchange_round_trip_cycles * (rounds - 1) + chip.exchange_per_word_cycles * words;
-  const double copying = first.copying + kBesideComputing * further;
+  const double rounds_on = chip.exchange_round_trip_cycles * (rounds - 1);
+  const double words_on = chip.exchange_per_word_cycles * words;  // which first.copying has
+  const double copying = first.copying + kBesideComputing * rounds_on + (kBesideComputing - 1) * words_on;
   const double all = computing + barriers;
   const auto eighth = [](double x) { return x * x * x * x * x * x * x * x; };
   const double one_pass = (all / turns + first.latency + copying) / all;
   const double fetching = turns * ((1 - kUntilSeen) * first.latency + copying) / all;
   const double waiting = all * (std::sqrt(std::sqrt(std::sqrt(1 + eighth(one_pass) + eighth(fetching)))) - 1);
   const double share = waiting / (first.latency + copying);
-  constexpr double kHandOver = 110;
+  constexpr double kHandOver = 230;
   return {share * first.latency + barriers + kHandOver, share * copying};
 }
 
