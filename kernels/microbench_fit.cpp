@@ -227,47 +227,76 @@ LeastSquares least_squares_of_costs(const Eigen::MatrixXd& terms, const Eigen::V
   return all;
 }
 
-// Least squares of relative errors over all exchanges, with the formula of model/exchange_time.hpp; its block barriers
-// are known already. With and without a wait before the first look: in a step, SMs are less in step than in an exchange
-// alone, and some of them look in vain although they wait.
+// Least squares of relative errors over the exchanges that wait before the first look, with the formula of
+// model/exchange_time.hpp; its block barriers are known already. Of each exchange the wait with which it is quickest,
+// as plans have it. First those of one round, as plans have them, too; what further rounds take, of the rest.
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                   double barrier_per_warp) {
   const auto measured = rows.select("exchange", "cycles", {});
   const MicrobenchRow* clock = rows.find("clock", "Hz", {{"under", "exchange"}});
-  constexpr Eigen::Index kTerms = 6;
-  const auto count = static_cast<Eigen::Index>(measured.size());
-  if (count < 4 * kTerms || clock == nullptr) {
+  struct Measured {
+    std::array<double, 6> terms;
+    double cycles, rest;  // without the block barriers
+  };
+  constexpr std::array<Eigen::Index, 5> kOneRound{0, 1, 2, 4, 5};
+  constexpr std::array<Eigen::Index, 1> kFurther{3};
+  std::map<std::array<int, 5>, const ParsedRow*> quickest;
+  for (const ParsedRow* row : measured) {
+    if (row->number("first_look") > 0) {
+      const ParsedRow*& best = quickest[{row->number("bytes"), row->number("batch"), row->number("sms"),
+                                         row->number("threads"), row->number("loads")}];
+      best = best == nullptr || row->row->value < best->row->value ? row : best;
+    }
+  }
+  std::vector<Measured> one_round, further;
+  for (const auto& [shape, row] : quickest) {
+    const int threads = row->number("threads");
+    const auto terms =
+        exchange_terms({static_cast<double>(row->number("bytes")), row->number("sms"), threads, row->number("loads")});
+    const double cycles = row->row->value;
+    (terms[kFurther[0]] > 0 ? further : one_round)
+        .push_back({terms, cycles, cycles - 2 * (barrier + barrier_per_warp * threads / 32)});
+  }
+  if (one_round.size() < 4 * kOneRound.size() || further.size() < 4 * kFurther.size() || clock == nullptr) {
     return;
   }
-  Eigen::MatrixXd terms(count, kTerms);
-  Eigen::VectorXd goal(count);
-  for (Eigen::Index i = 0; i < count; ++i) {
-    const ParsedRow& row = *measured[static_cast<std::size_t>(i)];
-    const int threads = row.number("threads");
-    const std::array<double, 6> row_terms =
-        exchange_terms({static_cast<double>(row.number("bytes")), row.number("sms"), threads, row.number("loads")});
-    const double cycles = row.row->value;
-    terms.row(i) = Eigen::Map<const Eigen::RowVectorXd>(row_terms.data(), kTerms) / cycles;
-    goal[i] = 1 - 2 * (barrier + barrier_per_warp * threads / 32) / cycles;
-  }
-  const LeastSquares solved = least_squares_of_costs(terms, goal);
-  const Eigen::VectorXd &fit = solved.fit, &errors = solved.errors, &widths = solved.widths;
-  if (fit[0] <= 0 || fit[2] <= 0) {
+  const auto fit = [](const std::vector<Measured>& of, std::span<const Eigen::Index> which) {
+    Eigen::MatrixXd terms(of.size(), which.size());
+    Eigen::VectorXd goal(of.size());
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      for (std::size_t j = 0; j < which.size(); ++j) {
+        terms(i, j) = of[i].terms[which[j]] / of[i].cycles;
+      }
+      goal[i] = of[i].rest / of[i].cycles;
+    }
+    return least_squares_of_costs(terms, goal);
+  };
+  const LeastSquares first = fit(one_round, kOneRound);
+  if (first.fit[0] <= 0 || first.fit[2] <= 0) {
     return;  // no latency, or bytes for nothing: too few or contradictory exchanges
   }
+  for (Measured& row : further) {
+    for (std::size_t j = 0; j < kOneRound.size(); ++j) {
+      row.rest -= first.fit[j] * row.terms[kOneRound[j]];
+    }
+  }
+  const LeastSquares rest = fit(further, kFurther);
 
-  std::vector<double> sorted(errors.begin(), errors.end());
+  std::vector<double> sorted(first.errors.begin(), first.errors.end());
+  sorted.insert(sorted.end(), rest.errors.begin(), rest.errors.end());
   std::sort(sorted.begin(), sorted.end());
-  const double scatter = sorted[static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(count))) - 1];
-  const std::string method = solved.method(" exchanges");
+  const double scatter = sorted[static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(sorted.size()))) - 1];
+  const std::string method = first.method(" exchanges of one round that wait");
+  const std::string of_rest = rest.method(" exchanges of several rounds that wait");
   const double seconds = 1 / clock->value;
-  constants.push_back({"exchange.latency", fit[0] * seconds, widths[0] * seconds, method});
-  constants.push_back({"exchange.per_sm", fit[1], widths[1], method});
-  constants.push_back({"exchange.bytes_per_cycle_per_sm", 1 / fit[2], widths[2] / (fit[2] * fit[2]), method});
-  constants.push_back({"exchange.round_trip", fit[3], widths[3], method});
-  constants.push_back({"exchange.per_word", fit[4], widths[4], method});
-  constants.push_back({"exchange.per_warp", fit[5], widths[5], method});
-  constants.push_back({"exchange.scatter", scatter, 0, "95 % quantile of the errors; " + method});
+  constants.push_back({"exchange.latency", first.fit[0] * seconds, first.widths[0] * seconds, method});
+  constants.push_back({"exchange.per_sm", first.fit[1], first.widths[1], method});
+  constants.push_back(
+      {"exchange.bytes_per_cycle_per_sm", 1 / first.fit[2], first.widths[2] / (first.fit[2] * first.fit[2]), method});
+  constants.push_back({"exchange.per_word", first.fit[3], first.widths[3], method});
+  constants.push_back({"exchange.per_warp", first.fit[4], first.widths[4], method});
+  constants.push_back({"exchange.round_trip", rest.fit[0], rest.widths[0], of_rest});
+  constants.push_back({"exchange.scatter", scatter, 0, "95 % quantile of the errors; " + method + "; " + of_rest});
 }
 
 // One load from L2, and a signal from SM to SM.

@@ -2,15 +2,17 @@
 // Time of one all-to-all exchange of the state: emit, L2, poll, copy to shared memory. One formula, which the model
 // evaluates and the calibration fits (kernels/microbench_fit.cpp):
 //
-//   cycles = latency + per_sm * sms + bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * late_words
+//   cycles = latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * words
 //            + per_warp * warps + 2 block barriers
+//   late_bytes = of the state, beyond the first 16 KB
 //   rounds     = ceil(16-byte words of the state / (threads * loads in flight))
-//   late_words = words per thread if there is more than one round, else 0
+//   words      = words per thread
 //
 // Why these terms, on an H200 (the chip file has the constants with their errors): the latency grows with the number of
-// SMs that write and poll; words beyond those first in flight cost a round trip per round and time per word, because
-// the lanes of a warp wait for each other; every warp that polls is in the others' way. SMs that write little have
-// lines of their own (best_line_words in model/plan.hpp); where they share them, it takes longer than this says.
+// SMs that write and poll; the first bytes come while the last SM's are on their way; a round trip is for words beyond
+// those first in flight; every thread looks at its words one after the other, and every warp that polls is in the
+// others' way. SMs that write little have lines of their own (best_line_words in model/plan.hpp); where they share
+// them, it takes longer than this says.
 #pragma once
 
 #include "model/chip.hpp"
@@ -27,12 +29,13 @@ struct Exchange {
 };
 
 // What the constants are multiplied with, in the order latency, per_sm, 1 / bytes_per_cycle, round_trip, per_word,
-// per_warp.
+// per_warp. How many bytes are hidden was chosen by the same exchanges as the constants.
 inline std::array<double, 6> exchange_terms(const Exchange& exchange) {
+  constexpr double kHiddenBytes = 16000;
   const double words = exchange.bytes / 16;
   const double rounds = std::ceil(words / (static_cast<double>(exchange.threads) * exchange.loads_in_flight));
-  return {1,          static_cast<double>(exchange.sms),         exchange.bytes,
-          rounds - 1, rounds > 1 ? words / exchange.threads : 0, exchange.threads / 32.0};
+  return {1,          static_cast<double>(exchange.sms), std::max(0.0, exchange.bytes - kHiddenBytes),
+          rounds - 1, words / exchange.threads,          exchange.threads / 32.0};
 }
 
 inline double block_barrier_cycles(const Chip& chip, int threads) {
@@ -51,14 +54,29 @@ inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange
               chip.exchange_per_word_cycles * terms[4]};
 }
 
-// The same where words go from L2 to the products, and from the cells to L2 (kernels/dense_persistent.cu): without the
-// stores of the state to shared memory, the first of the barriers, and the outbox, which is written and read.
-inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const Exchange& exchange) {
-  ExchangeCycles cycles = exchange_cycles(chip, exchange);
-  const double not_there =
-      chip.before_barrier_cycles + block_barrier_cycles(chip, exchange.threads) + 2 * chip.lds_latency_cycles;
-  cycles.latency = std::max(0.0, cycles.latency - not_there);
-  return cycles;
+// The same where words go from the cells to L2, and from there to the products of all warps
+// (kernels/dense_persistent.cu):
+//
+//   cycles = signal + 2 block barriers + stores / stores_per_cycle + shared_word * shared_words
+//            + (word + look_per_word * warps_per_partition) * words
+//
+// A store that one SM makes and another sees (exchange.signal of the chip file) is all that is left of the latency. The
+// rest was fitted to steps of dense_shapes.csv (experiments/data), of plans of many shapes on an H200, whose exchanges
+// alone it explains, too: stores of a sample's neighbouring units, which all SMs make at about the same time; words
+// that are not of one SM, which are found half there; and the words that a thread asks for at once, which all warps of
+// its partition look at (exchange.look_per_word).
+struct DirectExchange {
+  int threads = 0;                 // of an SM
+  double warps_per_partition = 0;  // of those that ask
+  double stores = 0;               // of all SMs, each of neighbouring units of a sample
+  double words = 0;                // of 16 bytes, that a thread asks for before it looks at the first
+  double shared_words = 0;         // SMs that a word is of, beyond the first, on average
+};
+inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExchange& exchange) {
+  constexpr double kStoresPerCycle = 6.1, kWord = 26, kSharedWord = 124;
+  return {chip.signal_cycles + 2 * block_barrier_cycles(chip, exchange.threads) + exchange.stores / kStoresPerCycle +
+              kSharedWord * exchange.shared_words,
+          (kWord + chip.look_per_word_cycles * exchange.warps_per_partition) * exchange.words};
 }
 
 // The same inside a cluster: every SM stores its part of the state to all SMs, each of which receives all of it; then a

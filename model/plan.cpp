@@ -93,7 +93,7 @@ int best_first_look(const Network& network, const Plan& plan, double body_cycles
   }
   if (plan.exchange_warps > 0) {
     constexpr double kLeast = 40;  // to look at the clock takes nearly as long
-    constexpr double kMost = 640, kOfPass = 0.25, kSooner = 40, kHidden = 150, kOfStaging = 0.75;
+    constexpr double kMost = 640, kOfPass = 0.25, kSooner = 40, kHidden = 70, kOfStaging = 0.75;
     const double of_pass = kOfPass * body_cycles / passes(network, plan) - kSooner;
     const double late = kOfStaging * std::max(0.0, staging_cycles - kHidden);
     const double wait = std::min(of_pass - late, kMost);

@@ -327,7 +327,7 @@ TEST_CASE("no shared address lies beyond the block's shared memory", "[fast]") {
 }
 
 TEST_CASE("a plan's trace reads back from a compact file", "[fast]") {
-  const PlanTrace trace(make(Cell::lstm, Precision::fp16, 200, 4, 0.2).layout);
+  const PlanTrace trace(make(Cell::lstm, Precision::fp16, 400, 4, 0.2).layout);
   std::string file = compact_trace_header(trace.blocks());
   std::size_t addresses = 0, instructions = 0;
   for (int sm = 0; sm < trace.blocks(); ++sm) {
