@@ -60,8 +60,8 @@ struct RegisterKeys {
 };
 std::optional<RegisterKeys> register_keys(int compute_capability_major, const Network& network, const Plan& plan);
 
-// Between which the working registers of all plans that were measured are within 8 words of what the compiler needs, and
-// none spills. Nothing if none with this plan's keys was.
+// Between which the working registers of all plans that were measured are within 8 words of what the compiler needs,
+// and none spills. Nothing if none with this plan's keys was.
 struct RegisterBounds {
   int least = 0, most = 0;
 };

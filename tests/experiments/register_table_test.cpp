@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the model says of the shapes that were compiled (register_limits.csv, register_table.csv), without compiling them
-// anew.
+// What the model says of the shapes that were compiled (register_limits.csv, register_table.csv), without compiling
+// them anew.
 #include "experiments/table.hpp"
 #include "model/chip.hpp"
 #include "model/footprint.hpp"

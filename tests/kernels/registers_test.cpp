@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The register model against the compiler. For relu and tanh networks, fp16, bf16 and fp32, whose weights are
-// packed_pair and all in registers, the model is held within what was measured (model/register_table.inc): no plan spills
-// that it says fits, and none is kept with more than 8 words beyond what it allows. What the table does not speak for
-// (gated cells, fp8, other storage, tails, and few plans of the others) goes by a formula alone: no plan spills either,
-// but it is up to 40 words too careful. Needs no GPU.
+// packed_pair and all in registers, the model is held within what was measured (model/register_table.inc): no plan
+// spills that it says fits, and none is kept with more than 8 words beyond what it allows. What the table does not
+// speak for (gated cells, fp8, other storage, tails, and few plans of the others) goes by a formula alone: no plan
+// spills either, but it is up to 40 words too careful. Needs no GPU.
+#include "model/registers.hpp"
 #include "kernels/persistent_kernel.hpp"
 #include "model/chip.hpp"
 #include "model/footprint.hpp"
 #include "model/occupancy.hpp"
 #include "model/planner.hpp"
-#include "model/registers.hpp"
 #include "tests/catch.hpp"
 
 #include <unistd.h>
