@@ -396,7 +396,7 @@ class Search {
       (lacks(middle) > 0 ? spills : fits) = middle;
     }
     // The compiler is not monotonic: fewer words may spill. Nearly all of data/ was measured with one look below the
-    // limit; of 220 fresh plans that were compiled afterwards one lay in a hole of another.
+    // limit; of 200 fresh plans one then lay in a hole.
     constexpr int kLooks = 3;
     for (int fewer = fits - kAround, looks = 0; fewer >= least && looks < kLooks; fewer -= kAround) {
       if (lacks(fewer) > 0) {

@@ -51,10 +51,10 @@ const RegisterCosts& register_costs(int compute_capability_major);
 int working_registers(const RegisterCosts& costs, const Network& network, const Plan& plan);
 
 // What the working registers of a relu or tanh network depend on where packed_pair weights are all in registers: plans
-// alike in `shape` take at most 8 registers more or less, whatever their cell, size, threads, lanes and further rows.
-// `staged` is coarser: plans that poll four words and more at once with few sums, for whom little else counts; 0 for
-// others. Nothing for plans that are not measured: of gated cells, fp8, other storage, with tails or pieces, other
-// exchanges, or numbers beyond what the planner tries.
+// alike in `shape` take at most 8 registers more or less, whatever their cell, size and further rows; nor do threads
+// and lanes matter, but where several planes are multiplied together. `staged` is coarser: plans that poll four words
+// and more at once with few sums, for whom little else counts; 0 for others. Nothing for plans that are not measured:
+// of gated cells, fp8, other storage, with tails or pieces, other exchanges, or numbers beyond what the planner tries.
 struct RegisterKeys {
   std::uint64_t shape = 0, staged = 0;
 };
