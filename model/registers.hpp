@@ -9,12 +9,15 @@
 //
 //   working = kept + max(staging, gather)
 //
-// The costs are fitted to the compiler, architecture by architecture (model/registers.cpp).
+// The costs are fitted to the compiler, architecture by architecture (model/registers.cpp). For what relu and tanh
+// networks mostly run as, the compiler's need has been measured (model/register_table.inc), and the formula is held
+// within that.
 #pragma once
 
 #include "model/chip.hpp"
 #include "model/plan.hpp"
 
+#include <cstdint>
 #include <optional>
 
 namespace onchip {
@@ -46,6 +49,24 @@ struct RegisterCosts {
 const RegisterCosts& register_costs(int compute_capability_major);
 
 int working_registers(const RegisterCosts& costs, const Network& network, const Plan& plan);
+
+// What the working registers of a relu or tanh network depend on where packed_pair weights are all in registers: plans
+// alike in `shape` take at most 8 registers more or less, whatever their cell, size and further rows; nor do threads
+// and lanes matter, but where several planes are multiplied together. `staged` is coarser: plans that poll four words
+// and more at once with few sums, for whom little else counts; 0 for others. Nothing for plans that are not measured:
+// of gated cells, fp8, other storage, with tails or pieces, other exchanges, or numbers beyond what the planner tries.
+struct RegisterKeys {
+  std::uint64_t shape = 0, staged = 0;
+};
+std::optional<RegisterKeys> register_keys(int compute_capability_major, const Network& network, const Plan& plan);
+
+// Between which the working registers of all plans that were measured are within 8 words of what the compiler needs,
+// and none spills. Nothing if none with this plan's keys was.
+struct RegisterBounds {
+  int least = 0, most = 0;
+};
+std::optional<RegisterBounds> measured_registers(int compute_capability_major, const Network& network,
+                                                 const Plan& plan);
 
 // Where exchange warps make up a whole warpgroup, beside warpgroups that compute, they hand most of their registers
 // over (setmaxnreg, from compute capability 9.0 on): how many of them a thread of either kind then has. Nothing for

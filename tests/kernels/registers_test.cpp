@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The register model against the compiler: no spill wherever the model says that a plan fits, and not much more fits
-// than it says. Needs no GPU.
+// The register model against the compiler. For relu and tanh networks, fp16, bf16 and fp32, whose weights are
+// packed_pair and all in registers, the model is held within what was measured (model/register_table.inc): no plan
+// spills that it says fits, and none is kept with more than 8 words beyond what it allows. What the table does not
+// speak for (gated cells, fp8, other storage, tails, and few plans of the others) goes by a formula alone: no plan
+// spills either, but it is up to 40 words too careful. Needs no GPU.
+#include "model/registers.hpp"
 #include "kernels/persistent_kernel.hpp"
 #include "model/chip.hpp"
 #include "model/footprint.hpp"
@@ -241,23 +245,83 @@ TEST_CASE("the largest networks that fit on the chips of four architectures comp
   }
 }
 
-// Over the measured limits (experiments/data/register_limits.csv) seven pairs of shape and architecture in ten are.
-TEST_CASE("the register model is mostly within 8 weight words of what compiles without a spill", "[slow]") {
+bool has_measured_registers(const Chip& chip, const Case& c) {
+  return measured_registers(static_cast<int>(chip.compute_capability_major), c.network, c.plan).has_value();
+}
+
+// A pair of fp32 values takes three words: the next plan that holds nine more.
+int words_beyond(int allowed, Precision precision) {
+  return allowed + 9 + (precision == fp32 ? 2 : 0);
+}
+
+TEST_CASE("the register model is within 8 words of the compiler where it was measured and mostly elsewhere", "[slow]") {
   const EmptyCache cache;
-  int pairs = 0, within = 0;
+  int measured = 0, others = 0, within = 0;
   for (std::size_t i = 0; i < std::size(kSpread); i += 2) {
     const Shape& shape = kSpread[i];
     const char* architecture = kArchitectures[i / 2 % std::size(kArchitectures)];
-    // A pair of fp32 values takes three words: the next plan that holds nine more.
-    const int words = allowed_words(shape, architecture) + 9 + (shape.precision == fp32 ? 2 : 0);
-    const Case beyond = with_words(shape, words);
+    const Case beyond = with_words(shape, words_beyond(allowed_words(shape, architecture), shape.precision));
     const bool close = spills(beyond, architecture);
+    if (has_measured_registers(chip_of(architecture), beyond)) {
+      INFO(describe(shape) << " on " << architecture);
+      CHECK(close);
+      ++measured;
+      continue;
+    }
     UNSCOPED_INFO(describe(shape) << " on " << architecture << (close ? ": within 8" : ": more than 8 too careful"));
     within += close;
-    ++pairs;
+    ++others;
   }
-  // 23 of 29; all should be.
-  CHECK(10 * within >= 7 * pairs);
+  CHECK(measured >= 12);
+  // Over the measured limits (experiments/data/register_limits.csv) seven pairs of shape and architecture in ten are.
+  CHECK(10 * within >= 7 * others);
+}
+
+// The same plan with so many words of weights, as evenly over its rows as bundles go.
+Case refilled(Case c, int words) {
+  const int whole = bundle(c.network, c.plan).slots;
+  std::fill_n(c.plan.slots.begin(), c.plan.rows_per_group, whole);
+  for (int row = 0;; row = (row + 1) % c.plan.rows_per_group) {
+    c.plan.slots[row] += whole;
+    if (register_words(c.network, c.plan) > words) {
+      c.plan.slots[row] -= whole;
+      return c;
+    }
+  }
+}
+
+// None of the sizes and densities of the grid that the table was made for; of small kernels, which compile soon.
+struct Fresh {
+  const char* architecture;
+  Network network;
+};
+constexpr Fresh kFresh[] = {
+    {"sm_80", {Cell::relu, bf16, 6480, 3, 1, 0.077}},  {"sm_80", {Cell::tanh, fp32, 5171, 4, 1, 0.042}},
+    {"sm_80", {Cell::relu, fp16, 7236, 1, 1, 0.054}},  {"sm_80", {Cell::tanh, fp16, 6042, 8, 1, 0.071}},
+    {"sm_90", {Cell::relu, fp32, 3779, 2, 1, 0.167}},  {"sm_90", {Cell::relu, bf16, 4907, 12, 1, 0.094}},
+    {"sm_90", {Cell::relu, fp16, 4431, 4, 1, 0.141}},  {"sm_90", {Cell::relu, fp16, 3852, 8, 1, 0.176}},
+    {"sm_100", {Cell::tanh, fp32, 4538, 4, 1, 0.064}}, {"sm_100", {Cell::relu, bf16, 3860, 12, 1, 0.238}},
+    {"sm_100", {Cell::tanh, bf16, 7466, 4, 1, 0.064}}, {"sm_120", {Cell::relu, fp16, 7413, 4, 1, 0.075}},
+    {"sm_120", {Cell::relu, bf16, 7483, 4, 1, 0.061}}, {"sm_120", {Cell::tanh, fp16, 3107, 16, 1, 0.266}},
+};
+
+TEST_CASE("networks that the register table was not made from fit as the model says within 8 words", "[slow]") {
+  const EmptyCache cache;
+  PlanWishes wishes;
+  wishes.family = Family::sparse_persistent;
+  wishes.storage = packed;
+  wishes.tier = Tier::registers;
+  for (const Fresh& fresh : kFresh) {
+    const Chip chip = chip_of(fresh.architecture);
+    const PlannedNetwork planned = choose_plan(chip, fresh.network, RowProfile::uniform(fresh.network), wishes);
+    const Case pick{planned.network, planned.plan};
+    INFO(describe(pick.network) << " on " << fresh.architecture << ": " << to_string(pick.plan));
+    REQUIRE(planned.prediction.footprint.fits);
+    REQUIRE(has_measured_registers(chip, pick));
+    const int allowed = registers_available(chip, pick.plan) - working_registers(chip, pick.network, pick.plan);
+    CHECK_FALSE(spills(refilled(pick, allowed), fresh.architecture));
+    CHECK(spills(refilled(pick, words_beyond(allowed, pick.network.precision)), fresh.architecture));
+  }
 }
 
 }  // namespace
