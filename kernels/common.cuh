@@ -2,7 +2,7 @@
 // Columns that two rows of a unit have in common: one load of the state, two products.
 //
 // Of two random rows of density d, the share d of either's columns is common, so of the four gates of an LSTM at 10 %
-// every seventh load can be saved. Which columns stand in a pair's slots: model/common_columns.hpp. Where a column is only
+// 13 % of the loads can be saved. Which columns stand in a pair's slots: model/common_columns.hpp. Where a column is only
 // one row's, the other's value is zero.
 //
 //   pairs   (0, 1), (0, 2), ..., (1, 2), ... of a tile's rows, kCommonSlots slots each, of every lane

@@ -239,19 +239,6 @@ std::vector<ExchangeCase> cluster_cases(const std::string& architecture, int sms
           {bytes, 4, sms * 7 / 8 / 4 * 4, kClusterThreads, (share + kClusterThreads - 1) / kClusterThreads, cluster});
     }
   }
-  // Of as many SMs as plans use, in one round, as plans have it, with waits of which one is nearly best.
-  for (const int of : {sms, 128, 96, 64, 32}) {
-    for (const int bytes : {2048, 4096, 8192, 16384, 32768}) {
-      for (const int threads : {64, 128, 256, 512, 1024}) {
-        const int loads = (bytes / 16 + threads - 1) / threads;
-        for (const int first_look : {100, kExchangeFirstLook, 260}) {
-          if (loads <= 8 && of <= sms) {
-            cases.push_back({bytes, 4, of, threads, loads, 1, first_look});
-          }
-        }
-      }
-    }
-  }
   std::erase_if(cases, [&](const ExchangeCase& c) { return c.smem_bytes() > smem_bytes; });
   return cases;
 }

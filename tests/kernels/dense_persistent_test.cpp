@@ -116,16 +116,15 @@ bool spills(const PlannedCase& c, const std::string& architecture) {
 }
 
 // Of the plans, those that leave no room in the registers for another tile: the others have some to spare. The type of
-// the values and two of the architectures are other ones from plan to plan: a product is one instruction in all.
+// the values and the architecture are other ones from plan to plan: a product is one instruction in all.
 TEST_CASE("no dense plan that the model lets fit spills", "[slow]") {
   std::size_t full = 0;
   const auto check = [&](const Size& size, int threads, Storage storage, int groups_loads) {
     const Precision precision = full % 2 == 0 ? Precision::fp16 : Precision::bf16;
     if (const std::optional<PlannedCase> c = full_case(size, precision, threads, storage, groups_loads)) {
-      for (const std::size_t architecture : {full / 2 % 2, 2 + full / 4 % 2}) {
-        INFO(c->text() << " on " << kArchitectures[architecture]);
-        CHECK_FALSE(spills(*c, kArchitectures[architecture]));
-      }
+      const std::string architecture = kArchitectures[full / 2 % 4];
+      INFO(c->text() << " on " << architecture);
+      CHECK_FALSE(spills(*c, architecture));
       ++full;
     }
   };
@@ -159,17 +158,15 @@ TEST_CASE("the register model of 2:4 plans is mostly within 8 words of what comp
       if (!beyond) {
         continue;
       }
-      for (const std::size_t architecture : {full % 2, 2 + full / 2 % 2}) {
-        const bool close = spills(*beyond, kArchitectures[architecture]);
-        UNSCOPED_INFO(beyond->text() << " on " << kArchitectures[architecture]
-                                     << (close ? ": within" : ": more than 8 too careful"));
-        within += close;
-        ++pairs;
-      }
+      const std::string architecture = kArchitectures[full % 4];
+      const bool close = spills(*beyond, architecture);
+      UNSCOPED_INFO(beyond->text() << " on " << architecture << (close ? ": within" : ": more than 8 too careful"));
+      within += close;
+      ++pairs;
       ++full;
     }
   }
-  CHECK(pairs >= 20);
+  CHECK(pairs >= 10);
   CHECK(10 * within >= 7 * pairs);
 }
 
