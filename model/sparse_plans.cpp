@@ -295,7 +295,7 @@ std::vector<int> common_choices(const Chip& chip, const Network& network, const 
   const double density = static_cast<double>(rows.nnz()) / rows.gates() / rows.units() / rows.units();
   const double common = density * density * rows.units() / plan.lanes_per_row;
   int last = 0;
-  for (const double share : {0.8, 1.2, 1.6, 2.0}) {
+  for (const double share : {1.2, 1.6, 2.0}) {
     if (const int slots = static_cast<int>(std::lround(share * common)); slots > last) {
       add(slots);
       last = slots;

@@ -179,8 +179,8 @@ inline std::vector<PlannedCase> every_pair() {
                                  with_common(shaped(Cell::gru, Precision::fp16, 3, 4, 2), 3),
                                  with_common(shaped(Cell::lstm, Precision::bf16, 1, 16), 2),
                                  with_common(shaped(Cell::gru, Precision::bf16, 8, 32, 3), 1),
-                                 with_common(shaped(Cell::lstm, Precision::fp16, 30, 16), 5),
-                                 with_common(shaped(Cell::gru, Precision::fp16, 2, 16, 2), 40)};
+                                 with_common(shaped(Cell::lstm, Precision::fp16, 30), 5),
+                                 with_common(shaped(Cell::gru, Precision::fp16, 2, 16), 12)};
   cases[1].plan.order = RowOrder::natural;
   cases[4].plan.pass_planes = 2;
   cases[0].plan.promote_every = 2;

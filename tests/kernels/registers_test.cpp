@@ -232,15 +232,14 @@ TEST_CASE("the largest networks that fit on the chips of four architectures comp
   for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
     const Chip chip = find_chip(chip_name).chip;
     for (const Precision precision : {fp16, bf16, fp32}) {
-      for (const double density : {0.05, 0.3}) {
-        const int batch = std::array{1, 8, 4, 16}[(which + which / 4) % 4];
-        ++which;
-        const Capacity capacity = find_capacity(chip, {Cell::relu, precision, 1, batch, 1, density}, 32);
-        REQUIRE(capacity.largest);
-        const Case largest{capacity.largest->network, capacity.largest->plan};
-        INFO(chip_name << ", " << describe(largest.network) << ": " << to_string(largest.plan));
-        CHECK_FALSE(spills(largest, chip.architecture));
-      }
+      const double density = which % 2 == 0 ? 0.05 : 0.3;
+      const int batch = std::array{1, 8, 4, 16}[(which + which / 4) % 4];
+      ++which;
+      const Capacity capacity = find_capacity(chip, {Cell::relu, precision, 1, batch, 1, density}, 32);
+      REQUIRE(capacity.largest);
+      const Case largest{capacity.largest->network, capacity.largest->plan};
+      INFO(chip_name << ", " << describe(largest.network) << ": " << to_string(largest.plan));
+      CHECK_FALSE(spills(largest, chip.architecture));
     }
   }
 }
