@@ -163,6 +163,22 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   refused([&](Plan& p) { in_pieces(p), p.most_pieces = 0; });
   refused([&](Plan& p) { in_pieces(p), p.storage = Storage::packed_delta; });
   refused([](Plan& p) { p.piece_slots = 3; });  // of no piece
+  const auto of_gates_refused = [&](const std::function<void(Plan&)>& change) {
+    Plan changed = gated_plan;
+    changed.common_rows = 6;
+    changed.common_slots = 2;
+    CHECK_NOTHROW(check_plan(gated, changed));
+    change(changed);
+    CAPTURE(to_string(changed));
+    CHECK_THROWS_AS(check_plan(gated, changed), InputError);
+  };
+  of_gates_refused([](Plan& p) { p.common_rows = 3; });
+  of_gates_refused([](Plan& p) { p.common_rows = 0; });  // slots of no pair
+  of_gates_refused([](Plan& p) { p.common_slots = 0; });
+  of_gates_refused([](Plan& p) { p.common_slots = -1; });
+  of_gates_refused([](Plan& p) { p.storage = Storage::packed_delta; });
+  of_gates_refused([](Plan& p) { p.chunks_in_flight = 2 * kMostSmallChunksInFlight; });
+  refused([](Plan& p) { p.common_rows = 3, p.common_slots = 1; });  // of no gates
   refused([](Plan& p) { p.batch_padded = 8; });
   refused([](Plan& p) { p.load_bytes = 1; });
   refused([](Plan& p) { p.load_bytes = 12; });
