@@ -115,75 +115,106 @@ int best_set(const UnitColumns& columns, int from, const SetCounts& used, int ph
   return best;
 }
 
-// The units of so many groups that share phases, those that have the same place in theirs.
-void share_units(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule, int sm, int first_group,
-                 int groups_together, int unit, CommonRows& result) {
-  const Plan& plan = layout.plan;
-  const int gates = info(layout.network.cell).gates;
-  const std::vector<GatePair> pairs = gate_pairs(gates);
-  struct OfGroup {
-    int group;
-    std::array<std::int32_t, kMostGates> rows{};  // of W, by gate
-    std::array<int, kMostGates> places{};         // in the unit, by gate
-    UnitColumns columns;
-    std::vector<Taking> takings;
-  };
-  std::vector<OfGroup> groups;
-  std::array<SetCounts, kMostGates> left{};  // columns of the gates, by banks
-  for (int group = first_group; group < first_group + groups_together; ++group) {
+// The units of groups that share phases, those that have the same place in theirs: a pair's columns are chosen with
+// what the same pair of the other units has.
+class UnitsTogether {
+ public:
+  UnitsTogether(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule, int sm, int unit)
+      : layout_(layout),
+        matrix_(matrix),
+        rule_(rule),
+        sm_(sm),
+        unit_(unit),
+        gates_(info(layout.network.cell).gates),
+        phases_(layout.plan.common_slots * spread_over_phases(layout.network, layout.plan)),
+        pairs_(gate_pairs(gates_)),
+        used_(pairs_.size(), SetCounts{}) {}
+
+  // The group's unit, if it has one.
+  void add(int group) {
+    if (layout_.row(sm_, unit_ * gates_, group) < 0) {
+      return;
+    }
     std::array<std::int32_t, kMostGates> rows{};
     std::array<int, kMostGates> places{};
-    for (int place = 0; place < gates; ++place) {
-      const std::int32_t row = layout.row(sm, unit * gates + place, group);
-      rows[std::max(0, row) / layout.network.hidden] = row;
-      places[std::max(0, row) / layout.network.hidden] = place;
+    for (int place = 0; place < gates_; ++place) {
+      const std::int32_t row = layout_.row(sm_, unit_ * gates_ + place, group);
+      rows[row / layout_.network.hidden] = row;
+      places[row / layout_.network.hidden] = place;
     }
-    if (rows[0] < 0) {
-      continue;
-    }
-    OfGroup& of = groups.emplace_back(OfGroup{group, rows, places, UnitColumns(layout, matrix, rule, rows, gates), {}});
-    of.takings = share_columns(of.columns.sets(), gates, pair_room(layout.network, plan));
-    for (int gate = 0; gate < gates; ++gate) {
-      of.columns.count(gate, left[gate]);
+    Unit& unit = units_.emplace_back(Unit{group, rows, places, UnitColumns(layout_, matrix_, rule_, rows, gates_), {}});
+    unit.takings = share_columns(unit.columns.sets(), gates_, pair_room(layout_.network, layout_.plan));
+    for (int gate = 0; gate < gates_; ++gate) {
+      unit.columns.count(gate, left_[gate]);
     }
   }
-  std::vector<SetCounts> used(pairs.size(), SetCounts{});  // by pair of places, whose slots are loaded together
-  const int phases = plan.common_slots * spread_over_phases(layout.network, plan);
-  // Common columns, of which there is little choice, before those of one row.
-  for (const bool takes_one : {false, true}) {
-    for (OfGroup& of : groups) {
-      for (const Taking& taking : of.takings) {
-        const bool is_one = std::has_single_bit(static_cast<unsigned>(taking.taken));
-        GatePair gate = pairs[taking.pair];
-        if (of.places[gate.first] > of.places[gate.second]) {
-          std::swap(gate.first, gate.second);
-        }
-        const std::size_t pair = pair_of(gates, {of.places[gate.first], of.places[gate.second]});
-        std::vector<Element>& elements =
-            result.pair(sm, unit * static_cast<int>(pairs.size()) + static_cast<int>(pair), of.group);
-        for (int i = 0; i < taking.count && is_one == takes_one; ++i) {
-          SetCounts relieved{};
-          for (int one = 0; one < gates; ++one) {
-            for (int set = 0; taking.taken >> one & 1 && set < rule.bank_sets; ++set) {
-              relieved[set] += left[one][set];
-            }
-          }
-          const int set = best_set(of.columns, taking.from, used[pair], phases, relieved, rule.bank_sets);
-          elements.push_back(of.columns.take(taking.from, taking.taken, gate, set));
-          ++used[pair][set];
-          for (int one = 0; one < gates; ++one) {
-            left[one][set] -= taking.taken >> one & 1;
+
+  // Common columns, of which there is little choice, before those of one gate.
+  void share(CommonRows& result) {
+    for (const bool takes_one : {false, true}) {
+      for (Unit& unit : units_) {
+        for (const Taking& taking : unit.takings) {
+          if (std::has_single_bit(static_cast<unsigned>(taking.taken)) == takes_one) {
+            take(unit, taking, result);
           }
         }
       }
     }
-  }
-  for (const OfGroup& of : groups) {
-    for (int gate = 0; gate < gates; ++gate) {
-      result.own[of.rows[gate]] = of.columns.left(gate);
+    for (const Unit& unit : units_) {
+      for (int gate = 0; gate < gates_; ++gate) {
+        result.own[unit.rows[gate]] = unit.columns.left(gate);
+      }
     }
   }
-}
+
+ private:
+  struct Unit {
+    int group;
+    std::array<std::int32_t, kMostGates> rows;  // of W, by gate
+    std::array<int, kMostGates> places;         // in the unit, by gate
+    UnitColumns columns;
+    std::vector<Taking> takings;
+  };
+
+  // A pair of gates stands where the pair of their places does, the lower place first.
+  void take(Unit& unit, const Taking& taking, CommonRows& result) {
+    GatePair gates = pairs_[taking.pair];
+    if (unit.places[gates.first] > unit.places[gates.second]) {
+      std::swap(gates.first, gates.second);
+    }
+    const int pair = pair_of(gates_, {unit.places[gates.first], unit.places[gates.second]});
+    std::vector<Element>& elements = result.pair(sm_, unit_ * number_of_pairs(gates_) + pair, unit.group);
+    SetCounts& used = used_[pair];
+    for (int i = 0; i < taking.count; ++i) {
+      const int set = best_set(unit.columns, taking.from, used, phases_, relieved(taking.taken), rule_.bank_sets);
+      elements.push_back(unit.columns.take(taking.from, taking.taken, gates, set));
+      ++used[set];
+      for (int gate = 0; gate < gates_; ++gate) {
+        left_[gate][set] -= taking.taken >> gate & 1;
+      }
+    }
+  }
+
+  // Columns that are left to the gates of a set together.
+  SetCounts relieved(int gates) const {
+    SetCounts sum{};
+    for (int gate = 0; gate < gates_; ++gate) {
+      for (int set = 0; gates >> gate & 1 && set < rule_.bank_sets; ++set) {
+        sum[set] += left_[gate][set];
+      }
+    }
+    return sum;
+  }
+
+  const Layout& layout_;
+  const SparseMatrix& matrix_;
+  const BankRule& rule_;
+  int sm_, unit_, gates_, phases_;
+  std::vector<GatePair> pairs_;
+  std::vector<SetCounts> used_;               // by the pair of places, whose slots are loaded together
+  std::array<SetCounts, kMostGates> left_{};  // columns that are left to the gates of all units, by banks
+  std::vector<Unit> units_;
+};
 
 }  // namespace
 
@@ -201,7 +232,11 @@ CommonRows share_rows(const Layout& layout, const SparseMatrix& matrix, int thre
     const int first = i % plan.warps() * groups_per_warp;
     for (int group = first; group < first + groups_per_warp; group += together) {
       for (int unit = 0; unit < units; ++unit) {
-        share_units(layout, matrix, rule, i / plan.warps(), group, together, unit, result);
+        UnitsTogether all(layout, matrix, rule, i / plan.warps(), unit);
+        for (int one = group; one < group + together; ++one) {
+          all.add(one);
+        }
+        all.share(result);
       }
     }
   });
