@@ -26,7 +26,8 @@
 // A row of LIMITS.csv (NVRTC 13.0.88): all plans of this shape with up to `words` words were kept in registers, the
 // next larger one, with `spilling_words`, was not; `registers` is what a computing thread of such a block may use.
 // data/register_limits.csv, to which the costs are fitted, has shapes of every kind, of which every third, by a hash of
-// it, can be held out; data/register_table.csv those of `domain`. The table is made of both.
+// it, can be held out; data/register_table.csv those of a `domain` of before, and those on which `check` or a test had
+// failed. The table is made of both.
 #include "experiments/configuration.hpp"
 #include "kernels/program.hpp"
 #include "model/error.hpp"

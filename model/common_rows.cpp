@@ -98,8 +98,7 @@ class UnitColumns {
 };
 
 // The set of banks to take a column of these gates from: one that the pair's phases have room for, and of these one
-// that the pair has few of, or the rows that are relieved have many of. How much either counts was tried with 11
-// layouts.
+// that the pair has few of, or the rows that are relieved have many of.
 int best_set(const UnitColumns& columns, int from, const SetCounts& used, int phases, const SetCounts& relieved,
              int sets) {
   int best = -1;
@@ -183,7 +182,8 @@ class UnitsTogether {
       std::swap(gates.first, gates.second);
     }
     const int pair = pair_of(gates_, {unit.places[gates.first], unit.places[gates.second]});
-    std::vector<Element>& elements = result.pair(sm_, unit_ * number_of_pairs(gates_) + pair, unit.group);
+    std::vector<Element>& elements =
+        result.of_pairs[result.pair(sm_, unit_ * number_of_pairs(gates_) + pair, unit.group)];
     SetCounts& used = used_[pair];
     for (int i = 0; i < taking.count; ++i) {
       const int set = best_set(unit.columns, taking.from, used, phases_, relieved(taking.taken), rule_.bank_sets);

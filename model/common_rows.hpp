@@ -6,7 +6,6 @@
 #include "model/layout.hpp"
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -24,11 +23,9 @@ struct CommonRows {
   std::vector<std::vector<Element>> of_pairs;  // [sms, common_rows, groups]
   const Plan* plan = nullptr;
 
-  const std::vector<Element>& pair(int sm, int common_row, int group) const {
-    return of_pairs[(static_cast<std::size_t>(sm) * plan->common_rows + common_row) * plan->groups() + group];
-  }
-  std::vector<Element>& pair(int sm, int common_row, int group) {
-    return const_cast<std::vector<Element>&>(std::as_const(*this).pair(sm, common_row, group));
+  // Where `of_pairs` has the columns of a group's pair.
+  std::size_t pair(int sm, int common_row, int group) const {
+    return (static_cast<std::size_t>(sm) * plan->common_rows + common_row) * plan->groups() + group;
   }
 };
 

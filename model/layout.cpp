@@ -159,7 +159,8 @@ class Packer {
     const int r = static_cast<int>(group_row / plan_.groups() % plan_.all_rows());
     if (plan_.is_common(r)) {
       const std::size_t sm = group_row / plan_.groups() / plan_.all_rows();
-      return common_.pair(static_cast<int>(sm), r - plan_.first_common(), static_cast<int>(group_row % plan_.groups()));
+      return common_.of_pairs[common_.pair(static_cast<int>(sm), r - plan_.first_common(),
+                                           static_cast<int>(group_row % plan_.groups()))];
     }
     if (common_.plan != nullptr) {
       for (const std::int64_t element : common_.own[*row]) {

@@ -24,6 +24,7 @@
 // (model/bitmap.hpp).
 #pragma once
 
+#include "model/common_columns.hpp"
 #include "model/mask.hpp"
 #include "model/network.hpp"
 #include "model/row_profile.hpp"

@@ -37,13 +37,17 @@ double normal_quantile(double p) {
          (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
 }
 
-// Exchanges the elements by a linear congruential generator: the same on every machine, and all that is asked of it is
-// that a unit's gates have nothing to do with one another.
+// 32 bits of a linear congruential generator: the same on every machine, and all that is asked of it is that a unit's
+// gates have nothing to do with one another.
+std::uint64_t next_random(std::uint64_t& state) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return state >> 32;
+}
+
 void shuffle(std::vector<int>& values) {
   std::uint64_t state = 1;
   for (std::uint64_t left = values.size(); left > 1; --left) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    std::swap(values[left - 1], values[((state >> 32) * left) >> 32]);
+    std::swap(values[left - 1], values[(next_random(state) * left) >> 32]);
   }
 }
 
@@ -90,8 +94,8 @@ std::vector<ColumnSets> expected_sets(int units, int gates, const std::vector<in
         expected *= has ? share : 1 - share;
         most = has ? std::min(most, left[gate]) : most;
       }
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      const double at_random = (static_cast<double>(state >> 33) + 0.5) / static_cast<double>(std::uint64_t{1} << 31);
+      const double at_random =
+          (static_cast<double>(next_random(state) / 2) + 0.5) / static_cast<double>(std::uint64_t{1} << 31);
       const double drawn = expected + std::sqrt(expected) * normal_quantile(at_random);
       const bool is_single = std::has_single_bit(static_cast<unsigned>(set));
       const int count = is_single ? most : std::clamp(static_cast<int>(std::lround(drawn)), 0, most);

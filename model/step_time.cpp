@@ -90,7 +90,7 @@ double own_length(const Network& network, const Plan& plan) {
 }
 
 // Wavefronts per phase of the slots of two rows: common columns are in whatever sets they are in, the others where
-// there is room. Within 0.1 of 13 layouts, of 1.01 to 1.8.
+// there is room. Held to layouts by tests/model/common_columns_test.cpp.
 double common_conflicts(const Network& network, const Plan& plan, int sets) {
   const PairRoom room = pair_room(network, plan);
   const double phases = plan.common_slots * spread_over_phases(network, plan);

@@ -115,9 +115,9 @@ TEST_CASE("several launches give the same bits as one, and every run the same as
   }
 }
 
-TEST_CASE("samples that take turns come out right, over any number of steps and launches, with the same bits",
-          "[gpu]") {
-  for (const PlannedCase& c : every_turn()) {
+// Right, and the same bits again and in launches of a few steps.
+void check_runs(const std::vector<PlannedCase>& cases) {
+  for (const PlannedCase& c : cases) {
     CAPTURE(c.text());
     const Given g = given(c.network, 300);  // more steps than segments are emptied ahead
     const Got first = run(c, g);
@@ -125,28 +125,19 @@ TEST_CASE("samples that take turns come out right, over any number of steps and 
     CHECK(run(c, g) == first);
     CHECK(run(c, g, 7) == first);
   }
+}
+
+TEST_CASE("samples that take turns come out right, over any number of steps and launches, with the same bits",
+          "[gpu]") {
+  check_runs(every_turn());
 }
 
 TEST_CASE("rows that are cut come out right, over any number of steps and launches, with the same bits", "[gpu]") {
-  for (const PlannedCase& c : every_cut()) {
-    CAPTURE(c.text());
-    const Given g = given(c.network, 300);  // more steps than segments are emptied ahead
-    const Got first = run(c, g);
-    check_right(first, expected(c, g), c.network.precision);
-    CHECK(run(c, g) == first);
-    CHECK(run(c, g, 7) == first);
-  }
+  check_runs(every_cut());
 }
 
 TEST_CASE("rows that share loads come out right, over any number of steps and launches, with the same bits", "[gpu]") {
-  for (const PlannedCase& c : every_pair()) {
-    CAPTURE(c.text());
-    const Given g = given(c.network, 300);  // more steps than segments are emptied ahead
-    const Got first = run(c, g);
-    check_right(first, expected(c, g), c.network.precision);
-    CHECK(run(c, g) == first);
-    CHECK(run(c, g, 7) == first);
-  }
+  check_runs(every_pair());
 }
 
 TEST_CASE("the exchange does not change a bit", "[gpu]") {
