@@ -481,6 +481,28 @@ void st_async(Warp& warp, const Instruction& i, u32 lanes) {
   });
 }
 
+void cp_async_bulk(Warp& warp, const Instruction& i, u32 lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const u32 bytes = warp.lanes<u32>(i.at[2])[lane];
+    if (bytes == 0 || bytes % 16 != 0) {
+      throw LaneFault{lane, "bulk copies have a multiple of 16 bytes, not " + std::to_string(bytes)};
+    }
+    const u64 address = address_of(warp, i, 0, 0, lane), from = address_of(warp, i, 1, 1, lane);
+    check_aligned(lane, address, 16);
+    check_aligned(lane, from, 16);
+    const SharedPlace to = shared_place(warp, lane, address, bytes);
+    const SharedPlace counts = barrier_place(warp, lane, address_of(warp, i, 3, 2, lane));
+    if (to.block != counts.block) {
+      throw LaneFault{lane, "a bulk copy and its mbarrier are in different blocks"};
+    }
+    std::memcpy(&to.block->shared[to.at], in_global(warp, lane, from, bytes, false), bytes);
+    std::memset(&to.block->written[to.at], kWritten, bytes);
+    Barrier barrier = read_barrier(counts, lane);
+    barrier.bytes -= static_cast<s32>(bytes);
+    write_barrier(counts, lane, barrier);
+  });
+}
+
 void mapa(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) {
     const u32 address = warp.lanes<u32>(i.at[1])[lane], rank = warp.lanes<u32>(i.at[2])[lane];

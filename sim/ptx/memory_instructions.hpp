@@ -19,6 +19,7 @@ void cp_async_commit(Warp& warp, const Instruction& i, u32 lanes);
 void cp_async_wait(Warp& warp, const Instruction& i, u32 lanes);  // at[0]: groups that may be left
 void cp_async_wait_all(Warp& warp, const Instruction& i, u32 lanes);
 void st_async(Warp& warp, const Instruction& i, u32 lanes);
+void cp_async_bulk(Warp& warp, const Instruction& i, u32 lanes);  // [shared], [global], bytes, [barrier]
 void mapa(Warp& warp, const Instruction& i, u32 lanes);
 void mbarrier_init(Warp& warp, const Instruction& i, u32 lanes);
 void mbarrier_arrive(Warp& warp, const Instruction& i, u32 lanes);         // _, [barrier]

@@ -41,8 +41,8 @@ enum class Flow : std::uint8_t {
 struct Instruction {
   Execute execute = nullptr;
   std::array<u32, 18> at{};  // bytes in the warp's registers, of each operand in order; of an address, of its base
-  std::array<std::int64_t, 2> offset{};  // of the first and the second address
-  std::array<bool, 2> wide{};            // whether their bases have 64 bits
+  std::array<std::int64_t, 3> offset{};  // of the first, second and third address
+  std::array<bool, 3> wide{};            // whether their bases have 64 bits
   u32 guard = 0;                         // place of the predicate
   u32 guard_flip = 0;                    // all ones: lanes whose predicate is false
   u32 target = 0;                        // of a branch

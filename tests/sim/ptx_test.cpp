@@ -173,6 +173,8 @@ TEST_CASE("integer and bit instructions of PTX give what C++ says", "[ptx]") {
        "1, 0, "
        "%p4;",
        [](Word a, Word b, Word c) { return Word{a < b && c != 0}; }},
+      {"mov.pred %p1, -1; mov.pred %p2, 0; selp.u32 %r4, %r1, 0, %p1; @%p2 mov.u32 %r4, 3;",
+       [](Word a, Word, Word) { return a; }},
       {"mov.u32 %r4, 9; setp.eq.s32 %p1, %r1, %r1; @!%p1 mov.u32 %r4, 3; @%p1 add.s32 %r4, %r4, %r2;",
        [](Word, Word b, Word) { return 9 + b; }},
       {"cvt.u16.u32 %h1, %r1; cvt.s32.s16 %r4, %h1;",
@@ -506,6 +508,21 @@ TEST_CASE("warps of a block meet at its barrier, blocks through memory, both as 
   CHECK(counter == std::vector<std::uint32_t>{8, 28});
 }
 
+TEST_CASE("a block waits for the bytes of its bulk copies", "[ptx]") {
+  std::vector<std::uint32_t> memory(64);
+  std::iota(memory.begin(), memory.begin() + 32, 100u);
+  run(kernel("mov.u64 %rd2, smem;\ncvt.u32.u64 %r1, %rd2;\nsetp.ne.s32 %p1, %r0, 0;\n@%p1 bra READY;\n"
+             "mbarrier.init.shared::cta.b64 [%r1], 1;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 128;\n"
+             "fence.proxy.async;\nREADY:\nbar.sync 0;\nsetp.gt.s32 %p1, %r0, 1;\n@%p1 bra WAIT;\n"
+             "mul.lo.s32 %r2, %r0, 64;\nadd.s32 %r3, %r1, %r2;\ncvt.u64.u32 %rd3, %r2;\nadd.s64 %rd3, %rd3, %rd0;\n"
+             "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3+16], [%rd3], 64, [%r1];\n"
+             "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0;\n@!%p2 bra WAIT;\n"
+             "shl.b32 %r4, %r0, 2;\nadd.s32 %r5, %r4, %r1;\nld.shared.u32 %r6, [%r5+16];\ncvt.u64.u32 %rd3, %r4;\n"
+             "add.s64 %rd3, %rd3, %rd0;\nst.global.u32 [%rd3+128], %r6;"),
+      memory, {.shared = 144});
+  CHECK(std::equal(memory.begin(), memory.begin() + 32, memory.begin() + 32));
+}
+
 TEST_CASE("blocks of a cluster store into each other's memory and wait for the bytes", "[ptx]") {
   std::vector<std::uint32_t> memory(4 * 32);
   const std::string body =
@@ -590,6 +607,14 @@ TEST_CASE("what a kernel does wrong is one fault with line, block and thread", "
                {"not aligned to 16"}) == "");
   CHECK(unsaid(fault_of(kernel(smem + "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 4;"), {.shared = 32}),
                {"no initialised mbarrier"}) == "");
+  const auto bulk = [&](const std::string& bytes) {
+    return fault_of(kernel(smem + "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd0], " +
+                           bytes + ", [%r1+32];"),
+                    {.shared = 48});
+  };
+  CHECK(unsaid(bulk("8"), {"a multiple of 16 bytes, not 8"}) == "");
+  CHECK(unsaid(bulk("64"), {"64 bytes at 0 are outside of the 48 bytes"}) == "");
+  CHECK(unsaid(bulk("16"), {"no initialised mbarrier"}) == "");
   CHECK(unsaid(fault_of(kernel("trap;"), {.blocks = 2}), {"block 0, thread 0: trap: the kernel stops with a trap"}) ==
         "");
   // Half of a warp, or of a block, at a barrier that the others never come to.
