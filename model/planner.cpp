@@ -23,10 +23,11 @@ double overload(const Footprint& footprint) {
   return worst;
 }
 
-// Plans whose rows share loads must gain something: predictions of plans with and without have errors of their own.
+// Plans whose rows share loads must gain something: predictions of plans with and without have errors of their own, and
+// tails beside pairs take longer than is said.
 double worth_us(const Plan& plan, const Prediction& prediction) {
-  constexpr double kPairsMustGain = 1.03;
-  return prediction.step_us * (plan.common_rows > 0 ? kPairsMustGain : 1);
+  constexpr double kPairsMustGain = 1.03, kWithTail = 1.06;
+  return prediction.step_us * (plan.common_rows == 0 ? 1 : plan.has_tail() ? kWithTail : kPairsMustGain);
 }
 
 bool better(const Prediction& a, const Prediction& b) {
@@ -154,11 +155,11 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   if (!found && wishes.storage == Storage::packed_delta && network.precision == Precision::fp32) {
     throw InputError("packed_delta stores values of 8 or 16 bits, found fp32: packed_pair takes no more room for them");
   }
-  if (!found && wishes.exchange_warps.value_or(0) > 0) {
+  if (!found && (wishes.exchange_warps.value_or(0) > 0 || wishes.exchange == ExchangeProtocol::bulk_copy)) {
     throw InputError(
         "no plan with exchange warps computes " + describe(network) +
-        " as wished: they need the lamport exchange and at least two loads' worth of samples, of which each "
-        "is exchanged in turn");
+        " as wished: they need the lamport exchange, or bulk_copy and compute capability 9.0, and at least two "
+        "loads' worth of samples, of which each is exchanged in turn");
   }
   if (!found && wishes.pieces.value_or(0) > 0) {
     throw InputError("no plan with " + std::to_string(*wishes.pieces) + " pieces of rows per group computes " +
