@@ -73,6 +73,8 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
           "lanes_per_row 1, 2, 4, 8, 16 or 32, found " + std::to_string(plan.lanes_per_row));
   require(plan.exchange != ExchangeProtocol::cluster && plan.teams == 1,
           "neither the cluster exchange nor teams, which are dense_persistent's");
+  require(plan.exchange != ExchangeProtocol::bulk_copy || plan.exchange_warps > 0,
+          "exchange_warps, or another exchange than bulk_copy");
   require(plan.storage != Storage::structured_2_4 && plan.storage != Storage::bitmap,
           "packed_pair, packed_delta or dense: " + std::string(name(plan.storage)) + " is dense_persistent's");
   const int gates = info(network.cell).gates;
@@ -125,7 +127,7 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   require(plan.exchange_warps != 1, "exchange_warps=0, or 2 and more: one hands out, the others fetch");
   require(plan.exchange_warps == 0 || takes_turns(network, plan),
           "exchange_warps=0, or 2 to " + std::to_string(kMostTurns) +
-              " passes over the planes, the lamport exchange and no streamed chunks");
+              " passes over the planes, the lamport or the bulk_copy exchange and no streamed chunks");
 }
 
 void check_dense_plan(const Network& network, const Plan& plan) {
@@ -141,6 +143,8 @@ void check_dense_plan(const Network& network, const Plan& plan) {
   const int step = 2 * sample_tiles(network, plan);
   require(plan.loads_in_flight % step == 0, "loads_in_flight in multiples of " + std::to_string(step) + ", found " +
                                                 std::to_string(plan.loads_in_flight));
+  require(plan.exchange != ExchangeProtocol::bulk_copy,
+          "another exchange than bulk_copy, which is sparse_persistent's");
   check_range("teams", plan.teams, 1, network.batch);
   require(network.batch % plan.teams == 0,
           "teams that divide the batch of " + std::to_string(network.batch) + ", found " + std::to_string(plan.teams));
@@ -175,8 +179,10 @@ void check_plan(const Network& network, const Plan& plan) {
   require(plan.line_words > 0 && plan.line_words <= kLineWords &&
               std::has_single_bit(static_cast<unsigned>(plan.line_words)),
           "line_words 1, 2, 4 or 8, found " + std::to_string(plan.line_words));
-  require(plan.line_words == kLineWords || plan.exchange != ExchangeProtocol::cluster,
-          "line_words=8 in a cluster, whose state has no lines, found " + std::to_string(plan.line_words));
+  require(plan.line_words == kLineWords ||
+              (plan.exchange != ExchangeProtocol::cluster && plan.exchange != ExchangeProtocol::bulk_copy),
+          "line_words=8 in a cluster, whose state has no lines, and for bulk copies, found " +
+              std::to_string(plan.line_words));
   check_range("first_look", plan.first_look, 0, kMostFirstLook);
   if (plan.family == Family::dense_persistent) {
     check_dense_plan(network, plan);

@@ -123,9 +123,9 @@ PlanWishes read_wishes(const Options& options) {
     wishes.tier = parse_tier(options.text("tier"));
   }
   if (options.given("exchange")) {
-    wishes.exchange = static_cast<ExchangeProtocol>(
-        options.choice("exchange", options.text("exchange"),
-                       {kExchangeNames[0], kExchangeNames[1], kExchangeNames[2], kExchangeNames[3]}));
+    wishes.exchange = static_cast<ExchangeProtocol>(options.choice(
+        "exchange", options.text("exchange"),
+        {kExchangeNames[0], kExchangeNames[1], kExchangeNames[2], kExchangeNames[3], kExchangeNames[4]}));
   }
   return wishes;
 }
@@ -262,7 +262,8 @@ OptionGroup plan_options() {
       ("pieces", text("N"), "Cut rows that are longer than most into pieces, of which every group of lanes takes N: 1, 2 or 4; 0: none "
                             "(sparse_persistent, packed_pair).")
       ("teams", text("N"), "Share the samples out to this many teams of SMs (dense_persistent).")
-      ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier, cooperative_barrier or, of dense_persistent, cluster.");
+      ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier, cooperative_barrier, of dense_persistent cluster, or of "
+                            "samples that take turns bulk_copy.");
   // clang-format on
   return group;
 }

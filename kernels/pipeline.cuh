@@ -15,7 +15,8 @@
 // us per step on an H200 (turns.csv of experiments/data), without and with exchange warps: lstm 4096 B=16 10 % 11.3, 10.5;
 // relu 2304 B=16 30 % 3.72, 2.99; gru 2048 B=16 10 % 3.83, 2.92; relu 2304 B=4 30 % 1.39, 1.24. Asynchronous copies instead
 // of words in registers took up to a third longer, as did a warp that hands out only when those that fetch have come by;
-// a warp that hands out is 3 to 6 % better than the computing warps, which then wait for its stores.
+// a warp that hands out is 3 to 6 % better than the computing warps, which then wait for its stores. Large states are
+// fetched by the copy engine (bulk_copy.cuh).
 //
 // Warps that compute do not wait for each other, but for pieces of rows: some reduce while others gather, so that shared
 // memory is read all the time (3 % off steps, at the geometric mean of 101, up to 27 %; a pass that nobody begins before
@@ -28,7 +29,11 @@
 // once: that takes the pass's next state, and to that the words of every SM, this one's own too.
 
 constexpr int kExchangeThreads = 32 * ONCHIP_EXCHANGE_WARPS;
+#if ONCHIP_EXCHANGE == 4
+constexpr int kFetchThreads = 32;  // the second warp emits, and others only hand over their registers; see bulk_copy.cuh
+#else
 constexpr int kFetchThreads = kExchangeThreads - 32;  // the last warp emits
+#endif
 constexpr int kBlockThreads = kThreads + kExchangeThreads;
 constexpr int kPassWords = kPassPlanes * kPlaneWords;
 constexpr int kPassOutboxWords = kPassPlanes * kOutboxPlaneWords;
@@ -36,7 +41,9 @@ constexpr int kPassOutboxWords = kPassPlanes * kOutboxPlaneWords;
 constexpr int kComputing = 1, kTaken = 2, kComputed = kTaken + kPasses;  // named barriers
 static_assert(kPasses > 1 && kComputed + kPasses <= 16, "a pass is fetched while another is computed; there are 16 barriers");
 constexpr int kWithFetching = kThreads + kFetchThreads, kWithEmitting = kThreads + 32;  // threads that take part in them
+#if ONCHIP_EXCHANGE != 4
 static_assert(kExchange == kLamport && kRingChunks == 0, "passes take turns where nobody waits for all SMs");
+#endif
 
 template <int kCount>
 __device__ __forceinline__ void wait_at(int barrier) {
@@ -96,6 +103,9 @@ __device__ __forceinline__ void have_computing_registers() {
 
 // ---- exchange warps -------------------------------------------------------------------------------------------------
 
+#if ONCHIP_EXCHANGE == 4
+#include "bulk_copy.cuh"
+#else
 // Where word i of a pass goes, from where the pass's first plane begins.
 __device__ __forceinline__ u32 placed_at(int i) {
   if constexpr (kPassPlanes == 1) {
@@ -175,6 +185,8 @@ __device__ __forceinline__ void await_own_words(const char* state, int pass) {
   }
 }
 
+#endif
+
 // A fence now and then (protocol.cuh); whether it was.
 __device__ __forceinline__ bool fences(int t) {
   const bool is_time = (t & (kAhead / 4 - 1)) == 0;
@@ -184,6 +196,7 @@ __device__ __forceinline__ bool fences(int t) {
   return is_time;
 }
 
+#if ONCHIP_EXCHANGE != 4
 // The state of every pass of every step, as soon as there is room for it.
 __device__ __forceinline__ void fetch_states(const Arguments& a, u32 shared, int thread) {
   const char* state = static_cast<const char*>(a.states);
@@ -216,12 +229,16 @@ __device__ __forceinline__ void fetch_states(const Arguments& a, u32 shared, int
   }
 }
 
+#endif
+
 // Hands out what the others have computed, and empties its places of a later step. The outbox is free again once all
 // words of the pass can be seen in L2: before this SM has fetched them itself, nobody writes to it. Where the words go is
 // known before they are there. The input of a step is asked for two steps ahead, once that of the step before has been
 // read, and is there before the step's first pass begins.
 __device__ __forceinline__ void emit_states(const Arguments& a, u32 shared, int lane) {
+#if ONCHIP_EXCHANGE != 4
   constexpr long long kEmptied = static_cast<long long>(kAhead) * kStateStride;
+#endif
   char* to[kPasses];  // this lane's first word of the next state
 #pragma unroll
   for (int pass = 0; pass < kPasses; ++pass) {
@@ -234,7 +251,9 @@ __device__ __forceinline__ void emit_states(const Arguments& a, u32 shared, int 
   arrive(fetched(shared, 0), lane);
 #pragma unroll 1
   for (int t = 0; t < a.steps; ++t) {
+#if ONCHIP_EXCHANGE != 4
     const bool empties = t + 1 + kAhead <= a.steps;
+#endif
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
       const u32 from = shared + kOutboxAt + 16 * (kPassOutboxWords * pass + lane);
@@ -249,9 +268,13 @@ __device__ __forceinline__ void emit_states(const Arguments& a, u32 shared, int 
                kPassOutboxWords * pass + i, shared, t, a.steps);
         }
       }
+#if ONCHIP_EXCHANGE == 4
+      raise_flag(a, pass, t + 1, lane);
+#else
       if (empties && lane < kPassOutboxWords) {
         store_relaxed(to[pass] + kEmptied, {~0u, ~0u, ~0u, ~0u});
       }
+#endif
       to[pass] += kStateStride;
       __syncwarp();
       if (pass == 0) {  // of the next step's input
@@ -267,6 +290,11 @@ __device__ __forceinline__ void emit_states(const Arguments& a, u32 shared, int 
 // All that exchange warps do; `thread`: of theirs, from 0.
 __device__ __forceinline__ void exchange_states(const Arguments& a, u32 shared, int thread) {
   have_fetching_registers();
+#if ONCHIP_EXCHANGE == 4
+  if (thread >= 2 * kFetchThreads) {
+    return;
+  }
+#endif
   if (thread < kFetchThreads) {
     fetch_states(a, shared, thread);
   } else {

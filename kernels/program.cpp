@@ -182,6 +182,10 @@ CompileRequest compile_request(const Network& network, const Plan& plan, const s
     throw InputError("a plan of " + std::string(name(plan.family)) +
                      " has no kernel to compile: the library has its own");
   }
+  if (plan.exchange == ExchangeProtocol::bulk_copy &&
+      std::atoi(architecture.c_str() + std::strlen("sm_")) < 10 * kFirstThatCopiesInBulk) {
+    throw InputError("the bulk_copy exchange needs sm_90 or later, not " + architecture);
+  }
   const bool is_dense = plan.family == Family::dense_persistent;
   CompileRequest request{name(plan.family), is_dense ? kDensePersistentSource : kSparsePersistentSource, architecture,
                          common_defines(network, plan)};
@@ -298,7 +302,7 @@ ScratchPlaces scratch_places(const Program& program, std::int64_t most_steps) {
   places.carry = take(carry);
   places.final_carry = take(carry);
   places.lengths = take(4 * plan.batch_padded);
-  places.barrier = take(4);
+  places.barrier = take(barrier_bytes(network, plan));
   places.status = take(4);
   places.record = take(4 * static_cast<std::int64_t>(record_words(program, places.steps_per_launch)));
   places.bytes = end;

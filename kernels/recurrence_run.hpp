@@ -137,7 +137,7 @@ void RecurrenceRun<Device>::launch(std::int64_t first_step, std::int64_t steps) 
     const std::int64_t emptied = std::min<std::int64_t>(steps, kEmptiedAhead);
     device_.fill(at<std::byte>(scratch_.states) + state, 0xff, emptied * state);
   } else if (plan.exchange != ExchangeProtocol::cluster) {
-    device_.fill(at<std::uint32_t>(scratch_.barrier), 0, sizeof(std::uint32_t));
+    device_.fill(at<std::uint32_t>(scratch_.barrier), 0, static_cast<std::size_t>(barrier_bytes(network, plan)));
   }
   const RecurrenceArguments arguments{.weights = at<std::uint32_t>(constants.weights),
                                       .streamed = at<std::uint32_t>(constants.streamed),

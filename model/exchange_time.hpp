@@ -79,6 +79,15 @@ inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExcha
           (kWord + chip.look_per_word_cycles * exchange.warps_per_partition) * exchange.words};
 }
 
+// The same by flags and bulk copies, of what is copied together (kernels/bulk_copy.cuh): a fence until the words are in
+// L2, the flag's way, the copy's way and its bytes, and on either side what orders one kind of access after the other.
+// All but the bytes is counted in signals, as many as steps of bulk_copy.csv (experiments/data) took on an H200.
+inline ExchangeCycles bulk_exchange_cycles(const Chip& chip, double bytes, int threads) {
+  constexpr double kSignals = 6.5, kShare = 0.6;
+  return {kSignals * chip.signal_cycles + 2 * block_barrier_cycles(chip, threads),
+          bytes / (kShare * chip.exchange_bytes_per_cycle_per_sm)};
+}
+
 // The same inside a cluster: every SM stores its part of the state to all SMs, each of which receives all of it; then a
 // block barrier, before the part of the next state is complete. All of it has come before any of it is used.
 //

@@ -67,13 +67,20 @@ std::int64_t state_stride(const Network& network, const Plan& plan) {
   return plan.teams * ((exchange_bytes(network, plan) + in_line - 1) / in_line) * (16 * kLineWords);
 }
 
+std::int64_t barrier_bytes(const Network& network, const Plan& plan) {
+  constexpr int kLineFlags = 32;  // 128 bytes
+  const int lines = (plan.blocks() + kLineFlags - 1) / kLineFlags;
+  return plan.exchange == ExchangeProtocol::bulk_copy ? std::int64_t{4} * passes(network, plan) * lines * kLineFlags
+                                                      : 4;
+}
+
 int line_words_for(int words_of_sm) {
   return words_of_sm == 1 ? 1 : words_of_sm <= kLineWords / 2 ? kLineWords / 2 : kLineWords;
 }
 
 int best_line_words(const Network& network, const Plan& plan) {
-  if (plan.exchange == ExchangeProtocol::cluster) {
-    return kLineWords;  // of which it has none
+  if (plan.exchange == ExchangeProtocol::cluster || plan.exchange == ExchangeProtocol::bulk_copy) {
+    return kLineWords;  // it has none, or copies many at once
   }
   if (plan.family == Family::dense_persistent) {  // a span of a sample is half a line, of several SMs in any case
     return team_batch(network, plan) == 1 ? kLineWords / 2 : kLineWords;
@@ -219,7 +226,8 @@ int passes(const Network& network, const Plan& plan) {
 
 bool takes_turns(const Network& network, const Plan& plan) {
   const int turns = passes(network, plan);
-  return turns > 1 && turns <= kMostTurns && plan.exchange == ExchangeProtocol::lamport && plan.ring_chunks == 0;
+  return turns > 1 && turns <= kMostTurns && plan.ring_chunks == 0 &&
+         (plan.exchange == ExchangeProtocol::lamport || plan.exchange == ExchangeProtocol::bulk_copy);
 }
 
 // ---- dense persistent ----------------------------------------------------------------------------------------------

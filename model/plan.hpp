@@ -74,6 +74,8 @@ enum class ExchangeProtocol : std::uint8_t {
   atomic_barrier,       // a counter over all SMs after every step, then plain reads
   cooperative_barrier,  // the same by the algorithm of a cooperative launch's grid-wide barrier
   cluster,              // dense persistent: every SM stores its part into the shared memory of all SMs of its cluster
+  bulk_copy,  // sparse persistent, samples that take turns: every SM raises a flag once its part is in L2; who
+              // has seen all copies the state in bulk (compute capability 9)
 };
 
 enum class Tier : std::uint8_t { registers, shared_memory, streamed };
@@ -83,8 +85,8 @@ inline constexpr std::array<std::string_view, 5> kFamilyNames{"sparse_persistent
 inline constexpr std::array<std::string_view, 5> kStorageNames{"packed_pair", "dense", "packed_delta", "structured_2_4",
                                                                "bitmap"};
 inline constexpr std::array<std::string_view, 2> kRowOrderNames{"natural", "bank_aware"};
-inline constexpr std::array<std::string_view, 4> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier",
-                                                                "cluster"};
+inline constexpr std::array<std::string_view, 5> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier",
+                                                                "cluster", "bulk_copy"};
 constexpr std::string_view name(Family family) {
   return kFamilyNames[static_cast<int>(family)];
 }
@@ -110,7 +112,8 @@ inline constexpr int kMostRingChunks = 4;
 inline constexpr int kMostChunksInFlight = 4,
                      kMostSmallChunksInFlight = 8;  // small: of two slots, beside pairs of rows
 inline constexpr int kMostExchangeWarps = 8;
-inline constexpr int kMostPieces = 4;  // of a group
+inline constexpr int kFirstThatCopiesInBulk = 9;  // compute capability
+inline constexpr int kMostPieces = 4;             // of a group
 inline constexpr int kMostCommonSlots = 64;
 inline constexpr int kMostTurns = 4;       // passes that are exchanged one by one: a block has 16 barriers
 inline constexpr int kMostDelta = 127;     // packed_delta: units between neighbouring slots of a lane
@@ -159,7 +162,9 @@ struct Plan {
                            // while another pass is computed; 0: every thread fetches its share before a step
 
   int block_threads() const { return threads + 32 * exchange_warps; }
-  int fetching_threads() const { return exchange_warps > 0 ? 32 * (exchange_warps - 1) : threads; }
+  int fetching_threads() const {
+    return exchange == ExchangeProtocol::bulk_copy ? 32 : exchange_warps > 0 ? 32 * (exchange_warps - 1) : threads;
+  }
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
   int blocks() const { return sms * teams; }
@@ -188,7 +193,8 @@ int zero_units(const Network& network, const Plan& plan);   // units behind the 
 int index_shift(const Network& network, const Plan& plan);  // byte offset of a unit = stored 16-bit index << shift
 std::int64_t exchange_bytes(const Network& network, const Plan& plan);  // a team's state vector, as exchanged
 // In L2 the state lies in lines of line_words words each, a team's in whole ones.
-std::int64_t state_stride(const Network& network, const Plan& plan);  // bytes from one state to the next
+std::int64_t state_stride(const Network& network, const Plan& plan);   // bytes from one state to the next
+std::int64_t barrier_bytes(const Network& network, const Plan& plan);  // in L2, for barriers and flags of all SMs
 // What is best for SMs that write so many words each, side by side, as measured on an H200: where many SMs write the
 // same line, the exchange takes up to 0.4 us longer (kernels/state.cuh), but more lines take longer to poll: with two
 // words of each SM in a line of their own, steps were 1 % longer on average than with eight, and up to 12 %.

@@ -16,7 +16,15 @@ namespace onchip {
 namespace {
 
 constexpr std::array kLanes{32, 16, 8, 4, 2};
-constexpr std::array kExchangeWarps{4, 5, 8};
+struct Fetching {
+  ExchangeProtocol exchange;
+  int warps;
+};
+// Two warps are enough for bulk copies; warpgroups of four hand registers over.
+constexpr std::array kFetchings{Fetching{ExchangeProtocol::lamport, 4}, Fetching{ExchangeProtocol::lamport, 5},
+                                Fetching{ExchangeProtocol::lamport, 8}, Fetching{ExchangeProtocol::bulk_copy, 2},
+                                Fetching{ExchangeProtocol::bulk_copy, 4}};
+constexpr int kLeastOfBulk = 32000;  // bytes of a plane of the state, below which its flags take longer than its words
 // Bytes of a load where passes take turns: at least one bank's. With seven warps that fetch, at least two: with 4 bytes
 // their steps took up to a third longer than with four (turns.csv of experiments/data), with 8 and more up to a
 // quarter less.
@@ -263,7 +271,7 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
           consider_tiers(chip, network, wishes, shape, plan, consider);
         }
         consider_cuts(chip, network, wishes, cuts, plan, consider);
-        if (wishes.loads_in_flight || loads >= needed) {
+        if (wishes.loads_in_flight || loads >= needed || plan.exchange == ExchangeProtocol::bulk_copy) {
           break;  // more than there are words
         }
       }
@@ -334,14 +342,14 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
     }
   };
   plan.load_bytes = std::max(element, wishes.load_bytes.value_or(kWidestLoad));
-  if (wishes.exchange_warps.value_or(0) == 0) {
+  if (wishes.exchange_warps.value_or(0) == 0 && plan.exchange != ExchangeProtocol::bulk_copy) {
     for_each(plan);
   }
   // The loads that rows stored dense share take more registers than is known where passes take turns; mbarriers came
   // with compute capability 8.
   constexpr int kFirstWithMbarriers = 8;
   if (chip.compute_capability_major < kFirstWithMbarriers || plan.storage == Storage::dense ||
-      wishes.exchange_warps == 0 || plan.exchange != ExchangeProtocol::lamport) {
+      wishes.exchange_warps == 0) {
     return;
   }
   // Two passes at least: loads of half of the samples where one load could take all.
@@ -349,14 +357,25 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
   if (planes(network, plan) == 1 || (plan.load_bytes < kLeastOfTurns && !wishes.exchange_warps)) {
     return;
   }
-  for (const int warps : kExchangeWarps) {
-    plan.exchange_warps = wishes.exchange_warps.value_or(warps);
-    const bool crowds = warps >= kManyWarps && plan.load_bytes < kLeastOfManyWarps && !wishes.exchange_warps;
-    if (plan.block_threads() <= chip.max_threads_per_block && !crowds) {
-      for_each(plan);
+  const bool is_large = exchange_bytes(network, plan) / planes(network, plan) >= kLeastOfBulk;
+  const auto wished = [&](ExchangeProtocol exchange) {
+    const bool is_possible =
+        exchange == ExchangeProtocol::lamport || chip.compute_capability_major >= kFirstThatCopiesInBulk;
+    const bool is_usual = exchange == ExchangeProtocol::lamport || is_large;
+    return is_possible && (wishes.exchange ? *wishes.exchange == exchange : is_usual);
+  };
+  std::optional<ExchangeProtocol> last;
+  for (const Fetching& fetching : kFetchings) {
+    const bool crowds = fetching.warps >= kManyWarps && plan.load_bytes < kLeastOfManyWarps && !wishes.exchange_warps;
+    const bool is_again = wishes.exchange_warps && last == fetching.exchange;
+    if (!wished(fetching.exchange) || crowds || is_again) {
+      continue;
     }
-    if (wishes.exchange_warps) {
-      break;
+    plan.exchange = fetching.exchange;
+    plan.exchange_warps = wishes.exchange_warps.value_or(fetching.warps);
+    last = plan.exchange;
+    if (plan.block_threads() <= chip.max_threads_per_block) {
+      for_each(plan);
     }
   }
 }

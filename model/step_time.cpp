@@ -216,8 +216,10 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   // more than they still before it, alone.
   const double alone = (plan.longest_tail - mean_tail) * (copies * chunk_slots(network, plan) * product + wait) *
                        (plan.has_tail() ? 1 : 0);
-  // Exchange warps move the state through the same pipe meanwhile: out of L2, and into shared memory.
-  const double moved = plan.exchange_warps > 0 ? 2.0 * static_cast<double>(exchange_bytes(network, plan)) : 0;
+  // Exchange warps move the state through the same pipe meanwhile: out of L2, and into shared memory; the copy engine,
+  // only into shared memory.
+  const double times_moved = plan.exchange_warps == 0 ? 0 : plan.exchange == ExchangeProtocol::bulk_copy ? 1 : 2;
+  const double moved = times_moved * static_cast<double>(exchange_bytes(network, plan));
   const double gather = std::max(wavefronts, loads) + moved / (chip.smem_banks * chip.smem_bank_bytes);
   // Every tile but one waits once more for its first load; the exchange has the other.
   const double passes = passes_over_tiles(network, plan);
@@ -304,17 +306,21 @@ ExchangeCycles turns_cycles(const Chip& chip, const Network& network, const Plan
   constexpr double kUntilSeen = 0.5;  // of the latency of an exchange; the rest is the reader's
   const int turns = passes(network, plan);
   const double barriers = turns * block_barrier_cycles(chip, plan.threads);
+  const double bytes = static_cast<double>(exchange_bytes(network, plan)) / turns;
+  const bool in_bulk = plan.exchange == ExchangeProtocol::bulk_copy;
   const int words = fetched_words(network, plan);
   const double rounds = std::ceil(static_cast<double>(words) / plan.loads_in_flight);
-  const double bytes = static_cast<double>(exchange_bytes(network, plan)) / turns;
-  const ExchangeCycles first = exchange_cycles(chip, {bytes, plan.blocks(), plan.fetching_threads(), words});
+  const ExchangeCycles first = in_bulk ? bulk_exchange_cycles(chip, bytes, plan.threads)
+                                       : exchange_cycles(chip, {bytes, plan.blocks(), plan.fetching_threads(), words});
   const double rounds_on = chip.exchange_round_trip_cycles * (rounds - 1);
   const double words_on = chip.exchange_per_word_cycles * words;  // which first.copying has
-  const double copying = first.copying + kBesideComputing * rounds_on + (kBesideComputing - 1) * words_on;
+  const double copying =
+      first.copying + (in_bulk ? 0 : kBesideComputing * rounds_on + (kBesideComputing - 1) * words_on);
   const double all = computing + barriers;
   const auto eighth = [](double x) { return x * x * x * x * x * x * x * x; };
   const double one_pass = (all / turns + first.latency + copying) / all;
-  const double fetching = turns * ((1 - kUntilSeen) * first.latency + copying) / all;
+  const double asking = in_bulk ? 0 : (1 - kUntilSeen) * first.latency;  // copies of several passes may be under way
+  const double fetching = turns * (asking + copying) / all;
   const double waiting = all * (std::sqrt(std::sqrt(std::sqrt(1 + eighth(one_pass) + eighth(fetching)))) - 1);
   const double share = waiting / (first.latency + copying);
   constexpr double kHandOver = 230;

@@ -380,7 +380,9 @@ TurnsRun run_turns(const Chip& chip, const ExchangeShape& shape, const std::vect
         computed[sm] = begun[sm] + body.computing;
       }
       std::vector<double> next(sms, *std::max_element(emitted.begin(), emitted.end()));
-      if (!options.free) {
+      if (!options.free && shape.bulk_cycles > 0) {
+        std::for_each(next.begin(), next.end(), [&](double& at) { at += shape.bulk_cycles; });
+      } else if (!options.free) {
         next = exchange.run();
         polls += exchange.polls();
       }

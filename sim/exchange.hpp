@@ -66,6 +66,8 @@ struct ExchangeShape {
   // kept from look to look.
   int address_instructions = 0;
   int placing_instructions = 0;  // with which the place in shared memory of each word of a round is found
+  // Of bulk copies (kernels/bulk_copy.cuh), from the last word that is handed out until all are there; 0: warps look.
+  double bulk_cycles = 0;
   // How many times as long as alone the warps that poll take for what they issue, and for what they store: where others
   // compute beside them.
   double issue_slowdown = 1, store_slowdown = 1;

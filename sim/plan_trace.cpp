@@ -160,6 +160,17 @@ void write_turn(WarpWriter& out, const WarpPlace& place, Traced traced, int turn
   out.flush();
 }
 
+// What the copy engine writes to shared memory, as a warp's stores that wait for nothing.
+void write_copies(WarpWriter& out, const PlanTrace& trace, const Share& share) {
+  for (std::int64_t first = 0; first < share.end - share.begin; first += share.threads) {
+    out.access(Operation::shared_store, 16, kNoRegister, kNoRegister, [&](int lane) {
+      const std::int64_t word = share.word(first, lane);
+      return word < 0 ? -1 : static_cast<std::int64_t>(trace.map().staged_at(word));
+    });
+  }
+  out.flush();
+}
+
 void write_stage(WarpWriter& out, const PlanTrace& trace, const Share& share) {
   const std::int64_t words = share.end - share.begin;
   const int in_flight = trace.layout().plan.loads_in_flight;
@@ -225,7 +236,8 @@ void PlanTrace::add_exchange_warps(BlockTrace& block, int sm) const {
   const int barriers = 2 + (layout_.plan.pieces > 0 ? turns() : 0);  // those of the warps that compute, too
   for (int warp = 0; warp < threads / kWarpLanes; ++warp) {
     add_warp(block, [&](WarpWriter& out) {
-      for (int turn = 0; turn < turns(); ++turn) {
+      const bool in_bulk = layout_.plan.exchange == ExchangeProtocol::bulk_copy;  // which no warp's instructions write
+      for (int turn = 0; turn < turns() && !in_bulk; ++turn) {
         write_stage(out, *this, {turn * turn_words(), (turn + 1) * turn_words(), threads, warp});
       }
       for (int i = 0; i < barriers; ++i) {
@@ -280,7 +292,12 @@ BlockTrace PlanTrace::body(int sm, int turn) const {
   const int fetching = plan.exchange_warps > 0 ? plan.fetching_threads() : 0;
   for (int warp = 0; warp < fetching / kWarpLanes; ++warp) {
     add_warp(block, [&](WarpWriter& out) {
-      write_stage(out, *this, {turn * turn_words(), (turn + 1) * turn_words(), fetching, warp});
+      const Share share{turn * turn_words(), (turn + 1) * turn_words(), fetching, warp};
+      if (plan.exchange == ExchangeProtocol::bulk_copy) {
+        write_copies(out, *this, share);
+      } else {
+        write_stage(out, *this, share);
+      }
     });
   }
   block.loop_instructions = cached_instructions(layout_.network, plan);

@@ -21,7 +21,7 @@ constexpr std::uint64_t kWordBytes = 16;
 // the registers that the weights leave: a comparison whose predicate guards an addition, whose carry goes into the
 // upper half of the address, of which the load is made. Where in shared memory a word goes is a constant beside its
 // thread's, or where the state lies in planes a comparison, for more than two a division.
-ExchangeShape exchange_shape(const PlanTrace& trace) {
+ExchangeShape exchange_shape(const Chip& chip, const PlanTrace& trace) {
   constexpr int kMostKept = 2, kAddress = 4;
   const KernelMap& map = trace.map();
   const Plan& plan = trace.layout().plan;
@@ -30,6 +30,11 @@ ExchangeShape exchange_shape(const PlanTrace& trace) {
   const int placing = planes == 1 ? 0 : planes == 2 ? 4 : 8;
   ExchangeShape shape{trace.turn_words(),   threads, plan.loads_in_flight, plan.first_look, plan.line_words,
                       keeps ? 0 : kAddress, placing};
+  if (plan.exchange == ExchangeProtocol::bulk_copy) {
+    const ExchangeCycles cycles = bulk_exchange_cycles(
+        chip, static_cast<double>(kWordBytes) * static_cast<double>(shape.state_words), plan.threads);
+    shape.bulk_cycles = cycles.latency + cycles.copying;
+  }
   return shape;
 }
 
@@ -88,7 +93,7 @@ void add_turn(SmBody& body, const Chip& chip, const PlanTrace& trace, int sm, in
     add_emission(body, plan.line_words, static_cast<std::int32_t>(to - turn * trace.turn_words()), at);
   }
   body.computing = computed + block_barrier_cycles(chip, plan.threads);
-  body.warp_end.assign(static_cast<std::size_t>(plan.exchange_warps - 1),
+  body.warp_end.assign(static_cast<std::size_t>(plan.fetching_threads() / kWarpLanes),
                        computed + block_barrier_cycles(chip, plan.threads + plan.fetching_threads()));
 }
 
@@ -150,7 +155,7 @@ Steps run_in_turns(const Chip& chip, const PlanTrace& trace, const std::vector<s
     std::transform(busy.begin(), busy.end(), turn.begin(), busy.begin(),
                    [](double sum, const SmBody& body) { return sum + body.computing; });
   }
-  ExchangeShape shape = exchange_shape(trace);
+  ExchangeShape shape = exchange_shape(chip, trace);
   TurnsRun run;
   for (int round = 0; round < kRounds; ++round) {
     run = run_turns(chip, shape, bodies, options);
@@ -170,7 +175,7 @@ Steps run_steps(const Chip& chip, const PlanTrace& trace, const std::vector<std:
   if (trace.layout().plan.exchange_warps > 0) {
     return run_in_turns(chip, trace, bodies, runs, options);
   }
-  ExchangeRun run = run_exchange(chip, exchange_shape(trace), bodies.front(), options);
+  ExchangeRun run = run_exchange(chip, exchange_shape(chip, trace), bodies.front(), options);
   Steps steps{run.step_cycles, run.polls, {run.first_released}, run.last_emitted, {}};
   for (std::size_t sm = 0; sm < runs.size(); ++sm) {
     steps.waited.push_back(run.next_released[sm] - run.last_emitted[sm]);

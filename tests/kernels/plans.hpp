@@ -154,6 +154,18 @@ inline std::vector<PlannedCase> every_turn() {
   cases.push_back(in_turns(every_cut()[2], 3));
   cases.push_back(in_turns(every_cut()[4], 3, 4));
   cases.push_back(in_turns(every_cut()[0], 4));
+  // Bulk copies: of two and of four passes, of one with several planes, and where registers are handed over.
+  const auto in_bulk = [](PlannedCase c, int pass_planes = 1) {
+    c.plan.exchange = ExchangeProtocol::bulk_copy;
+    c.plan.pass_planes = pass_planes;
+    return c;
+  };
+  for (const PlannedCase& c : {in_bulk(in_turns(shaped(Cell::relu, Precision::fp16, 4), 2)),
+                               in_bulk(in_turns(shaped(Cell::lstm, Precision::bf16, 30), 3, 4)),
+                               in_bulk(in_turns(shaped(Cell::gru, Precision::fp16, 64), 2, 8), 2),
+                               in_bulk(in_turns(shaped(Cell::tanh, Precision::fp32, 7), 2)), in_bulk(split(4, 1))}) {
+    cases.push_back(c);
+  }
   cases.push_back(with_tiers(in_turns(shaped(Cell::lstm, Precision::fp16, 16, 4), 4), Tiers::shared));
   cases.push_back(with_tiers(in_turns(planned_case({.cell = Cell::tanh, .batch = 7, .lanes = 16}), 3), Tiers::shared));
   return cases;
