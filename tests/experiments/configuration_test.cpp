@@ -151,6 +151,12 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   refused([&](Plan& p) { in_turns(p), p.pass_planes = 2; });  // one pass
   refused([&](Plan& p) { in_turns(p), p.exchange = ExchangeProtocol::atomic_barrier; });
   refused([](Plan& p) { p.exchange_warps = 2; });  // of one plane
+  const auto in_bulk = [&](Plan& p) { in_turns(p), p.exchange = ExchangeProtocol::bulk_copy; };
+  Plan bulk = plan;
+  in_bulk(bulk);
+  CHECK_NOTHROW(check_plan(network, bulk));
+  refused([&](Plan& p) { in_bulk(p), p.line_words = 4; });
+  refused([](Plan& p) { p.exchange = ExchangeProtocol::bulk_copy; });  // without warps that copy
   const auto in_pieces = [](Plan& p) { p.pieces = 2, p.piece_slots = 3, p.most_pieces = 4; };
   Plan pieces = plan;
   in_pieces(pieces);

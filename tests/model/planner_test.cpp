@@ -155,6 +155,42 @@ TEST_CASE("samples take turns where that is quicker, and one sample has nobody t
   CHECK_THROWS_AS(planned(network, with), InputError);
 }
 
+TEST_CASE("large states of samples that take turns come as bulk copies, on chips that have them", "[fast]") {
+  Network network{Cell::lstm, Precision::fp16, 4096, 16, 256, 0.1};
+  const PlannedNetwork bulk = planned(network, kSparse);
+  CAPTURE(to_string(bulk.plan));
+  CHECK(bulk.plan.exchange == ExchangeProtocol::bulk_copy);
+  CHECK(bulk.plan.line_words == kLineWords);
+  CHECK(bulk.plan.first_look == 0);
+  CHECK(takes_turns(network, bulk.plan));
+  // A flag of every SM for each pass, in lines of 32.
+  CHECK(barrier_bytes(network, bulk.plan) == 4 * passes(network, bulk.plan) * ((bulk.plan.sms + 31) / 32 * 32));
+  CHECK(parse_plan(to_string(bulk.plan)) == bulk.plan);
+  PlanWishes looked_for = kSparse;
+  looked_for.exchange = ExchangeProtocol::lamport;
+  const PlannedNetwork lamport = planned(network, looked_for);
+  CHECK(bulk.prediction.step_us < lamport.prediction.step_us);
+  CHECK(barrier_bytes(network, lamport.plan) == 4);
+
+  PlanWishes wished = kSparse;
+  wished.exchange = ExchangeProtocol::bulk_copy;
+  const Chip a100 = find_chip("a100").chip;
+  CHECK_THROWS_AS(choose_plan(a100, network, RowProfile::uniform(network), wished), InputError);
+  wished.family = Family::dense_persistent;
+  CHECK_THROWS_AS(planned(network, wished), InputError);
+  wished.family = Family::sparse_persistent;
+  wished.exchange_warps = 0;
+  CHECK_THROWS_AS(planned(network, wished), InputError);
+  // Small ones only where it is wished: then flags take longer than words.
+  network.hidden = 1024;
+  network.density = 0.3;
+  CHECK(planned(network, kSparse).plan.exchange == ExchangeProtocol::lamport);
+  wished.exchange_warps.reset();
+  const PlannedNetwork small = planned(network, wished);
+  CHECK(small.plan.exchange == ExchangeProtocol::bulk_copy);
+  CHECK(small.prediction.step_us > planned(network, looked_for).prediction.step_us);
+}
+
 TEST_CASE("a whole warpgroup of exchange warps hands registers over, on chips that can", "[fast]") {
   Plan plan;
   plan.threads = 256;

@@ -71,6 +71,25 @@ TEST_CASE("an exchange between two SMs takes what its parts take", "[fast]") {
   REQUIRE_THAT(run.polls, Catch::Matchers::WithinAbs(2, 1e-9));
 }
 
+TEST_CASE("bulk copies are there so many cycles after the last SM's words, whatever the warps look at", "[fast]") {
+  ExchangeShape shape{8, 32, 1};
+  shape.bulk_cycles = 500;
+  const auto in_turn = [](double first, double second) {
+    std::vector<SmBody> bodies{body(0, 4, first), body(4, 4, second)};
+    for (SmBody& b : bodies) {
+      b.computing = b.cycles;
+    }
+    return bodies;
+  };
+  // Two turns of 100 cycles: each waits for its own copy, while the other computes.
+  TurnsRun run = run_turns(exchange_chip(), shape, {in_turn(100, 80), in_turn(100, 100)});
+  CHECK_THAT(run.step_cycles, Catch::Matchers::WithinAbs(600, 1e-6));
+  CHECK(run.polls == 0);
+  // Where computing takes longer than that, nobody waits.
+  run = run_turns(exchange_chip(), shape, {in_turn(1000, 1000), in_turn(1000, 1000)});
+  CHECK_THAT(run.step_cycles, Catch::Matchers::WithinAbs(2000, 1e-6));
+}
+
 TEST_CASE("words of several rounds are looked for one round after another", "[fast]") {
   // The words of the second round are there when it begins: 6 cycles to begin it, one look, of which the third line is
   // the last that is at home in the other half: 3 until it is sent, 150 + 150 to the slice and back, 150 for the copy,
