@@ -78,7 +78,7 @@ Products product_cycles(const Chip& chip, const Network& network, const Plan& pl
 // What a step takes longer, of looks and products of which each waits for the one before, where a partition has one
 // warp, which has nobody beside it: a fit to steps of dense_shapes.csv (experiments/data), as are the others below.
 double exposed_cycles(const Chip& chip, const Network& network, const Plan& plan) {
-  constexpr double kAlone = 150;
+  constexpr double kAlone = 200;
   return busy_warps(network, plan) <= chip.partitions ? kAlone : 0;
 }
 
@@ -115,16 +115,21 @@ int squashes_of_item(Cell cell) {
   return 0;
 }
 
-// What a partition issues while a warp of items is finished. In a cluster words are on their way meanwhile, and its
-// exchange has the time of that.
-double finishing_issue(const Chip& chip, Cell cell) {
-  constexpr double kItem = 188, kSquash = 20;  // instructions of an item; beside the two special ones of a function
-  return kItem + squashes_of_item(cell) * (kSquash + 2 * chip.special_issue_cycles);
+// What a partition takes to finish its items, beside the latency of the cell: all warps that have some, the same
+// however few lanes have one, and the functions of as many as there are.
+double finishing_cycles(const Chip& chip, Cell cell, double items) {
+  constexpr double kWarpOfItems = 239, kSquash = 18;  // beside the two special instructions of a function
+  const double warps = items / (kWarp * chip.partitions);
+  return std::ceil(warps) * kWarpOfItems + warps * squashes_of_item(cell) * (kSquash + 2 * chip.special_issue_cycles);
 }
 
-// From the last sum of an item to its store, beside the cell's functions: instructions of which each waits for the one
-// before, a conversion as long as six of them and a branch as three; read off the machine code of a vanilla RNN.
-constexpr double kFinishing = 20;
+// Wavefronts in which a warp reads the sums of its items where one would do. Its samples' rows are 4 or 20 banks apart,
+// and so those of two meet, but for the four rows of an LSTM's item, which a quarter of a warp reads at once.
+double wavefronts_of_sums(const Network& network, const Plan& plan) {
+  const int units = units_per_sm(network, plan);
+  const bool of_several = units < kWarp && units * team_batch(network, plan) >= kWarp;
+  return of_several && info(network.cell).gates < 4 ? 2 : 1;
+}
 
 }  // namespace
 
@@ -155,7 +160,8 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
   // warps do.
   constexpr double kRowLoad = 4, kExposed = 0.5;
   const double written = 4.0 * plan.warps() * 16 * row_tiles(network, plan) * 8 * sample_tiles(network, plan);
-  const double read = 4.0 * busy * units_per_sm(network, plan) * gates * team_batch(network, plan);
+  const double read =
+      4.0 * busy * units_per_sm(network, plan) * gates * team_batch(network, plan) * wavefronts_of_sums(network, plan);
   const double transfers = (written + read) / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles;
   const double additions = std::ceil(std::log2(busy)) * chip.arithmetic_latency_cycles;
   const double row_loads = gates == 3 ? (gates - 1) * busy * kRowLoad : 0;
@@ -164,11 +170,15 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
   const double joining = gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + joining;
   const double items = finished_items(network, plan);
-  const double finishing = cell + kFinishing * chip.arithmetic_latency_cycles;
   if (in_cluster) {
-    result.activation = finishing + (std::ceil(items / plan.threads) - 1) * cell / 2;
+    // Words are on their way meanwhile, and the exchange has the time of that. From the last sum of an item to its
+    // store beside the cell's functions: instructions of which each waits for the one before, a conversion as long as
+    // six of them and a branch as three; read off the machine code of a vanilla RNN.
+    constexpr double kFinishing = 20;
+    result.activation =
+        cell + kFinishing * chip.arithmetic_latency_cycles + (std::ceil(items / plan.threads) - 1) * cell / 2;
   } else {
-    result.activation = finishing + items / (kWarp * chip.partitions) * finishing_issue(chip, network.cell);
+    result.activation = cell + finishing_cycles(chip, network.cell, items);
   }
   return result;
 }
@@ -192,6 +202,7 @@ ExchangeCycles dense_exchange_cycles(const Chip& chip, const Network& network, c
              .warps_per_partition = std::ceil(busy_warps(network, plan) / chip.partitions),
              .stores = 1.0 * shared_pieces(network, plan, kSpanUnits) * team_batch(network, plan) * plan.teams,
              .words = 1.0 * spans_at_once * sample_tiles(network, plan),
+             .lanes = team_batch(network, plan) / (8.0 * sample_tiles(network, plan)),
              .shared_words = shared_pieces(network, plan, kWordUnits) / words - 1});
 }
 

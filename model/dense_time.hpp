@@ -13,9 +13,10 @@
 //               bitmap: every word of a tile in shared memory is a load of a warp, of one wavefront unless no lane has
 //               it; what expanding takes beside that overlaps with neither
 //   reduction   the warps' sums through shared memory to the threads that finish units
-//   activation  the cell's transcendental functions, the shuffle that joins two units, and what all of a partition's
-//               items issue; in a cluster words are on their way meanwhile, and its exchange has the time of that,
-//               but where a thread finishes several items, half of the functions of each after the first
+//   activation  the cell's transcendental functions, the shuffle that joins two units, and what a partition takes to
+//               finish the warps that have items; in a cluster words are on their way meanwhile, and its exchange has
+//               the time of that, but where a thread finishes several items, half of the functions of each after the
+//               first
 //
 // While tensor cores multiply, even those of one SM, all of this takes cycles of a slower clock (tensor_clock_share):
 // on an H200 clock64 counts 1815 instead of 1980 million of them in a second, though nvidia-smi shows 1980 MHz.

@@ -58,25 +58,26 @@ inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange
 // (kernels/dense_persistent.cu):
 //
 //   cycles = signal + 2 block barriers + stores / stores_per_cycle + shared_word * shared_words
-//            + (word + look_per_word * warps_per_partition) * words
+//            + (word * lanes + look_per_word * warps_per_partition) * words
 //
 // A store that one SM makes and another sees (exchange.signal of the chip file) is all that is left of the latency. The
-// rest was fitted to steps of dense_shapes.csv (experiments/data), of plans of many shapes on an H200, whose exchanges
-// alone it explains, too: stores of a sample's neighbouring units, which all SMs make at about the same time; words
-// that are not of one SM, which are found half there; and the words that a thread asks for at once, which all warps of
-// its partition look at (exchange.look_per_word).
+// rest was fitted to steps of dense_shapes.csv and families.csv (experiments/data), of plans of many shapes on an H200:
+// stores of a sample's neighbouring units, which all SMs make at about the same time; words that are not of one SM,
+// which are found half there; and the words that a thread asks for at once, which come for as many lanes as there are
+// samples, and which all warps of its partition look at (exchange.look_per_word).
 struct DirectExchange {
   int threads = 0;                 // of an SM
   double warps_per_partition = 0;  // of those that ask
   double stores = 0;               // of all SMs, each of neighbouring units of a sample
   double words = 0;                // of 16 bytes, that a thread asks for before it looks at the first
+  double lanes = 1;                // of a warp: the share that asks
   double shared_words = 0;         // SMs that a word is of, beyond the first, on average
 };
 inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExchange& exchange) {
-  constexpr double kStoresPerCycle = 6.1, kWord = 26, kSharedWord = 124;
+  constexpr double kStoresPerCycle = 9, kWord = 30, kSharedWord = 87;
   return {chip.signal_cycles + 2 * block_barrier_cycles(chip, exchange.threads) + exchange.stores / kStoresPerCycle +
               kSharedWord * exchange.shared_words,
-          (kWord + chip.look_per_word_cycles * exchange.warps_per_partition) * exchange.words};
+          (kWord * exchange.lanes + chip.look_per_word_cycles * exchange.warps_per_partition) * exchange.words};
 }
 
 // The same by flags and bulk copies, of what is copied together (kernels/bulk_copy.cuh): a fence until the words are in
