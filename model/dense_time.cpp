@@ -92,8 +92,9 @@ Pipeline pipeline_cycles(const Chip& chip, const Network& network, const Plan& p
   const double groups = span_groups(network, plan);
   const double words = static_cast<double>(warp_spans(network, plan)) * sample_tiles(network, plan) / groups;
   const double busy = products / groups;
-  // The first two groups are asked for at once, every other when the one before it has been looked at.
-  constexpr double kLooking = 80;
+  // The first two groups are asked for at once, every other when the one before it has been looked at; the round trip
+  // has most of the looks.
+  constexpr double kLooking = 40;
   const double asked_late = chip.exchange_round_trip_cycles + kLooking + chip.exchange_per_word_cycles * words;
   const double at_once = std::min(groups, 2.0);
   const double whole = at_once * busy + (groups - at_once) * std::max(asked_late, busy);

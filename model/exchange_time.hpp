@@ -2,20 +2,23 @@
 // Time of one all-to-all exchange of the state: emit, L2, poll, copy to shared memory. One formula, which the model
 // evaluates and the calibration fits (kernels/microbench_fit.cpp):
 //
-//   cycles = latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * words
+//   cycles = latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * looks
 //            + per_warp * warps + 2 block barriers
-//   late_bytes = of the state, beyond the first 16 KB
-//   rounds     = ceil(16-byte words of the state / (threads * loads in flight))
-//   words      = words per thread
+//   late_bytes = 128 for each line of L2 that the state lies in, half as many for the first 256 of them
+//   rounds     = ceil(16-byte words of a thread / loads in flight)
+//   looks      = words of a thread in flight, none if every thread has just one word
 //
 // Why these terms, on an H200 (the chip file has the constants with their errors): the latency grows with the number of
-// SMs that write and poll; the first bytes come while the last SM's are on their way; a round trip is for words beyond
-// those first in flight; every thread looks at its words one after the other, and every warp that polls is in the
-// others' way. SMs that write little have lines of their own (best_line_words in model/plan.hpp); where they share
-// them, it takes longer than this says.
+// SMs that write and poll; an SM gets lines, however few of their words are the state's (relu 2304 B=4 takes 1.50 us
+// with 8 of them, 1.62 with 4, 1.82 with 2, 2.37 with 1), and the first while the last SM's are on their way; a round
+// trip is for words beyond those first in flight, with the looks at them; a thread looks at its words one after the
+// other, each behind a branch, but where all threads have one word there is none in the loop (exchange.cuh), which is
+// some 50 cycles quicker; and every warp that polls is in the others' way. SMs that write little have lines of their
+// own (best_line_words in model/plan.hpp); where they share them, it takes longer than this says.
 #pragma once
 
 #include "model/chip.hpp"
+#include "model/plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,16 +29,19 @@ namespace onchip {
 struct Exchange {
   double bytes = 0;  // of the state, as exchanged
   int sms = 0, threads = 0, loads_in_flight = 1;
+  int line_words = kLineWords;  // of the state in a line of L2
 };
 
 // What the constants are multiplied with, in the order latency, per_sm, 1 / bytes_per_cycle, round_trip, per_word,
-// per_warp. How many bytes are hidden was chosen by the same exchanges as the constants.
+// per_warp. How much of how many lines is hidden was chosen by the same exchanges as the constants.
 inline std::array<double, 6> exchange_terms(const Exchange& exchange) {
-  constexpr double kHiddenBytes = 16000;
-  const double words = exchange.bytes / 16;
-  const double rounds = std::ceil(words / (static_cast<double>(exchange.threads) * exchange.loads_in_flight));
-  return {1,          static_cast<double>(exchange.sms), std::max(0.0, exchange.bytes - kHiddenBytes),
-          rounds - 1, words / exchange.threads,          exchange.threads / 32.0};
+  constexpr double kLineBytes = 16 * kLineWords, kFirstLines = 256, kHidden = 0.5;
+  const double words = exchange.bytes / 16, lines = words / exchange.line_words;
+  const double late_bytes = kLineBytes * (lines - kHidden * std::min(lines, kFirstLines));
+  const double of_thread = std::ceil(words / exchange.threads);
+  const double rounds = std::ceil(of_thread / exchange.loads_in_flight);
+  const double looks = words == exchange.threads ? 0 : std::min<double>(of_thread, exchange.loads_in_flight);
+  return {1, static_cast<double>(exchange.sms), late_bytes, rounds - 1, looks, exchange.threads / 32.0};
 }
 
 inline double block_barrier_cycles(const Chip& chip, int threads) {
@@ -84,7 +90,7 @@ inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExcha
 // L2, the flag's way, the copy's way and its bytes, and on either side what orders one kind of access after the other.
 // All but the bytes is counted in signals, as many as steps of bulk_copy.csv (experiments/data) took on an H200.
 inline ExchangeCycles bulk_exchange_cycles(const Chip& chip, double bytes, int threads) {
-  constexpr double kSignals = 6.5, kShare = 0.6;
+  constexpr double kSignals = 6.5, kShare = 0.74;
   return {kSignals * chip.signal_cycles + 2 * block_barrier_cycles(chip, threads),
           bytes / (kShare * chip.exchange_bytes_per_cycle_per_sm)};
 }

@@ -299,10 +299,10 @@ void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan,
 // Three things take turns, too, and the longest counts: the passes that are computed, one after another; one pass,
 // which is computed, handed out and fetched before it can be computed again; the passes that are fetched, one after
 // another by the same warps, each from when it can be seen. What takes nearly as long holds it up. Exchange warps issue
-// when the others leave room: what a thread fetches takes a quarter longer. That, and the eighth powers, were chosen by
+// when the others leave room: what a thread fetches takes a seventh longer. That, and the eighth powers, were chosen by
 // steps of turns.csv (experiments/data).
 ExchangeCycles turns_cycles(const Chip& chip, const Network& network, const Plan& plan, double computing) {
-  constexpr double kBesideComputing = 1.25;
+  constexpr double kBesideComputing = 1.15;
   constexpr double kUntilSeen = 0.5;  // of the latency of an exchange; the rest is the reader's
   const int turns = passes(network, plan);
   const double barriers = turns * block_barrier_cycles(chip, plan.threads);
@@ -310,12 +310,12 @@ ExchangeCycles turns_cycles(const Chip& chip, const Network& network, const Plan
   const bool in_bulk = plan.exchange == ExchangeProtocol::bulk_copy;
   const int words = fetched_words(network, plan);
   const double rounds = std::ceil(static_cast<double>(words) / plan.loads_in_flight);
-  const ExchangeCycles first = in_bulk ? bulk_exchange_cycles(chip, bytes, plan.threads)
-                                       : exchange_cycles(chip, {bytes, plan.blocks(), plan.fetching_threads(), words});
+  const Exchange of_pass{bytes, plan.blocks(), plan.fetching_threads(), words, plan.line_words};
+  const ExchangeCycles first =
+      in_bulk ? bulk_exchange_cycles(chip, bytes, plan.threads) : exchange_cycles(chip, of_pass);
   const double rounds_on = chip.exchange_round_trip_cycles * (rounds - 1);
-  const double words_on = chip.exchange_per_word_cycles * words;  // which first.copying has
-  const double copying =
-      first.copying + (in_bulk ? 0 : kBesideComputing * rounds_on + (kBesideComputing - 1) * words_on);
+  const double looks = chip.exchange_per_word_cycles * exchange_terms(of_pass)[4];  // which first.copying has
+  const double copying = first.copying + (in_bulk ? 0 : kBesideComputing * rounds_on + (kBesideComputing - 1) * looks);
   const double all = computing + barriers;
   const auto eighth = [](double x) { return x * x * x * x * x * x * x * x; };
   const double one_pass = (all / turns + first.latency + copying) / all;
@@ -346,7 +346,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   constexpr int kAtOnce = 1 << 20;
   // All SMs write and poll at the same time, those of other teams, too.
   const Exchange exchange{static_cast<double>(exchange_bytes(network, plan)), plan.blocks(), plan.threads,
-                          plan.loads_in_flight};
+                          plan.loads_in_flight, plan.line_words};
   if (plan.family == Family::sparse_persistent) {
     add_sparse_parts(chip, network, plan, result);
   }
@@ -374,7 +374,7 @@ Prediction predict(const Chip& chip, const Network& network, const Plan& plan) {
   const int turns = plan.exchange_warps > 0 ? passes(network, plan) : 1;
   const double state =
       static_cast<double>(network.hidden) * network.batch / plan.teams / turns * info(network.precision).bytes;
-  const ExchangeCycles least = all_at_once({state, plan.blocks(), plan.threads, kAtOnce});
+  const ExchangeCycles least = all_at_once({state, plan.blocks(), plan.threads, kAtOnce, plan.line_words});
   const double reads = conflict_free_reads_us(chip, network, plan);
   result.floor_us = std::max(reads, (least.latency + least.copying) * us_per_cycle + reads / turns);
 
