@@ -230,12 +230,13 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   return {gather, together - gather + alone + turnaround};
 }
 
-// `rows` of a tile of `height` in one pass, with the last promotion of each.
+// `rows` of a tile of `height` in one pass, with the last promotion of each. A warp's stages wait for one another, each
+// for a shuffle and an addition; what else the warp issues for them, to choose what it keeps, comes on top.
 double reduction_cycles(const Chip& chip, const Network& network, const Plan& plan, int rows, int height) {
   const Reduction reduce = reduction(network, plan, rows);
   const Instructions promotions = static_cast<double>(height * plan.pass_planes) * promotion(network, plan);
-  return std::max({reduce.stages * chip.shuffle_latency_cycles,
-                   issue_cycles(chip, network, plan, reduce.count + promotions),
+  const double chain = reduce.stages * chip.shuffle_latency_cycles + (reduce.count.all() - 2 * reduce.stages);
+  return std::max({chain, issue_cycles(chip, network, plan, reduce.count + promotions),
                    plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
 }
 
