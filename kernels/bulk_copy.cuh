@@ -7,9 +7,9 @@
 //
 // Words in registers go through the load unit twice, out of L2 and into shared memory, and wait there among the loads of
 // the warps that compute; the copy engine only writes to shared memory. But a flag must wait for the words before it, and a
-// copy for the flags: 2 us instead of 0.8 until a small state is there. So this is for passes that compute for longer than
-// that. us per step on an H200 (bulk_copy.csv of experiments/data), lamport and so: lstm 4096 B=16 10 % 9.9, 9.2; lstm 2048
-// B=32 10 % 6.2, 5.8; but lstm 3072 B=16 10 % 6.0, 6.8. A copy for each four SMs, as soon as their flags are up, took up to
+// copy for the flags: 2.3 us instead of 0.8 until a small state is there. So this is for passes that compute for longer than
+// that. us per step on an H200 (bulk_copy.csv of experiments/data), by words and so: lstm 4096 B=16 10 % 10.5, 9.7; lstm
+// 2048 B=32 10 % 6.3, 5.4; but lstm 3072 B=16 10 % 6.1, 6.5. A copy for each four SMs, as soon as their flags are up, took up to
 // a third longer than few copies of all.
 //
 //   flags   u32 [kPasses][kFlagsStride] in L2, zero before the launch; an SM only ever raises its own
