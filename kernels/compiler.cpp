@@ -291,7 +291,19 @@ std::vector<std::string> compile_options(const CompileRequest& request) {
   return options;
 }
 
-// Everything but the compiler that determines the cubin.
+// What is added to these, one after the other, where a kernel spills.
+std::vector<std::vector<std::string>> careful_attempts(const CompileRequest& request) {
+  std::vector<std::vector<std::string>> attempts;
+  for (const std::string_view option : kCarefulOptions) {
+    attempts.push_back({"--ptxas-options=" + std::string(option)});
+  }
+  if (!request.careful_define.empty()) {
+    attempts.push_back({attempts.front().front(), "-D" + request.careful_define});
+  }
+  return attempts;
+}
+
+// Everything but the compiler, and what is tried where a kernel spills, that determines the cubin.
 std::string describe(const CompileRequest& request) {
   std::string text = std::string(request.name) + '\0';
   for (const std::string& option : compile_options(request)) {
@@ -310,8 +322,16 @@ CompiledKernel compile(const CompileRequest& request) {
   check_architecture(request.architecture);
   const std::vector<std::string> options = compile_options(request);
   std::string key = compiler_version() + '\0' + describe(request);
-  for (const std::string_view option : kCarefulOptions) {
-    key.append("\0", 1).append(option);
+  const std::vector<std::vector<std::string>> attempts = careful_attempts(request);
+  for (const std::vector<std::string>& attempt : attempts) {
+    for (const std::string& option : attempt) {
+      key.append("\0", 1).append(option);
+    }
+  }
+  if (!request.careful_define.empty()) {
+    std::vector<std::string> defines = request.defines;
+    defines.push_back(request.careful_define);
+    key.append("\0", 1).append(significant_text(request.source, defines));
   }
 
   CompiledKernel kernel;
@@ -326,12 +346,12 @@ CompiledKernel compile(const CompileRequest& request) {
     const auto in_memory = [](const CacheEntry& made) {
       return made.resources.spill_bytes + made.resources.stack_bytes;
     };
-    for (const std::string_view option : kCarefulOptions) {
+    for (const std::vector<std::string>& attempt : attempts) {
       if (in_memory(*entry) == 0) {
         break;
       }
       std::vector<std::string> careful = options;
-      careful.push_back("--ptxas-options=" + std::string(option));
+      careful.insert(careful.end(), attempt.begin(), attempt.end());
       try {
         if (CacheEntry again = run_compiler(request, careful); in_memory(again) < in_memory(*entry)) {
           entry = std::move(again);

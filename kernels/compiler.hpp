@@ -32,13 +32,16 @@ struct CompileRequest {
   std::string_view source;
   std::string architecture;          // "sm_90"
   std::vector<std::string> defines;  // "ONCHIP_HIDDEN=2304"
+  std::string careful_define = {};   // "ONCHIP_NAME": the source's own way to take fewer registers, or empty
 };
 
 // What ptxas is given, one after the other, where a kernel does not keep everything in registers without. Of 36 such
 // kernels of validation.csv (experiments/data) the first keeps it in 29, the second in 2 more, -O1 in all. But at -O1
 // it asks for loads 1 to 19 instructions before their first use, at the median of each of seven kernels for sm_90,
 // where the first keeps 36 to 40 between, and partitions with one or two warps wait for most of them: compiled at -O1,
-// as they all were, those 36 took 9 % longer on an H200 than the model says on average, and up to 35 %.
+// as they all were, those 36 took 9 % longer on an H200 than the model says on average, and up to 35 %. After them
+// comes the request's careful_define with the first of them: last, because kernels that were timed have not needed it.
+// None of this is in a fingerprint.
 inline constexpr std::array<std::string_view, 3> kCarefulOptions{"--register-usage-level=0",
                                                                  "--register-usage-level=10", "-O1"};
 

@@ -159,6 +159,7 @@ void split_registers(const Plan& plan, CompileRequest& request) {
   }
   define(request.defines, "ONCHIP_COMPUTING_REGISTERS", split->computing);
   define(request.defines, "ONCHIP_FETCHING_REGISTERS", split->fetching);
+  request.careful_define = "ONCHIP_NARROW_THREAD";
 }
 
 std::size_t aligned(std::size_t bytes) {

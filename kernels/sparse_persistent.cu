@@ -158,9 +158,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   constexpr long long kBlockWords = kRegisterWords * kThreads + ONCHIP_SHARED_CHUNKS * (kChunkBytes / 4ll);
   const u32* const block_weights = a.weights + blockIdx.x * kBlockWords;
   Weights weights{};
+#ifdef ONCHIP_NARROW_THREAD
+  // As an index the thread's number takes a pair of registers, and ptxas (13.0) keeps it in the same pair before and after
+  // the exchange warps part and have other registers to choose from: where it finds none for both, it spills that pair,
+  // and others with it.
+  const u32* thread_weights;
+  asm("mad.wide.u32 %0, %1, 4, %2;" : "=l"(thread_weights) : "r"(thread), "l"(block_weights));
+#endif
 #pragma unroll
   for (int i = 0; i < kRegisterWords; ++i) {
+#ifdef ONCHIP_NARROW_THREAD
+    weights.registers[i] = thread_weights[i * kThreads];
+#else
     weights.registers[i] = block_weights[i * kThreads + thread];
+#endif
     asm volatile("" : "+r"(weights.registers[i]));  // not loadable again: the compiler must keep the register
   }
   if constexpr (kHasTail) {

@@ -30,7 +30,7 @@ class Search {
     const int least = real_words(0);
     int fits = std::max(first, least), spills = fits;
     // Outwards from the guess, until the limit lies between two numbers of words, then inwards.
-    constexpr int kStep = 6, kNarrow = 3, kAround = 2;
+    constexpr int kStep = 6, kNarrow = 3, kLookedAt = 7;
     while (lacks(fits) > 0 && fits > least) {
       spills = fits;
       fits = std::max(least, fits - std::max(kNarrow, lacks(fits)));
@@ -43,16 +43,11 @@ class Search {
       const int middle = std::clamp(spills - lacks(spills), fits + 1, (fits + spills) / 2);
       (lacks(middle) > 0 ? spills : fits) = middle;
     }
-    // The compiler is not monotonic: fewer words may spill. Nearly all of data/ was measured with one look below the
-    // limit; of 200 fresh plans one then lay in a hole.
-    constexpr int kLooks = 3;
-    for (int fewer = fits - kAround, looks = 0; fewer >= least && looks < kLooks; fewer -= kAround) {
+    // The compiler is not monotonic: fewer words may spill. So far below the limit every plan is looked at.
+    for (int fewer = fits - 1; fewer >= std::max(least, fits - kLookedAt); --fewer) {
       if (lacks(fewer) > 0) {
         spills = fewer;
         fits = fewer - 1;
-        looks = 0;
-      } else {
-        ++looks;
       }
     }
     Limit limit{fits < least ? 0 : real_words(fits), 0};

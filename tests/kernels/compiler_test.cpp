@@ -173,6 +173,35 @@ TEST_CASE("spilled registers are reported") {
   }
 }
 
+// An array that is indexed at run time lies in memory.
+constexpr std::string_view kCarefulSource = R"(
+extern "C" __global__ void careful(const int* in, int* out) {
+#ifdef ONCHIP_CAREFUL
+  *out = in[0];
+#else
+  int v[8] = {};
+  for (int i = 0; i < 64; ++i) v[in[i] & 7] += i;
+  *out = v[in[64] & 7];
+#endif
+}
+)";
+
+TEST_CASE("where a kernel's values are in memory its source's careful way is tried, under the same fingerprint") {
+  const TemporaryCache cache;
+  CompileRequest request{"careful", kCarefulSource, "sm_90", {}};
+  const CompiledKernel without = compile(request);
+  request.careful_define = "ONCHIP_CAREFUL";
+  const CompiledKernel with = compile(request);
+  CHECK_FALSE(with.cached);
+  CHECK(without.resources.stack_bytes > 0);
+  CHECK(with.resources.stack_bytes == 0);
+  CHECK(with.fingerprint == without.fingerprint);
+  request = tiny("sm_90");
+  const CompiledKernel kept = compile(request);
+  request.careful_define = "ONCHIP_TINY=2";  // not tried
+  CHECK(compile(request).cubin == kept.cubin);
+}
+
 TEST_CASE("of several kernels the named one is reported, else the worst") {
   const TemporaryCache cache;
   const ResourceReport small = compile({"small", kTwoKernelsSource, "sm_90", {}}).resources;

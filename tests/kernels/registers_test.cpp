@@ -289,6 +289,19 @@ Case refilled(Case c, int words) {
   }
 }
 
+// Below the limit of the computing warps, which all have their words in registers of their own numbers: those that the
+// exchange warps do not have. A value that both kinds of warps use stands in none of them.
+TEST_CASE("what warps that compute have in common with exchange warps does not spill", "[slow]") {
+  const EmptyCache cache;
+  Case c{{Cell::relu, fp32, 2896, 16}, {}};
+  c.plan = parse_plan(
+      "sparse_persistent packed_pair bank_aware lamport sms=145 threads=640 slots=1 batch_padded=16 loads_in_flight=4 "
+      "exchange_warps=8");
+  REQUIRE(register_split(c.plan));
+  constexpr int kWords = 39;
+  CHECK_FALSE(spills(refilled(c, kWords), "sm_90"));
+}
+
 // None of the sizes and densities of the grid that the table was made for; of small kernels, which compile soon.
 struct Fresh {
   const char* architecture;
