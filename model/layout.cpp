@@ -1,556 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/layout.hpp"
 
-#include "model/bank_balance.hpp"
 #include "model/bank_rule.hpp"
-#include "model/bitmap.hpp"
 #include "model/common_columns.hpp"
-#include "model/common_rows.hpp"
-#include "model/dealing.hpp"
-#include "model/delta_order.hpp"
+#include "model/dense_layout.hpp"
 #include "model/error.hpp"
-#include "model/fragments.hpp"
 #include "model/numeric.hpp"
-#include "model/parallel.hpp"
-#include "model/phase_colouring.hpp"
+#include "model/sparse_layout.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cmath>
 #include <iterator>
-#include <numeric>
 
 namespace onchip {
 namespace {
-
-constexpr int kWarp = kWarpLanes;
-
-// ---- dealing rows ---------------------------------------------------------------------------------------------------
-
-// Sets the rows of every group, and the place of every unit in the state.
-void deal_rows(Layout& layout, const RowProfile& profile, const SparseMatrix& matrix) {
-  const Plan& plan = layout.plan;
-  const int units = units_per_sm(layout.network, plan);
-  const int gates = profile.gates();
-  layout.rows.assign(static_cast<std::size_t>(plan.sms) * plan.all_rows() * plan.groups(), -1);
-  layout.begins.assign(layout.rows.size(), 0);
-  layout.order.resize(layout.network.hidden);
-  std::vector<std::int32_t> ranks = deal_units(layout.network, plan, profile);
-  if (plan.order == RowOrder::bank_aware && plan.storage != Storage::dense) {
-    ranks = balance_banks(layout.network, plan, profile, matrix, std::move(ranks));
-  }
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i] < 0) {
-      continue;
-    }
-    const std::int32_t unit = profile.unit(ranks[i]);
-    layout.order[unit] = static_cast<std::int32_t>(i);
-    const int sm = static_cast<int>(i) / units, place = static_cast<int>(i) % units;
-    const int group = place % plan.groups();
-    for (int at = 0; at < gates; ++at) {
-      const int r = place / plan.groups() * gates + at;
-      layout.rows[layout.group_row(sm, r, group)] = profile.gate(ranks[i], at) * profile.units() + unit;
-    }
-  }
-}
-
-// The first row of every pair.
-void deal_pairs(Layout& layout) {
-  const Plan& plan = layout.plan;
-  const int gates = info(layout.network.cell).gates;
-  const std::vector<GatePair> pairs = gate_pairs(gates);
-  for (int sm = 0; sm < plan.sms; ++sm) {
-    for (int i = 0; i < plan.common_rows; ++i) {
-      const int first = i / static_cast<int>(pairs.size()) * gates + pairs[i % pairs.size()].first;
-      for (int group = 0; group < plan.groups(); ++group) {
-        layout.rows[layout.group_row(sm, plan.first_common() + i, group)] = layout.row(sm, first, group);
-      }
-    }
-  }
-}
-
-// The non-zeros of a row of W that no pair has.
-std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, std::int32_t row) {
-  return common.plan == nullptr ? matrix.row_begin[row + 1] - matrix.row_begin[row] : std::ssize(common.own[row]);
-}
-
-// What rows have beyond their slots, to the groups of their SM.
-void deal_pieces(Layout& layout, const SparseMatrix& matrix, const CommonRows& common) {
-  const Plan& plan = layout.plan;
-  const std::int64_t of_piece = std::int64_t{plan.piece_slots} * plan.lanes_per_row;
-  for (int sm = 0; sm < plan.sms; ++sm) {
-    int pieces = 0;
-    for (int r = 0; r < plan.rows_per_group; ++r) {
-      for (int group = 0; group < plan.groups(); ++group) {
-        const std::int32_t row = layout.row(sm, r, group);
-        const std::int64_t length = row < 0 ? 0 : own_length(matrix, common, row);
-        for (std::int64_t at = std::int64_t{plan.slots[r]} * plan.lanes_per_row; at < length;
-             at += of_piece, ++pieces) {
-          if (pieces == plan.pieces * plan.groups()) {
-            throw InputError("SM " + std::to_string(sm) + " has more pieces of rows than the " +
-                             std::to_string(pieces) + " that the plan's groups take");
-          }
-          const std::size_t to =
-              layout.group_row(sm, plan.rows_per_group + pieces / plan.groups(), pieces % plan.groups());
-          layout.rows[to] = row;
-          layout.begins[to] = static_cast<std::int32_t>(at);
-        }
-      }
-    }
-  }
-}
-
-// ---- filling the slots of the rows that one warp works on at the same time ------------------------------------------
-
-class Packer {
- public:
-  Packer(Layout& layout, const SparseMatrix& matrix, const CommonRows& common)
-      : layout_(layout), matrix_(matrix), common_(common), plan_(layout.plan), rule_(layout.network, layout.plan) {}
-
-  // First slots of all warps' rows, then what is in them.
-  void pack(int threads) {
-    const int warp_rows = plan_.sms * plan_.all_rows() * plan_.warps();
-    layout_.first.assign(static_cast<std::size_t>(warp_rows) + 1, 0);
-    parallel_for(warp_rows, threads, [&](int warp_row) {
-      layout_.first[static_cast<std::size_t>(warp_row) + 1] = slots_for(rows_of(warp_row), rank_of(warp_row));
-    });
-    std::partial_sum(layout_.first.begin(), layout_.first.end(), layout_.first.begin());
-    const std::size_t entries = static_cast<std::size_t>(layout_.first.back()) * kWarp;
-    layout_.place.assign(entries, state_units(layout_.network, plan_));
-    layout_.value.assign(entries, 0.0f);
-    layout_.second_value.assign(plan_.common_rows > 0 ? entries : 0, 0.0f);
-    parallel_for(warp_rows, threads, [&](int warp_row) {
-      Packer one = *this;
-      one.warp_row_ = static_cast<std::size_t>(warp_row);
-      one.pack_row(warp_row % plan_.warps(), rows_of(warp_row));
-    });
-  }
-
- private:
-  // Warp rows are numbered [sms][all_rows][warps].
-  int rank_of(int warp_row) const { return warp_row / plan_.warps() % plan_.all_rows(); }
-  // The rows of its groups.
-  const std::int32_t* rows_of(int warp_row) const {
-    const std::size_t at = static_cast<std::size_t>(warp_row) / plan_.warps();
-    return &layout_.rows[at * plan_.groups() + warp_row % plan_.warps() * groups_per_warp()];
-  }
-
-  void pack_row(int warp, const std::int32_t* rows) {
-    if (plan_.storage == Storage::dense) {
-      pack_dense(warp, rows);
-    } else if (plan_.storage == Storage::packed_delta) {
-      pack_deltas(warp, rows);
-    } else if (plan_.order == RowOrder::natural) {
-      pack_natural(warp, rows);
-    } else {
-      pack_bank_aware(warp, rows);
-    }
-  }
-
-  // The non-zeros of a group's row that stand here: of one cut into pieces, as many as there is room for. Every piece
-  // has about as many from each set of banks, or it could not be without conflicts, for its slots are full.
-  std::vector<Element> elements_at(const std::int32_t* row) const {
-    std::vector<Element> all;
-    if (*row < 0) {
-      return all;
-    }
-    const std::size_t group_row = row - layout_.rows.data();
-    const int r = static_cast<int>(group_row / plan_.groups() % plan_.all_rows());
-    if (plan_.is_common(r)) {
-      const std::size_t sm = group_row / plan_.groups() / plan_.all_rows();
-      return common_.of_pairs[common_.pair(static_cast<int>(sm), r - plan_.first_common(),
-                                           static_cast<int>(group_row % plan_.groups()))];
-    }
-    if (common_.plan != nullptr) {
-      for (const std::int64_t element : common_.own[*row]) {
-        all.push_back({element});
-      }
-    } else {
-      for (std::int64_t element = matrix_.row_begin[*row]; element < matrix_.row_begin[*row + 1]; ++element) {
-        all.push_back({element});
-      }
-    }
-    const std::int64_t begin = layout_.begins[group_row];
-    const std::int64_t end = std::min(
-        std::ssize(all), plan_.pieces == 0 ? std::ssize(all) : begin + std::int64_t{slots()} * plan_.lanes_per_row);
-    if (end - begin == std::ssize(all)) {
-      return all;
-    }
-    if (plan_.order == RowOrder::bank_aware) {
-      std::array<std::vector<Element>, kMaxBankSets> of_set;
-      for (const Element& e : all) {
-        of_set[set_of(e)].push_back(e);
-      }
-      all.clear();
-      for (std::size_t k = 0; std::ssize(all) < end; ++k) {
-        for (const std::vector<Element>& elements : of_set) {
-          if (k < elements.size()) {
-            all.push_back(elements[k]);
-          }
-        }
-      }
-    }
-    return {all.begin() + begin, all.begin() + end};
-  }
-
-  int set_of(const Element& e) const { return rule_.set_of(layout_.order[matrix_.column[e.any()]]); }
-
-  int groups_per_warp() const { return kWarp / plan_.lanes_per_row; }
-  int slots() const { return layout_.slots(warp_row_); }
-
-  // Slots of the warp's r-th rows.
-  int slots_for(const std::int32_t* rows, int r) const {
-    if (plan_.pieces > 0 || plan_.is_common(r)) {
-      return plan_.slots_of(r);
-    }
-    std::int64_t longest = 0;
-    std::int32_t longest_row = 0;
-    for (int group = 0; group < groups_per_warp(); ++group) {
-      const std::int32_t row = rows[group];
-      if (row >= 0 && own_length(matrix_, common_, row) >= longest) {
-        longest = own_length(matrix_, common_, row);
-        longest_row = row;
-      }
-    }
-    if (plan_.storage == Storage::packed_delta) {
-      return delta_slots_for(rows, r);
-    }
-    const int chunks = chunks_needed(layout_.network, plan_, r, longest);
-    if (chunks > 0 && !plan_.has_tail()) {
-      throw InputError("row " + std::to_string(longest_row) + " has " + std::to_string(longest) +
-                       " non-zeros, but the plan's slots hold " + std::to_string(plan_.slots[r] * plan_.lanes_per_row));
-    }
-    return plan_.slots[r] + chunks * chunk_slots(layout_.network, plan_);
-  }
-
-  // What stands in a row, in the order of the state.
-  std::vector<Placed> placed(std::int32_t row) const {
-    std::vector<Placed> elements;
-    for (std::int64_t e = row < 0 ? 0 : matrix_.row_begin[row]; row >= 0 && e < matrix_.row_begin[row + 1]; ++e) {
-      elements.push_back({layout_.order[matrix_.column[e]], e});
-    }
-    std::sort(elements.begin(), elements.end(), [](const Placed& a, const Placed& b) { return a.place < b.place; });
-    return elements;
-  }
-
-  // The plan's, and as many chunks as the rows turn out to need.
-  int delta_slots_for(const std::int32_t* rows, int r) const {
-    int slots = plan_.slots[r];
-    for (int group = 0; group < groups_per_warp(); ++group) {
-      const int needed = delta_slots(placed(rows[group]));
-      if (needed > plan_.slots[r] * plan_.lanes_per_row && !plan_.has_tail()) {
-        throw InputError("row " + std::to_string(rows[group]) + " needs " + std::to_string(needed) +
-                         " slots as packed_delta, but the plan has " +
-                         std::to_string(plan_.slots[r] * plan_.lanes_per_row) +
-                         " for it: its non-zeros are too few or too far apart; packed_pair does not mind");
-      }
-      slots = std::max(slots, (needed + plan_.lanes_per_row - 1) / plan_.lanes_per_row);
-    }
-    const int per_chunk = chunk_slots(layout_.network, plan_);
-    return plan_.slots[r] + (slots - plan_.slots[r] + per_chunk - 1) / per_chunk * per_chunk;
-  }
-
-  // Lane of the warp.
-  int lane_of(int group, int lane) const { return thread_of(layout_.network, plan_, group, lane) % kWarp; }
-
-  void put(int slot, int lane, const Element& e) {
-    const std::size_t entry = layout_.entry(warp_row_, slot, lane);
-    layout_.place[entry] = layout_.order[matrix_.column[e.any()]];
-    layout_.value[entry] = e.first < 0 ? 0.0f : matrix_.value[e.first];
-    if (e.second >= 0) {
-      layout_.second_value[entry] = matrix_.value[e.second];
-    }
-  }
-
-  void put_padding(int slot, int lane, int set) {
-    // The zero units cover every bank set; take the one in `set`.
-    const int zeros = state_units(layout_.network, plan_);
-    const int units_per_set = std::max(1, kBankBytes / rule_.stride);
-    int unit = zeros;
-    for (int i = 0; i < rule_.bank_sets * units_per_set; ++i) {
-      if (rule_.set_of(zeros + i) == set) {
-        unit = zeros + i;
-        break;
-      }
-    }
-    layout_.place[layout_.entry(warp_row_, slot, lane)] = unit;
-  }
-
-  // Slot and lane follow from the place in the state: no index is stored.
-  void pack_dense(int warp, const std::int32_t* rows) {
-    const int lanes = plan_.lanes_per_row;
-    const int zeros = state_units(layout_.network, plan_);
-    for (int group = 0; group < groups_per_warp(); ++group) {
-      const auto lane_at = [&](int lane) { return lane_of(warp * groups_per_warp() + group, lane); };
-      for (int slot = 0; slot < slots(); ++slot) {
-        for (int lane = 0; lane < lanes; ++lane) {
-          layout_.place[layout_.entry(warp_row_, slot, lane_at(lane))] = std::min(slot * lanes + lane, zeros);
-        }
-      }
-      if (rows[group] < 0) {
-        continue;
-      }
-      for (std::int64_t e = matrix_.row_begin[rows[group]]; e < matrix_.row_begin[rows[group] + 1]; ++e) {
-        const int place = layout_.order[matrix_.column[e]];
-        put(place / lanes, lane_at(place % lanes), {e});
-      }
-    }
-  }
-
-  void pack_natural(int warp, const std::int32_t* rows) {
-    for (int group = 0; group < groups_per_warp(); ++group) {
-      const std::vector<Element> elements = elements_at(rows + group);
-      auto e = elements.begin();
-      for (int slot = 0; slot < slots(); ++slot) {
-        for (int i = 0; i < plan_.lanes_per_row; ++i) {
-          const int lane = lane_of(warp * groups_per_warp() + group, i);
-          if (e != elements.end()) {
-            put(slot, lane, *e++);
-          } else {
-            put_padding(slot, lane, lane % rule_.bank_sets);
-          }
-        }
-      }
-    }
-  }
-
-  void pack_deltas(int warp, const std::int32_t* rows) {
-    std::vector<std::vector<Placed>> elements;  // of the groups
-    std::array<std::span<const Placed>, kWarp> lanes;
-    std::array<int, kWarp> group_of;
-    for (int group = 0; group < groups_per_warp(); ++group) {
-      const std::vector<Placed>& row = elements.emplace_back(placed(rows[group]));
-      const auto stretches = cut_row(row, plan_.lanes_per_row);
-      for (int lane = 0; lane < plan_.lanes_per_row; ++lane) {
-        const int of_warp = lane_of(warp * groups_per_warp() + group, lane);
-        lanes[of_warp] = stretches[lane];
-        group_of[of_warp] = group;
-      }
-    }
-    if (plan_.order == RowOrder::bank_aware) {
-      even_out_phases(lanes, group_of, rule_);
-    }
-    const std::vector<Placed> taken =
-        order_deltas(lanes, slots(), rule_, plan_.order == RowOrder::bank_aware, state_units(layout_.network, plan_));
-    for (std::size_t i = 0; i < taken.size(); ++i) {
-      const std::size_t entry = static_cast<std::size_t>(layout_.first[warp_row_]) * kWarp + i;
-      layout_.place[entry] = taken[i].place;
-      layout_.value[entry] = taken[i].element < 0 ? 0.0f : matrix_.value[taken[i].element];
-    }
-  }
-
-  // The groups of a warp that share phases are coloured together: all of them, unless a group has fewer lanes than
-  // there are phases.
-  void pack_bank_aware(int warp, const std::int32_t* rows) {
-    const int spread = spread_over_phases(layout_.network, plan_);
-    const int apart = load_phases(layout_.network, plan_) / spread;  // sets of groups that never share a phase
-    const int together = groups_per_warp() / apart;
-    const int neighbours = plan_.lanes_per_row / spread;  // lanes of a group in one phase
-    const int phases = slots() * spread;
-    for (int part = 0; part < apart; ++part) {
-      PhaseColouring colouring(rule_.bank_sets, together * neighbours, phases);
-      // The elements of each (lane, set), to be handed out once the phases are known.
-      std::vector<std::vector<Element>> elements(static_cast<std::size_t>(together) * neighbours * rule_.bank_sets);
-      const auto of = [&](int lane, int set) -> auto& {
-        return elements[lane * rule_.bank_sets + set];
-      };
-      struct Left {
-        Element element;
-        int group, set;
-      };
-      std::vector<Left> left;
-      for (int g = 0; g < together; ++g) {
-        const std::vector<Element> of_row = elements_at(rows + part * together + g);
-        for (std::size_t i = 0; i < of_row.size(); ++i) {
-          const Element& e = of_row[i];
-          const int set = set_of(e);
-          const int lane = g * neighbours + static_cast<int>(i % neighbours);
-          if (colouring.add(set, lane)) {
-            of(lane, set).push_back(e);
-          } else {
-            left.push_back({e, g, set});
-          }
-        }
-      }
-      std::vector<std::array<int, kMaxBankSets>> used(phases, std::array<int, kMaxBankSets>{});
-      const auto place = [&](int lane, int phase, const Element& element, int set) {
-        put(phase / spread, lane_at(warp, part * together, lane, phase % spread, neighbours), element);
-        ++used[phase][set];
-      };
-      std::vector<std::pair<int, int>> idle;  // lane, phase
-      for (int lane = 0; lane < together * neighbours; ++lane) {
-        for (int phase = 0; phase < phases; ++phase) {
-          if (const int set = colouring.set_at(lane, phase); set != PhaseColouring::kNone) {
-            place(lane, phase, of(lane, set).back(), set);
-            of(lane, set).pop_back();
-          } else {
-            idle.emplace_back(lane, phase);
-          }
-        }
-      }
-      // What no phase can serve without a conflict: where one more costs least.
-      for (const Left& item : left) {
-        auto best = idle.end();
-        int least = kWarp;
-        for (auto at = idle.begin(); at != idle.end(); ++at) {
-          if (at->first / neighbours != item.group) {
-            continue;
-          }
-          const auto& counts = used[at->second];
-          const int most = *std::max_element(counts.begin(), counts.begin() + rule_.bank_sets);
-          const int more = std::max(most, counts[item.set] + 1) - most;
-          if (2 * more + (most == 1) < least) {
-            least = 2 * more + (most == 1);
-            best = at;
-          }
-        }
-        assert(best != idle.end());
-        place(best->first, best->second, item.element, item.set);
-        idle.erase(best);
-      }
-      for (const auto& [lane, phase] : idle) {
-        auto& counts = used[phase];
-        const auto unused = std::find(counts.begin(), counts.begin() + rule_.bank_sets, 0);
-        const int set = unused == counts.begin() + rule_.bank_sets ? 0 : static_cast<int>(unused - counts.begin());
-        ++counts[set];
-        put_padding(phase / spread, lane_at(warp, part * together, lane, phase % spread, neighbours), set);
-      }
-    }
-  }
-
-  // The warp's lane that is lane `lane` of a phase, the `turn`-th in which its group takes part; `group`: the first of
-  // the phase.
-  int lane_at(int warp, int group, int lane, int turn, int neighbours) const {
-    return lane_of(warp * groups_per_warp() + group + lane / neighbours, turn * neighbours + lane % neighbours);
-  }
-
-  Layout& layout_;
-  const SparseMatrix& matrix_;
-  const CommonRows& common_;
-  const Plan& plan_;
-  BankRule rule_;
-  std::size_t warp_row_ = 0;  // that is being filled
-};
-
-// ---- dense persistent ----------------------------------------------------------------------------------------------
-
-// Of every group of four columns the values of two, in ascending order: the non-zeros and, where there are fewer, the
-// first places beside them, with the value zero.
-void pack_groups(Layout& layout, const SparseMatrix& matrix) {
-  const Network& network = layout.network;
-  const Plan& plan = layout.plan;
-  constexpr std::uint32_t kFirstTwo = 0x44444444;  // places 0 and 1 of every group
-  layout.metadata.assign(static_cast<std::size_t>(plan.sms) * plan.warps() * metadata_words(network, plan) * kWarp,
-                         kFirstTwo);
-  check_two_four(RowProfile::from_matrix(matrix));
-  for (int row = 0; row < matrix.rows; ++row) {
-    for (std::int64_t e = matrix.row_begin[row]; e < matrix.row_begin[row + 1];) {
-      const int first_column = matrix.column[e] / 4 * 4;
-      std::array<float, 4> values{};
-      for (; e < matrix.row_begin[row + 1] && matrix.column[e] / 4 * 4 == first_column; ++e) {
-        values[matrix.column[e] - first_column] = matrix.value[e];
-      }
-      int places[2] = {}, taken = 0;
-      for (int place = 0; place < 4; ++place) {
-        if (values[place] != 0) {
-          places[taken++] = place;
-        }
-      }
-      if (taken < 2) {
-        places[1] = std::max(1, places[0]);
-        places[0] = 0;
-      }
-      const std::size_t index = fragment_index(network, plan, row, first_column);
-      layout.value[index] = values[places[0]];
-      layout.value[index + 1] = values[places[1]];
-      const MetadataPlace at = metadata_place(network, plan, row, first_column);
-      std::uint32_t& word = layout.metadata[at.word];
-      word = (word & ~(15u << at.shift)) | static_cast<std::uint32_t>(places[0] | places[1] << 2) << at.shift;
-    }
-  }
-}
-
-Layout fragment_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix) {
-  Layout layout;
-  layout.network = network;
-  layout.plan = plan;
-  layout.order.resize(network.hidden);
-  std::iota(layout.order.begin(), layout.order.end(), 0);
-  const std::size_t warps = static_cast<std::size_t>(plan.sms) * plan.warps();
-  layout.value.assign(warps * warp_tiles(network, plan) * kTileElements, 0.0f);
-  if (plan.storage == Storage::structured_2_4) {
-    pack_groups(layout, matrix);
-    return layout;
-  }
-  if (plan.storage == Storage::bitmap) {
-    check_bank_words(network, plan, word_mask(matrix));
-  }
-  for (int row = 0; row < matrix.rows; ++row) {
-    for (std::int64_t e = matrix.row_begin[row]; e < matrix.row_begin[row + 1]; ++e) {
-      layout.value[fragment_index(network, plan, row, matrix.column[e])] = matrix.value[e];
-    }
-  }
-  return layout;
-}
-
-// A load is of the lanes of a warp that have the word, each in a bank of its own.
-Wavefronts bitmap_wavefronts(const Layout& layout) {
-  const Plan& plan = layout.plan;
-  const int tiles = warp_tiles(layout.network, plan);
-  Wavefronts result;
-  for (int sm = 0; sm < plan.sms; ++sm) {
-    std::int64_t in_sm = 0;
-    for (int i = 0; i < plan.warps() * tiles; ++i) {
-      const int tile = i % tiles;
-      const bool in_shared = is_in_shared(tile, plan.shared_tiles, tiles);
-      const std::size_t of_all = static_cast<std::size_t>(sm) * plan.warps() * tiles + i;
-      for (int k = 0; in_shared && k < kLaneWords; ++k) {
-        bool has_any = false;
-        for (int lane = 0; lane < kWarp; ++lane) {
-          has_any = has_any || has_word(layout.value.data() + of_all * kTileElements, lane, k);
-        }
-        in_sm += has_any;
-      }
-    }
-    result.total += in_sm;
-    result.busiest_sm = std::max(result.busiest_sm, in_sm);
-  }
-  result.ideal = result.total;
-  return result;
-}
-
-SparseMatrix unpack_fragments(const Layout& layout) {
-  const Network& network = layout.network;
-  SparseMatrix matrix;
-  matrix.rows = network.rows();
-  matrix.columns = network.hidden;
-  matrix.row_begin.push_back(0);
-  for (int row = 0; row < matrix.rows; ++row) {
-    const bool is_structured = layout.plan.storage == Storage::structured_2_4;
-    for (int column = 0; column < matrix.columns; column += is_structured ? 4 : 1) {
-      const std::size_t index = fragment_index(network, layout.plan, row, column);
-      const auto take = [&](int at, float value) {
-        if (value != 0.0f) {
-          matrix.column.push_back(at);
-          matrix.value.push_back(value);
-        }
-      };
-      if (is_structured) {
-        const MetadataPlace at = metadata_place(network, layout.plan, row, column);
-        const std::uint32_t places = layout.metadata[at.word] >> at.shift;
-        take(column + static_cast<int>(places & 3), layout.value[index]);
-        take(column + static_cast<int>(places >> 2 & 3), layout.value[index + 1]);
-      } else {
-        take(column, layout.value[index]);
-      }
-    }
-    matrix.row_begin.push_back(matrix.nnz());
-  }
-  return matrix;
-}
-
-// ---- reading a layout back -----------------------------------------------------------------------------------------
 
 // Calls `visit` with every row of W and each of its slots: place and value, and whether the value may be nobody's, of a
 // column that only the other row of a pair has.
@@ -564,9 +28,9 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
         const std::int32_t row = layout.row(sm, r, group);
         const bool is_common = plan.is_common(r) && row >= 0;
         const std::int32_t second_row = is_common ? layout.second_row(sm, r, group) : -1;
-        const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarp);
+        const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarpLanes);
         for (int slot = 0; row >= 0 && slot < layout.slots(warp_row); ++slot) {
-          const std::size_t entry = layout.entry(warp_row, slot, thread % kWarp);
+          const std::size_t entry = layout.entry(warp_row, slot, thread % kWarpLanes);
           visit(row, layout.place[entry], layout.value[entry], is_common);
           if (is_common) {
             visit(second_row, layout.place[entry], layout.second_value[entry], is_common);
@@ -594,42 +58,15 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
     throw InputError("a plan of " + std::string(name(plan.family)) + " has no layout: the library has its own");
   }
   if (plan.family == Family::dense_persistent) {
-    return fragment_layout(network, plan, matrix);
+    return dense_layout(network, plan, matrix);
   }
-  const std::int64_t room =
-      static_cast<std::int64_t>(plan.sms) * (plan.rows_per_group / info(network.cell).gates) * plan.groups();
-  if (room < network.hidden) {
-    throw InputError("the plan has room for " + std::to_string(room) + " units, the network has " +
-                     std::to_string(network.hidden));
-  }
-  if (plan.storage == Storage::dense && !plan.has_tail() &&
-      plan.slots[0] * plan.lanes_per_row < state_units(network, plan)) {
-    throw InputError("the plan's slots reach " + std::to_string(plan.slots[0] * plan.lanes_per_row) +
-                     " places, a dense row of it has " + std::to_string(state_units(network, plan)));
-  }
-  Layout layout;
-  layout.network = network;
-  layout.plan = plan;
-  deal_rows(layout, own_rows(network, plan, RowProfile::from_matrix(matrix)), matrix);
-  CommonRows common;
-  if (plan.common_rows > 0) {
-    common = share_rows(layout, matrix, threads);
-    deal_pairs(layout);
-  }
-  if (plan.pieces > 0) {
-    deal_pieces(layout, matrix, common);
-  }
-  Packer(layout, matrix, common).pack(threads);
-  if (plan.has_tail() && plan.ring_chunks == 0) {
-    split_tails(layout);  // throws if there is no room for them
-  }
-  return layout;
+  return sparse_layout(network, plan, matrix, threads);
 }
 
 SparseMatrix unpack(const Layout& layout) {
   const Plan& plan = layout.plan;
   if (plan.family == Family::dense_persistent) {
-    return unpack_fragments(layout);
+    return unpack_dense(layout);
   }
   std::vector<std::int32_t> unit_at(state_units(layout.network, plan), -1);
   for (int unit = 0; unit < layout.network.hidden; ++unit) {
@@ -674,12 +111,8 @@ std::vector<float> row_scales(const Layout& layout) {
 
 Wavefronts gather_wavefronts(const Layout& layout) {
   const Plan& plan = layout.plan;
-  if (plan.storage == Storage::bitmap) {
-    return bitmap_wavefronts(layout);
-  }
-  if (plan.family == Family::dense_persistent) {  // a tile's 512 bytes, without a conflict
-    const std::int64_t of_sm = std::int64_t{4} * plan.shared_tiles * plan.warps();
-    return {plan.sms * of_sm, of_sm, plan.sms * of_sm};
+  if (plan.family == Family::dense_persistent) {
+    return dense_wavefronts(layout);
   }
   const BankRule rule(layout.network, plan);
   const int access = std::max(kBankBytes, rule.stride);
@@ -689,9 +122,9 @@ Wavefronts gather_wavefronts(const Layout& layout) {
     std::int64_t in_sm = 0;
     const std::int64_t first_slot = layout.first[layout.warp_row(sm, 0, 0)];
     const std::int64_t last_slot = layout.first[layout.warp_row(sm + 1, 0, 0)];
-    for (std::size_t first = first_slot * kWarp; first < static_cast<std::size_t>(last_slot) * kWarp;
+    for (std::size_t first = first_slot * kWarpLanes; first < static_cast<std::size_t>(last_slot) * kWarpLanes;
          first += rule.phase_lanes) {
-      std::array<std::array<std::int32_t, kWarp>, kMaxBankSets> words;
+      std::array<std::array<std::int32_t, kWarpLanes>, kMaxBankSets> words;
       std::array<int, kMaxBankSets> count{};
       int most = 0;
       for (int lane = 0; lane < rule.phase_lanes; ++lane) {
