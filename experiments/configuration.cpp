@@ -111,9 +111,13 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   check_range("ring_chunks", plan.ring_chunks, 0, std::min(most, kMostRingChunks));
   require(plan.ring_chunks != 1, "ring_chunks=0, or 2 and more: what is used and what is under way");
   check_range("pieces", plan.pieces, 0, kMostPieces);
-  require(plan.pieces == 0 || (power_of_two(plan.pieces) && plan.storage == Storage::packed_pair && !plan.has_tail()),
-          "pieces=0, or 1, 2 or 4, of packed_pair without a tail");
-  check_range("piece_slots", plan.piece_slots, std::min(plan.pieces, 1), plan.pieces > 0 ? kMaxDimension : 0);
+  require(plan.pieces == 0 || (power_of_two(plan.pieces) && plan.storage != Storage::dense),
+          "pieces=0, or 1, 2 or 4, of packed_pair or packed_delta");
+  const int most_of_row = plan.pieces > 0 ? most : 0;
+  check_range("row_chunks", plan.row_chunks, 0, most_of_row);
+  check_range("piece_chunks", plan.piece_chunks, 0, most_of_row);
+  check_range("piece_slots", plan.piece_slots, plan.pieces > 0 && plan.piece_chunks == 0 ? 1 : 0,
+              plan.pieces > 0 ? kMaxDimension : 0);
   check_range("most_pieces", plan.most_pieces, std::min(plan.pieces, 1), plan.pieces > 0 ? kMaxDimension : 0);
   const int units = plan.rows_per_group / gates, pairs = number_of_pairs(gates);
   require(plan.common_rows == 0 || (gates > 1 && plan.common_rows == units * pairs),

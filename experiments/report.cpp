@@ -61,6 +61,8 @@ Json to_json(const Plan& plan) {
           {"pieces", plan.pieces},
           {"piece_slots", plan.piece_slots},
           {"most_pieces", plan.most_pieces},
+          {"row_chunks", plan.row_chunks},
+          {"piece_chunks", plan.piece_chunks},
           {"common_rows", plan.common_rows},
           {"common_slots", plan.common_slots},
           {"exchange_warps", plan.exchange_warps},

@@ -261,7 +261,12 @@ __device__ __forceinline__ u32 gather_run(WordAt word, u32 plane, u32 offset, in
 }
 
 // kChunks neighbouring chunks of a row, times the planes of a pass; takes and returns the offset as gather_run() does.
+// Where pieces have tails, too, the sums are of a tile's rows or of pieces, as many as are reduced together.
+#ifdef ONCHIP_PIECES_ANYWHERE
+template <int kChunks, int kPass, int kValues, int kTileRows = kValues / kPassSamples>
+#else
 template <int kChunks, int kPass>
+#endif
 __device__ __forceinline__ u32 gather_chunks(u32 address, u32 shared, u32 offset, int row_of_tile,
                                              float (&sum)[kValues]) {
   u32 words[kChunks * kChunkWords];
@@ -280,7 +285,11 @@ __device__ __forceinline__ u32 gather_chunks(u32 address, u32 shared, u32 offset
 }
 
 // Of the tail of a row, `left` chunks in shared memory, kChunks at a time and the rest in halves of that.
+#ifdef ONCHIP_PIECES_ANYWHERE
+template <int kChunks, int kPass, int kValues>
+#else
 template <int kChunks, int kPass>
+#endif
 __device__ __forceinline__ void gather_shared(Weights& w, int left, u32 shared, u32& offset, int row_of_tile,
                                               float (&sum)[kValues]) {
 #pragma unroll 1
@@ -294,7 +303,11 @@ __device__ __forceinline__ void gather_shared(Weights& w, int left, u32 shared, 
 }
 
 // The tail of a row; `chunks`: how many in shared memory, and << 16 how many streamed.
+#ifdef ONCHIP_PIECES_ANYWHERE
+template <int kPass, int kValues>
+#else
 template <int kPass>
+#endif
 __device__ __forceinline__ void gather_tail(Weights& w, int chunks, u32 shared, u32 offset, int row_of_tile, int lane,
                                             float (&sum)[kValues]) {
   gather_shared<kChunksInFlight, kPass>(w, chunks & 0xffff, shared, offset, row_of_tile, sum);
@@ -312,8 +325,13 @@ __device__ __forceinline__ void gather_tail(Weights& w, int chunks, u32 shared, 
 }
 
 // What a warp must know of its tails, in shared memory: int [kRowsPerGroup][kWarps] chunks of each row, as gather_tail
-// takes them, then [kWarps] the byte in shared memory where the warp's chunks begin.
+// takes them, then [kWarps] the byte in shared memory where the warp's chunks begin; then [kPieces][kWarps] chunks of the
+// pieces, which a step takes before those of the rows.
+#ifdef ONCHIP_PIECES_ANYWHERE
+constexpr int kTailInts = kHasTail ? (kRowsPerGroup + 1 + kPieces) * kWarps : 0;
+#else
 constexpr int kTailInts = kHasTail ? (kRowsPerGroup + 1) * kWarps : 0;
+#endif
 
 // Where the first slot of a row reads, in bytes from the beginning of a plane.
 template <int kRow>
@@ -348,6 +366,9 @@ __device__ __forceinline__ u32 gather_registers(const Weights& w, u32 shared, in
 template <int kTile, int kPass, int kRowOfTile>
 __device__ __forceinline__ void gather_row(Weights& w, u32 shared, u32 tails, int lane_of_row, int thread,
                                            float (&sum)[kValues]) {
+#ifdef ONCHIP_PIECES_ANYWHERE
+  constexpr bool kHasTail = ONCHIP_ROW_CHUNKS != 0;  // pieces may have tails where rows have none
+#endif
 #ifdef ONCHIP_COMMON_SLOTS
   if constexpr (kRowOfTile == 0) {
     gather_unit<kTile, kPass>(w, shared, sum);

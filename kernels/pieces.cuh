@@ -20,15 +20,44 @@
 
 constexpr int kPieceValues = kPieces * kPassSamples;  // sums of a group's pieces, of one pass: [kPassSamples][kPieces]
 static_assert((kPieces & (kPieces - 1)) == 0, "reduced together");
+#ifdef ONCHIP_PIECES_ANYWHERE
+static_assert(kStorage != kDense, "where a non-zero stands is not the place of its column");
+#else
 static_assert(kStorage == kPackedPair && !kHasTail, "any non-zero may stand in any piece, and all in registers");
+#endif
 
 __device__ __forceinline__ void load_piece_table(const Arguments& a, u32 shared, int thread) {
+#ifdef ONCHIP_PIECES_ANYWHERE
+  const int* const table = a.tails + (kHasTail ? kBlocks * (kTailInts + 2 * kWarps) : 0);
+#pragma unroll 1
+  for (int i = thread; i < kUnitsPerSm * kGates; i += kThreads) {
+    store_shared_int(shared + kPieceTableAt + 4 * i, table[blockIdx.x * (kUnitsPerSm * kGates) + i]);
+  }
+#else
 #pragma unroll 1
   for (int i = thread; i < kUnitsPerSm * kGates; i += kThreads) {
     store_shared_int(shared + kPieceTableAt + 4 * i, a.tails[blockIdx.x * (kUnitsPerSm * kGates) + i]);
   }
+#endif
 }
 
+#ifdef ONCHIP_PIECES_ANYWHERE
+template <int kPass, int kPiece = 0>
+__device__ __forceinline__ void gather_pieces(Weights& w, const Step& step, float (&sum)[kPieceValues]) {
+  if constexpr (kPiece < kPieces) {
+    constexpr int row = kRowsPerGroup + kPiece;
+    int chunks = 0;
+    if constexpr (ONCHIP_PIECE_CHUNKS != 0) {
+      chunks = load_shared_int(step.kept_shared + kTailsAt + 4 * ((row + 1) * kWarps + step.thread / 32));
+    }
+    const u32 offset = gather_registers<row, kPass, kPieces>(w, step.shared, step.lane, kPiece, sum);
+    if constexpr (ONCHIP_PIECE_CHUNKS != 0) {
+      gather_tail<kPass>(w, chunks, step.shared, offset, kPiece, step.thread % 32, sum);
+    }
+    gather_pieces<kPass, kPiece + 1>(w, step, sum);
+  }
+}
+#else
 template <int kPass, int kPiece = 0>
 __device__ __forceinline__ void gather_pieces(const Weights& w, const Step& step, float (&sum)[kPieceValues]) {
   if constexpr (kPiece < kPieces) {
@@ -36,6 +65,7 @@ __device__ __forceinline__ void gather_pieces(const Weights& w, const Step& step
     gather_pieces<kPass, kPiece + 1>(w, step, sum);
   }
 }
+#endif
 
 constexpr int kHeldPieces = kPieceValues > kLanesPerRow ? kPieceValues / kLanesPerRow : 1;  // by a lane, once reduced
 struct PieceSums {
@@ -45,10 +75,22 @@ struct PieceSums {
 // This group's pieces, in passes [kPass, kEnd). Nothing is stored yet: the compiler would hold back the tile's gathers
 // until it is.
 template <int kPass, int kEnd>
+#ifdef ONCHIP_PIECES_ANYWHERE
+__device__ __forceinline__ void multiply_pieces(Weights& w, const Step& step, PieceSums& sums) {
+#else
 __device__ __forceinline__ void multiply_pieces(const Weights& w, const Step& step, PieceSums& sums) {
+#endif
   if constexpr (kPass < kEnd) {
     float sum[kPieceValues] = {};
+#ifdef ONCHIP_PIECES_ANYWHERE
+    const u32 begin = w.chunk;
     gather_pieces<kPass>(w, step, sum);
+    if constexpr (kPass + 1 < kEnd) {
+      w.chunk = begin;  // the next pass takes the same chunks again
+    }
+#else
+    gather_pieces<kPass>(w, step, sum);
+#endif
     reduce<kPieceValues, 1>(sum, step.lane);
 #pragma unroll
     for (int i = 0; i < kHeldPieces; ++i) {

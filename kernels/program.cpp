@@ -130,6 +130,11 @@ void add_sparse_defines(Defines& defines, const Network& network, const Plan& pl
   define(defines, "ONCHIP_PASS_PLANES", plan.pass_planes);
   defines.push_back("ONCHIP_SLOTS=" + slots_list(plan));
   define(defines, "ONCHIP_PIECES", plan.pieces);
+  if (plan.pieces > 0 && (plan.has_tail() || plan.storage != Storage::packed_pair)) {  // likewise, see below
+    define(defines, "ONCHIP_PIECES_ANYWHERE", 1);
+    define(defines, "ONCHIP_ROW_CHUNKS", plan.has_tail(0));
+    define(defines, "ONCHIP_PIECE_CHUNKS", plan.has_tail(plan.rows_per_group));
+  }
   if (plan.common_rows > 0) {  // else not defined, which keeps the text of such kernels
     define(defines, "ONCHIP_COMMON_SLOTS", plan.common_slots);
   }
@@ -259,7 +264,7 @@ Program make_program(const Layout& layout, const Biases& biases, const std::stri
 
 CaptureSize capture_size(const Network& network, const Plan& plan) {
   const int slots = plan.slots_total() + plan.longest_tail * chunk_slots(network, plan);
-  const int tail_words = plan.longest_tail * (chunk_words(network, plan) + 1) + plan.rows_per_group;
+  const int tail_words = plan.longest_tail * (chunk_words(network, plan) + 1) + plan.tail_rows();
   const int passes = planes(network, plan) / std::max(1, plan.pass_planes);
   const auto of_threads = [&](std::int64_t pieces) { return static_cast<int>(pieces / plan.threads) + 1; };
   constexpr int kOfCell = 8;  // at most, for each value that a lane finishes

@@ -17,7 +17,8 @@ class Balancer {
  public:
   Balancer(const Network& network, const Plan& plan, const RowProfile& rows, const SparseMatrix& matrix,
            std::vector<std::int32_t> ranks)
-      : plan_(plan),
+      : network_(network),
+        plan_(plan),
         rows_(rows),
         rule_(network, plan),
         gates_(rows.gates()),
@@ -79,8 +80,8 @@ class Balancer {
   int pieces(int place) const {
     int sum = 0;
     for (int at = 0; plan_.pieces > 0 && at < gates_; ++at) {
-      sum +=
-          pieces_needed(plan_, place % units_per_sm_ / plan_.groups() * gates_ + at, rows_.length(ranks_[place], at));
+      const int r = place % units_per_sm_ / plan_.groups() * gates_ + at;
+      sum += pieces_needed(network_, plan_, r, rows_.length(ranks_[place], at));
     }
     return sum;
   }
@@ -142,8 +143,8 @@ class Balancer {
     int best = -1, best_gain = 0;
     for (int i = 0; i < kCandidates; ++i) {
       const int other = candidates[random() % candidates.size()];
-      if (pieces(place) != pieces(other)) {
-        continue;
+      if (pieces(place) != pieces(other) || (plan_.piece_chunks > 0 && pieces(place) > 0)) {
+        continue;  // where pieces have chunks, how many goes by all lengths of the SM's cut rows
       }
       const int others = excess(other);
       const std::array<int, 4> other_slots = slots_of_warp(other);
@@ -165,6 +166,7 @@ class Balancer {
     }
   }
 
+  const Network& network_;
   const Plan& plan_;
   const RowProfile& rows_;
   BankRule rule_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many slots to give the rows of a shape, and how many pieces to cut the longer ones into.
+// How many slots to give the rows of a shape, and how many pieces to cut the longer ones into; whether slots are in
+// registers or in chunks does not matter here.
 #pragma once
 
 #include "model/plan.hpp"
@@ -16,7 +17,7 @@ struct Cut {
 };
 
 // For every number of pieces the cut with the fewest slots of a group, its pieces' among them, fewer pieces first; as
-// deal_units deals the units. `plan`: of packed_pair, its slots do not count.
+// deal_units deals the units, in whole bundles. `plan`: of packed_pair or packed_delta, its slots do not count.
 std::vector<Cut> cut_rows(const Network& network, Plan plan, const RowProfile& rows);
 
 }  // namespace onchip

@@ -22,6 +22,29 @@ int state_place(const Network& network, const Plan& plan, int place) {
   return place / plan.groups() * plan.groups() + group_of(network, plan, place);
 }
 
+// [pieces, warps]: chunks of the pieces of one SM, whose units have these ranks.
+std::vector<int> chunks_of_pieces(const Network& network, const Plan& plan, const RowProfile& rows,
+                                  const std::int32_t* ranks) {
+  if (plan.pieces == 0) {
+    return {};
+  }
+  const int units = units_per_sm(network, plan), gates = rows.gates(), groups = plan.groups();
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(plan.rows_per_group) * groups, 0);
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    for (int group = 0; group < groups && r / gates * groups + group < units; ++group) {
+      const std::int32_t rank = ranks[r / gates * groups + group];
+      lengths[r * groups + group] = rank < 0 ? 0 : rows.length(rank, r % gates);
+    }
+  }
+  std::vector<Piece> pieces = deal_pieces(network, plan, lengths);
+  std::vector<int> chunks(static_cast<std::size_t>(plan.pieces) * plan.warps(), 0);
+  for (int number = 0; number < plan.pieces * groups; ++number) {
+    int& of_warp = chunks[number / groups * plan.warps() + number % groups / (groups / plan.warps())];
+    of_warp = std::max(of_warp, chunks_beyond(network, plan, plan.piece_slots, pieces[number].slots));
+  }
+  return chunks;
+}
+
 // Adds the tails of one SM, whose units have these ranks.
 void add_sm(const Network& network, const Plan& plan, const RowProfile& rows, const std::int32_t* ranks, Tail& tail) {
   const int units = units_per_sm(network, plan);
@@ -29,8 +52,12 @@ void add_sm(const Network& network, const Plan& plan, const RowProfile& rows, co
   const int groups = plan.groups();
   const int groups_per_warp = groups / plan.warps();
   int in_sm = 0;
+  const std::vector<int> of_pieces = chunks_of_pieces(network, plan, rows, ranks);
   for (int warp = 0; warp < plan.warps(); ++warp) {
     int in_warp = 0;
+    for (int piece = 0; piece < plan.pieces; ++piece) {
+      in_warp += of_pieces[piece * plan.warps() + warp];
+    }
     for (int r = 0; r < plan.rows_per_group; ++r) {
       int longest = 0;
       const int first = r / gates * groups + warp * groups_per_warp;
@@ -54,10 +81,49 @@ const RowProfile& own_rows(const Network& network, const Plan& plan, const RowPr
   return plan.common_rows == 0 ? rows : rows.without_common(pair_room(network, plan));
 }
 
-int pieces_needed(const Plan& plan, int r, std::int64_t length) {
-  const std::int64_t beyond = length - std::int64_t{plan.slots[r]} * plan.lanes_per_row;
-  const std::int64_t of_piece = std::int64_t{plan.piece_slots} * plan.lanes_per_row;
+int pieces_needed(const Network& network, const Plan& plan, int r, std::int64_t length) {
+  const std::int64_t room = std::int64_t{row_room(network, plan, r)} * plan.lanes_per_row;
+  const std::int64_t beyond = slots_of_lanes(network, plan, length) - room;
+  const std::int64_t of_piece = std::int64_t{piece_room(network, plan)} * plan.lanes_per_row;
   return static_cast<int>(std::max<std::int64_t>(0, (beyond + of_piece - 1) / of_piece));
+}
+
+std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const std::vector<std::int64_t>& lengths) {
+  const int groups = plan.groups(), lanes = plan.lanes_per_row;
+  struct CutRow {
+    int r, group, pieces, slots;  // of each piece
+    std::int64_t beyond;
+  };
+  std::vector<CutRow> cut;
+  int total = 0;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    for (int group = 0; group < groups; ++group) {
+      const std::int64_t length = lengths[static_cast<std::size_t>(r) * groups + group];
+      if (const int pieces = pieces_needed(network, plan, r, length); pieces > 0) {
+        const std::int64_t beyond =
+            slots_of_lanes(network, plan, length) - std::int64_t{row_room(network, plan, r)} * lanes;
+        const std::int64_t of_all = std::int64_t{pieces} * lanes;
+        const int alike = static_cast<int>((beyond + of_all - 1) / of_all);
+        cut.push_back({r, group, pieces, plan.piece_chunks > 0 ? alike : plan.piece_slots, beyond});
+        total += pieces;
+      }
+    }
+  }
+  const int places = plan.pieces * groups;
+  std::vector<Piece> pieces;
+  if (plan.piece_chunks > 0) {
+    std::stable_sort(cut.begin(), cut.end(), [](const CutRow& a, const CutRow& b) { return a.slots < b.slots; });
+    pieces.resize(static_cast<std::size_t>(std::max(0, places - total)));
+  }
+  for (const CutRow& row : cut) {
+    for (int number = 0; number < row.pieces; ++number) {
+      const std::int64_t left = row.beyond - std::int64_t{number} * row.slots * lanes;
+      const int slots = static_cast<int>(std::min<std::int64_t>(row.slots, (left + lanes - 1) / lanes));
+      pieces.push_back({row.r, row.group, number, row.pieces, slots});
+    }
+  }
+  pieces.resize(static_cast<std::size_t>(std::max(places, total)));
+  return pieces;
 }
 
 int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows,
@@ -69,7 +135,7 @@ int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows
     for (int place = 0; place < units; ++place) {
       const std::int32_t rank = ranks[static_cast<std::size_t>(sm) * units + place];
       for (int at = 0; rank >= 0 && at < gates; ++at) {
-        in_sm += pieces_needed(plan, place / plan.groups() * gates + at, rows.length(rank, at));
+        in_sm += pieces_needed(network, plan, place / plan.groups() * gates + at, rows.length(rank, at));
       }
     }
     most = std::max(most, in_sm);
@@ -77,12 +143,17 @@ int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows
   return most;
 }
 
-int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t length) {
+int chunks_beyond(const Network& network, const Plan& plan, int in_registers, int slots) {
   const int per_chunk = chunk_slots(network, plan);
+  return std::max(0, slots - in_registers + per_chunk - 1) / per_chunk;
+}
+
+int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t length) {
   if (plan.storage == Storage::dense) {
     length = state_units(network, plan);
   }
-  return std::max(0, row_slots(network, plan, length) - plan.slots[r] + per_chunk - 1) / per_chunk;
+  const int chunks = chunks_beyond(network, plan, plan.slots[r], row_slots(network, plan, length));
+  return plan.pieces > 0 ? std::min(chunks, plan.row_chunks) : chunks;
 }
 
 std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, const RowProfile& rows) {

@@ -29,11 +29,26 @@ struct Tail {
 Tail tail_of(const Network& network, const Plan& plan, const RowProfile& rows, bool exact);
 
 // Pieces of a group's r-th row, of so many non-zeros.
-int pieces_needed(const Plan& plan, int r, std::int64_t length);
+int pieces_needed(const Network& network, const Plan& plan, int r, std::int64_t length);
 // The pieces that rows beyond the plan's slots are cut into, of the SM that has most; where `ranks` has the units.
 int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows,
                 const std::vector<std::int32_t>& ranks);
 
+// A piece, and the row of its SM that it is of.
+struct Piece {
+  int r = -1, group = -1;  // -1: no piece
+  int number = 0, of = 0;  // it is one of so many of the row's
+  int slots = 0;           // per lane that are expected to be needed
+};
+// The pieces of an SM's rows, of so many non-zeros [rows_per_group, groups]: [pieces, groups], but more if there are
+// more than the groups take. The pieces of a row are neighbours. In registers those are full, one row's after
+// another's: what a short one leaves empty is multiplied all the same. Where pieces have chunks those of a row are
+// alike, and shorter ones come first: those of a warp are about equally long, and places that are left over are of the
+// groups with the longest rows.
+std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const std::vector<std::int64_t>& lengths);
+
+// Chunks for so many slots per lane, of which the first are in registers.
+int chunks_beyond(const Network& network, const Plan& plan, int in_registers, int slots);
 // Chunks of a warp's row whose longest row of W has `length` non-zeros.
 int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t length);
 

@@ -401,19 +401,24 @@ int delta_slots(std::span<const Placed> row) {
   return slots;
 }
 
+std::span<const Placed> first_of_row(std::span<const Placed> row, int slots) {
+  std::size_t end = 0;
+  for (int taken = 0; end < row.size(); ++end) {
+    taken +=
+        1 + (end > 0 ? steps_between(row[end - 1].place, row[end].place) : 0);  // the way to the first costs nothing
+    if (taken > slots) {
+      break;
+    }
+  }
+  return row.first(end);
+}
+
 std::vector<std::span<const Placed>> cut_row(std::span<const Placed> row, int lanes) {
   const int most = (delta_slots(row) + lanes - 1) / lanes;
   std::vector<std::span<const Placed>> stretches;
-  for (std::size_t begin = 0; begin < row.size();) {
-    std::size_t end = begin + 1;  // the way to a lane's first costs nothing
-    for (int slots = 1; end < row.size(); ++end) {
-      slots += 1 + steps_between(row[end - 1].place, row[end].place);
-      if (slots > most) {
-        break;
-      }
-    }
-    stretches.push_back(row.subspan(begin, end - begin));
-    begin = end;
+  while (!row.empty()) {
+    stretches.push_back(first_of_row(row, most));
+    row = row.subspan(stretches.back().size());
   }
   stretches.resize(static_cast<std::size_t>(lanes));
   return stretches;

@@ -36,6 +36,9 @@ struct Placed {
 // Slots that this much of a row takes in one lane; `row`: ascending places.
 int delta_slots(std::span<const Placed> row);
 
+// As much of a row as so many slots of one lane take.
+std::span<const Placed> first_of_row(std::span<const Placed> row, int slots);
+
 // Cuts a row into one stretch for each lane, of at most ceil(delta_slots(row) / lanes) slots.
 std::vector<std::span<const Placed>> cut_row(std::span<const Placed> row, int lanes);
 

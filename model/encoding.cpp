@@ -112,7 +112,7 @@ void encode_chunk(const Layout& layout, const SlotEncoder& encoder, int sm, int 
   const Plan& plan = layout.plan;
   const int words = chunk_words(layout.network, plan);
   const int slots = chunk_slots(layout.network, plan);
-  const int begin = plan.slots[r] + chunk * slots;
+  const int begin = plan.slots_of(r) + chunk * slots;
   for (int lane = 0; lane < kWarp; ++lane) {
     const std::int32_t row = layout.row(sm, r, group_lane_of(layout.network, plan, warp * kWarp + lane).group);
     encoder.encode(layout.warp_row(sm, r, warp), row, lane, begin, begin + slots,
@@ -129,9 +129,9 @@ std::vector<TailChunks> split_tails(const Layout& layout) {
   for (int sm = 0; sm < plan.sms; ++sm) {
     std::int64_t all = 0;
     const auto chunks = [&](int r, int warp) {
-      return (layout.slots(layout.warp_row(sm, r, warp)) - plan.slots[r]) / per_chunk;
+      return (layout.slots(layout.warp_row(sm, r, warp)) - plan.slots_of(r)) / per_chunk;
     };
-    for (int r = 0; r < plan.rows_per_group; ++r) {
+    for (int r = 0; r < plan.tail_rows(); ++r) {
       for (int warp = 0; warp < plan.warps(); ++warp) {
         all += chunks(r, warp);
       }
@@ -146,12 +146,12 @@ std::vector<TailChunks> split_tails(const Layout& layout) {
     for (int warp = 0; warp < plan.warps(); ++warp) {
       std::int64_t seen = 0;
       for (int before = 0; before < warp; ++before) {
-        for (int r = 0; r < plan.rows_per_group; ++r) {
+        for (int r = 0; r < plan.tail_rows(); ++r) {
           seen += chunks(r, before);
         }
       }
-      for (int r = 0; r < plan.rows_per_group; ++r) {
-        const int count = chunks(r, warp);
+      for (int i = 0; i < plan.tail_rows(); ++i) {
+        const int r = plan.tail_row(i), count = chunks(r, warp);
         const auto streamed_before = [&](std::int64_t n) { return all > 0 ? n * streamed / all : 0; };
         const auto of_row = static_cast<int>(streamed_before(seen + count) - streamed_before(seen));
         tails[layout.warp_row(sm, r, warp)] = {count - of_row, of_row};
@@ -173,34 +173,44 @@ void encode_tails(const Layout& layout, const SlotEncoder& encoder, const std::v
   const int height = tile_height(network, plan);
   const int passes = planes(network, plan) / plan.pass_planes;
   const std::size_t table = encoded.tails.size();
-  encoded.tails.resize(table + static_cast<std::size_t>(plan.rows_per_group + 3) * plan.warps());
-  const auto entry = [&](int r, int warp) -> std::int32_t& { return encoded.tails[table + r * plan.warps() + warp]; };
+  encoded.tails.resize(table + static_cast<std::size_t>(plan.tail_rows() + 3) * plan.warps());
+  const auto entry = [&](int i, int warp) -> std::int32_t& { return encoded.tails[table + i * plan.warps() + warp]; };
+  const int begins = plan.rows_per_group, streamed = plan.tail_rows() + 1;
   int in_shared = 0;
   for (int warp = 0; warp < plan.warps(); ++warp) {
     const std::size_t first_streamed = encoded.streamed.size() / words;
-    entry(plan.rows_per_group, warp) =
+    entry(begins, warp) =
         static_cast<std::int32_t>(state_bytes(network, plan)) + in_shared * chunk_bytes(network, plan);
-    entry(plan.rows_per_group + 1, warp) = static_cast<std::int32_t>(first_streamed);
-    for (int r = 0; r < plan.rows_per_group; ++r) {
+    entry(streamed, warp) = static_cast<std::int32_t>(first_streamed);
+    for (int i = 0; i < plan.tail_rows(); ++i) {
+      const int r = plan.tail_row(i);
       const TailChunks& tail = tails[layout.warp_row(sm, r, warp)];
-      entry(r, warp) = tail.shared | tail.streamed << 16;
-      for (int i = 0; i < tail.shared; ++i) {
-        encode_chunk(layout, encoder, sm, r, warp, i, shared + static_cast<std::size_t>(in_shared++) * words);
+      entry(r < begins ? r : r + 1, warp) = tail.shared | tail.streamed << 16;
+      for (int chunk = 0; chunk < tail.shared; ++chunk) {
+        encode_chunk(layout, encoder, sm, r, warp, chunk, shared + static_cast<std::size_t>(in_shared++) * words);
+      }
+    }
+    const auto stream = [&](int r) {
+      const TailChunks& tail = tails[layout.warp_row(sm, r, warp)];
+      for (int i = 0; i < tail.streamed; ++i) {
+        encoded.streamed.resize(encoded.streamed.size() + words);
+        encode_chunk(layout, encoder, sm, r, warp, tail.shared + i,
+                     encoded.streamed.data() + encoded.streamed.size() - words);
+      }
+    };
+    for (int pass = 0; pass < passes; ++pass) {
+      for (int r = plan.rows_per_group; r < plan.tail_rows(); ++r) {
+        stream(r);
       }
     }
     for (int tile = 0; tile < tiles(network, plan); ++tile) {
       for (int pass = 0; pass < passes; ++pass) {
         for (int r = tile * height; r < std::min(plan.rows_per_group, (tile + 1) * height); ++r) {
-          const TailChunks& tail = tails[layout.warp_row(sm, r, warp)];
-          for (int i = 0; i < tail.streamed; ++i) {
-            encoded.streamed.resize(encoded.streamed.size() + words);
-            encode_chunk(layout, encoder, sm, r, warp, tail.shared + i,
-                         encoded.streamed.data() + encoded.streamed.size() - words);
-          }
+          stream(r);
         }
       }
     }
-    entry(plan.rows_per_group + 2, warp) = static_cast<std::int32_t>(encoded.streamed.size() / words - first_streamed);
+    entry(streamed + 1, warp) = static_cast<std::int32_t>(encoded.streamed.size() / words - first_streamed);
   }
 }
 
@@ -333,13 +343,14 @@ Encoded encode(const Layout& layout) {
       }
     }
   }
-  encoded.tails = pieces_of_rows(layout);
   if (plan.has_tail()) {
     const std::vector<TailChunks> tails = split_tails(layout);
     for (int sm = 0; sm < plan.sms; ++sm) {
       encode_tails(layout, encoder, tails, sm, encoded.weights.data() + sm * sm_words + register_end, encoded);
     }
   }
+  const std::vector<std::int32_t> pieces = pieces_of_rows(layout);
+  encoded.tails.insert(encoded.tails.end(), pieces.begin(), pieces.end());
   return encoded;
 }
 

@@ -18,7 +18,7 @@ double loads_in_registers(const Network& network, const Plan& plan) {
 // What the loops over a row's tail unroll: chunks at once, half as many, ..., one, and one that is streamed.
 double unrolled_tail_slots(const Network& network, const Plan& plan) {
   const double chunks = 2 * plan.chunks_in_flight - 1 + (plan.ring_chunks > 0 ? 1 : 0);
-  return plan.has_tail() ? plan.rows_per_group * chunks * chunk_slots(network, plan) : 0;
+  return plan.rows_with_tail() * chunks * chunk_slots(network, plan);
 }
 
 double sparse_step_instructions(const Network& network, const Plan& plan) {
@@ -40,8 +40,8 @@ double sparse_step_instructions(const Network& network, const Plan& plan) {
   const double output = info(network.cell).gates > 1 ? kGatedOutput : kOutput;
   const double finish =
       reduction(network, plan, plan.tile_rows).count.all() + output * lane_outputs(network, plan) + kPass;
-  const double rows = static_cast<double>(plan.rows_per_group) * planes(network, plan) / plan.pass_planes;
-  const double tails = plan.has_tail() ? rows * (kTail + (plan.ring_chunks > 0 ? kStreamed : 0)) : 0;
+  const double rows = static_cast<double>(plan.rows_with_tail()) * planes(network, plan) / plan.pass_planes;
+  const double tails = rows * (kTail + (plan.ring_chunks > 0 ? kStreamed : 0));
   double pieces = 0;  // beside their slots: reduced, stored, and added to the outputs
   if (plan.pieces > 0) {
     pieces = planes(network, plan) / plan.pass_planes * (reduction(network, plan, plan.pieces).count.all() + kPass) +

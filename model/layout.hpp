@@ -27,8 +27,10 @@ namespace onchip {
 struct Layout {
   Network network;
   Plan plan;
-  std::vector<std::int32_t> rows;       // [sms, all_rows, groups]: row of W, -1 for none
-  std::vector<std::int32_t> begins;     // [sms, all_rows, groups]: the first of the row's non-zeros that is there
+  std::vector<std::int32_t> rows;  // [sms, all_rows, groups]: row of W, -1 for none
+  // With pieces, [sms, all_rows, groups]: which of the row's non-zeros are there, the first and the one behind the
+  // last; packed_delta: in the order of the state.
+  std::vector<std::int32_t> begins, ends;
   std::vector<std::int32_t> order;      // [hidden]: place of each unit in the state, see units_per_sm
   std::vector<std::int64_t> first;      // [sms * all_rows * warps + 1]: first slot of each warp's rows
   std::vector<std::int32_t> place;      // [slots, 32 lanes]: what to load; >= state_units: a zero unit
@@ -55,9 +57,8 @@ struct Layout {
 
 // Throws InputError if the matrix is not what the network says, or a row does not fit: longer than its slots if the
 // plan has neither tail nor pieces, or of more pieces than its SM's groups take, or of more chunks than shared memory
-// has room for if nothing may be streamed; structured_2_4: if the
-// matrix is not 2:4; bitmap: if a bank has no room for the words of its tiles. Works on so many threads; the layout
-// does not depend on how many.
+// has room for if nothing may be streamed; structured_2_4: if the matrix is not 2:4; bitmap: if a bank has no room for
+// the words of its tiles. Works on so many threads; the layout does not depend on how many.
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads = 1);
 
 // The matrix back; equal to what make_layout was given (but all layouts except packed_pair ones drop its zeros, and
@@ -77,9 +78,9 @@ struct Encoded {
   // metadata_words, 32 lanes].
   std::vector<std::uint32_t> weights;
   std::vector<std::uint32_t> streamed;  // chunks: of each SM and warp, in order of use in a step
-  // With pieces: pieces_of_rows(). With a tail, per SM: [rows_per_group, warps] chunks in shared memory | streamed <<
-  // 16; [warps] the byte of the SM's shared memory where the warp's chunks begin; [warps] its first streamed chunk;
-  // [warps] how many it streams in a step.
+  // With a tail, per SM: [rows_per_group, warps] chunks in shared memory | streamed << 16; [warps] the byte of the SM's
+  // shared memory where the warp's chunks begin; [pieces, warps] chunks of the pieces; [warps] its first streamed
+  // chunk; [warps] how many it streams in a step. Behind that of all SMs, with pieces: pieces_of_rows().
   std::vector<std::int32_t> tails;
 };
 Encoded encode(const Layout& layout);

@@ -198,7 +198,7 @@ int fetched_words(const Network& network, const Plan& plan) {
   return static_cast<int>((words + threads - 1) / threads);
 }
 
-int row_slots(const Network& network, const Plan& plan, std::int64_t length) {
+std::int64_t slots_of_lanes(const Network& network, const Plan& plan, std::int64_t length) {
   double slots = static_cast<double>(length);
   if (plan.storage == Storage::packed_delta && length > 1) {
     // Distances of places at random are distributed geometrically: how many exceed the most, once, twice, ...
@@ -207,7 +207,11 @@ int row_slots(const Network& network, const Plan& plan, std::int64_t length) {
     const double more = std::min(units / kMostDelta, slots * beyond / (1 - beyond));
     slots += std::ceil(more + 4 * std::sqrt(more * (1 + beyond)) + 1);
   }
-  return static_cast<int>(std::ceil(slots / plan.lanes_per_row));
+  return static_cast<std::int64_t>(slots);
+}
+
+int row_slots(const Network& network, const Plan& plan, std::int64_t length) {
+  return static_cast<int>((slots_of_lanes(network, plan, length) + plan.lanes_per_row - 1) / plan.lanes_per_row);
 }
 
 int tile_height(const Network& network, const Plan& plan) {
@@ -309,6 +313,14 @@ int chunk_bytes(const Network& network, const Plan& plan) {
   return 32 * 4 * chunk_words(network, plan);
 }
 
+int row_room(const Network& network, const Plan& plan, int r) {
+  return plan.slots[r] + plan.row_chunks * chunk_slots(network, plan);
+}
+
+int piece_room(const Network& network, const Plan& plan) {
+  return plan.piece_slots + plan.piece_chunks * chunk_slots(network, plan);
+}
+
 double mean_slots(const Network& network, const Plan& plan) {
   return plan.slots_total() + static_cast<double>(plan.tail_chunks) * chunk_slots(network, plan) / plan.warps();
 }
@@ -352,7 +364,7 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
     bytes += whole_words(4 * units * gates);  // scales
   }
   if (plan.has_tail()) {
-    bytes += whole_words(4 * (plan.rows_per_group + 1) * plan.warps());  // chunks of each row, and where the first is
+    bytes += whole_words(4 * (plan.tail_rows() + 1) * plan.warps());  // chunks of each row, and where the first is
   }
   if (plan.pieces > 0) {
     bytes += whole_words(4 * std::int64_t{plan.pieces} * plan.groups() * plan.batch_padded);  // their sums
@@ -458,6 +470,8 @@ constexpr PlanField kPlanFields[] = {
     {"pieces", &Plan::pieces},
     {"piece_slots", &Plan::piece_slots},
     {"most_pieces", &Plan::most_pieces},
+    {"row_chunks", &Plan::row_chunks},
+    {"piece_chunks", &Plan::piece_chunks},
     {"common_rows", &Plan::common_rows},
     {"common_slots", &Plan::common_slots},
     {"exchange_warps", &Plan::exchange_warps},
@@ -481,6 +495,8 @@ std::string to_string(const Plan& plan) {
                           (field.member == &Plan::pieces && plan.pieces == 0) ||
                           (field.member == &Plan::piece_slots && plan.piece_slots == 0) ||
                           (field.member == &Plan::most_pieces && plan.most_pieces == 0) ||
+                          (field.member == &Plan::row_chunks && plan.row_chunks == 0) ||
+                          (field.member == &Plan::piece_chunks && plan.piece_chunks == 0) ||
                           (field.member == &Plan::common_rows && plan.common_rows == 0) ||
                           (field.member == &Plan::common_slots && plan.common_slots == 0) ||
                           (field.member == &Plan::bank_words && plan.bank_words == 0) ||

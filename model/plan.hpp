@@ -7,7 +7,8 @@
 // of it.
 //
 // Where few rows are longer than most, groups have fewer slots than the longest need. What a row has beyond them is cut
-// into pieces, which go to all groups of its SM, pieces of them to each, whoever's they are.
+// into pieces, which go to all groups of its SM, pieces of them to each, whoever's they are. Rows and pieces may have
+// chunks of slots in shared memory beside those in registers, each as many as it needs.
 //
 // Where a thread's weights are: registers first; what they cannot hold in shared memory, in quads of four 32-bit words;
 // what that cannot hold is streamed from L2 in every step, quad by quad, through a ring in shared memory.
@@ -156,6 +157,8 @@ struct Plan {
   int pieces = 0;          // per group, a power of two: parts of rows that are too long for their own groups' slots
   int piece_slots = 0;     // per lane, of each piece
   int most_pieces = 0;     // of a row
+  int row_chunks = 0;      // with pieces: of a row, at most, beyond its slots in registers; the rest is cut
+  int piece_chunks = 0;    // of a piece, at most, beyond piece_slots
   int common_rows = 0;     // gated cells: pairs of a unit's rows, of all units of a group, with slots of their own
   int common_slots = 0;    // per lane, of each of these: the column is common to both rows, which share its load
   int exchange_warps = 0;  // beside the threads that compute: one hands out the state of a pass, the others fetch it
@@ -172,8 +175,17 @@ struct Plan {
   int all_rows() const { return first_common() + common_rows; }  // that a group multiplies
   bool is_common(int r) const { return r >= first_common(); }
   int slots_of(int r) const { return r < rows_per_group ? slots[r] : is_common(r) ? common_slots : piece_slots; }
+  // The rows that may have tails, in the order in which a step takes them: the pieces, then the rows of the group.
+  int tail_rows() const { return first_common(); }
+  int tail_row(int i) const { return i < pieces ? rows_per_group + i : i - pieces; }
   int slots_total() const;  // in registers, with those of the pieces and of the pairs
   bool has_tail() const { return tail_chunks > 0; }
+  bool has_tail(int r) const {  // the r-th row of a group, or piece
+    return has_tail() && (pieces == 0 || (r < rows_per_group ? row_chunks : piece_chunks) > 0);
+  }
+  int rows_with_tail() const {  // of a group, with its pieces
+    return (has_tail(0) ? rows_per_group : 0) + (pieces > 0 && has_tail(rows_per_group) ? pieces : 0);
+  }
   int streamed_chunks() const { return ring_chunks > 0 ? std::max(0, tail_chunks - shared_chunks) : 0; }  // on average
   friend bool operator==(const Plan&, const Plan&) = default;
 };
@@ -233,8 +245,9 @@ int row_words(const Network& network, const Plan& plan, int slots);
 PairRoom pair_room(const Network& network, const Plan& plan);
 int words_of(const Network& network, const Plan& plan, int r);  // in registers, of the r-th of all_rows()
 int start_words(const Plan& plan);  // per thread and row in registers: where its first slot reads
-// Slots that a row of so many non-zeros takes of each of its lanes; packed_delta: with those that are expected to be
-// spent on distances beyond kMostDelta.
+// Slots that a row of so many non-zeros takes, of all its lanes and of each; packed_delta: with those that are expected
+// to be spent on distances beyond kMostDelta.
+std::int64_t slots_of_lanes(const Network& network, const Plan& plan, std::int64_t length);
 int row_slots(const Network& network, const Plan& plan, std::int64_t length);
 int register_words(const Network& network, const Plan& plan);  // 32-bit words of weights per thread in registers
 int tile_height(const Network& network, const Plan& plan);     // rows of a tile, without the GRU's empty one
@@ -268,6 +281,9 @@ int chunk_slots(const Network& network, const Plan& plan);
 int chunk_words(const Network& network, const Plan& plan);  // per lane
 int most_chunks_in_flight(const Plan& plan);
 int chunk_bytes(const Network& network, const Plan& plan);  // of the warp
+// With pieces: slots per lane, in registers and chunks, that the r-th row of a group may take, and each piece.
+int row_room(const Network& network, const Plan& plan, int r);
+int piece_room(const Network& network, const Plan& plan);
 // Slots of a lane over all its rows, those of the tail on average over the warps of an SM.
 double mean_slots(const Network& network, const Plan& plan);
 

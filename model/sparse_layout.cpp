@@ -16,6 +16,7 @@
 #include <cassert>
 #include <iterator>
 #include <numeric>
+#include <span>
 
 namespace onchip {
 namespace {
@@ -30,7 +31,6 @@ void deal_rows(Layout& layout, const RowProfile& profile, const SparseMatrix& ma
   const int units = units_per_sm(layout.network, plan);
   const int gates = profile.gates();
   layout.rows.assign(static_cast<std::size_t>(plan.sms) * plan.all_rows() * plan.groups(), -1);
-  layout.begins.assign(layout.rows.size(), 0);
   layout.order.resize(layout.network.hidden);
   std::vector<std::int32_t> ranks = deal_units(layout.network, plan, profile);
   if (plan.order == RowOrder::bank_aware && plan.storage != Storage::dense) {
@@ -71,29 +71,73 @@ std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, st
   return common.plan == nullptr ? matrix.row_begin[row + 1] - matrix.row_begin[row] : std::ssize(common.own[row]);
 }
 
-// What rows have beyond their slots, to the groups of their SM.
-void deal_pieces(Layout& layout, const SparseMatrix& matrix, const CommonRows& common) {
+// What stands in a row, in the order of the state.
+std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std::int32_t row) {
+  std::vector<Placed> elements;
+  for (std::int64_t e = row < 0 ? 0 : matrix.row_begin[row]; row >= 0 && e < matrix.row_begin[row + 1]; ++e) {
+    elements.push_back({layout.order[matrix.column[e]], e});
+  }
+  std::sort(elements.begin(), elements.end(), [](const Placed& a, const Placed& b) { return a.place < b.place; });
+  return elements;
+}
+
+// Cuts the rows of one SM, [rows_per_group, groups] of so many non-zeros, into what its groups keep and the pieces. Of
+// distances a row keeps what comes first in the state, and its pieces take about as many slots each.
+void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vector<std::int64_t>& lengths, int sm) {
   const Plan& plan = layout.plan;
-  const std::int64_t of_piece = std::int64_t{plan.piece_slots} * plan.lanes_per_row;
-  for (int sm = 0; sm < plan.sms; ++sm) {
-    int pieces = 0;
-    for (int r = 0; r < plan.rows_per_group; ++r) {
-      for (int group = 0; group < plan.groups(); ++group) {
-        const std::int32_t row = layout.row(sm, r, group);
-        const std::int64_t length = row < 0 ? 0 : own_length(matrix, common, row);
-        for (std::int64_t at = std::int64_t{plan.slots[r]} * plan.lanes_per_row; at < length;
-             at += of_piece, ++pieces) {
-          if (pieces == plan.pieces * plan.groups()) {
-            throw InputError("SM " + std::to_string(sm) + " has more pieces of rows than the " +
-                             std::to_string(pieces) + " that the plan's groups take");
-          }
-          const std::size_t to =
-              layout.group_row(sm, plan.rows_per_group + pieces / plan.groups(), pieces % plan.groups());
-          layout.rows[to] = row;
-          layout.begins[to] = static_cast<std::int32_t>(at);
-        }
+  const int groups = plan.groups();
+  const std::vector<Piece> pieces = deal_pieces(layout.network, plan, lengths);
+  if (std::ssize(pieces) > plan.pieces * groups) {
+    throw InputError("SM " + std::to_string(sm) + " has more pieces of rows than the " +
+                     std::to_string(plan.pieces * groups) + " that the plan's groups take");
+  }
+  const bool has_deltas = plan.storage == Storage::packed_delta;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    const std::int64_t room = std::int64_t{row_room(layout.network, plan, r)} * plan.lanes_per_row;
+    for (int group = 0; group < groups; ++group) {
+      const std::int64_t length = lengths[static_cast<std::size_t>(r) * groups + group];
+      layout.ends[layout.group_row(sm, r, group)] =
+          static_cast<std::int32_t>(has_deltas ? length : std::min(length, room));
+    }
+  }
+  std::vector<std::int64_t> stretches;  // of distances, of the row whose pieces these are: non-zeros of each
+  std::int32_t begin = 0;
+  for (int number = 0; number < std::ssize(pieces); ++number) {
+    const Piece& piece = pieces[static_cast<std::size_t>(number)];
+    if (piece.r < 0) {
+      continue;
+    }
+    const std::size_t from = layout.group_row(sm, piece.r, piece.group);
+    const std::size_t to = layout.group_row(sm, plan.rows_per_group + number / groups, number % groups);
+    if (piece.number == 0 && has_deltas) {
+      const std::vector<Placed> row = placed(layout, matrix, layout.rows[from]);
+      const auto kept = first_of_row(row, row_room(layout.network, plan, piece.r) * plan.lanes_per_row);
+      layout.ends[from] = static_cast<std::int32_t>(kept.size());
+      stretches.clear();
+      for (const std::span<const Placed> stretch : cut_row(std::span(row).subspan(kept.size()), piece.of)) {
+        stretches.push_back(std::ssize(stretch));
       }
     }
+    begin = piece.number == 0 ? layout.ends[from] : begin;
+    const std::int64_t taken =
+        has_deltas ? stretches[static_cast<std::size_t>(piece.number)] : std::int64_t{piece.slots} * plan.lanes_per_row;
+    const std::int64_t length = lengths[static_cast<std::size_t>(piece.r) * groups + piece.group];
+    layout.rows[to] = layout.rows[from];
+    layout.begins[to] = begin;
+    layout.ends[to] = begin = static_cast<std::int32_t>(std::min(length, begin + taken));
+  }
+}
+
+void cut_long_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows& common) {
+  const Plan& plan = layout.plan;
+  layout.begins.assign(layout.rows.size(), 0);
+  layout.ends.assign(layout.rows.size(), 0);
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(plan.rows_per_group) * plan.groups());
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    std::transform(layout.rows.begin() + static_cast<std::ptrdiff_t>(layout.group_row(sm, 0, 0)),
+                   layout.rows.begin() + static_cast<std::ptrdiff_t>(layout.group_row(sm, plan.rows_per_group, 0)),
+                   lengths.begin(), [&](std::int32_t row) { return row < 0 ? 0 : own_length(matrix, common, row); });
+    cut_rows_of_sm(layout, matrix, lengths, sm);
   }
 }
 
@@ -144,8 +188,8 @@ class Packer {
     }
   }
 
-  // The non-zeros of a group's row that stand here: of one cut into pieces, as many as there is room for. Every piece
-  // has about as many from each set of banks, or it could not be without conflicts, for its slots are full.
+  // The non-zeros of a group's row that stand here. Of one cut into pieces each has about as many from each set of
+  // banks, or it could not be without conflicts, for its slots are full.
   std::vector<Element> elements_at(const std::int32_t* row) const {
     std::vector<Element> all;
     if (*row < 0) {
@@ -167,9 +211,8 @@ class Packer {
         all.push_back({element});
       }
     }
-    const std::int64_t begin = layout_.begins[group_row];
-    const std::int64_t end = std::min(
-        std::ssize(all), plan_.pieces == 0 ? std::ssize(all) : begin + std::int64_t{slots()} * plan_.lanes_per_row);
+    const std::int64_t begin = plan_.pieces == 0 ? 0 : layout_.begins[group_row];
+    const std::int64_t end = plan_.pieces == 0 ? std::ssize(all) : layout_.ends[group_row];
     if (end - begin == std::ssize(all)) {
       return all;
     }
@@ -197,54 +240,66 @@ class Packer {
 
   // Slots of the warp's r-th rows.
   int slots_for(const std::int32_t* rows, int r) const {
-    if (plan_.pieces > 0 || plan_.is_common(r)) {
+    if (plan_.is_common(r)) {
       return plan_.slots_of(r);
+    }
+    if (plan_.storage == Storage::packed_delta) {
+      return delta_slots_for(rows, r);
     }
     std::int64_t longest = 0;
     std::int32_t longest_row = 0;
     for (int group = 0; group < groups_per_warp(); ++group) {
       const std::int32_t row = rows[group];
-      if (row >= 0 && own_length(matrix_, common_, row) >= longest) {
-        longest = own_length(matrix_, common_, row);
+      if (row >= 0 && length_at(rows + group) >= longest) {
+        longest = length_at(rows + group);
         longest_row = row;
       }
     }
-    if (plan_.storage == Storage::packed_delta) {
-      return delta_slots_for(rows, r);
-    }
-    const int chunks = chunks_needed(layout_.network, plan_, r, longest);
+    const int chunks = r < plan_.rows_per_group ? chunks_needed(layout_.network, plan_, r, longest)
+                                                : chunks_beyond(layout_.network, plan_, plan_.piece_slots,
+                                                                row_slots(layout_.network, plan_, longest));
     if (chunks > 0 && !plan_.has_tail()) {
       throw InputError("row " + std::to_string(longest_row) + " has " + std::to_string(longest) +
                        " non-zeros, but the plan's slots hold " + std::to_string(plan_.slots[r] * plan_.lanes_per_row));
     }
-    return plan_.slots[r] + chunks * chunk_slots(layout_.network, plan_);
+    return plan_.slots_of(r) + chunks * chunk_slots(layout_.network, plan_);
   }
 
-  // What stands in a row, in the order of the state.
-  std::vector<Placed> placed(std::int32_t row) const {
-    std::vector<Placed> elements;
-    for (std::int64_t e = row < 0 ? 0 : matrix_.row_begin[row]; row >= 0 && e < matrix_.row_begin[row + 1]; ++e) {
-      elements.push_back({layout_.order[matrix_.column[e]], e});
+  // Of a group's row, the non-zeros that stand here.
+  std::int64_t length_at(const std::int32_t* row) const {
+    const std::size_t group_row = row - layout_.rows.data();
+    return *row < 0           ? 0
+           : plan_.pieces > 0 ? layout_.ends[group_row] - layout_.begins[group_row]
+                              : own_length(matrix_, common_, *row);
+  }
+  std::vector<Placed> placed_at(const std::int32_t* row) const {
+    std::vector<Placed> elements = placed(layout_, matrix_, *row);
+    if (plan_.pieces > 0 && *row >= 0) {
+      const std::size_t group_row = row - layout_.rows.data();
+      elements.resize(static_cast<std::size_t>(layout_.ends[group_row]));
+      elements.erase(elements.begin(), elements.begin() + layout_.begins[group_row]);
     }
-    std::sort(elements.begin(), elements.end(), [](const Placed& a, const Placed& b) { return a.place < b.place; });
     return elements;
   }
 
   // The plan's, and as many chunks as the rows turn out to need.
   int delta_slots_for(const std::int32_t* rows, int r) const {
-    int slots = plan_.slots[r];
+    const int in_registers = plan_.slots_of(r);
+    const int room = plan_.pieces == 0          ? in_registers
+                     : r < plan_.rows_per_group ? row_room(layout_.network, plan_, r)
+                                                : piece_room(layout_.network, plan_);
+    int slots = in_registers;
     for (int group = 0; group < groups_per_warp(); ++group) {
-      const int needed = delta_slots(placed(rows[group]));
-      if (needed > plan_.slots[r] * plan_.lanes_per_row && !plan_.has_tail()) {
+      const int needed = delta_slots(placed_at(rows + group));
+      if (needed > room * plan_.lanes_per_row && (plan_.pieces > 0 || !plan_.has_tail())) {
         throw InputError("row " + std::to_string(rows[group]) + " needs " + std::to_string(needed) +
-                         " slots as packed_delta, but the plan has " +
-                         std::to_string(plan_.slots[r] * plan_.lanes_per_row) +
+                         " slots as packed_delta, but the plan has " + std::to_string(room * plan_.lanes_per_row) +
                          " for it: its non-zeros are too few or too far apart; packed_pair does not mind");
       }
       slots = std::max(slots, (needed + plan_.lanes_per_row - 1) / plan_.lanes_per_row);
     }
-    const int per_chunk = chunk_slots(layout_.network, plan_);
-    return plan_.slots[r] + (slots - plan_.slots[r] + per_chunk - 1) / per_chunk * per_chunk;
+    return in_registers +
+           chunks_beyond(layout_.network, plan_, in_registers, slots) * chunk_slots(layout_.network, plan_);
   }
 
   // Lane of the warp.
@@ -316,7 +371,7 @@ class Packer {
     std::array<std::span<const Placed>, kWarp> lanes;
     std::array<int, kWarp> group_of;
     for (int group = 0; group < groups_per_warp(); ++group) {
-      const std::vector<Placed>& row = elements.emplace_back(placed(rows[group]));
+      const std::vector<Placed>& row = elements.emplace_back(placed_at(rows + group));
       const auto stretches = cut_row(row, plan_.lanes_per_row);
       for (int lane = 0; lane < plan_.lanes_per_row; ++lane) {
         const int of_warp = lane_of(warp * groups_per_warp() + group, lane);
@@ -453,7 +508,7 @@ Layout sparse_layout(const Network& network, const Plan& plan, const SparseMatri
     deal_pairs(layout);
   }
   if (plan.pieces > 0) {
-    deal_pieces(layout, matrix, common);
+    cut_long_rows(layout, matrix, common);
   }
   Packer(layout, matrix, common).pack(threads);
   if (plan.has_tail() && plan.ring_chunks == 0) {

@@ -126,22 +126,26 @@ bool has_long_rows(const RowProfile& rows) {
   return rows.length(0, 0) > mean + kDeviations * std::sqrt(mean);
 }
 
-// The tails of one shape's rows, by how many slots are in registers: the same for many variants of a plan.
+// The tails of one shape's rows, by how many slots are in registers and how rows are cut: the same for many variants of
+// a plan.
 class Tails {
  public:
   Tails(const RowProfile& rows, bool exact) : rows_(rows), exact_(exact) {}
 
   Tail of(const Network& network, const Plan& plan) {
-    const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == plan.slots; });
+    const Key key{plan.slots, {plan.pieces, plan.piece_slots, plan.row_chunks, plan.piece_chunks}};
+    const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == key; });
     return known != known_.end() ? known->second
-                                 : known_.emplace_back(plan.slots, tail_of(network, plan, rows_, exact_)).second;
+                                 : known_.emplace_back(key, tail_of(network, plan, rows_, exact_)).second;
   }
   bool exact() const { return exact_; }
 
  private:
+  using Key = std::pair<Slots, std::array<int, 4>>;
+
   const RowProfile& rows_;
   bool exact_;
-  std::vector<std::pair<Slots, Tail>> known_;
+  std::vector<std::pair<Key, Tail>> known_;
 };
 
 // What the variants of a shape have in common.
@@ -149,23 +153,36 @@ struct Shape {
   Shape(const Network& network, const Plan& plan, const RowProfile& profile)
       : rows(profile), fills(filled_slots(network, plan, profile)), tails(profile, /*exact=*/false) {}
 
+  // The ways to cut its long rows.
+  const std::vector<Cut>& cuts(const Network& network, const Plan& plan) {
+    if (const int units = units_per_sm(network, plan); units != units_of_cuts_) {  // as loads are wide
+      units_of_cuts_ = units;
+      cuts_ = cut_rows(network, plan, rows);
+    }
+    return cuts_;
+  }
+
   const RowProfile& rows;
   Fills fills;
   Tails tails;
   bool long_rows = has_long_rows(rows);
+
+ private:
+  int units_of_cuts_ = 0;
+  std::vector<Cut> cuts_;
 };
 
-// Gives a plan the tails of its rows: beyond `slots`, or what the registers can hold of them, to shared memory, and
-// what that cannot hold to L2; as much as there is, and no further than is wished. False if no row has one.
-bool give_tail(const Chip& chip, const Network& network, const PlanWishes& wishes, const Slots& slots, Tails& tails,
-               Plan& plan) {
+// Gives a plan the tails of its rows: beyond the slots that `fill_registers` gives it to shared memory, and what that
+// cannot hold to L2; as much as there is, and no further than is wished. False if no row has one.
+template <typename FillRegisters>
+bool give_rest(const Chip& chip, const Network& network, const PlanWishes& wishes, FillRegisters&& fill_registers,
+               Tails& tails, Plan& plan) {
   const Tier most = wishes.tier.value_or(Tier::streamed);
   for (const bool streams : {false, true}) {
-    plan.slots = slots;
     plan.tail_chunks = 1;  // for the working registers and the tables
     plan.ring_chunks = streams ? 2 : 0;
     plan.shared_chunks = 0;
-    cut_to_registers(chip, network, wishes, plan);
+    fill_registers(plan);
     const Tail tail = tails.of(network, plan);
     if (tail.fullest == 0) {
       return false;
@@ -183,6 +200,48 @@ bool give_tail(const Chip& chip, const Network& network, const PlanWishes& wishe
     }
   }
   return true;
+}
+
+// A plan whose rows are not cut: `slots`, or what the registers can hold of them.
+bool give_tail(const Chip& chip, const Network& network, const PlanWishes& wishes, const Slots& slots, Tails& tails,
+               Plan& plan) {
+  const auto fill = [&](Plan& filled) {
+    filled.slots = slots;
+    cut_to_registers(chip, network, wishes, filled);
+  };
+  return give_rest(chip, network, wishes, fill, tails, plan);
+}
+
+// One whose rows are cut: what the registers cannot hold of the pieces has chunks, and then as many of every row; or
+// the other way round.
+bool give_tail(const Chip& chip, const Network& network, const PlanWishes& wishes, const Cut& cut, bool rows_first,
+               Tails& tails, Plan& plan) {
+  const auto fill = [&](Plan& filled) {
+    const int per_chunk = chunk_slots(network, filled);
+    int& first = rows_first ? filled.piece_chunks : filled.row_chunks;
+    int& then = rows_first ? filled.row_chunks : filled.piece_chunks;
+    first = then = 0;
+    const auto chunks_of = [&](int slots) { return (slots + per_chunk - 1) / per_chunk; };
+    const int of_rows = chunks_of(*std::max_element(cut.slots.begin(), cut.slots.end()));
+    const int of_pieces = chunks_of(cut.piece_slots);
+    for (;;) {
+      for (int r = 0; r < filled.rows_per_group; ++r) {
+        filled.slots[r] = std::max(0, cut.slots[r] - filled.row_chunks * per_chunk);
+      }
+      filled.piece_slots = std::max(0, cut.piece_slots - filled.piece_chunks * per_chunk);
+      if (register_words(network, filled) <= word_room(chip, network, wishes, filled)) {
+        return;
+      }
+      if (first < (rows_first ? of_pieces : of_rows)) {
+        ++first;
+      } else if (then < (rows_first ? of_rows : of_pieces)) {
+        ++then;
+      } else {
+        return;  // nothing is left in registers
+      }
+    }
+  };
+  return give_rest(chip, network, wishes, fill, tails, plan);
 }
 
 // Calls `consider` with the plan that has all weights in registers, if they fit or nothing else is wished, and with
@@ -217,26 +276,43 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
 }
 
 // The ways to cut the long rows of a shape into pieces: where there are any, or it is wished.
-std::vector<Cut> wished_cuts(const Network& network, const PlanWishes& wishes, const Plan& plan, const Shape& shape) {
-  if (plan.storage != Storage::packed_pair ||
+std::vector<Cut> wished_cuts(const Network& network, const PlanWishes& wishes, const Plan& plan, Shape& shape) {
+  if (plan.storage == Storage::dense ||
       !(wishes.pieces ? *wishes.pieces > 0 : shape.long_rows && is_uneven(plan, shape.fills))) {
     return {};
   }
-  std::vector<Cut> cuts = cut_rows(network, plan, shape.rows);
+  std::vector<Cut> cuts = shape.cuts(network, plan);
   std::erase_if(cuts, [&](const Cut& cut) { return wishes.pieces && cut.pieces != *wishes.pieces; });
   return cuts;
 }
 
-// Calls `consider` with the plan as those ways have it, where the registers hold it.
+// Calls `consider` with the plan as those ways have it: in registers, or with tails where they do not hold it.
 void consider_cuts(const Chip& chip, const Network& network, const PlanWishes& wishes, const std::vector<Cut>& cuts,
-                   Plan plan, const Consider& consider) {
+                   Shape& shape, const Plan& uncut, const Consider& consider) {
   for (const Cut& cut : cuts) {
+    Plan plan = uncut;
     plan.slots = cut.slots;
     plan.pieces = cut.pieces;
     plan.piece_slots = cut.piece_slots;
     plan.most_pieces = cut.most_pieces;
     if (register_words(network, plan) <= word_room(chip, network, wishes, plan)) {
       consider(plan);
+      continue;
+    }
+    if (wishes.tier == Tier::registers) {
+      continue;
+    }
+    if (plan.promote_every > 1) {
+      plan.promote_every = wishes.promote_every.value_or(kPromoteLongRows);
+    }
+    for (const bool rows_first : {true, false}) {
+      if (give_tail(chip, network, wishes, cut, rows_first, shape.tails, plan)) {
+        const int most = std::min(most_chunks_in_flight(plan), std::max(plan.row_chunks, plan.piece_chunks));
+        for (int chunks = 1; chunks <= most; chunks *= 2) {
+          plan.chunks_in_flight = chunks;
+          consider(plan);
+        }
+      }
     }
   }
 }
@@ -270,7 +346,7 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
         if (wishes.pieces.value_or(0) == 0) {
           consider_tiers(chip, network, wishes, shape, plan, consider);
         }
-        consider_cuts(chip, network, wishes, cuts, plan, consider);
+        consider_cuts(chip, network, wishes, cuts, shape, plan, consider);
         if (wishes.loads_in_flight || loads >= needed || plan.exchange == ExchangeProtocol::bulk_copy) {
           break;  // more than there are words
         }
@@ -446,10 +522,18 @@ void for_each_sparse_plan(const Chip& chip, const Network& network, const RowPro
 
 void settle_tails(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                   Plan& plan) {
-  const Slots slots = plan.slots;
   const RowProfile& own = own_rows(network, plan, rows);
   Tails tails(own, /*exact=*/true);
-  give_tail(chip, network, wishes, slots, tails, plan);
+  if (plan.pieces == 0) {
+    give_tail(chip, network, wishes, Slots(plan.slots), tails, plan);
+    return;
+  }
+  Cut cut{{}, plan.pieces, piece_room(network, plan), plan.most_pieces};
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    cut.slots[r] = row_room(network, plan, r);
+  }
+  const bool rows_first = plan.row_chunks == 0 || plan.piece_slots == 0;
+  give_tail(chip, network, wishes, cut, rows_first, tails, plan);
 }
 
 }  // namespace onchip

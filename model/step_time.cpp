@@ -208,7 +208,8 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   const double loads_of_chunk = 2 * passes_over_tail * chip.lds_latency_cycles;
   const double mean_tail = static_cast<double>(plan.tail_chunks) / plan.warps();
   const double mean_streamed = static_cast<double>(plan.streamed_chunks()) / plan.warps();
-  const double wait = loads_of_chunk * chunk_waits(plan, (mean_tail - mean_streamed) / plan.rows_per_group);
+  const double wait =
+      loads_of_chunk * chunk_waits(plan, (mean_tail - mean_streamed) / std::max(1, plan.rows_with_tail()));
   const double streamed_wait =
       loads_of_chunk + passes_over_tail * chip.exchange_round_trip_cycles / std::max(1, plan.ring_chunks - 1);
   const double chain = slots * product + (mean_tail - mean_streamed) * wait + mean_streamed * streamed_wait;
@@ -224,7 +225,7 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   // Every tile but one waits once more for its first load; the exchange has the other.
   const double passes = passes_over_tiles(network, plan);
   // So does every row with a tail, for the number of its chunks and for what follows them.
-  const double tails = plan.has_tail() ? passes_over_tail * plan.rows_per_group : 0;
+  const double tails = passes_over_tail * plan.rows_with_tail();
   const double turnaround = (passes - 1 + tails) * chip.lds_latency_cycles;
   const double together = std::cbrt(gather * gather * gather + issue * issue * issue + chain * chain * chain);
   return {gather, together - gather + alone + turnaround};

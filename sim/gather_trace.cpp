@@ -27,7 +27,7 @@ GatherTrace::GatherTrace(WarpWriter& writer, const WarpPlace& place)
       map_(place.map),
       bundle_(bundle(network_, plan_)),
       before_barrier_(addresses_before_barrier(plan_, map_)) {
-  for (int r = 0; plan_.has_tail() && r < plan_.rows_per_group; ++r) {
+  for (int r = 0; plan_.has_tail() && r < plan_.tail_rows(); ++r) {
     streamed_ += map_.passes * place.tables.tails[place.warp_row(r)].streamed;
   }
   used_ = kTracedStep * streamed_;
@@ -57,7 +57,7 @@ void GatherTrace::tile(int tile, int pass) {
     unit(tile, pass);
   }
   for (int r = first; r < end; ++r) {
-    row(r, pass);
+    row({r, r % map_.tile_height, plan_.tile_rows}, pass);
   }
   if (pass + 1 < map_.passes && plan_.exchange_warps == 0) {
     chunk_at_ = begin;  // the next pass takes the same chunks again; where samples take turns, from the step's first on
@@ -65,11 +65,12 @@ void GatherTrace::tile(int tile, int pass) {
 }
 
 void GatherTrace::pieces(int pass) {
+  const std::uint64_t begin = chunk_at_;
   for (int piece = 0; piece < plan_.pieces; ++piece) {
-    for (int plane = 0; plane < plan_.pass_planes; ++plane) {
-      Run run_of{plan_.rows_per_group + piece, 0, plan_.piece_slots, {}, {}, map_.values + piece, plan_.pieces};
-      run(run_of, pass * plan_.pass_planes + plane);
-    }
+    row({plan_.rows_per_group + piece, map_.values + piece, plan_.pieces}, pass);
+  }
+  if (pass + 1 < map_.passes && plan_.exchange_warps == 0) {
+    chunk_at_ = begin;  // see tile()
   }
 }
 
@@ -107,20 +108,22 @@ void GatherTrace::unit(int tile, int pass) {
   }
 }
 
-void GatherTrace::row(int r, int pass) {
+void GatherTrace::row(const Row& row, int pass) {
+  const bool is_piece = row.r >= plan_.rows_per_group, has_tail = plan_.has_tail(row.r);
   int chunks = kNoRegister;
-  if (plan_.has_tail()) {
+  if (has_tail) {
+    const std::int64_t in_table = is_piece ? row.r + 1 : row.r;  // where chunks begin stands between rows and pieces
     chunks = out_.load(4, kNoRegister, [&](int) {
-      return static_cast<std::int64_t>(map_.tails_at) + 4 * (std::int64_t{r} * plan_.warps() + place_.warp);
+      return static_cast<std::int64_t>(map_.tails_at) + 4 * (in_table * plan_.warps() + place_.warp);
     });
   }
-  for (int plane = 0; plane < plan_.pass_planes && plan_.common_rows == 0; ++plane) {
-    Run in_registers{r, 0, plan_.slots[r], {}, {}, r % map_.tile_height, plan_.tile_rows};  // unpacked for every plane
+  for (int plane = 0; plane < plan_.pass_planes && (is_piece || plan_.common_rows == 0); ++plane) {
+    Run in_registers{row.r, 0, plan_.slots_of(row.r), {}, {}, row.first_sum, row.together};  // unpacked for every plane
     read_at_ = kNoRegister;
     run(in_registers, pass * plan_.pass_planes + plane);
   }
-  if (plan_.has_tail()) {
-    tail(r, pass, chunks);
+  if (has_tail) {
+    tail(row, pass, chunks);
   }
 }
 
@@ -148,15 +151,15 @@ void GatherTrace::rows_together(int begin, int end, int pass) {
 // ---- tails ----------------------------------------------------------------------------------------------------------
 
 // `chunks`: the register with their number.
-void GatherTrace::tail(int r, int pass, int chunks) {
-  const TailChunks& of_row = place_.tables.tails[place_.warp_row(r)];
-  int first = plan_.slots[r];
+void GatherTrace::tail(const Row& row, int pass, int chunks) {
+  const TailChunks& of_row = place_.tables.tails[place_.warp_row(row.r)];
+  int first = plan_.slots_of(row.r);
   int left = of_row.shared;
   int counter = out_.integers(1, chunks);  // the half of the number that counts these
   for (int together = plan_.chunks_in_flight; together > 0; together /= 2) {
     out_.branch(counter);
     for (; left >= together; left -= together) {
-      gather_chunks(r, pass, first, together, chunk_at_, chunk_);
+      gather_chunks(row, pass, first, together, chunk_at_, chunk_);
       chunk_at_ += static_cast<std::uint64_t>(together * map_.chunk_bytes);
       first += together * map_.chunk_slots;
       chunk_ = out_.integers(1, chunk_);
@@ -169,12 +172,12 @@ void GatherTrace::tail(int r, int pass, int chunks) {
     out_.converge();
   }
   if (plan_.ring_chunks > 0) {
-    stream(r, pass, first, of_row.streamed, out_.integers(1, chunks));
+    stream(row, pass, first, of_row.streamed, out_.integers(1, chunks));
   }
 }
 
 // `left`: the register with the number of chunks.
-void GatherTrace::stream(int r, int pass, int first, int count, int left) {
+void GatherTrace::stream(const Row& row, int pass, int first, int count, int left) {
   out_.branch(left);
   for (int i = 0; i < count; ++i, first += map_.chunk_slots) {
     const int at = used_++ % plan_.ring_chunks;
@@ -184,7 +187,7 @@ void GatherTrace::stream(int r, int pass, int first, int count, int left) {
     fetch_chunk();
     const auto address =
         map_.ring_at + static_cast<std::uint64_t>((place_.warp * plan_.ring_chunks + at) * map_.chunk_bytes);
-    gather_chunks(r, pass, first, 1, address, kNoRegister);
+    gather_chunks(row, pass, first, 1, address, kNoRegister);
     out_.integers(3);  // the ring's next place
     left = out_.integers(1, left);
     out_.branch(left);
@@ -208,7 +211,7 @@ void GatherTrace::fetch_chunk() {
 }
 
 // `count` neighbouring chunks at `at`, whose address the register `source` holds, for all planes of the pass.
-void GatherTrace::gather_chunks(int r, int pass, int first, int count, std::uint64_t at, int source) {
+void GatherTrace::gather_chunks(const Row& row, int pass, int first, int count, std::uint64_t at, int source) {
   std::vector<int> words;
   for (int i = 0; i < count; ++i, at += static_cast<std::uint64_t>(map_.chunk_bytes)) {
     const bool wide = map_.chunk_words % 2 == 0;
@@ -221,7 +224,7 @@ void GatherTrace::gather_chunks(int r, int pass, int first, int count, std::uint
       }
     }
   }
-  Run chunk{r, first, count * map_.chunk_slots, words, {}, r % map_.tile_height, plan_.tile_rows};
+  Run chunk{row.r, first, count * map_.chunk_slots, words, {}, row.first_sum, row.together};
   for (int plane = 0; plane < plan_.pass_planes; ++plane) {
     run(chunk, pass * plan_.pass_planes + plane);
   }

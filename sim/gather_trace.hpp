@@ -43,12 +43,17 @@ class GatherTrace {
     int first_sum = 0, rows = 1;     // of the sums [samples of the pass][rows] this row's first
   };
 
+  // A row or a piece: of the sums [samples of the pass][rows that are reduced together] its first.
+  struct Row {
+    int r, first_sum, together;
+  };
+
   void unit(int tile, int pass);
-  void row(int r, int pass);
+  void row(const Row& row, int pass);
   void rows_together(int begin, int end, int pass);
-  void tail(int r, int pass, int chunks);
-  void stream(int r, int pass, int first, int count, int left);
-  void gather_chunks(int r, int pass, int first, int count, std::uint64_t at, int source);
+  void tail(const Row& row, int pass, int chunks);
+  void stream(const Row& row, int pass, int first, int count, int left);
+  void gather_chunks(const Row& row, int pass, int first, int count, std::uint64_t at, int source);
   void fetch_chunk();
   void run(Run& run, int plane);
   State load_state(const Run& run, int s, int plane, const Operands& slot);

@@ -48,7 +48,7 @@ KernelMap::KernelMap(const Network& network, const Plan& plan)
   bias_at = gates_at + (carries ? whole_words(4ll * units_per_sm) : 0);
   scale_at = bias_at + (network.cell == Cell::gru ? whole_words(4ll * units_per_sm) : 0);
   tails_at = scale_at + (network.precision == Precision::fp8 ? whole_words(4ll * units_per_sm * gates) : 0);
-  partials_at = tails_at + (plan.has_tail() ? whole_words(4ll * (plan.rows_per_group + 1) * plan.warps()) : 0);
+  partials_at = tails_at + (plan.has_tail() ? whole_words(4ll * (plan.tail_rows() + 1) * plan.warps()) : 0);
   piece_table_at = partials_at + whole_words(4ll * plan.pieces * plan.groups() * plan.batch_padded);
   chunks_at = piece_table_at + (plan.pieces > 0 ? whole_words(4ll * units_per_sm * gates) : 0) +
               (plan.exchange_warps > 0 ? whole_words(8ll * passes) : 0);
@@ -80,7 +80,7 @@ KernelTables::KernelTables(const Layout& layout, const KernelMap& map) {
       std::uint64_t at = map.chunks_at;
       for (int warp = 0; warp < plan.warps(); ++warp) {
         first_chunk.push_back(at);
-        for (int r = 0; r < plan.rows_per_group; ++r) {
+        for (int r = 0; r < plan.tail_rows(); ++r) {
           at += static_cast<std::uint64_t>(tails[layout.warp_row(sm, r, warp)].shared * map.chunk_bytes);
         }
       }

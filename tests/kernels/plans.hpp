@@ -12,6 +12,7 @@
 #include "tests/tails.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,19 @@ inline PlannedCase stored_as(Storage storage, PlannedCase c, int sms, int lanes,
   return c;
 }
 
+// What a plan says of the row that has most pieces.
+inline void count_pieces(PlannedCase& c) {
+  const RowProfile all_rows = RowProfile::from_matrix(c.matrix);
+  const RowProfile& rows = own_rows(c.network, c.plan, all_rows);
+  c.plan.most_pieces = 0;
+  for (int rank = 0; rank < rows.units(); ++rank) {
+    for (int at = 0; at < rows.gates(); ++at) {
+      const int r = rank / (c.plan.groups() * c.plan.sms) * rows.gates() + at;
+      c.plan.most_pieces = std::max(c.plan.most_pieces, pieces_needed(c.network, c.plan, r, rows.length(rank, at)));
+    }
+  }
+}
+
 // The case with its longest rows cut to as few slots as so many pieces for every group, of as few slots, allow.
 inline PlannedCase in_pieces(PlannedCase c, int pieces) {
   const RowProfile all_rows = RowProfile::from_matrix(c.matrix);
@@ -88,25 +102,47 @@ inline PlannedCase in_pieces(PlannedCase c, int pieces) {
       ++c.plan.piece_slots;
     }
   }
-  for (int rank = 0; rank < rows.units(); ++rank) {
-    for (int at = 0; at < rows.gates(); ++at) {
-      const int r = rank / (c.plan.groups() * c.plan.sms) * rows.gates() + at;
-      c.plan.most_pieces = std::max(c.plan.most_pieces, pieces_needed(c.plan, r, rows.length(rank, at)));
-    }
-  }
+  count_pieces(c);
   return c;
 }
 
-// Every cell and type, with 1, 2 and 4 pieces, in one pass and several, of one tile and several.
+// The case, whose rows are cut, with so many chunks of each row and piece instead of slots in registers, where `tiers`
+// says.
+inline PlannedCase in_chunks(PlannedCase c, int row_chunks, int piece_chunks, Tiers tiers, int ring_chunks = 3) {
+  const int per_chunk = chunk_slots(c.network, c.plan);
+  const auto fewer = [&](int& slots, int chunks) { slots = std::max(0, slots - chunks * per_chunk); };
+  for (int r = 0; r < c.plan.rows_per_group; ++r) {
+    fewer(c.plan.slots[r], row_chunks);
+  }
+  fewer(c.plan.piece_slots, piece_chunks);
+  c.plan.row_chunks = row_chunks;
+  c.plan.piece_chunks = piece_chunks;
+  const RowProfile all_rows = RowProfile::from_matrix(c.matrix);
+  const Tail tail = tail_of(c.network, c.plan, own_rows(c.network, c.plan, all_rows), /*exact=*/true);
+  c.plan.tail_chunks = static_cast<int>(std::ceil(tail.mean));
+  c.plan.longest_tail = tail.longest;
+  c.plan.shared_chunks = tiers == Tiers::shared ? tail.fullest : tiers == Tiers::mixed ? tail.fullest / 2 : 0;
+  c.plan.ring_chunks = tiers == Tiers::shared ? 0 : ring_chunks;
+  count_pieces(c);
+  return c;
+}
+
+// Every cell and type, with 1, 2 and 4 pieces, in one pass and several, of one tile and several; with chunks of pieces,
+// of rows and of both, in shared memory and streamed; stored as distances, in registers and in chunks.
 inline std::vector<PlannedCase> every_cut() {
-  const auto cut = [](Cell cell, Precision precision, int batch, int lanes, int pieces, int units_per_group = 2) {
-    return in_pieces(planned_case({.cell = cell,
-                                   .precision = precision,
-                                   .batch = batch,
-                                   .lanes = lanes,
-                                   .units_per_group = units_per_group,
-                                   .mask = MaskKind::power_law}),
-                     pieces);
+  const auto uneven = [](Cell cell, Precision precision, int batch, int lanes, int units_per_group = 2) {
+    return planned_case({.cell = cell,
+                         .precision = precision,
+                         .batch = batch,
+                         .lanes = lanes,
+                         .units_per_group = units_per_group,
+                         .mask = MaskKind::power_law});
+  };
+  const auto cut = [&](Cell cell, Precision precision, int batch, int lanes, int pieces, int units_per_group = 2) {
+    return in_pieces(uneven(cell, precision, batch, lanes, units_per_group), pieces);
+  };
+  const auto cut_distances = [&](Cell cell, Precision precision, int batch, int lanes, int pieces) {
+    return in_pieces(stored_as(Storage::packed_delta, uneven(cell, precision, batch, lanes), 5, lanes, 2), pieces);
   };
   std::vector<PlannedCase> cases{
       cut(Cell::relu, Precision::fp16, 4, 8, 1),    cut(Cell::tanh, Precision::fp32, 3, 16, 2),
@@ -117,6 +153,17 @@ inline std::vector<PlannedCase> every_cut() {
   cases[1].plan.tile_rows = 2;
   cases[5].plan.tile_rows = 2;  // of three rows
   cases[4].plan.pass_planes = 1;
+  for (const PlannedCase& c :
+       {in_chunks(cases[0], 0, 9, Tiers::shared), in_chunks(cases[1], 1, 1, Tiers::mixed, 2),
+        in_chunks(cases[2], 1, 0, Tiers::shared), in_chunks(cases[3], 1, 1, Tiers::streamed, 4),
+        in_chunks(cases[4], 0, 1, Tiers::mixed), in_chunks(cases[5], 1, 1, Tiers::shared),
+        cut_distances(Cell::relu, Precision::fp16, 4, 8, 1), cut_distances(Cell::gru, Precision::fp8, 5, 16, 2),
+        in_chunks(cut_distances(Cell::tanh, Precision::bf16, 17, 8, 4), 0, 9, Tiers::shared),
+        in_chunks(cut_distances(Cell::lstm, Precision::fp16, 3, 16, 2), 1, 1, Tiers::mixed)}) {
+    cases.push_back(c);
+  }
+  cases[7].plan.chunks_in_flight = cases[15].plan.chunks_in_flight = 4;
+  cases[9].plan.chunks_in_flight = 2;
   return cases;
 }
 
@@ -154,6 +201,9 @@ inline std::vector<PlannedCase> every_turn() {
   cases.push_back(in_turns(every_cut()[2], 3));
   cases.push_back(in_turns(every_cut()[4], 3, 4));
   cases.push_back(in_turns(every_cut()[0], 4));
+  cases.push_back(in_turns(every_cut()[7], 3));
+  cases.push_back(in_turns(every_cut()[9], 4));
+  cases.push_back(in_turns(every_cut()[15], 3, 4));
   // Bulk copies: of two and of four passes, of one with several planes, and where registers are handed over.
   const auto in_bulk = [](PlannedCase c, int pass_planes = 1) {
     c.plan.exchange = ExchangeProtocol::bulk_copy;
@@ -204,6 +254,8 @@ inline std::vector<PlannedCase> every_pair() {
   const PlannedCase uneven = planned_case({.cell = Cell::lstm, .batch = 4, .lanes = 16, .mask = MaskKind::power_law});
   cases.push_back(in_pieces(with_common(uneven, 1), 2));
   cases.push_back(in_turns(in_pieces(with_common(uneven, 2), 1), 3));
+  cases.push_back(in_chunks(in_pieces(with_common(uneven, 1), 2), 1, 1, Tiers::mixed));
+  cases.push_back(in_turns(in_chunks(in_pieces(with_common(uneven, 2), 1), 0, 2, Tiers::shared), 3));
   return cases;
 }
 

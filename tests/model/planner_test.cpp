@@ -595,7 +595,7 @@ TEST_CASE("rows of a power law are cut into pieces where registers hold them, wh
   CHECK(cut.prediction.step_us < whole.prediction.step_us);
   wishes.pieces = 2;
   CHECK(choose_plan(h200(), network, rows, wishes).plan.pieces == 2);
-  wishes.storage = Storage::packed_delta;
+  wishes.storage = Storage::dense;
   CHECK_THROWS_AS(choose_plan(h200(), network, rows, wishes), InputError);
   CHECK(choose_plan(h200(), network, RowProfile::uniform(network), kSparse).plan.pieces == 0);
 }
