@@ -87,8 +87,8 @@ PlanWishes read_wishes(const Options& options) {
     wishes.storage = parse_storage(options.text("storage"));
   }
   if (options.given("order")) {
-    wishes.order =
-        static_cast<RowOrder>(options.choice("order", options.text("order"), {kRowOrderNames[0], kRowOrderNames[1]}));
+    wishes.order = static_cast<RowOrder>(
+        options.choice("order", options.text("order"), {kRowOrderNames[0], kRowOrderNames[1], kRowOrderNames[2]}));
   }
   const auto whole = [&](const char* name, std::optional<int>& wish, int minimum, int maximum) {
     if (options.given(name)) {
@@ -244,7 +244,7 @@ OptionGroup plan_options() {
       ("storage", text("KIND"), "Store weights as packed_pair (value and index), packed_delta (value and distance), "
                                 "dense, bitmap (dense without the empty words of shared memory) or, of 2:4 masks for "
                                 "sparse tensor cores, structured_2_4.")
-      ("order", text("KIND"), "Order the non-zeros of a row: natural or bank_aware.")
+      ("order", text("KIND"), "Order the non-zeros of a row: natural, bank_aware, or bank_merged, whose conflicts meet in few loads.")
       ("sms", text("N"), "Use this many SMs.")
       ("lanes-per-row", text("N"), "Give each row 2, 4, 8, 16 or 32 lanes of a warp.")
       ("rows-per-group", text("N"), "Let each group of lanes work on this many rows in turn.")

@@ -66,8 +66,9 @@ enum class Storage : std::uint8_t {
 };
 
 enum class RowOrder : std::uint8_t {
-  natural,     // a row's non-zeros in ascending columns, lane after lane
-  bank_aware,  // reordered so that lanes that load together hit different shared-memory banks
+  natural,      // a row's non-zeros in ascending columns, lane after lane
+  bank_aware,   // reordered so that lanes that load together hit different shared-memory banks
+  bank_merged,  // the same, and loads whose lanes cannot do so are as few as can be (model/conflict_merging.hpp)
 };
 
 enum class ExchangeProtocol : std::uint8_t {
@@ -85,7 +86,7 @@ inline constexpr std::array<std::string_view, 5> kFamilyNames{"sparse_persistent
                                                               "cudnn", "cusparse_graph"};
 inline constexpr std::array<std::string_view, 5> kStorageNames{"packed_pair", "dense", "packed_delta", "structured_2_4",
                                                                "bitmap"};
-inline constexpr std::array<std::string_view, 2> kRowOrderNames{"natural", "bank_aware"};
+inline constexpr std::array<std::string_view, 3> kRowOrderNames{"natural", "bank_aware", "bank_merged"};
 inline constexpr std::array<std::string_view, 5> kExchangeNames{"lamport", "atomic_barrier", "cooperative_barrier",
                                                                 "cluster", "bulk_copy"};
 constexpr std::string_view name(Family family) {

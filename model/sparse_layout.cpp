@@ -5,6 +5,7 @@
 #include "model/bank_rule.hpp"
 #include "model/common_columns.hpp"
 #include "model/common_rows.hpp"
+#include "model/conflict_merging.hpp"
 #include "model/dealing.hpp"
 #include "model/delta_order.hpp"
 #include "model/error.hpp"
@@ -33,7 +34,7 @@ void deal_rows(Layout& layout, const RowProfile& profile, const SparseMatrix& ma
   layout.rows.assign(static_cast<std::size_t>(plan.sms) * plan.all_rows() * plan.groups(), -1);
   layout.order.resize(layout.network.hidden);
   std::vector<std::int32_t> ranks = deal_units(layout.network, plan, profile);
-  if (plan.order == RowOrder::bank_aware && plan.storage != Storage::dense) {
+  if (plan.order != RowOrder::natural && plan.storage != Storage::dense) {
     ranks = balance_banks(layout.network, plan, profile, matrix, std::move(ranks));
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -216,7 +217,7 @@ class Packer {
     if (end - begin == std::ssize(all)) {
       return all;
     }
-    if (plan_.order == RowOrder::bank_aware) {
+    if (plan_.order != RowOrder::natural) {
       std::array<std::vector<Element>, kMaxBankSets> of_set;
       for (const Element& e : all) {
         of_set[set_of(e)].push_back(e);
@@ -379,11 +380,11 @@ class Packer {
         group_of[of_warp] = group;
       }
     }
-    if (plan_.order == RowOrder::bank_aware) {
+    if (plan_.order != RowOrder::natural) {
       even_out_phases(lanes, group_of, rule_);
     }
     const std::vector<Placed> taken =
-        order_deltas(lanes, slots(), rule_, plan_.order == RowOrder::bank_aware, state_units(layout_.network, plan_));
+        order_deltas(lanes, slots(), rule_, plan_.order != RowOrder::natural, state_units(layout_.network, plan_));
     for (std::size_t i = 0; i < taken.size(); ++i) {
       const std::size_t entry = static_cast<std::size_t>(layout_.first[warp_row_]) * kWarp + i;
       layout_.place[entry] = taken[i].place;
@@ -424,13 +425,17 @@ class Packer {
           }
         }
       }
+      const int lanes = together * neighbours;
+      std::vector<Element> loaded(static_cast<std::size_t>(lanes) * phases);  // [lanes, phases]
+      LoadedSets sets(lanes, neighbours, phases, rule_.bank_sets);
       std::vector<std::array<int, kMaxBankSets>> used(phases, std::array<int, kMaxBankSets>{});
       const auto place = [&](int lane, int phase, const Element& element, int set) {
-        put(phase / spread, lane_at(warp, part * together, lane, phase % spread, neighbours), element);
+        loaded[static_cast<std::size_t>(lane) * phases + phase] = element;
+        sets.load(lane, phase, set);
         ++used[phase][set];
       };
       std::vector<std::pair<int, int>> idle;  // lane, phase
-      for (int lane = 0; lane < together * neighbours; ++lane) {
+      for (int lane = 0; lane < lanes; ++lane) {
         for (int phase = 0; phase < phases; ++phase) {
           if (const int set = colouring.set_at(lane, phase); set != PhaseColouring::kNone) {
             place(lane, phase, of(lane, set).back(), set);
@@ -460,12 +465,20 @@ class Packer {
         place(best->first, best->second, item.element, item.set);
         idle.erase(best);
       }
-      for (const auto& [lane, phase] : idle) {
-        auto& counts = used[phase];
-        const auto unused = std::find(counts.begin(), counts.begin() + rule_.bank_sets, 0);
-        const int set = unused == counts.begin() + rule_.bank_sets ? 0 : static_cast<int>(unused - counts.begin());
-        ++counts[set];
-        put_padding(phase / spread, lane_at(warp, part * together, lane, phase % spread, neighbours), set);
+      if (plan_.order == RowOrder::bank_merged) {
+        sets.merge_conflicts();
+      }
+      for (int lane = 0; lane < lanes; ++lane) {
+        for (int phase = 0; phase < phases; ++phase) {
+          const int slot = phase / spread, of_warp = lane_at(warp, part * together, lane, phase % spread, neighbours);
+          if (const Element& element = loaded[sets.first_place(lane, phase)]; element.any() >= 0) {
+            put(slot, of_warp, element);
+          } else {
+            const int set = sets.free_set(phase);
+            sets.load(lane, phase, set);
+            put_padding(slot, of_warp, set);
+          }
+        }
       }
     }
   }

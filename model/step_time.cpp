@@ -125,10 +125,10 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   const double filled = plan.pieces > 0 ? kFilledOfPieces : std::min(1.0, mean_length * rows / (phases * sets));
   const double uneven = uneven_sets(network, plan);
   double factor = 1;
-  if (plan.storage == Storage::packed_delta && plan.order == RowOrder::bank_aware) {
+  if (plan.storage == Storage::packed_delta && plan.order != RowOrder::natural) {
     factor = delta_conflicts(BankRule(network, plan), network.density, std::max(1.0, slots), rows, filled) +
              crowded_slots(plan.storage, filled, uneven);
-  } else if (plan.order == RowOrder::bank_aware) {
+  } else if (plan.order != RowOrder::natural) {
     // The fullest bank set of these rows needs at least as many wavefronts as it has elements.
     const double mean = uneven * (plan.pieces > 0 ? filled * phases : mean_length * rows / sets);
     const double deviation = std::sqrt(mean * (1 - network.density));
@@ -141,7 +141,7 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   }
   const double share_of_pairs = of_pairs / mean_slots(network, plan);
   const double factor_of_pairs =
-      plan.order == RowOrder::bank_aware && of_pairs > 0 ? common_conflicts(network, plan, sets) : factor;
+      plan.order != RowOrder::natural && of_pairs > 0 ? common_conflicts(network, plan, sets) : factor;
   result.expected *= (1 - share_of_pairs) * factor + share_of_pairs * factor_of_pairs;
   return result;
 }
