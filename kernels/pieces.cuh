@@ -15,6 +15,10 @@
 // relu 5760 B=2 5 % 2.24, 1.31; lstm 1024 B=4 10 % 1.73, 1.18; lstm 2304 B=4 10 % 2.95, 2.23. The sums of a piece are stored
 // only after the tile's gathers, or the compiler would hold those back; that alone took 0.1 us off.
 //
+// Where registers do not hold all (ONCHIP_PIECES_ANYWHERE), pieces have tails as rows have (gather.cuh), or rows have them
+// and pieces none; tails of both take code for each, of which the instruction cache holds little. Pieces that are stored as
+// distances begin each where it begins, with the word that says where.
+//
 //   partials   float [kPieces][kGroups][kBatchPadded]; piece number p * kGroups + g is the p-th of group g
 //   table      int [kUnitsPerSm][kGates]: of each row the number of its first piece | how many << 16; they are neighbours
 

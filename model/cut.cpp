@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 namespace onchip {
 namespace {
@@ -29,52 +30,38 @@ std::vector<std::vector<int>> sorted_slots(const Network& network, const Plan& p
   return slots;
 }
 
-int slots_of_longest(const std::vector<std::vector<int>>& slots) {
-  int most = 1;
-  for (const std::vector<int>& of_row : slots) {
-    most = std::max(most, of_row.empty() ? 0 : of_row.back());
+// Pieces of all rows.
+std::int64_t all_pieces(const Plan& plan, const std::vector<std::vector<int>>& slots) {
+  std::int64_t pieces = 0;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    for (auto of_row = slots[r].rbegin(); of_row != slots[r].rend() && *of_row > plan.slots[r]; ++of_row) {
+      pieces += (*of_row - plan.slots[r] + plan.piece_slots - 1) / plan.piece_slots;
+    }
   }
-  return most;
+  return pieces;
 }
 
-// Every SM's rows, with the slots that all lanes of a group would take of them, for many cuts of the same rows.
-class DealtRows {
- public:
-  DealtRows(const Network& network, const Plan& plan, const RowProfile& rows)
-      : lanes_(plan.lanes_per_row), rows_of_sm_(static_cast<std::size_t>(plan.sms)) {
+// The fewest slots of a piece, in whole bundles, for which the groups of every SM take all its pieces: about as few as
+// those for which all SMs together do, for they have as many each. None if that is more than `most`.
+std::optional<int> slots_of_piece(const Network& network, Plan plan, const RowProfile& rows,
+                                  const std::vector<std::vector<int>>& slots, int whole, int most) {
+  constexpr int kTries = 4;
+  const std::int64_t room = std::int64_t{plan.pieces} * plan.groups() * plan.sms;
+  int too_few = 0, enough = most / whole + 1;
+  while (enough - too_few > 1) {
+    const int middle = (too_few + enough) / 2;
+    plan.piece_slots = middle * whole;
+    (all_pieces(plan, slots) <= room ? enough : too_few) = middle;
+  }
+  for (int tries = 0; tries < kTries && enough * whole <= most; ++tries, enough += 1 + enough / 16) {
+    plan.piece_slots = enough * whole;
     const std::vector<std::int32_t> ranks = deal_units(network, plan, rows);
-    const int units = units_per_sm(network, plan), gates = rows.gates();
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      const int unit = static_cast<int>(i) % units;
-      for (int at = 0; ranks[i] >= 0 && at < gates; ++at) {
-        const auto slots = static_cast<int>(slots_of_lanes(network, plan, rows.length(ranks[i], at)));
-        rows_of_sm_[i / static_cast<std::size_t>(units)].push_back({unit / plan.groups() * gates + at, slots});
-      }
+    if (most_pieces(network, plan, rows, ranks) <= plan.pieces * plan.groups()) {
+      return plan.piece_slots;
     }
   }
-
-  // See most_pieces(): of rows that are cut as the plan says, without chunks.
-  int most_pieces(const Plan& plan) const {
-    const int of_piece = plan.piece_slots * lanes_;
-    int most = 0;
-    for (const std::vector<Row>& of_sm : rows_of_sm_) {
-      int in_sm = 0;
-      for (const Row& row : of_sm) {
-        const int beyond = row.slots - plan.slots[row.r] * lanes_;
-        in_sm += beyond > 0 ? (beyond + of_piece - 1) / of_piece : 0;
-      }
-      most = std::max(most, in_sm);
-    }
-    return most;
-  }
-
- private:
-  struct Row {
-    int r, slots;
-  };
-  int lanes_;
-  std::vector<std::vector<Row>> rows_of_sm_;
-};
+  return std::nullopt;
+}
 
 // Pieces of the row that has most.
 int longest_cut(const Network& network, const Plan& plan, const RowProfile& rows) {
@@ -91,38 +78,40 @@ int longest_cut(const Network& network, const Plan& plan, const RowProfile& rows
 std::vector<Cut> cut_rows(const Network& network, Plan plan, const RowProfile& rows) {
   plan.row_chunks = plan.piece_chunks = 0;
   const int whole = plan.storage == Storage::packed_delta ? bundle(network, plan).slots : 1;
-  const DealtRows dealt(network, plan, rows);
   const std::vector<std::vector<int>> slots = sorted_slots(network, plan, rows);
   std::vector<Cut> cuts;
-  int fewest = std::numeric_limits<int>::max();
+  int longest = 0;
+  for (const std::vector<int>& of_row : slots) {
+    longest = std::max(longest, of_row.empty() ? 0 : of_row.back());
+  }
+  double worth_pricing = std::numeric_limits<int>::max();  // slots of a group
+  const auto slots_of = [](const Cut& cut) {
+    return std::accumulate(cut.slots.begin(), cut.slots.end(), cut.pieces * cut.piece_slots);
+  };
   for (const double uncut : kUncut) {
-    const auto before = plan.slots;
+    Cut cut;
     for (int r = 0; r < plan.rows_per_group; ++r) {
       const auto place = static_cast<std::size_t>(uncut * static_cast<double>(slots[r].size()));
       const int needed = slots[r].empty() ? 1 : std::max(1, slots[r][std::min(place, slots[r].size() - 1)]);
-      plan.slots[r] = (needed + whole - 1) / whole * whole;
+      cut.slots[r] = (needed + whole - 1) / whole * whole;
     }
-    if (uncut > kUncut.front() && plan.slots == before) {
+    if (!cuts.empty() && plan.slots == cut.slots) {
       continue;
     }
+    plan.slots = cut.slots;
+    const int of_rows = slots_of(cut);
     for (plan.pieces = 1; plan.pieces <= kMostPieces; plan.pieces *= 2) {
-      // The fewest slots of a piece, in bundles, for which the groups take all pieces.
-      int too_few = 0, enough = (slots_of_longest(slots) + whole - 1) / whole;
-      while (enough - too_few > 1) {
-        const int middle = (too_few + enough) / 2;
-        plan.piece_slots = middle * whole;
-        (dealt.most_pieces(plan) <= plan.pieces * plan.groups() ? enough : too_few) = middle;
-      }
-      plan.piece_slots = enough * whole;
-      if (dealt.most_pieces(plan) <= plan.pieces * plan.groups()) {
-        cuts.push_back({plan.slots, plan.pieces, plan.piece_slots, longest_cut(network, plan, rows)});
-        fewest = std::min(fewest, plan.slots_total());
+      const int most = static_cast<int>((std::min<double>(worth_pricing, of_rows + longest) - of_rows) / plan.pieces);
+      if (const auto found = slots_of_piece(network, plan, rows, slots, whole, most)) {
+        plan.piece_slots = cut.piece_slots = *found;
+        cut.pieces = plan.pieces;
+        cut.most_pieces = longest_cut(network, plan, rows);
+        cuts.push_back(cut);
+        worth_pricing = std::min(worth_pricing, kWorthPricing * slots_of(cut));
       }
     }
   }
-  std::erase_if(cuts, [&](const Cut& cut) {
-    return std::accumulate(cut.slots.begin(), cut.slots.end(), cut.pieces * cut.piece_slots) > kWorthPricing * fewest;
-  });
+  std::erase_if(cuts, [&](const Cut& cut) { return slots_of(cut) > worth_pricing; });
   return cuts;
 }
 

@@ -16,8 +16,9 @@ struct Cut {
   int pieces = 0, piece_slots = 0, most_pieces = 0;  // as in Plan
 };
 
-// For every number of pieces the cut with the fewest slots of a group, its pieces' among them, fewer pieces first; as
-// deal_units deals the units, in whole bundles. `plan`: of packed_pair or packed_delta, its slots do not count.
+// Cuts that are worth pricing: by how many rows are left whole, and into how many pieces, with the fewest slots of a
+// piece for which the groups take all pieces as deal_units deals the units, in whole bundles. `plan`: of packed_pair or
+// packed_delta; its slots do not count.
 std::vector<Cut> cut_rows(const Network& network, Plan plan, const RowProfile& rows);
 
 }  // namespace onchip

@@ -158,15 +158,18 @@ int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t 
 
 std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, const RowProfile& rows) {
   const int units = units_per_sm(network, plan);
+  const bool counts_pieces = plan.pieces > 0 && plan.order == RowOrder::bank_merged;
   struct Load {
-    std::int64_t nnz;
+    std::int64_t of_pieces, nnz;
     int sm;
-    bool operator>(const Load& other) const { return std::tie(nnz, sm) > std::tie(other.nnz, other.sm); }
+    bool operator>(const Load& other) const {
+      return std::tie(of_pieces, nnz, sm) > std::tie(other.of_pieces, other.nnz, other.sm);
+    }
   };
   std::priority_queue<Load, std::vector<Load>, std::greater<>> open;  // SMs with room in the classes so far
   std::vector<Load> full;
   for (int sm = 0; sm < plan.sms; ++sm) {
-    full.push_back({0, sm});
+    full.push_back({0, 0, sm});
   }
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(plan.sms) * units, -1);
   std::vector<int> count(plan.sms, 0);
@@ -184,6 +187,9 @@ std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, c
     ranks[static_cast<std::size_t>(load.sm) * units + state_place(network, plan, place)] = rank;
     for (int at = 0; at < rows.gates(); ++at) {
       load.nnz += rows.length(rank, at);
+      if (counts_pieces) {
+        load.of_pieces += pieces_needed(network, plan, rank / per_class * rows.gates() + at, rows.length(rank, at));
+      }
     }
     const int room = std::min((rank / per_class + 1) * plan.groups(), units);
     (place + 1 < room ? open.push(load) : full.push_back(load));

@@ -16,7 +16,9 @@ const RowProfile& own_rows(const Network& network, const Plan& plan, const RowPr
 
 // [sms, units_per_sm]: rank (RowProfile) of the unit at each place of an SM, -1 for none. Units go, longest first, each
 // to the SM that has least to do so far; unit u of an SM is the (u / groups)-th of its group, and of a rank class (as
-// many units as all groups of all SMs) no SM gets more than it has groups.
+// many units as all groups of all SMs) no SM gets more than it has groups. What an SM has to do is its non-zeros; where
+// rows are cut and their order is bank_merged, its pieces of rows, for all SMs have as many slots for rows, and then
+// its non-zeros.
 std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, const RowProfile& rows);
 
 struct Tail {

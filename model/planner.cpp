@@ -163,7 +163,7 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   }
   if (!found && wishes.pieces.value_or(0) > 0) {
     throw InputError("no plan with " + std::to_string(*wishes.pieces) + " pieces of rows per group computes " +
-                     describe(network) + " as wished: they are of packed_pair, in registers, 1, 2 or 4");
+                     describe(network) + " as wished: they are of packed_pair or packed_delta, 1, 2 or 4");
   }
   if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
     throw InputError(

@@ -222,11 +222,12 @@ bool give_tail(const Chip& chip, const Network& network, const PlanWishes& wishe
     int& then = rows_first ? filled.row_chunks : filled.piece_chunks;
     first = then = 0;
     const auto chunks_of = [&](int slots) { return (slots + per_chunk - 1) / per_chunk; };
-    const int of_rows = chunks_of(*std::max_element(cut.slots.begin(), cut.slots.end()));
+    // No row gets more room than the cut gives it: units are dealt by what is beyond.
+    const int of_rows = *std::min_element(cut.slots.begin(), cut.slots.begin() + filled.rows_per_group) / per_chunk;
     const int of_pieces = chunks_of(cut.piece_slots);
     for (;;) {
       for (int r = 0; r < filled.rows_per_group; ++r) {
-        filled.slots[r] = std::max(0, cut.slots[r] - filled.row_chunks * per_chunk);
+        filled.slots[r] = cut.slots[r] - filled.row_chunks * per_chunk;
       }
       filled.piece_slots = std::max(0, cut.piece_slots - filled.piece_chunks * per_chunk);
       if (register_words(network, filled) <= word_room(chip, network, wishes, filled)) {
@@ -325,6 +326,8 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
   const bool half_sums = state_type(network.precision) == Precision::fp16;
   plan.promote_every = wishes.promote_every.value_or(half_sums ? kPromote : 1);
   const int all_planes = planes(network, plan);
+  const RowOrder order_of_cut = wishes.order.value_or(RowOrder::bank_merged);
+  plan.order = order_of_cut;
   const std::vector<Cut> cuts = wished_cuts(network, wishes, plan, shape);
   const int most_tile_rows =
       gates > 1 ? 4 : std::min<int>(kMaxTileRows, std::bit_ceil(static_cast<unsigned>(plan.rows_per_group)));
@@ -344,8 +347,10 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
       for (int loads = 1; loads <= most_loads; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
         if (wishes.pieces.value_or(0) == 0) {
+          plan.order = wishes.order.value_or(RowOrder::bank_aware);
           consider_tiers(chip, network, wishes, shape, plan, consider);
         }
+        plan.order = order_of_cut;
         consider_cuts(chip, network, wishes, cuts, shape, plan, consider);
         if (wishes.loads_in_flight || loads >= needed || plan.exchange == ExchangeProtocol::bulk_copy) {
           break;  // more than there are words
@@ -392,9 +397,9 @@ std::vector<int> common_choices(const Chip& chip, const Network& network, const 
 void for_each_exchange(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                        Plan plan, const Consider& consider) {
   const int element = info(network.precision).bytes;
-  plan.order = wishes.order.value_or(RowOrder::bank_aware);
   plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
   std::optional<Shape> shape;
+  int units_of_shape = 0;
   const auto for_each = [&](Plan variant) {
     variant.line_words = best_line_words(network, variant);
     if (variant.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
@@ -402,8 +407,10 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
       const int slots = row_slots(network, variant, state_units(network, variant));
       std::replace(variant.slots.begin(), variant.slots.begin() + variant.rows_per_group, before, slots);
     }
-    if (!shape || variant.storage != Storage::packed_pair) {  // of the others the width of loads decides about places
+    const int units = units_per_sm(network, variant);
+    if (!shape || (variant.storage != Storage::packed_pair && units != units_of_shape)) {  // places of the others
       shape.emplace(network, variant, rows);
+      units_of_shape = units;
     }
     if (wishes.common_slots.value_or(0) == 0) {
       for_each_variant(chip, network, wishes, *shape, variant, consider);

@@ -167,8 +167,10 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   refused([&](Plan& p) { in_pieces(p), p.pieces = 2 * kMostPieces; });
   refused([&](Plan& p) { in_pieces(p), p.piece_slots = 0; });
   refused([&](Plan& p) { in_pieces(p), p.most_pieces = 0; });
-  refused([&](Plan& p) { in_pieces(p), p.storage = Storage::packed_delta; });
-  refused([](Plan& p) { p.piece_slots = 3; });  // of no piece
+  refused([&](Plan& p) { in_pieces(p), p.storage = Storage::dense; });
+  refused([&](Plan& p) { in_pieces(p), p.piece_chunks = 1; });  // without a tail
+  refused([](Plan& p) { p.row_chunks = 1; });                   // of no piece
+  refused([](Plan& p) { p.piece_slots = 3; });                  // of no piece
   const auto of_gates_refused = [&](const std::function<void(Plan&)>& change) {
     Plan changed = gated_plan;
     changed.common_rows = 6;

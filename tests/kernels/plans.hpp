@@ -144,6 +144,11 @@ inline std::vector<PlannedCase> every_cut() {
   const auto cut_distances = [&](Cell cell, Precision precision, int batch, int lanes, int pieces) {
     return in_pieces(stored_as(Storage::packed_delta, uneven(cell, precision, batch, lanes), 5, lanes, 2), pieces);
   };
+  const auto cut_merged = [&](Cell cell, Precision precision, int batch, int lanes, int pieces) {
+    PlannedCase c = uneven(cell, precision, batch, lanes);
+    c.plan.order = RowOrder::bank_merged;
+    return in_pieces(c, pieces);
+  };
   std::vector<PlannedCase> cases{
       cut(Cell::relu, Precision::fp16, 4, 8, 1),    cut(Cell::tanh, Precision::fp32, 3, 16, 2),
       cut(Cell::lstm, Precision::bf16, 5, 16, 1),   cut(Cell::gru, Precision::fp8, 16, 8, 2, 1),
@@ -159,7 +164,9 @@ inline std::vector<PlannedCase> every_cut() {
         in_chunks(cases[4], 0, 1, Tiers::mixed), in_chunks(cases[5], 1, 1, Tiers::shared),
         cut_distances(Cell::relu, Precision::fp16, 4, 8, 1), cut_distances(Cell::gru, Precision::fp8, 5, 16, 2),
         in_chunks(cut_distances(Cell::tanh, Precision::bf16, 17, 8, 4), 0, 9, Tiers::shared),
-        in_chunks(cut_distances(Cell::lstm, Precision::fp16, 3, 16, 2), 1, 1, Tiers::mixed)}) {
+        in_chunks(cut_distances(Cell::lstm, Precision::fp16, 3, 16, 2), 1, 1, Tiers::mixed),
+        cut_merged(Cell::relu, Precision::fp16, 2, 16, 1),
+        in_chunks(cut_merged(Cell::lstm, Precision::bf16, 4, 8, 2), 1, 1, Tiers::shared)}) {
     cases.push_back(c);
   }
   cases[7].plan.chunks_in_flight = cases[15].plan.chunks_in_flight = 4;

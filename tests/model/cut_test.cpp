@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/cut.hpp"
 
+#include "model/bank_rule.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
 #include "model/layout.hpp"
@@ -8,6 +9,7 @@
 #include "tests/kernels/plans.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -69,8 +71,8 @@ TEST_CASE("rows that are cut need fewer slots, and their SMs have room for all p
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const int in_sm = static_cast<int>(i) % units_per_sm(c.network, plan);
       for (int at = 0; ranks[i] >= 0 && at < rows.gates(); ++at) {
-        most =
-            std::max(most, pieces_needed(c.network, plan, in_sm / plan.groups() * rows.gates() + at, rows.length(ranks[i], at)));
+        most = std::max(
+            most, pieces_needed(c.network, plan, in_sm / plan.groups() * rows.gates() + at, rows.length(ranks[i], at)));
       }
     }
     CHECK(cut.most_pieces == most);
@@ -123,6 +125,52 @@ TEST_CASE("pieces, whose slots are full, take hardly more wavefronts than slots:
   Plan natural = c.plan;
   natural.order = RowOrder::natural;
   CHECK(gather_wavefronts(make_layout(c.network, natural, c.matrix)).total > wavefronts.total);
+}
+
+TEST_CASE("conflicts that meet in few loads take fewer wavefronts, nearly as few as the fullest banks need", "[fast]") {
+  const PlannedCase c = in_pieces(uneven(GENERATE(Cell::relu, Cell::gru), 1021, GENERATE(8, 16)), 2);
+  Plan merged = c.plan;
+  merged.order = RowOrder::bank_merged;
+  merged.pieces = merged.piece_slots = merged.most_pieces = 0;
+  merged.slots.fill(0);
+  give_slots(c.network, RowProfile::from_matrix(c.matrix), merged);
+  for (int& slots : merged.slots) {
+    slots = (3 * slots + 3) / 4;  // hardly a slot to spare
+  }
+  merged = with_tail(c.network, merged, RowProfile::from_matrix(c.matrix), 1);
+  Plan aware = merged;
+  aware.order = RowOrder::bank_aware;
+  const Layout layout = make_layout(c.network, merged, c.matrix);
+  CHECK(unpack(layout) == c.matrix);
+  const std::int64_t before = gather_wavefronts(make_layout(c.network, aware, c.matrix)).total;
+  const std::int64_t after = gather_wavefronts(layout).total;
+  CHECK(after < before);
+  // Of each warp's row no phase order has fewer wavefronts than its fullest set of banks has non-zeros.
+  const BankRule rule(c.network, merged);
+  std::int64_t least = 0;
+  for (std::size_t row = 0; row + 1 < layout.first.size(); ++row) {
+    std::array<std::int64_t, kMaxBankSets> hits{};
+    for (std::size_t i = layout.first[row] * 32; i < static_cast<std::size_t>(layout.first[row + 1]) * 32; ++i) {
+      hits[rule.set_of(layout.place[i])] += layout.place[i] < state_units(c.network, merged);
+    }
+    least += std::max<std::int64_t>(*std::max_element(hits.begin(), hits.end()),
+                                    layout.slots(row) * (32 / rule.phase_lanes));
+  }
+  CHECK(static_cast<double>(after) < 1.05 * static_cast<double>(least));
+}
+
+TEST_CASE("SMs have about as many pieces of rows where units are dealt by what is beyond the rows' room", "[fast]") {
+  PlannedCase c = uneven(GENERATE(Cell::relu, Cell::gru), 509, GENERATE(8, 32));
+  const RowProfile rows = RowProfile::from_matrix(c.matrix);
+  std::array<int, 2> fewest{};
+  for (const RowOrder order : {RowOrder::bank_aware, RowOrder::bank_merged}) {
+    c.plan.order = order;
+    int& slots = fewest[order == RowOrder::bank_merged];
+    for (const Cut& cut : cut_rows(c.network, c.plan, rows)) {
+      slots = slots == 0 ? slots_of_group(cut) : std::min(slots, slots_of_group(cut));
+    }
+  }
+  CHECK(fewest[1] <= fewest[0]);
 }
 
 TEST_CASE("shared memory has room for the sums of pieces", "[fast]") {
