@@ -306,6 +306,7 @@ void add_dense_parts(const Chip& chip, const Network& network, const Plan& plan,
 ExchangeCycles turns_cycles(const Chip& chip, const Network& network, const Plan& plan, double computing) {
   constexpr double kBesideComputing = 1.15;
   constexpr double kUntilSeen = 0.5;  // of the latency of an exchange; the rest is the reader's
+  constexpr double kFence = 1.5;      // signals: of bulk_copy.csv and families.csv (experiments/data)
   const int turns = passes(network, plan);
   const double barriers = turns * block_barrier_cycles(chip, plan.threads);
   const double bytes = static_cast<double>(exchange_bytes(network, plan)) / turns;
@@ -321,7 +322,8 @@ ExchangeCycles turns_cycles(const Chip& chip, const Network& network, const Plan
   const double all = computing + barriers;
   const auto eighth = [](double x) { return x * x * x * x * x * x * x * x; };
   const double one_pass = (all / turns + first.latency + copying) / all;
-  const double asking = in_bulk ? 0 : (1 - kUntilSeen) * first.latency;  // copies of several passes may be under way
+  // Copies of several passes may be under way, but the warp that hands out waits for a fence before each flag.
+  const double asking = in_bulk ? kFence * chip.signal_cycles : (1 - kUntilSeen) * first.latency;
   const double fetching = turns * (asking + copying) / all;
   const double waiting = all * (std::sqrt(std::sqrt(std::sqrt(1 + eighth(one_pass) + eighth(fetching)))) - 1);
   const double share = waiting / (first.latency + copying);
