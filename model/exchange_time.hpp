@@ -80,7 +80,7 @@ struct DirectExchange {
   double shared_words = 0;         // SMs that a word is of, beyond the first, on average
 };
 inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExchange& exchange) {
-  constexpr double kStoresPerCycle = 9, kWord = 30, kSharedWord = 87;
+  constexpr double kStoresPerCycle = 9, kWord = 36, kSharedWord = 87;
   return {chip.signal_cycles + 2 * block_barrier_cycles(chip, exchange.threads) + exchange.stores / kStoresPerCycle +
               kSharedWord * exchange.shared_words,
           (kWord * exchange.lanes + chip.look_per_word_cycles * exchange.warps_per_partition) * exchange.words};
