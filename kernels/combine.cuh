@@ -5,8 +5,9 @@
 // tile are two neighbouring rows of two samples. Row r is gate r % kGates of the SM's unit r / kGates: a thread that
 // finishes a unit finds its gates side by side.
 //
-//   partial   float [kWarps][8 * kSampleTiles][kPartialRows] in shared memory; kPartialRows leaves a gap that makes both the
-//             lanes' 8-byte stores and the threads' loads free of bank conflicts
+//   partial   float [kWarps][8 * kSampleTiles][kPartialRows] in shared memory; kPartialRows leaves a gap that makes the
+//             lanes' 8-byte stores free of bank conflicts, and the threads' loads of LSTMs; those of rows of several
+//             samples in other cells take two wavefronts
 
 constexpr int kPartialRows = 16 * kRowTiles + 4;
 constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
