@@ -52,16 +52,21 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
 
 // What the working registers of a relu or tanh network depend on where packed_pair weights are all in registers: plans
 // alike in `shape` take at most 8 registers more or less, whatever their cell, size and further rows; nor do threads
-// and lanes matter, but where several planes are multiplied together. `staged` is coarser: plans that poll four words
-// and more at once with few sums, for whom little else counts; 0 for others. Nothing for plans that are not measured:
-// of gated cells, fp8, other storage, with tails or pieces, other exchanges, or numbers beyond what the planner tries.
+// and lanes matter, but where several planes are multiplied together. `coarse` has more plans in common, or is 0: those
+// that poll four words and more at once with few sums, for whom little else counts; those of which exchange warps fetch
+// the state, however many and by whatever exchange; and those that multiply several planes together, whatever their
+// threads and lanes, who need `polled` registers for the words that they poll, and then about the same. Nothing for
+// plans that are not measured: of gated cells, fp8, other storage, with tails or pieces, with barriers, or numbers
+// beyond what the planner tries.
 struct RegisterKeys {
-  std::uint64_t shape = 0, staged = 0;
+  std::uint64_t shape = 0, coarse = 0;
+  int polled = 0;
 };
 std::optional<RegisterKeys> register_keys(int compute_capability_major, const Network& network, const Plan& plan);
 
 // Between which the working registers of all plans that were measured are within 8 words of what the compiler needs,
-// and none spills. Nothing if none with this plan's keys was.
+// and none spills; of plans alike only in their `coarse` key most are within 8, and none that was measured spills.
+// Nothing if none with this plan's keys was.
 struct RegisterBounds {
   int least = 0, most = 0;
 };

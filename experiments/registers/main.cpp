@@ -3,7 +3,7 @@
 // which the compiler keeps everything in registers, for many shapes of sparse persistent plans. Needs no GPU.
 //
 //   register_limits shapes NUMBER > SHAPES.csv         plans, three of four picks of the planner near their limit
-//   register_limits domain LIMITS.csv... > SHAPES.csv  all of a grid of relu and tanh networks on four chips that the
+//   register_limits domain LIMITS.csv... > SHAPES.csv  all of a grid of relu and tanh networks on six chips that the
 //                                                      planner picks near the limit, packed_pair in registers, but
 //                                                      those that these files already speak for; the most frequent
 //                                                      first

@@ -101,8 +101,12 @@ int measure(const std::string& path, const std::string& part, const std::vector<
     Plan plan = shape.plan;  // where exchange warps fetch the state, it takes no registers of those that compute
     plan.loads_in_flight = plan.exchange_warps > 0 ? 1 : plan.loads_in_flight;
     int working = working_registers(chip_of(1), shape.network, plan);
-    for (const std::string& architecture : architectures) {
-      print_limit(shape, architecture_of(architecture), working);
+    for (const std::string& name : architectures) {
+      const std::size_t architecture = architecture_of(name);
+      constexpr int kFirstWithBulkCopies = 9;
+      if (shape.plan.exchange != ExchangeProtocol::bulk_copy || kMajors[architecture] >= kFirstWithBulkCopies) {
+        print_limit(shape, architecture, working);
+      }
     }
   }
   return 0;

@@ -17,8 +17,8 @@ namespace onchip::registers {
 
 inline constexpr std::array kArchitectures{"sm_80", "sm_90", "sm_100", "sm_120"};
 inline constexpr std::array kMajors{8, 9, 10, 12};
-inline constexpr int kClose = 8;  // words
-inline constexpr std::array kChips{"a100", "h200", "b200", "rtx 4090"};
+inline constexpr int kClose = 8;                                                             // words
+inline constexpr std::array kChips{"a100", "h200", "b200", "rtx 4090", "h100 sxm", "l40s"};  // that kernels compile for
 inline constexpr std::array kBatches{1, 2, 4, 8, 16, 32};
 
 // A chip of each architecture; of sm_120 there is none.

@@ -18,17 +18,30 @@ namespace {
 struct Need {
   int enough = 0, close = std::numeric_limits<int>::max();
 
-  void add(const Measured& m) {
-    enough = std::max(enough, m.most);
-    close = std::min(close, m.least + kClose);
+  // `polled`: of these registers, those for the words that are polled.
+  void add(const Measured& m, int polled) {
+    enough = std::max(enough, m.most - polled);
+    close = std::min(close, m.least - polled + kClose);
   }
   // Some registers within, for plans that are alike, but were not measured. Above all none may spill.
   RegisterBounds bounds() const {
-    constexpr int kSpare = 3;
+    constexpr int kSpare = 4;
     const int spare = std::clamp((close - enough) / 2, 0, kSpare);
     return {.least = enough + spare, .most = std::max(enough + spare, close - spare)};
   }
-  bool holds(const RegisterBounds& b) const { return enough <= b.least && b.most <= close; }
+  bool holds(const RegisterBounds& b, int polled) const {
+    return enough <= b.least + polled && b.most + polled <= close;
+  }
+  // Where some take many more than others, what is enough for all says too little of one that was not measured.
+  bool are_alike() const {
+    constexpr int kApart = kClose + kClose / 2;
+    return enough <= close - kClose + kApart;
+  }
+};
+
+struct ShapeNeed {
+  Need need;
+  RegisterKeys keys;
 };
 
 }  // namespace
@@ -36,29 +49,31 @@ struct Need {
 // Prints model/register_table.inc. On sm_120 kernels take what they take on sm_100, as far as was measured: what is
 // known of either is taken for both.
 int print_table(const std::vector<std::string>& paths) {
-  std::map<std::uint64_t, Need> shapes, staged;
-  std::map<std::uint64_t, std::uint64_t> staged_of;
+  std::map<std::uint64_t, ShapeNeed> shapes;
+  std::map<std::uint64_t, Need> coarse;
   for (const Measured& m : read_limits(paths)) {
     for (std::size_t a = 0; a < kArchitectures.size(); ++a) {
       const auto keys = register_keys(kMajors[a], m.shape.network, m.shape.plan);
       if (!keys || (a != m.architecture && (a < 2 || m.architecture < 2))) {
         continue;
       }
-      shapes[keys->shape].add(m);
-      staged_of[keys->shape] = keys->staged;
-      if (keys->staged != 0) {
-        staged[keys->staged].add(m);
+      shapes[keys->shape].need.add(m, 0);
+      shapes[keys->shape].keys = *keys;
+      if (keys->coarse != 0) {
+        coarse[keys->coarse].add(m, keys->polled);
       }
     }
   }
   std::map<std::uint64_t, RegisterBounds> entries;
-  for (const auto& [key, need] : staged) {
-    entries[key] = need.bounds();
-  }
-  for (const auto& [key, need] : shapes) {
-    const std::uint64_t coarse = staged_of.at(key);
-    if (coarse == 0 || !need.holds(entries.at(coarse))) {
+  for (const auto& [key, need] : coarse) {
+    if (need.are_alike()) {
       entries[key] = need.bounds();
+    }
+  }
+  for (const auto& [key, shape] : shapes) {
+    const auto entry = entries.find(shape.keys.coarse);
+    if (entry == entries.end() || !shape.need.holds(entry->second, shape.keys.polled)) {
+      entries[key] = shape.need.bounds();
     }
   }
   std::puts("// `register_limits table`: key (register_keys), the least and the most working registers.");

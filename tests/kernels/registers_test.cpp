@@ -253,27 +253,22 @@ int words_beyond(int allowed, Precision precision) {
   return allowed + 9 + (precision == fp32 ? 2 : 0);
 }
 
-TEST_CASE("the register model is within 8 words of the compiler where it was measured and mostly elsewhere", "[slow]") {
+// Of the others two in three are, see tests/experiments/register_table_test.cpp.
+TEST_CASE("the register model is within 8 words of the compiler where that was measured", "[slow]") {
   const EmptyCache cache;
-  int measured = 0, others = 0, within = 0;
+  int measured = 0;
   for (std::size_t i = 0; i < std::size(kSpread); i += 2) {
     const Shape& shape = kSpread[i];
     const char* architecture = kArchitectures[i / 2 % std::size(kArchitectures)];
     const Case beyond = with_words(shape, words_beyond(allowed_words(shape, architecture), shape.precision));
-    const bool close = spills(beyond, architecture);
-    if (has_measured_registers(chip_of(architecture), beyond)) {
-      INFO(describe(shape) << " on " << architecture);
-      CHECK(close);
-      ++measured;
+    if (!has_measured_registers(chip_of(architecture), beyond)) {
       continue;
     }
-    UNSCOPED_INFO(describe(shape) << " on " << architecture << (close ? ": within 8" : ": more than 8 too careful"));
-    within += close;
-    ++others;
+    ++measured;
+    INFO(describe(shape) << " on " << architecture);
+    CHECK(spills(beyond, architecture));
   }
   CHECK(measured >= 12);
-  // Over the measured limits (experiments/data/register_limits.csv) seven pairs of shape and architecture in ten are.
-  CHECK(10 * within >= 7 * others);
 }
 
 // The same plan with so many words of weights, as evenly over its rows as bundles go.
