@@ -152,11 +152,16 @@ void add_sparse_defines(Defines& defines, const Network& network, const Plan& pl
   }
 }
 
+// 90 of "sm_90" and of "sm_90a".
+int architecture_number(const std::string& architecture) {
+  return std::atoi(architecture.c_str() + std::strlen("sm_"));
+}
+
 // Where exchange warps hand registers over: instructions of an architecture itself, not of all after it.
 void split_registers(const Plan& plan, CompileRequest& request) {
   constexpr int kFirstThatSplits = 90;
   const auto split = register_split(plan);
-  if (!split || std::atoi(request.architecture.c_str() + std::strlen("sm_")) < kFirstThatSplits) {
+  if (!split || architecture_number(request.architecture) < kFirstThatSplits) {
     return;
   }
   if (!request.architecture.ends_with('a')) {
@@ -188,8 +193,7 @@ CompileRequest compile_request(const Network& network, const Plan& plan, const s
     throw InputError("a plan of " + std::string(name(plan.family)) +
                      " has no kernel to compile: the library has its own");
   }
-  if (plan.exchange == ExchangeProtocol::bulk_copy &&
-      std::atoi(architecture.c_str() + std::strlen("sm_")) < 10 * kFirstThatCopiesInBulk) {
+  if (plan.exchange == ExchangeProtocol::bulk_copy && architecture_number(architecture) < 10 * kFirstThatCopiesInBulk) {
     throw InputError("the bulk_copy exchange needs sm_90 or later, not " + architecture);
   }
   const bool is_dense = plan.family == Family::dense_persistent;

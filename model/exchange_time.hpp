@@ -88,7 +88,8 @@ inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExcha
 
 // The same by flags and bulk copies, of what is copied together (kernels/bulk_copy.cuh): a fence until the words are in
 // L2, the flag's way, the copy's way and its bytes, and on either side what orders one kind of access after the other.
-// All but the bytes is counted in signals, as many as steps of bulk_copy.csv (experiments/data) took on an H200.
+// All but the bytes is counted in signals, as many as steps of bulk_copy.csv (experiments/data) took on an H200, and
+// the bytes come at a share of the rate of words, read off the same steps.
 inline ExchangeCycles bulk_exchange_cycles(const Chip& chip, double bytes, int threads) {
   constexpr double kSignals = 6.5, kShare = 0.74;
   return {kSignals * chip.signal_cycles + 2 * block_barrier_cycles(chip, threads),
