@@ -88,6 +88,21 @@ int check_fresh(int number, unsigned seed) {
   return std::ranges::count(spilling, 0) == std::ssize(spilling) ? 0 : 1;
 }
 
+int print_missing(int number, unsigned seed) {
+  std::mt19937 random(seed);
+  std::set<std::uint64_t> printed;
+  std::puts(kShapeHeader);
+  for (int i = 0; i < number; ++i) {
+    const Shape shape = fresh_pick(random, /*everywhere=*/i % 4 == 0);
+    const auto keys = register_keys(kMajors[1], shape.network, shape.plan);
+    if (keys && !measured_registers(kMajors[1], shape.network, shape.plan) && printed.insert(keys->shape).second) {
+      std::puts(text_of(shape).c_str());
+      std::fflush(stdout);
+    }
+  }
+  return 0;
+}
+
 int check_picks(const std::string& path) {
   const CsvReader file(path);
   const Chip chip = find_chip("h200").chip;
