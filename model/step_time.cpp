@@ -176,10 +176,10 @@ double chunk_waits(const Plan& plan, double chunks_of_row) {
 }
 
 // Where only some warps have a tail of a row, they part there, and what the partition's instruction cache does not hold
-// is fetched for some of them again: of the cache that the SMs of a GPC share, which is busy with it in five of six
-// cycles (by hardware counters, of GRUs and tanh networks in bf16). How long is fitted to 128 measured steps of such
-// loops with tails, whose mean error it takes from 6.2 to 5.3 %; the share of warps without a tail is that of a Poisson
-// distribution.
+// is fetched for some of them again: of the cache that the SMs of a GPC share, which in one run, of which no file is
+// kept, was busy in five of six cycles by its counter (gcc__cache_requests). How long is fitted to 128 measured steps
+// of such loops with tails, most of them of experiments/data/h200, whose mean error it takes from 6.2 to 5.3 %; the
+// share of warps without a tail is that of a Poisson distribution.
 double parting_cycles(const Chip& chip, const Network& network, const Plan& plan) {
   constexpr double kParting = 300;  // a row and pass
   if (!plan.has_tail() || plan.storage == Storage::dense ||
