@@ -8,12 +8,12 @@
 // limit for a grid of networks on six chips, the frequent ones first, as far as time allowed. For sm_120 that of sm_100
 // is taken. For plans that multiply several planes together, of fp32 and bf16, there is besides what is enough for all
 // that poll as many words less, whatever their threads and lanes. Of the measured shapes the model is within 8 words of
-// the most in 858 of 858, 859 of 860, 838 of 844 and 132 of 134 on sm_80, sm_90, sm_100 and sm_120, and allows more than
-// was kept in none. Of 180 networks drawn at random (`register_limits check 60 SEED`, seeds 301 to 303), of which the
-// table spoke for 168 then, 175 were within 8, and one spilled, with one word more than is kept. Since then the table
-// has the shapes of 4000 more such networks that it had nothing for (`register_limits missing 4000 2001`). What it does
-// not hold for: holes, where fewer words spill than are kept, farther below a limit than the measuring looks: seven
-// words, six in steps of two for most rows.
+// the most in 858 of 858, 859 of 860, 838 of 844 and 132 of 134 on sm_80, sm_90, sm_100 and sm_120, and allows more
+// than was kept in none. Of 180 networks drawn at random (`register_limits check 60 SEED`, seeds 301 to 303), of which
+// the table spoke for 168 then, 175 were within 8, and one spilled, with one word more than is kept. Since then the
+// table has the shapes of 4000 more such networks that it had nothing for (`register_limits missing 4000 2001`). What
+// it does not hold for: holes, where fewer words spill than are kept, farther below a limit than the measuring looks:
+// seven words, six in steps of two for most rows.
 //
 // The formula alone speaks for gated cells, fp8, other storage, tails, pieces, and for what nobody has measured. Its
 // costs are fitted to the most weights that NVRTC 13.0 compiles without a spill, with the further attempts that
