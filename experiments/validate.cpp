@@ -22,7 +22,9 @@
 #include <cstdlib>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace onchip {
@@ -189,27 +191,55 @@ std::vector<Comparison> comparisons_of(const Data& data, const std::function<boo
   return comparisons;
 }
 
-// Of each family, where there are several, and of the choice between them where networks were measured with several.
-void add_families(const Data& data, Report& report) {
-  Table table{{"family", "points", "MAPE %", "max %", "bias", "coverage %"}, {}};
-  Json families = Json::array();
-  for (std::size_t i = 0; i < kFamilyNames.size(); ++i) {
-    const auto family = static_cast<Family>(i);
-    const std::vector<Comparison> comparisons =
-        comparisons_of(data, [&](const Row& row) { return row.configuration.plan->family == family; });
+// The rows' scores, group by group: those of a chip, or of a family.
+struct Groups {
+  explicit Groups(std::string_view what)
+      : key(what), table{{key, "points", "MAPE %", "max %", "bias", "coverage %"}, {}} {}
+
+  void add(std::string_view name, const std::vector<Comparison>& comparisons) {
     if (comparisons.empty()) {
-      continue;
+      return;
     }
     const Accuracy accuracy = score(comparisons);
-    families.push_back({{"family", name(family)},
-                        {"points", accuracy.points},
-                        {"mape_percent", rounded(accuracy.mape_percent)},
-                        {"max_percent", rounded(accuracy.max_percent)},
-                        {"bias", rounded(accuracy.bias)},
-                        {"coverage_percent", rounded(accuracy.coverage_percent)}});
-    table.rows.push_back({std::string(name(family)), std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1),
+    json.push_back({{key, name},
+                    {"points", accuracy.points},
+                    {"mape_percent", rounded(accuracy.mape_percent)},
+                    {"max_percent", rounded(accuracy.max_percent)},
+                    {"bias", rounded(accuracy.bias)},
+                    {"coverage_percent", rounded(accuracy.coverage_percent)}});
+    table.rows.push_back({std::string(name), std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1),
                           fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3),
                           fixed(accuracy.coverage_percent, 0)});
+  }
+
+  std::string key;
+  Table table;
+  Json json = Json::array();
+};
+
+// Of each chip, where rows are of several.
+void add_chips(const Data& data, Report& report) {
+  std::set<std::string> chips;
+  for (const Row& row : data.rows) {
+    chips.insert(row.chip);
+  }
+  Groups groups("chip");
+  for (const std::string& chip : chips) {
+    groups.add(chip, comparisons_of(data, [&](const Row& row) { return row.chip == chip && is_kernel(row); }));
+  }
+  if (groups.table.rows.size() > 1) {
+    report.text += "\nBy chip:\n\n" + to_aligned(groups.table);
+  }
+  report.json["chips"] = std::move(groups.json);
+}
+
+// Of each family, where there are several, and of the choice between them where networks were measured with several.
+void add_families(const Data& data, Report& report) {
+  Groups groups("family");
+  for (std::size_t i = 0; i < kFamilyNames.size(); ++i) {
+    const auto family = static_cast<Family>(i);
+    groups.add(name(family),
+               comparisons_of(data, [&](const Row& row) { return row.configuration.plan->family == family; }));
   }
   std::vector<Choice> choices;
   for (const Row& row : data.rows) {
@@ -221,12 +251,12 @@ void add_families(const Data& data, Report& report) {
         {of, std::string(name(row.configuration.plan->family)), row.comparison.measured, row.comparison.predicted});
   }
   const Picks picks = score_picks(choices);
-  report.json["families"] = std::move(families);
-  if (table.rows.size() > 1) {
+  report.json["families"] = std::move(groups.json);
+  if (groups.table.rows.size() > 1) {
     report.text +=
         "\nBy family" +
         std::string(std::ranges::all_of(data.rows, is_kernel) ? "" : "; the libraries' are not in the sum above") +
-        ":\n\n" + to_aligned(table);
+        ":\n\n" + to_aligned(groups.table);
   }
   if (picks.choices > 0) {
     report.json["picks"] = {{"networks", picks.choices},
@@ -304,6 +334,7 @@ Report report(const Data& data, const Accuracy& accuracy, const std::vector<Publ
         fixed(accuracy.p90_percent, 1), fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3),
         fixed(accuracy.kendall_tau, 3), fixed(accuracy.coverage_percent, 0)}}};
   report.text = "Step time, predicted against measured:\n\n" + to_aligned(summary);
+  add_chips(data, report);
   add_families(data, report);
   if (data.not_simulated > 0) {
     report.json["not_simulated"] = data.not_simulated;

@@ -114,13 +114,13 @@ constexpr const char* kMeasured =
     "cell,hidden,batch,steps,density,precision,mask,seed,nnz,plan,step_us,fingerprint\n"
     "relu,2304,4,256,0.3,fp16,uniform,1,1592000,PLAN,MEASURED,0123456789abcdef\n";
 
-// A measured file on the H200 whose only row differs from the prediction by `factor`.
-std::string measured_file(const Folder& folder, double factor) {
-  const Json predicted = run_json("predict --hidden 2304 --density 0.3");
+// A measured file on a chip whose only row differs from the prediction by `factor`.
+std::string measured_file(const Folder& folder, double factor, const std::string& chip = "h200") {
+  const Json predicted = run_json("predict --hidden 2304 --density 0.3 --chip " + chip);
   std::string text = kMeasured;
   text.replace(text.find("PLAN"), 4, predicted["plan"]["text"].get<std::string>());
   text.replace(text.find("MEASURED"), 8, std::to_string(predicted["step_us"].get<double>() * factor));
-  return folder.write("h200/validation.csv", text);
+  return folder.write(chip + "/validation.csv", text);
 }
 
 }  // namespace
@@ -463,6 +463,23 @@ TEST_CASE("validate scores measured rows against the model", "[fast]") {
   const std::string bad = measured_file(folder, 2);
   CHECK(run_json("validate " + bad, 1).at("coverage_percent") == 0);
   CHECK(run("validate --max-mape 60 " + bad).status == 0);
+}
+
+TEST_CASE("validate scores every chip alone, too", "[fast]") {
+  const Folder folder;
+  measured_file(folder, 1.02);
+  const Json of_one = run_json("validate " + measured_file(folder, 1.25, "a100"), 1);
+  REQUIRE(of_one.at("chips").size() == 1);
+  CHECK(of_one["chips"][0].at("mape_percent") == of_one.at("mape_percent"));
+  const std::string arguments =
+      "validate " + (folder / "a100/validation.csv").string() + " " + (folder / "h200/validation.csv").string();
+  const Json json = run_json(arguments, 1);  // 11 % off on average
+  CHECK(json.at("points") == 2);
+  REQUIRE(json.at("chips").size() == 2);
+  CHECK(json["chips"][0].at("chip") == "A100");
+  CHECK_THAT(json["chips"][0].at("mape_percent").get<double>(), Catch::Matchers::WithinAbs(20, 0.01));
+  CHECK_THAT(json["chips"][1].at("mape_percent").get<double>(), Catch::Matchers::WithinAbs(100 * (1 - 1 / 1.02), 0.01));
+  CHECK(run(arguments).out.find("By chip:") != std::string::npos);
 }
 
 TEST_CASE("validate scores every family, and how often the pick is the measured best", "[fast]") {
