@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Filling the slots of the rows that one warp works on at the same time.
+#pragma once
+
+#include "model/common_rows.hpp"
+#include "model/delta_order.hpp"
+#include "model/layout.hpp"
+#include "model/mask.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace onchip {
+
+// The non-zeros of a row of W that no pair has.
+std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, std::int32_t row);
+
+// What stands in a row, in the order of the state; nothing in row -1.
+std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std::int32_t row);
+
+// Gives a layout whose rows are dealt, and cut, its slots: how many each warp's rows have, and what stands in them.
+// Works on so many threads. Throws InputError if a row does not fit.
+void pack_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows& common, int threads);
+
+}  // namespace onchip
