@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace onchip::registers {
@@ -46,15 +47,24 @@ struct ShapeNeed {
 
 }  // namespace
 
-// Prints model/register_table.inc. On sm_120 kernels take what they take on sm_100, as far as was measured: what is
-// known of either is taken for both.
+// Prints model/register_table.inc. On sm_120 most kernels take what they take on sm_100: what is known of either is
+// taken for the other, too, where that was not measured.
 int print_table(const std::vector<std::string>& paths) {
+  constexpr std::size_t kFirstAlike = 2;  // sm_100
+  const std::vector<Measured> limits = read_limits(paths);
+  std::set<std::uint64_t> measured;  // shapes
+  for (const Measured& m : limits) {
+    if (const auto keys = register_keys(kMajors[m.architecture], m.shape.network, m.shape.plan)) {
+      measured.insert(keys->shape);
+    }
+  }
   std::map<std::uint64_t, ShapeNeed> shapes;
   std::map<std::uint64_t, Need> coarse;
-  for (const Measured& m : read_limits(paths)) {
+  for (const Measured& m : limits) {
     for (std::size_t a = 0; a < kArchitectures.size(); ++a) {
       const auto keys = register_keys(kMajors[a], m.shape.network, m.shape.plan);
-      if (!keys || (a != m.architecture && (a < 2 || m.architecture < 2))) {
+      const bool stands_in = keys && std::min(a, m.architecture) >= kFirstAlike && !measured.contains(keys->shape);
+      if (!keys || (a != m.architecture && !stands_in)) {
         continue;
       }
       shapes[keys->shape].need.add(m, 0);
