@@ -15,6 +15,13 @@
 // relu 5760 B=2 5 % 2.24, 1.31; lstm 1024 B=4 10 % 1.73, 1.18; lstm 2304 B=4 10 % 2.95, 2.23. The sums of a piece are stored
 // only after the tile's gathers, or the compiler would hold those back; that alone took 0.1 us off.
 //
+// Tried on an H100 (no file is kept) and left. Slots that no row of a warp needs, a tenth to a sixth of all, left out by
+// branches, four or eight at a time: 5 to 7 % fewer wavefronts, and steps that took 2 to 32 % longer (lstm 3072 B=4 10 %
+// 2.63 to 2.69, relu 4096 B=4 10 % 1.37 to 1.65), for at every branch the loads under way run out. And where samples take
+// turns, the pieces' sums stored after the first row's gathers and awaited at an mbarrier, so that warps need not keep
+// step: lstm 3072 2.71 to 2.62 and 2.69 to 2.65, but with rows that share loads, where they were stored before all of
+// the gathers, 2.70 to 2.79.
+//
 // Where registers do not hold all (ONCHIP_PIECES_ANYWHERE), pieces have tails as rows have (gather.cuh), or rows have them
 // and pieces none; tails of both take code for each, of which the instruction cache holds little. Pieces that are stored as
 // distances begin each where it begins, with the word that says where.
