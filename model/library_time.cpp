@@ -66,10 +66,12 @@ LibraryStep sparse_product(const Chip& chip, const Network& network) {
   return step;
 }
 
+constexpr int kFewUnits = 256, kFewSamples = 8;
+
 // For which networks cuDNN 9.14 and 9.19 were quicker with a persistent algorithm than with the standard one, on an
 // H200: fp16, of so many units, and with few samples.
 bool takes_persistent(const Network& network) {
-  constexpr int kMostPlain = 2560, kMostGated = 1536, kFewUnits = 256, kFewSamples = 8, kLstmSamples = 32;
+  constexpr int kMostPlain = 2560, kMostGated = 1536, kLstmSamples = 32;
   const bool is_gated = info(network.cell).gates > 1;
   if (state_type(network.precision) != Precision::fp16 || network.hidden > (is_gated ? kMostGated : kMostPlain)) {
     return false;
@@ -78,15 +80,33 @@ bool takes_persistent(const Network& network) {
          (!is_gated && network.hidden <= kFewUnits);
 }
 
+// What a step of a persistent algorithm waits, in grid barriers: read off families.csv (experiments/data/h200). For few
+// units without gates cuDNN has an algorithm of its own.
+double barriers(const Network& network) {
+  const bool is_few = network.batch <= kFewSamples;
+  switch (network.cell) {
+    case Cell::lstm:
+      return is_few ? 1.3 : 3;
+    case Cell::gru:
+      return network.batch == 1 ? 1 : 2.5;
+    default:
+      return network.batch == 1 ? 1 : network.hidden <= kFewUnits ? 1.4 : 2;
+  }
+}
+
+// Constants beside the chip's are fitted to families.csv, too: how much less the second kernel of a step waits for
+// where there are no gates, and the bytes that go through L2 for every row and sample.
 LibraryStep recurrent_network(const Chip& chip, const Network& network) {
+  constexpr double kNodeWithoutGates = 0.65, kBytesOfValue = 24;
   LibraryStep standard = product(chip, network);
-  standard.waiting += chip.library_node_seconds;
+  standard.waiting += chip.library_node_seconds * (info(network.cell).gates > 1 ? 1 : kNodeWithoutGates);
+  standard.streaming += kBytesOfValue * network.rows() * network.batch / chip.library_l2_bytes_per_second.value;
   standard.arithmetic += multiplying_seconds(chip, network);  // the input's product
   if (!takes_persistent(network)) {
     return standard;
   }
   LibraryStep persistent;
-  persistent.waiting = (network.batch == 1 ? 1 : 2) * chip.grid_barrier_seconds;
+  persistent.waiting = barriers(network) * chip.grid_barrier_seconds;
   persistent.streaming = elements(network) * element_bytes(network) / chip.library_l2_bytes_per_second;
   return persistent.total() < standard.total() ? persistent : standard;
 }

@@ -5,8 +5,10 @@
 //   cublas_graph    product + weights / bandwidth                       a dense product per step in one CUDA graph
 //   cusparse_graph  product + (value + 4 bytes per non-zero) / bandwidth + sectors / L2     a sparse one
 //   cudnn           the faster of
-//     standard      product + node + weights / bandwidth + the input's product, all steps' together
-//     persistent    two grid barriers (one sample: one) + weights / L2, for the networks that were quicker so
+//     standard      product + node + weights / bandwidth + rows and samples / L2 + the input's product, all steps'
+//     together persistent    grid barriers + weights / L2, for the networks that were quicker so: one to three
+//     barriers, by cell and
+//                   samples
 //
 //   bandwidth       of L2 for what stays in it, else of DRAM: whoever reads in a circle finds nothing of the last round
 //   weights         also at least as long as one SM needs to copy 64 rows, which a block has
@@ -14,9 +16,10 @@
 //   a sparse product also at least as long as the non-zeros of a row need one after another
 //
 // cuBLAS and cuSPARSE do products only: input, bias and activation come on top. Constants are the chip's; those of
-// [library] come from measured steps of these libraries. On an H200 it is off by 4 % on average for the 540 networks of
-// experiments/data/h200/families.csv with cuBLAS, by 14 % with cuDNN (of 256 units by up to 79 %), and
-// by 8 % for the 33 steps of tests/model/library_time_test.cpp, cuSPARSE among them.
+// [library], and the number of barriers, come from measured steps of these libraries. On an H200 it is off by 5 % on
+// average for the 540 networks of experiments/data/h200/families.csv with cuBLAS, by 7 % with cuDNN (at most 40 %), to
+// which they were fitted, and by 7 % for the 40 steps of tests/model/library_time_test.cpp, cuSPARSE among them; for 43
+// networks on an H100 (families_on_h100.csv), with its bandwidth, by 7 % with cuBLAS and 5 % with cuDNN.
 #pragma once
 
 #include "model/chip.hpp"
