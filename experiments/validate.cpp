@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip validate: every measured configuration predicted with the plan that ran, and the errors, whatever they are.
-#include "experiments/accuracy.hpp"
 #include "experiments/manifest.hpp"
 #include "experiments/progress.hpp"
-#include "experiments/published.hpp"
-#include "experiments/report.hpp"
+#include "experiments/validation_report.hpp"
 #include "experiments/verbs.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
@@ -20,9 +18,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,22 +27,6 @@ namespace onchip {
 namespace {
 
 namespace po = boost::program_options;
-
-struct Row {
-  std::string file, chip;
-  Configuration configuration;
-  Comparison comparison;    // us per step
-  std::string fingerprint;  // of the kernel that ran
-  bool stale = false;
-};
-
-struct Data {
-  std::vector<Row> rows;             // timed
-  std::size_t left_out = 0;          // without a plan: a family that cannot run the network; the row says why
-  std::size_t not_simulated = 0;     // of plans that the simulator does not replay
-  std::vector<std::string> failed;   // measured, but without a time
-  std::vector<std::string> unknown;  // files of which nobody can say here whether they are stale, with the reason
-};
 
 std::vector<std::filesystem::path> shipped_data() {
   const char* chosen = std::getenv("ONCHIP_DATA");
@@ -89,7 +69,7 @@ ChipFile chip_of(const Options& options, const std::filesystem::path& file) {
 
 #ifdef ONCHIP_HAS_CUDA
 // A row is stale if its kernel would now be another: its source or its plan's constants changed.
-void find_stale(Data& data, std::size_t first, const std::filesystem::path& file) {
+void find_stale(ValidationData& data, std::size_t first, const std::filesystem::path& file) {
   std::error_code ignored;
   const auto beside = manifest_path(file);
   if (!std::filesystem::exists(beside, ignored)) {
@@ -98,7 +78,7 @@ void find_stale(Data& data, std::size_t first, const std::filesystem::path& file
   }
   const Manifest manifest = read_manifest(beside);
   for (std::size_t i = first; i < data.rows.size(); ++i) {
-    Row& row = data.rows[i];
+    ValidationRow& row = data.rows[i];
     const Configuration& configuration = row.configuration;
     if (is_library(configuration.plan->family)) {
       continue;
@@ -108,20 +88,20 @@ void find_stale(Data& data, std::size_t first, const std::filesystem::path& file
   }
 }
 #else
-void find_stale(Data& data, std::size_t, const std::filesystem::path& file) {
+void find_stale(ValidationData& data, std::size_t, const std::filesystem::path& file) {
   data.unknown.push_back(file.string() + ": built without CUDA");
 }
 #endif
 
 // The simulator's times instead of the analytic model's.
-void simulate_rows(const Options& options, const Chip& chip, std::span<Row> rows) {
+void simulate_rows(const Options& options, const Chip& chip, std::span<ValidationRow> rows) {
   SimulationOptions simulation = read_simulation(options);
   const int threads = std::exchange(simulation.threads, 1);
   Progress progress;
   std::mutex mutex;
   std::size_t done = 0;
   parallel_for(static_cast<int>(rows.size()), threads, [&](int i) {
-    Row& row = rows[static_cast<std::size_t>(i)];
+    ValidationRow& row = rows[static_cast<std::size_t>(i)];
     const Configuration& configuration = row.configuration;
     Layout layout = make_layout(configuration.network, *configuration.plan, *recurrent_matrix(configuration));
     const Simulation result = simulate(chip, plan_trace(chip, std::move(layout)), simulation);
@@ -133,12 +113,13 @@ void simulate_rows(const Options& options, const Chip& chip, std::span<Row> rows
   });
 }
 
-void read_file(const Options& options, const std::filesystem::path& path, Data& data) {
+void read_file(const Options& options, const std::filesystem::path& path, ValidationData& data) {
   const CsvReader file(path);
   const ChipFile chip = chip_of(options, path);
   const std::size_t first = data.rows.size();
   for (std::size_t i = 0; i < file.size(); ++i) {
-    Row row{file.file(), chip.chip.name, read_configuration_row(file, i), {}, file.text(i, "fingerprint"), false};
+    ValidationRow row{file.file(), chip.chip.name, read_configuration_row(file, i), {}, file.text(i, "fingerprint"),
+                      false};
     const Network& network = row.configuration.network;
     if (file.has("note") && file.text(i, "plan").empty()) {
       ++data.left_out;
@@ -177,197 +158,6 @@ void read_file(const Options& options, const std::filesystem::path& path, Data& 
   find_stale(data, first, path);
 }
 
-bool is_kernel(const Row& row) {
-  return !is_library(row.configuration.plan->family);
-}
-
-std::vector<Comparison> comparisons_of(const Data& data, const std::function<bool(const Row&)>& wanted) {
-  std::vector<Comparison> comparisons;
-  for (const Row& row : data.rows) {
-    if (wanted(row)) {
-      comparisons.push_back(row.comparison);
-    }
-  }
-  return comparisons;
-}
-
-// The rows' scores, group by group: those of a chip, or of a family.
-struct Groups {
-  explicit Groups(std::string_view what)
-      : key(what), table{{key, "points", "MAPE %", "max %", "bias", "coverage %"}, {}} {}
-
-  void add(std::string_view name, const std::vector<Comparison>& comparisons) {
-    if (comparisons.empty()) {
-      return;
-    }
-    const Accuracy accuracy = score(comparisons);
-    json.push_back({{key, name},
-                    {"points", accuracy.points},
-                    {"mape_percent", rounded(accuracy.mape_percent)},
-                    {"max_percent", rounded(accuracy.max_percent)},
-                    {"bias", rounded(accuracy.bias)},
-                    {"coverage_percent", rounded(accuracy.coverage_percent)}});
-    table.rows.push_back({std::string(name), std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1),
-                          fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3),
-                          fixed(accuracy.coverage_percent, 0)});
-  }
-
-  std::string key;
-  Table table;
-  Json json = Json::array();
-};
-
-// Of each chip, where rows are of several.
-void add_chips(const Data& data, Report& report) {
-  std::set<std::string> chips;
-  for (const Row& row : data.rows) {
-    chips.insert(row.chip);
-  }
-  Groups groups("chip");
-  for (const std::string& chip : chips) {
-    groups.add(chip, comparisons_of(data, [&](const Row& row) { return row.chip == chip && is_kernel(row); }));
-  }
-  if (groups.table.rows.size() > 1) {
-    report.text += "\nBy chip:\n\n" + to_aligned(groups.table);
-  }
-  report.json["chips"] = std::move(groups.json);
-}
-
-// Of each family, where there are several, and of the choice between them where networks were measured with several.
-void add_families(const Data& data, Report& report) {
-  Groups groups("family");
-  for (std::size_t i = 0; i < kFamilyNames.size(); ++i) {
-    const auto family = static_cast<Family>(i);
-    groups.add(name(family),
-               comparisons_of(data, [&](const Row& row) { return row.configuration.plan->family == family; }));
-  }
-  std::vector<Choice> choices;
-  for (const Row& row : data.rows) {
-    std::string of = row.chip;
-    for (const std::string& cell : configuration_cells(row.configuration)) {
-      of += ' ' + cell;
-    }
-    choices.push_back(
-        {of, std::string(name(row.configuration.plan->family)), row.comparison.measured, row.comparison.predicted});
-  }
-  const Picks picks = score_picks(choices);
-  report.json["families"] = std::move(groups.json);
-  if (groups.table.rows.size() > 1) {
-    report.text +=
-        "\nBy family" +
-        std::string(std::ranges::all_of(data.rows, is_kernel) ? "" : "; the libraries' are not in the sum above") +
-        ":\n\n" + to_aligned(groups.table);
-  }
-  if (picks.choices > 0) {
-    report.json["picks"] = {{"networks", picks.choices},
-                            {"best", picks.best},
-                            {"best_percent", rounded(picks.best_percent())},
-                            {"worst_loss_percent", rounded(picks.worst_loss_percent)},
-                            {"worst", picks.worst}};
-    report.text += "\nThe pick is the measured best of " + std::to_string(picks.best) + " in " +
-                   std::to_string(picks.choices) + " networks (" + fixed(picks.best_percent(), 1) + " %)";
-    report.text += picks.worst.empty() ? ".\n"
-                                       : "; at worst it takes " + fixed(picks.worst_loss_percent, 1) +
-                                             " % longer than the best: " + picks.worst + ".\n";
-  }
-  if (data.left_out > 0) {
-    report.json["left_out"] = data.left_out;
-    report.text += std::to_string(data.left_out) + " rows are of families that cannot run the network.\n";
-  }
-}
-
-Report report(const Data& data, const Accuracy& accuracy, const std::vector<PublishedFigure>& history,
-              std::size_t shown_rows) {
-  const auto stale = static_cast<std::size_t>(std::ranges::count(data.rows, true, &Row::stale));
-  Report report;
-  report.json = {{"points", accuracy.points},
-                 {"mape_percent", rounded(accuracy.mape_percent)},
-                 {"median_ape_percent", rounded(accuracy.median_ape_percent)},
-                 {"p90_percent", rounded(accuracy.p90_percent)},
-                 {"max_percent", rounded(accuracy.max_percent)},
-                 {"bias", rounded(accuracy.bias)},
-                 {"kendall_tau", rounded(accuracy.kendall_tau)},
-                 {"coverage_percent", rounded(accuracy.coverage_percent)},
-                 {"stale", stale},
-                 {"stale_unknown", data.unknown},
-                 {"failed", data.failed},
-                 {"rows", Json::array()},
-                 {"history", to_json(history)}};
-  report.csv.columns = configuration_columns();
-  report.csv.columns.insert(report.csv.columns.begin(), "chip");
-  for (const char* column :
-       {"plan", "measured_us", "predicted_us", "low_us", "high_us", "error_percent", "inside", "stale"}) {
-    report.csv.columns.emplace_back(column);
-  }
-  std::vector<const Row*> worst;
-  for (const Row& row : data.rows) {
-    const Comparison& comparison = row.comparison;
-    const std::string plan = to_string(*row.configuration.plan);
-    Json json = to_json(row.configuration.network);
-    json["chip"] = row.chip;
-    json["mask"] = mask_name(row.configuration);
-    json["seed"] = row.configuration.seed;
-    report.json["rows"].push_back({{"configuration", std::move(json)},
-                                   {"plan", plan},
-                                   {"measured_us", rounded(comparison.measured)},
-                                   {"predicted_us", rounded(comparison.predicted)},
-                                   {"low_us", rounded(comparison.low)},
-                                   {"high_us", rounded(comparison.high)},
-                                   {"error_percent", rounded(comparison.error_percent())},
-                                   {"inside", comparison.inside()},
-                                   {"stale", row.stale}});
-    std::vector<std::string> cells = configuration_cells(row.configuration);
-    cells.insert(cells.begin(), row.chip);
-    cells.insert(cells.end(),
-                 {plan, significant(comparison.measured, 6), significant(comparison.predicted, 6),
-                  significant(comparison.low, 6), significant(comparison.high, 6),
-                  significant(comparison.error_percent(), 4), comparison.inside() ? "1" : "0", row.stale ? "1" : "0"});
-    report.csv.rows.push_back(std::move(cells));
-    worst.push_back(&row);
-  }
-  std::ranges::stable_sort(worst, std::ranges::greater(),
-                           [](const Row* row) { return std::abs(row->comparison.error_percent()); });
-
-  const Table summary{
-      {"points", "MAPE %", "median %", "p90 %", "max %", "bias", "Kendall tau", "coverage %"},
-      {{std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1), fixed(accuracy.median_ape_percent, 1),
-        fixed(accuracy.p90_percent, 1), fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3),
-        fixed(accuracy.kendall_tau, 3), fixed(accuracy.coverage_percent, 0)}}};
-  report.text = "Step time, predicted against measured:\n\n" + to_aligned(summary);
-  add_chips(data, report);
-  add_families(data, report);
-  if (data.not_simulated > 0) {
-    report.json["not_simulated"] = data.not_simulated;
-    report.text += std::to_string(data.not_simulated) +
-                   " rows are of dense kernels and libraries, which the simulator does not replay.\n";
-  }
-  for (const std::string& failed : data.failed) {
-    report.text += "no valid measurement: " + failed + '\n';
-  }
-  if (stale > 0) {
-    report.text += std::to_string(stale) + " rows are stale: their kernel has changed since they were measured\n";
-  }
-  for (const std::string& unknown : data.unknown) {
-    report.text += "whether rows are stale is unknown: " + unknown + '\n';
-  }
-  report.text += "\nPublished figures, to which nothing was fitted:\n\n" + to_text(history);
-  Table rows{{"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""}, {}};
-  for (const Row* row : worst) {
-    if (rows.rows.size() == shown_rows) {
-      break;
-    }
-    const Comparison& comparison = row->comparison;
-    rows.rows.push_back({describe(row->configuration.network) + " on " + row->chip,
-                         std::string(mask_name(row->configuration)), fixed(comparison.measured, 3),
-                         fixed(comparison.predicted, 3), fixed(comparison.low, 3), fixed(comparison.high, 3),
-                         fixed(comparison.error_percent(), 1), comparison.inside() ? "yes" : "no",
-                         row->stale ? "stale" : ""});
-  }
-  report.text += "\nWorst first, " + std::to_string(rows.rows.size()) + " of " + std::to_string(data.rows.size()) +
-                 ":\n\n" + to_aligned(rows);
-  return report;
-}
-
 }  // namespace
 
 int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -400,7 +190,7 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   if (files.empty()) {
     files = shipped_data();
   }
-  Data data;
+  ValidationData data;
   for (const std::filesystem::path& file : files) {
     read_file(*options, file, data);
   }
@@ -408,7 +198,8 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
     throw InputError(files.front().string() + ": no row has a measured time");
   }
   const bool any_kernel = std::ranges::any_of(data.rows, is_kernel);
-  const Accuracy accuracy = score(comparisons_of(data, [&](const Row& row) { return !any_kernel || is_kernel(row); }));
+  const Accuracy accuracy =
+      score(comparisons_of(data, [&](const ValidationRow& row) { return !any_kernel || is_kernel(row); }));
   output.write(report(data, accuracy, published_figures(), shown_rows));
   return accuracy.mape_percent <= max_mape && data.failed.empty() ? 0 : 1;
 }

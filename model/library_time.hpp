@@ -5,11 +5,10 @@
 //   cublas_graph    product + weights / bandwidth                       a dense product per step in one CUDA graph
 //   cusparse_graph  product + (value + 4 bytes per non-zero) / bandwidth + sectors / L2     a sparse one
 //   cudnn           the faster of
-//     standard      product + node + weights / bandwidth + rows and samples / L2 + the input's product, all steps'
-//     together persistent    grid barriers + weights / L2, for the networks that were quicker so: one to three
-//     barriers, by cell and
-//                   samples
+//     standard      product + node + weights / bandwidth + rows of all samples / L2 + all steps' product of the input
+//     persistent    grid barriers + weights / L2, for the networks that were quicker so
 //
+//   grid barriers   one to three, by cell and samples
 //   bandwidth       of L2 for what stays in it, else of DRAM: whoever reads in a circle finds nothing of the last round
 //   weights         also at least as long as one SM needs to copy 64 rows, which a block has
 //   sectors         32-byte sectors of the state, all samples of a unit, one for each non-zero

@@ -3,8 +3,8 @@
 //
 // The table (register_table.inc, by `register_limits table`) is for relu and tanh networks in fp16, bf16 and fp32,
 // batch 1 to 32, packed_pair, all weights in registers, no pieces, lamport exchange or bulk copies. What decides is few
-// of a plan's numbers (register_keys): kernels alike in those need the same within 8 registers, but in two of 407
-// groups of several, where the most is taken. So each was measured once, on sm_80, sm_90, sm_100 and sm_120: what the
+// of a plan's numbers (register_keys): kernels alike in those need the same within 8 registers, but in two groups,
+// where the most is taken. So each was measured once, on sm_80, sm_90, sm_100 and sm_120: what the
 // planner picks near the registers' limit for a grid of networks on six chips, the frequent ones first, as far as time
 // allowed, and what the table had nothing for of 13000 networks drawn at random (`register_limits missing`). sm_120
 // takes as many as sm_100 within 8 words in 879 of 905 shapes, but in 21 it keeps up to 64 fewer; where one of them was

@@ -28,9 +28,14 @@ bool spills(const Network& network, const Plan& plan, std::size_t architecture) 
   return spills(compile_request(network, plan, kArchitectures[architecture]));
 }
 
-// A network that is none of the domain's, and the planner's pick for it, in registers and near their limit.
-// One that every architecture's kernels can be, where `everywhere`: bulk copies came with sm_90.
-Shape fresh_pick(std::mt19937& random, bool everywhere) {
+// The `number`-th is for this architecture.
+std::size_t architecture_of_pick(int number) {
+  return static_cast<std::size_t>(number) % kArchitectures.size();
+}
+
+// A network that is none of the domain's, and the planner's pick for it, in registers and near their limit. For sm_80
+// one that its kernels can be: bulk copies came with sm_90.
+Shape fresh_pick(std::mt19937& random, int number) {
   for (;;) {
     Network network;
     network.cell = one_of(random, std::array{Cell::relu, Cell::tanh});
@@ -44,7 +49,7 @@ Shape fresh_pick(std::mt19937& random, bool everywhere) {
     wishes.family = Family::sparse_persistent;
     wishes.storage = Storage::packed_pair;
     wishes.tier = Tier::registers;
-    if (everywhere) {
+    if (architecture_of_pick(number) == 0) {
       wishes.exchange = ExchangeProtocol::lamport;
     }
     const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), wishes);
@@ -61,8 +66,8 @@ int check_fresh(int number, unsigned seed) {
   std::mt19937 random(seed);
   std::array<int, kArchitectures.size()> compiled{}, measured{}, spilling{}, close{};
   for (int i = 0; i < number; ++i) {
-    const auto a = static_cast<std::size_t>(i) % kArchitectures.size();
-    const Shape shape = fresh_pick(random, /*everywhere=*/a == 0);
+    const std::size_t a = architecture_of_pick(i);
+    const Shape shape = fresh_pick(random, i);
     const int words = room(shape, a) - working_registers(chip_of(a), shape.network, shape.plan);
     const Plan fits = with_words(shape, words);
     Plan beyond = fits;  // the next plan of more than kClose words more
@@ -93,7 +98,7 @@ int print_missing(int number, unsigned seed) {
   std::set<std::uint64_t> printed;
   std::puts(kShapeHeader);
   for (int i = 0; i < number; ++i) {
-    const Shape shape = fresh_pick(random, /*everywhere=*/i % 4 == 0);
+    const Shape shape = fresh_pick(random, i);
     const auto keys = register_keys(kMajors[1], shape.network, shape.plan);
     if (keys && !measured_registers(kMajors[1], shape.network, shape.plan) && printed.insert(keys->shape).second) {
       std::puts(text_of(shape).c_str());
