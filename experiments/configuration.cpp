@@ -49,9 +49,15 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& all_
     require(most <= room, "room for the " + std::to_string(most) + " pieces of rows of one SM, found room for " +
                               std::to_string(room));
   }
+  const bool holds_all = !plan.has_tail() && plan.pieces == 0;
+  for (int rank = 0; plan.joins_rows() && holds_all && rank < rows.units(); ++rank) {
+    const int r = static_cast<int>(rank / units_per_rank) * gates,
+              slots = joined_slots(plan, r, lengths_of_unit(rows, rank));
+    require(plan.slots[r] >= slots,
+            "room for a unit's " + std::to_string(slots) + " slots of a lane, found " + std::to_string(plan.slots[r]));
+  }
   for (int r = 0;
-       !plan.has_tail() && plan.pieces == 0 && r < plan.rows_per_group && r / gates * units_per_rank < rows.units();
-       ++r) {
+       !plan.joins_rows() && holds_all && r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
     const int first = static_cast<int>(r / gates * units_per_rank);
     const int longest =
         plan.storage == Storage::dense ? state_units(network, plan) : rows.longest_from(first, r % gates);
@@ -95,8 +101,16 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   check_range("promote_every", plan.promote_every, 1, kMostPromoteEvery);
   require(state_type(network.precision) == Precision::fp16 || plan.promote_every == 1,
           "promote_every=1: only fp16 products are summed below fp32");
+  check_range("strip_slots", plan.strip_slots, 0, kMostStripSlots);
+  require(
+      !plan.joins_rows() || (gates > 1 && plan.storage == Storage::packed_pair && plan.common_rows == 0 &&
+                             network.precision != Precision::fp8 && plan.ring_chunks == 0 && plan.strip_slots % 2 == 0),
+      "strip_slots=0, or an even number where rows are gates of packed_pair, not of fp8, share no loads and are not "
+      "streamed");
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    check_range("slots", plan.slots[r], plan.has_tail() ? 0 : 1, kMaxDimension);
+    const bool has_none = plan.joins_rows() && r % gates > 0;
+    const int most_slots = has_none ? 0 : plan.joins_rows() ? kMostStrips * plan.strip_slots : kMaxDimension;
+    check_range("slots", plan.slots[r], plan.has_tail() || has_none ? 0 : 1, most_slots);
   }
   require(power_of_two(plan.pass_planes) && plan.pass_planes <= planes(network, plan),
           "pass_planes a power of two and at most all planes, found " + std::to_string(plan.pass_planes));

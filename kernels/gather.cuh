@@ -4,7 +4,8 @@
 // Of each of its rows a lane has kSlots[row] slots in registers, and as many of each piece of other rows (pieces.cuh).
 // What a row has beyond them, its tail, comes in chunks of kChunkSlots slots for every lane of the warp, as many as this
 // warp's rows need: first the chunks in shared memory, then those that are streamed from L2 through a ring of kRingChunks
-// chunks, the warp's own, each asked for kRingChunks - 1 chunks ahead of its use, across steps too.
+// chunks, the warp's own, each asked for kRingChunks - 1 chunks ahead of its use, across steps too. Where a unit's rows
+// are joined (joined.cuh), the slots of its first row are those of all.
 //
 // Sums are fp32, but with fp16 values ONCHIP_PROMOTE_EVERY consecutive products of a lane are first summed in fp16. fp8
 // (e4m3) values are widened to fp16 bit by bit, which leaves them 2^8 too small; the row's scale makes up for it.
@@ -362,6 +363,7 @@ __device__ __forceinline__ u32 gather_registers(const Weights& w, u32 shared, in
 #include "common.cuh"
 #endif
 
+#ifndef ONCHIP_STRIP_SLOTS  // else joined.cuh
 // One row of tile kTile, in one pass; where pairs of rows share loads, everything in registers together with the first.
 template <int kTile, int kPass, int kRowOfTile>
 __device__ __forceinline__ void gather_row(Weights& w, u32 shared, u32 tails, int lane_of_row, int thread,
@@ -406,4 +408,4 @@ __device__ __forceinline__ void gather_tile(Weights& w, u32 shared, u32 tails, i
 #endif
   }
 }
-
+#endif

@@ -138,6 +138,9 @@ void add_sparse_defines(Defines& defines, const Network& network, const Plan& pl
   if (plan.common_rows > 0) {  // else not defined, which keeps the text of such kernels
     define(defines, "ONCHIP_COMMON_SLOTS", plan.common_slots);
   }
+  if (plan.joins_rows()) {  // likewise
+    define(defines, "ONCHIP_STRIP_SLOTS", plan.strip_slots);
+  }
   define(defines, "ONCHIP_HAS_TAIL", plan.has_tail());
   define(defines, "ONCHIP_CHUNKS_IN_FLIGHT", plan.chunks_in_flight);
   define(defines, "ONCHIP_CHUNK_SLOTS", chunk_slots(network, plan));
@@ -279,8 +282,9 @@ CaptureSize capture_size(const Network& network, const Plan& plan) {
                 passes * plan.pieces * pass_samples;
   }
   const int finished = plan.tile_rows * plan.batch_padded / plan.lanes_per_row + passes;
-  return {planes(network, plan) * slots + passes * tail_words + tiles(network, plan) * finished * kOfCell + of_pieces +
-          of_threads(exchange_bytes(network, plan) / 16) + of_threads(input_bytes(network, plan) / 4) + 16};
+  const int of_lanes = plan.joins_rows() ? tiles(network, plan) * passes : 0;
+  return {planes(network, plan) * slots + passes * tail_words + of_lanes + tiles(network, plan) * finished * kOfCell +
+          of_pieces + of_threads(exchange_bytes(network, plan) / 16) + of_threads(input_bytes(network, plan) / 4) + 16};
 }
 
 std::size_t record_words(const Program& program, std::int64_t steps_per_launch) {

@@ -18,7 +18,7 @@
 //   +--------------------------------------------------------+
 //
 // Where samples take turns, further warps stage and emit, pass by pass (pipeline.cuh). Where few rows are longer than
-// most, they are shared out (pieces.cuh).
+// most, they are shared out (pieces.cuh), and a unit's rows may share its lanes (joined.cuh).
 //
 // The state is in owner's order: SM s computes its units [s * ONCHIP_UNITS_PER_SM, ...), whole 16-byte words, and
 // writes them with one coalesced store; the input is in that order too (state_order.cu translates). What a step needs of
@@ -34,6 +34,9 @@
 #include "exchange.cuh"
 #include "gather.cuh"
 #include "launch.cuh"
+#ifdef ONCHIP_STRIP_SLOTS
+#include "joined.cuh"
+#endif
 
 // Where a thread has many words of the state or many tiles, the compiler would keep all their addresses from step to step,
 // in more registers than there are. They are then computed in every step, which costs some cycles of the critical path.
@@ -48,11 +51,20 @@ constexpr int kGatesAt = kLengthsAt + (kCarries ? whole_words(4 * kBatchPadded) 
 constexpr int kBiasAt = kGatesAt + (kCarries ? whole_words(4 * kUnitsPerSm) : 0);      // GRU: float [kUnitsPerSm]
 constexpr int kScaleAt = kBiasAt + (kCell == kGru ? whole_words(4 * kUnitsPerSm) : 0);  // fp8: float [kUnitsPerSm][kGates]
 constexpr int kTailsAt = kScaleAt + (kPrecision == kFp8 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // int [kTailInts]
+#ifdef ONCHIP_STRIP_SLOTS
+constexpr int kPartialsAt = kTailsAt + whole_words(4 * kTailInts) + kLaneTableBytes;  // of pieces; before them joined.cuh's
+#else
 constexpr int kPartialsAt = kTailsAt + whole_words(4 * kTailInts);               // of pieces, see pieces.cuh
+#endif
 constexpr int kPieceTableAt = kPartialsAt + whole_words(4 * kPieces * (kThreads / kLanesPerRow) * kBatchPadded);
 constexpr int kFetchedAt = kPieceTableAt + (kPieces > 0 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // mbarriers, see
 #ifdef ONCHIP_EXCHANGE_WARPS                                                                              // pipeline.cuh
-constexpr int kChunksAt = kFetchedAt + whole_words(8 * kPasses);
+#ifdef ONCHIP_STRIP_SLOTS
+constexpr int kBarriers = kPieces > 0 ? 2 * kPasses : kPasses;  // those of pieces, see joined_tile.cuh, behind
+#else
+constexpr int kBarriers = kPasses;
+#endif
+constexpr int kChunksAt = kFetchedAt + whole_words(8 * kBarriers);
 #else
 constexpr int kChunksAt = kFetchedAt;
 #endif
@@ -179,6 +191,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   }
 #if ONCHIP_PIECES != 0
   load_piece_table(a, kept_shared, thread);
+#endif
+#ifdef ONCHIP_STRIP_SLOTS
+  load_lane_table(a, kept_shared + kTailsAt, thread);
 #endif
   if constexpr (kCarries) {
     take_carry(a, shared + kCarryAt, shared + kLengthsAt, thread);

@@ -29,6 +29,10 @@ class Balancer {
     for (int length = 0; length <= network.hidden; ++length) {
       slots_of_length_.push_back(row_slots(network, plan, length));
     }
+    for (int rank = 0; plan.joins_rows() && rank < rows.units(); ++rank) {
+      const int r = rank / (plan.groups() * plan.sms) * gates_;
+      slots_of_rank_.push_back(slots_needed(network, plan, r, lengths_of_unit(rows, rank)));
+    }
     count_loads(matrix);
     for (std::size_t place = 0; place < ranks_.size(); ++place) {
       if (ranks_[place] >= 0) {
@@ -78,12 +82,8 @@ class Balancer {
 
   // Where pieces are counted, of the unit at `place`: two that are exchanged must have as many.
   int pieces(int place) const {
-    int sum = 0;
-    for (int at = 0; plan_.pieces > 0 && at < gates_; ++at) {
-      const int r = place % units_per_sm_ / plan_.groups() * gates_ + at;
-      sum += pieces_needed(network_, plan_, r, rows_.length(ranks_[place], at));
-    }
-    return sum;
+    const int r = place % units_per_sm_ / plan_.groups() * gates_;
+    return plan_.pieces > 0 ? pieces_of_unit(network_, plan_, rows_, r, ranks_[place]) : 0;
   }
 
   // Units that may be exchanged: of the same set and rank class.
@@ -102,10 +102,19 @@ class Balancer {
   }
   int group_of(int place) const { return place % units_per_sm_ % plan_.groups(); }
 
-  // Slots of each of the warp's rows.
+  // Slots of each of the warp's rows; joined: of its units, as the first.
   std::array<int, 4> slots_of_warp(int place) const {
     const int groups = kWarpLanes / plan_.lanes_per_row;
     std::array<int, 4> slots{};
+    if (plan_.joins_rows()) {
+      for_each_rank(place, group_of(place) / groups * groups, groups, [&](int rank) {
+        slots.front() = std::max(slots.front(), slots_of_rank_[static_cast<std::size_t>(rank)]);
+      });
+      const int r = place % units_per_sm_ / plan_.groups() * gates_;
+      slots.front() =
+          plan_.slots[r] + chunks_beyond(network_, plan_, plan_.slots[r], slots.front()) * chunk_slots(network_, plan_);
+      return slots;
+    }
     for_each_rank(place, group_of(place) / groups * groups, groups, [&](int rank) {
       for (int at = 0; at < gates_; ++at) {
         slots[at] = std::max(slots[at], slots_of_length_[static_cast<std::size_t>(rows_.length(rank, at))]);
@@ -122,16 +131,20 @@ class Balancer {
   int excess(int place) {
     const std::array<int, 4> slots = slots_of_warp(place);
     int sum = 0;
+    std::array<int, kMaxBankSets> needs{};
     for (int at = 0; at < gates_; ++at) {
-      std::array<int, kMaxBankSets> needs{};
       for_each_rank(place, group_of(place) / together_ * together_, together_, [&](int rank) {
         const std::uint16_t* const of_row = &load(rank, at, 0);
         for (int set = 0; set < rule_.bank_sets; ++set) {
           needs[set] += of_row[set];
         }
       });
+      if (plan_.joins_rows() && at + 1 < gates_) {
+        continue;  // they are loaded at the same time
+      }
       const int most = *std::max_element(needs.begin(), needs.end());
-      sum += std::max(0, most - slots[at] * spread_);
+      sum += std::max(0, most - slots[plan_.joins_rows() ? 0 : at] * spread_);
+      needs = {};
     }
     return sum;
   }
@@ -175,6 +188,7 @@ class Balancer {
   int together_;                      // groups that share phases
   std::vector<std::int32_t> ranks_;   // [sms, units_per_sm]
   std::vector<int> slots_of_length_;  // [hidden + 1], see row_slots
+  std::vector<int> slots_of_rank_;    // joined rows: [units]
   std::vector<std::uint16_t> loads_;  // [units, gates, bank_sets]
   std::array<std::vector<int>, kMaxRowsPerGroup * kMaxBankSets> alike_;
 };

@@ -52,6 +52,7 @@ int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int exp
 PlanWishes on_chip(PlanWishes wishes) {
   wishes.tier = wishes.tier.value_or(Tier::shared_memory);
   wishes.common_slots = wishes.common_slots.value_or(0);
+  wishes.strip_slots = wishes.strip_slots.value_or(0);
   return wishes;
 }
 

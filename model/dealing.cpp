@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <queue>
 #include <tuple>
 
@@ -58,15 +59,18 @@ void add_sm(const Network& network, const Plan& plan, const RowProfile& rows, co
     for (int piece = 0; piece < plan.pieces; ++piece) {
       in_warp += of_pieces[piece * plan.warps() + warp];
     }
-    for (int r = 0; r < plan.rows_per_group; ++r) {
-      int longest = 0;
+    for (int r = 0; r < plan.rows_per_group; r += plan.joins_rows() ? gates : 1) {
+      int longest = 0, needed = 0;  // slots, of units
       const int first = r / gates * groups + warp * groups_per_warp;
       for (int at = first; at < std::min(units, first + groups_per_warp); ++at) {
-        if (ranks[at] >= 0) {
+        if (ranks[at] >= 0 && plan.joins_rows()) {
+          needed = std::max(needed, slots_needed(network, plan, r, lengths_of_unit(rows, ranks[at])));
+        } else if (ranks[at] >= 0) {
           longest = std::max(longest, rows.length(ranks[at], r % gates));
         }
       }
-      in_warp += chunks_needed(network, plan, r, longest);
+      in_warp += plan.joins_rows() ? chunks_beyond(network, plan, plan.slots[r], needed)
+                                   : chunks_needed(network, plan, r, longest);
     }
     in_sm += in_warp;
     tail.longest = std::max(tail.longest, in_warp);
@@ -81,15 +85,36 @@ const RowProfile& own_rows(const Network& network, const Plan& plan, const RowPr
   return plan.common_rows == 0 ? rows : rows.without_common(pair_room(network, plan));
 }
 
-int pieces_needed(const Network& network, const Plan& plan, int r, std::int64_t length) {
+namespace {
+
+int pieces_of_row(const Network& network, const Plan& plan, int r, std::int64_t length) {
   const std::int64_t room = std::int64_t{row_room(network, plan, r)} * plan.lanes_per_row;
   const std::int64_t beyond = slots_of_lanes(network, plan, length) - room;
   const std::int64_t of_piece = std::int64_t{piece_room(network, plan)} * plan.lanes_per_row;
   return static_cast<int>(std::max<std::int64_t>(0, (beyond + of_piece - 1) / of_piece));
 }
 
+}  // namespace
+
+std::array<int, kMostGates> pieces_needed(const Network& network, const Plan& plan, int r, int gates,
+                                          const UnitLengths& lengths) {
+  if (plan.joins_rows()) {
+    return cut_unit(network, plan, r, lengths).pieces;
+  }
+  std::array<int, kMostGates> pieces{};
+  for (int at = 0; at < gates; ++at) {
+    pieces[at] = pieces_of_row(network, plan, r + at, lengths[at]);
+  }
+  return pieces;
+}
+
+int pieces_of_unit(const Network& network, const Plan& plan, const RowProfile& rows, int r, int rank) {
+  const auto pieces = pieces_needed(network, plan, r, rows.gates(), lengths_of_unit(rows, rank));
+  return std::accumulate(pieces.begin(), pieces.end(), 0);
+}
+
 std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const std::vector<std::int64_t>& lengths) {
-  const int groups = plan.groups(), lanes = plan.lanes_per_row;
+  const int groups = plan.groups(), lanes = plan.lanes_per_row, gates = info(network.cell).gates;
   struct CutRow {
     int r, group, pieces, slots;  // of each piece
     std::int64_t beyond;
@@ -98,10 +123,16 @@ std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const s
   int total = 0;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     for (int group = 0; group < groups; ++group) {
-      const std::int64_t length = lengths[static_cast<std::size_t>(r) * groups + group];
-      if (const int pieces = pieces_needed(network, plan, r, length); pieces > 0) {
-        const std::int64_t beyond =
-            slots_of_lanes(network, plan, length) - std::int64_t{row_room(network, plan, r)} * lanes;
+      const auto length_of = [&](int row) { return lengths[static_cast<std::size_t>(row) * groups + group]; };
+      const int first = r / gates * gates;
+      UnitLengths of_unit{};
+      for (int at = 0; at < gates; ++at) {
+        of_unit[at] = length_of(first + at);
+      }
+      if (const int pieces = pieces_needed(network, plan, first, gates, of_unit)[r - first]; pieces > 0) {
+        const std::int64_t kept = plan.joins_rows() ? cut_unit(network, plan, first, of_unit).kept[r - first]
+                                                    : std::int64_t{row_room(network, plan, r)} * lanes;
+        const std::int64_t beyond = slots_of_lanes(network, plan, length_of(r)) - kept;
         const std::int64_t of_all = std::int64_t{pieces} * lanes;
         const int alike = static_cast<int>((beyond + of_all - 1) / of_all);
         cut.push_back({r, group, pieces, plan.piece_chunks > 0 ? alike : plan.piece_slots, beyond});
@@ -126,6 +157,10 @@ std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const s
   return pieces;
 }
 
+int slots_needed(const Network& network, const Plan& plan, int r, const UnitLengths& lengths) {
+  return joined_slots(plan, r, plan.pieces > 0 ? cut_unit(network, plan, r, lengths).kept : lengths);
+}
+
 int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows,
                 const std::vector<std::int32_t>& ranks) {
   const int units = units_per_sm(network, plan), gates = rows.gates();
@@ -134,9 +169,7 @@ int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows
     int in_sm = 0;
     for (int place = 0; place < units; ++place) {
       const std::int32_t rank = ranks[static_cast<std::size_t>(sm) * units + place];
-      for (int at = 0; rank >= 0 && at < gates; ++at) {
-        in_sm += pieces_needed(network, plan, place / plan.groups() * gates + at, rows.length(rank, at));
-      }
+      in_sm += rank < 0 ? 0 : pieces_of_unit(network, plan, rows, place / plan.groups() * gates, rank);
     }
     most = std::max(most, in_sm);
   }
@@ -187,9 +220,9 @@ std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, c
     ranks[static_cast<std::size_t>(load.sm) * units + state_place(network, plan, place)] = rank;
     for (int at = 0; at < rows.gates(); ++at) {
       load.nnz += rows.length(rank, at);
-      if (counts_pieces) {
-        load.of_pieces += pieces_needed(network, plan, rank / per_class * rows.gates() + at, rows.length(rank, at));
-      }
+    }
+    if (counts_pieces) {
+      load.of_pieces += pieces_of_unit(network, plan, rows, rank / per_class * rows.gates(), rank);
     }
     const int room = std::min((rank / per_class + 1) * plan.groups(), units);
     (place + 1 < room ? open.push(load) : full.push_back(load));

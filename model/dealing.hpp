@@ -2,9 +2,11 @@
 // Which SM and lane group computes which hidden unit, and how long the tails become that way.
 #pragma once
 
+#include "model/joined_rows.hpp"
 #include "model/plan.hpp"
 #include "model/row_profile.hpp"
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -30,8 +32,10 @@ struct Tail {
 // balances banks may still lower a little; else of a few SMs, dealt in a snake, which is quick.
 Tail tail_of(const Network& network, const Plan& plan, const RowProfile& rows, bool exact);
 
-// Pieces of a group's r-th row, of so many non-zeros.
-int pieces_needed(const Network& network, const Plan& plan, int r, std::int64_t length);
+// Pieces of a unit's rows, of so many non-zeros each, that begin with a group's r-th.
+std::array<int, kMostGates> pieces_needed(const Network& network, const Plan& plan, int r, int gates,
+                                          const UnitLengths& lengths);
+int pieces_of_unit(const Network& network, const Plan& plan, const RowProfile& rows, int r, int rank);
 // The pieces that rows beyond the plan's slots are cut into, of the SM that has most; where `ranks` has the units.
 int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows,
                 const std::vector<std::int32_t>& ranks);
@@ -53,5 +57,7 @@ std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const s
 int chunks_beyond(const Network& network, const Plan& plan, int in_registers, int slots);
 // Chunks of a warp's row whose longest row of W has `length` non-zeros.
 int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t length);
+// Where rows are joined: slots of a unit whose rows begin with a group's r-th, beside what goes to pieces.
+int slots_needed(const Network& network, const Plan& plan, int r, const UnitLengths& lengths);
 
 }  // namespace onchip

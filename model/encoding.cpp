@@ -8,6 +8,7 @@
 #include "model/numeric.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace onchip {
 namespace {
@@ -351,7 +352,35 @@ Encoded encode(const Layout& layout) {
   }
   const std::vector<std::int32_t> pieces = pieces_of_rows(layout);
   encoded.tails.insert(encoded.tails.end(), pieces.begin(), pieces.end());
+  const std::vector<std::int32_t> lanes = lanes_of_rows(layout);
+  encoded.tails.insert(encoded.tails.end(), lanes.begin(), lanes.end());
   return encoded;
+}
+
+// Whether rows of one of the warp's units, the tile-th of its groups, have pieces.
+bool awaits_pieces(const Layout& layout, int sm, int tile, int warp) {
+  const Plan& plan = layout.plan;
+  const int gates = info(layout.network.cell).gates, groups = kWarp / plan.lanes_per_row;
+  for (int r = tile * gates; plan.pieces > 0 && r < (tile + 1) * gates; ++r) {
+    for (int group = warp * groups; group < (warp + 1) * groups; ++group) {
+      if (layout.cut_rows[layout.group_row(sm, r, group)]) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::vector<std::int32_t> lanes_of_rows(const Layout& layout) {
+  const Plan& plan = layout.plan;
+  std::vector<std::int32_t> lanes;
+  for (std::size_t i = 0; i < layout.joined.size(); ++i) {
+    const std::size_t of_tile = i / plan.threads, tiles = plan.rows_per_group / info(layout.network.cell).gates;
+    const int warp = static_cast<int>(i % plan.threads) / kWarp;
+    const int sm = static_cast<int>(of_tile / tiles), tile = static_cast<int>(of_tile % tiles);
+    lanes.push_back(encode_lane(layout.joined[i], plan.strip_slots, awaits_pieces(layout, sm, tile, warp)));
+  }
+  return lanes;
 }
 
 std::vector<std::int32_t> pieces_of_rows(const Layout& layout) {

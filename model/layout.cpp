@@ -16,6 +16,21 @@
 namespace onchip {
 namespace {
 
+// The same of a lane of joined rows, the first of which is its group's r-th.
+template <typename Visit>
+void visit_lane(const Layout& layout, int sm, int r, int thread, Visit&& visit) {
+  const LaneRows& lane = layout.joined[layout.lane_rows(sm, r, thread)];
+  const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarpLanes);
+  const int group = group_lane_of(layout.network, layout.plan, thread).group;
+  for (int slot = 0; slot < layout.slots(warp_row); ++slot) {
+    const int of_unit = lane.second >= 0 && slot >= lane.begin ? lane.second : lane.first;
+    if (of_unit >= 0) {
+      const std::size_t entry = layout.entry(warp_row, slot, thread % kWarpLanes);
+      visit(layout.row(sm, r + of_unit, group), layout.place[entry], layout.value[entry], false);
+    }
+  }
+}
+
 // Calls `visit` with every row of W and each of its slots: place and value, and whether the value may be nobody's, of a
 // column that only the other row of a pair has.
 template <typename Visit>
@@ -29,6 +44,12 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
         const bool is_common = plan.is_common(r) && row >= 0;
         const std::int32_t second_row = is_common ? layout.second_row(sm, r, group) : -1;
         const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarpLanes);
+        if (plan.joins_rows() && r < plan.rows_per_group) {
+          if (layout.slots(warp_row) > 0) {
+            visit_lane(layout, sm, r, thread, visit);
+          }
+          continue;
+        }
         for (int slot = 0; row >= 0 && slot < layout.slots(warp_row); ++slot) {
           const std::size_t entry = layout.entry(warp_row, slot, thread % kWarpLanes);
           visit(row, layout.place[entry], layout.value[entry], is_common);

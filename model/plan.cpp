@@ -2,6 +2,7 @@
 #include "model/plan.hpp"
 
 #include "model/error.hpp"
+#include "model/joined_rows.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -370,8 +371,12 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
     bytes += whole_words(4 * std::int64_t{plan.pieces} * plan.groups() * plan.batch_padded);  // their sums
     bytes += whole_words(4 * units * gates);                                                  // which are whose
   }
+  if (plan.joins_rows()) {
+    bytes += whole_words(std::int64_t{4} * plan.threads * plan.rows_per_group / gates);  // which are whose
+  }
   if (plan.exchange_warps > 0) {
-    bytes += whole_words(std::int64_t{8} * passes(network, plan));  // barriers
+    const int of_pass = plan.joins_rows() && plan.pieces > 0 ? 2 : 1;
+    bytes += whole_words(std::int64_t{8} * of_pass * passes(network, plan));  // barriers
   }
   return bytes;
 }
@@ -410,6 +415,15 @@ void give_slots(const Network& network, const RowProfile& rows, Plan& plan) {
   const int gates = rows.gates(), units_per_rank = plan.groups() * plan.sms;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     const std::int64_t first = std::int64_t{r / gates} * units_per_rank;
+    if (plan.joins_rows()) {
+      plan.slots[r] = 0;
+      for (std::int64_t rank = first;
+           r % gates == 0 && rank < std::min<std::int64_t>(rows.units(), first + units_per_rank); ++rank) {
+        const UnitLengths lengths = lengths_of_unit(rows, static_cast<int>(rank));
+        plan.slots[r] = std::max({1, plan.slots[r], joined_slots(lengths, plan.lanes_per_row, plan.strip_slots)});
+      }
+      continue;
+    }
     int longest = 0;
     if (first < rows.units()) {
       longest = plan.storage == Storage::dense ? state_units(network, plan)
@@ -472,6 +486,7 @@ constexpr PlanField kPlanFields[] = {
     {"most_pieces", &Plan::most_pieces},
     {"row_chunks", &Plan::row_chunks},
     {"piece_chunks", &Plan::piece_chunks},
+    {"strip_slots", &Plan::strip_slots},
     {"common_rows", &Plan::common_rows},
     {"common_slots", &Plan::common_slots},
     {"exchange_warps", &Plan::exchange_warps},
@@ -497,6 +512,7 @@ std::string to_string(const Plan& plan) {
                           (field.member == &Plan::most_pieces && plan.most_pieces == 0) ||
                           (field.member == &Plan::row_chunks && plan.row_chunks == 0) ||
                           (field.member == &Plan::piece_chunks && plan.piece_chunks == 0) ||
+                          (field.member == &Plan::strip_slots && plan.strip_slots == 0) ||
                           (field.member == &Plan::common_rows && plan.common_rows == 0) ||
                           (field.member == &Plan::common_slots && plan.common_slots == 0) ||
                           (field.member == &Plan::bank_words && plan.bank_words == 0) ||

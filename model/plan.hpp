@@ -8,7 +8,8 @@
 //
 // Where few rows are longer than most, groups have fewer slots than the longest need. What a row has beyond them is cut
 // into pieces, which go to all groups of its SM, pieces of them to each, whoever's they are. Rows and pieces may have
-// chunks of slots in shared memory beside those in registers, each as many as it needs.
+// chunks of slots in shared memory beside those in registers, each as many as it needs. And the rows of a unit may be
+// joined (model/joined_rows.hpp): its lanes then have slots for all of them.
 //
 // Where a thread's weights are: registers first; what they cannot hold in shared memory, in quads of four 32-bit words;
 // what that cannot hold is streamed from L2 in every step, quad by quad, through a ring in shared memory.
@@ -121,6 +122,7 @@ inline constexpr int kMostTurns = 4;       // passes that are exchanged one by o
 inline constexpr int kMostDelta = 127;     // packed_delta: units between neighbouring slots of a lane
 inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
 inline constexpr int kSpanUnits = 32;      // dense persistent: units whose state a warp loads at once
+inline constexpr int kMostStripSlots = 64;
 inline constexpr int kLineWords = 8;       // of 16 bytes, in a line of L2
 inline constexpr int kTileBytes = 512;     // dense persistent: 16 rows x 16 values, fp16 or bf16
 inline constexpr int kTilesOfBitmap = 8;   // of a lane, whose words of a tile are 4, in 32 bits
@@ -155,13 +157,16 @@ struct Plan {
   int first_look = 0;           // cycles that a warp waits, once its SM has handed out its part of the state, before it
                                 // looks for the next
   int teams = 1;                // dense persistent: that share the samples out, evenly
-  int pieces = 0;          // per group, a power of two: parts of rows that are too long for their own groups' slots
-  int piece_slots = 0;     // per lane, of each piece
-  int most_pieces = 0;     // of a row
-  int row_chunks = 0;      // with pieces: of a row, at most, beyond its slots in registers; the rest is cut
-  int piece_chunks = 0;    // of a piece, at most, beyond piece_slots
-  int common_rows = 0;     // gated cells: pairs of a unit's rows, of all units of a group, with slots of their own
-  int common_slots = 0;    // per lane, of each of these: the column is common to both rows, which share its load
+  int pieces = 0;        // per group, a power of two: parts of rows that are too long for their own groups' slots
+  int piece_slots = 0;   // per lane, of each piece
+  int most_pieces = 0;   // of a row
+  int row_chunks = 0;    // with pieces: of a row, at most, beyond its slots in registers; the rest is cut
+  int piece_chunks = 0;  // of a piece, at most, beyond piece_slots
+  int strip_slots = 0;   // gated cells: a unit's rows stand one behind another, cut over the lanes of their group, and
+                         // a row begins with a strip of so many slots (model/joined_rows.hpp); the slots are those of
+                         // the unit's first row, the others have none. 0: every row is spread over all lanes
+  int common_rows = 0;   // gated cells: pairs of a unit's rows, of all units of a group, with slots of their own
+  int common_slots = 0;  // per lane, of each of these: the column is common to both rows, which share its load
   int exchange_warps = 0;  // beside the threads that compute: one hands out the state of a pass, the others fetch it
                            // while another pass is computed; 0: every thread fetches its share before a step
 
@@ -179,13 +184,21 @@ struct Plan {
   // The rows that may have tails, in the order in which a step takes them: the pieces, then the rows of the group.
   int tail_rows() const { return first_common(); }
   int tail_row(int i) const { return i < pieces ? rows_per_group + i : i - pieces; }
+  int rows_with_slots() const {  // of a group
+    return joins_rows() ? static_cast<int>(std::count_if(slots.begin(), slots.begin() + rows_per_group,
+                                                         [](int of_row) { return of_row > 0; }))
+                        : rows_per_group;
+  }
   int slots_total() const;  // in registers, with those of the pieces and of the pairs
   bool has_tail() const { return tail_chunks > 0; }
+  bool joins_rows() const { return strip_slots > 0; }
+  // Whether only warps whose rows have pieces wait for their sums (kernels/joined_tile.cuh).
+  bool waits_in_need() const { return joins_rows() && exchange_warps > 0; }
   bool has_tail(int r) const {  // the r-th row of a group, or piece
     return has_tail() && (pieces == 0 || (r < rows_per_group ? row_chunks : piece_chunks) > 0);
   }
   int rows_with_tail() const {  // of a group, with its pieces
-    return (has_tail(0) ? rows_per_group : 0) + (pieces > 0 && has_tail(rows_per_group) ? pieces : 0);
+    return (has_tail(0) ? rows_with_slots() : 0) + (pieces > 0 && has_tail(rows_per_group) ? pieces : 0);
   }
   int streamed_chunks() const { return ring_chunks > 0 ? std::max(0, tail_chunks - shared_chunks) : 0; }  // on average
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -300,7 +313,7 @@ struct PlanWishes {
   std::optional<RowOrder> order;
   std::optional<ExchangeProtocol> exchange;
   std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every, teams,
-      first_look, exchange_warps, pieces, common_slots;
+      first_look, exchange_warps, pieces, strip_slots, common_slots;
   std::optional<Tier> tier;  // weights lie in this tier at most
   int spare_registers = 0;  // that a thread leaves to the compiler beyond what the model counts (kernels/kept_plan.hpp)
 };

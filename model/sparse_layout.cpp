@@ -69,10 +69,19 @@ void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vecto
                      std::to_string(plan.pieces * groups) + " that the plan's groups take");
   }
   const bool has_deltas = plan.storage == Storage::packed_delta;
+  const int gates = info(layout.network.cell).gates;
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    const std::int64_t room = std::int64_t{row_room(layout.network, plan, r)} * plan.lanes_per_row;
     for (int group = 0; group < groups; ++group) {
       const std::int64_t length = lengths[static_cast<std::size_t>(r) * groups + group];
+      std::int64_t room = std::int64_t{row_room(layout.network, plan, r)} * plan.lanes_per_row;
+      if (plan.joins_rows()) {
+        const int first = r / gates * gates;
+        UnitLengths of_unit{};
+        for (int at = 0; at < gates; ++at) {
+          of_unit[at] = lengths[static_cast<std::size_t>(first + at) * groups + group];
+        }
+        room = cut_unit(layout.network, plan, first, of_unit).kept[r - first];
+      }
       layout.ends[layout.group_row(sm, r, group)] =
           static_cast<std::int32_t>(has_deltas ? length : std::min(length, room));
     }
@@ -86,6 +95,7 @@ void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vecto
     }
     const std::size_t from = layout.group_row(sm, piece.r, piece.group);
     const std::size_t to = layout.group_row(sm, plan.rows_per_group + number / groups, number % groups);
+    layout.cut_rows[from] = true;
     if (piece.number == 0 && has_deltas) {
       const std::vector<Placed> row = placed(layout, matrix, layout.rows[from]);
       const auto kept = first_of_row(row, row_room(layout.network, plan, piece.r) * plan.lanes_per_row);
@@ -109,12 +119,35 @@ void cut_long_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows&
   const Plan& plan = layout.plan;
   layout.begins.assign(layout.rows.size(), 0);
   layout.ends.assign(layout.rows.size(), 0);
+  layout.cut_rows.assign(layout.rows.size(), false);
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(plan.rows_per_group) * plan.groups());
   for (int sm = 0; sm < plan.sms; ++sm) {
     std::transform(layout.rows.begin() + static_cast<std::ptrdiff_t>(layout.group_row(sm, 0, 0)),
                    layout.rows.begin() + static_cast<std::ptrdiff_t>(layout.group_row(sm, plan.rows_per_group, 0)),
                    lengths.begin(), [&](std::int32_t row) { return row < 0 ? 0 : own_length(matrix, common, row); });
     cut_rows_of_sm(layout, matrix, lengths, sm);
+  }
+}
+
+// What every lane has of its unit's rows. Lanes in turn take part in the phases in turn, so that each phase serves all
+// rows.
+void join_rows_of_units(Layout& layout, const SparseMatrix& matrix) {
+  const Plan& plan = layout.plan;
+  const int gates = info(layout.network.cell).gates, lanes = plan.lanes_per_row;
+  const int spread = spread_over_phases(layout.network, plan);
+  layout.joined.assign(static_cast<std::size_t>(plan.sms) * (plan.rows_per_group / gates) * plan.threads, {});
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    for (int r = 0; r < plan.rows_per_group; r += gates) {
+      for (int group = 0; group < plan.groups(); ++group) {
+        const UnitLengths lengths = lengths_at(layout, matrix, sm, r, group);
+        const std::vector<LaneRows> joined =
+            join_rows(lengths, lanes, joined_slots(plan, r, lengths), plan.slots[r], plan.strip_slots);
+        for (int i = 0; i < lanes; ++i) {
+          const int lane = i % spread * (lanes / spread) + i / spread;
+          layout.joined[layout.lane_rows(sm, r, thread_of(layout.network, plan, group, lane))] = joined[i];
+        }
+      }
+    }
   }
 }
 
@@ -143,6 +176,9 @@ Layout sparse_layout(const Network& network, const Plan& plan, const SparseMatri
   }
   if (plan.pieces > 0) {
     cut_long_rows(layout, matrix, common);
+  }
+  if (plan.joins_rows()) {
+    join_rows_of_units(layout, matrix);
   }
   pack_rows(layout, matrix, common, threads);
   if (plan.has_tail() && plan.ring_chunks == 0) {

@@ -5,6 +5,7 @@
 #include "model/conflict_merging.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
+#include "model/joined_packing.hpp"
 #include "model/parallel.hpp"
 #include "model/phase_colouring.hpp"
 
@@ -30,7 +31,8 @@ class Packer {
     const int warp_rows = plan_.sms * plan_.all_rows() * plan_.warps();
     layout_.first.assign(static_cast<std::size_t>(warp_rows) + 1, 0);
     parallel_for(warp_rows, threads, [&](int warp_row) {
-      layout_.first[static_cast<std::size_t>(warp_row) + 1] = slots_for(rows_of(warp_row), rank_of(warp_row));
+      layout_.first[static_cast<std::size_t>(warp_row) + 1] =
+          is_joined(warp_row) ? joined_slots_for(warp_row) : slots_for(rows_of(warp_row), rank_of(warp_row));
     });
     std::partial_sum(layout_.first.begin(), layout_.first.end(), layout_.first.begin());
     const std::size_t entries = static_cast<std::size_t>(layout_.first.back()) * kWarp;
@@ -40,6 +42,10 @@ class Packer {
     parallel_for(warp_rows, threads, [&](int warp_row) {
       Packer one = *this;
       one.warp_row_ = static_cast<std::size_t>(warp_row);
+      if (is_joined(warp_row)) {
+        one.pack_joined(warp_row);
+        return;
+      }
       one.pack_row(warp_row % plan_.warps(), rows_of(warp_row));
     });
   }
@@ -52,6 +58,9 @@ class Packer {
     const std::size_t at = static_cast<std::size_t>(warp_row) / plan_.warps();
     return &layout_.rows[at * plan_.groups() + warp_row % plan_.warps() * groups_per_warp()];
   }
+
+  int sm_of(int warp_row) const { return warp_row / plan_.warps() / plan_.all_rows(); }
+  bool is_joined(int warp_row) const { return plan_.joins_rows() && rank_of(warp_row) < plan_.rows_per_group; }
 
   void pack_row(int warp, const std::int32_t* rows) {
     if (plan_.storage == Storage::dense) {
@@ -140,6 +149,24 @@ class Packer {
                        " non-zeros, but the plan's slots hold " + std::to_string(plan_.slots[r] * plan_.lanes_per_row));
     }
     return plan_.slots_of(r) + chunks * chunk_slots(layout_.network, plan_);
+  }
+
+  // Slots of the warp's units, with the first of their rows.
+  int joined_slots_for(int warp_row) const {
+    const int r = rank_of(warp_row), first_group = warp_row % plan_.warps() * groups_per_warp();
+    if (r % info(layout_.network.cell).gates != 0) {
+      return 0;
+    }
+    int slots = 0;
+    for (int group = first_group; group < first_group + groups_per_warp(); ++group) {
+      slots = std::max(slots, joined_slots(plan_, r, lengths_at(layout_, matrix_, sm_of(warp_row), r, group)));
+    }
+    const int chunks = chunks_beyond(layout_.network, plan_, plan_.slots[r], slots);
+    if (chunks > 0 && !plan_.has_tail()) {
+      throw InputError("a unit of SM " + std::to_string(sm_of(warp_row)) + " takes " + std::to_string(slots) +
+                       " slots of a lane, but the plan has " + std::to_string(plan_.slots[r]));
+    }
+    return plan_.slots[r] + chunks * chunk_slots(layout_.network, plan_);
   }
 
   // Of a group's row, the non-zeros that stand here.
@@ -359,6 +386,59 @@ class Packer {
     }
   }
 
+  // The units of a warp whose rows are joined. Lanes that take part in the same phases are filled together: of those
+  // groups that share phases (pack_bank_aware), in turn the first lanes, the next, ...
+  void pack_joined(int warp_row) {
+    const int gates = info(layout_.network.cell).gates, sm = sm_of(warp_row), r = rank_of(warp_row);
+    if (r % gates != 0) {
+      return;
+    }
+    const int warp = warp_row % plan_.warps(), spread = spread_over_phases(layout_.network, plan_);
+    const int apart = load_phases(layout_.network, plan_) / spread, together = groups_per_warp() / apart;
+    const int neighbours = plan_.lanes_per_row / spread;
+    for (int part = 0; part < apart; ++part) {
+      const int first_group = warp * groups_per_warp() + part * together;
+      const auto thread_at = [&](int lane, int turn) {
+        return thread_of(layout_.network, plan_, first_group + lane / neighbours,
+                         turn * neighbours + lane % neighbours);
+      };
+      std::vector<std::vector<JoinedLane>> lanes(static_cast<std::size_t>(spread));  // [turns, together * neighbours]
+      for (int turn = 0; turn < spread; ++turn) {
+        for (int lane = 0; lane < together * neighbours; ++lane) {
+          const LaneRows& of = layout_.joined[layout_.lane_rows(sm, r, thread_at(lane, turn))];
+          const int first_row = lane / neighbours * gates;
+          lanes[turn].push_back({.first = of.first < 0 ? -1 : first_row + of.first,
+                                 .second = of.second < 0 ? -1 : first_row + of.second,
+                                 .of_first = of.of_first,
+                                 .of_second = of.of_second,
+                                 .begin = of.second < 0 ? slots() : of.begin});
+        }
+      }
+      std::vector<std::vector<PlacedElement>> rows(static_cast<std::size_t>(together) * gates);
+      for (std::size_t row = 0; row < rows.size(); ++row) {
+        const int group = first_group + static_cast<int>(row) / gates, at = static_cast<int>(row) % gates;
+        for (const Element& e : elements_at(&layout_.rows[layout_.group_row(sm, r + at, group)])) {
+          rows[row].push_back({e, set_of(e)});
+        }
+      }
+      const std::vector<std::vector<std::vector<PlacedElement>>> of_turns = deal_to_turns(lanes, rows, rule_.bank_sets);
+      for (int turn = 0; turn < spread; ++turn) {
+        const std::vector<PlacedElement> loaded =
+            plan_.order == RowOrder::natural ? pack_in_order(lanes[turn], of_turns[turn], slots())
+                                             : pack_joined_lanes(lanes[turn], of_turns[turn], slots(), rule_.bank_sets,
+                                                                 plan_.order == RowOrder::bank_merged);
+        for (std::size_t i = 0; i < loaded.size(); ++i) {
+          const int lane = thread_at(static_cast<int>(i) / slots(), turn) % kWarp, slot = static_cast<int>(i) % slots();
+          if (loaded[i].element.any() >= 0) {
+            put(slot, lane, loaded[i].element);
+          } else {
+            put_padding(slot, lane, loaded[i].set);
+          }
+        }
+      }
+    }
+  }
+
   // The warp's lane that is lane `lane` of a phase, the `turn`-th in which its group takes part; `group`: the first of
   // the phase.
   int lane_at(int warp, int group, int lane, int turn, int neighbours) const {
@@ -378,6 +458,18 @@ class Packer {
 // The non-zeros of a row of W that no pair has.
 std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, std::int32_t row) {
   return common.plan == nullptr ? matrix.row_begin[row + 1] - matrix.row_begin[row] : std::ssize(common.own[row]);
+}
+
+UnitLengths lengths_at(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int group) {
+  UnitLengths lengths{};
+  for (int at = 0; at < info(layout.network.cell).gates; ++at) {
+    const std::size_t group_row = layout.group_row(sm, r + at, group);
+    const std::int32_t row = layout.rows[group_row];
+    lengths[at] = row < 0                  ? 0
+                  : layout.plan.pieces > 0 ? layout.ends[group_row] - layout.begins[group_row]
+                                           : matrix.row_begin[row + 1] - matrix.row_begin[row];
+  }
+  return lengths;
 }
 
 // What stands in a row, in the order of the state.

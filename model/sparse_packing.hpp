@@ -15,6 +15,9 @@ namespace onchip {
 // The non-zeros of a row of W that no pair has.
 std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, std::int32_t row);
 
+// The non-zeros of the rows of a group's unit, the first of which is its r-th, that do not stand in pieces.
+UnitLengths lengths_at(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int group);
+
 // What stands in a row, in the order of the state; nothing in row -1.
 std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std::int32_t row);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace onchip {
@@ -28,11 +29,16 @@ Fills filled_slots(const Network& network, const Plan& plan, const RowProfile& r
   const int units_per_rank = plan.groups() * plan.sms;
   std::vector<int> lengths;
   for (int r = 0; r < plan.rows_per_group && plan.storage != Storage::dense; ++r) {
+    if (plan.joins_rows() && r % gates > 0) {
+      continue;
+    }
     const int first = std::min(rows.units(), r / gates * units_per_rank);
     const int last = std::min(rows.units(), first + units_per_rank);
     lengths.clear();
     for (int rank = first; rank < last; rank += std::max(1, (last - first) / kSamples)) {
-      lengths.push_back(rows.length(rank, r % gates));
+      lengths.push_back(plan.joins_rows() ? plan.lanes_per_row * joined_slots(lengths_of_unit(rows, rank),
+                                                                              plan.lanes_per_row, plan.strip_slots)
+                                          : rows.length(rank, r % gates));
     }
     std::ranges::sort(lengths);
     for (std::size_t fill = 0; fill < kFills; ++fill) {
@@ -105,7 +111,7 @@ bool give_rest(const Chip& chip, const Network& network, const PlanWishes& wishe
     if (streams) {
       plan.ring_chunks = std::clamp(room / plan.warps() / 2, 2, kMostRingChunks);
       plan.shared_chunks = std::max(0, room - plan.ring_chunks * plan.warps());
-    } else if (plan.shared_chunks <= room || most != Tier::streamed || plan.exchange_warps > 0) {
+    } else if (plan.shared_chunks <= room || plan.joins_rows() || most != Tier::streamed || plan.exchange_warps > 0) {
       break;
     }
   }
@@ -133,11 +139,15 @@ bool give_tail(const Chip& chip, const Network& network, const PlanWishes& wishe
     first = then = 0;
     const auto chunks_of = [&](int slots) { return (slots + per_chunk - 1) / per_chunk; };
     // No row gets more room than the cut gives it: units are dealt by what is beyond.
-    const int of_rows = *std::min_element(cut.slots.begin(), cut.slots.begin() + filled.rows_per_group) / per_chunk;
+    const auto has_slots = [&](int r) { return !filled.joins_rows() || cut.slots[r] > 0; };
+    int of_rows = std::numeric_limits<int>::max();
+    for (int r = 0; r < filled.rows_per_group; ++r) {
+      of_rows = has_slots(r) ? std::min(of_rows, cut.slots[r] / per_chunk) : of_rows;
+    }
     const int of_pieces = chunks_of(cut.piece_slots);
     for (;;) {
       for (int r = 0; r < filled.rows_per_group; ++r) {
-        filled.slots[r] = cut.slots[r] - filled.row_chunks * per_chunk;
+        filled.slots[r] = has_slots(r) ? cut.slots[r] - filled.row_chunks * per_chunk : 0;
       }
       filled.piece_slots = std::max(0, cut.piece_slots - filled.piece_chunks * per_chunk);
       if (register_words(network, filled) <= word_room(chip, network, wishes, filled)) {
@@ -256,7 +266,7 @@ void settle_tails(const Chip& chip, const Network& network, const RowProfile& ro
   }
   Cut cut{{}, plan.pieces, piece_room(network, plan), plan.most_pieces};
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    cut.slots[r] = row_room(network, plan, r);
+    cut.slots[r] = plan.joins_rows() && r % rows.gates() > 0 ? 0 : row_room(network, plan, r);
   }
   const bool rows_first = plan.row_chunks == 0 || plan.piece_slots == 0;
   give_tail(chip, network, wishes, cut, rows_first, tails, plan);

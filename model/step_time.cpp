@@ -111,18 +111,22 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   ExpectedWavefronts result;
   // The rows of a group alike, of their mean number of slots.
   const double of_pairs = plan.common_rows * plan.common_slots;
-  const double slots = (mean_slots(network, plan) - of_pairs) / plan.first_common();
+  const int rows_with_slots = plan.rows_with_slots() + plan.pieces;
+  const double slots = (mean_slots(network, plan) - of_pairs) / rows_with_slots;
   result.ideal = warps * state_loads(network, plan) * phases_per_slot * copies;
   result.expected = result.ideal;
   if (plan.storage == Storage::dense) {
     return result;
   }
   // The rows that share phases, and the phases in which their elements must go.
-  const double mean_length = own_length(network, plan);
+  const double mean_length = own_length(network, plan) * (plan.joins_rows() ? info(network.cell).gates : 1);
   const double rows = static_cast<double>(kWarp) / plan.lanes_per_row / (load_phases(network, plan) / spread);
   const double phases = std::max(1.0, slots * spread);
   constexpr double kFilledOfPieces = 0.9;  // of the slots: rows that are cut fill theirs, and the others nearly do
-  const double filled = plan.pieces > 0 ? kFilledOfPieces : std::min(1.0, mean_length * rows / (phases * sets));
+  const double in_slots = own_length(network, plan) * plan.rows_per_group / plan.lanes_per_row;  // of a lane
+  const double filled = plan.joins_rows() ? std::min(1.0, in_slots / mean_slots(network, plan))
+                        : plan.pieces > 0 ? kFilledOfPieces
+                                          : std::min(1.0, mean_length * rows / (phases * sets));
   const double uneven = uneven_sets(network, plan);
   double factor = 1;
   if (plan.storage == Storage::packed_delta && plan.order != RowOrder::natural) {
@@ -130,7 +134,7 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
              crowded_slots(plan.storage, filled, uneven);
   } else if (plan.order != RowOrder::natural) {
     // The fullest bank set of these rows needs at least as many wavefronts as it has elements.
-    const double mean = uneven * (plan.pieces > 0 ? filled * phases : mean_length * rows / sets);
+    const double mean = uneven * (plan.pieces > 0 || plan.joins_rows() ? filled * phases : mean_length * rows / sets);
     const double deviation = std::sqrt(mean * (1 - network.density));
     const double fullest = mean + normal_maximum(sets) * deviation;
     const double noise = 0.5 * deviation / phases;  // of the fullest set, over warps
@@ -211,14 +215,20 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   const double loads = (plan.warps() * state + chunks) * chip.lds_instruction_cycles;
   const double shared = plan.common_rows * plan.common_slots;  // slots of two rows
   const double promotions = (mean_slots(network, plan) + shared) / plan.promote_every - plan.first_common();
-  const Instructions count = slots * per_slot(network, plan) + shared * copies * per_product(network, plan) +
-                             state * per_load(network, plan) +
-                             copies * std::max(0.0, promotions) * promotion(network, plan);
+  Instructions count =
+      slots * per_slot(network, plan) + shared * copies * per_product(network, plan) + state * per_load(network, plan);
+  if (plan.joins_rows()) {
+    count = count + copies * mean_slots(network, plan) / plan.strip_slots * joining(network, plan) +
+            passes_over_tiles(network, plan) * choosing(network, plan);
+  } else {
+    count = count + copies * std::max(0.0, promotions) * promotion(network, plan);
+  }
   const double issue = issue_cycles(chip, network, plan, count);
   // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of a tail, the chunks that are
   // taken at once wait for their words and then for the state; a streamed one is taken alone, and has been asked for as
   // many chunks before as the ring holds beside it.
   const double product = sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles;
+  constexpr double kStripsInChain = 0.5;  // of joined rows, which wait for no other: of joined.csv (experiments/data)
   const double loads_of_chunk = 2 * passes_over_tail * chip.lds_latency_cycles;
   const double mean_tail = static_cast<double>(plan.tail_chunks) / plan.warps();
   const double mean_streamed = static_cast<double>(plan.streamed_chunks()) / plan.warps();
@@ -226,11 +236,12 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
       loads_of_chunk * chunk_waits(plan, (mean_tail - mean_streamed) / std::max(1, plan.rows_with_tail()));
   const double streamed_wait =
       loads_of_chunk + passes_over_tail * chip.exchange_round_trip_cycles / std::max(1, plan.ring_chunks - 1);
-  const double chain = slots * product + (mean_tail - mean_streamed) * wait + mean_streamed * streamed_wait;
+  const double in_chain = plan.joins_rows() ? kStripsInChain : 1;
+  const double chain = in_chain * slots * product + (mean_tail - mean_streamed) * wait + mean_streamed * streamed_wait;
   // The warps share the SM evenly, so when the others have done theirs, the one with the longest tail has what it has
   // more than they still before it, alone.
-  const double alone = (plan.longest_tail - mean_tail) * (copies * chunk_slots(network, plan) * product + wait) *
-                       (plan.has_tail() ? 1 : 0);
+  const double alone = (plan.waits_in_need() ? 0 : plan.longest_tail - mean_tail) *
+                       (copies * chunk_slots(network, plan) * product + wait) * (plan.has_tail() ? 1 : 0);
   // Exchange warps move the state through the same pipe meanwhile: out of L2, and into shared memory; the copy engine,
   // only into shared memory.
   const double times_moved = plan.exchange_warps == 0 ? 0 : plan.exchange == ExchangeProtocol::bulk_copy ? 1 : 2;
@@ -240,8 +251,9 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   const double passes = passes_over_tiles(network, plan);
   // So does every row with a tail, for the number of its chunks and for what follows them.
   const double tails = passes_over_tail * plan.rows_with_tail();
-  const double turnaround =
-      (passes - 1 + tails) * chip.lds_latency_cycles + tails * parting_cycles(chip, network, plan);
+  constexpr double kPartingInNeed = 0.5;  // warps that wait for nobody are seldom all held up: as kStripsInChain
+  const double parting = (plan.waits_in_need() ? kPartingInNeed : 1) * parting_cycles(chip, network, plan);
+  const double turnaround = (passes - 1 + tails) * chip.lds_latency_cycles + tails * parting;
   const double together = std::cbrt(gather * gather * gather + issue * issue * issue + chain * chain * chain);
   return {gather, together - gather + alone + turnaround};
 }
@@ -256,10 +268,18 @@ double reduction_cycles(const Chip& chip, const Network& network, const Plan& pl
                    plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
 }
 
+// What joined rows take beside their gathers and sums: the lane's rows are looked up, and its sums chosen. How much was
+// fitted to 68 steps on an H100, those of joined.csv (experiments/data) but for another order of a few instructions.
+double joining_cycles(const Network& network, const Plan& plan) {
+  constexpr double kOfPass = 220;
+  return plan.joins_rows() ? kOfPass * passes_over_tiles(network, plan) : 0;
+}
+
 // What pieces of rows take in a step beside their gathers: each begins anew, they are reduced, stored, awaited by all
 // warps, and loaded, one by a lane at a time. Where samples take turns, half of it lasts while other warps compute:
-// that share is of turns.csv (experiments/data).
-double piece_cycles(const Chip& chip, const Network& network, const Plan& plan) {
+// that share is of turns.csv (experiments/data). Where only warps in need wait it lasts while rows are gathered, as far
+// as these take as long.
+double piece_cycles(const Chip& chip, const Network& network, const Plan& plan, double gathering) {
   if (plan.pieces == 0) {
     return 0;
   }
@@ -267,11 +287,12 @@ double piece_cycles(const Chip& chip, const Network& network, const Plan& plan) 
   const double additions = passes(network, plan) * std::ceil(1.0 * plan.most_pieces / plan.lanes_per_row);
   const bool takes_turns = plan.exchange_warps > 0;
   const double barriers = takes_turns ? passes(network, plan) : 1;
-  const double exposed = takes_turns ? 0.5 : 1;
-  return exposed *
-         (passes(network, plan) * reduction_cycles(chip, network, plan, plan.pieces, plan.pieces) +
-          barriers * (block_barrier_cycles(chip, plan.threads) + (2 * plan.pieces - 1) * chip.lds_latency_cycles) +
-          additions * (chip.lds_latency_cycles + kAdding));
+  const double all =
+      passes(network, plan) * reduction_cycles(chip, network, plan, plan.pieces, plan.pieces) +
+      barriers * (block_barrier_cycles(chip, plan.threads) + (2 * plan.pieces - 1) * chip.lds_latency_cycles) +
+      additions * (chip.lds_latency_cycles + kAdding);
+  const double exposed = plan.waits_in_need() ? all / (all + gathering) : takes_turns ? 0.5 : 1;
+  return exposed * all;
 }
 
 // The parts inside an SM.
@@ -284,7 +305,8 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
 
   const double passes = passes_over_tiles(network, plan);
   const double reducing = passes * reduction_cycles(chip, network, plan, plan.tile_rows, tile_height(network, plan));
-  part(Part::reduction) = (reducing + piece_cycles(chip, network, plan)) * us_per_cycle;
+  part(Part::reduction) =
+      (reducing + piece_cycles(chip, network, plan, gathering.loads) + joining_cycles(network, plan)) * us_per_cycle;
   // The gates of a unit meet by a shuffle.
   const double meeting = info(network.cell).gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;

@@ -21,7 +21,7 @@ struct KernelMap {
   int unit_words;   // 32-bit words that one load fetches
   bool half2_sums;  // products are summed in fp16 first
   int chunk_slots, chunk_words, chunk_bytes;
-  std::uint64_t plane_bytes, outbox_at, input_at, carry_at, lengths_at, gates_at, bias_at, scale_at, tails_at,
+  std::uint64_t plane_bytes, outbox_at, input_at, carry_at, lengths_at, gates_at, bias_at, scale_at, tails_at, lanes_at,
       partials_at, piece_table_at, chunks_at;
   std::uint64_t ring_at;  // [warps][ring_chunks] chunks
   std::uint64_t end;

@@ -80,6 +80,14 @@ std::vector<std::vector<int>> reduced_pieces(GatherTrace& gather, CellTrace& cel
   return sums;
 }
 
+// Whether the warp adds the sums of pieces to those of a tile's rows. Where rows are joined and samples take turns only
+// those that have some do: they wait for these at an mbarrier, which costs nothing here, for pieces come first in a
+// turn.
+bool adds(const WarpPlace& place, int tile) {
+  const Plan& plan = place.layout.plan;
+  return plan.pieces > 0 && (!plan.waits_in_need() || awaits_pieces(place.layout, place.sm, tile, place.warp));
+}
+
 // Machine code for sm_90 has 11 to 14 between the step's barrier and its first load, where the step has so many.
 constexpr int kAddressesFirst = 12;
 
@@ -89,7 +97,8 @@ void write_tiles(WarpWriter& out, const WarpPlace& place) {
   gather.begin_step();
   for (int tile = 0; tile < place.map.tiles; ++tile) {
     for (int pass = 0; pass < place.map.passes; ++pass) {
-      if (place.layout.plan.pieces > 0) {
+      const bool has_pieces = place.layout.plan.pieces > 0, adds_pieces = adds(place, tile);
+      if (adds_pieces) {
         cell.find_pieces(tile);
       }
       const bool is_first = tile == 0 && pass == 0;
@@ -97,13 +106,13 @@ void write_tiles(WarpWriter& out, const WarpPlace& place) {
           is_first ? reduced_pieces(gather, cell, place, 0, place.map.passes) : std::vector<std::vector<int>>{};
       gather.tile(tile, pass);
       cell.fetch_tile(tile, pass);
-      if (place.layout.plan.pieces > 0) {
-        for (std::size_t of_pass = 0; of_pass < sums.size(); ++of_pass) {
-          cell.store_pieces(static_cast<int>(of_pass), sums[of_pass]);
-        }
-        if (is_first) {
-          out.barrier();
-        }
+      for (std::size_t of_pass = 0; has_pieces && of_pass < sums.size(); ++of_pass) {
+        cell.store_pieces(static_cast<int>(of_pass), sums[of_pass]);
+      }
+      if (has_pieces && is_first) {
+        out.barrier();
+      }
+      if (adds_pieces) {
         cell.add_pieces(tile, pass);
       }
       cell.finish_tile();
@@ -137,7 +146,8 @@ void write_turn(WarpWriter& out, const WarpPlace& place, Traced traced, int turn
     gather.begin_step();
     const bool has_pieces = place.layout.plan.pieces > 0;
     for (int tile = 0; tile < place.map.tiles; ++tile) {
-      if (has_pieces) {
+      const bool adds_pieces = adds(place, tile);
+      if (adds_pieces) {
         cell.find_pieces(tile);
       }
       const std::vector<std::vector<int>> sums =
@@ -146,9 +156,11 @@ void write_turn(WarpWriter& out, const WarpPlace& place, Traced traced, int turn
       cell.fetch_tile(tile, turn);
       if (has_pieces && tile == 0) {
         cell.store_pieces(turn, sums.front());
-        out.barrier();
+        if (!place.layout.plan.waits_in_need()) {
+          out.barrier();
+        }
       }
-      if (has_pieces) {
+      if (adds_pieces) {
         cell.add_pieces(tile, turn);
       }
       cell.finish_tile();
@@ -233,7 +245,9 @@ void PlanTrace::add_computing_warps(BlockTrace& block, int sm, Write&& write) co
 // The warp that hands out comes after those that fetch.
 void PlanTrace::add_exchange_warps(BlockTrace& block, int sm) const {
   const int threads = layout_.plan.fetching_threads();
-  const int barriers = 2 + (layout_.plan.pieces > 0 ? turns() : 0);  // those of the warps that compute, too
+  const int barriers =
+      2 +
+      (layout_.plan.pieces > 0 && !layout_.plan.waits_in_need() ? turns() : 0);  // those of the warps that compute, too
   for (int warp = 0; warp < threads / kWarpLanes; ++warp) {
     add_warp(block, [&](WarpWriter& out) {
       const bool in_bulk = layout_.plan.exchange == ExchangeProtocol::bulk_copy;  // which no warp's instructions write

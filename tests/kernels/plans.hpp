@@ -79,10 +79,9 @@ inline void count_pieces(PlannedCase& c) {
   const RowProfile& rows = own_rows(c.network, c.plan, all_rows);
   c.plan.most_pieces = 0;
   for (int rank = 0; rank < rows.units(); ++rank) {
-    for (int at = 0; at < rows.gates(); ++at) {
-      const int r = rank / (c.plan.groups() * c.plan.sms) * rows.gates() + at;
-      c.plan.most_pieces = std::max(c.plan.most_pieces, pieces_needed(c.network, c.plan, r, rows.length(rank, at)));
-    }
+    const int r = rank / (c.plan.groups() * c.plan.sms) * rows.gates();
+    const auto pieces = pieces_needed(c.network, c.plan, r, rows.gates(), lengths_of_unit(rows, rank));
+    c.plan.most_pieces = std::max(c.plan.most_pieces, *std::max_element(pieces.begin(), pieces.end()));
   }
 }
 
@@ -112,7 +111,7 @@ inline PlannedCase in_chunks(PlannedCase c, int row_chunks, int piece_chunks, Ti
   const int per_chunk = chunk_slots(c.network, c.plan);
   const auto fewer = [&](int& slots, int chunks) { slots = std::max(0, slots - chunks * per_chunk); };
   for (int r = 0; r < c.plan.rows_per_group; ++r) {
-    fewer(c.plan.slots[r], row_chunks);
+    fewer(c.plan.slots[r], c.plan.slots[r] > 0 ? row_chunks : 0);
   }
   fewer(c.plan.piece_slots, piece_chunks);
   c.plan.row_chunks = row_chunks;
@@ -263,6 +262,53 @@ inline std::vector<PlannedCase> every_pair() {
   cases.push_back(in_turns(in_pieces(with_common(uneven, 2), 1), 3));
   cases.push_back(in_chunks(in_pieces(with_common(uneven, 1), 2), 1, 1, Tiers::mixed));
   cases.push_back(in_turns(in_chunks(in_pieces(with_common(uneven, 2), 1), 0, 2, Tiers::shared), 3));
+  return cases;
+}
+
+// The case with the rows of each unit joined, in strips of so many slots.
+inline PlannedCase joined(PlannedCase c, int strip_slots = 8) {
+  c.plan.strip_slots = strip_slots;
+  give_slots(c.network, RowProfile::from_matrix(c.matrix), c.plan);
+  return c;
+}
+
+// Both gated cells and every type but fp8; strips longer and shorter than what is summed in fp16, and than a lane;
+// every order; loads of every width; one pass, several, and samples that take turns; one unit of a group, and several;
+// tails, and rows in pieces.
+inline std::vector<PlannedCase> every_join() {
+  const auto shaped = [](Cell cell, Precision precision, int batch, int lanes = 8, int units_per_group = 1,
+                         MaskKind mask = MaskKind::uniform) {
+    return planned_case({.cell = cell,
+                         .precision = precision,
+                         .batch = batch,
+                         .lanes = lanes,
+                         .units_per_group = units_per_group,
+                         .mask = mask});
+  };
+  std::vector<PlannedCase> cases{
+      joined(shaped(Cell::lstm, Precision::fp16, 4)),      joined(shaped(Cell::gru, Precision::fp16, 3, 4, 2), 4),
+      joined(shaped(Cell::lstm, Precision::bf16, 1, 16)),  joined(shaped(Cell::gru, Precision::fp32, 8, 32, 3), 2),
+      joined(shaped(Cell::lstm, Precision::fp16, 30), 16), joined(shaped(Cell::gru, Precision::fp16, 2, 16), 64)};
+  cases[1].plan.order = RowOrder::natural;
+  cases[2].plan.order = RowOrder::bank_merged;
+  cases[4].plan.pass_planes = 2;
+  cases.push_back(with_tiers(cases[0], Tiers::shared));
+  cases.push_back(with_tiers(cases[3], Tiers::shared));
+  cases.back().plan.chunks_in_flight = 4;
+  const PlannedCase in_two = in_turns(shaped(Cell::lstm, Precision::fp16, 16), 4);
+  cases.push_back(joined(in_two));
+  cases.push_back(with_tiers(joined(in_two), Tiers::shared));
+  for (const int units_per_group : {1, 2}) {
+    PlannedCase uneven = shaped(Cell::lstm, Precision::fp16, 4, 16, units_per_group, MaskKind::power_law);
+    uneven.plan.order = RowOrder::bank_merged;
+    const PlannedCase cut = in_pieces(joined(uneven), 3 - units_per_group);
+    cases.push_back(cut);
+    cases.push_back(in_turns(cut, 3));
+    cases.push_back(in_chunks(cut, 0, 1, Tiers::shared));
+    cases.push_back(in_turns(in_chunks(cut, 1, 1, Tiers::shared), 3));
+  }
+  cases.push_back(
+      in_turns(in_pieces(joined(shaped(Cell::gru, Precision::bf16, 8, 8, 1, MaskKind::power_law)), 1), 4, 4));
   return cases;
 }
 

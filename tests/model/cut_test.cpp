@@ -70,9 +70,10 @@ TEST_CASE("rows that are cut need fewer slots, and their SMs have room for all p
     int most = 0;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const int in_sm = static_cast<int>(i) % units_per_sm(c.network, plan);
-      for (int at = 0; ranks[i] >= 0 && at < rows.gates(); ++at) {
-        most = std::max(
-            most, pieces_needed(c.network, plan, in_sm / plan.groups() * rows.gates() + at, rows.length(ranks[i], at)));
+      if (ranks[i] >= 0) {
+        const auto pieces = pieces_needed(c.network, plan, in_sm / plan.groups() * rows.gates(), rows.gates(),
+                                          lengths_of_unit(rows, ranks[i]));
+        most = std::max(most, *std::max_element(pieces.begin(), pieces.end()));
       }
     }
     CHECK(cut.most_pieces == most);

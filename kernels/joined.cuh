@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of a unit one behind another, cut evenly over the lanes of its group (model/joined_rows.hpp).
+//
+// A lane has one row of the unit, or the end of one and the beginning of another, which begins with a strip of
+// kStripSlots slots: every strip is summed on its own, and the sum joins that of the first row or of the second, under a
+// predicate. After the last slot the lane's two sums are taken for those of its rows, and the lanes reduce all rows
+// together as ever.
+//
+//   every strip    products -> fp32 | @first: sum of the first row += it | @!first: sum of the second row += it
+//   then           sums of the tile's rows: for each row the first's, the second's or zero
+//
+//   lane table     int [kTiles][kThreads] in shared memory: strips before the second row | first row << 8 | second << 16 |
+//                  whether rows of the warp have pieces << 24
+//
+// Where a lane has slots in chunks, too, these are behind all strips: of its last row.
+
+constexpr int kStripSlots = ONCHIP_STRIP_SLOTS;
+constexpr int kOneRow = 0xff;            // strips of a lane whose first row is its only one
+constexpr int kBehindAll = kOneRow - 1;  // no strip's number
+constexpr int kLaneTableBytes = 4 * kTiles * kThreads;
+static_assert(kGates > 1 && kStorage == kPackedPair && kPrecision != kFp8 && kRingChunks == 0,
+              "pairs of value and index of a unit's gates");
+static_assert(kStripSlots % kBundleSlots == 0, "a strip is whole bundles");
+
+// Of this lane, in the tile. `tails` is where the warp's number of chunks of the first row is (gather.cuh).
+__device__ __forceinline__ u32 lane_table(u32 tails, int thread) {
+  return tails - 4 * (thread / 32) + whole_words(4 * kTailInts) + 4 * thread;
+}
+
+// `tails`: where the tables begin in shared memory. In the block's data they stand behind those of tails and pieces.
+__device__ __forceinline__ void load_lane_table(const Arguments& a, u32 tails, int thread) {
+  const int* const table = a.tails + (kHasTail ? kBlocks * (kTailInts + 2 * kWarps) : 0) +
+                           (kPieces > 0 ? kBlocks * kUnitsPerSm * kGates : 0) + blockIdx.x * (kTiles * kThreads);
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+    store_shared_int(lane_table(tails + 4 * (thread / 32), thread) + 4 * tile * kThreads, table[tile * kThreads + thread]);
+  }
+}
+
+// The sums of a lane's two rows, of one pass.
+struct LaneSums {
+  float first[kPassSamples], second[kPassSamples];
+};
+
+// kCount slots whose words `word(0)`, `word(1)`, ... are, times one plane of the state.
+template <int kCount, typename WordAt>
+__device__ __forceinline__ void multiply_strip(WordAt word, u32 plane, float (&sum)[kPlaneSamples]) {
+  u32 bundle[kBundleWords] = {};
+  u32 partial[kUnitWords];
+#pragma unroll
+  for (int s = 0; s < kCount; ++s) {
+    if (s % kBundleSlots == 0) {
+#pragma unroll
+      for (int k = 0; k < kBundleWords; ++k) {
+        const int i = s / kBundleSlots * kBundleWords + k;
+        if (i < row_words(kCount)) {
+          bundle[k] = word(i);
+        }
+      }
+    }
+    u32 h[kUnitWords];
+    load_unit(plane + bundle_offset(bundle, s % kBundleSlots, s, 0), h);
+    bool upper;
+    const u32 factor = bundle_value(bundle, s % kBundleSlots, upper);
+    if constexpr (kHalf2Sums) {
+      const u32 both = both_halves(factor, upper);
+#pragma unroll
+      for (int i = 0; i < kUnitWords; ++i) {
+        if (s % kPromoteEvery == 0) {
+          asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(partial[i]) : "r"(both), "r"(h[i]));
+        } else {
+          asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(partial[i]) : "r"(both), "r"(h[i]));
+        }
+      }
+      if (s % kPromoteEvery == kPromoteEvery - 1 || s == kCount - 1) {
+#pragma unroll
+        for (int b = 0; b < kPlaneSamples; ++b) {
+          sum[b] = s < kPromoteEvery ? element(partial, b) : sum[b] + element(partial, b);
+        }
+      }
+    } else {
+      const float single = element(&factor, kPrecision == kFp32 ? 0 : upper);
+#pragma unroll
+      for (int b = 0; b < kPlaneSamples; ++b) {
+        sum[b] = s == 0 ? single * element(h, b) : fmaf(single, element(h, b), sum[b]);
+      }
+    }
+  }
+}
+
+// Adds a strip's sums of one plane to the lane's; `strip`: its number.
+__device__ __forceinline__ void join(const float (&of_strip)[kPlaneSamples], int strip, int strips_of_first, int plane,
+                                     LaneSums& sums) {
+#pragma unroll
+  for (int b = 0; b < kPlaneSamples; ++b) {
+    const int i = plane * kPlaneSamples + b;
+    asm("{ .reg .pred first; setp.lt.s32 first, %3, %4; @first add.f32 %0, %0, %2; @!first add.f32 %1, %1, %2; }"
+        : "+f"(sums.first[i]), "+f"(sums.second[i])
+        : "f"(of_strip[b]), "r"(strip), "r"(strips_of_first));
+  }
+}
+
+// What a lane has in a tile.
+struct JoinedLane {
+  int strips_of_first, first, second;  // rows of the tile
+  bool awaits_pieces;                  // its warp
+  int chunks;                          // of the warp
+};
+template <int kTile>
+__device__ __forceinline__ JoinedLane find_lane(u32 tails, int thread) {
+#ifdef ONCHIP_PIECES_ANYWHERE
+  constexpr bool kHasTail = ONCHIP_ROW_CHUNKS != 0;  // pieces may have tails where rows have none
+#endif
+  const int table = load_shared_int(lane_table(tails, thread) + 4 * kTile * kThreads);
+  JoinedLane lane{table & 0xff, table >> 8 & 0xff, table >> 16 & 0xff, table >> 24 != 0, 0};
+  if constexpr (kHasTail) {
+    lane.chunks = load_shared_int(tails + 4 * kTile * kTileHeight * kWarps);
+  }
+  return lane;
+}
+
+// In registers.
+template <int kTile>
+__device__ __forceinline__ constexpr int strips_of() {
+  return (kSlots[kTile * kTileHeight] + kStripSlots - 1) / kStripSlots;
+}
+
+// Strips [kStrip, kEnd) of a tile in registers, times one plane of a pass. Templates for the same reason as
+// gather_registers().
+template <int kTile, int kPlane, int kStrip, int kEnd>
+__device__ __forceinline__ void gather_plane(const Weights& w, u32 plane, const JoinedLane& lane, LaneSums& sums) {
+  if constexpr (kStrip < kEnd) {
+    constexpr int kRow = kTile * kTileHeight, kDone = kStrip * kStripSlots;
+    constexpr int kCount = kSlots[kRow] - kDone < kStripSlots ? kSlots[kRow] - kDone : kStripSlots;
+    float of_strip[kPlaneSamples];
+    multiply_strip<kCount>([&](int i) { return kept(w.registers[first_word(kRow) + row_words(kDone) + i]); }, plane,
+                           of_strip);
+    join(of_strip, kStrip, lane.strips_of_first, kPlane, sums);
+    gather_plane<kTile, kPlane, kStrip + 1, kEnd>(w, plane, lane, sums);
+  }
+}
+
+// Times all planes of a pass.
+template <int kTile, int kPass, int kStrip, int kEnd, int kPlane = 0>
+__device__ __forceinline__ void gather_strips(const Weights& w, u32 shared, const JoinedLane& lane, LaneSums& sums) {
+  if constexpr (kPlane < kPassPlanes) {
+    gather_plane<kTile, kPlane, kStrip, kEnd>(w, shared + (kPass * kPassPlanes + kPlane) * kPlaneBytes, lane, sums);
+    gather_strips<kTile, kPass, kStrip, kEnd, kPlane + 1>(w, shared, lane, sums);
+  }
+}
+
+// `left` chunks in shared memory, kChunks at a time and the rest in halves of that.
+template <int kChunks, int kPass>
+__device__ __forceinline__ void gather_joined_chunks(Weights& w, int left, u32 shared, const JoinedLane& lane,
+                                                     LaneSums& sums) {
+#pragma unroll 1
+  for (; left >= kChunks; left -= kChunks) {
+    u32 words[kChunks * kChunkWords];
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) {
+      load_chunk(w.chunk + kChunkBytes * i, words + kChunkWords * i);
+    }
+#pragma unroll
+    for (int plane = 0; plane < kPassPlanes; ++plane) {
+      float of_chunks[kPlaneSamples];
+      multiply_strip<kChunks * kChunkSlots>([&](int i) { return words[i]; },
+                                            shared + (kPass * kPassPlanes + plane) * kPlaneBytes, of_chunks);
+      join(of_chunks, kBehindAll, lane.strips_of_first, plane, sums);
+    }
+    w.chunk += kChunks * kChunkBytes;
+  }
+  if constexpr (kChunks > 1) {
+    gather_joined_chunks<kChunks / 2, kPass>(w, left, shared, lane, sums);
+  }
+}
+
+template <int kPass>
+__device__ __forceinline__ void gather_joined_tail(Weights& w, u32 shared, const JoinedLane& lane, LaneSums& sums) {
+  if constexpr (kHasTail) {
+    gather_joined_chunks<kChunksInFlight, kPass>(w, lane.chunks, shared, lane, sums);
+  }
+}
+
+// The sums of the tile's rows, in this lane.
+__device__ __forceinline__ void choose(const JoinedLane& lane, const LaneSums& sums, float (&sum)[kValues]) {
+#pragma unroll
+  for (int row = 0; row < kTileRows; ++row) {
+#pragma unroll
+    for (int b = 0; b < kPassSamples; ++b) {
+      sum[b * kTileRows + row] = lane.first == row ? sums.first[b] : lane.second == row ? sums.second[b] : 0.0f;
+    }
+  }
+}
+
+// All rows of tile kTile, in one pass.
+template <int kTile, int kPass>
+__device__ __forceinline__ void gather_tile(Weights& w, u32 shared, u32 tails, int, int thread, float (&sum)[kValues]) {
+  const JoinedLane lane = find_lane<kTile>(tails, thread);
+  LaneSums sums{};
+  const u32 begin = w.chunk;
+  gather_strips<kTile, kPass, 0, strips_of<kTile>()>(w, shared, lane, sums);
+  gather_joined_tail<kPass>(w, shared, lane, sums);
+  if constexpr (kHasTail && kPass < kPasses - 1) {
+    w.chunk = begin;  // the next pass takes the same chunks again
+  }
+  choose(lane, sums, sum);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A unit's rows that stand one behind another, cut evenly over the lanes of its group.
+//
+// Where each row is spread over all lanes, every row has as many slots as the longest of its kind, and lanes of a warp
+// that load at the same time load columns of the same rows. Joined, a unit takes what its rows take together, which
+// differs less from unit to unit, and lanes that load at the same time load columns of all of its rows, which are more
+// even over the banks than those of any one. A lane has one row, or the end of one and the beginning of another, which
+// begins with a strip of Plan::strip_slots slots: kernels/joined.cuh adds up every strip on its own.
+#pragma once
+
+#include "model/common_columns.hpp"
+#include "model/plan.hpp"
+#include "model/row_profile.hpp"
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace onchip {
+
+// Of each row of a unit, by its place, how many non-zeros.
+using UnitLengths = std::array<std::int64_t, kMostGates>;
+UnitLengths lengths_of_unit(const RowProfile& rows, int rank);
+
+// What a lane has of the rows of its group's unit.
+struct LaneRows {
+  static constexpr int kNone = -1;
+  int first = kNone, second = kNone;  // places of rows in the unit
+  int of_first = 0, of_second = 0;    // non-zeros
+  int begin = 0;                      // the second's first slot
+};
+
+inline constexpr int kAnywhere = std::numeric_limits<int>::max();  // may a row begin, as far as registers matter
+
+// The rows of a unit on `lanes` lanes, each of `slots` slots at most. A second row begins among the first
+// `in_registers` of them. Empty if there is no room.
+std::vector<LaneRows> join_rows(const UnitLengths& lengths, int lanes, int slots, int in_registers, int strip_slots);
+
+// The fewest slots of a lane for which there is room.
+int joined_slots(const UnitLengths& lengths, int lanes, int strip_slots, int in_registers = kAnywhere);
+// The same for a plan, of the units that are its groups' `r`-th rows and those after it.
+int joined_slots(const Plan& plan, int r, const UnitLengths& lengths);
+
+// What stays with a unit whose rows begin with its group's `r`-th, and how many pieces its rows are cut into: one after
+// another off the longest, until the rest has room, in registers and chunks. That does not depend on which of its slots
+// are which; where a row has to begin in registers it may take some more.
+struct UnitCut {
+  UnitLengths kept{};
+  std::array<int, kMostGates> pieces{};
+};
+UnitCut cut_unit(const Network& network, const Plan& plan, int r, const UnitLengths& lengths);
+
+// Of a lane, as the kernel takes it: strips before the second row | first row << 8 | second row << 16 | whether rows of
+// its warp have pieces << 24. A row that is not there is kNoRow, strips without a second row are kOneRow.
+inline constexpr int kNoRow = 0xff, kOneRow = 0xff, kMostStrips = kOneRow - 2;
+std::int32_t encode_lane(const LaneRows& rows, int strip_slots, bool awaits_pieces);
+
+}  // namespace onchip
