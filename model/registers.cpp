@@ -330,7 +330,9 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
   constexpr int kSumsOfLane = 2, kWithoutThem = 8;  // of joined rows, until those of the tile's are chosen
   double gather = sums + costs.output * (outputs - 1);
   gather += plan.joins_rows() ? std::max(0, kSumsOfLane * samples - kWithoutThem) : 0;
-  gather += plan.pieces > 0 ? plan.pieces * samples + rows + kPieces : 0;
+  // Where warps wait in need they look up whose the pieces are only then.
+  gather +=
+      plan.pieces > 0 ? plan.pieces * samples + (plan.waits_in_need() && !plan.has_tail() ? 0 : rows + kPieces) : 0;
   // Rows that share loads: a partial sum of each instead of one. The compiler does without some of them, but then loads
   // one column after another: with eight words fewer, steps of four networks took 3 to 10 % less on an H200.
   gather +=

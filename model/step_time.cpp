@@ -240,8 +240,8 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   const double chain = in_chain * slots * product + (mean_tail - mean_streamed) * wait + mean_streamed * streamed_wait;
   // The warps share the SM evenly, so when the others have done theirs, the one with the longest tail has what it has
   // more than they still before it, alone.
-  const double alone = (plan.waits_in_need() ? 0 : plan.longest_tail - mean_tail) *
-                       (copies * chunk_slots(network, plan) * product + wait) * (plan.has_tail() ? 1 : 0);
+  const double alone = (plan.longest_tail - mean_tail) * (copies * chunk_slots(network, plan) * product + wait) *
+                       (plan.has_tail() ? 1 : 0);
   // Exchange warps move the state through the same pipe meanwhile: out of L2, and into shared memory; the copy engine,
   // only into shared memory.
   const double times_moved = plan.exchange_warps == 0 ? 0 : plan.exchange == ExchangeProtocol::bulk_copy ? 1 : 2;
@@ -251,8 +251,7 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   const double passes = passes_over_tiles(network, plan);
   // So does every row with a tail, for the number of its chunks and for what follows them.
   const double tails = passes_over_tail * plan.rows_with_tail();
-  constexpr double kPartingInNeed = 0.5;  // warps that wait for nobody are seldom all held up: as kStripsInChain
-  const double parting = (plan.waits_in_need() ? kPartingInNeed : 1) * parting_cycles(chip, network, plan);
+  const double parting = parting_cycles(chip, network, plan);
   const double turnaround = (passes - 1 + tails) * chip.lds_latency_cycles + tails * parting;
   const double together = std::cbrt(gather * gather * gather + issue * issue * issue + chain * chain * chain);
   return {gather, together - gather + alone + turnaround};
@@ -268,11 +267,13 @@ double reduction_cycles(const Chip& chip, const Network& network, const Plan& pl
                    plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
 }
 
-// What joined rows take beside their gathers and sums: the lane's rows are looked up, and its sums chosen. How much was
-// fitted to 68 steps on an H100, those of joined.csv (experiments/data) but for another order of a few instructions.
+// What joined rows take beside that where they have pieces or tails: the lane's rows are looked up, its sums are
+// chosen, and some warps come later than others. How much was fitted to 68 steps on an H100, those of joined.csv
+// (experiments/data) but for another order of a few instructions; without pieces and tails, large networks take up to a
+// tenth less than is said.
 double joining_cycles(const Network& network, const Plan& plan) {
   constexpr double kOfPass = 220;
-  return plan.joins_rows() ? kOfPass * passes_over_tiles(network, plan) : 0;
+  return plan.joins_rows() && (plan.pieces > 0 || plan.has_tail()) ? kOfPass * passes_over_tiles(network, plan) : 0;
 }
 
 // What pieces of rows take in a step beside their gathers: each begins anew, they are reduced, stored, awaited by all
