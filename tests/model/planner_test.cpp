@@ -570,6 +570,7 @@ TEST_CASE("rows of a power law get a tail, which makes their steps quicker", "[f
   PlanWishes wishes = kSparse;
   wishes.exchange_warps = 0;
   wishes.pieces = 0;
+  wishes.strip_slots = 0;
   const PlannedNetwork best = choose_plan(h200(), network, rows, wishes);
   CAPTURE(describe(network), to_string(best.plan));
   REQUIRE(best.prediction.footprint.fits);
@@ -587,6 +588,7 @@ TEST_CASE("rows of a power law are cut into pieces where registers hold them, wh
   const PlannedNetwork cut = choose_plan(h200(), network, rows, kSparse);
   CAPTURE(describe(network), to_string(cut.plan));
   CHECK(cut.plan.pieces > 0);
+  CHECK(cut.plan.joins_rows() == (cell == Cell::lstm));
   CHECK(cut.prediction.footprint.fits);
   PlanWishes wishes = kSparse;
   wishes.pieces = 0;
@@ -597,7 +599,9 @@ TEST_CASE("rows of a power law are cut into pieces where registers hold them, wh
   CHECK(choose_plan(h200(), network, rows, wishes).plan.pieces == 2);
   wishes.storage = Storage::dense;
   CHECK_THROWS_AS(choose_plan(h200(), network, rows, wishes), InputError);
-  CHECK(choose_plan(h200(), network, RowProfile::uniform(network), kSparse).plan.pieces == 0);
+  const Plan even = choose_plan(h200(), network, RowProfile::uniform(network), kSparse).plan;
+  CHECK(even.pieces == 0);
+  CHECK_FALSE(even.joins_rows());
 }
 
 TEST_CASE("a plan's numbers of its tail are those of its rows", "[fast]") {
