@@ -580,6 +580,25 @@ TEST_CASE("rows of a power law get a tail, which makes their steps quicker", "[f
   CHECK((!even.prediction.footprint.fits || best.prediction.step_us < even.prediction.step_us));
 }
 
+TEST_CASE("joined rows are of gated cells, and of what the wishes say", "[fast]") {
+  const auto planned = [](Cell cell, Precision precision, const PlanWishes& wishes) {
+    const Network network{cell, precision, 512, 4, 1, 0.1};
+    return choose_plan(h200(), network, RowProfile::uniform(network), wishes).plan;
+  };
+  PlanWishes wishes;
+  wishes.strip_slots = 4;
+  for (const Cell cell : {Cell::lstm, Cell::gru}) {
+    const Plan plan = planned(cell, Precision::fp16, wishes);
+    CAPTURE(to_string(plan));
+    CHECK(plan.family == Family::sparse_persistent);
+    CHECK(plan.strip_slots == 4);
+  }
+  CHECK_THROWS_AS(planned(Cell::relu, Precision::fp16, wishes), InputError);
+  CHECK_THROWS_AS(planned(Cell::lstm, Precision::fp8, wishes), InputError);
+  wishes.common_slots = 2;
+  CHECK_THROWS_AS(planned(Cell::lstm, Precision::fp16, wishes), InputError);
+}
+
 TEST_CASE("rows of a power law are cut into pieces where registers hold them, which is quicker than a tail", "[fast]") {
   const auto [cell, hidden] = GENERATE(std::pair{Cell::relu, 4096}, std::pair{Cell::lstm, 2304});
   const Network network{cell, Precision::fp16, hidden, 4, 1, 0.1};
