@@ -61,10 +61,10 @@ constexpr int kFetchedAt = kPieceTableAt + (kPieces > 0 ? whole_words(4 * kUnits
 #ifdef ONCHIP_EXCHANGE_WARPS                                                                              // pipeline.cuh
 #ifdef ONCHIP_STRIP_SLOTS
 constexpr int kBarriers = kPieces > 0 ? 2 * kPasses : kPasses;  // those of pieces, see joined_tile.cuh, behind
-#else
-constexpr int kBarriers = kPasses;
-#endif
 constexpr int kChunksAt = kFetchedAt + whole_words(8 * kBarriers);
+#else
+constexpr int kChunksAt = kFetchedAt + whole_words(8 * kPasses);
+#endif
 #else
 constexpr int kChunksAt = kFetchedAt;
 #endif
