@@ -113,6 +113,14 @@ int pieces_of_unit(const Network& network, const Plan& plan, const RowProfile& r
   return std::accumulate(pieces.begin(), pieces.end(), 0);
 }
 
+UnitLengths lengths_of_unit(const std::vector<std::int64_t>& lengths, int groups, int gates, int r, int group) {
+  UnitLengths of_unit{};
+  for (int at = 0; at < gates; ++at) {
+    of_unit[at] = lengths[static_cast<std::size_t>(r / gates * gates + at) * groups + group];
+  }
+  return of_unit;
+}
+
 std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const std::vector<std::int64_t>& lengths) {
   const int groups = plan.groups(), lanes = plan.lanes_per_row, gates = info(network.cell).gates;
   struct CutRow {
@@ -123,16 +131,12 @@ std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const s
   int total = 0;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     for (int group = 0; group < groups; ++group) {
-      const auto length_of = [&](int row) { return lengths[static_cast<std::size_t>(row) * groups + group]; };
       const int first = r / gates * gates;
-      UnitLengths of_unit{};
-      for (int at = 0; at < gates; ++at) {
-        of_unit[at] = length_of(first + at);
-      }
+      const UnitLengths of_unit = lengths_of_unit(lengths, groups, gates, r, group);
       if (const int pieces = pieces_needed(network, plan, first, gates, of_unit)[r - first]; pieces > 0) {
         const std::int64_t kept = plan.joins_rows() ? cut_unit(network, plan, first, of_unit).kept[r - first]
                                                     : std::int64_t{row_room(network, plan, r)} * lanes;
-        const std::int64_t beyond = slots_of_lanes(network, plan, length_of(r)) - kept;
+        const std::int64_t beyond = slots_of_lanes(network, plan, of_unit[r - first]) - kept;
         const std::int64_t of_all = std::int64_t{pieces} * lanes;
         const int alike = static_cast<int>((beyond + of_all - 1) / of_all);
         cut.push_back({r, group, pieces, plan.piece_chunks > 0 ? alike : plan.piece_slots, beyond});

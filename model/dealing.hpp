@@ -46,6 +46,8 @@ struct Piece {
   int number = 0, of = 0;  // it is one of so many of the row's
   int slots = 0;           // per lane that are expected to be needed
 };
+// Of an SM's rows, of so many non-zeros [rows_per_group, groups], those of the unit that a group's r-th row is of.
+UnitLengths lengths_of_unit(const std::vector<std::int64_t>& lengths, int groups, int gates, int r, int group);
 // The pieces of an SM's rows, of so many non-zeros [rows_per_group, groups]: [pieces, groups], but more if there are
 // more than the groups take. The pieces of a row are neighbours. In registers those are full, one row's after
 // another's: what a short one leaves empty is multiplied all the same. Where pieces have chunks those of a row are

@@ -8,7 +8,6 @@
 #include "model/numeric.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 namespace onchip {
 namespace {

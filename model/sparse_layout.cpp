@@ -75,12 +75,8 @@ void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vecto
       const std::int64_t length = lengths[static_cast<std::size_t>(r) * groups + group];
       std::int64_t room = std::int64_t{row_room(layout.network, plan, r)} * plan.lanes_per_row;
       if (plan.joins_rows()) {
-        const int first = r / gates * gates;
-        UnitLengths of_unit{};
-        for (int at = 0; at < gates; ++at) {
-          of_unit[at] = lengths[static_cast<std::size_t>(first + at) * groups + group];
-        }
-        room = cut_unit(layout.network, plan, first, of_unit).kept[r - first];
+        const UnitLengths of_unit = lengths_of_unit(lengths, groups, gates, r, group);
+        room = cut_unit(layout.network, plan, r / gates * gates, of_unit).kept[r % gates];
       }
       layout.ends[layout.group_row(sm, r, group)] =
           static_cast<std::int32_t>(has_deltas ? length : std::min(length, room));
