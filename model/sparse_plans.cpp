@@ -93,8 +93,9 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
   }
 }
 
-// Whether a unit's rows may be joined. Where they are alike rows that share loads are better (an H100: lstm 2304 B=4 10
-// % 1.81 and 1.91 us, gru 4096 B=4 10 % 2.51 and 2.76; only lstm 3072 B=4 10 % takes 2.08 and 2.02).
+// Whether a unit's rows may be joined. Where they are alike, rows that share loads are mostly better (joined.csv of
+// experiments/data: lstm 2304 B=4 10 % 1.78 and 2.16 us, gru 4096 B=4 10 % 2.48 and 2.36), and for large networks,
+// where they are not, the model does not know it yet.
 bool joins_rows(const Network& network, const SparseShape& shape, const PlanWishes& wishes, const Plan& plan) {
   return (shape.long_rows || wishes.strip_slots.value_or(0) > 0) && info(network.cell).gates > 1 &&
          plan.storage == Storage::packed_pair && network.precision != Precision::fp8 && wishes.strip_slots != 0 &&
