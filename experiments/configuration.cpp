@@ -52,7 +52,7 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& all_
   const bool holds_all = !plan.has_tail() && plan.pieces == 0;
   for (int rank = 0; plan.joins_rows() && holds_all && rank < rows.units(); ++rank) {
     const int r = static_cast<int>(rank / units_per_rank) * gates,
-              slots = joined_slots(plan, r, lengths_of_unit(rows, rank));
+              slots = slots_needed(network, plan, r, lengths_of_unit(rows, rank));
     require(plan.slots[r] >= slots,
             "room for a unit's " + std::to_string(slots) + " slots of a lane, found " + std::to_string(plan.slots[r]));
   }
@@ -102,11 +102,12 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   require(state_type(network.precision) == Precision::fp16 || plan.promote_every == 1,
           "promote_every=1: only fp16 products are summed below fp32");
   check_range("strip_slots", plan.strip_slots, 0, kMostStripSlots);
-  require(
-      !plan.joins_rows() || (gates > 1 && plan.storage == Storage::packed_pair && plan.common_rows == 0 &&
-                             network.precision != Precision::fp8 && plan.ring_chunks == 0 && plan.strip_slots % 2 == 0),
-      "strip_slots=0, or an even number where rows are gates of packed_pair, not of fp8, share no loads and are not "
-      "streamed");
+  const int whole = std::max(2, bundle(network, plan).slots);
+  require(!plan.joins_rows() ||
+              (gates > 1 && plan.storage != Storage::dense && plan.common_rows == 0 &&
+               network.precision != Precision::fp8 && plan.ring_chunks == 0 && plan.strip_slots % whole == 0),
+          "strip_slots=0, or a multiple of 2, of packed_delta of 4, where rows are gates of packed_pair or packed_delta, "
+          "not of fp8, share no loads and are not streamed");
   for (int r = 0; r < plan.rows_per_group; ++r) {
     const bool has_none = plan.joins_rows() && r % gates > 0;
     const int most_slots = has_none ? 0 : plan.joins_rows() ? kMostStrips * plan.strip_slots : kMaxDimension;

@@ -60,11 +60,22 @@ constexpr __host__ __device__ int row_words(int slots) {
                               : slots;
 }
 constexpr int kStartWords = kStorage == kPackedDelta ? 1 : 0;  // of a row in registers: the first slot's byte in the state
+#ifdef ONCHIP_STRIP_SLOTS
+constexpr __host__ __device__ int start_words(int row) {  // a unit's first two rows have those of its lanes' two
+  return row < kRowsPerGroup && row % kTileHeight > 1 ? 0 : kStartWords;
+}
+constexpr __host__ __device__ int first_word(int row) {
+  int words = 0;
+  for (int r = 0; r < row; ++r) words += start_words(r) + row_words(kSlots[r]);
+  return words;
+}
+#else
 constexpr __host__ __device__ int first_word(int row) {
   int words = 0;
   for (int r = 0; r < row; ++r) words += kStartWords + row_words(kSlots[r]);
   return words;
 }
+#endif
 #ifdef ONCHIP_COMMON_SLOTS
 // Columns that two rows of a unit have in common stand in slots of the pair (common.cuh): two in three words.
 constexpr int kCommonSlots = ONCHIP_COMMON_SLOTS;  // per lane, of every pair of a unit's rows

@@ -9,6 +9,9 @@
 //   every strip    products -> fp32 | @first: sum of the first row += it | @!first: sum of the second row += it
 //   then           sums of the tile's rows: for each row the first's, the second's or zero
 //
+// Distances (kPackedDelta) begin anew with the second row: what it starts from is in a register of its own, and taken
+// instead of where the slot before read, at the strip that is the lane's second row's first.
+//
 //   lane table     int [kTiles][kThreads] in shared memory: strips before the second row | first row << 8 | second << 16 |
 //                  whether rows of the warp have pieces << 24
 //
@@ -18,8 +21,8 @@ constexpr int kStripSlots = ONCHIP_STRIP_SLOTS;
 constexpr int kOneRow = 0xff;            // strips of a lane whose first row is its only one
 constexpr int kBehindAll = kOneRow - 1;  // no strip's number
 constexpr int kLaneTableBytes = 4 * kTiles * kThreads;
-static_assert(kGates > 1 && kStorage == kPackedPair && kPrecision != kFp8 && kRingChunks == 0,
-              "pairs of value and index of a unit's gates");
+static_assert(kGates > 1 && kStorage != kDense && kPrecision != kFp8 && kRingChunks == 0,
+              "pairs of value and index, or distances, of a unit's gates");
 static_assert(kStripSlots % kBundleSlots == 0, "a strip is whole bundles");
 
 // Of this lane, in the tile. `tails` is where the warp's number of chunks of the first row is (gather.cuh).
@@ -42,9 +45,10 @@ struct LaneSums {
   float first[kPassSamples], second[kPassSamples];
 };
 
-// kCount slots whose words `word(0)`, `word(1)`, ... are, times one plane of the state.
+// kCount slots whose words `word(0)`, `word(1)`, ... are, times one plane of the state. `offset`: see bundle_offset();
+// returns that for the slots that follow.
 template <int kCount, typename WordAt>
-__device__ __forceinline__ void multiply_strip(WordAt word, u32 plane, float (&sum)[kPlaneSamples]) {
+__device__ __forceinline__ u32 multiply_strip(WordAt word, u32 plane, u32 offset, float (&sum)[kPlaneSamples]) {
   u32 bundle[kBundleWords] = {};
   u32 partial[kUnitWords];
 #pragma unroll
@@ -59,7 +63,8 @@ __device__ __forceinline__ void multiply_strip(WordAt word, u32 plane, float (&s
       }
     }
     u32 h[kUnitWords];
-    load_unit(plane + bundle_offset(bundle, s % kBundleSlots, s, 0), h);
+    offset = bundle_offset(bundle, s % kBundleSlots, s, offset);
+    load_unit(plane + offset, h);
     bool upper;
     const u32 factor = bundle_value(bundle, s % kBundleSlots, upper);
     if constexpr (kHalf2Sums) {
@@ -86,6 +91,7 @@ __device__ __forceinline__ void multiply_strip(WordAt word, u32 plane, float (&s
       }
     }
   }
+  return offset;
 }
 
 // Adds a strip's sums of one plane to the lane's; `strip`: its number.
@@ -125,34 +131,54 @@ __device__ __forceinline__ constexpr int strips_of() {
   return (kSlots[kTile * kTileHeight] + kStripSlots - 1) / kStripSlots;
 }
 
-// Strips [kStrip, kEnd) of a tile in registers, times one plane of a pass. Templates for the same reason as
-// gather_registers().
+// Where the slots from strip kStrip on read on from; `offset`: where the slot before them reads.
+template <int kTile, int kStrip>
+__device__ __forceinline__ u32 offset_of_strip(const Weights& w, const JoinedLane& lane, u32 offset) {
+  if constexpr (kStorage != kPackedDelta) {
+    return 0;
+  } else if constexpr (kStrip == 0) {
+    return kept(w.registers[first_word(kTile * kTileHeight)]);
+  } else {
+    return lane.strips_of_first == kStrip ? kept(w.registers[first_word(kTile * kTileHeight + 1)]) : offset;
+  }
+}
+
+// Strips [kStrip, kEnd) of a tile in registers, times one plane of a pass; `offset` and what is returned: see
+// multiply_strip(). Templates for the same reason as gather_registers().
 template <int kTile, int kPlane, int kStrip, int kEnd>
-__device__ __forceinline__ void gather_plane(const Weights& w, u32 plane, const JoinedLane& lane, LaneSums& sums) {
-  if constexpr (kStrip < kEnd) {
+__device__ __forceinline__ u32 gather_plane(const Weights& w, u32 plane, u32 offset, const JoinedLane& lane,
+                                            LaneSums& sums) {
+  if constexpr (kStrip == kEnd) {
+    return offset;
+  } else {
     constexpr int kRow = kTile * kTileHeight, kDone = kStrip * kStripSlots;
     constexpr int kCount = kSlots[kRow] - kDone < kStripSlots ? kSlots[kRow] - kDone : kStripSlots;
     float of_strip[kPlaneSamples];
-    multiply_strip<kCount>([&](int i) { return kept(w.registers[first_word(kRow) + row_words(kDone) + i]); }, plane,
-                           of_strip);
+    const u32 next = multiply_strip<kCount>(
+        [&](int i) { return kept(w.registers[first_word(kRow) + start_words(kRow) + row_words(kDone) + i]); }, plane,
+        offset_of_strip<kTile, kStrip>(w, lane, offset), of_strip);
     join(of_strip, kStrip, lane.strips_of_first, kPlane, sums);
-    gather_plane<kTile, kPlane, kStrip + 1, kEnd>(w, plane, lane, sums);
+    return gather_plane<kTile, kPlane, kStrip + 1, kEnd>(w, plane, next, lane, sums);
   }
 }
 
 // Times all planes of a pass.
 template <int kTile, int kPass, int kStrip, int kEnd, int kPlane = 0>
-__device__ __forceinline__ void gather_strips(const Weights& w, u32 shared, const JoinedLane& lane, LaneSums& sums) {
-  if constexpr (kPlane < kPassPlanes) {
-    gather_plane<kTile, kPlane, kStrip, kEnd>(w, shared + (kPass * kPassPlanes + kPlane) * kPlaneBytes, lane, sums);
-    gather_strips<kTile, kPass, kStrip, kEnd, kPlane + 1>(w, shared, lane, sums);
+__device__ __forceinline__ u32 gather_strips(const Weights& w, u32 shared, u32 offset, const JoinedLane& lane,
+                                             LaneSums& sums) {
+  const u32 next = gather_plane<kTile, kPlane, kStrip, kEnd>(
+      w, shared + (kPass * kPassPlanes + kPlane) * kPlaneBytes, offset, lane, sums);
+  if constexpr (kPlane + 1 < kPassPlanes) {
+    return gather_strips<kTile, kPass, kStrip, kEnd, kPlane + 1>(w, shared, offset, lane, sums);
+  } else {
+    return next;
   }
 }
 
 // `left` chunks in shared memory, kChunks at a time and the rest in halves of that.
 template <int kChunks, int kPass>
-__device__ __forceinline__ void gather_joined_chunks(Weights& w, int left, u32 shared, const JoinedLane& lane,
-                                                     LaneSums& sums) {
+__device__ __forceinline__ void gather_joined_chunks(Weights& w, int left, u32 shared, u32 offset,
+                                                     const JoinedLane& lane, LaneSums& sums) {
 #pragma unroll 1
   for (; left >= kChunks; left -= kChunks) {
     u32 words[kChunks * kChunkWords];
@@ -160,24 +186,29 @@ __device__ __forceinline__ void gather_joined_chunks(Weights& w, int left, u32 s
     for (int i = 0; i < kChunks; ++i) {
       load_chunk(w.chunk + kChunkBytes * i, words + kChunkWords * i);
     }
+    u32 next = 0;
 #pragma unroll
     for (int plane = 0; plane < kPassPlanes; ++plane) {
       float of_chunks[kPlaneSamples];
-      multiply_strip<kChunks * kChunkSlots>([&](int i) { return words[i]; },
-                                            shared + (kPass * kPassPlanes + plane) * kPlaneBytes, of_chunks);
+      next = multiply_strip<kChunks * kChunkSlots>([&](int i) { return words[i]; },
+                                                   shared + (kPass * kPassPlanes + plane) * kPlaneBytes, offset,
+                                                   of_chunks);
       join(of_chunks, kBehindAll, lane.strips_of_first, plane, sums);
     }
+    offset = next;
     w.chunk += kChunks * kChunkBytes;
   }
   if constexpr (kChunks > 1) {
-    gather_joined_chunks<kChunks / 2, kPass>(w, left, shared, lane, sums);
+    gather_joined_chunks<kChunks / 2, kPass>(w, left, shared, offset, lane, sums);
   }
 }
 
-template <int kPass>
-__device__ __forceinline__ void gather_joined_tail(Weights& w, u32 shared, const JoinedLane& lane, LaneSums& sums) {
+template <int kTile, int kPass>
+__device__ __forceinline__ void gather_joined_tail(Weights& w, u32 shared, u32 offset, const JoinedLane& lane,
+                                                   LaneSums& sums) {
   if constexpr (kHasTail) {
-    gather_joined_chunks<kChunksInFlight, kPass>(w, lane.chunks, shared, lane, sums);
+    offset = offset_of_strip<kTile, strips_of<kTile>()>(w, lane, offset);
+    gather_joined_chunks<kChunksInFlight, kPass>(w, lane.chunks, shared, offset, lane, sums);
   }
 }
 
@@ -198,8 +229,8 @@ __device__ __forceinline__ void gather_tile(Weights& w, u32 shared, u32 tails, i
   const JoinedLane lane = find_lane<kTile>(tails, thread);
   LaneSums sums{};
   const u32 begin = w.chunk;
-  gather_strips<kTile, kPass, 0, strips_of<kTile>()>(w, shared, lane, sums);
-  gather_joined_tail<kPass>(w, shared, lane, sums);
+  const u32 offset = gather_strips<kTile, kPass, 0, strips_of<kTile>()>(w, shared, 0, lane, sums);
+  gather_joined_tail<kTile, kPass>(w, shared, offset, lane, sums);
   if constexpr (kHasTail && kPass < kPasses - 1) {
     w.chunk = begin;  // the next pass takes the same chunks again
   }

@@ -25,15 +25,15 @@ __device__ __forceinline__ void joined_tile(Weights& w, const Arguments& a, cons
 #endif
   JoinedLane lane = find_lane<kTile>(tails, step.thread);
   LaneSums sums{};
-  gather_strips<kTile, kPass, 0, kBeforeStoring>(w, step.shared, lane, sums);
+  u32 offset = gather_strips<kTile, kPass, 0, kBeforeStoring>(w, step.shared, 0, lane, sums);
 #if ONCHIP_PIECES != 0
   if constexpr (kTile == 0) {
     store_pieces<kPass, kPass + 1>(step, of_pieces);
     arrive(stored(step.kept_shared, kPass), step.thread % 32);
   }
 #endif
-  gather_strips<kTile, kPass, kBeforeStoring, kStrips>(w, step.shared, lane, sums);
-  gather_joined_tail<kPass>(w, step.shared, lane, sums);
+  offset = gather_strips<kTile, kPass, kBeforeStoring, kStrips>(w, step.shared, offset, lane, sums);
+  gather_joined_tail<kTile, kPass>(w, step.shared, offset, lane, sums);
   float sum[kValues];
   choose(lane, sums, sum);
   mark_clock(a, step.number - a.first_step, step.thread, kGathered);

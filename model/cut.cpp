@@ -26,7 +26,8 @@ std::vector<std::vector<int>> sorted_slots(const Network& network, const Plan& p
   for (int rank = 0; rank < rows.units(); ++rank) {
     const int first = rank / units_per_class * gates;
     if (plan.joins_rows()) {
-      slots[first].push_back(joined_slots(lengths_of_unit(rows, rank), plan.lanes_per_row, plan.strip_slots));
+      const UnitLengths of_unit = slots_of_unit(network, plan, lengths_of_unit(rows, rank));
+      slots[first].push_back(joined_slots(of_unit, plan.lanes_per_row, plan.strip_slots));
       continue;
     }
     for (int at = 0; at < gates; ++at) {

@@ -162,7 +162,8 @@ std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const s
 }
 
 int slots_needed(const Network& network, const Plan& plan, int r, const UnitLengths& lengths) {
-  return joined_slots(plan, r, plan.pieces > 0 ? cut_unit(network, plan, r, lengths).kept : lengths);
+  return joined_slots(
+      plan, r, plan.pieces > 0 ? cut_unit(network, plan, r, lengths).kept : slots_of_unit(network, plan, lengths));
 }
 
 int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows,

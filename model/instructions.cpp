@@ -125,7 +125,10 @@ Instructions promotion(const Network& network, const Plan& plan) {
 
 Instructions joining(const Network& network, const Plan& plan) {
   const double samples = plane_samples(network, plan);
-  return {.integer = 1, .conversion = sums_in_half(network, plan) ? samples : 0, .fp32 = 2 * samples};
+  const bool has_deltas = plan.storage == Storage::packed_delta;  // are those of the strip the second row's first?
+  return {.integer = has_deltas ? 3.0 : 1.0,
+          .conversion = sums_in_half(network, plan) ? samples : 0,
+          .fp32 = 2 * samples};
 }
 
 Instructions choosing(const Network& network, const Plan& plan) {

@@ -14,15 +14,22 @@ UnitLengths lengths_of_unit(const RowProfile& rows, int rank) {
   return lengths;
 }
 
+UnitLengths slots_of_unit(const Network& network, const Plan& plan, UnitLengths lengths) {
+  for (std::int64_t& length : lengths) {
+    length = slots_of_lanes(network, plan, length);
+  }
+  return lengths;
+}
+
 namespace {
 
-// Calls `visit` with each lane that has some of a row, whether it is its first, the row, how many non-zeros, and the
-// slot of the first. False if there is no room.
+// Calls `visit` with each lane that has some of a row, whether it is its first, the row, how many slots it takes, and
+// the first of these. False if there is no room.
 template <typename Visit>
-bool walk(const UnitLengths& lengths, int lanes, int slots, int in_registers, int strip_slots, Visit&& visit) {
+bool walk(const UnitLengths& of_rows, int lanes, int slots, int in_registers, int strip_slots, Visit&& visit) {
   int lane = 0, rows = 0, used = 0;  // of the lane: rows, slots
-  for (int row = 0; row < std::ssize(lengths); ++row) {
-    for (std::int64_t left = lengths[row]; left > 0;) {
+  for (int row = 0; row < std::ssize(of_rows); ++row) {
+    for (std::int64_t left = of_rows[row]; left > 0;) {
       if (rows == 2 || used >= slots || (rows == 1 && used > in_registers)) {
         ++lane;
         rows = used = 0;
@@ -41,13 +48,13 @@ bool walk(const UnitLengths& lengths, int lanes, int slots, int in_registers, in
 }
 
 // Whether there is room: the same lanes, those of one row alone all at once.
-bool has_room(const UnitLengths& lengths, int lanes, int slots, int in_registers, int strip_slots) {
+bool has_room(const UnitLengths& of_rows, int lanes, int slots, int in_registers, int strip_slots) {
   std::int64_t begun = 0;  // lanes
   int used = slots;        // of the last of these, if another row may begin in it, else all
-  for (const std::int64_t length : lengths) {
+  for (const std::int64_t of_row : of_rows) {
     const bool shares = used < slots && used <= in_registers;
-    const std::int64_t left = length - (shares ? std::min<std::int64_t>(length, slots - used) : 0);
-    if (length > 0) {
+    const std::int64_t left = of_row - (shares ? std::min<std::int64_t>(of_row, slots - used) : 0);
+    if (of_row > 0) {
       used = slots;
     }
     if (left > 0) {
@@ -64,9 +71,9 @@ bool has_room(const UnitLengths& lengths, int lanes, int slots, int in_registers
 
 }  // namespace
 
-std::vector<LaneRows> join_rows(const UnitLengths& lengths, int lanes, int slots, int in_registers, int strip_slots) {
+std::vector<LaneRows> join_rows(const UnitLengths& of_rows, int lanes, int slots, int in_registers, int strip_slots) {
   std::vector<LaneRows> all(static_cast<std::size_t>(lanes));
-  const bool fits = walk(lengths, lanes, slots, in_registers, strip_slots,
+  const bool fits = walk(of_rows, lanes, slots, in_registers, strip_slots,
                          [&](int lane, bool is_first, int row, int taken, int begin) {
                            LaneRows& of = all[static_cast<std::size_t>(lane)];
                            (is_first ? of.first : of.second) = row;
@@ -76,21 +83,26 @@ std::vector<LaneRows> join_rows(const UnitLengths& lengths, int lanes, int slots
   return fits ? all : std::vector<LaneRows>{};
 }
 
-int joined_slots(const UnitLengths& lengths, int lanes, int strip_slots, int in_registers) {
-  const std::int64_t all = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+int joined_lane(const Network& network, const Plan& plan, int i) {
+  const int spread = spread_over_phases(network, plan);
+  return i % spread * (plan.lanes_per_row / spread) + i / spread;
+}
+
+int joined_slots(const UnitLengths& of_rows, int lanes, int strip_slots, int in_registers) {
+  const std::int64_t all = std::accumulate(of_rows.begin(), of_rows.end(), std::int64_t{0});
   auto slots = static_cast<int>((all + lanes - 1) / lanes);
-  while (!has_room(lengths, lanes, slots, in_registers, strip_slots)) {
+  while (!has_room(of_rows, lanes, slots, in_registers, strip_slots)) {
     ++slots;
   }
   return slots;
 }
 
-int joined_slots(const Plan& plan, int r, const UnitLengths& lengths) {
-  return joined_slots(lengths, plan.lanes_per_row, plan.strip_slots, plan.slots[r]);
+int joined_slots(const Plan& plan, int r, const UnitLengths& of_rows) {
+  return joined_slots(of_rows, plan.lanes_per_row, plan.strip_slots, plan.slots[r]);
 }
 
 UnitCut cut_unit(const Network& network, const Plan& plan, int r, const UnitLengths& lengths) {
-  UnitCut cut{.kept = lengths};
+  UnitCut cut{.kept = slots_of_unit(network, plan, lengths)};
   const std::int64_t piece = std::int64_t{piece_room(network, plan)} * plan.lanes_per_row;
   while (plan.pieces > 0 && piece > 0 &&
          !has_room(cut.kept, plan.lanes_per_row, row_room(network, plan, r), kAnywhere, plan.strip_slots)) {

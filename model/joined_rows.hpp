@@ -23,26 +23,34 @@ namespace onchip {
 using UnitLengths = std::array<std::int64_t, kMostGates>;
 UnitLengths lengths_of_unit(const RowProfile& rows, int rank);
 
+// What these take, in slots of all lanes: packed_pair, the same; packed_delta, what is to be expected (slots_of_lanes).
+UnitLengths slots_of_unit(const Network& network, const Plan& plan, UnitLengths lengths);
+
 // What a lane has of the rows of its group's unit.
 struct LaneRows {
   static constexpr int kNone = -1;
   int first = kNone, second = kNone;  // places of rows in the unit
-  int of_first = 0, of_second = 0;    // non-zeros
+  int of_first = 0, of_second = 0;    // slots that the rows take, as slots_of_unit()
   int begin = 0;                      // the second's first slot
 };
 
 inline constexpr int kAnywhere = std::numeric_limits<int>::max();  // may a row begin, as far as registers matter
 
-// The rows of a unit on `lanes` lanes, each of `slots` slots at most. A second row begins among the first
-// `in_registers` of them. Empty if there is no room.
-std::vector<LaneRows> join_rows(const UnitLengths& lengths, int lanes, int slots, int in_registers, int strip_slots);
+// The rows of a unit, which take `of_rows` slots, on `lanes` lanes, each of `slots` slots at most. A second row begins
+// among the first `in_registers` of them. Empty if there is no room.
+std::vector<LaneRows> join_rows(const UnitLengths& of_rows, int lanes, int slots, int in_registers, int strip_slots);
+
+// The lane of a group whose rows are the i-th: lanes in turn take part in the phases in turn, so that each phase serves
+// all rows.
+int joined_lane(const Network& network, const Plan& plan, int i);
 
 // The fewest slots of a lane for which there is room.
-int joined_slots(const UnitLengths& lengths, int lanes, int strip_slots, int in_registers = kAnywhere);
+int joined_slots(const UnitLengths& of_rows, int lanes, int strip_slots, int in_registers = kAnywhere);
 // The same for a plan, of the units that are its groups' `r`-th rows and those after it.
-int joined_slots(const Plan& plan, int r, const UnitLengths& lengths);
+int joined_slots(const Plan& plan, int r, const UnitLengths& of_rows);
 
-// What stays with a unit whose rows begin with its group's `r`-th, and how many pieces its rows are cut into: one after
+// What stays with a unit whose rows begin with its group's `r`-th, in slots, and how many pieces its rows are cut into:
+// one after
 // another off the longest, until the rest has room, in registers and chunks. That does not depend on which of its slots
 // are which; where a row has to begin in registers it may take some more.
 struct UnitCut {

@@ -69,6 +69,17 @@ std::int32_t Layout::second_row(int sm, int r, int group) const {
   return row(sm, i / pairs * gates + gate_pairs(gates)[i % pairs].second, group);
 }
 
+int Layout::second_begin(std::size_t warp_row, int lane) const {
+  const std::size_t of_sm = warp_row / plan.warps();
+  const int r = static_cast<int>(of_sm % plan.all_rows()), warp = static_cast<int>(warp_row % plan.warps());
+  if (!plan.joins_rows() || r >= plan.rows_per_group) {
+    return -1;
+  }
+  const LaneRows& rows_of_lane =
+      joined[lane_rows(static_cast<int>(of_sm / plan.all_rows()), r, warp * kWarpLanes + lane)];
+  return rows_of_lane.second < 0 ? -1 : rows_of_lane.begin;
+}
+
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads) {
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
     throw InputError("the recurrent matrix is " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +

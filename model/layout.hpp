@@ -61,6 +61,8 @@ struct Layout {
     const int gates = info(network.cell).gates;
     return (static_cast<std::size_t>(sm) * (plan.rows_per_group / gates) + r / gates) * plan.threads + thread;
   }
+  // Where joined rows' second begins in a lane, among the slots of a warp's row; -1: nowhere.
+  int second_begin(std::size_t warp_row, int lane) const;
 };
 
 // Throws InputError if the matrix is not what the network says, or a row does not fit: longer than its slots if the

@@ -188,8 +188,10 @@ int words_of(const Network& network, const Plan& plan, int r) {
   return plan.is_common(r) ? slots + (slots + 1) / 2 : row_words(network, plan, slots);
 }
 
-int start_words(const Plan& plan) {
-  return plan.storage == Storage::packed_delta ? 1 : 0;
+int start_words(const Network& network, const Plan& plan, int r) {
+  constexpr int kRowsOfLane = 2;
+  const bool has_none = plan.joins_rows() && r < plan.rows_per_group && r % info(network.cell).gates >= kRowsOfLane;
+  return plan.storage == Storage::packed_delta && !has_none ? 1 : 0;
 }
 
 int fetched_words(const Network& network, const Plan& plan) {
@@ -290,7 +292,7 @@ int register_words(const Network& network, const Plan& plan) {
   }
   int words = 0;
   for (int r = 0; r < plan.all_rows(); ++r) {
-    words += start_words(plan) + words_of(network, plan, r);
+    words += start_words(network, plan, r) + words_of(network, plan, r);
   }
   return words;
 }
@@ -419,8 +421,8 @@ void give_slots(const Network& network, const RowProfile& rows, Plan& plan) {
       plan.slots[r] = 0;
       for (std::int64_t rank = first;
            r % gates == 0 && rank < std::min<std::int64_t>(rows.units(), first + units_per_rank); ++rank) {
-        const UnitLengths lengths = lengths_of_unit(rows, static_cast<int>(rank));
-        plan.slots[r] = std::max({1, plan.slots[r], joined_slots(lengths, plan.lanes_per_row, plan.strip_slots)});
+        const UnitLengths slots = slots_of_unit(network, plan, lengths_of_unit(rows, static_cast<int>(rank)));
+        plan.slots[r] = std::max({1, plan.slots[r], joined_slots(slots, plan.lanes_per_row, plan.strip_slots)});
       }
       continue;
     }

@@ -258,7 +258,9 @@ int row_words(const Network& network, const Plan& plan, int slots);
 // take of columns at random, of each set of banks no more than it has phases.
 PairRoom pair_room(const Network& network, const Plan& plan);
 int words_of(const Network& network, const Plan& plan, int r);  // in registers, of the r-th of all_rows()
-int start_words(const Plan& plan);  // per thread and row in registers: where its first slot reads
+// Per thread, of the r-th of all_rows() in registers: where its first slot reads; joined, of a unit's first two rows,
+// where those of the lane's two do.
+int start_words(const Network& network, const Plan& plan, int r);
 // Slots that a row of so many non-zeros takes, of all its lanes and of each; packed_delta: with those that are expected
 // to be spent on distances beyond kMostDelta.
 std::int64_t slots_of_lanes(const Network& network, const Plan& plan, std::int64_t length);

@@ -58,6 +58,17 @@ void deal_pairs(Layout& layout) {
   }
 }
 
+// Slots that a row keeps, of all lanes, of one SM's [rows_per_group, groups] of so many non-zeros.
+std::int64_t room_of_row(const Network& network, const Plan& plan, const std::vector<std::int64_t>& lengths, int r,
+                         int group) {
+  if (!plan.joins_rows()) {
+    return std::int64_t{row_room(network, plan, r)} * plan.lanes_per_row;
+  }
+  const int gates = info(network.cell).gates;
+  const UnitLengths of_unit = lengths_of_unit(lengths, plan.groups(), gates, r, group);
+  return cut_unit(network, plan, r / gates * gates, of_unit).kept[r % gates];
+}
+
 // Cuts the rows of one SM, [rows_per_group, groups] of so many non-zeros, into what its groups keep and the pieces. Of
 // distances a row keeps what comes first in the state, and its pieces take about as many slots each.
 void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vector<std::int64_t>& lengths, int sm) {
@@ -69,15 +80,10 @@ void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vecto
                      std::to_string(plan.pieces * groups) + " that the plan's groups take");
   }
   const bool has_deltas = plan.storage == Storage::packed_delta;
-  const int gates = info(layout.network.cell).gates;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     for (int group = 0; group < groups; ++group) {
       const std::int64_t length = lengths[static_cast<std::size_t>(r) * groups + group];
-      std::int64_t room = std::int64_t{row_room(layout.network, plan, r)} * plan.lanes_per_row;
-      if (plan.joins_rows()) {
-        const UnitLengths of_unit = lengths_of_unit(lengths, groups, gates, r, group);
-        room = cut_unit(layout.network, plan, r / gates * gates, of_unit).kept[r % gates];
-      }
+      const std::int64_t room = room_of_row(layout.network, plan, lengths, r, group);
       layout.ends[layout.group_row(sm, r, group)] =
           static_cast<std::int32_t>(has_deltas ? length : std::min(length, room));
     }
@@ -94,7 +100,8 @@ void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vecto
     layout.cut_rows[from] = true;
     if (piece.number == 0 && has_deltas) {
       const std::vector<Placed> row = placed(layout, matrix, layout.rows[from]);
-      const auto kept = first_of_row(row, row_room(layout.network, plan, piece.r) * plan.lanes_per_row);
+      const auto kept =
+          first_of_row(row, static_cast<int>(room_of_row(layout.network, plan, lengths, piece.r, piece.group)));
       layout.ends[from] = static_cast<std::int32_t>(kept.size());
       stretches.clear();
       for (const std::span<const Placed> stretch : cut_row(std::span(row).subspan(kept.size()), piece.of)) {
@@ -125,21 +132,19 @@ void cut_long_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows&
   }
 }
 
-// What every lane has of its unit's rows. Lanes in turn take part in the phases in turn, so that each phase serves all
-// rows.
+// What every lane has of its unit's rows.
 void join_rows_of_units(Layout& layout, const SparseMatrix& matrix) {
   const Plan& plan = layout.plan;
   const int gates = info(layout.network.cell).gates, lanes = plan.lanes_per_row;
-  const int spread = spread_over_phases(layout.network, plan);
   layout.joined.assign(static_cast<std::size_t>(plan.sms) * (plan.rows_per_group / gates) * plan.threads, {});
   for (int sm = 0; sm < plan.sms; ++sm) {
     for (int r = 0; r < plan.rows_per_group; r += gates) {
       for (int group = 0; group < plan.groups(); ++group) {
-        const UnitLengths lengths = lengths_at(layout, matrix, sm, r, group);
+        const UnitLengths of_rows = slots_at(layout, matrix, sm, r, group);
         const std::vector<LaneRows> joined =
-            join_rows(lengths, lanes, joined_slots(plan, r, lengths), plan.slots[r], plan.strip_slots);
+            join_rows(of_rows, lanes, joined_slots(plan, r, of_rows), plan.slots[r], plan.strip_slots);
         for (int i = 0; i < lanes; ++i) {
-          const int lane = i % spread * (lanes / spread) + i / spread;
+          const int lane = joined_lane(layout.network, plan, i);
           layout.joined[layout.lane_rows(sm, r, thread_of(layout.network, plan, group, lane))] = joined[i];
         }
       }

@@ -43,7 +43,9 @@ class Packer {
       Packer one = *this;
       one.warp_row_ = static_cast<std::size_t>(warp_row);
       if (is_joined(warp_row)) {
-        one.pack_joined(warp_row);
+        if (rank_of(warp_row) % info(layout_.network.cell).gates == 0) {
+          one.pack_joined(warp_row);
+        }
         return;
       }
       one.pack_row(warp_row % plan_.warps(), rows_of(warp_row));
@@ -159,7 +161,7 @@ class Packer {
     }
     int slots = 0;
     for (int group = first_group; group < first_group + groups_per_warp(); ++group) {
-      slots = std::max(slots, joined_slots(plan_, r, lengths_at(layout_, matrix_, sm_of(warp_row), r, group)));
+      slots = std::max(slots, joined_slots(plan_, r, slots_at(layout_, matrix_, sm_of(warp_row), r, group)));
     }
     const int chunks = chunks_beyond(layout_.network, plan_, plan_.slots[r], slots);
     if (chunks > 0 && !plan_.has_tail()) {
@@ -177,13 +179,7 @@ class Packer {
                               : own_length(matrix_, common_, *row);
   }
   std::vector<Placed> placed_at(const std::int32_t* row) const {
-    std::vector<Placed> elements = placed(layout_, matrix_, *row);
-    if (plan_.pieces > 0 && *row >= 0) {
-      const std::size_t group_row = row - layout_.rows.data();
-      elements.resize(static_cast<std::size_t>(layout_.ends[group_row]));
-      elements.erase(elements.begin(), elements.begin() + layout_.begins[group_row]);
-    }
-    return elements;
+    return placed_in(layout_, matrix_, row - layout_.rows.data());
   }
 
   // The plan's, and as many chunks as the rows turn out to need.
@@ -286,8 +282,13 @@ class Packer {
     if (plan_.order != RowOrder::natural) {
       even_out_phases(lanes, group_of, rule_);
     }
-    const std::vector<Placed> taken =
-        order_deltas(lanes, slots(), rule_, plan_.order != RowOrder::natural, state_units(layout_.network, plan_));
+    put_deltas(lanes, {});
+  }
+
+  void put_deltas(const std::array<std::span<const Placed>, kWarp>& lanes,
+                  const std::array<SecondStretch, kWarp>& seconds) {
+    const std::vector<Placed> taken = order_deltas(lanes, seconds, slots(), rule_, plan_.order != RowOrder::natural,
+                                                   state_units(layout_.network, plan_));
     for (std::size_t i = 0; i < taken.size(); ++i) {
       const std::size_t entry = static_cast<std::size_t>(layout_.first[warp_row_]) * kWarp + i;
       layout_.place[entry] = taken[i].place;
@@ -386,13 +387,51 @@ class Packer {
     }
   }
 
-  // The units of a warp whose rows are joined. Lanes that take part in the same phases are filled together: of those
-  // groups that share phases (pack_bank_aware), in turn the first lanes, the next, ...
-  void pack_joined(int warp_row) {
+  // The units of a warp whose rows are joined, one stretch of a row after another.
+  void pack_joined_deltas(int warp_row) {
     const int gates = info(layout_.network.cell).gates, sm = sm_of(warp_row), r = rank_of(warp_row);
-    if (r % gates != 0) {
-      return;
+    std::vector<std::vector<Placed>> elements;  // of the groups' rows
+    std::array<std::span<const Placed>, kWarp> lanes;
+    std::array<SecondStretch, kWarp> seconds;
+    std::array<int, kWarp> alike;  // lanes that may exchange what they have
+    for (int in_warp = 0; in_warp < groups_per_warp(); ++in_warp) {
+      const int group = warp_row % plan_.warps() * groups_per_warp() + in_warp;
+      std::array<std::span<const Placed>, kMostGates> left;
+      for (int at = 0; at < gates; ++at) {
+        left[at] = elements.emplace_back(placed_in(layout_, matrix_, layout_.group_row(sm, r + at, group)));
+      }
+      const auto take = [&](int row, int room) {
+        const std::span<const Placed> stretch = row < 0 ? left[0].first(0) : first_of_row(left[row], room);
+        if (row >= 0) {
+          left[row] = left[row].subspan(stretch.size());
+        }
+        return stretch;
+      };
+      for (int i = 0; i < plan_.lanes_per_row; ++i) {
+        const int thread = thread_of(layout_.network, plan_, group, joined_lane(layout_.network, plan_, i));
+        const LaneRows& of = layout_.joined[layout_.lane_rows(sm, r, thread)];
+        const int lane = thread % kWarp;
+        lanes[lane] = take(of.first, of.of_first);
+        if (of.second >= 0) {
+          seconds[lane] = {take(of.second, of.of_second), of.begin};
+        }
+        const bool has_whole = of.first >= 0 && of.second < 0;
+        alike[lane] = has_whole ? in_warp * kMostGates + of.first : -1 - lane;
+      }
     }
+    if (plan_.order != RowOrder::natural) {
+      even_out_phases(lanes, alike, rule_);
+    }
+    put_deltas(lanes, seconds);
+  }
+
+  // Of pairs, lanes that take part in the same phases are filled together: of those groups that share phases
+  // (pack_bank_aware), in turn the first lanes, the next, ...
+  void pack_joined(int warp_row) {
+    if (plan_.storage == Storage::packed_delta) {
+      return pack_joined_deltas(warp_row);
+    }
+    const int gates = info(layout_.network.cell).gates, sm = sm_of(warp_row), r = rank_of(warp_row);
     const int warp = warp_row % plan_.warps(), spread = spread_over_phases(layout_.network, plan_);
     const int apart = load_phases(layout_.network, plan_) / spread, together = groups_per_warp() / apart;
     const int neighbours = plan_.lanes_per_row / spread;
@@ -460,18 +499,6 @@ std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, st
   return common.plan == nullptr ? matrix.row_begin[row + 1] - matrix.row_begin[row] : std::ssize(common.own[row]);
 }
 
-UnitLengths lengths_at(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int group) {
-  UnitLengths lengths{};
-  for (int at = 0; at < info(layout.network.cell).gates; ++at) {
-    const std::size_t group_row = layout.group_row(sm, r + at, group);
-    const std::int32_t row = layout.rows[group_row];
-    lengths[at] = row < 0                  ? 0
-                  : layout.plan.pieces > 0 ? layout.ends[group_row] - layout.begins[group_row]
-                                           : matrix.row_begin[row + 1] - matrix.row_begin[row];
-  }
-  return lengths;
-}
-
 // What stands in a row, in the order of the state.
 std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std::int32_t row) {
   std::vector<Placed> elements;
@@ -480,6 +507,32 @@ std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std
   }
   std::sort(elements.begin(), elements.end(), [](const Placed& a, const Placed& b) { return a.place < b.place; });
   return elements;
+}
+
+std::vector<Placed> placed_in(const Layout& layout, const SparseMatrix& matrix, std::size_t group_row) {
+  const std::int32_t row = layout.rows[group_row];
+  std::vector<Placed> elements = placed(layout, matrix, row);
+  if (layout.plan.pieces > 0 && row >= 0) {
+    elements.resize(static_cast<std::size_t>(layout.ends[group_row]));
+    elements.erase(elements.begin(), elements.begin() + layout.begins[group_row]);
+  }
+  return elements;
+}
+
+UnitLengths slots_at(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int group) {
+  UnitLengths slots{};
+  for (int at = 0; at < info(layout.network.cell).gates; ++at) {
+    const std::size_t group_row = layout.group_row(sm, r + at, group);
+    const std::int32_t row = layout.rows[group_row];
+    if (layout.plan.storage == Storage::packed_delta) {
+      slots[at] = delta_slots(placed_in(layout, matrix, group_row));
+    } else {
+      slots[at] = row < 0                  ? 0
+                  : layout.plan.pieces > 0 ? layout.ends[group_row] - layout.begins[group_row]
+                                           : matrix.row_begin[row + 1] - matrix.row_begin[row];
+    }
+  }
+  return slots;
 }
 
 void pack_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows& common, int threads) {

@@ -15,11 +15,13 @@ namespace onchip {
 // The non-zeros of a row of W that no pair has.
 std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, std::int32_t row);
 
-// The non-zeros of the rows of a group's unit, the first of which is its r-th, that do not stand in pieces.
-UnitLengths lengths_at(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int group);
+// What the rows of a group's unit, the first of which is its r-th, take beside their pieces: slots of all lanes.
+UnitLengths slots_at(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int group);
 
-// What stands in a row, in the order of the state; nothing in row -1.
+// A row's non-zeros, in the order of the state; nothing in row -1.
 std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std::int32_t row);
+// Those that stand in a group's row, as Layout::rows counts these: of one that is cut, without its pieces, or a piece.
+std::vector<Placed> placed_in(const Layout& layout, const SparseMatrix& matrix, std::size_t group_row);
 
 // Gives a layout whose rows are dealt, and cut, its slots: how many each warp's rows have, and what stands in them.
 // Works on so many threads. Throws InputError if a row does not fit.

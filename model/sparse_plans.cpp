@@ -97,9 +97,10 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
 // experiments/data: lstm 2304 B=4 10 % 1.78 and 2.16 us, gru 4096 B=4 10 % 2.48 and 2.36), and for large networks,
 // where they are not, the model does not know it yet.
 bool joins_rows(const Network& network, const SparseShape& shape, const PlanWishes& wishes, const Plan& plan) {
+  const bool takes_bundles = wishes.strip_slots.value_or(kStrip) % bundle(network, plan).slots == 0;
   return (shape.long_rows || wishes.strip_slots.value_or(0) > 0) && info(network.cell).gates > 1 &&
-         plan.storage == Storage::packed_pair && network.precision != Precision::fp8 && wishes.strip_slots != 0 &&
-         wishes.common_slots.value_or(0) == 0;
+         plan.storage != Storage::dense && network.precision != Precision::fp8 && wishes.strip_slots != 0 &&
+         takes_bundles && wishes.common_slots.value_or(0) == 0;
 }
 
 // Slots per lane of a pair of rows that are worth trying, beside none: about as many as are needed for what two random

@@ -36,9 +36,10 @@ Fills filled_slots(const Network& network, const Plan& plan, const RowProfile& r
     const int last = std::min(rows.units(), first + units_per_rank);
     lengths.clear();
     for (int rank = first; rank < last; rank += std::max(1, (last - first) / kSamples)) {
-      lengths.push_back(plan.joins_rows() ? plan.lanes_per_row * joined_slots(lengths_of_unit(rows, rank),
-                                                                              plan.lanes_per_row, plan.strip_slots)
-                                          : rows.length(rank, r % gates));
+      lengths.push_back(plan.joins_rows()
+                            ? plan.lanes_per_row * joined_slots(slots_of_unit(network, plan, lengths_of_unit(rows, rank)),
+                                                                plan.lanes_per_row, plan.strip_slots)
+                            : rows.length(rank, r % gates));
     }
     std::ranges::sort(lengths);
     for (std::size_t fill = 0; fill < kFills; ++fill) {
@@ -72,7 +73,10 @@ int word_room(const Chip& chip, const Network& network, const PlanWishes& wishes
 // whole.
 void cut_to_registers(const Chip& chip, const Network& network, const PlanWishes& wishes, Plan& plan) {
   const int of_pairs = plan.common_rows > 0 ? plan.common_rows * words_of(network, plan, plan.first_common()) : 0;
-  const int others = plan.rows_per_group * start_words(plan) + of_pairs;
+  int others = of_pairs;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    others += start_words(network, plan, r);
+  }
   const int room = std::max(0, word_room(chip, network, wishes, plan) - others);
   const int words = register_words(network, plan) - others;
   const int whole = bundle(network, plan).slots;

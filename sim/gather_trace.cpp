@@ -125,7 +125,11 @@ void GatherTrace::joined(int tile, int pass) {
     });
   }
   for (int plane = pass * plan_.pass_planes; plane < (pass + 1) * plan_.pass_planes; ++plane) {
+    read_at_ = kNoRegister;
     for (int slot = 0; slot < plan_.slots[r]; slot += plan_.strip_slots) {
+      if (plan_.storage == Storage::packed_delta && slot > 0) {
+        read_at_ = out_.integers(2, read_at_);  // is it the second row's first?
+      }
       Run strip{r, slot, std::min(plan_.strip_slots, plan_.slots[r] - slot), {}, {}, 0, plan_.tile_rows, true};
       run(strip, plane);
       join(plane);
