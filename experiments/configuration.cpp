@@ -5,6 +5,7 @@
 #include "model/dealing.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
+#include "model/joined_block.hpp"
 #include "model/units.hpp"
 
 #include <algorithm>
@@ -50,11 +51,16 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& all_
                               std::to_string(room));
   }
   const bool holds_all = !plan.has_tail() && plan.pieces == 0;
-  for (int rank = 0; plan.joins_rows() && holds_all && rank < rows.units(); ++rank) {
+  for (int rank = 0; plan.joins_rows() && plan.joins_block == 0 && holds_all && rank < rows.units(); ++rank) {
     const int r = static_cast<int>(rank / units_per_rank) * gates,
               slots = slots_needed(network, plan, r, lengths_of_unit(rows, rank));
     require(plan.slots[r] >= slots,
             "room for a unit's " + std::to_string(slots) + " slots of a lane, found " + std::to_string(plan.slots[r]));
+  }
+  if (plan.joins_block > 0 && holds_all) {
+    const int slots = slots_of_joined_block(network, plan, rows);
+    require(plan.slots[0] >= slots, "room for an SM's " + std::to_string(slots) + " slots of a lane, found " +
+                                        std::to_string(plan.slots[0]));
   }
   for (int r = 0;
        !plan.joins_rows() && holds_all && r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
@@ -108,6 +114,11 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
                network.precision != Precision::fp8 && plan.ring_chunks == 0 && plan.strip_slots % whole == 0),
           "strip_slots=0, or a multiple of 2, of packed_delta of 4, where rows are gates of packed_pair or packed_delta, "
           "not of fp8, share no loads and are not streamed");
+  check_range("joins_block", plan.joins_block, 0, 1);
+  require(plan.joins_block == 0 || (plan.joins_rows() && plan.pieces == 0 && !plan.has_tail() &&
+                                    plan.rows_per_group == gates && 2 * plan.threads <= kNoPart),
+          "joins_block=0, or 1 with strip_slots, one unit for each group, " + std::to_string(kNoPart / 64 * 32) +
+              " threads at most, and without pieces and tails");
   for (int r = 0; r < plan.rows_per_group; ++r) {
     const bool has_none = plan.joins_rows() && r % gates > 0;
     const int most_slots = has_none ? 0 : plan.joins_rows() ? kMostStrips * plan.strip_slots : kMaxDimension;

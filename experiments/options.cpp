@@ -122,6 +122,7 @@ PlanWishes read_wishes(const Options& options) {
   if (wishes.strip_slots.value_or(0) % 2 != 0) {
     throw InputError("--strip-slots: found '" + std::to_string(*wishes.strip_slots) + "': expected an even number");
   }
+  whole("joins-block", wishes.joins_block, 0, 1);
   whole("common-slots", wishes.common_slots, 0, kMostCommonSlots);
   if (options.given("tier")) {
     wishes.tier = parse_tier(options.text("tier"));
@@ -263,6 +264,8 @@ OptionGroup plan_options() {
                                     "0: none (sparse_persistent, from batch 2).")
       ("strip-slots", text("N"), "Let the rows of a unit stand one behind another, cut evenly over the lanes of a group, in strips of "
                                  "N slots of one row; 0: spread every row over all lanes (gated cells, packed_pair).")
+      ("joins-block", text("N"), "1: let the rows of all units of an SM stand one behind another, cut evenly over all its lanes; "
+                                 "0: no more than a unit's (with strips).")
       ("common-slots", text("N"), "Give every pair of a unit's rows N slots per lane for columns that both have; 0: none (gated "
                                   "cells, packed_pair, fp16 and bf16)")
       ("pieces", text("N"), "Cut rows that are longer than most into pieces, of which every group of lanes takes N: 1, 2 or 4; 0: none "

@@ -64,6 +64,7 @@ Json to_json(const Plan& plan) {
           {"row_chunks", plan.row_chunks},
           {"piece_chunks", plan.piece_chunks},
           {"strip_slots", plan.strip_slots},
+          {"joins_block", plan.joins_block},
           {"common_rows", plan.common_rows},
           {"common_slots", plan.common_slots},
           {"exchange_warps", plan.exchange_warps},

@@ -9,6 +9,9 @@
 //   every strip    products -> fp32 | @first: sum of the first row += it | @!first: sum of the second row += it
 //   then           sums of the tile's rows: for each row the first's, the second's or zero
 //
+// Where the rows of all units of a block are joined over its lanes (ONCHIP_JOINS_BLOCK), the lane table and what becomes of
+// the lane's sums are in joined_block.cuh.
+//
 // Distances (kPackedDelta) begin anew with the second row: what it starts from is in a register of its own, and taken
 // instead of where the slot before read, at the strip that is the lane's second row's first.
 //
@@ -24,6 +27,13 @@ constexpr int kLaneTableBytes = 4 * kTiles * kThreads;
 static_assert(kGates > 1 && kStorage != kDense && kPrecision != kFp8 && kRingChunks == 0,
               "pairs of value and index, or distances, of a unit's gates");
 static_assert(kStripSlots % kBundleSlots == 0, "a strip is whole bundles");
+#ifdef ONCHIP_JOINS_BLOCK
+constexpr int kPartBytes = 4 * kPassSamples;  // see joined_block.cuh
+constexpr int kPartsBytes = kPasses * 2 * kThreads * kPartBytes;
+constexpr int kRowTableBytes = (4 * kUnitsPerSm * kGates + 15) / 16 * 16;
+#else
+constexpr int kPartsBytes = 0, kRowTableBytes = 0;
+#endif
 
 // Of this lane, in the tile. `tails` is where the warp's number of chunks of the first row is (gather.cuh).
 __device__ __forceinline__ u32 lane_table(u32 tails, int thread) {
@@ -108,7 +118,7 @@ __device__ __forceinline__ void join(const float (&of_strip)[kPlaneSamples], int
 
 // What a lane has in a tile.
 struct JoinedLane {
-  int strips_of_first, first, second;  // rows of the tile
+  int strips_of_first, first, second;  // rows of the tile; ONCHIP_JOINS_BLOCK: parts
   bool awaits_pieces;                  // its warp
   int chunks;                          // of the warp
 };

@@ -58,7 +58,7 @@ __device__ __forceinline__ void announce(int barrier) {
 __device__ __forceinline__ u32 fetched(u32 shared, int pass) { return shared + kFetchedAt + 8 * pass; }
 
 #ifdef ONCHIP_STRIP_SLOTS
-// That of the sums of pieces, see joined_tile.cuh.
+// That of the sums of pieces, see joined_tile.cuh, or of parts, see joined_block.cuh.
 __device__ __forceinline__ u32 stored(u32 shared, int pass) { return fetched(shared, kPasses + pass); }
 #endif
 
@@ -69,7 +69,7 @@ __device__ __forceinline__ void prepare_turns(u32 shared, int thread) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(fetched(shared, thread)), "r"(warps) : "memory");
   }
 #ifdef ONCHIP_STRIP_SLOTS
-  if (kPieces > 0 && thread < kPasses) {
+  if ((kPieces > 0 || kPartsBytes > 0) && thread < kPasses) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(stored(shared, thread)), "r"(kWarps) : "memory");
   }
 #endif
@@ -314,14 +314,18 @@ __device__ __forceinline__ void exchange_states(const Arguments& a, u32 shared, 
 
 // ---- warps that compute ---------------------------------------------------------------------------------------------
 
-#ifdef ONCHIP_STRIP_SLOTS
+#ifdef ONCHIP_JOINS_BLOCK
+#include "joined_block.cuh"
+#elif defined(ONCHIP_STRIP_SLOTS)
 #include "joined_tile.cuh"
 #endif
 
 template <int kPass, int kTile = 0>
 __device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments& a, const Step& step) {
   if constexpr (kTile < kTiles) {
-#ifdef ONCHIP_STRIP_SLOTS
+#ifdef ONCHIP_JOINS_BLOCK
+    joined_block_pass<kPass>(weights, a, step);
+#elif defined(ONCHIP_STRIP_SLOTS)
     joined_tile<kTile, kPass>(weights, a, step);
 #else
     float sum[kValues] = {};

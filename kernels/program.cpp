@@ -141,6 +141,9 @@ void add_sparse_defines(Defines& defines, const Network& network, const Plan& pl
   if (plan.joins_rows()) {  // likewise
     define(defines, "ONCHIP_STRIP_SLOTS", plan.strip_slots);
   }
+  if (plan.joins_block > 0) {  // likewise
+    define(defines, "ONCHIP_JOINS_BLOCK", 1);
+  }
   define(defines, "ONCHIP_HAS_TAIL", plan.has_tail());
   define(defines, "ONCHIP_CHUNKS_IN_FLIGHT", plan.chunks_in_flight);
   define(defines, "ONCHIP_CHUNK_SLOTS", chunk_slots(network, plan));

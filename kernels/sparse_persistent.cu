@@ -18,7 +18,8 @@
 //   +--------------------------------------------------------+
 //
 // Where samples take turns, further warps stage and emit, pass by pass (pipeline.cuh). Where few rows are longer than
-// most, they are shared out (pieces.cuh), and a unit's rows may share its lanes (joined.cuh).
+// most, they are shared out (pieces.cuh), and rows may share their unit's lanes (joined.cuh), or their block's
+// (joined_block.cuh).
 //
 // The state is in owner's order: SM s computes its units [s * ONCHIP_UNITS_PER_SM, ...), whole 16-byte words, and
 // writes them with one coalesced store; the input is in that order too (state_order.cu translates). What a step needs of
@@ -52,7 +53,8 @@ constexpr int kBiasAt = kGatesAt + (kCarries ? whole_words(4 * kUnitsPerSm) : 0)
 constexpr int kScaleAt = kBiasAt + (kCell == kGru ? whole_words(4 * kUnitsPerSm) : 0);  // fp8: float [kUnitsPerSm][kGates]
 constexpr int kTailsAt = kScaleAt + (kPrecision == kFp8 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // int [kTailInts]
 #ifdef ONCHIP_STRIP_SLOTS
-constexpr int kPartialsAt = kTailsAt + whole_words(4 * kTailInts) + kLaneTableBytes;  // of pieces; before them joined.cuh's
+constexpr int kPartsAt = kTailsAt + whole_words(4 * kTailInts) + kLaneTableBytes;  // joined_block.cuh's, behind joined.cuh's
+constexpr int kPartialsAt = kPartsAt + kPartsBytes + kRowTableBytes;                // of pieces
 #else
 constexpr int kPartialsAt = kTailsAt + whole_words(4 * kTailInts);               // of pieces, see pieces.cuh
 #endif
@@ -60,7 +62,7 @@ constexpr int kPieceTableAt = kPartialsAt + whole_words(4 * kPieces * (kThreads 
 constexpr int kFetchedAt = kPieceTableAt + (kPieces > 0 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // mbarriers, see
 #ifdef ONCHIP_EXCHANGE_WARPS                                                                              // pipeline.cuh
 #ifdef ONCHIP_STRIP_SLOTS
-constexpr int kBarriers = kPieces > 0 ? 2 * kPasses : kPasses;  // those of pieces, see joined_tile.cuh, behind
+constexpr int kBarriers = kPieces > 0 || kPartsBytes > 0 ? 2 * kPasses : kPasses;  // those of pieces and parts behind
 constexpr int kChunksAt = kFetchedAt + whole_words(8 * kBarriers);
 #else
 constexpr int kChunksAt = kFetchedAt + whole_words(8 * kPasses);
@@ -80,6 +82,8 @@ static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel coun
 #endif
 #ifdef ONCHIP_EXCHANGE_WARPS
 #include "pipeline.cuh"
+#elif defined(ONCHIP_JOINS_BLOCK)
+#include "joined_block.cuh"
 #endif
 
 template <int kTile, int kPass>
@@ -194,6 +198,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
 #endif
 #ifdef ONCHIP_STRIP_SLOTS
   load_lane_table(a, kept_shared + kTailsAt, thread);
+#ifdef ONCHIP_JOINS_BLOCK
+  load_row_table(a, kept_shared, thread);
+#endif
 #endif
   if constexpr (kCarries) {
     take_carry(a, shared + kCarryAt, shared + kLengthsAt, thread);
@@ -255,7 +262,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
         const u32 begins = kept_shared + kTailsAt + 4 * kRowsPerGroup * kWarps;
         weights.chunk = kept_shared + load_shared_int(begins + 4 * (place / 32)) + kLaneBytes * (place % 32);
       }
+#ifdef ONCHIP_JOINS_BLOCK
+      joined_block_step(weights, a, step);
+#else
       tiles_step<0, 0>(weights, a, step);
+#endif
     }
     mark_clock(a, t, place, kFinished);
     __syncthreads();

@@ -42,8 +42,8 @@ class Balancer {
   }
 
   std::vector<std::int32_t> balanced() {
-    if (together_ == 1) {
-      return ranks_;  // a unit shares its phases with none
+    if (together_ == 1 || plan_.joins_block > 0) {
+      return ranks_;  // a unit shares its phases with none; or all rows of the SM are cut anew
     }
     std::mt19937_64 random(1);  // its sequence is part of the standard: the same on every machine
     for (int sweep = 0; sweep < kSweeps; ++sweep) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/dealing.hpp"
 
+#include "model/joined_block.hpp"
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -181,6 +183,23 @@ int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows
   return most;
 }
 
+int slots_of_joined_block(const Network& network, const Plan& plan, const RowProfile& rows) {
+  const std::vector<std::int32_t> ranks = deal_units(network, plan, rows);
+  const int units = units_per_sm(network, plan), gates = rows.gates();
+  int slots = 1;
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    std::vector<std::int64_t> of_rows(static_cast<std::size_t>(plan.groups()) * gates, 0);
+    for (int group = 0; group < std::min(units, plan.groups()); ++group) {
+      if (const std::int32_t rank = ranks[static_cast<std::size_t>(sm) * units + group]; rank >= 0) {
+        const UnitLengths of_unit = slots_of_unit(network, plan, lengths_of_unit(rows, rank));
+        std::copy_n(of_unit.begin(), gates, of_rows.begin() + static_cast<std::ptrdiff_t>(group) * gates);
+      }
+    }
+    slots = block_slots(of_rows, plan.warps(), plan.strip_slots, slots);
+  }
+  return slots;
+}
+
 int chunks_beyond(const Network& network, const Plan& plan, int in_registers, int slots) {
   const int per_chunk = chunk_slots(network, plan);
   return std::max(0, slots - in_registers + per_chunk - 1) / per_chunk;
@@ -193,6 +212,58 @@ int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t 
   const int chunks = chunks_beyond(network, plan, plan.slots[r], row_slots(network, plan, length));
   return plan.pieces > 0 ? std::min(chunks, plan.row_chunks) : chunks;
 }
+
+namespace {
+
+std::int64_t length_of_unit(const RowProfile& rows, std::int32_t rank) {
+  std::int64_t length = 0;
+  for (int at = 0; rank >= 0 && at < rows.gates(); ++at) {
+    length += rows.length(rank, at);
+  }
+  return length;
+}
+
+// Exchanges units of one SM, of the same class, between warps: of the warp that has most for a shorter one of another,
+// those two that leave the longer of both warps shortest, as long as that helps.
+void even_out_warps(const Network& network, const Plan& plan, const RowProfile& rows, std::int32_t* ranks) {
+  const int units = units_per_sm(network, plan), groups_per_warp = plan.groups() / plan.warps();
+  for (int first = 0; first < units; first += plan.groups()) {
+    const int count = std::min(plan.groups(), units - first);
+    std::vector<std::int64_t> of_unit(static_cast<std::size_t>(count));
+    std::vector<std::int64_t> of_warp(static_cast<std::size_t>(plan.warps()), 0);
+    for (int group = 0; group < count; ++group) {
+      of_unit[group] = length_of_unit(rows, ranks[first + group]);
+      of_warp[group / groups_per_warp] += of_unit[group];
+    }
+    for (int exchanges = 0; exchanges < 4 * count; ++exchanges) {
+      const auto longest = static_cast<int>(std::ranges::max_element(of_warp) - of_warp.begin());
+      std::int64_t least = of_warp[longest];
+      int best = -1, best_other = -1;
+      for (int group = longest * groups_per_warp; group < std::min(count, (longest + 1) * groups_per_warp); ++group) {
+        for (int other = 0; other < count; ++other) {
+          const std::int64_t less = of_unit[group] - of_unit[other];
+          const int warp = other / groups_per_warp;
+          const std::int64_t longer = std::max(of_warp[longest] - less, of_warp[warp] + less);
+          if (warp != longest && less > 0 && longer < least) {
+            least = longer;
+            best = group;
+            best_other = other;
+          }
+        }
+      }
+      if (best < 0) {
+        break;
+      }
+      const std::int64_t less = of_unit[best] - of_unit[best_other];
+      of_warp[longest] -= less;
+      of_warp[best_other / groups_per_warp] += less;
+      std::swap(of_unit[best], of_unit[best_other]);
+      std::swap(ranks[first + best], ranks[first + best_other]);
+    }
+  }
+}
+
+}  // namespace
 
 std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, const RowProfile& rows) {
   const int units = units_per_sm(network, plan);
@@ -231,6 +302,9 @@ std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, c
     }
     const int room = std::min((rank / per_class + 1) * plan.groups(), units);
     (place + 1 < room ? open.push(load) : full.push_back(load));
+  }
+  for (int sm = 0; plan.joins_block > 0 && sm < plan.sms; ++sm) {
+    even_out_warps(network, plan, rows, &ranks[static_cast<std::size_t>(sm) * units]);
   }
   return ranks;
 }

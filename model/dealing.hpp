@@ -20,7 +20,8 @@ const RowProfile& own_rows(const Network& network, const Plan& plan, const RowPr
 // to the SM that has least to do so far; unit u of an SM is the (u / groups)-th of its group, and of a rank class (as
 // many units as all groups of all SMs) no SM gets more than it has groups. What an SM has to do is its non-zeros; where
 // rows are cut and their order is bank_merged, its pieces of rows, for all SMs have as many slots for rows, and then
-// its non-zeros.
+// its non-zeros. Where an SM's rows are joined, its units are exchanged between warps so that these have about as much
+// to do.
 std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, const RowProfile& rows);
 
 struct Tail {
@@ -54,6 +55,9 @@ UnitLengths lengths_of_unit(const std::vector<std::int64_t>& lengths, int groups
 // alike, and shorter ones come first: those of a warp are about equally long, and places that are left over are of the
 // groups with the longest rows.
 std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const std::vector<std::int64_t>& lengths);
+
+// Rows of a block that are joined: slots of a lane for which every SM has room, as deal_units deals the units.
+int slots_of_joined_block(const Network& network, const Plan& plan, const RowProfile& rows);
 
 // Chunks for so many slots per lane, of which the first are in registers.
 int chunks_beyond(const Network& network, const Plan& plan, int in_registers, int slots);

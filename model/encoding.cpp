@@ -4,6 +4,7 @@
 #include "model/bitmap.hpp"
 #include "model/error.hpp"
 #include "model/fragments.hpp"
+#include "model/joined_block.hpp"
 #include "model/layout.hpp"
 #include "model/numeric.hpp"
 
@@ -368,6 +369,8 @@ Encoded encode(const Layout& layout) {
   encoded.tails.insert(encoded.tails.end(), pieces.begin(), pieces.end());
   const std::vector<std::int32_t> lanes = lanes_of_rows(layout);
   encoded.tails.insert(encoded.tails.end(), lanes.begin(), lanes.end());
+  const std::vector<std::int32_t> parts = parts_of_rows(layout);
+  encoded.tails.insert(encoded.tails.end(), parts.begin(), parts.end());
   return encoded;
 }
 
@@ -385,8 +388,56 @@ bool awaits_pieces(const Layout& layout, int sm, int tile, int warp) {
   return false;
 }
 
+namespace {
+
+// The parts of an SM's joined rows; `lanes`: what its lanes have, in their order.
+BlockParts parts_of_sm(const Layout& layout, int sm, std::vector<LaneRows>& lanes) {
+  const Plan& plan = layout.plan;
+  lanes.clear();
+  for (int i = 0; i < plan.threads; ++i) {
+    lanes.push_back(layout.joined[layout.lane_rows(sm, 0, joined_thread(layout.network, plan, 0, i))]);
+  }
+  return number_parts(lanes, plan.groups() * info(layout.network.cell).gates);
+}
+
+std::vector<std::int32_t> lanes_of_blocks(const Layout& layout) {
+  const Plan& plan = layout.plan;
+  std::vector<std::int32_t> table(layout.joined.size());
+  std::vector<LaneRows> lanes;
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    const BlockParts parts = parts_of_sm(layout, sm, lanes);
+    for (int i = 0; i < plan.threads; ++i) {
+      table[layout.lane_rows(sm, 0, joined_thread(layout.network, plan, 0, i))] = encode_block_lane(
+          lanes[i], plan.strip_slots, parts.of_first[i], parts.of_second[i], parts.waits[i / kWarp]);
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> parts_of_rows(const Layout& layout) {
+  const Plan& plan = layout.plan;
+  if (plan.joins_block == 0) {
+    return {};
+  }
+  const int of_sm = units_per_sm(layout.network, plan) * info(layout.network.cell).gates;
+  std::vector<std::int32_t> table;
+  std::vector<LaneRows> lanes;
+  for (int sm = 0; sm < plan.sms; ++sm) {
+    const BlockParts parts = parts_of_sm(layout, sm, lanes);
+    for (int row = 0; row < of_sm; ++row) {
+      table.push_back(parts.begin[row] | parts.count[row] << 16);
+    }
+  }
+  return table;
+}
+
 std::vector<std::int32_t> lanes_of_rows(const Layout& layout) {
   const Plan& plan = layout.plan;
+  if (plan.joins_block > 0) {
+    return lanes_of_blocks(layout);
+  }
   std::vector<std::int32_t> lanes;
   for (std::size_t i = 0; i < layout.joined.size(); ++i) {
     const std::size_t of_tile = i / plan.threads, tiles = plan.rows_per_group / info(layout.network.cell).gates;

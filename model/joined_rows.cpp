@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/joined_rows.hpp"
 
+#include "model/bank_rule.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -26,7 +28,7 @@ namespace {
 // Calls `visit` with each lane that has some of a row, whether it is its first, the row, how many slots it takes, and
 // the first of these. False if there is no room.
 template <typename Visit>
-bool walk(const UnitLengths& of_rows, int lanes, int slots, int in_registers, int strip_slots, Visit&& visit) {
+bool walk(std::span<const std::int64_t> of_rows, int lanes, int slots, int in_registers, int strip_slots, Visit&& visit) {
   int lane = 0, rows = 0, used = 0;  // of the lane: rows, slots
   for (int row = 0; row < std::ssize(of_rows); ++row) {
     for (std::int64_t left = of_rows[row]; left > 0;) {
@@ -48,7 +50,7 @@ bool walk(const UnitLengths& of_rows, int lanes, int slots, int in_registers, in
 }
 
 // Whether there is room: the same lanes, those of one row alone all at once.
-bool has_room(const UnitLengths& of_rows, int lanes, int slots, int in_registers, int strip_slots) {
+bool has_room(std::span<const std::int64_t> of_rows, int lanes, int slots, int in_registers, int strip_slots) {
   std::int64_t begun = 0;  // lanes
   int used = slots;        // of the last of these, if another row may begin in it, else all
   for (const std::int64_t of_row : of_rows) {
@@ -71,7 +73,7 @@ bool has_room(const UnitLengths& of_rows, int lanes, int slots, int in_registers
 
 }  // namespace
 
-std::vector<LaneRows> join_rows(const UnitLengths& of_rows, int lanes, int slots, int in_registers, int strip_slots) {
+std::vector<LaneRows> join_rows(std::span<const std::int64_t> of_rows, int lanes, int slots, int in_registers, int strip_slots) {
   std::vector<LaneRows> all(static_cast<std::size_t>(lanes));
   const bool fits = walk(of_rows, lanes, slots, in_registers, strip_slots,
                          [&](int lane, bool is_first, int row, int taken, int begin) {
@@ -83,12 +85,13 @@ std::vector<LaneRows> join_rows(const UnitLengths& of_rows, int lanes, int slots
   return fits ? all : std::vector<LaneRows>{};
 }
 
-int joined_lane(const Network& network, const Plan& plan, int i) {
-  const int spread = spread_over_phases(network, plan);
-  return i % spread * (plan.lanes_per_row / spread) + i / spread;
+int joined_thread(const Network& network, const Plan& plan, int group, int i) {
+  const int lanes = std::min(kWarpLanes, plan.lanes_of_joined()), spread = std::min(load_phases(network, plan), lanes);
+  const int lane = i % lanes % spread * (lanes / spread) + i % lanes / spread;
+  return plan.joins_block > 0 ? i / lanes * lanes + lane : thread_of(network, plan, group, lane);
 }
 
-int joined_slots(const UnitLengths& of_rows, int lanes, int strip_slots, int in_registers) {
+int joined_slots(std::span<const std::int64_t> of_rows, int lanes, int strip_slots, int in_registers) {
   const std::int64_t all = std::accumulate(of_rows.begin(), of_rows.end(), std::int64_t{0});
   auto slots = static_cast<int>((all + lanes - 1) / lanes);
   while (!has_room(of_rows, lanes, slots, in_registers, strip_slots)) {
@@ -97,8 +100,8 @@ int joined_slots(const UnitLengths& of_rows, int lanes, int strip_slots, int in_
   return slots;
 }
 
-int joined_slots(const Plan& plan, int r, const UnitLengths& of_rows) {
-  return joined_slots(of_rows, plan.lanes_per_row, plan.strip_slots, plan.slots[r]);
+int joined_slots(const Plan& plan, int r, std::span<const std::int64_t> of_rows) {
+  return joined_slots(of_rows, plan.lanes_of_joined(), plan.strip_slots, plan.slots[r]);
 }
 
 UnitCut cut_unit(const Network& network, const Plan& plan, int r, const UnitLengths& lengths) {

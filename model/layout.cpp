@@ -21,12 +21,14 @@ template <typename Visit>
 void visit_lane(const Layout& layout, int sm, int r, int thread, Visit&& visit) {
   const LaneRows& lane = layout.joined[layout.lane_rows(sm, r, thread)];
   const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarpLanes);
-  const int group = group_lane_of(layout.network, layout.plan, thread).group;
+  const int group = group_lane_of(layout.network, layout.plan, thread).group, gates = info(layout.network.cell).gates;
+  const int first_group = group / layout.plan.joined_groups() * layout.plan.joined_groups();
   for (int slot = 0; slot < layout.slots(warp_row); ++slot) {
-    const int of_unit = lane.second >= 0 && slot >= lane.begin ? lane.second : lane.first;
-    if (of_unit >= 0) {
+    const int of_joined = lane.second >= 0 && slot >= lane.begin ? lane.second : lane.first;
+    if (of_joined >= 0) {
       const std::size_t entry = layout.entry(warp_row, slot, thread % kWarpLanes);
-      visit(layout.row(sm, r + of_unit, group), layout.place[entry], layout.value[entry], false);
+      const std::int32_t row = layout.row(sm, r + of_joined % gates, first_group + of_joined / gates);
+      visit(row, layout.place[entry], layout.value[entry], false);
     }
   }
 }

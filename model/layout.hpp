@@ -91,7 +91,7 @@ struct Encoded {
   // With a tail, per SM: [rows_per_group, warps] chunks in shared memory | streamed << 16; [warps] the byte of the SM's
   // shared memory where the warp's chunks begin; [pieces, warps] chunks of the pieces; [warps] its first streamed
   // chunk; [warps] how many it streams in a step. Behind that of all SMs, with pieces: pieces_of_rows(); and where rows
-  // are joined: lanes_of_rows().
+  // are joined: lanes_of_rows(), and then parts_of_rows().
   std::vector<std::int32_t> tails;
 };
 Encoded encode(const Layout& layout);
@@ -104,8 +104,11 @@ std::vector<std::int32_t> pieces_of_rows(const Layout& layout);
 
 // Joined rows: whether any of a warp's, of the tile-th units of its groups, have pieces.
 bool awaits_pieces(const Layout& layout, int sm, int tile, int warp);
-// Joined rows: encode_lane() of every lane, [sms, rows_per_group / gates, threads]; else none.
+// Joined rows: encode_lane() of every lane, [sms, rows_per_group / gates, threads], or encode_block_lane(); else none.
 std::vector<std::int32_t> lanes_of_rows(const Layout& layout);
+// An SM's rows joined: of each unit's rows by their places in it, [sms, units_per_sm, gates], the number of its first part |
+// how many it has << 16; else none.
+std::vector<std::int32_t> parts_of_rows(const Layout& layout);
 
 // fp8: the scale of each row of W, [rows]; else empty.
 std::vector<float> row_scales(const Layout& layout);

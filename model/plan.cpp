@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/plan.hpp"
 
+#include "model/dealing.hpp"
 #include "model/error.hpp"
 #include "model/joined_rows.hpp"
 
@@ -376,8 +377,12 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
   if (plan.joins_rows()) {
     bytes += whole_words(std::int64_t{4} * plan.threads * plan.rows_per_group / gates);  // which are whose
   }
+  if (plan.joins_block > 0) {
+    bytes += std::int64_t{8} * plan.threads * plan.batch_padded;  // parts of rows
+    bytes += whole_words(4 * units * gates);                      // which are whose
+  }
   if (plan.exchange_warps > 0) {
-    const int of_pass = plan.joins_rows() && plan.pieces > 0 ? 2 : 1;
+    const int of_pass = plan.joins_rows() && (plan.pieces > 0 || plan.joins_block > 0) ? 2 : 1;
     bytes += whole_words(std::int64_t{8} * of_pass * passes(network, plan));  // barriers
   }
   return bytes;
@@ -417,6 +422,9 @@ void give_slots(const Network& network, const RowProfile& rows, Plan& plan) {
   const int gates = rows.gates(), units_per_rank = plan.groups() * plan.sms;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     const std::int64_t first = std::int64_t{r / gates} * units_per_rank;
+    if (plan.joins_block > 0) {
+      continue;
+    }
     if (plan.joins_rows()) {
       plan.slots[r] = 0;
       for (std::int64_t rank = first;
@@ -432,6 +440,10 @@ void give_slots(const Network& network, const RowProfile& rows, Plan& plan) {
                                                : rows.longest_from(static_cast<int>(first), r % gates);
     }
     plan.slots[r] = std::max(1, row_slots(network, plan, longest));
+  }
+  if (plan.joins_block > 0) {
+    plan.slots = {};
+    plan.slots[0] = slots_of_joined_block(network, plan, rows);
   }
 }
 
@@ -489,6 +501,7 @@ constexpr PlanField kPlanFields[] = {
     {"row_chunks", &Plan::row_chunks},
     {"piece_chunks", &Plan::piece_chunks},
     {"strip_slots", &Plan::strip_slots},
+    {"joins_block", &Plan::joins_block},
     {"common_rows", &Plan::common_rows},
     {"common_slots", &Plan::common_slots},
     {"exchange_warps", &Plan::exchange_warps},
@@ -515,6 +528,7 @@ std::string to_string(const Plan& plan) {
                           (field.member == &Plan::row_chunks && plan.row_chunks == 0) ||
                           (field.member == &Plan::piece_chunks && plan.piece_chunks == 0) ||
                           (field.member == &Plan::strip_slots && plan.strip_slots == 0) ||
+                          (field.member == &Plan::joins_block && plan.joins_block == 0) ||
                           (field.member == &Plan::common_rows && plan.common_rows == 0) ||
                           (field.member == &Plan::common_slots && plan.common_slots == 0) ||
                           (field.member == &Plan::bank_words && plan.bank_words == 0) ||

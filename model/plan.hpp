@@ -128,6 +128,8 @@ inline constexpr int kTileBytes = 512;     // dense persistent: 16 rows x 16 val
 inline constexpr int kTilesOfBitmap = 8;   // of a lane, whose words of a tile are 4, in 32 bits
 inline constexpr int kBankRowBytes = 128;  // a word in each bank
 
+using Slots = std::array<int, kMaxRowsPerGroup>;  // of every row of a group
+
 struct Plan {
   Family family = Family::sparse_persistent;
   Storage storage = Storage::packed_pair;
@@ -137,13 +139,13 @@ struct Plan {
   int threads = 0;         // per block that compute, a multiple of 32
   int lanes_per_row = 32;  // 1, 2, 4, ... 32; gated cells: at least 4
   int rows_per_group = 1;  // units per group * gates: the gates of the first unit, then of the second, ...
-  std::array<int, kMaxRowsPerGroup> slots{};  // per lane in registers, for the r-th row of a group
-  int tile_rows = 1;                          // rows reduced together, a power of two; gated cells: 4, a unit's gates
-  int pass_planes = 1;                        // planes of the state reduced together, a power of two
-  int batch_padded = 1;                       // power of two
-  int load_bytes = kWidestLoad;               // widest load of the state; the size of an element: a sample at a time
-  int loads_in_flight = 2;                    // 16-byte words of the state that a thread polls at once; dense
-                                              // persistent: a multiple of twice the sample tiles
+  Slots slots{};           // per lane in registers, for the r-th row of a group
+  int tile_rows = 1;       // rows reduced together, a power of two; gated cells: 4, a unit's gates
+  int pass_planes = 1;     // planes of the state reduced together, a power of two
+  int batch_padded = 1;    // power of two
+  int load_bytes = kWidestLoad;  // widest load of the state; the size of an element: a sample at a time
+  int loads_in_flight = 2;       // 16-byte words of the state that a thread polls at once; dense persistent: a multiple
+                                 // of twice the sample tiles
   int promote_every = 1;        // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
   int tail_chunks = 0;          // of an SM, on average; 0: all weights are in registers
   int longest_tail = 0;         // chunks of the warp that has most
@@ -165,6 +167,8 @@ struct Plan {
   int strip_slots = 0;   // gated cells: a unit's rows stand one behind another, cut over the lanes of their group, and
                          // a row begins with a strip of so many slots (model/joined_rows.hpp); the slots are those of
                          // the unit's first row, the others have none. 0: every row is spread over all lanes
+  int joins_block = 0;   // of joined rows: 1, those of all units of an SM stand one behind another, cut over the lanes
+                         // of its block (model/joined_block.hpp); 0, a unit's
   int common_rows = 0;   // gated cells: pairs of a unit's rows, of all units of a group, with slots of their own
   int common_slots = 0;  // per lane, of each of these: the column is common to both rows, which share its load
   int exchange_warps = 0;  // beside the threads that compute: one hands out the state of a pass, the others fetch it
@@ -192,6 +196,9 @@ struct Plan {
   int slots_total() const;  // in registers, with those of the pieces and of the pairs
   bool has_tail() const { return tail_chunks > 0; }
   bool joins_rows() const { return strip_slots > 0; }
+  // Groups whose rows are joined together, and the lanes of these.
+  int joined_groups() const { return joins_block > 0 ? groups() : 1; }
+  int lanes_of_joined() const { return joins_block > 0 ? threads : lanes_per_row; }
   // Whether only warps whose rows have pieces wait for their sums (kernels/joined_tile.cuh).
   bool waits_in_need() const { return joins_rows() && exchange_warps > 0; }
   bool has_tail(int r) const {  // the r-th row of a group, or piece
@@ -315,7 +322,7 @@ struct PlanWishes {
   std::optional<RowOrder> order;
   std::optional<ExchangeProtocol> exchange;
   std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every, teams,
-      first_look, exchange_warps, pieces, strip_slots, common_slots;
+      first_look, exchange_warps, pieces, strip_slots, joins_block, common_slots;
   std::optional<Tier> tier;  // weights lie in this tier at most
   int spare_registers = 0;  // that a thread leaves to the compiler beyond what the model counts (kernels/kept_plan.hpp)
 };

@@ -104,6 +104,11 @@ class Packer {
     if (end - begin == std::ssize(all)) {
       return all;
     }
+    return stretch_of(std::move(all), begin, end);
+  }
+
+  // Of a row's non-zeros some that stand together: about as many from each set of banks.
+  std::vector<Element> stretch_of(std::vector<Element> all, std::int64_t begin, std::int64_t end) const {
     if (plan_.order != RowOrder::natural) {
       std::array<std::vector<Element>, kMaxBankSets> of_set;
       for (const Element& e : all) {
@@ -159,8 +164,11 @@ class Packer {
     if (r % info(layout_.network.cell).gates != 0) {
       return 0;
     }
+    if (plan_.joins_block > 0) {
+      return plan_.slots[r];
+    }
     int slots = 0;
-    for (int group = first_group; group < first_group + groups_per_warp(); ++group) {
+    for (int group = first_group; group < first_group + groups_per_warp(); group += plan_.joined_groups()) {
       slots = std::max(slots, joined_slots(plan_, r, slots_at(layout_, matrix_, sm_of(warp_row), r, group)));
     }
     const int chunks = chunks_beyond(layout_.network, plan_, plan_.slots[r], slots);
@@ -387,36 +395,69 @@ class Packer {
     }
   }
 
-  // The units of a warp whose rows are joined, one stretch of a row after another.
+  // Calls `visit` with what each lane of a block has, in their order, and its thread.
+  template <typename Visit>
+  void for_each_lane_of_block(int sm, Visit&& visit) const {
+    for (int i = 0; i < plan_.threads; ++i) {
+      const int thread = joined_thread(layout_.network, plan_, 0, i);
+      visit(layout_.joined[layout_.lane_rows(sm, 0, thread)], thread);
+    }
+  }
+
+  // Joined rows of which a warp's lanes take one stretch after another. A block's rows may begin in other warps.
   void pack_joined_deltas(int warp_row) {
     const int gates = info(layout_.network.cell).gates, sm = sm_of(warp_row), r = rank_of(warp_row);
-    std::vector<std::vector<Placed>> elements;  // of the groups' rows
+    const int warp = warp_row % plan_.warps();
+    std::vector<std::vector<Placed>> elements;  // of the rows
     std::array<std::span<const Placed>, kWarp> lanes;
     std::array<SecondStretch, kWarp> seconds;
     std::array<int, kWarp> alike;  // lanes that may exchange what they have
-    for (int in_warp = 0; in_warp < groups_per_warp(); ++in_warp) {
-      const int group = warp_row % plan_.warps() * groups_per_warp() + in_warp;
-      std::array<std::span<const Placed>, kMostGates> left;
-      for (int at = 0; at < gates; ++at) {
-        left[at] = elements.emplace_back(placed_in(layout_, matrix_, layout_.group_row(sm, r + at, group)));
+    std::vector<std::span<const Placed>> left(static_cast<std::size_t>(plan_.joined_groups()) * gates);
+    const auto take = [&](int row, int room) {
+      std::span<const Placed> stretch;
+      if (row >= 0) {
+        stretch = first_of_row(left[row], room);
+        left[row] = left[row].subspan(stretch.size());
       }
-      const auto take = [&](int row, int room) {
-        const std::span<const Placed> stretch = row < 0 ? left[0].first(0) : first_of_row(left[row], room);
-        if (row >= 0) {
-          left[row] = left[row].subspan(stretch.size());
+      return stretch;
+    };
+    const auto load = [&](int first_group, int row) {
+      const std::size_t group_row = layout_.group_row(sm, r + row % gates, first_group + row / gates);
+      left[row] = elements.emplace_back(placed_in(layout_, matrix_, group_row));
+    };
+    const auto add = [&](const LaneRows& of, int thread, int set) {
+      const std::span<const Placed> first = take(of.first, of.of_first), second = take(of.second, of.of_second);
+      if (thread / kWarp != warp) {
+        return;
+      }
+      const int lane = thread % kWarp;
+      lanes[lane] = first;
+      if (of.second >= 0) {
+        seconds[lane] = {second, of.begin};
+      }
+      const bool has_whole = of.first >= 0 && of.second < 0;
+      alike[lane] = has_whole ? set * static_cast<int>(left.size()) + of.first : -1 - lane;
+    };
+    if (plan_.joins_block > 0) {
+      std::vector<bool> has(left.size(), false);
+      for_each_lane_of_block(sm, [&](const LaneRows& of, int thread) {
+        for (const int row : {of.first, of.second}) {
+          if (row >= 0 && thread / kWarp == warp && !has[row]) {
+            has[row] = true;
+            load(0, row);
+          }
         }
-        return stretch;
-      };
+      });
+      for_each_lane_of_block(sm, [&](const LaneRows& of, int thread) { add(of, thread, 0); });
+    }
+    for (int set = 0; plan_.joins_block == 0 && set < groups_per_warp(); ++set) {
+      const int group = warp * groups_per_warp() + set;
+      for (int row = 0; row < gates; ++row) {
+        load(group, row);
+      }
       for (int i = 0; i < plan_.lanes_per_row; ++i) {
-        const int thread = thread_of(layout_.network, plan_, group, joined_lane(layout_.network, plan_, i));
-        const LaneRows& of = layout_.joined[layout_.lane_rows(sm, r, thread)];
-        const int lane = thread % kWarp;
-        lanes[lane] = take(of.first, of.of_first);
-        if (of.second >= 0) {
-          seconds[lane] = {take(of.second, of.of_second), of.begin};
-        }
-        const bool has_whole = of.first >= 0 && of.second < 0;
-        alike[lane] = has_whole ? in_warp * kMostGates + of.first : -1 - lane;
+        const int thread = joined_thread(layout_.network, plan_, group, i);
+        add(layout_.joined[layout_.lane_rows(sm, r, thread)], thread, set);
       }
     }
     if (plan_.order != RowOrder::natural) {
@@ -425,25 +466,60 @@ class Packer {
     put_deltas(lanes, seconds);
   }
 
+  // The non-zeros of the rows whose lanes are filled together: of units, or what this warp has of its block's.
+  std::vector<std::vector<PlacedElement>> joined_elements(int sm, int r, int first_group, int groups, int warp) const {
+    const int gates = info(layout_.network.cell).gates;
+    std::vector<std::int64_t> before(static_cast<std::size_t>(groups) * gates, 0), here(before);
+    if (plan_.joins_block > 0) {
+      for_each_lane_of_block(sm, [&](const LaneRows& of, int thread) {
+        auto& counts = thread / kWarp < warp ? before : here;
+        if (thread / kWarp <= warp && of.first >= 0) {
+          counts[of.first] += of.of_first;
+        }
+        if (thread / kWarp <= warp && of.second >= 0) {
+          counts[of.second] += of.of_second;
+        }
+      });
+    }
+    std::vector<std::vector<PlacedElement>> rows(before.size());
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (plan_.joins_block > 0 && here[row] == 0) {
+        continue;
+      }
+      const int group = first_group + static_cast<int>(row) / gates, at = static_cast<int>(row) % gates;
+      std::vector<Element> elements = elements_at(&layout_.rows[layout_.group_row(sm, r + at, group)]);
+      if (plan_.joins_block > 0 && here[row] < std::ssize(elements)) {
+        elements = stretch_of(std::move(elements), before[row], before[row] + here[row]);
+      }
+      for (const Element& e : elements) {
+        rows[row].push_back({e, set_of(e)});
+      }
+    }
+    return rows;
+  }
+
   // Of pairs, lanes that take part in the same phases are filled together: of those groups that share phases
-  // (pack_bank_aware), in turn the first lanes, the next, ...
+  // (pack_bank_aware), in turn the first lanes, the next, ...; of a block's rows all lanes of a warp.
   void pack_joined(int warp_row) {
     if (plan_.storage == Storage::packed_delta) {
       return pack_joined_deltas(warp_row);
     }
     const int gates = info(layout_.network.cell).gates, sm = sm_of(warp_row), r = rank_of(warp_row);
-    const int warp = warp_row % plan_.warps(), spread = spread_over_phases(layout_.network, plan_);
-    const int apart = load_phases(layout_.network, plan_) / spread, together = groups_per_warp() / apart;
-    const int neighbours = plan_.lanes_per_row / spread;
+    const bool of_block = plan_.joins_block > 0;
+    const int warp = warp_row % plan_.warps(), phases = load_phases(layout_.network, plan_);
+    const int joined = std::min(kWarp, plan_.lanes_of_joined());  // lanes
+    const int spread = std::min(phases, joined), neighbours = joined / spread, lanes_of_turn = kWarp / phases;
+    const int apart = phases / spread, together = groups_per_warp() / apart;
     for (int part = 0; part < apart; ++part) {
       const int first_group = warp * groups_per_warp() + part * together;
       const auto thread_at = [&](int lane, int turn) {
-        return thread_of(layout_.network, plan_, first_group + lane / neighbours,
-                         turn * neighbours + lane % neighbours);
+        const int i = lane % neighbours * spread + turn;
+        return of_block ? joined_thread(layout_.network, plan_, 0, warp * kWarp + i)
+                        : joined_thread(layout_.network, plan_, first_group + lane / neighbours, i);
       };
-      std::vector<std::vector<JoinedLane>> lanes(static_cast<std::size_t>(spread));  // [turns, together * neighbours]
+      std::vector<std::vector<JoinedLane>> lanes(static_cast<std::size_t>(spread));  // [turns, lanes_of_turn]
       for (int turn = 0; turn < spread; ++turn) {
-        for (int lane = 0; lane < together * neighbours; ++lane) {
+        for (int lane = 0; lane < lanes_of_turn; ++lane) {
           const LaneRows& of = layout_.joined[layout_.lane_rows(sm, r, thread_at(lane, turn))];
           const int first_row = lane / neighbours * gates;
           lanes[turn].push_back({.first = of.first < 0 ? -1 : first_row + of.first,
@@ -453,13 +529,8 @@ class Packer {
                                  .begin = of.second < 0 ? slots() : of.begin});
         }
       }
-      std::vector<std::vector<PlacedElement>> rows(static_cast<std::size_t>(together) * gates);
-      for (std::size_t row = 0; row < rows.size(); ++row) {
-        const int group = first_group + static_cast<int>(row) / gates, at = static_cast<int>(row) % gates;
-        for (const Element& e : elements_at(&layout_.rows[layout_.group_row(sm, r + at, group)])) {
-          rows[row].push_back({e, set_of(e)});
-        }
-      }
+      const std::vector<std::vector<PlacedElement>> rows =
+          of_block ? joined_elements(sm, r, 0, plan_.groups(), warp) : joined_elements(sm, r, first_group, together, warp);
       const std::vector<std::vector<std::vector<PlacedElement>>> of_turns = deal_to_turns(lanes, rows, rule_.bank_sets);
       for (int turn = 0; turn < spread; ++turn) {
         const std::vector<PlacedElement> loaded =
@@ -519,17 +590,18 @@ std::vector<Placed> placed_in(const Layout& layout, const SparseMatrix& matrix, 
   return elements;
 }
 
-UnitLengths slots_at(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int group) {
-  UnitLengths slots{};
-  for (int at = 0; at < info(layout.network.cell).gates; ++at) {
-    const std::size_t group_row = layout.group_row(sm, r + at, group);
+std::vector<std::int64_t> slots_at(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int group) {
+  const int gates = info(layout.network.cell).gates;
+  std::vector<std::int64_t> slots;
+  for (int i = 0; i < layout.plan.joined_groups() * gates; ++i) {
+    const std::size_t group_row = layout.group_row(sm, r + i % gates, group + i / gates);
     const std::int32_t row = layout.rows[group_row];
     if (layout.plan.storage == Storage::packed_delta) {
-      slots[at] = delta_slots(placed_in(layout, matrix, group_row));
+      slots.push_back(delta_slots(placed_in(layout, matrix, group_row)));
     } else {
-      slots[at] = row < 0                  ? 0
-                  : layout.plan.pieces > 0 ? layout.ends[group_row] - layout.begins[group_row]
-                                           : matrix.row_begin[row + 1] - matrix.row_begin[row];
+      slots.push_back(row < 0                  ? 0
+                      : layout.plan.pieces > 0 ? layout.ends[group_row] - layout.begins[group_row]
+                                               : matrix.row_begin[row + 1] - matrix.row_begin[row]);
     }
   }
   return slots;

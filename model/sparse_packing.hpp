@@ -15,8 +15,9 @@ namespace onchip {
 // The non-zeros of a row of W that no pair has.
 std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, std::int32_t row);
 
-// What the rows of a group's unit, the first of which is its r-th, take beside their pieces: slots of all lanes.
-UnitLengths slots_at(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int group);
+// What rows that are joined, of groups from `group` on whose r-th are the first, take beside their pieces: slots of all
+// lanes.
+std::vector<std::int64_t> slots_at(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int group);
 
 // A row's non-zeros, in the order of the state; nothing in row -1.
 std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std::int32_t row);

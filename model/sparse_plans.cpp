@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "model/joined_block.hpp"
 #include "model/plan_choices.hpp"
 #include "model/registers.hpp"
 #include "model/sparse_tiers.hpp"
@@ -80,7 +81,7 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
       for (int loads = 1; loads <= most_loads; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
         if (wishes.pieces.value_or(0) == 0) {
-          plan.order = wishes.order.value_or(RowOrder::bank_aware);
+          plan.order = wishes.order.value_or(plan.joins_block > 0 ? RowOrder::bank_merged : RowOrder::bank_aware);
           consider_tiers(chip, network, wishes, shape, plan, consider);
         }
         plan.order = order_of_cut;
@@ -93,12 +94,21 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
   }
 }
 
+bool wishes_joined(const PlanWishes& wishes) {
+  return wishes.strip_slots.value_or(0) > 0 || wishes.joins_block.value_or(0) > 0;
+}
+
+// Of one unit for each group, and where every part of a row has a number.
+bool may_join_block(const Plan& plan, int gates) {
+  return plan.rows_per_group == gates && 2 * plan.threads <= kNoPart;
+}
+
 // Whether a unit's rows may be joined. Where they are alike, rows that share loads are mostly better (joined.csv of
 // experiments/data: lstm 2304 B=4 10 % 1.78 and 2.16 us, gru 4096 B=4 10 % 2.48 and 2.36), and for large networks,
 // where they are not, the model does not know it yet.
 bool joins_rows(const Network& network, const SparseShape& shape, const PlanWishes& wishes, const Plan& plan) {
   const bool takes_bundles = wishes.strip_slots.value_or(kStrip) % bundle(network, plan).slots == 0;
-  return (shape.long_rows || wishes.strip_slots.value_or(0) > 0) && info(network.cell).gates > 1 &&
+  return (shape.long_rows || wishes_joined(wishes)) && info(network.cell).gates > 1 &&
          plan.storage != Storage::dense && network.precision != Precision::fp8 && wishes.strip_slots != 0 &&
          takes_bundles && wishes.common_slots.value_or(0) == 0;
 }
@@ -107,7 +117,7 @@ bool joins_rows(const Network& network, const SparseShape& shape, const PlanWish
 // rows have in common, and more, whose columns can be chosen so that loads reach all banks.
 std::vector<int> common_choices(const Chip& chip, const Network& network, const RowProfile& rows,
                                 const PlanWishes& wishes, const Plan& plan) {
-  if (rows.gates() == 1 || wishes.strip_slots.value_or(0) > 0 || plan.storage != Storage::packed_pair ||
+  if (rows.gates() == 1 || wishes_joined(wishes) || plan.storage != Storage::packed_pair ||
       info(network.precision).weight_bits != 16) {
     return {};
   }
@@ -156,12 +166,17 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
       shape.emplace(network, variant, rows);
       units_of_shape = units;
     }
-    if (wishes.common_slots.value_or(0) == 0 && wishes.strip_slots.value_or(0) == 0) {
+    if (wishes.common_slots.value_or(0) == 0 && !wishes_joined(wishes)) {
       for_each_variant(chip, network, wishes, *shape, variant, consider);
     }
-    if (joins_rows(network, *shape, wishes, variant)) {
+    for (const int block : {0, 1}) {
+      if (!joins_rows(network, *shape, wishes, variant) || wishes.joins_block.value_or(block) != block ||
+          (block > 0 && !may_join_block(variant, rows.gates()))) {
+        continue;
+      }
       Plan joined = variant;
       joined.strip_slots = wishes.strip_slots.value_or(kStrip);
+      joined.joins_block = block;
       give_slots(network, rows, joined);
       SparseShape of_units(network, joined, rows);
       for_each_variant(chip, network, wishes, of_units, joined, consider);

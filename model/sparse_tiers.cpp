@@ -25,6 +25,9 @@ Fills filled_slots(const Network& network, const Plan& plan, const RowProfile& r
   constexpr std::array<double, kFills> kShareBelow{0.0, 0.5, 0.85};  // of the rows
   constexpr int kSamples = 256;
   Fills fills{plan.slots, plan.slots, plan.slots};
+  if (plan.joins_block > 0) {
+    return fills;  // lanes are alike
+  }
   const int gates = rows.gates();
   const int units_per_rank = plan.groups() * plan.sms;
   std::vector<int> lengths;
@@ -198,6 +201,9 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
   if (fits || most == Tier::registers) {
     consider(plan);
   }
+  if (plan.joins_block > 0) {
+    return;
+  }
   // With exchange warps the warp with the longest tail would hold up every pass: steps of power-law rows took up to a
   // third longer than without.
   const bool holds_up = plan.exchange_warps > 0 && shape.long_rows;
@@ -221,7 +227,7 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
 }
 
 std::vector<Cut> wished_cuts(const Network& network, const PlanWishes& wishes, const Plan& plan, SparseShape& shape) {
-  if (plan.storage == Storage::dense ||
+  if (plan.storage == Storage::dense || plan.joins_block > 0 ||
       !(wishes.pieces ? *wishes.pieces > 0 : shape.long_rows && is_uneven(plan, shape.fills))) {
     return {};
   }

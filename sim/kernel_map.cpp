@@ -49,11 +49,13 @@ KernelMap::KernelMap(const Network& network, const Plan& plan)
   scale_at = bias_at + (network.cell == Cell::gru ? whole_words(4ll * units_per_sm) : 0);
   tails_at = scale_at + (network.precision == Precision::fp8 ? whole_words(4ll * units_per_sm * gates) : 0);
   lanes_at = tails_at + (plan.has_tail() ? whole_words(4ll * (plan.tail_rows() + 1) * plan.warps()) : 0);
-  partials_at = lanes_at + (plan.joins_rows() ? whole_words(4ll * tiles * plan.threads) : 0);
+  parts_at = lanes_at + (plan.joins_rows() ? whole_words(4ll * tiles * plan.threads) : 0);
+  row_table_at = parts_at + (plan.joins_block > 0 ? 8ll * plan.threads * plan.batch_padded : 0);
+  partials_at = row_table_at + (plan.joins_block > 0 ? whole_words(4ll * units_per_sm * gates) : 0);
   piece_table_at = partials_at + whole_words(4ll * plan.pieces * plan.groups() * plan.batch_padded);
   chunks_at =
       piece_table_at + (plan.pieces > 0 ? whole_words(4ll * units_per_sm * gates) : 0) +
-      (plan.exchange_warps > 0 ? whole_words(8ll * passes * (plan.pieces > 0 && plan.joins_rows() ? 2 : 1)) : 0);
+      (plan.exchange_warps > 0 ? whole_words(8ll * passes * (plan.joins_rows() && (plan.pieces > 0 || plan.joins_block > 0) ? 2 : 1)) : 0);
   const auto bytes = static_cast<std::uint64_t>(chunk_bytes);
   ring_at = chunks_at + bytes * static_cast<std::uint64_t>(plan.shared_chunks);
   end = ring_at + bytes * static_cast<std::uint64_t>(plan.ring_chunks * plan.warps());

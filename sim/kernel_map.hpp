@@ -22,7 +22,7 @@ struct KernelMap {
   bool half2_sums;  // products are summed in fp16 first
   int chunk_slots, chunk_words, chunk_bytes;
   std::uint64_t plane_bytes, outbox_at, input_at, carry_at, lengths_at, gates_at, bias_at, scale_at, tails_at, lanes_at,
-      partials_at, piece_table_at, chunks_at;
+      parts_at, row_table_at, partials_at, piece_table_at, chunks_at;
   std::uint64_t ring_at;  // [warps][ring_chunks] chunks
   std::uint64_t end;
 
