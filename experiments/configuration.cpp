@@ -58,7 +58,7 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& all_
             "room for a unit's " + std::to_string(slots) + " slots of a lane, found " + std::to_string(plan.slots[r]));
   }
   if (plan.joins_block > 0 && holds_all) {
-    const int slots = slots_of_joined_block(network, plan, rows);
+    const int slots = slots_of_joined_block(network, plan, rows).slots;
     require(plan.slots[0] >= slots, "room for an SM's " + std::to_string(slots) + " slots of a lane, found " +
                                         std::to_string(plan.slots[0]));
   }
@@ -115,6 +115,7 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
           "strip_slots=0, or a multiple of 2, of packed_delta of 4, where rows are gates of packed_pair or packed_delta, "
           "not of fp8, share no loads and are not streamed");
   check_range("joins_block", plan.joins_block, 0, 1);
+  check_range("most_parts", plan.most_parts, 0, plan.joins_block > 0 ? kNoPart : 0);
   require(plan.joins_block == 0 || (plan.joins_rows() && plan.pieces == 0 && !plan.has_tail() &&
                                     plan.rows_per_group == gates && 2 * plan.threads <= kNoPart),
           "joins_block=0, or 1 with strip_slots, one unit for each group, " + std::to_string(kNoPart / 64 * 32) +

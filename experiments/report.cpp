@@ -65,6 +65,7 @@ Json to_json(const Plan& plan) {
           {"piece_chunks", plan.piece_chunks},
           {"strip_slots", plan.strip_slots},
           {"joins_block", plan.joins_block},
+          {"most_parts", plan.most_parts},
           {"common_rows", plan.common_rows},
           {"common_slots", plan.common_slots},
           {"exchange_warps", plan.exchange_warps},

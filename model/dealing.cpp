@@ -183,21 +183,27 @@ int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows
   return most;
 }
 
-int slots_of_joined_block(const Network& network, const Plan& plan, const RowProfile& rows) {
+BlockSlots slots_of_joined_block(const Network& network, const Plan& plan, const RowProfile& rows) {
   const std::vector<std::int32_t> ranks = deal_units(network, plan, rows);
   const int units = units_per_sm(network, plan), gates = rows.gates();
-  int slots = 1;
+  std::vector<std::vector<std::int64_t>> of_sms;
+  BlockSlots needed;
   for (int sm = 0; sm < plan.sms; ++sm) {
-    std::vector<std::int64_t> of_rows(static_cast<std::size_t>(plan.groups()) * gates, 0);
+    std::vector<std::int64_t>& of_rows = of_sms.emplace_back(static_cast<std::size_t>(plan.groups()) * gates, 0);
     for (int group = 0; group < std::min(units, plan.groups()); ++group) {
       if (const std::int32_t rank = ranks[static_cast<std::size_t>(sm) * units + group]; rank >= 0) {
         const UnitLengths of_unit = slots_of_unit(network, plan, lengths_of_unit(rows, rank));
         std::copy_n(of_unit.begin(), gates, of_rows.begin() + static_cast<std::ptrdiff_t>(group) * gates);
       }
     }
-    slots = block_slots(of_rows, plan.warps(), plan.strip_slots, slots);
+    needed.slots = block_slots(of_rows, plan.warps(), plan.strip_slots, needed.slots);
   }
-  return slots;
+  for (const std::vector<std::int64_t>& of_rows : of_sms) {
+    const std::vector<LaneRows> lanes = join_block(of_rows, plan.warps(), needed.slots, plan.strip_slots);
+    needed.most_parts = std::max(
+        needed.most_parts, std::ranges::max(number_parts(lanes, static_cast<int>(std::ssize(of_rows))).count));
+  }
+  return needed;
 }
 
 int chunks_beyond(const Network& network, const Plan& plan, int in_registers, int slots) {

@@ -42,7 +42,7 @@ double sparse_step_instructions(const Network& network, const Plan& plan) {
   const double passes = passes_over_tiles(network, plan);
   const double output = info(network.cell).gates > 1 ? kGatedOutput : kOutput;
   const double finish = reduction(network, plan, plan.tile_rows).count.all() +
-                        (plan.joins_rows() ? choosing(network, plan).all() : 0) + output * lane_outputs(network, plan) +
+                        (plan.chooses_rows() ? choosing(network, plan).all() : 0) + output * lane_outputs(network, plan) +
                         kPass;
   const double rows = static_cast<double>(plan.rows_with_tail()) * planes(network, plan) / plan.pass_planes;
   const double tails = rows * (kTail + (plan.ring_chunks > 0 ? kStreamed : 0));

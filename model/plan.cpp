@@ -442,8 +442,10 @@ void give_slots(const Network& network, const RowProfile& rows, Plan& plan) {
     plan.slots[r] = std::max(1, row_slots(network, plan, longest));
   }
   if (plan.joins_block > 0) {
+    const BlockSlots needed = slots_of_joined_block(network, plan, rows);
     plan.slots = {};
-    plan.slots[0] = slots_of_joined_block(network, plan, rows);
+    plan.slots[0] = needed.slots;
+    plan.most_parts = needed.most_parts;
   }
 }
 
@@ -502,6 +504,7 @@ constexpr PlanField kPlanFields[] = {
     {"piece_chunks", &Plan::piece_chunks},
     {"strip_slots", &Plan::strip_slots},
     {"joins_block", &Plan::joins_block},
+    {"most_parts", &Plan::most_parts},
     {"common_rows", &Plan::common_rows},
     {"common_slots", &Plan::common_slots},
     {"exchange_warps", &Plan::exchange_warps},
@@ -529,6 +532,7 @@ std::string to_string(const Plan& plan) {
                           (field.member == &Plan::piece_chunks && plan.piece_chunks == 0) ||
                           (field.member == &Plan::strip_slots && plan.strip_slots == 0) ||
                           (field.member == &Plan::joins_block && plan.joins_block == 0) ||
+                          (field.member == &Plan::most_parts && plan.most_parts == 0) ||
                           (field.member == &Plan::common_rows && plan.common_rows == 0) ||
                           (field.member == &Plan::common_slots && plan.common_slots == 0) ||
                           (field.member == &Plan::bank_words && plan.bank_words == 0) ||

@@ -169,6 +169,7 @@ struct Plan {
                          // the unit's first row, the others have none. 0: every row is spread over all lanes
   int joins_block = 0;   // of joined rows: 1, those of all units of an SM stand one behind another, cut over the lanes
                          // of its block (model/joined_block.hpp); 0, a unit's
+  int most_parts = 0;    // of an SM's joined rows: lanes of the row that has most
   int common_rows = 0;   // gated cells: pairs of a unit's rows, of all units of a group, with slots of their own
   int common_slots = 0;  // per lane, of each of these: the column is common to both rows, which share its load
   int exchange_warps = 0;  // beside the threads that compute: one hands out the state of a pass, the others fetch it
@@ -196,6 +197,8 @@ struct Plan {
   int slots_total() const;  // in registers, with those of the pieces and of the pairs
   bool has_tail() const { return tail_chunks > 0; }
   bool joins_rows() const { return strip_slots > 0; }
+  // Whether lanes choose which of their sums are whose, to reduce them together.
+  bool chooses_rows() const { return joins_rows() && joins_block == 0; }
   // Groups whose rows are joined together, and the lanes of these.
   int joined_groups() const { return joins_block > 0 ? groups() : 1; }
   int lanes_of_joined() const { return joins_block > 0 ? threads : lanes_per_row; }

@@ -513,9 +513,9 @@ class Packer {
     for (int part = 0; part < apart; ++part) {
       const int first_group = warp * groups_per_warp() + part * together;
       const auto thread_at = [&](int lane, int turn) {
-        const int i = lane % neighbours * spread + turn;
-        return of_block ? joined_thread(layout_.network, plan_, 0, warp * kWarp + i)
-                        : joined_thread(layout_.network, plan_, first_group + lane / neighbours, i);
+        return of_block ? warp * kWarp + turn * lanes_of_turn + lane
+                        : joined_thread(layout_.network, plan_, first_group + lane / neighbours,
+                                        lane % neighbours * spread + turn);
       };
       std::vector<std::vector<JoinedLane>> lanes(static_cast<std::size_t>(spread));  // [turns, lanes_of_turn]
       for (int turn = 0; turn < spread; ++turn) {

@@ -218,8 +218,8 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   Instructions count =
       slots * per_slot(network, plan) + shared * copies * per_product(network, plan) + state * per_load(network, plan);
   if (plan.joins_rows()) {
-    count = count + copies * mean_slots(network, plan) / plan.strip_slots * joining(network, plan) +
-            passes_over_tiles(network, plan) * choosing(network, plan);
+    count = count + copies * mean_slots(network, plan) / plan.strip_slots * joining(network, plan);
+    count = plan.chooses_rows() ? count + passes_over_tiles(network, plan) * choosing(network, plan) : count;
   } else {
     count = count + copies * std::max(0.0, promotions) * promotion(network, plan);
   }
@@ -276,6 +276,21 @@ double joining_cycles(const Network& network, const Plan& plan) {
   return plan.joins_rows() && (plan.pieces > 0 || plan.has_tail()) ? kOfPass * passes_over_tiles(network, plan) : 0;
 }
 
+// What the parts of an SM's joined rows take beside a reduction: stored by all warps, awaited, and those of the row that has
+// most added up. Both were fitted to 82 steps on an H100 (blocks.csv of experiments/data).
+double part_cycles(const Network& network, const Plan& plan) {
+  if (plan.joins_block == 0) {
+    return 0;
+  }
+  constexpr double kRound = 50, kPart = 12.4;  // of a warp and sample
+  constexpr int kAtOnce = 4;                   // kernels/joined_block.cuh
+  const double sharing = 1.0 * plan.lanes_per_row / plan.tile_rows;
+  const double rounds = std::ceil(plan.most_parts / (kAtOnce * sharing));
+  const double samples = 1.0 * plan.batch_padded / passes(network, plan);
+  const double exposed = plan.exchange_warps > 0 ? 0.5 : 1;  // while no other warp computes
+  return passes(network, plan) * (kRound * rounds + exposed * kPart * plan.warps() * samples);
+}
+
 // What pieces of rows take in a step beside their gathers: each begins anew, they are reduced, stored, awaited by all
 // warps, and loaded, one by a lane at a time. Where samples take turns, half of it lasts while other warps compute:
 // that share is of turns.csv (experiments/data). Where only warps in need wait it lasts while rows are gathered, as far
@@ -310,7 +325,9 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
   const double passes = passes_over_tiles(network, plan);
   const double reducing = passes * reduction_cycles(chip, network, plan, plan.tile_rows, tile_height(network, plan));
   part(Part::reduction) =
-      (reducing + piece_cycles(chip, network, plan, gathering.loads) + joining_cycles(network, plan)) * us_per_cycle;
+      (reducing + piece_cycles(chip, network, plan, gathering.loads) + joining_cycles(network, plan) +
+       part_cycles(network, plan)) *
+      us_per_cycle;
   // The gates of a unit meet by a shuffle.
   const double meeting = info(network.cell).gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;
