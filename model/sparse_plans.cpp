@@ -106,9 +106,10 @@ bool may_join_block(const Plan& plan, int gates) {
 // Whether a unit's rows may be joined. Where they are alike, rows that share loads are mostly better (joined.csv of
 // experiments/data: lstm 2304 B=4 10 % 1.78 and 2.16 us, gru 4096 B=4 10 % 2.48 and 2.36), and for large networks,
 // where they are not, the model does not know it yet.
-bool joins_rows(const Network& network, const SparseShape& shape, const PlanWishes& wishes, const Plan& plan) {
+bool joins_rows(const Network& network, const SparseShape& shape, const PlanWishes& wishes, const Plan& plan,
+                bool of_block) {
   const bool takes_bundles = wishes.strip_slots.value_or(kStrip) % bundle(network, plan).slots == 0;
-  return (shape.long_rows || wishes_joined(wishes)) && info(network.cell).gates > 1 &&
+  return (shape.long_rows || wishes_joined(wishes) || of_block) && info(network.cell).gates > 1 &&
          plan.storage != Storage::dense && network.precision != Precision::fp8 && wishes.strip_slots != 0 &&
          takes_bundles && wishes.common_slots.value_or(0) == 0;
 }
@@ -170,7 +171,7 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
       for_each_variant(chip, network, wishes, *shape, variant, consider);
     }
     for (const int block : {0, 1}) {
-      if (!joins_rows(network, *shape, wishes, variant) || wishes.joins_block.value_or(block) != block ||
+      if (!joins_rows(network, *shape, wishes, variant, block > 0) || wishes.joins_block.value_or(block) != block ||
           (block > 0 && !may_join_block(variant, rows.gates()))) {
         continue;
       }
