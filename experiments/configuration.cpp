@@ -110,7 +110,8 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   check_range("strip_slots", plan.strip_slots, 0, kMostStripSlots);
   const int whole = std::max(2, bundle(network, plan).slots);
   require(!plan.joins_rows() ||
-              (gates > 1 && plan.storage != Storage::dense && plan.common_rows == 0 &&
+              ((gates > 1 || (plan.joins_block > 0 && plan.storage == Storage::packed_pair)) &&
+               plan.storage != Storage::dense && plan.common_rows == 0 &&
                network.precision != Precision::fp8 && plan.ring_chunks == 0 && plan.strip_slots % whole == 0),
           "strip_slots=0, or a multiple of 2, of packed_delta of 4, where rows are gates of packed_pair or packed_delta, "
           "not of fp8, share no loads and are not streamed");

@@ -24,8 +24,12 @@ constexpr int kStripSlots = ONCHIP_STRIP_SLOTS;
 constexpr int kOneRow = 0xff;            // strips of a lane whose first row is its only one
 constexpr int kBehindAll = kOneRow - 1;  // no strip's number
 constexpr int kLaneTableBytes = 4 * kTiles * kThreads;
-static_assert(kGates > 1 && kStorage != kDense && kPrecision != kFp8 && kRingChunks == 0,
-              "pairs of value and index, or distances, of a unit's gates");
+static_assert(kStorage != kDense && kPrecision != kFp8 && kRingChunks == 0, "pairs of value and index, or distances");
+#ifdef ONCHIP_JOINS_BLOCK
+static_assert(kGates > 1 || kStorage == kPackedPair, "of distances a lane's two rows begin in words of a unit's rows");
+#else
+static_assert(kGates > 1, "a unit's gates");
+#endif
 static_assert(kStripSlots % kBundleSlots == 0, "a strip is whole bundles");
 #ifdef ONCHIP_JOINS_BLOCK
 constexpr int kPartBytes = 4 * kPassSamples;  // see joined_block.cuh

@@ -237,7 +237,7 @@ const RegisterCosts& register_costs(int compute_capability_major) {
 
 std::optional<RegisterKeys> register_keys(int compute_capability_major, const Network& network, const Plan& plan) {
   if (plan.family != Family::sparse_persistent || info(network.cell).gates > 1 || network.precision == Precision::fp8 ||
-      plan.storage != Storage::packed_pair || plan.has_tail() || plan.pieces > 0 ||
+      plan.storage != Storage::packed_pair || plan.has_tail() || plan.pieces > 0 || plan.joins_rows() ||
       !(plan.exchange == ExchangeProtocol::lamport || plan.exchange == ExchangeProtocol::bulk_copy) ||
       plan.promote_every != (network.precision == Precision::fp16 ? 8 : 1)) {
     return std::nullopt;

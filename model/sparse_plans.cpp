@@ -109,7 +109,10 @@ bool may_join_block(const Plan& plan, int gates) {
 bool joins_rows(const Network& network, const SparseShape& shape, const PlanWishes& wishes, const Plan& plan,
                 bool of_block) {
   const bool takes_bundles = wishes.strip_slots.value_or(kStrip) % bundle(network, plan).slots == 0;
-  return (shape.long_rows || wishes_joined(wishes) || of_block) && info(network.cell).gates > 1 &&
+  const int gates = info(network.cell).gates;
+  const bool is_likely = shape.long_rows || wishes_joined(wishes) || of_block;
+  const bool is_possible = gates > 1 || (of_block && plan.storage == Storage::packed_pair);
+  return is_likely && is_possible &&
          plan.storage != Storage::dense && network.precision != Precision::fp8 && wishes.strip_slots != 0 &&
          takes_bundles && wishes.common_slots.value_or(0) == 0;
 }
