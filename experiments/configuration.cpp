@@ -58,9 +58,11 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& all_
             "room for a unit's " + std::to_string(slots) + " slots of a lane, found " + std::to_string(plan.slots[r]));
   }
   if (plan.joins_block > 0 && holds_all) {
-    const int slots = slots_of_joined_block(network, plan, rows).slots;
-    require(plan.slots[0] >= slots, "room for an SM's " + std::to_string(slots) + " slots of a lane, found " +
-                                        std::to_string(plan.slots[0]));
+    const BlockSlots needed = slots_of_joined_block(network, plan, rows, plan.slots[0]);
+    require(plan.slots[0] >= needed.slots, "room for an SM's " + std::to_string(needed.slots) +
+                                               " slots of a lane, found " + std::to_string(plan.slots[0]));
+    require(plan.most_parts >= needed.most_parts,
+            "most_parts=" + std::to_string(needed.most_parts) + " or more, found " + std::to_string(plan.most_parts));
   }
   for (int r = 0;
        !plan.joins_rows() && holds_all && r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
@@ -109,14 +111,15 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
           "promote_every=1: only fp16 products are summed below fp32");
   check_range("strip_slots", plan.strip_slots, 0, kMostStripSlots);
   const int whole = std::max(2, bundle(network, plan).slots);
-  require(!plan.joins_rows() ||
-              ((gates > 1 || (plan.joins_block > 0 && plan.storage == Storage::packed_pair)) &&
-               plan.storage != Storage::dense && plan.common_rows == 0 &&
-               network.precision != Precision::fp8 && plan.ring_chunks == 0 && plan.strip_slots % whole == 0),
-          "strip_slots=0, or a multiple of 2, of packed_delta of 4, where rows are gates of packed_pair or packed_delta, "
-          "not of fp8, share no loads and are not streamed");
+  require(
+      !plan.joins_rows() ||
+          ((gates > 1 || (plan.joins_block > 0 && plan.storage == Storage::packed_pair)) &&
+           plan.storage != Storage::dense && plan.common_rows == 0 && network.precision != Precision::fp8 &&
+           plan.ring_chunks == 0 && plan.strip_slots % whole == 0),
+      "strip_slots=0, or a multiple of 2, of packed_delta of 4, where rows are gates of packed_pair or packed_delta, "
+      "not of fp8, share no loads and are not streamed");
   check_range("joins_block", plan.joins_block, 0, 1);
-  check_range("most_parts", plan.most_parts, 0, plan.joins_block > 0 ? kNoPart : 0);
+  check_range("most_parts", plan.most_parts, plan.joins_block, plan.joins_block > 0 ? kNoPart : 0);
   require(plan.joins_block == 0 || (plan.joins_rows() && plan.pieces == 0 && !plan.has_tail() &&
                                     plan.rows_per_group == gates && 2 * plan.threads <= kNoPart),
           "joins_block=0, or 1 with strip_slots, one unit for each group, " + std::to_string(kNoPart / 64 * 32) +

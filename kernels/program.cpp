@@ -285,7 +285,12 @@ CaptureSize capture_size(const Network& network, const Plan& plan) {
                 passes * plan.pieces * pass_samples;
   }
   const int finished = plan.tile_rows * plan.batch_padded / plan.lanes_per_row + passes;
-  const int of_lanes = plan.joins_rows() ? tiles(network, plan) * passes : 0;
+  int of_lanes =
+      plan.joins_rows() ? tiles(network, plan) * passes : 0;  // their table; parts stored, found and added up
+  if (plan.joins_block > 0) {
+    const int pass_samples = plan.batch_padded / passes;
+    of_lanes += 1 + passes * pass_samples * (2 + plan.most_parts * plan.tile_rows / plan.lanes_per_row + 4);
+  }
   return {planes(network, plan) * slots + passes * tail_words + of_lanes + tiles(network, plan) * finished * kOfCell +
           of_pieces + of_threads(exchange_bytes(network, plan) / 16) + of_threads(input_bytes(network, plan) / 4) + 16};
 }

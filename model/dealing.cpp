@@ -183,11 +183,11 @@ int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows
   return most;
 }
 
-BlockSlots slots_of_joined_block(const Network& network, const Plan& plan, const RowProfile& rows) {
+BlockSlots slots_of_joined_block(const Network& network, const Plan& plan, const RowProfile& rows, int at_least) {
   const std::vector<std::int32_t> ranks = deal_units(network, plan, rows);
   const int units = units_per_sm(network, plan), gates = rows.gates();
   std::vector<std::vector<std::int64_t>> of_sms;
-  BlockSlots needed;
+  BlockSlots needed{.slots = at_least, .most_parts = 1};
   for (int sm = 0; sm < plan.sms; ++sm) {
     std::vector<std::int64_t>& of_rows = of_sms.emplace_back(static_cast<std::size_t>(plan.groups()) * gates, 0);
     for (int group = 0; group < std::min(units, plan.groups()); ++group) {
@@ -200,8 +200,8 @@ BlockSlots slots_of_joined_block(const Network& network, const Plan& plan, const
   }
   for (const std::vector<std::int64_t>& of_rows : of_sms) {
     const std::vector<LaneRows> lanes = join_block(of_rows, plan.warps(), needed.slots, plan.strip_slots);
-    needed.most_parts = std::max(
-        needed.most_parts, std::ranges::max(number_parts(lanes, static_cast<int>(std::ssize(of_rows))).count));
+    needed.most_parts =
+        std::max(needed.most_parts, std::ranges::max(number_parts(lanes, static_cast<int>(std::ssize(of_rows))).count));
   }
   return needed;
 }

@@ -56,12 +56,12 @@ UnitLengths lengths_of_unit(const std::vector<std::int64_t>& lengths, int groups
 // groups with the longest rows.
 std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const std::vector<std::int64_t>& lengths);
 
-// Rows of a block that are joined: slots of a lane for which every SM has room, as deal_units deals the units, and the lanes
-// that then share the row that has most.
+// Rows of a block that are joined: slots of a lane, at least so many, for which every SM has room, as deal_units deals
+// the units, and the lanes that then share the row that has most.
 struct BlockSlots {
   int slots = 1, most_parts = 0;
 };
-BlockSlots slots_of_joined_block(const Network& network, const Plan& plan, const RowProfile& rows);
+BlockSlots slots_of_joined_block(const Network& network, const Plan& plan, const RowProfile& rows, int at_least = 1);
 
 // Chunks for so many slots per lane, of which the first are in registers.
 int chunks_beyond(const Network& network, const Plan& plan, int in_registers, int slots);

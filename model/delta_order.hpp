@@ -47,8 +47,8 @@ std::vector<std::span<const Placed>> cut_row(std::span<const Placed> row, int la
 void even_out_phases(std::array<std::span<const Placed>, kWarpLanes>& lanes, const std::array<int, kWarpLanes>& group,
                      const BankRule& rule);
 
-// Of a lane whose unit's rows are joined, the stretch of its second row, and the slot where that begins: distances begin
-// anew there.
+// Of a lane whose unit's rows are joined, the stretch of its second row, and the slot where that begins: distances
+// begin anew there.
 struct SecondStretch {
   std::span<const Placed> stretch;
   int begin = std::numeric_limits<int>::max();  // without one

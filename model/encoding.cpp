@@ -112,8 +112,8 @@ class SlotEncoder {
 // Where the first slot of a thread's row reads, joined: of the lane's second row in the place of the unit's second.
 std::uint32_t start(const Layout& layout, const SlotEncoder& encoder, int sm, int r, int thread) {
   const int warp = thread / kWarp, lane = thread % kWarp;
-  const bool is_second = layout.plan.joins_rows() && r < layout.plan.rows_per_group &&
-                         r % info(layout.network.cell).gates > 0;
+  const bool is_second =
+      layout.plan.joins_rows() && r < layout.plan.rows_per_group && r % info(layout.network.cell).gates > 0;
   if (!is_second) {
     return encoder.start(layout.warp_row(sm, r, warp), lane, 0);
   }
@@ -407,8 +407,8 @@ std::vector<std::int32_t> lanes_of_blocks(const Layout& layout) {
   for (int sm = 0; sm < plan.sms; ++sm) {
     const BlockParts parts = parts_of_sm(layout, sm, lanes);
     for (int i = 0; i < plan.threads; ++i) {
-      table[layout.lane_rows(sm, 0, joined_thread(layout.network, plan, 0, i))] = encode_block_lane(
-          lanes[i], plan.strip_slots, parts.of_first[i], parts.of_second[i], parts.waits[i / kWarp]);
+      table[layout.lane_rows(sm, 0, joined_thread(layout.network, plan, 0, i))] =
+          encode_block_lane(lanes[i], plan.strip_slots, parts.of_first[i], parts.of_second[i], parts.waits[i / kWarp]);
     }
   }
   return table;

@@ -42,8 +42,8 @@ double sparse_step_instructions(const Network& network, const Plan& plan) {
   const double passes = passes_over_tiles(network, plan);
   const double output = info(network.cell).gates > 1 ? kGatedOutput : kOutput;
   const double finish = reduction(network, plan, plan.tile_rows).count.all() +
-                        (plan.chooses_rows() ? choosing(network, plan).all() : 0) + output * lane_outputs(network, plan) +
-                        kPass;
+                        (plan.chooses_rows() ? choosing(network, plan).all() : 0) +
+                        output * lane_outputs(network, plan) + kPass;
   const double rows = static_cast<double>(plan.rows_with_tail()) * planes(network, plan) / plan.pass_planes;
   const double tails = rows * (kTail + (plan.ring_chunks > 0 ? kStreamed : 0));
   double pieces = 0;  // beside their slots: reduced, stored, and added to the outputs
@@ -126,9 +126,8 @@ Instructions promotion(const Network& network, const Plan& plan) {
 Instructions joining(const Network& network, const Plan& plan) {
   const double samples = plane_samples(network, plan);
   const bool has_deltas = plan.storage == Storage::packed_delta;  // are those of the strip the second row's first?
-  return {.integer = has_deltas ? 3.0 : 1.0,
-          .conversion = sums_in_half(network, plan) ? samples : 0,
-          .fp32 = 2 * samples};
+  return {
+      .integer = has_deltas ? 3.0 : 1.0, .conversion = sums_in_half(network, plan) ? samples : 0, .fp32 = 2 * samples};
 }
 
 Instructions choosing(const Network& network, const Plan& plan) {

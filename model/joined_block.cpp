@@ -35,9 +35,7 @@ class WarpLanes {
     return left;
   }
 
-  int free_slots() const {
-    return static_cast<int>(std::ssize(lanes_) - lane_) * slots_ - used_;
-  }
+  int free_slots() const { return static_cast<int>(std::ssize(lanes_) - lane_) * slots_ - used_; }
 
  private:
   bool has_room() {

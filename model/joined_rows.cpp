@@ -28,7 +28,8 @@ namespace {
 // Calls `visit` with each lane that has some of a row, whether it is its first, the row, how many slots it takes, and
 // the first of these. False if there is no room.
 template <typename Visit>
-bool walk(std::span<const std::int64_t> of_rows, int lanes, int slots, int in_registers, int strip_slots, Visit&& visit) {
+bool walk(std::span<const std::int64_t> of_rows, int lanes, int slots, int in_registers, int strip_slots,
+          Visit&& visit) {
   int lane = 0, rows = 0, used = 0;  // of the lane: rows, slots
   for (int row = 0; row < std::ssize(of_rows); ++row) {
     for (std::int64_t left = of_rows[row]; left > 0;) {
@@ -73,7 +74,8 @@ bool has_room(std::span<const std::int64_t> of_rows, int lanes, int slots, int i
 
 }  // namespace
 
-std::vector<LaneRows> join_rows(std::span<const std::int64_t> of_rows, int lanes, int slots, int in_registers, int strip_slots) {
+std::vector<LaneRows> join_rows(std::span<const std::int64_t> of_rows, int lanes, int slots, int in_registers,
+                                int strip_slots) {
   std::vector<LaneRows> all(static_cast<std::size_t>(lanes));
   const bool fits = walk(of_rows, lanes, slots, in_registers, strip_slots,
                          [&](int lane, bool is_first, int row, int taken, int begin) {

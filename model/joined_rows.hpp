@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A unit's rows that stand one behind another, cut evenly over the lanes of its group; model/joined_block.hpp does the same
-// for all units of an SM.
+// A unit's rows that stand one behind another, cut evenly over the lanes of its group; model/joined_block.hpp does the
+// same for all units of an SM.
 //
 // Where each row is spread over all lanes, every row has as many slots as the longest of its kind, and lanes of a warp
 // that load at the same time load columns of the same rows. Joined, a unit takes what its rows take together, which
@@ -38,13 +38,13 @@ struct LaneRows {
 
 inline constexpr int kAnywhere = std::numeric_limits<int>::max();  // may a row begin, as far as registers matter
 
-// Rows, which take `of_rows` slots, on `lanes` lanes, each of `slots` slots at most. A second row begins among the first
-// `in_registers` of them. Empty if there is no room.
+// Rows, which take `of_rows` slots, on `lanes` lanes, each of `slots` slots at most. A second row begins among the
+// first `in_registers` of them. Empty if there is no room.
 std::vector<LaneRows> join_rows(std::span<const std::int64_t> of_rows, int lanes, int slots, int in_registers,
                                 int strip_slots);
 
-// The thread whose rows are the i-th of those of groups from `group` on that are joined: a warp's lanes in turn take part in the
-// phases in turn, so that each phase serves all rows.
+// The thread whose rows are the i-th of those of groups from `group` on that are joined: a warp's lanes in turn take
+// part in the phases in turn, so that each phase serves all rows.
 int joined_thread(const Network& network, const Plan& plan, int group, int i);
 
 // The fewest slots of a lane for which there is room.

@@ -106,8 +106,8 @@ std::vector<std::int32_t> pieces_of_rows(const Layout& layout);
 bool awaits_pieces(const Layout& layout, int sm, int tile, int warp);
 // Joined rows: encode_lane() of every lane, [sms, rows_per_group / gates, threads], or encode_block_lane(); else none.
 std::vector<std::int32_t> lanes_of_rows(const Layout& layout);
-// An SM's rows joined: of each unit's rows by their places in it, [sms, units_per_sm, gates], the number of its first part |
-// how many it has << 16; else none.
+// An SM's rows joined: of each unit's rows by their places in it, [sms, units_per_sm, gates], the number of its first
+// part | how many it has << 16; else none.
 std::vector<std::int32_t> parts_of_rows(const Layout& layout);
 
 // fp8: the scale of each row of W, [rows]; else empty.

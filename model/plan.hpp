@@ -135,30 +135,30 @@ struct Plan {
   Storage storage = Storage::packed_pair;
   RowOrder order = RowOrder::bank_aware;
   ExchangeProtocol exchange = ExchangeProtocol::lamport;
-  int sms = 0;             // blocks, one per SM, of a team
-  int threads = 0;         // per block that compute, a multiple of 32
-  int lanes_per_row = 32;  // 1, 2, 4, ... 32; gated cells: at least 4
-  int rows_per_group = 1;  // units per group * gates: the gates of the first unit, then of the second, ...
-  Slots slots{};           // per lane in registers, for the r-th row of a group
-  int tile_rows = 1;       // rows reduced together, a power of two; gated cells: 4, a unit's gates
-  int pass_planes = 1;     // planes of the state reduced together, a power of two
-  int batch_padded = 1;    // power of two
+  int sms = 0;                   // blocks, one per SM, of a team
+  int threads = 0;               // per block that compute, a multiple of 32
+  int lanes_per_row = 32;        // 1, 2, 4, ... 32; gated cells: at least 4
+  int rows_per_group = 1;        // units per group * gates: the gates of the first unit, then of the second, ...
+  Slots slots{};                 // per lane in registers, for the r-th row of a group
+  int tile_rows = 1;             // rows reduced together, a power of two; gated cells: 4, a unit's gates
+  int pass_planes = 1;           // planes of the state reduced together, a power of two
+  int batch_padded = 1;          // power of two
   int load_bytes = kWidestLoad;  // widest load of the state; the size of an element: a sample at a time
   int loads_in_flight = 2;       // 16-byte words of the state that a thread polls at once; dense persistent: a multiple
                                  // of twice the sample tiles
-  int promote_every = 1;        // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
-  int tail_chunks = 0;          // of an SM, on average; 0: all weights are in registers
-  int longest_tail = 0;         // chunks of the warp that has most
-  int shared_chunks = 0;        // room for them in shared memory, of an SM
-  int chunks_in_flight = 1;     // that a warp takes from shared memory at once, a power of two
-  int ring_chunks = 0;          // per warp, of the ring that streamed chunks come through; 0: none are streamed
-  int shared_tiles = 0;         // dense persistent: of a warp's tiles, in shared memory
-  int bank_words = 0;           // bitmap: room for words of these tiles in each bank of shared memory, of an SM
-  int line_words = kLineWords;  // 16-byte words of the state in each line of L2, a power of two: fewer than it holds,
-                                // so that fewer SMs write the same line
-  int first_look = 0;           // cycles that a warp waits, once its SM has handed out its part of the state, before it
-                                // looks for the next
-  int teams = 1;                // dense persistent: that share the samples out, evenly
+  int promote_every = 1;         // products summed in fp16 before they join the fp32 sum; 1: all sums in fp32
+  int tail_chunks = 0;           // of an SM, on average; 0: all weights are in registers
+  int longest_tail = 0;          // chunks of the warp that has most
+  int shared_chunks = 0;         // room for them in shared memory, of an SM
+  int chunks_in_flight = 1;      // that a warp takes from shared memory at once, a power of two
+  int ring_chunks = 0;           // per warp, of the ring that streamed chunks come through; 0: none are streamed
+  int shared_tiles = 0;          // dense persistent: of a warp's tiles, in shared memory
+  int bank_words = 0;            // bitmap: room for words of these tiles in each bank of shared memory, of an SM
+  int line_words = kLineWords;   // 16-byte words of the state in each line of L2, a power of two: fewer than it holds,
+                                 // so that fewer SMs write the same line
+  int first_look = 0;    // cycles that a warp waits, once its SM has handed out its part of the state, before it
+                         // looks for the next
+  int teams = 1;         // dense persistent: that share the samples out, evenly
   int pieces = 0;        // per group, a power of two: parts of rows that are too long for their own groups' slots
   int piece_slots = 0;   // per lane, of each piece
   int most_pieces = 0;   // of a row

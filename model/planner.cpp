@@ -166,8 +166,9 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
                      describe(network) + " as wished: they are of packed_pair or packed_delta, 1, 2 or 4");
   }
   if (!found && (wishes.strip_slots.value_or(0) > 0 || wishes.joins_block.value_or(0) > 0)) {
-    throw InputError("no plan with joined rows computes " + describe(network) +
-                     " as wished: they are of gated cells, packed_pair or packed_delta, not of fp8, and share no loads");
+    throw InputError(
+        "no plan with joined rows computes " + describe(network) +
+        " as wished: they are of gated cells, packed_pair or packed_delta, not of fp8, and share no loads");
   }
   if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
     throw InputError(

@@ -331,8 +331,8 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
   constexpr int kSumsOfLane = 2, kWithoutThem = 8;  // of joined rows, until those of the tile's are chosen
   double gather = sums + costs.output * (outputs - 1);
   gather += plan.joins_rows() ? std::max(0, kSumsOfLane * samples - kWithoutThem) : 0;
-  // For the state of several loads at once, where one takes more than a word: without them the compiler loads one column
-  // after another. lstm 4096 B=4 10 % took 4.0 us with 208 words, 3.3 as distances, in 159 (H100).
+  // For the state of several loads at once, where one takes more than a word: without them the compiler loads one
+  // column after another. lstm 4096 B=4 10 % took 4.0 us with 208 words, 3.3 as distances, in 159 (H100).
   constexpr int kLoadsAtOnce = 6;
   const int unit_words = plane_unit_bytes(network, plan) / 4;
   gather += plan.joins_block > 0 && unit_words > 1 ? kLoadsAtOnce * unit_words : 0;

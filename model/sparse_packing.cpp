@@ -529,8 +529,9 @@ class Packer {
                                  .begin = of.second < 0 ? slots() : of.begin});
         }
       }
-      const std::vector<std::vector<PlacedElement>> rows =
-          of_block ? joined_elements(sm, r, 0, plan_.groups(), warp) : joined_elements(sm, r, first_group, together, warp);
+      const std::vector<std::vector<PlacedElement>> rows = of_block
+                                                               ? joined_elements(sm, r, 0, plan_.groups(), warp)
+                                                               : joined_elements(sm, r, first_group, together, warp);
       const std::vector<std::vector<std::vector<PlacedElement>>> of_turns = deal_to_turns(lanes, rows, rule_.bank_sets);
       for (int turn = 0; turn < spread; ++turn) {
         const std::vector<PlacedElement> loaded =

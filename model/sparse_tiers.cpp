@@ -39,10 +39,10 @@ Fills filled_slots(const Network& network, const Plan& plan, const RowProfile& r
     const int last = std::min(rows.units(), first + units_per_rank);
     lengths.clear();
     for (int rank = first; rank < last; rank += std::max(1, (last - first) / kSamples)) {
-      lengths.push_back(plan.joins_rows()
-                            ? plan.lanes_per_row * joined_slots(slots_of_unit(network, plan, lengths_of_unit(rows, rank)),
-                                                                plan.lanes_per_row, plan.strip_slots)
-                            : rows.length(rank, r % gates));
+      lengths.push_back(plan.joins_rows() ? plan.lanes_per_row *
+                                                joined_slots(slots_of_unit(network, plan, lengths_of_unit(rows, rank)),
+                                                             plan.lanes_per_row, plan.strip_slots)
+                                          : rows.length(rank, r % gates));
     }
     std::ranges::sort(lengths);
     for (std::size_t fill = 0; fill < kFills; ++fill) {

@@ -13,7 +13,6 @@
 
 namespace onchip {
 
-
 // Slots for the registers: those that all rows need, or half of them, or few.
 using Fills = std::array<Slots, 3>;
 

@@ -276,9 +276,9 @@ double joining_cycles(const Network& network, const Plan& plan) {
   return plan.joins_rows() && (plan.pieces > 0 || plan.has_tail()) ? kOfPass * passes_over_tiles(network, plan) : 0;
 }
 
-// What the parts of an SM's joined rows take beside a reduction: stored by all warps, awaited, and those of the row that has
-// most added up. Both were fitted to 82 steps on an H100 (blocks.csv of experiments/data).
-double part_cycles(const Network& network, const Plan& plan) {
+// What the parts of an SM's joined rows take beside a reduction: stored by all warps, awaited, and those of the row
+// that has most added up. Both were fitted to 82 steps on an H100 (blocks.csv of experiments/data).
+double part_cycles(const Chip& chip, const Network& network, const Plan& plan, double gathering) {
   if (plan.joins_block == 0) {
     return 0;
   }
@@ -287,8 +287,13 @@ double part_cycles(const Network& network, const Plan& plan) {
   const double sharing = 1.0 * plan.lanes_per_row / plan.tile_rows;
   const double rounds = std::ceil(plan.most_parts / (kAtOnce * sharing));
   const double samples = 1.0 * plan.batch_padded / passes(network, plan);
-  const double exposed = plan.exchange_warps > 0 ? 0.5 : 1;  // while no other warp computes
-  return passes(network, plan) * (kRound * rounds + exposed * kPart * plan.warps() * samples);
+  const bool takes_turns = plan.exchange_warps > 0;
+  const double exposed = takes_turns ? 0.5 : 1;  // while no other warp computes
+  // Warps that wait do so for those of partitions that have more of them.
+  constexpr double kOfGathers = 0.75;
+  const double uneven = std::ceil(plan.warps() / chip.partitions) * chip.partitions / plan.warps() - 1;
+  return passes(network, plan) * (kRound * rounds + exposed * kPart * plan.warps() * samples) +
+         (takes_turns ? kOfGathers * uneven * gathering : 0);
 }
 
 // What pieces of rows take in a step beside their gathers: each begins anew, they are reduced, stored, awaited by all
@@ -324,10 +329,9 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
 
   const double passes = passes_over_tiles(network, plan);
   const double reducing = passes * reduction_cycles(chip, network, plan, plan.tile_rows, tile_height(network, plan));
-  part(Part::reduction) =
-      (reducing + piece_cycles(chip, network, plan, gathering.loads) + joining_cycles(network, plan) +
-       part_cycles(network, plan)) *
-      us_per_cycle;
+  part(Part::reduction) = (reducing + piece_cycles(chip, network, plan, gathering.loads) +
+                           joining_cycles(network, plan) + part_cycles(chip, network, plan, gathering.loads)) *
+                          us_per_cycle;
   // The gates of a unit meet by a shuffle.
   const double meeting = info(network.cell).gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;

@@ -135,6 +135,9 @@ void GatherTrace::joined(int tile, int pass) {
       join(plane);
     }
   }
+  if (plan_.joins_block > 0) {
+    return;
+  }
   if (plan_.has_tail(r)) {
     tail(row, pass, chunks);
   }
@@ -151,7 +154,7 @@ void GatherTrace::joined(int tile, int pass) {
 // The sums of a strip join those of the lane's first row or of its second: both instructions are issued.
 void GatherTrace::join(int plane) {
   for (int b = 0; b < map_.plane_samples; ++b) {
-    const int of_plane = (plane % plan_.pass_planes * map_.plane_samples + b) * plan_.tile_rows;
+    const int of_plane = (plane % plan_.pass_planes * map_.plane_samples + b) * joined_sums(plan_);
     for (int row = 0; row < 2; ++row) {
       const int total = WarpWriter::sum(of_plane + row);
       out_.operate(Operation::fp32, total, {total, strip_[static_cast<std::size_t>(b)], kNoRegister, kNoRegister});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/kernel_map.hpp"
 
+#include "model/joined_block.hpp"
+
 #include <algorithm>
 
 namespace onchip {
@@ -55,7 +57,9 @@ KernelMap::KernelMap(const Network& network, const Plan& plan)
   piece_table_at = partials_at + whole_words(4ll * plan.pieces * plan.groups() * plan.batch_padded);
   chunks_at =
       piece_table_at + (plan.pieces > 0 ? whole_words(4ll * units_per_sm * gates) : 0) +
-      (plan.exchange_warps > 0 ? whole_words(8ll * passes * (plan.joins_rows() && (plan.pieces > 0 || plan.joins_block > 0) ? 2 : 1)) : 0);
+      (plan.exchange_warps > 0
+           ? whole_words(8ll * passes * (plan.joins_rows() && (plan.pieces > 0 || plan.joins_block > 0) ? 2 : 1))
+           : 0);
   const auto bytes = static_cast<std::uint64_t>(chunk_bytes);
   ring_at = chunks_at + bytes * static_cast<std::uint64_t>(plan.shared_chunks);
   end = ring_at + bytes * static_cast<std::uint64_t>(plan.ring_chunks * plan.warps());
@@ -91,11 +95,25 @@ KernelTables::KernelTables(const Layout& layout, const KernelMap& map) {
     }
   }
   pieces = pieces_of_rows(layout);
+  row_parts = parts_of_rows(layout);
+  if (plan.joins_block > 0) {
+    lane_parts = lanes_of_rows(layout);
+  }
   gates.resize(static_cast<std::size_t>(plan.sms * map.units_per_sm * map.gates));
   const std::vector<std::int32_t> places = row_places(layout);
   for (std::size_t row = 0; row < places.size(); ++row) {
     gates[places[row]] = static_cast<std::uint8_t>(row / static_cast<std::size_t>(layout.network.hidden));
   }
+}
+
+int KernelTables::part_of(const Plan& plan, int sm, int thread, bool is_second) const {
+  const std::int32_t entry = lane_parts[static_cast<std::size_t>(sm) * plan.threads + thread];
+  return entry >> (8 + (is_second ? kPartBits : 0)) & kNoPart;
+}
+
+int joined_sums(const Plan& plan) {
+  constexpr int kOfLane = 2;
+  return std::max(kOfLane, plan.tile_rows);
 }
 
 }  // namespace onchip

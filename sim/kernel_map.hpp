@@ -43,7 +43,15 @@ struct KernelTables {
   std::vector<TailChunks> tails;           // see split_tails(); empty without tails
   std::vector<std::uint64_t> first_chunk;  // [sms * warps]: where the warp's chunks begin in shared memory
   std::vector<std::int32_t> pieces;        // see pieces_of_rows()
+  std::vector<std::int32_t> lane_parts;    // an SM's rows joined: lanes_of_rows()
+  std::vector<std::int32_t> row_parts;     // see parts_of_rows()
   std::vector<std::uint8_t> gates;         // [state units, gates]: the gate of the unit's row of that place
+
+  // The number of a thread's first or second part, or kNoPart.
+  int part_of(const Plan& plan, int sm, int thread, bool is_second) const;
 };
+
+// Sums of a sample that a lane holds beside one another while it gathers joined rows.
+int joined_sums(const Plan& plan);
 
 }  // namespace onchip

@@ -91,10 +91,29 @@ bool adds(const WarpPlace& place, int tile) {
 // Machine code for sm_90 has 11 to 14 between the step's barrier and its first load, where the step has so many.
 constexpr int kAddressesFirst = 12;
 
+// An SM's joined rows: all passes' parts, and then their sums (kernels/joined_block.cuh).
+void write_block(WarpWriter& out, GatherTrace& gather, CellTrace& cell, int passes) {
+  for (int pass = 0; pass < passes; ++pass) {
+    gather.tile(0, pass);
+    cell.store_parts(pass);
+  }
+  cell.fetch_tile(0, 0);
+  cell.find_parts();
+  out.barrier();
+  cell.finish_parts(0);
+  for (int pass = 1; pass < passes; ++pass) {
+    cell.fetch_outputs(0, pass);
+    cell.finish_parts(pass);
+  }
+}
+
 void write_tiles(WarpWriter& out, const WarpPlace& place) {
   GatherTrace gather(out, place);
   CellTrace cell(out, place);
   gather.begin_step();
+  if (place.layout.plan.joins_block > 0) {
+    return write_block(out, gather, cell, place.map.passes);
+  }
   for (int tile = 0; tile < place.map.tiles; ++tile) {
     for (int pass = 0; pass < place.map.passes; ++pass) {
       const bool has_pieces = place.layout.plan.pieces > 0, adds_pieces = adds(place, tile);
@@ -144,8 +163,15 @@ void write_turn(WarpWriter& out, const WarpPlace& place, Traced traced, int turn
     GatherTrace gather(out, place);
     CellTrace cell(out, place);
     gather.begin_step();
-    const bool has_pieces = place.layout.plan.pieces > 0;
-    for (int tile = 0; tile < place.map.tiles; ++tile) {
+    const bool has_pieces = place.layout.plan.pieces > 0, joins_block = place.layout.plan.joins_block > 0;
+    if (joins_block) {  // warps that wait for others do so at an mbarrier, of which nothing is known here
+      gather.tile(0, turn);
+      cell.store_parts(turn);
+      cell.fetch_tile(0, turn);
+      cell.find_parts();
+      cell.finish_parts(turn);
+    }
+    for (int tile = 0; !joins_block && tile < place.map.tiles; ++tile) {
       const bool adds_pieces = adds(place, tile);
       if (adds_pieces) {
         cell.find_pieces(tile);

@@ -202,7 +202,13 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   of_joined_refused([](Plan& p) { p.strip_slots = 2 * kMostStripSlots; });
   of_joined_refused([](Plan& p) { p.slots[0] = 0; });
   of_joined_refused([](Plan& p) { p.slots[1] = 1; });
-  of_joined_refused([](Plan& p) { p.storage = Storage::packed_delta; });
+  of_joined_refused([](Plan& p) { p.storage = Storage::packed_delta, p.strip_slots = 6; });  // of no whole bundles
+  of_joined_refused([](Plan& p) { p.storage = Storage::dense; });
+  of_joined_refused([](Plan& p) { p.joins_block = 2; });
+  of_joined_refused([](Plan& p) { p.joins_block = 1; });  // without most_parts
+  of_joined_refused([](Plan& p) { p.most_parts = 3; });   // without joins_block
+  of_joined_refused([](Plan& p) { p.joins_block = p.most_parts = 1, p.threads = 1024; });
+  of_joined_refused([](Plan& p) { p.joins_block = p.most_parts = 1, p.pieces = p.piece_slots = 1; });
   of_joined_refused([](Plan& p) { p.common_rows = 6, p.common_slots = 2; });
   of_joined_refused([](Plan& p) {
     p.tail_chunks = p.longest_tail = p.shared_chunks = 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/joined_rows.hpp"
+#include "model/joined_block.hpp"
 
+#include "model/joined_rows.hpp"
 #include "model/layout.hpp"
 #include "model/phase_colouring.hpp"
 #include "model/step_time.hpp"
@@ -66,6 +67,67 @@ TEST_CASE("joined rows are on the lanes whole, at most two in a lane, and a seco
   }
 }
 
+TEST_CASE("rows of a block are on its lanes whole, and stay with their warps as far as there is room", "[fast]") {
+  std::mt19937 random(5);
+  for (int i = 0; i < 500; ++i) {
+    const int warps = 1 + static_cast<int>(random() % 12), rows_of_warp = 1 + static_cast<int>(random() % 16);
+    const int strip = 2 << random() % 4, most = 1 + static_cast<int>(random() % 900);
+    std::vector<std::int64_t> of_rows;
+    for (int row = 0; row < warps * rows_of_warp; ++row) {
+      const bool is_long = random() % 40 == 0;
+      of_rows.push_back(random() % 8 == 0 ? 0 : static_cast<std::int64_t>(random() % (is_long ? 8 * most : most)));
+    }
+    const int slots = block_slots(of_rows, warps, strip);
+    CAPTURE(of_rows, warps, strip, slots);
+    const std::vector<LaneRows> lanes = join_block(of_rows, warps, slots, strip);
+    REQUIRE(std::ssize(lanes) == warps * 32);
+    REQUIRE((slots == 1 || join_block(of_rows, warps, slots - 1, strip).empty()));
+    std::vector<std::int64_t> found(of_rows.size(), 0);
+    std::vector<int> count(of_rows.size(), 0);
+    std::vector<bool> waits(static_cast<std::size_t>(warps), false);
+    const auto add = [&](int lane, int row, int slots_taken) {
+      found[row] += slots_taken;
+      ++count[row];
+      waits[row / rows_of_warp] = waits[row / rows_of_warp] || row / rows_of_warp != lane / 32;
+    };
+    for (int lane = 0; lane < std::ssize(lanes); ++lane) {
+      const LaneRows& of = lanes[lane];
+      if (of.first != LaneRows::kNone) {
+        REQUIRE((of.of_first > 0 && of.of_first <= slots));
+        add(lane, of.first, of.of_first);
+      }
+      if (of.second != LaneRows::kNone) {
+        REQUIRE((of.second != of.first && of.of_second > 0));
+        REQUIRE((of.begin % strip == 0 && of.of_first <= of.begin && of.begin + of.of_second <= slots));
+        add(lane, of.second, of.of_second);
+      }
+    }
+    REQUIRE(found == of_rows);
+    // A warp that has room for its own rows needs nobody, and numbers of parts follow one another row by row.
+    const BlockParts parts = number_parts(lanes, static_cast<int>(std::ssize(of_rows)));
+    REQUIRE((parts.count == count && parts.waits == waits));
+    for (int warp = 0; warp < warps; ++warp) {
+      const std::vector<std::int64_t> own(of_rows.begin() + warp * rows_of_warp,
+                                          of_rows.begin() + (warp + 1) * rows_of_warp);
+      REQUIRE((!waits[warp] || join_block(own, 1, slots, strip).empty()));
+    }
+    std::vector<bool> taken(static_cast<std::size_t>(std::accumulate(count.begin(), count.end(), 0)), false);
+    const auto take = [&](int row, int number) {
+      REQUIRE((number >= parts.begin[row] && number < parts.begin[row] + parts.count[row] && !taken[number]));
+      taken[number] = true;
+    };
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      if (lanes[lane].first != LaneRows::kNone) {
+        take(lanes[lane].first, parts.of_first[lane]);
+      }
+      if (lanes[lane].second != LaneRows::kNone) {
+        take(lanes[lane].second, parts.of_second[lane]);
+      }
+    }
+    REQUIRE(std::ranges::all_of(taken, [](bool is) { return is; }));
+  }
+}
+
 TEST_CASE("a unit that is cut keeps what there is room for, and loses whole pieces of its longest rows", "[fast]") {
   std::mt19937 random(3);
   Plan plan;
@@ -121,6 +183,24 @@ TEST_CASE("joined rows need fewer slots than the longest of each place, and fewe
     const ExpectedWavefronts expected = expected_wavefronts(together.network, together.plan);
     CHECK_THAT(expected.expected,
                Catch::Matchers::WithinRel(static_cast<double>(after.total) / together.plan.sms, 0.1));
+  }
+}
+
+TEST_CASE("rows that are joined over an SM fill nearly all slots, however uneven", "[fast]") {
+  for (const MaskKind mask : {MaskKind::uniform, MaskKind::power_law}) {
+    const PlannedCase c = joined_in_block(planned_case({.cell = Cell::lstm,
+                                                        .hidden = 768,
+                                                        .batch = 2,
+                                                        .sms = 32,
+                                                        .lanes = 16,
+                                                        .units_per_group = 1,
+                                                        .density = 0.1,
+                                                        .mask = mask}));
+    const double filled =
+        static_cast<double>(c.matrix.nnz()) / (static_cast<double>(c.plan.slots[0]) * c.plan.threads * c.plan.sms);
+    CAPTURE(c.text());
+    CHECK(filled > 0.85);
+    CHECK(make_layout(c.network, c.plan, c.matrix).slots(0) == c.plan.slots[0]);
   }
 }
 
