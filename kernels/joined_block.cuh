@@ -17,8 +17,8 @@
 //
 //   parts       float [kPasses][2 * kThreads][kPassSamples]
 //   row table   int [kUnitsPerSm][kGates]: of each row, by its place in the unit, its first part | how many << 16
-//   lane table  int [kThreads]: strips before the second row | number of the first row's part << 8 | of the second's << 19 |
-//               whether its warp waits << 30; kNoPart: none
+//   lane table  u32 [kThreads]: strips before the second row | number of the first row's part << 8 | of the second's << 19 |
+//               whether its warp waits << 30 | whether any of the block does << 31; kNoPart: none
 
 constexpr int kPartBits = 11, kNoPart = (1 << kPartBits) - 1;
 constexpr int kRowTableAt = kPartsAt + kPartsBytes;
@@ -85,16 +85,17 @@ __device__ __forceinline__ u32 parts_of_pass(const Step& step) {
   return step.kept_shared + kPartsAt + kPass * (2 * kThreads * kPartBytes);
 }
 
-// A lane's parts of one pass; returns whether its warp waits for others.
+// A lane's parts of one pass; returns whether its warp waits for others | whether any does << 1.
 template <int kPass>
-__device__ __forceinline__ bool gather_parts(Weights& w, const Step& step) {
-  const int table = load_shared_int(lane_table(step.kept_shared + kTailsAt + 4 * (step.thread / 32), step.thread));
-  const JoinedLane lane{table & 0xff, table >> 8 & kNoPart, table >> (8 + kPartBits) & kNoPart, false, 0};
+__device__ __forceinline__ u32 gather_parts(Weights& w, const Step& step) {
+  const u32 table = load_shared_int(lane_table(step.kept_shared + kTailsAt + 4 * (step.thread / 32), step.thread));
+  const JoinedLane lane{static_cast<int>(table & 0xff), static_cast<int>(table >> 8 & kNoPart),
+                        static_cast<int>(table >> (8 + kPartBits) & kNoPart), false, 0};
   LaneSums sums{};
   gather_strips<0, kPass, 0, strips_of<0>()>(w, step.shared, 0, lane, sums);
   store_part(parts_of_pass<kPass>(step), lane.first, sums.first);
   store_part(parts_of_pass<kPass>(step), lane.second, sums.second);
-  return table >> (8 + 2 * kPartBits) != 0;
+  return table >> (8 + 2 * kPartBits);
 }
 
 // The sums of the values that this lane finishes. Of a group's lanes, every fourth takes parts of the same row in turn, of
@@ -142,14 +143,18 @@ __device__ __forceinline__ void finish_pass(const Arguments& a, const Step& step
 // One pass, in pipeline.cuh.
 template <int kPass>
 __device__ __forceinline__ void joined_block_pass(Weights& w, const Arguments& a, const Step& step) {
-  const bool waits = gather_parts<kPass>(w, step);
-  arrive(stored(step.kept_shared, kPass), step.thread % 32);
+  const u32 waiting = gather_parts<kPass>(w, step);
+  if (waiting > 1) {
+    arrive(stored(step.kept_shared, kPass), step.thread % 32);
+  } else {
+    __syncwarp();
+  }
   mark_clock(a, step.number - a.first_step, step.thread, kGathered);
   Output outputs[kOutputs];
   fetch_outputs<0, kPass>(step, outputs);
   const Gates gates = find_gates<0>(step);
   const int of_row = find_parts(step);
-  if (waits) {
+  if (waiting & 1) {
     await_phase(stored(step.kept_shared, kPass), (step.number - a.first_step) & 1);
   }
   finish_pass<kPass>(a, step, gates, of_row, outputs);

@@ -406,9 +406,10 @@ std::vector<std::int32_t> lanes_of_blocks(const Layout& layout) {
   std::vector<LaneRows> lanes;
   for (int sm = 0; sm < plan.sms; ++sm) {
     const BlockParts parts = parts_of_sm(layout, sm, lanes);
+    const bool any_waits = std::ranges::any_of(parts.waits, [](bool waits) { return waits; });
     for (int i = 0; i < plan.threads; ++i) {
-      table[layout.lane_rows(sm, 0, joined_thread(layout.network, plan, 0, i))] =
-          encode_block_lane(lanes[i], plan.strip_slots, parts.of_first[i], parts.of_second[i], parts.waits[i / kWarp]);
+      table[layout.lane_rows(sm, 0, joined_thread(layout.network, plan, 0, i))] = encode_block_lane(
+          lanes[i], plan.strip_slots, parts.of_first[i], parts.of_second[i], parts.waits[i / kWarp], any_waits);
     }
   }
   return table;

@@ -135,11 +135,15 @@ BlockParts number_parts(std::span<const LaneRows> lanes, int rows) {
   return parts;
 }
 
-std::int32_t encode_block_lane(const LaneRows& rows, int strip_slots, int of_first, int of_second, bool waits) {
+std::int32_t encode_block_lane(const LaneRows& rows, int strip_slots, int of_first, int of_second, bool waits,
+                               bool any_waits) {
   const int strips = rows.second == LaneRows::kNone ? kOneRow : rows.begin / strip_slots;
   const int first = rows.first == LaneRows::kNone ? kNoPart : of_first;
   const int second = rows.second == LaneRows::kNone ? kNoPart : of_second;
-  return strips | first << 8 | second << (8 + kPartBits) | (waits ? 1 << (8 + 2 * kPartBits) : 0);
+  const std::uint32_t waiting = (waits ? 1 : 0) | (any_waits ? 2 : 0);
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(strips | first << 8) |
+                                   static_cast<std::uint32_t>(second) << (8 + kPartBits) |
+                                   waiting << (8 + 2 * kPartBits));
 }
 
 }  // namespace onchip

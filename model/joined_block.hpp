@@ -33,6 +33,7 @@ BlockParts number_parts(std::span<const LaneRows> lanes, int rows);
 
 // Of a lane, as the kernel takes it (kernels/joined_block.cuh).
 inline constexpr int kPartBits = 11, kNoPart = (1 << kPartBits) - 1;
-std::int32_t encode_block_lane(const LaneRows& rows, int strip_slots, int of_first, int of_second, bool waits);
+std::int32_t encode_block_lane(const LaneRows& rows, int strip_slots, int of_first, int of_second, bool waits,
+                               bool any_waits);
 
 }  // namespace onchip
