@@ -316,8 +316,10 @@ __device__ __forceinline__ void exchange_states(const Arguments& a, u32 shared, 
 
 #ifdef ONCHIP_JOINS_BLOCK
 #include "joined_block.cuh"
-#elif defined(ONCHIP_STRIP_SLOTS)
+#else
+#ifdef ONCHIP_STRIP_SLOTS
 #include "joined_tile.cuh"
+#endif
 #endif
 
 template <int kPass, int kTile = 0>
@@ -325,7 +327,8 @@ __device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments&
   if constexpr (kTile < kTiles) {
 #ifdef ONCHIP_JOINS_BLOCK
     joined_block_pass<kPass>(weights, a, step);
-#elif defined(ONCHIP_STRIP_SLOTS)
+#else
+#ifdef ONCHIP_STRIP_SLOTS
     joined_tile<kTile, kPass>(weights, a, step);
 #else
     float sum[kValues] = {};
@@ -353,6 +356,7 @@ __device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments&
     reduce<kValues, 1>(sum, step.lane);
     mark_clock(a, step.number - a.first_step, step.thread, kReduced);
     finish<kTile, kPass>(a, step, gates, sum, outputs);
+#endif
 #endif
     tiles_of_pass<kPass, kTile + 1>(weights, a, step);
   }

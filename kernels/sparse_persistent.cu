@@ -80,10 +80,13 @@ static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel coun
 #if ONCHIP_PIECES != 0
 #include "pieces.cuh"
 #endif
+#ifdef ONCHIP_JOINS_BLOCK
+#ifndef ONCHIP_EXCHANGE_WARPS  // else pipeline.cuh has it
+#include "joined_block.cuh"
+#endif
+#endif
 #ifdef ONCHIP_EXCHANGE_WARPS
 #include "pipeline.cuh"
-#elif defined(ONCHIP_JOINS_BLOCK)
-#include "joined_block.cuh"
 #endif
 
 template <int kTile, int kPass>
