@@ -284,6 +284,12 @@ std::optional<RegisterKeys> register_keys(int compute_capability_major, const Ne
     keys.coarse = key & ~(kWords | kThreads);
     keys.polled = 4 * words;
   }
+  // Batches that are padded, waits before the first look, and warps of the block.
+  constexpr int kAboveShape = 40;
+  constexpr std::uint64_t kFine = 1;
+  const std::uint64_t detail =
+      (kFine << 1 | (network.batch < plan.batch_padded ? 1 : 0)) << 1 | (plan.first_look > 0 ? 1 : 0);
+  keys.fine = key | (detail << 6 | static_cast<std::uint64_t>(plan.block_threads() / 32)) << kAboveShape;
   return holds ? std::optional(keys) : std::nullopt;
 }
 
@@ -293,7 +299,10 @@ std::optional<RegisterBounds> measured_registers(int compute_capability_major, c
   if (!keys) {
     return std::nullopt;
   }
-  std::optional<RegisterBounds> bounds = entry_of(keys->shape);
+  std::optional<RegisterBounds> bounds = entry_of(keys->fine);
+  if (!bounds) {
+    bounds = entry_of(keys->shape);
+  }
   if (!bounds && keys->coarse != 0) {
     bounds = entry_of(keys->coarse);
     if (bounds) {
@@ -396,10 +405,15 @@ std::optional<RegisterSplit> register_split(const Plan& plan) {
 }
 
 int registers_available(const Chip& chip, const Plan& plan) {
-  constexpr int kFirstThatSplits = 9;  // compute capability
+  // Compute capabilities. On sm_120 kernels that copy in bulk get no more than before warps hand registers over: in all
+  // five that were looked at, with the number for which they are launched the model is within 6 words, with the other
+  // 24 to 64 too many.
+  constexpr int kFirstThatSplits = 9, kFirstThatDoesNotWithBulk = 12;
   const int alike = max_registers_per_thread(chip, plan.block_threads());
-  if (const auto split = register_split(plan);
-      split && chip.compute_capability_major >= kFirstThatSplits && alike > 0) {
+  const bool splits =
+      chip.compute_capability_major >= kFirstThatSplits &&
+      !(plan.exchange == ExchangeProtocol::bulk_copy && chip.compute_capability_major >= kFirstThatDoesNotWithBulk);
+  if (const auto split = register_split(plan); split && splits && alike > 0) {
     return split->computing;
   }
   return alike;

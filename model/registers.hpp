@@ -59,7 +59,8 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
 // plans that are not measured: of gated cells, fp8, other storage, with tails or pieces, with barriers, or numbers
 // beyond what the planner tries.
 struct RegisterKeys {
-  std::uint64_t shape = 0, coarse = 0;
+  // `fine`: of a shape, and of what sets some kernels of one shape apart.
+  std::uint64_t shape = 0, coarse = 0, fine = 0;
   int polled = 0;
 };
 std::optional<RegisterKeys> register_keys(int compute_capability_major, const Network& network, const Plan& plan);

@@ -58,7 +58,7 @@ int print_table(const std::vector<std::string>& paths) {
       measured.insert(keys->shape);
     }
   }
-  std::map<std::uint64_t, ShapeNeed> shapes;
+  std::map<std::uint64_t, ShapeNeed> shapes, fine;
   std::map<std::uint64_t, Need> coarse;
   for (const Measured& m : limits) {
     for (std::size_t a = 0; a < kArchitectures.size(); ++a) {
@@ -68,7 +68,8 @@ int print_table(const std::vector<std::string>& paths) {
         continue;
       }
       shapes[keys->shape].need.add(m, 0);
-      shapes[keys->shape].keys = *keys;
+      shapes[keys->shape].keys = fine[keys->fine].keys = *keys;
+      fine[keys->fine].need.add(m, 0);
       if (keys->coarse != 0) {
         coarse[keys->coarse].add(m, keys->polled);
       }
@@ -84,6 +85,11 @@ int print_table(const std::vector<std::string>& paths) {
     const auto entry = entries.find(shape.keys.coarse);
     if (entry == entries.end() || !shape.need.holds(entry->second, shape.keys.polled)) {
       entries[key] = shape.need.bounds();
+    }
+  }
+  for (const auto& [key, part] : fine) {
+    if (const Need& all = shapes[part.keys.shape].need; all.enough > all.close) {
+      entries[key] = part.need.bounds();
     }
   }
   std::puts("// `register_limits table`: key (register_keys), the least and the most working registers.");
