@@ -277,7 +277,8 @@ double joining_cycles(const Network& network, const Plan& plan) {
 }
 
 // What the parts of an SM's joined rows take beside a reduction: stored by all warps, awaited, and those of the row
-// that has most added up. Both were fitted to 82 steps on an H100 (blocks.csv of experiments/data).
+// that has most added up. The constants were fitted to 82 steps on an H100, most of plans that blocks.csv
+// (experiments/data) has from another run.
 double part_cycles(const Chip& chip, const Network& network, const Plan& plan, double gathering) {
   if (plan.joins_block == 0) {
     return 0;
@@ -287,13 +288,15 @@ double part_cycles(const Chip& chip, const Network& network, const Plan& plan, d
   const double sharing = 1.0 * plan.lanes_per_row / plan.tile_rows;
   const double rounds = std::ceil(plan.most_parts / (kAtOnce * sharing));
   const double samples = 1.0 * plan.batch_padded / passes(network, plan);
-  const bool takes_turns = plan.exchange_warps > 0;
-  const double exposed = takes_turns ? 0.5 : 1;  // while no other warp computes
-  // Warps that wait do so for those of partitions that have more of them.
-  constexpr double kOfGathers = 0.75;
+  const double adding = kRound * rounds, meeting = kPart * plan.warps() * samples;
+  if (plan.exchange_warps == 0) {
+    return passes(network, plan) * (adding + meeting);
+  }
+  // Where samples take turns, half of it lasts while other warps compute, but what one warp waits for its own parts;
+  // and warps that wait for others do so for those of partitions that have more of them.
+  constexpr double kOwnParts = 150, kOfGathers = 0.75;
   const double uneven = std::ceil(plan.warps() / chip.partitions) * chip.partitions / plan.warps() - 1;
-  return passes(network, plan) * (kRound * rounds + exposed * kPart * plan.warps() * samples) +
-         (takes_turns ? kOfGathers * uneven * gathering : 0);
+  return passes(network, plan) * (adding + std::max(kOwnParts, meeting / 2)) + kOfGathers * uneven * gathering;
 }
 
 // What pieces of rows take in a step beside their gathers: each begins anew, they are reduced, stored, awaited by all
