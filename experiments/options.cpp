@@ -263,9 +263,9 @@ OptionGroup plan_options() {
       ("exchange-warps", text("N"), "Let so many more warps fetch the state of some samples while the others compute other samples; "
                                     "0: none (sparse_persistent, from batch 2).")
       ("strip-slots", text("N"), "Let the rows of a unit stand one behind another, cut evenly over the lanes of a group, in strips of "
-                                 "N slots of one row; 0: spread every row over all lanes (gated cells, packed_pair).")
+                                 "N slots of one row; 0: spread every row over all lanes (gated cells, packed_pair and packed_delta).")
       ("joins-block", text("N"), "1: let the rows of all units of an SM stand one behind another, cut evenly over all its lanes; "
-                                 "0: no more than a unit's (with strips).")
+                                 "0: at most those of a unit (packed_pair and, of gated cells, packed_delta; not fp8).")
       ("common-slots", text("N"), "Give every pair of a unit's rows N slots per lane for columns that both have; 0: none (gated "
                                   "cells, packed_pair, fp16 and bf16)")
       ("pieces", text("N"), "Cut rows that are longer than most into pieces, of which every group of lanes takes N: 1, 2 or 4; 0: none "

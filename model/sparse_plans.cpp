@@ -103,20 +103,20 @@ bool may_join_block(const Plan& plan, int gates) {
   return plan.rows_per_group == gates && 2 * plan.threads <= kNoPart;
 }
 
-// Whether a unit's rows may be joined. Where they are alike, rows that share loads are mostly better (joined.csv of
-// experiments/data: lstm 2304 B=4 10 % 1.78 and 2.16 us, gru 4096 B=4 10 % 2.48 and 2.36), and for large networks,
-// where they are not, the model does not know it yet.
+// Whether rows may be joined, those of a unit or of a block; without a wish, where that may be better. A unit's, where
+// rows are uneven: where they are alike, rows that share loads are better, or a block's are. A block's, of gated cells:
+// with one gate most rows have few parts in their own warp, and waiting costs more than even lanes save (blocks.csv of
+// experiments/data: relu 5760 B=2 5 % 1.11 us apart and 1.32 joined), but for the largest of one sample (relu 8192 B=1
+// 10 % 2.11 and 1.80), of whose registers nobody has made a table.
 bool joins_rows(const Network& network, const SparseShape& shape, const PlanWishes& wishes, const Plan& plan,
                 bool of_block) {
   const bool takes_bundles = wishes.strip_slots.value_or(kStrip) % bundle(network, plan).slots == 0;
-  const int gates = info(network.cell).gates;
-  const bool is_likely = shape.long_rows || wishes_joined(wishes) || of_block;
-  // With one gate all warps have rows of which others have parts, so that waiting for each other costs more than turns
-  // save: relu 4096 B=4 10 % with rows of a power law 1.39 us apart and 1.69 joined (H100).
-  const bool is_possible = gates > 1 || (of_block && plan.storage == Storage::packed_pair &&
-                                         (plan.exchange_warps == 0 || wishes_joined(wishes)));
-  return is_likely && is_possible && plan.storage != Storage::dense && network.precision != Precision::fp8 &&
-         wishes.strip_slots != 0 && takes_bundles && wishes.common_slots.value_or(0) == 0;
+  const bool is_gated = info(network.cell).gates > 1, is_wished = wishes_joined(wishes);
+  const bool is_possible =
+      plan.storage != Storage::dense && (is_gated || (of_block && plan.storage == Storage::packed_pair));
+  return is_possible && (is_wished || (is_gated && (of_block || shape.long_rows))) &&
+         network.precision != Precision::fp8 && wishes.strip_slots != 0 && takes_bundles &&
+         wishes.common_slots.value_or(0) == 0;
 }
 
 // Slots per lane of a pair of rows that are worth trying, beside none: about as many as are needed for what two random
