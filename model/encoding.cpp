@@ -422,13 +422,14 @@ std::vector<std::int32_t> parts_of_rows(const Layout& layout) {
   if (plan.joins_block == 0) {
     return {};
   }
-  const int of_sm = units_per_sm(layout.network, plan) * info(layout.network.cell).gates;
+  const std::size_t of_sm =
+      static_cast<std::size_t>(units_per_sm(layout.network, plan)) * info(layout.network.cell).gates;
   std::vector<std::int32_t> table;
   std::vector<LaneRows> lanes;
   for (int sm = 0; sm < plan.sms; ++sm) {
     const BlockParts parts = parts_of_sm(layout, sm, lanes);
-    for (int row = 0; row < of_sm; ++row) {
-      table.push_back(parts.begin[row] | parts.count[row] << 16);
+    for (std::size_t row = 0; row < of_sm; ++row) {  // some of no group, which fill up words of the state
+      table.push_back(row < parts.begin.size() ? parts.begin[row] | parts.count[row] << 16 : 0);
     }
   }
   return table;

@@ -53,9 +53,8 @@ int joined_slots(std::span<const std::int64_t> of_rows, int lanes, int strip_slo
 int joined_slots(const Plan& plan, int r, std::span<const std::int64_t> of_rows);
 
 // What stays with a unit whose rows begin with its group's `r`-th, in slots, and how many pieces its rows are cut into:
-// one after
-// another off the longest, until the rest has room, in registers and chunks. That does not depend on which of its slots
-// are which; where a row has to begin in registers it may take some more.
+// one after another off the longest, until the rest has room, in registers and chunks. That does not depend on which of
+// its slots are which; where a row has to begin in registers it may take some more.
 struct UnitCut {
   UnitLengths kept{};
   std::array<int, kMostGates> pieces{};

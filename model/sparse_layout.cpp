@@ -6,7 +6,8 @@
 #include "model/common_rows.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
-#include "model/joined_block.hpp"
+#include "model/joined_layout.hpp"
+#include "model/row_elements.hpp"
 #include "model/sparse_packing.hpp"
 
 #include <algorithm>
@@ -133,31 +134,6 @@ void cut_long_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows&
   }
 }
 
-// What every lane has of the rows of its unit, or of its SM's.
-void join_rows_of_units(Layout& layout, const SparseMatrix& matrix) {
-  const Plan& plan = layout.plan;
-  const int gates = info(layout.network.cell).gates, lanes = plan.lanes_of_joined();
-  layout.joined.assign(static_cast<std::size_t>(plan.sms) * (plan.rows_per_group / gates) * plan.threads, {});
-  for (int sm = 0; sm < plan.sms; ++sm) {
-    for (int r = 0; r < plan.rows_per_group; r += gates) {
-      for (int group = 0; group < plan.groups(); group += plan.joined_groups()) {
-        const std::vector<std::int64_t> of_rows = slots_at(layout, matrix, sm, r, group);
-        const std::vector<LaneRows> joined =
-            plan.joins_block > 0
-                ? join_block(of_rows, plan.warps(), plan.slots[r], plan.strip_slots)
-                : join_rows(of_rows, lanes, joined_slots(plan, r, of_rows), plan.slots[r], plan.strip_slots);
-        if (joined.empty()) {
-          throw InputError("the rows of SM " + std::to_string(sm) + " take more than the plan's " +
-                           std::to_string(plan.slots[r]) + " slots of a lane");
-        }
-        for (int i = 0; i < lanes; ++i) {
-          layout.joined[layout.lane_rows(sm, r, joined_thread(layout.network, plan, group, i))] = joined[i];
-        }
-      }
-    }
-  }
-}
-
 }  // namespace
 
 Layout sparse_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads) {
@@ -185,7 +161,7 @@ Layout sparse_layout(const Network& network, const Plan& plan, const SparseMatri
     cut_long_rows(layout, matrix, common);
   }
   if (plan.joins_rows()) {
-    join_rows_of_units(layout, matrix);
+    join_rows_of(layout, matrix);
   }
   pack_rows(layout, matrix, common, threads);
   if (plan.has_tail() && plan.ring_chunks == 0) {

@@ -334,6 +334,7 @@ inline std::vector<PlannedCase> every_join() {
   cases.push_back(joined_in_block(shaped(Cell::gru, Precision::bf16, 5, 4), 2));
   cases.push_back(joined_in_block(shaped(Cell::gru, Precision::fp32, 8, 32)));
   cases.push_back(joined_in_block(distances(Cell::lstm, Precision::fp16, 2, 8)));
+  cases.push_back(joined_in_block(shaped(Cell::lstm, Precision::fp16, 2, 32)));  // fewer groups than places of units
   cases.push_back(joined_in_block(shaped(Cell::relu, Precision::fp16, 3, 2, 1, MaskKind::power_law)));
   cases.push_back(in_turns(joined_in_block(shaped(Cell::lstm, Precision::fp16, 16, 8, 1, MaskKind::power_law)), 4));
   cases.push_back(in_turns(joined_in_block(distances(Cell::gru, Precision::bf16, 8, 16), 3), 3, 4));

@@ -161,6 +161,8 @@ TEST_CASE("a layout of joined rows is the matrix", "[fast]") {
     CHECK(make_layout(c.network, c.plan, c.matrix, 3).place == layout.place);
     const int gates = info(c.network.cell).gates;
     CHECK(std::ssize(lanes_of_rows(layout)) == c.plan.sms * (c.plan.rows_per_group / gates) * c.plan.threads);
+    const int of_sm = c.plan.joins_block > 0 ? units_per_sm(c.network, c.plan) * gates : 0;
+    CHECK(std::ssize(parts_of_rows(layout)) == c.plan.sms * of_sm);
   }
 }
 

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/row_elements.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace onchip {
+
+std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, std::int32_t row) {
+  return common.plan == nullptr ? matrix.row_begin[row + 1] - matrix.row_begin[row] : std::ssize(common.own[row]);
+}
+
+int set_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule, const Element& element) {
+  return rule.set_of(layout.order[matrix.column[element.any()]]);
+}
+
+std::vector<Element> stretch_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
+                                std::vector<Element> all, std::int64_t begin, std::int64_t end) {
+  if (layout.plan.order != RowOrder::natural) {
+    std::array<std::vector<Element>, kMaxBankSets> of_set;
+    for (const Element& e : all) {
+      of_set[set_of(layout, matrix, rule, e)].push_back(e);
+    }
+    all.clear();
+    for (std::size_t k = 0; std::ssize(all) < end; ++k) {
+      for (const std::vector<Element>& elements : of_set) {
+        if (k < elements.size()) {
+          all.push_back(elements[k]);
+        }
+      }
+    }
+  }
+  return {all.begin() + begin, all.begin() + end};
+}
+
+std::vector<Element> elements_in(const Layout& layout, const SparseMatrix& matrix, const CommonRows& common,
+                                 const BankRule& rule, std::size_t group_row) {
+  const Plan& plan = layout.plan;
+  const std::int32_t row = layout.rows[group_row];
+  std::vector<Element> all;
+  if (row < 0) {
+    return all;
+  }
+  const int r = static_cast<int>(group_row / plan.groups() % plan.all_rows());
+  if (plan.is_common(r)) {
+    const std::size_t sm = group_row / plan.groups() / plan.all_rows();
+    return common.of_pairs[common.pair(static_cast<int>(sm), r - plan.first_common(),
+                                       static_cast<int>(group_row % plan.groups()))];
+  }
+  if (common.plan != nullptr) {
+    for (const std::int64_t element : common.own[row]) {
+      all.push_back({element});
+    }
+  } else {
+    for (std::int64_t element = matrix.row_begin[row]; element < matrix.row_begin[row + 1]; ++element) {
+      all.push_back({element});
+    }
+  }
+  const std::int64_t begin = plan.pieces == 0 ? 0 : layout.begins[group_row];
+  const std::int64_t end = plan.pieces == 0 ? std::ssize(all) : layout.ends[group_row];
+  if (end - begin == std::ssize(all)) {
+    return all;
+  }
+  return stretch_of(layout, matrix, rule, std::move(all), begin, end);
+}
+
+std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std::int32_t row) {
+  std::vector<Placed> elements;
+  for (std::int64_t e = row < 0 ? 0 : matrix.row_begin[row]; row >= 0 && e < matrix.row_begin[row + 1]; ++e) {
+    elements.push_back({layout.order[matrix.column[e]], e});
+  }
+  std::sort(elements.begin(), elements.end(), [](const Placed& a, const Placed& b) { return a.place < b.place; });
+  return elements;
+}
+
+std::vector<Placed> placed_in(const Layout& layout, const SparseMatrix& matrix, std::size_t group_row) {
+  const std::int32_t row = layout.rows[group_row];
+  std::vector<Placed> elements = placed(layout, matrix, row);
+  if (layout.plan.pieces > 0 && row >= 0) {
+    elements.resize(static_cast<std::size_t>(layout.ends[group_row]));
+    elements.erase(elements.begin(), elements.begin() + layout.begins[group_row]);
+  }
+  return elements;
+}
+
+}  // namespace onchip
