@@ -168,7 +168,8 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   if (!found && (wishes.strip_slots.value_or(0) > 0 || wishes.joins_block.value_or(0) > 0)) {
     throw InputError(
         "no plan with joined rows computes " + describe(network) +
-        " as wished: they are of gated cells, packed_pair or packed_delta, not of fp8, and share no loads");
+        " as wished: they are of packed_pair or, of gated cells, packed_delta, not of fp8, share no loads, and of one "
+        "gate are joined over an SM only (--joins-block 1)");
   }
   if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
     throw InputError(
