@@ -14,9 +14,9 @@
 //
 // No lane holds more than two sums of a sample until it finishes values, which leaves more registers to weights than
 // reducing all of a unit's rows together. On an H100 (us per step, blocks.csv of experiments/data, without and joined): lstm
-// 4096 B=2 10 % 2.57, 2.07; gru 8192 B=1 3 % 2.28, 1.80; with rows of a power law lstm 4096 B=4 10 % 3.86, 3.37, of which parts
-// took 0.24 more when the lane that finishes a row added up all of its parts. Small networks lose: lstm 1024 B=4 10 %
-// 1.03, 1.12.
+// 4096 B=2 10 % 2.57, 2.07; gru 8192 B=1 3 % 2.28, 1.80; with rows of a power law lstm 4096 B=4 10 % 3.86, 3.37 (3.58, of
+// which no file is kept, when the lane that finishes a row added up all of its parts). Small networks lose: lstm 1024 B=4
+// 10 % 1.03, 1.12.
 //
 //   parts       float [kPasses][2 * kThreads][kPassSamples]
 //   row table   int [kUnitsPerSm][kGates]: of each row, by its place in the unit, its first part | how many << 16

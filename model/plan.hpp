@@ -167,8 +167,8 @@ struct Plan {
   int strip_slots = 0;   // gated cells: a unit's rows stand one behind another, cut over the lanes of their group, and
                          // a row begins with a strip of so many slots (model/joined_rows.hpp); the slots are those of
                          // the unit's first row, the others have none. 0: every row is spread over all lanes
-  int joins_block = 0;   // of joined rows: 1, those of all units of an SM stand one behind another, cut over the lanes
-                         // of its block (model/joined_block.hpp); 0, a unit's
+  int joins_block = 0;   // of joined rows, also of cells with one gate: 1, those of all units of an SM stand one behind
+                         // another, cut over the lanes of its block (model/joined_block.hpp); 0, a unit's
   int most_parts = 0;    // of an SM's joined rows: lanes of the row that has most
   int common_rows = 0;   // gated cells: pairs of a unit's rows, of all units of a group, with slots of their own
   int common_slots = 0;  // per lane, of each of these: the column is common to both rows, which share its load

@@ -5,18 +5,18 @@
 // batch 1 to 32, packed_pair, all weights in registers, no pieces, lamport exchange or bulk copies. What decides is few
 // of a plan's numbers (register_keys): kernels alike in those need the same within 8 registers, but in a few groups,
 // where batches that are padded, waits before the first look and the warps of the block set some apart. So each was
-// measured once, on sm_80, sm_90, sm_100 and sm_120: what the
-// planner picks near the registers' limit for a grid of networks on six chips, the frequent ones first, as far as time
-// allowed, and what the table had nothing for, or too little, of 14000 networks drawn at random (`register_limits
-// missing`, `check`). sm_120 mostly takes as many as sm_100 within 8 words; where one of them was not measured the
-// other speaks for it. For plans that multiply several planes together, of fp32 and bf16, there is besides what is
-// enough for all that poll as many words less, whatever their threads and lanes. Of the measured shapes the model is
-// within 8 words of the most in all 943, 957, 941 and 935 on sm_80, sm_90, sm_100 and sm_120, and allows more than was
-// kept in none. Of 180 networks drawn afresh after the last that are in it but two (`register_limits check 60 SEED`,
-// seeds 701 to 703) the table spoke for 179; 177 were within 8, and two spilled (these are in it now). What it does not
-// hold for: holes, where fewer words spill than are kept, farther below a limit than the measuring looks: seven words,
-// six in steps of two for most rows; and groups of which one was measured and another needs more: 512 and 1024 threads
-// take some registers more than numbers between in several.
+// measured once, on sm_80, sm_90, sm_100 and sm_120: what the planner picks near the registers' limit for a grid of
+// networks on six chips, the frequent ones first, as far as time allowed, and what the table had nothing for, or too
+// little, of 14000 networks drawn at random (`register_limits missing`, `check`). sm_120 mostly takes as many as sm_100
+// within 8 words; where one of them was not measured the other speaks for it. For plans that multiply several planes
+// together, of fp32 and bf16, there is besides what is enough for all that poll as many words less, whatever their
+// threads and lanes. Of the measured shapes the model is within 8 words of the most in all 943, 957, 941 and 935 on
+// sm_80, sm_90, sm_100 and sm_120, and allows more than was kept in none. Of 180 networks drawn afresh after the last
+// that are in it but two (`register_limits check 60 SEED`, seeds 701 to 703) the table spoke for 179; 177 were within
+// 8, and two spilled (these are in it now). What it does not hold for: holes, where fewer words spill than are kept,
+// farther below a limit than the measuring looks: seven words, six in steps of two for most rows; and groups of which
+// one was measured and another needs more: 512 and 1024 threads take some registers more than numbers between in
+// several.
 //
 // The formula alone speaks for gated cells, fp8, other storage, tails, pieces, and for what nobody has measured. Its
 // costs are fitted to the most weights that NVRTC 13.0 compiles without a spill, with the further attempts that

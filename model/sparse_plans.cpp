@@ -160,6 +160,13 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
   plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
   std::optional<SparseShape> shape;
   int units_of_shape = 0;
+  struct JoinedShape {
+    int units = 0;
+    Slots slots{};
+    int most_parts = 0;
+    std::optional<SparseShape> shape;
+  };
+  std::array<JoinedShape, 2> joined_shapes;  // of units, of the block
   const auto for_each = [&](Plan variant) {
     variant.line_words = best_line_words(network, variant);
     if (variant.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
@@ -183,9 +190,17 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
       Plan joined = variant;
       joined.strip_slots = wishes.strip_slots.value_or(kStrip);
       joined.joins_block = block;
-      give_slots(network, rows, joined);
-      SparseShape of_units(network, joined, rows);
-      for_each_variant(chip, network, wishes, of_units, joined, consider);
+      JoinedShape& known = joined_shapes[static_cast<std::size_t>(block)];
+      if (known.units != units) {
+        give_slots(network, rows, joined);
+        known.units = units;
+        known.slots = joined.slots;
+        known.most_parts = joined.most_parts;
+        known.shape.emplace(network, joined, rows);
+      }
+      joined.slots = known.slots;
+      joined.most_parts = known.most_parts;
+      for_each_variant(chip, network, wishes, *known.shape, joined, consider);
     }
     for (const int slots : common_choices(chip, network, rows, wishes, variant)) {
       variant.common_slots = slots;

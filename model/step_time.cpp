@@ -277,8 +277,8 @@ double joining_cycles(const Network& network, const Plan& plan) {
 }
 
 // What the parts of an SM's joined rows take beside a reduction: stored by all warps, awaited, and those of the row
-// that has most added up. The constants were fitted to 82 steps on an H100, most of plans that blocks.csv
-// (experiments/data) has from another run.
+// that has most added up. The constants were fitted to 82 steps on an H100; of 50 of their plans blocks.csv
+// (experiments/data) has another run.
 double part_cycles(const Chip& chip, const Network& network, const Plan& plan, double gathering) {
   if (plan.joins_block == 0) {
     return 0;

@@ -27,6 +27,17 @@ UnitLengths random_lengths(std::mt19937& random, int most) {
   return lengths;
 }
 
+PlannedCase lstm_of_768(MaskKind mask) {
+  return planned_case({.cell = Cell::lstm,
+                       .hidden = 768,
+                       .batch = 2,
+                       .sms = 32,
+                       .lanes = 16,
+                       .units_per_group = 1,
+                       .density = 0.1,
+                       .mask = mask});
+}
+
 }  // namespace
 
 TEST_CASE("joined rows are on the lanes whole, at most two in a lane, and a second begins with a strip", "[fast]") {
@@ -168,14 +179,7 @@ TEST_CASE("a layout of joined rows is the matrix", "[fast]") {
 
 TEST_CASE("joined rows need fewer slots than the longest of each place, and fewer wavefronts", "[fast]") {
   for (const MaskKind mask : {MaskKind::uniform, MaskKind::power_law}) {
-    PlannedCase apart = planned_case({.cell = Cell::lstm,
-                                      .hidden = 768,
-                                      .batch = 2,
-                                      .sms = 32,
-                                      .lanes = 16,
-                                      .units_per_group = 1,
-                                      .density = 0.1,
-                                      .mask = mask});
+    PlannedCase apart = lstm_of_768(mask);
     const PlannedCase together = joined(apart);
     CHECK(together.plan.slots_total() < apart.plan.slots_total());
     const Wavefronts before = gather_wavefronts(apart.layout()), after = gather_wavefronts(together.layout());
@@ -190,14 +194,7 @@ TEST_CASE("joined rows need fewer slots than the longest of each place, and fewe
 
 TEST_CASE("rows that are joined over an SM fill nearly all slots, however uneven", "[fast]") {
   for (const MaskKind mask : {MaskKind::uniform, MaskKind::power_law}) {
-    const PlannedCase c = joined_in_block(planned_case({.cell = Cell::lstm,
-                                                        .hidden = 768,
-                                                        .batch = 2,
-                                                        .sms = 32,
-                                                        .lanes = 16,
-                                                        .units_per_group = 1,
-                                                        .density = 0.1,
-                                                        .mask = mask}));
+    const PlannedCase c = joined_in_block(lstm_of_768(mask));
     const double filled =
         static_cast<double>(c.matrix.nnz()) / (static_cast<double>(c.plan.slots[0]) * c.plan.threads * c.plan.sms);
     CAPTURE(c.text());

@@ -580,7 +580,7 @@ TEST_CASE("rows of a power law get a tail, which makes their steps quicker", "[f
   CHECK((!even.prediction.footprint.fits || best.prediction.step_us < even.prediction.step_us));
 }
 
-TEST_CASE("joined rows are of gated cells, and of what the wishes say", "[fast]") {
+TEST_CASE("joined rows are of what the wishes say, a unit's of gated cells", "[fast]") {
   const auto planned = [](Cell cell, Precision precision, const PlanWishes& wishes) {
     const Network network{cell, precision, 512, 4, 1, 0.1};
     return choose_plan(h200(), network, RowProfile::uniform(network), wishes).plan;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans as text.
+#include "model/error.hpp"
+#include "model/plan.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+namespace onchip {
+
+namespace {
+
+struct PlanField {
+  std::string_view name;
+  int Plan::*member;
+  bool sparse = true, dense = false;  // of which family
+};
+// Between lanes_per_row and tile_rows stand the slots.
+constexpr PlanField kPlanFields[] = {
+    {"sms", &Plan::sms, true, true},
+    {"threads", &Plan::threads, true, true},
+    {"lanes_per_row", &Plan::lanes_per_row},
+    {"tile_rows", &Plan::tile_rows},
+    {"pass_planes", &Plan::pass_planes},
+    {"batch_padded", &Plan::batch_padded, true, true},
+    {"load_bytes", &Plan::load_bytes},
+    {"loads_in_flight", &Plan::loads_in_flight, true, true},
+    {"line_words", &Plan::line_words, true, true},
+    {"first_look", &Plan::first_look, true, true},
+    {"promote_every", &Plan::promote_every},
+    {"tail_chunks", &Plan::tail_chunks},
+    {"longest_tail", &Plan::longest_tail},
+    {"shared_chunks", &Plan::shared_chunks},
+    {"chunks_in_flight", &Plan::chunks_in_flight},
+    {"ring_chunks", &Plan::ring_chunks},
+    {"pieces", &Plan::pieces},
+    {"piece_slots", &Plan::piece_slots},
+    {"most_pieces", &Plan::most_pieces},
+    {"row_chunks", &Plan::row_chunks},
+    {"piece_chunks", &Plan::piece_chunks},
+    {"strip_slots", &Plan::strip_slots},
+    {"joins_block", &Plan::joins_block},
+    {"most_parts", &Plan::most_parts},
+    {"common_rows", &Plan::common_rows},
+    {"common_slots", &Plan::common_slots},
+    {"exchange_warps", &Plan::exchange_warps},
+    {"shared_tiles", &Plan::shared_tiles, false, true},
+    {"bank_words", &Plan::bank_words, false, true},
+    {"teams", &Plan::teams, false, true},
+};
+
+}  // namespace
+
+std::string to_string(const Plan& plan) {
+  if (is_library(plan.family)) {
+    return std::string(name(plan.family));
+  }
+  std::ostringstream text;
+  const bool is_dense = plan.family == Family::dense_persistent;
+  text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange);
+  for (const PlanField& field : kPlanFields) {
+    const bool is_usual = (field.member == &Plan::line_words && plan.line_words == kLineWords) ||
+                          (field.member == &Plan::first_look && plan.first_look == 0) ||
+                          (field.member == &Plan::pieces && plan.pieces == 0) ||
+                          (field.member == &Plan::piece_slots && plan.piece_slots == 0) ||
+                          (field.member == &Plan::most_pieces && plan.most_pieces == 0) ||
+                          (field.member == &Plan::row_chunks && plan.row_chunks == 0) ||
+                          (field.member == &Plan::piece_chunks && plan.piece_chunks == 0) ||
+                          (field.member == &Plan::strip_slots && plan.strip_slots == 0) ||
+                          (field.member == &Plan::joins_block && plan.joins_block == 0) ||
+                          (field.member == &Plan::most_parts && plan.most_parts == 0) ||
+                          (field.member == &Plan::common_rows && plan.common_rows == 0) ||
+                          (field.member == &Plan::common_slots && plan.common_slots == 0) ||
+                          (field.member == &Plan::bank_words && plan.bank_words == 0) ||
+                          (field.member == &Plan::exchange_warps && plan.exchange_warps == 0);
+    if ((is_dense ? field.dense : field.sparse) && !is_usual) {
+      text << ' ' << field.name << '=' << plan.*field.member;
+    }
+    if (field.member == &Plan::lanes_per_row && !is_dense) {
+      text << " slots=";
+      for (int r = 0; r < plan.rows_per_group; ++r) {
+        text << (r ? "/" : "") << plan.slots[r];
+      }
+    }
+  }
+  return text.str();
+}
+
+namespace {
+
+int parse_count(std::string_view text, std::string_view what) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw InputError("plan: '" + std::string(what) + "' expects a whole number, found '" + std::string(text) + "'");
+  }
+  return value;
+}
+
+template <typename Enum, std::size_t N>
+bool parse_name(std::string_view word, const std::array<std::string_view, N>& names, Enum& result) {
+  const auto found = std::find(names.begin(), names.end(), word);
+  if (found == names.end()) {
+    return false;
+  }
+  result = static_cast<Enum>(found - names.begin());
+  return true;
+}
+
+}  // namespace
+
+Plan parse_plan(std::string_view text) {
+  Plan plan;
+  plan.rows_per_group = 0;
+  std::optional<Storage> storage;
+  std::istringstream words{std::string(text)};
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos) {
+      if (parse_name(word, kStorageNames, plan.storage)) {
+        storage = plan.storage;
+      } else if (!parse_name(word, kFamilyNames, plan.family) && !parse_name(word, kRowOrderNames, plan.order) &&
+                 !parse_name(word, kExchangeNames, plan.exchange)) {
+        throw InputError("plan: unknown word '" + word + "'");
+      }
+      continue;
+    }
+    const std::string_view key = std::string_view(word).substr(0, equals);
+    const std::string_view value = std::string_view(word).substr(equals + 1);
+    if (key == "slots") {
+      for (std::size_t begin = 0; begin <= value.size();) {
+        const std::size_t end = std::min(value.find('/', begin), value.size());
+        if (plan.rows_per_group == kMaxRowsPerGroup) {
+          throw InputError("plan: more than " + std::to_string(kMaxRowsPerGroup) + " rows per group");
+        }
+        plan.slots[plan.rows_per_group++] = parse_count(value.substr(begin, end - begin), key);
+        begin = end + 1;
+      }
+    } else {
+      const auto* field = std::find_if(std::begin(kPlanFields), std::end(kPlanFields),
+                                       [&](const PlanField& f) { return f.name == key; });
+      if (field == std::end(kPlanFields)) {
+        std::vector<std::string_view> names{"slots"};
+        std::transform(std::begin(kPlanFields), std::end(kPlanFields), std::back_inserter(names),
+                       [](const PlanField& f) { return f.name; });
+        throw InputError("plan: unknown key '" + std::string(key) + "'" + did_you_mean(key, names));
+      }
+      plan.*field->member = parse_count(value, key);
+    }
+  }
+  plan.storage = storage.value_or(plan.family == Family::dense_persistent ? Storage::dense : Plan{}.storage);
+  return plan;
+}
+
+}  // namespace onchip
