@@ -51,17 +51,16 @@ const RegisterCosts& register_costs(int compute_capability_major);
 int working_registers(const RegisterCosts& costs, const Network& network, const Plan& plan);
 
 // What the working registers of a relu or tanh network depend on where packed_pair weights are all in registers: plans
-// alike in `shape` take at most 8 registers more or less, whatever their cell, size and further rows; nor do threads
-// and lanes matter, but where several planes are multiplied together. `coarse` has more plans in common, or is 0: those
-// that poll four words and more at once with few sums, for whom little else counts; those of which exchange warps fetch
-// the state, however many and by whatever exchange; and those that multiply several planes together, whatever their
-// threads and lanes, who need `polled` registers for the words that they poll, and then about the same. Nothing for
-// plans that are not measured: of gated cells, fp8, other storage, with tails or pieces, with barriers, or numbers
-// beyond what the planner tries.
+// alike in `shape` mostly take at most 8 registers more or less, whatever their cell and size; nor do further rows
+// matter, but where exchange warps hand registers over, nor threads and lanes, but where several planes are multiplied
+// together. `coarse` has more plans in common, or is 0: those that poll four words and more at once with few sums, for
+// whom little else counts, and those of which exchange warps fetch the state, however many and by whatever exchange.
+// Nothing for plans that are not measured: of gated cells, fp8, other storage, with tails or pieces, with barriers, or
+// numbers beyond what the planner tries.
 struct RegisterKeys {
-  // `fine`: of a shape, and of what sets some kernels of one shape apart.
-  std::uint64_t shape = 0, coarse = 0, fine = 0;
-  int polled = 0;
+  // Of a shape, and of what sets some kernels of one shape apart: whether the batch is padded; in `fine` also whether
+  // warps wait before they look for the state, and how many there are.
+  std::uint64_t shape = 0, coarse = 0, padded = 0, fine = 0;
 };
 std::optional<RegisterKeys> register_keys(int compute_capability_major, const Network& network, const Plan& plan);
 

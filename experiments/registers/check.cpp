@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planner's picks near the limit of the registers, compiled: whether any spills, or keeps more than is said.
 #include "experiments/configuration.hpp"
+#include "experiments/registers/frequent.hpp"
 #include "experiments/registers/shape.hpp"
 #include "experiments/registers/verbs.hpp"
 #include "kernels/program.hpp"
@@ -15,6 +16,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace onchip::registers {
 namespace {
@@ -93,18 +95,13 @@ int check_fresh(int number, unsigned seed) {
   return std::ranges::count(spilling, 0) == std::ssize(spilling) ? 0 : 1;
 }
 
-int print_missing(int number, unsigned seed) {
+int print_missing(int number, unsigned seed, const std::vector<std::string>& known_limits) {
   std::mt19937 random(seed);
-  std::set<std::uint64_t> printed;
-  std::puts(kShapeHeader);
+  FrequentShapes frequent(known_limits);
   for (int i = 0; i < number; ++i) {
-    const Shape shape = fresh_pick(random, i);
-    const auto keys = register_keys(kMajors[1], shape.network, shape.plan);
-    if (keys && !measured_registers(kMajors[1], shape.network, shape.plan) && printed.insert(keys->shape).second) {
-      std::puts(text_of(shape).c_str());
-      std::fflush(stdout);
-    }
+    frequent.add(fresh_pick(random, i));
   }
+  frequent.print();
   return 0;
 }
 

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // All shapes that the planner picks for a grid of relu and tanh networks near the limit of the registers, packed_pair
 // in registers.
+#include "experiments/registers/frequent.hpp"
 #include "experiments/registers/shape.hpp"
 #include "experiments/registers/verbs.hpp"
 #include "model/footprint.hpp"
 #include "model/parallel.hpp"
 #include "model/planner.hpp"
-#include "model/registers.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
-#include <functional>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -86,16 +81,7 @@ bool is_near(const Footprint& footprint) {
 }  // namespace
 
 int print_domain(const std::vector<std::string>& known_limits) {
-  std::set<std::uint64_t> known;
-  for (const std::string& path : known_limits) {
-    const CsvReader file(path);
-    for (std::size_t row = 0; row < file.size(); ++row) {
-      const Shape shape = read_shape(file, row);
-      if (const auto keys = register_keys(kMajors[0], shape.network, shape.plan)) {
-        known.insert(keys->shape);
-      }
-    }
-  }
+  FrequentShapes frequent(known_limits);
   const std::vector<Wished> networks = domain_networks();
   std::vector<Shape> picks(networks.size());
   std::vector<char> near(networks.size());
@@ -112,32 +98,13 @@ int print_domain(const std::vector<std::string>& known_limits) {
     picks[static_cast<std::size_t>(i)] = {planned.network, planned.plan};
     near[static_cast<std::size_t>(i)] = is_near(planned.prediction.footprint);
   });
-  struct Picked {
-    Shape shape;
-    int times = 0;
-  };
-  std::map<std::uint64_t, Picked> picked;  // the shape with the fewest registers, but kEasy: it compiles soonest
-  constexpr int kEasy = 96;
   for (std::size_t i = 0; i < picks.size(); ++i) {
-    const auto keys = register_keys(kMajors[0], picks[i].network, picks[i].plan);
-    if (!near[i] || !keys || known.contains(keys->shape)) {
-      continue;
-    }
-    Picked& p = picked[keys->shape];
-    if (p.times++ == 0 || std::abs(room(picks[i]) - kEasy) < std::abs(room(p.shape) - kEasy)) {
-      p.shape = picks[i];
+    if (near[i]) {
+      frequent.add(picks[i]);
     }
   }
-  std::vector<Picked> order;
-  for (const auto& [key, p] : picked) {
-    order.push_back(p);
-  }
-  std::ranges::stable_sort(order, std::greater{}, &Picked::times);
-  std::puts(kShapeHeader);
-  for (const Picked& p : order) {
-    std::puts(text_of(p.shape).c_str());
-  }
-  std::fprintf(stderr, "%zu networks, %zu shapes\n", networks.size(), order.size());
+  frequent.print();
+  std::fprintf(stderr, "%zu networks, %zu shapes\n", networks.size(), frequent.size());
   return 0;
 }
 

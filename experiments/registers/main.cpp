@@ -20,8 +20,9 @@
 //   register_limits check NUMBER [SEED]                picks of the planner for relu and tanh networks drawn at random,
 //                                                      on every architecture: whether one spills that is said to fit,
 //                                                      and whether one is kept with more than 8 words more
-//   register_limits missing NUMBER SEED > SHAPES.csv   of as many picks as `check` draws, those that the table has
-//                                                      nothing for
+//   register_limits missing NUMBER SEED LIMITS.csv... > SHAPES.csv
+//                                                      of as many picks as `check` draws, the shapes that are in none
+//                                                      of these files, the most frequent first
 //   register_limits picks CONFIGURATIONS.csv           the planner's sparse plans near the limit of an H200, compiled
 //
 // data/register_limits.csv (NVRTC 13.0.88, as the other), to which the costs are fitted, has shapes of every kind, of
@@ -55,8 +56,9 @@ int main(int count, char** arguments) {
     if (verb == "check" && count <= 4) {
       return check_fresh(std::stoi(files[0]), count == 4 ? static_cast<unsigned>(std::stoul(files[1])) : 1);
     }
-    if (verb == "missing" && count == 4) {
-      return print_missing(std::stoi(files[0]), static_cast<unsigned>(std::stoul(files[1])));
+    if (verb == "missing" && count >= 4) {
+      return print_missing(std::stoi(files[0]), static_cast<unsigned>(std::stoul(files[1])),
+                           {files.begin() + 2, files.end()});
     }
     if (verb == "table") {
       return print_table(files);
@@ -74,7 +76,7 @@ int main(int count, char** arguments) {
         "usage: register_limits shapes NUMBER | domain LIMITS.csv... | measure SHAPES.csv [PART/PARTS "
         "[ARCHITECTURE...]] | "
         "table LIMITS.csv... | fit LIMITS.csv | score LIMITS.csv... | check NUMBER [SEED] | "
-        "missing NUMBER SEED | picks CONFIGURATIONS.csv\n",
+        "missing NUMBER SEED LIMITS.csv... | picks CONFIGURATIONS.csv\n",
         stderr);
     return 2;
   } catch (const std::exception& error) {

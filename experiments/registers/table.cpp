@@ -19,20 +19,19 @@ namespace {
 struct Need {
   int enough = 0, close = std::numeric_limits<int>::max();
 
-  // `polled`: of these registers, those for the words that are polled.
-  void add(const Measured& m, int polled) {
-    enough = std::max(enough, m.most - polled);
-    close = std::min(close, m.least - polled + kClose);
+  void add(const Measured& m) {
+    enough = std::max(enough, m.most);
+    close = std::min(close, m.least + kClose);
   }
-  // Some registers within, for plans that are alike, but were not measured. Above all none may spill.
-  RegisterBounds bounds() const {
-    constexpr int kSpare = 4;
-    const int spare = std::clamp((close - enough) / 2, 0, kSpare);
-    return {.least = enough + spare, .most = std::max(enough + spare, close - spare)};
+  // Some registers within, for plans that are alike, but were not measured. Above all none may spill; where several
+  // planes are multiplied together, plans of one key differ most.
+  RegisterBounds bounds(bool together) const {
+    const int room = std::max(0, close - enough);
+    const int spare = together ? room - room / 4 : room / 2;
+    return {.least = enough + spare, .most = std::max(enough + spare, close - (together ? room / 4 : room / 2))};
   }
-  bool holds(const RegisterBounds& b, int polled) const {
-    return enough <= b.least + polled && b.most + polled <= close;
-  }
+  bool is_within() const { return enough <= close; }
+  bool holds(const RegisterBounds& b) const { return enough <= b.least && b.most <= close; }
   // Where some take many more than others, what is enough for all says too little of one that was not measured.
   bool are_alike() const {
     constexpr int kApart = kClose + kClose / 2;
@@ -40,9 +39,12 @@ struct Need {
   }
 };
 
-struct ShapeNeed {
+struct KeyedNeed {
   Need need;
   RegisterKeys keys;
+  bool together = false;
+
+  RegisterBounds bounds() const { return need.bounds(together); }
 };
 
 }  // namespace
@@ -58,7 +60,7 @@ int print_table(const std::vector<std::string>& paths) {
       measured.insert(keys->shape);
     }
   }
-  std::map<std::uint64_t, ShapeNeed> shapes, fine;
+  std::map<std::uint64_t, KeyedNeed> shapes, padded, fine;
   std::map<std::uint64_t, Need> coarse;
   for (const Measured& m : limits) {
     for (std::size_t a = 0; a < kArchitectures.size(); ++a) {
@@ -67,29 +69,36 @@ int print_table(const std::vector<std::string>& paths) {
       if (!keys || (a != m.architecture && !stands_in)) {
         continue;
       }
-      shapes[keys->shape].need.add(m, 0);
-      shapes[keys->shape].keys = fine[keys->fine].keys = *keys;
-      fine[keys->fine].need.add(m, 0);
+      for (KeyedNeed* const of_key : {&shapes[keys->shape], &padded[keys->padded], &fine[keys->fine]}) {
+        of_key->need.add(m);
+        of_key->keys = *keys;
+        of_key->together = m.shape.plan.pass_planes > 1;
+      }
       if (keys->coarse != 0) {
-        coarse[keys->coarse].add(m, keys->polled);
+        coarse[keys->coarse].add(m);
       }
     }
   }
   std::map<std::uint64_t, RegisterBounds> entries;
   for (const auto& [key, need] : coarse) {
     if (need.are_alike()) {
-      entries[key] = need.bounds();
+      entries[key] = need.bounds(false);
     }
   }
   for (const auto& [key, shape] : shapes) {
     const auto entry = entries.find(shape.keys.coarse);
-    if (entry == entries.end() || !shape.need.holds(entry->second, shape.keys.polled)) {
-      entries[key] = shape.need.bounds();
+    if (entry == entries.end() || !shape.need.holds(entry->second)) {
+      entries[key] = shape.bounds();
+    }
+  }
+  for (const auto& [key, part] : padded) {
+    if (!shapes[part.keys.shape].need.is_within()) {
+      entries[key] = part.bounds();
     }
   }
   for (const auto& [key, part] : fine) {
-    if (const Need& all = shapes[part.keys.shape].need; all.enough > all.close) {
-      entries[key] = part.need.bounds();
+    if (!padded[part.keys.padded].need.is_within()) {
+      entries[key] = part.bounds();
     }
   }
   std::puts("// `register_limits table`: key (register_keys), the least and the most working registers.");

@@ -14,7 +14,7 @@ int print_table(const std::vector<std::string>& limits);
 int score(const std::vector<std::string>& limits);
 int fit(const std::string& limits);
 int check_fresh(int number, unsigned seed);
-int print_missing(int number, unsigned seed);
+int print_missing(int number, unsigned seed, const std::vector<std::string>& known_limits);
 int check_picks(const std::string& configurations);
 
 }  // namespace onchip::registers
