@@ -266,8 +266,7 @@ std::optional<RegisterKeys> register_keys(int compute_capability_major, const Ne
   put(log2(plan.batch_padded), 3);
   put(log2(plan.tile_rows), 2);
   put(rows, 4);
-  // Where exchange warps hand registers over, further tiles take some more: of six to eleven rows, two a tile, 21
-  // to 30.
+  // Where exchange warps fetch the state, further tiles take some more: six to eleven rows, two a tile, 21 to 30.
   constexpr int kTilesThatCount = 3, kWithExchangeWarps = 7;
   put(std::min(tiles(network, plan), plan.exchange_warps > 0 ? kWithExchangeWarps : kTilesThatCount), 3);
   // Of several planes multiplied together the compiler's need differs with what there is by 15 registers and more.
@@ -290,7 +289,8 @@ std::optional<RegisterKeys> register_keys(int compute_capability_major, const Ne
   // Batches that are padded, waits before the first look, and warps of the block.
   constexpr int kAboveShape = 40, kOfDetail = 8;
   constexpr std::uint64_t kFine = 1, kPadded = 2;
-  const std::uint64_t pads = network.batch<plan.batch_padded, waits = plan.first_look> 0;
+  const std::uint64_t pads = network.batch < plan.batch_padded ? 1 : 0;
+  const std::uint64_t waits = plan.first_look > 0 ? 1 : 0;
   const auto block_warps = static_cast<std::uint64_t>(plan.block_threads() / 32);
   keys.padded = key | (kPadded << kOfDetail | pads) << kAboveShape;
   keys.fine = key | (kFine << kOfDetail | pads << 7 | waits << 6 | block_warps) << kAboveShape;
