@@ -4,17 +4,17 @@
 // The table (register_table.inc, by `register_limits table`) is for relu and tanh networks in fp16, bf16 and fp32,
 // batch 1 to 32, packed_pair, all weights in registers, no pieces, lamport exchange or bulk copies. What decides is few
 // of a plan's numbers (register_keys): kernels alike in those need the same within 8 registers, but in a few groups,
-// where batches that are padded, waits before the first look and the warps of the block set some apart. Size, cell and
-// SMs made a difference of one register in eight plans alike in all else. So each was measured once, on sm_80, sm_90,
-// sm_100 and sm_120: what the planner picks near the registers' limit for a grid of networks on six chips, and for 6000
-// networks drawn at random, the frequent ones first (`register_limits domain`, `missing`), and what was not within 8 of
-// those that were drawn to see (`check`). sm_120 mostly takes as many as sm_100; where one of them was not measured the
-// other speaks for it. Of the measured shapes the model is within 8 words of the most in all 1085, 1145 and 1129 on
-// sm_80, sm_90 and sm_100, and in 1119 of 1120 on sm_120, and allows more than was kept in none. What plans that nobody
-// has measured are like is in experiments/README.md: about one in a hundred spills, most of them plans that multiply
-// several planes together, of which those of one key differ most; so their entries are kept to the careful side, and
-// where there is none the formula is. What the table does not hold for: holes, where fewer words spill than are kept,
-// farther below a limit than the measuring looks: seven words, six in steps of two for most rows.
+// where batches that are padded, waits before the first look, the warps of the block and groups without units set some
+// apart. Size, cell and SMs made a difference of one register in eight plans alike in all else. So each was measured
+// once, on sm_80, sm_90, sm_100 and sm_120: what the planner picks near the registers' limit for a grid of networks on
+// six chips, and for 6000 networks drawn at random, the frequent ones first (`register_limits domain`, `missing`), and
+// what was not within 8 of those that were drawn to see (`check`). sm_120 mostly takes as many as sm_100; where one of
+// them was not measured the other speaks for it. Of the measured shapes the model is within 8 words of the most in all
+// 1085, 1145, 1129 and 1120 on sm_80, sm_90, sm_100 and sm_120, and allows more than was kept in none. What plans that
+// nobody has measured are like is in experiments/README.md: about one in a hundred spills, most of them plans that
+// multiply several planes together, of which those of one key differ most; so their entries are kept to the careful
+// side, and where there is none the formula is. What the table does not hold for: holes, where fewer words spill than
+// are kept, farther below a limit than the measuring looks: seven words, six in steps of two for most rows.
 //
 // The formula alone speaks for gated cells, fp8, other storage, tails, pieces, and for what nobody has measured. Its
 // costs are fitted to the most weights that NVRTC 13.0 compiles without a spill, with the further attempts that
@@ -286,14 +286,15 @@ std::optional<RegisterKeys> register_keys(int compute_capability_major, const Ne
   } else if (!together && words >= kManyWords && sums <= std::min(4 * (words - 2), kMostSums)) {
     keys.coarse = key & ~(kTiles | kThreads);
   }
-  // Batches that are padded, waits before the first look, and warps of the block.
-  constexpr int kAboveShape = 40, kOfDetail = 8;
+  // Batches that are padded, waits before the first look, warps of the block, and whether all groups have units.
+  constexpr int kAboveShape = 40, kOfDetail = 9;
   constexpr std::uint64_t kFine = 1, kPadded = 2;
   const std::uint64_t pads = network.batch < plan.batch_padded ? 1 : 0;
   const std::uint64_t waits = plan.first_look > 0 ? 1 : 0;
+  const std::uint64_t fills = units_per_sm(network, plan) >= plan.groups() * plan.rows_per_group ? 1 : 0;
   const auto block_warps = static_cast<std::uint64_t>(plan.block_threads() / 32);
   keys.padded = key | (kPadded << kOfDetail | pads) << kAboveShape;
-  keys.fine = key | (kFine << kOfDetail | pads << 7 | waits << 6 | block_warps) << kAboveShape;
+  keys.fine = key | (kFine << kOfDetail | fills << 8 | pads << 7 | waits << 6 | block_warps) << kAboveShape;
   return holds ? std::optional(keys) : std::nullopt;
 }
 

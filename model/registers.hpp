@@ -59,7 +59,7 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
 // numbers beyond what the planner tries.
 struct RegisterKeys {
   // Of a shape, and of what sets some kernels of one shape apart: whether the batch is padded; in `fine` also whether
-  // warps wait before they look for the state, and how many there are.
+  // warps wait before they look for the state, how many there are, and whether all groups of an SM have units.
   std::uint64_t shape = 0, coarse = 0, padded = 0, fine = 0;
 };
 std::optional<RegisterKeys> register_keys(int compute_capability_major, const Network& network, const Plan& plan);
