@@ -4,6 +4,7 @@
 #include "model/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <sstream>
 
@@ -50,6 +51,12 @@ constexpr PlanField kPlanFields[] = {
     {"teams", &Plan::teams, false, true},
 };
 
+// Fields that few plans have.
+constexpr std::array kLeftOutIfZero{&Plan::first_look,    &Plan::pieces,       &Plan::piece_slots,  &Plan::most_pieces,
+                                    &Plan::row_chunks,    &Plan::piece_chunks, &Plan::strip_slots,  &Plan::joins_block,
+                                    &Plan::most_parts,    &Plan::common_rows,  &Plan::common_slots, &Plan::bank_words,
+                                    &Plan::exchange_warps};
+
 }  // namespace
 
 std::string to_string(const Plan& plan) {
@@ -60,20 +67,10 @@ std::string to_string(const Plan& plan) {
   const bool is_dense = plan.family == Family::dense_persistent;
   text << name(plan.family) << ' ' << name(plan.storage) << ' ' << name(plan.order) << ' ' << name(plan.exchange);
   for (const PlanField& field : kPlanFields) {
-    const bool is_usual = (field.member == &Plan::line_words && plan.line_words == kLineWords) ||
-                          (field.member == &Plan::first_look && plan.first_look == 0) ||
-                          (field.member == &Plan::pieces && plan.pieces == 0) ||
-                          (field.member == &Plan::piece_slots && plan.piece_slots == 0) ||
-                          (field.member == &Plan::most_pieces && plan.most_pieces == 0) ||
-                          (field.member == &Plan::row_chunks && plan.row_chunks == 0) ||
-                          (field.member == &Plan::piece_chunks && plan.piece_chunks == 0) ||
-                          (field.member == &Plan::strip_slots && plan.strip_slots == 0) ||
-                          (field.member == &Plan::joins_block && plan.joins_block == 0) ||
-                          (field.member == &Plan::most_parts && plan.most_parts == 0) ||
-                          (field.member == &Plan::common_rows && plan.common_rows == 0) ||
-                          (field.member == &Plan::common_slots && plan.common_slots == 0) ||
-                          (field.member == &Plan::bank_words && plan.bank_words == 0) ||
-                          (field.member == &Plan::exchange_warps && plan.exchange_warps == 0);
+    const bool is_usual =
+        field.member == &Plan::line_words
+            ? plan.line_words == kLineWords
+            : std::ranges::find(kLeftOutIfZero, field.member) != kLeftOutIfZero.end() && plan.*field.member == 0;
     if ((is_dense ? field.dense : field.sparse) && !is_usual) {
       text << ' ' << field.name << '=' << plan.*field.member;
     }

@@ -304,14 +304,12 @@ std::optional<RegisterBounds> measured_registers(int compute_capability_major, c
   if (!keys) {
     return std::nullopt;
   }
-  std::optional<RegisterBounds> bounds;
-  for (const std::uint64_t key : {keys->fine, keys->padded, keys->shape}) {
-    bounds = bounds ? bounds : entry_of(key);
+  for (const std::uint64_t key : {keys->fine, keys->padded, keys->shape, keys->coarse}) {
+    if (const std::optional<RegisterBounds> bounds = entry_of(key)) {
+      return bounds;
+    }
   }
-  if (!bounds && keys->coarse != 0) {
-    bounds = entry_of(keys->coarse);
-  }
-  return bounds;
+  return std::nullopt;
 }
 
 int working_registers(const RegisterCosts& costs, const Network& network, const Plan& plan) {

@@ -52,7 +52,7 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
 
 // What the working registers of a relu or tanh network depend on where packed_pair weights are all in registers: plans
 // alike in `shape` mostly take at most 8 registers more or less, whatever their cell and size; nor do further rows
-// matter, but where exchange warps hand registers over, nor threads and lanes, but where several planes are multiplied
+// matter, but where exchange warps fetch the state, nor threads and lanes, but where several planes are multiplied
 // together. `coarse` has more plans in common, or is 0: those that poll four words and more at once with few sums, for
 // whom little else counts, and those of which exchange warps fetch the state, however many and by whatever exchange.
 // Nothing for plans that are not measured: of gated cells, fp8, other storage, with tails or pieces, with barriers, or
