@@ -27,4 +27,9 @@ std::vector<CompileOutcome> compile_all(std::span<const CompileRequest> requests
 PlannedNetwork plan_kernel(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
                            const std::string& architecture);
 
+// The same where the compiler, not the model, says whether the plan fits: what it spills are registers that are needed
+// beyond those that there are. Throws CudaError if the kernel does not compile.
+PlannedNetwork plan_compiled(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
+                             const std::string& architecture);
+
 }  // namespace onchip

@@ -2,7 +2,12 @@
 // onchip fit: does a network stay on the chip, and how large may it be?
 #include "experiments/report.hpp"
 #include "experiments/verbs.hpp"
+#include "model/error.hpp"
 #include "model/units.hpp"
+
+#ifdef ONCHIP_HAS_CUDA
+#include "experiments/compilation.hpp"
+#endif
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +15,43 @@
 
 namespace onchip {
 namespace {
+
+OptionGroup fit_options() {
+  OptionGroup group = option_group("Check");
+  // clang-format off
+  group.add_options()
+      ("compile", "Let the compiler have the last word, for the chip's architecture as it is; no GPU is needed. Of plans "
+       "that it spills, the next is taken that it keeps; where it keeps none, the network does not fit.");
+  // clang-format on
+  return group;
+}
+
+using PlanOfConfiguration = std::function<PlannedNetwork(const Configuration&, const RowProfile&)>;
+
+// Who says what fits: the model, or with it the compiler.
+PlanOfConfiguration planner(const Chip& chip, bool compiles) {
+  if (!compiles) {
+    return [&chip](const Configuration& asked, const RowProfile& rows) { return plan_network(chip, asked, rows); };
+  }
+#ifdef ONCHIP_HAS_CUDA
+  if (chip.architecture.empty()) {
+    throw InputError("no compiler target is known for the " + chip.name + ": leave --compile out");
+  }
+  return [&chip](const Configuration& asked, const RowProfile& rows) {
+    return plan_compiled(chip, asked, rows, chip.architecture);
+  };
+#else
+  throw InputError("built without CUDA: --compile needs a CUDA toolkit when onchip is configured");
+#endif
+}
+
+// Adds to an answer who compiled it.
+void name_compiler([[maybe_unused]] Report& report, [[maybe_unused]] const Chip& chip) {
+#ifdef ONCHIP_HAS_CUDA
+  report.json["compiled"] = {{"architecture", chip.architecture}, {"compiler", compiler_version()}};
+  report.text += "\nCompiled for " + chip.architecture + " by " + compiler_version() + ".\n";
+#endif
+}
 
 // One change that alone makes a network fit.
 struct Remedy {
@@ -51,8 +93,13 @@ const std::vector<Knob>& knobs() {
   return knobs;
 }
 
-std::vector<Remedy> remedies(const Chip& chip, const Network& network, int granule, const PlanWishes& wishes,
+// As the model expects, for a network that does not fit.
+std::vector<Remedy> remedies(const Chip& chip, const PlannedNetwork& planned, int granule, const PlanWishes& wishes,
                              MaskKind kind) {
+  const Network& network = planned.network;
+  if (footprint(chip, network, planned.plan).fits) {
+    return {};  // it is the compiler that lacks registers, and the model knows not of what it would keep
+  }
   std::vector<Remedy> found;
   if (const Capacity capacity = find_capacity(chip, network, granule, wishes, {}, kind);
       capacity.largest && capacity.largest->network.hidden < network.hidden) {
@@ -122,8 +169,8 @@ Report report_one(const ChipFile& chip, const Case& answer, int granule) {
   const bool fits_now = answer.planned.prediction.footprint.fits;
   std::vector<Remedy> found;
   if (!fits_now && !answer.configuration.plan) {
-    found = remedies(chip.chip, answer.planned.network, granule, answer.configuration.wishes,
-                     expected_mask(answer.configuration));
+    found =
+        remedies(chip.chip, answer.planned, granule, answer.configuration.wishes, expected_mask(answer.configuration));
   }
   Json json = to_json(answer, Binding::resource);
   json["to_fit"] = to_json(found);
@@ -146,7 +193,7 @@ Report report_capacity(const ChipFile& chip, const Configuration& configuration,
             to_json(largest, Binding::resource)};
   }
   const std::vector<Remedy> found =
-      remedies(chip.chip, capacity.next.network, granule, configuration.wishes, expected_mask(configuration));
+      remedies(chip.chip, capacity.next, granule, configuration.wishes, expected_mask(configuration));
   const Footprint& over = capacity.next.prediction.footprint;
   const std::string reason = over.indexed_units > kMostIndexedUnits
                                  ? explain(over)
@@ -170,9 +217,9 @@ Report report_capacity(const ChipFile& chip, const Configuration& configuration,
 }  // namespace
 
 int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(
-      verb, arguments,
-      {chip_options(), network_options(), plan_options(), whole_plan_option(), granule_option(), output_options()});
+  const auto options = parse_options(verb, arguments,
+                                     {chip_options(), network_options(), plan_options(), whole_plan_option(),
+                                      granule_option(), fit_options(), output_options()});
   if (!options) {
     return 0;
   }
@@ -182,22 +229,30 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
     configuration.wishes.tier = Tier::shared_memory;
   }
   const int granule = read_granule(*options);
+  const bool compiles = options->flag("compile");
+  const PlanOfConfiguration plan = planner(chip.chip, compiles);
+  const auto write = [&](Report report, Output& output) {
+    if (compiles) {
+      name_compiler(report, chip.chip);
+    }
+    output.write(report);
+  };
   if (configuration.network.hidden > 0) {
     Output output(*options);
-    const Case answer{chip.chip.name, configuration,
-                      plan_network(chip.chip, configuration, row_profile(configuration))};
-    output.write(report_one(chip, answer, granule));
+    const Case answer{chip.chip.name, configuration, plan(configuration, row_profile(configuration))};
+    write(report_one(chip, answer, granule), output);
     return answer.planned.prediction.footprint.fits ? 0 : 1;
   }
   Output output(*options);
-  const auto exact = [&](const Network& network) {
+  const auto exact = [&](const Network& network, const PlanWishes& wishes) {
     Configuration sized = configuration;
     sized.network = network;
-    return row_profile(sized);
+    sized.wishes = wishes;
+    return plan(sized, row_profile(sized));
   };
   const Capacity capacity = find_capacity(chip.chip, configuration.network, granule, configuration.wishes, exact,
                                           expected_mask(configuration));
-  output.write(report_capacity(chip, configuration, capacity, granule));
+  write(report_capacity(chip, configuration, capacity, granule), output);
   return capacity.largest ? 0 : 1;
 }
 

@@ -4,6 +4,7 @@
 // compiler version); the whole key is kept in the file and compared, so a collision or a torn file is a miss.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <string>
@@ -17,6 +18,10 @@ struct ResourceReport {
   int registers = 0;
   int spill_bytes = 0;  // stores plus loads
   int stack_bytes = 0;
+
+  bool spills() const { return spill_bytes > 0 || stack_bytes > 0; }
+  // About how many more would be enough, were each of them stored and loaded once; 0 where nothing spills.
+  int lacking_registers() const { return spills() ? std::max({1, stack_bytes / 4, spill_bytes / 8}) : 0; }
 };
 
 struct CompiledKernel {

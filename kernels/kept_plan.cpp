@@ -17,16 +17,16 @@ bool is_kept(const PlannedNetwork& planned, const std::string& architecture) {
     return true;
   }
   try {
-    const ResourceReport report = compile(compile_request(planned.network, planned.plan, architecture)).resources;
-    return report.spill_bytes == 0 && report.stack_bytes == 0;
+    return !compile(compile_request(planned.network, planned.plan, architecture)).resources.spills();
   } catch (const CudaError&) {
     return true;
   }
 }
 
-// `choose(wishes)` with more and more registers to spare, until the compiler keeps all that it gives.
-template <typename Choose, typename IsKept>
-auto choose_kept(PlanWishes wishes, const Choose& choose, const IsKept& is_kept) {
+// `choose(wishes)` with more and more registers to spare, until the compiler keeps all that it gives; the first choice
+// where that no longer fits.
+template <typename Choose, typename Fits, typename IsKept>
+auto choose_kept(PlanWishes wishes, const Choose& choose, const Fits& fits, const IsKept& is_kept) {
   const auto first = choose(wishes);
   auto choice = first;
   while (!is_kept(choice)) {
@@ -35,6 +35,9 @@ auto choose_kept(PlanWishes wishes, const Choose& choose, const IsKept& is_kept)
       return first;
     }
     choice = choose(wishes);
+    if (!fits(choice)) {
+      return first;
+    }
   }
   return choice;
 }
@@ -45,6 +48,7 @@ PlannedNetwork choose_kept_plan(const Chip& chip, const Network& network, const 
                                 const std::string& architecture) {
   return choose_kept(
       std::move(wishes), [&](const PlanWishes& w) { return choose_plan(chip, network, rows, w); },
+      [](const PlannedNetwork& planned) { return planned.prediction.footprint.fits; },
       [&](const PlannedNetwork& planned) { return is_kept(planned, architecture); });
 }
 
@@ -52,6 +56,7 @@ std::vector<RankedPlan> rank_kept_families(const Chip& chip, const Network& netw
                                            PlanWishes wishes, const std::string& architecture) {
   return choose_kept(
       std::move(wishes), [&](const PlanWishes& w) { return rank_families(chip, network, rows, w); },
+      [](const std::vector<RankedPlan>& ranking) { return ranking.front().planned->prediction.footprint.fits; },
       [&](const std::vector<RankedPlan>& ranking) {
         return std::ranges::all_of(ranking, [&](const RankedPlan& ranked) {
           return !ranked.planned || is_kept(*ranked.planned, architecture);

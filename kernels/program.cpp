@@ -261,7 +261,7 @@ Program make_program(const Layout& layout, const Biases& biases, const std::stri
   check(layout, biases, work);  // before what takes long
   CompiledKernel kernel = compile(compile_request(layout.network, layout.plan, architecture, work));
   const ResourceReport& resources = kernel.resources;
-  if (work != Work::captured && (resources.spill_bytes > 0 || resources.stack_bytes > 0)) {
+  if (work != Work::captured && resources.spills()) {
     throw DoesNotFit("the kernel of plan '" + to_string(layout.plan) + "' spills " +
                      std::to_string(resources.spill_bytes) + " bytes of registers; a persistent kernel must not");
   }

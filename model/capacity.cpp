@@ -59,13 +59,15 @@ PlanWishes on_chip(PlanWishes wishes) {
 }  // namespace
 
 Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& asked,
-                       const RowsOf& exact, MaskKind kind) {
+                       const PlanOf& exact, MaskKind kind) {
   const PlanWishes wishes = on_chip(asked);
-  const RowsOf expected = [&](const Network& sized) { return RowProfile::uniform(sized, kind); };
-  const auto plan_with = [&](const RowsOf& rows, int granules) {
+  const PlanOf expected = [&](const Network& sized, const PlanWishes& all) {
+    return choose_plan(chip, sized, RowProfile::uniform(sized, kind), all);
+  };
+  const auto plan_with = [&](const PlanOf& plan_of, int granules) {
     Network sized = network;
     sized.hidden = granules * granule;
-    return choose_plan(chip, sized, rows(sized), wishes);
+    return plan_of(sized, wishes);
   };
   const auto plan_at = [&](int granules) { return plan_with(expected, granules); };
   const int most = kMaxHidden / granule;
@@ -78,7 +80,7 @@ Capacity find_capacity(const Chip& chip, const Network& network, int granule, co
     capacity.next = plan_at(fits + 1);
     return capacity;
   }
-  // The longest of the exact rows may be a little shorter or longer than expected.
+  // The longest row may be a little shorter or longer than expected, or a compiler keep less.
   capacity.next = plan_with(exact, fits + 1);
   while (capacity.next.prediction.footprint.fits && fits + 1 < most) {
     capacity.largest = std::move(capacity.next);

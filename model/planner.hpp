@@ -37,19 +37,19 @@ struct RankedPlan {
 std::vector<RankedPlan> rank_families(const Chip& chip, const Network& network, const RowProfile& rows,
                                       const PlanWishes& wishes = {});
 
-// The rows of a network of a given size.
-using RowsOf = std::function<RowProfile(const Network&)>;
+// The plan of a network of a given size.
+using PlanOf = std::function<PlannedNetwork(const Network&, const PlanWishes&)>;
 
 // The largest hidden size, a multiple of `granule`, that fits with its fastest plan, everything else as in `network`,
 // and the next granule, which does not. The search goes by the expected rows of a uniform mask, or of one that is 2:4;
-// with `exact` rows, which may take long to make, only its end is decided by them. Unless wished otherwise, what fits
-// stays in registers and shared memory: no step reads a weight from L2.
+// with `exact`, which may take long (a certain mask, a compiler), only its end is decided by that. Unless wished
+// otherwise, what fits stays in registers and shared memory: no step reads a weight from L2.
 struct Capacity {
   std::optional<PlannedNetwork> largest;  // nothing if not even one granule fits
   PlannedNetwork next;                    // does not fit; its footprint says what would have to change
 };
 Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& wishes = {},
-                       const RowsOf& exact = {}, MaskKind kind = MaskKind::uniform);
+                       const PlanOf& exact = {}, MaskKind kind = MaskKind::uniform);
 
 // How capacity and step time answer to 10 % more of one chip number, everything else unchanged.
 struct Sensitivity {

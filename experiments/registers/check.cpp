@@ -22,8 +22,7 @@ namespace onchip::registers {
 namespace {
 
 bool spills(const CompileRequest& request) {
-  const ResourceReport report = compile(request).resources;
-  return report.spill_bytes > 0 || report.stack_bytes > 0;
+  return compile(request).resources.spills();
 }
 
 bool spills(const Network& network, const Plan& plan, std::size_t architecture) {
@@ -126,7 +125,7 @@ int check_picks(const std::string& path) {
     }
     const ResourceReport report = compile(request).resources;
     ++compiled;
-    if (report.spill_bytes > 0 || report.stack_bytes > 0) {
+    if (report.spills()) {
       ++spilled;
       std::printf("%s: spills %d bytes, %s\n", describe(planned.network).c_str(), report.spill_bytes,
                   to_string(planned.plan).c_str());

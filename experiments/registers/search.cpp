@@ -67,9 +67,7 @@ class Search {
     if (const auto known = known_.find(real); known != known_.end()) {
       return known->second;
     }
-    const ResourceReport report = compile(compile_request(shape_.network, plan, architecture_)).resources;
-    const bool kept = report.spill_bytes == 0 && report.stack_bytes == 0;
-    return known_[real] = kept ? 0 : std::max({1, report.stack_bytes / 4, report.spill_bytes / 8});
+    return known_[real] = compile(compile_request(shape_.network, plan, architecture_)).resources.lacking_registers();
   }
 
   Shape shape_;

@@ -679,6 +679,27 @@ TEST_CASE("a plan compiles without a GPU", "[fast]") {
   require_refusal("measure --hidden 512 --arch sm_90", "--compile-only");
 }
 
+// Of a chip with an eighth more registers than the compiler knows of.
+TEST_CASE("what the compiler spills does not fit, if it has the last word", "[fast]") {
+  const std::string question =
+      "fit --set sm.count=8 --set registers.per_sm=73728 --set registers.per_block=73728 --batch 1 --density 10% "
+      "--granule 64 --family sparse_persistent --storage packed_pair --tier registers --rows-per-group 4";
+  const Json said = run_json(question), compiled = run_json(question + " --compile");
+  const int largest = compiled["network"]["hidden"], next = compiled["next"]["network"]["hidden"];
+  CHECK(largest < said["network"]["hidden"]);
+  CHECK(next == largest + 64);
+  CHECK(compiled["compiled"]["architecture"] == "sm_90");
+  CHECK_FALSE(said.contains("compiled"));
+  const Json registers = compiled["next"]["resources"][0];
+  CHECK(registers["used"] > registers["available"]);
+  CHECK(compiled["next"]["binding"] == "registers");
+
+  const std::string size = " --hidden " + std::to_string(next);
+  CHECK(run_json(question + size)["fits"] == true);
+  CHECK(run_json(question + size + " --compile", 1)["fits"] == false);
+  require_refusal("fit --compile --chip p100", "no compiler target");
+}
+
 TEST_CASE("a plan is checked without a GPU by executing its PTX", "[fast]") {
   const std::string small =
       "measure --hidden 127 --density 20% --batch 3 --cell gru --family sparse_persistent --interpret";
@@ -701,5 +722,9 @@ TEST_CASE("a plan is checked without a GPU by executing its PTX", "[fast]") {
   require_refusal("measure --hidden 512 --plan all --interpret", "'all'");
   require_refusal("measure --hidden 512 --family cudnn --interpret", "not a library's");
   require_refusal("measure --interpret --configurations nowhere.csv", "one configuration");
+}
+#else
+TEST_CASE("without CUDA no compiler has the last word", "[fast]") {
+  require_refusal("fit --hidden 512 --compile", "built without CUDA");
 }
 #endif

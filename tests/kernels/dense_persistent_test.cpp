@@ -112,7 +112,7 @@ std::optional<PlannedCase> full_case(const Size& size, Precision precision, int 
 
 bool spills(const PlannedCase& c, const std::string& architecture) {
   const ResourceReport report = compiled(c, architecture);
-  return report.spill_bytes > 0 || report.stack_bytes > 0;
+  return report.spills();
 }
 
 // Of the plans, those that leave no room in the registers for another tile: the others have some to spare. The type of
