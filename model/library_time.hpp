@@ -10,7 +10,8 @@
 //
 //   grid barriers   one to three, by cell and samples
 //   bandwidth       of L2 for what stays in it, else of DRAM: whoever reads in a circle finds nothing of the last round
-//   weights         also at least as long as one SM needs to copy 64 rows, which a block has
+//   weights         also at least as long as one SM needs to copy 64 rows, which a block has; fp32: to multiply them
+//   hidden size     dense libraries: padded to 16 bytes, without which they take up to five times as long
 //   sectors         32-byte sectors of the state, all samples of a unit, one for each non-zero
 //   a sparse product also at least as long as the non-zeros of a row need one after another
 //

@@ -92,21 +92,23 @@ std::unique_ptr<Opponent> make_gemm(const Network& network, WeightOrder order, S
 }  // namespace
 
 std::vector<OpponentCandidate> cublas_candidates(const Network& network) {
-  std::vector<int> batches{network.batch};
-  if (network.precision != Precision::fp32 && network.batch % 8 != 0) {
-    batches.push_back((network.batch + 7) / 8 * 8);
-  }
-  const auto shared = std::make_shared<Shared<Weights>>();
+  const bool is_narrow = network.precision != Precision::fp32;
+  const std::vector<int> batches = padded(network.batch, {is_narrow ? 8 : 1});
+  const std::vector<int> sizes = padded(network.hidden, {16 / info(network.precision).bytes});
   std::vector<OpponentCandidate> candidates;
-  for (const WeightOrder order : {WeightOrder::tn, WeightOrder::nn}) {
-    for (const int batch : batches) {
-      candidates.push_back({"cublas GEMM " + std::string(kWeightOrderNames[static_cast<std::size_t>(order)]) +
-                                " B=" + std::to_string(batch),
-                            [order, batch, shared](Network wanted, const SparseMatrix&) {
-                              wanted.batch = batch;
-                              return make_gemm(wanted, order, *shared);
-                            },
-                            /*likely=*/batch == batches.back()});
+  for (const int hidden : sizes) {
+    const auto shared = std::make_shared<Shared<Weights>>();
+    for (const WeightOrder order : {WeightOrder::tn, WeightOrder::nn}) {
+      for (const int batch : batches) {
+        candidates.push_back({"cublas GEMM " + std::string(kWeightOrderNames[static_cast<std::size_t>(order)]) +
+                                  shape_name(network, hidden, batch),
+                              [order, hidden, batch, shared](Network wanted, const SparseMatrix&) {
+                                wanted.hidden = hidden;
+                                wanted.batch = batch;
+                                return make_gemm(wanted, order, *shared);
+                              },
+                              /*likely=*/batch == batches.back() && hidden == sizes.back()});
+      }
     }
   }
   return with_graphs(candidates);

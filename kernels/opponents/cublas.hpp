@@ -8,7 +8,7 @@
 namespace onchip {
 
 // The weights row-major (TN) and column-major (NN), the batch as it is and, for 16-bit types, padded to a multiple of
-// 8, which takes other kernels; each step by step and as a graph.
+// 8, which takes other kernels, the hidden size likewise, to 16 bytes; each step by step and as a graph.
 std::vector<OpponentCandidate> cublas_candidates(const Network& network);
 
 }  // namespace onchip

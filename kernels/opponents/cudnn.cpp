@@ -270,20 +270,21 @@ std::unique_ptr<Opponent> make_cudnn(const Network&, std::size_t, int) {
 }  // namespace
 
 std::vector<OpponentCandidate> cudnn_candidates(const Network& network) {
-  std::vector<int> batches{network.batch};
-  if (network.batch % 8 != 0) {
-    batches.push_back((network.batch + 7) / 8 * 8);
-  }
+  const std::vector<int> batches = padded(network.batch, {8});
+  const std::vector<int> sizes = padded(network.hidden, {8, 64});
   std::vector<OpponentCandidate> candidates;
   for (std::size_t algorithm = 0; algorithm < kAlgorithmNames.size(); ++algorithm) {
     std::vector<OpponentCandidate> some;
-    for (const int batch : batches) {
-      some.push_back(
-          {"cudnn " + std::string(kAlgorithmNames[algorithm]) + " B=" + std::to_string(batch),
-           [algorithm, batch](const Network& wanted, const SparseMatrix&) {
-             return make_cudnn(wanted, algorithm, batch);
-           },
-           /*likely=*/algorithm == kPersistStatic || (algorithm != kPersistDynamic && batch == batches.back())});
+    for (const int hidden : sizes) {
+      for (const int batch : batches) {
+        const bool is_padded = batch == batches.back() && (hidden != network.hidden || sizes.size() == 1);
+        some.push_back({"cudnn " + std::string(kAlgorithmNames[algorithm]) + shape_name(network, hidden, batch),
+                        [algorithm, hidden, batch](Network wanted, const SparseMatrix&) {
+                          wanted.hidden = hidden;
+                          return make_cudnn(wanted, algorithm, batch);
+                        },
+                        /*likely=*/algorithm == kPersistStatic || (algorithm != kPersistDynamic && is_padded)});
+      }
     }
     if (algorithm == kStandard) {
       some = with_graphs(some);

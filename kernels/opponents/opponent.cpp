@@ -19,6 +19,21 @@ Network as_opponents_have_it(Network network) {
 
 }  // namespace
 
+std::vector<int> padded(int count, std::initializer_list<int> multiples) {
+  std::vector<int> counts{count};
+  for (const int multiple : multiples) {
+    const int more = (count + multiple - 1) / multiple * multiple;
+    if (more != counts.back()) {
+      counts.push_back(more);
+    }
+  }
+  return counts;
+}
+
+std::string shape_name(const Network& network, int hidden, int batch) {
+  return " B=" + std::to_string(batch) + (hidden == network.hidden ? "" : " H=" + std::to_string(hidden));
+}
+
 std::vector<OpponentCandidate> opponent_candidates(const Network& wanted) {
   const Network network = as_opponents_have_it(wanted);
   std::vector<OpponentCandidate> all;

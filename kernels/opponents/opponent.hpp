@@ -10,6 +10,7 @@
 #include "model/network.hpp"
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,6 +47,15 @@ struct OpponentCandidate {
 
   std::string library() const { return name.substr(0, name.find(' ')); }
 };
+
+// `count`, and where it is no multiple of each of these, the next ones that are. Libraries that compute dense networks
+// take kernels for 16-byte loads where sizes are multiples of eight values of 16 bits: a network padded with units
+// whose weights are zero computes the same, at hidden sizes drawn at random in a fifth to all of the time (drawn.csv of
+// experiments/data).
+std::vector<int> padded(int count, std::initializer_list<int> multiples);
+
+// " B=8", or " B=8 H=2312" where the hidden size is padded.
+std::string shape_name(const Network& network, int hidden, int batch);
 
 // What is worth trying, library by library. Names are distinct. The candidates are for one network and one matrix: what
 // several have in common on the device is made once, for as long as one of them is there.

@@ -82,9 +82,25 @@ TEST_CASE("with a batch of one cuSPARSE is tried with vectors, too, and in one o
   CHECK_FALSE(contains(names_of(network_of(Cell::relu, Precision::fp16, 64, 2, 4)), "cusparse SpMV CSR_ALG2"));
 }
 
+TEST_CASE("opponents of dense libraries are tried with units that make whole words, too") {
+  const std::vector<std::string> odd = names_of(network_of(Cell::relu, Precision::fp16, 261, 8, 4));
+  for (const char* name : {"cublas GEMM TN B=8 graph", "cublas GEMM TN B=8 H=264 graph", "cudnn PERSIST_STATIC B=8",
+                           "cudnn PERSIST_STATIC B=8 H=264", "cudnn STANDARD B=8 H=320 graph"}) {
+    CAPTURE(name);
+    CHECK(contains(odd, name));
+  }
+  for (const std::string& name : names_of(network_of(Cell::relu, Precision::fp16, 320, 8, 4))) {
+    CHECK(name.find("H=") == std::string::npos);
+  }
+  for (const std::string& name : names_of(network_of(Cell::relu, Precision::fp32, 260, 8, 4))) {
+    CHECK((name.find("H=") == std::string::npos || name.starts_with("cudnn")));
+  }
+}
+
 TEST_CASE("no two opponents have the same name") {
   for (const int batch : {1, 3, 8, 32}) {
-    const std::vector<std::string> names = names_of(network_of(Cell::lstm, Precision::bf16, 64, batch, 4));
+    const int hidden = 61 + batch;
+    const std::vector<std::string> names = names_of(network_of(Cell::lstm, Precision::bf16, hidden, batch, 4));
     CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());
   }
 }
@@ -181,6 +197,18 @@ TEST_CASE("without a GPU every opponent refuses with a reason") {
 }
 
 // ---- on a GPU -------------------------------------------------------------------------------------------------------
+
+TEST_CASE("libraries run padded networks", "[gpu]") {
+  const Network network = network_of(Cell::gru, Precision::bf16, 261, 3, 17);
+  const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, network.density, 1, network.precision);
+  for (const OpponentCandidate& candidate : opponent_candidates(network)) {
+    CAPTURE(candidate.name);
+    const std::string refusal = refusal_of([&] { make_opponent(candidate, network, matrix); });
+    CHECK_FALSE(refusal.starts_with("wrong"));
+    CHECK((refusal == "no refusal" || candidate.name.starts_with("cudnn PERSIST") ||
+           refusal.find("graph") != std::string::npos));
+  }
+}
 
 TEST_CASE("every library runs every cell in every precision, or says why not", "[gpu]") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);

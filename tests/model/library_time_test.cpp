@@ -71,6 +71,29 @@ TEST_CASE("a library's step is near what was measured, and all but one in twenty
   CHECK(sum / std::size(kMeasured) < 0.08);
 }
 
+TEST_CASE("units that are no whole words are padded for dense libraries", "[fast]") {
+  for (const Family family : {kCublas, kCudnn}) {
+    CHECK(step_us(network_of(Cell::gru, 1577, 64), family) == step_us(network_of(Cell::gru, 1584, 64), family));
+    CHECK(step_us(network_of(Cell::gru, 1585, 64), family) > step_us(network_of(Cell::gru, 1584, 64), family));
+    CHECK(step_us(network_of(Cell::relu, 4101, 4, 1, Precision::fp32), family) ==
+          step_us(network_of(Cell::relu, 4104, 4, 1, Precision::fp32), family));
+  }
+  CHECK(step_us(network_of(Cell::gru, 1577, 64, 0.1), kCusparse) <
+        step_us(network_of(Cell::gru, 1584, 64, 0.1), kCusparse));
+}
+
+TEST_CASE("products in fp32 take as long as one block of them, few samples or many", "[fast]") {
+  const Chip h100 = find_chip("h100_sxm").chip;
+  const Measured measured =
+      GENERATE(Measured{kCublas, Cell::relu, 1050, 7, 1, 7.73}, Measured{kCublas, Cell::lstm, 657, 4, 1, 5.67},
+               Measured{kCublas, Cell::lstm, 657, 64, 1, 12.7}, Measured{kCublas, Cell::tanh, 805, 32, 1, 8.8},
+               Measured{kCublas, Cell::tanh, 2010, 32, 1, 16.2}, Measured{kCublas, Cell::gru, 1486, 2, 1, 8.82});
+  const Network network = network_of(measured.cell, measured.hidden, measured.batch, 1, Precision::fp32);
+  const double us = predict(h100, network, library_plan(measured.family)).step_us;
+  CAPTURE(describe(network), us, measured.us);
+  CHECK(std::abs(us / measured.us - 1) < 0.2);
+}
+
 TEST_CASE("a library's parts sum to its step, and it keeps nothing on the SMs", "[fast]") {
   const Family family = GENERATE(kCublas, kCudnn, kCusparse);
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
