@@ -166,8 +166,9 @@ namespace {
 // instructions' way from beyond the instruction cache, which they go together.
 double issue_cycles(const Chip& chip, const Network& network, const Plan& plan, const Instructions& count) {
   const double warps = std::ceil(plan.warps() / chip.partitions);
+  const double in_code = cached_instructions(network, plan);
   return std::max(warps * partition_cycles(chip, count),
-                  count.all() * instruction_supply_cycles(chip, cached_instructions(network, plan)));
+                  std::min(count.all(), in_code) * instruction_supply_cycles(chip, in_code));
 }
 
 // How often a row waits for a chunk in shared memory, of so many, per chunk: as many as are taken at once, while it has
