@@ -210,8 +210,10 @@ void RecurrenceRun<Device>::enqueue(const Sequences& sequences) const {
     launch(first, count);
     if (sequences.output) {
       order.stride = sequences.output_stride != 0 ? sequences.output_stride : network.hidden;
+      // The state without what lies between its lines, for which shared memory may be too small.
+      const bool is_staged = plan.family == Family::sparse_persistent;
       translate(Entry::from_state_order, states + state, sequences.output, count,
-                plan.family == Family::sparse_persistent ? state : 0);
+                is_staged ? static_cast<std::size_t>(exchange_bytes(network, plan)) : 0);
     }
     if (sequences.final_state) {
       translate(Entry::to_final_state, states, sequences.final_state, network.batch, 0);
