@@ -72,11 +72,16 @@ struct Source {
   int samples;        // this lane's sample is in as many sample tiles
 };
 
-// Whether the warp has its span i, and this lane a sample in sample tile j. Where tiles are expanded, the compiler knows
-// that all have the first ones: asking for each took up to 80 registers more. Without expanding it took none.
+// Whether the warp has its span i, and this lane a sample in sample tile j. Where tiles are expanded, and where warps
+// have spans and lanes samples in different numbers and there are several tiles of these (ONCHIP_RAGGED), the compiler
+// knows that all have the first ones: asking for each took up to 80 registers more. Elsewhere it took none.
 __device__ __forceinline__ bool is_there(const Source& source, int i, int j) {
+#ifdef ONCHIP_RAGGED
+  constexpr int kSpansOfAll = kSpans - (kWarps - 1) * kWarpSpans, kTilesOfAll = kTeamBatch / 8;
+#else
   constexpr int kSpansOfAll = kIsCompact ? kSpans - (kWarps - 1) * kWarpSpans : 0;
   constexpr int kTilesOfAll = kIsCompact ? kTeamBatch / 8 : 0;
+#endif
   return (i < kSpansOfAll || i < source.spans) && (j < kTilesOfAll || j < source.samples);
 }
 

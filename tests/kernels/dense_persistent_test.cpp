@@ -170,6 +170,22 @@ TEST_CASE("the register model of 2:4 plans is mostly within 8 words of what comp
   CHECK(10 * within >= 7 * pairs);
 }
 
+// Asked which spans a warp has and which samples a lane, the compiler took so many registers that it spilled 480 bytes.
+TEST_CASE("spans and samples that divide nothing take no more registers than others", "[fast]") {
+  const std::string text =
+      "dense_persistent dense natural lamport sms=101 threads=256 batch_padded=64 loads_in_flight=16 first_look=200 "
+      "shared_tiles=29 teams=1";
+  const auto report = [&](int hidden, int batch) {
+    const Network network{Cell::tanh, Precision::bf16, hidden, batch, 1, 1};
+    Plan plan = parse_plan(text);
+    plan.sms = (hidden + 31) / 32;
+    return compile(compile_request(network, plan, "sm_90")).resources;
+  };
+  const ResourceReport ragged = report(3218, 58), even = report(3328, 64);
+  CHECK_FALSE(ragged.spills());
+  CHECK(ragged.registers <= even.registers + 4);
+}
+
 TEST_CASE("the planner's plans of bitmaps compile without a spill", "[slow]") {
   PlanWishes wishes;
   wishes.family = Family::dense_persistent;
