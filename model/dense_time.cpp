@@ -121,12 +121,18 @@ int squashes_of_item(Cell cell) {
   return 0;
 }
 
+// Of a warp of items, beside the two special instructions of each.
+double function_cycles(const Chip& chip, Cell cell) {
+  constexpr double kSquash = 18;
+  return squashes_of_item(cell) * (kSquash + 2 * chip.special_issue_cycles);
+}
+
 // What a partition takes to finish its items, beside the latency of the cell: all warps that have some, the same
 // however few lanes have one, and the functions of as many as there are.
 double finishing_cycles(const Chip& chip, Cell cell, double items) {
-  constexpr double kWarpOfItems = 239, kSquash = 18;  // beside the two special instructions of a function
+  constexpr double kWarpOfItems = 239;
   const double warps = items / (kWarp * chip.partitions);
-  return std::ceil(warps) * kWarpOfItems + warps * squashes_of_item(cell) * (kSquash + 2 * chip.special_issue_cycles);
+  return std::ceil(warps) * kWarpOfItems + warps * function_cycles(chip, cell);
 }
 
 // Wavefronts in which a warp reads the sums of its items where one would do. Its samples' rows are 4 or 20 banks apart,
@@ -181,9 +187,15 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
     // store beside the cell's functions: instructions of which each waits for the one before, a conversion as long as
     // six of them and a branch as three; read off the machine code of a vanilla RNN.
     constexpr double kFinishing = 20;
-    // Whatever items are left take as long as without a cluster.
-    const double left = std::max(0.0, items - plan.threads);
-    result.activation = cell + kFinishing * chip.arithmetic_latency_cycles + finishing_cycles(chip, network.cell, left);
+    // Other warps of the partition finish items beside it, and the items that are left when all threads have had one
+    // are read, finished and sent after it. What a warp takes beside another was read off twelve steps on an H100.
+    constexpr double kBeside = 80;
+    const double of_item = cell + kFinishing * chip.arithmetic_latency_cycles;
+    const double functions = function_cycles(chip, network.cell);
+    const double beside = std::ceil(std::min<double>(items, plan.threads) / (kWarp * chip.partitions)) - 1;
+    const double rounds = std::ceil(items / plan.threads);
+    result.activation = of_item + beside * (kBeside + functions) +
+                        (rounds - 1) * (of_item + 2 * chip.lds_latency_cycles + row_loads + functions);
   } else {
     result.activation = cell + finishing_cycles(chip, network.cell, items);
   }
@@ -199,6 +211,13 @@ ExchangeCycles dense_exchange_cycles(const Chip& chip, const Network& network, c
     const auto bytes = static_cast<double>(exchange_bytes(network, plan));
     ExchangeCycles cycles = cluster_exchange_cycles(chip, bytes, plan.sms, plan.threads);
     cycles.copying = kExposed * cycles.copying + kPerByte * std::max(0.0, bytes * plan.sms - kHiddenBytes);
+    // Where the SMs' units are no whole sectors of 32 bytes, each sample's words go in more and smaller pieces: relu
+    // H=256 B=16 on 16 SMs takes 915 cycles, H=288 1750, H=352 2140, and H=512 1260 (two teams, H100).
+    constexpr int kSectorUnits = 16;
+    constexpr double kPerPiece = 0.4;  // fitted to such steps of clusters.csv
+    const double sectors = std::ceil(1.0 * state_units(network, plan) / kSectorUnits);
+    const double cut = std::max(0.0, shared_pieces(network, plan, kSectorUnits) - sectors);
+    cycles.copying += kPerPiece * plan.sms * cut * (team_batch(network, plan) - 1);
     return cycles;
   }
   constexpr int kWordUnits = 8;  // in 16 bytes

@@ -18,9 +18,12 @@ double loads_in_registers(const Network& network, const Plan& plan) {
 }
 
 // What the loops over a row's tail unroll: chunks at once, half as many, ..., one, and one that is streamed.
-double unrolled_tail_slots(const Network& network, const Plan& plan) {
+double unrolled_slots_of_row(const Network& network, const Plan& plan) {
   const double chunks = 2 * plan.chunks_in_flight - 1 + (plan.ring_chunks > 0 ? 1 : 0);
-  return plan.rows_with_tail() * chunks * chunk_slots(network, plan);
+  return chunks * chunk_slots(network, plan);
+}
+double unrolled_tail_slots(const Network& network, const Plan& plan) {
+  return plan.rows_with_tail() * unrolled_slots_of_row(network, plan);
 }
 
 double sparse_step_instructions(const Network& network, const Plan& plan) {
@@ -180,6 +183,11 @@ double step_instructions(const Network& network, const Plan& plan) {
 double cached_instructions(const Network& network, const Plan& plan) {
   constexpr double kExchangeLoops = 300;  // about, in machine code for sm_90
   return step_instructions(network, plan) + (plan.exchange_warps > 0 ? kExchangeLoops : 0);
+}
+
+double tail_loop_instructions(const Network& network, const Plan& plan) {
+  const double of_slot = per_slot(network, plan).all() + per_load(network, plan).all();
+  return plan.has_tail() ? unrolled_slots_of_row(network, plan) * plan.pass_planes * of_slot : 0;
 }
 
 double instruction_supply_cycles(const Chip& chip, double loop_instructions) {

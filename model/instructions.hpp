@@ -84,6 +84,9 @@ double step_instructions(const Network& network, const Plan& plan);
 // beside it.
 double cached_instructions(const Network& network, const Plan& plan);
 
+// Within it, the loops over the chunks of a row's tail, in one pass: what they unroll. 0 without a tail.
+double tail_loop_instructions(const Network& network, const Plan& plan);
+
 // Cycles that a partition takes at least for each instruction of a loop of so many, however many of its warps issue it:
 // they come from the SM's instruction cache or from beyond it. 0 where the loop stays in the partition's own.
 double instruction_supply_cycles(const Chip& chip, double loop_instructions);

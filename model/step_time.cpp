@@ -167,8 +167,12 @@ namespace {
 double issue_cycles(const Chip& chip, const Network& network, const Plan& plan, const Instructions& count) {
   const double warps = std::ceil(plan.warps() / chip.partitions);
   const double in_code = cached_instructions(network, plan);
+  // Those of a loop over chunks come once, if they stay. Of tails beside pieces and joined rows there are three times
+  // as many as is known.
+  const bool stay = plan.pieces == 0 && !plan.joins_rows() &&
+                    instruction_supply_cycles(chip, tail_loop_instructions(network, plan)) == 0;
   return std::max(warps * partition_cycles(chip, count),
-                  std::min(count.all(), in_code) * instruction_supply_cycles(chip, in_code));
+                  (stay ? std::min(count.all(), in_code) : count.all()) * instruction_supply_cycles(chip, in_code));
 }
 
 // How often a row waits for a chunk in shared memory, of so many, per chunk: as many as are taken at once, while it has
