@@ -44,7 +44,8 @@ double multiplying_seconds(const Chip& chip, const Network& network) {
 }
 
 // In fp32 a block of 64 rows multiplies with all of so many samples, however few there are, and waits for each product:
-// so 18 steps of cuBLAS on an H100 are 10 % off on average, at most 67 % (drawn.csv of experiments/data/h100_sxm).
+// read off 18 steps of cuBLAS on an H100. So 50 of them are 17 % off on average, at most 71 % (drawn.csv and
+// drawn_again.csv of experiments/data/h100_sxm).
 double blocks_seconds(const Chip& chip, const Network& network) {
   constexpr int kFewSamples = 8, kOfFew = 20, kSamples = 32;
   const double samples =
@@ -54,7 +55,7 @@ double blocks_seconds(const Chip& chip, const Network& network) {
          (chip.partitions * chip.clock_hz);
 }
 
-// What stays 16 bytes apart is loaded in words: who uses a library pads its units with zeros to that.
+// Rows and samples that begin at multiples of 16 bytes are loaded in words: who uses a library pads its units to that.
 Network padded(Network network) {
   const int units = 16 / static_cast<int>(element_bytes(network));
   network.hidden = (network.hidden + units - 1) / units * units;

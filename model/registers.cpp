@@ -179,10 +179,10 @@ constexpr int kDecoding = 2, kDecodingBefore90 = 6, kAskingForSpans = 20, kAndSa
 // Where the spans are uneven over warps that are no power of two, or over any and batches leave a tile of samples in
 // part empty, it takes up to 13 registers more; why is not known. On sm_80 such batches take some with even spans, too:
 // of 110 plans drawn at random these were the three that spilled; of 60 more three spilled 1, 7 and 9 words, for which
-// measure takes other plans. Bitmaps: looked for in about 80 plans on four
-// architectures. Where warps ask at run time which spans they have, and lanes which samples, the compiler takes more,
-// up to so many registers, and not always. Before sm_90 the further tiles that are expanded ahead take some in few
-// plans: one of LSTM, batch 8, spilled 16 bytes.
+// `measure` takes other plans. Bitmaps: looked for in about 80 plans on four architectures. Where warps ask at run time
+// which spans they have, and lanes which samples, the compiler takes more, up to so many registers, and not always.
+// Before sm_90 the further tiles that are expanded ahead take some in few plans: one of LSTM, batch 8, spilled 16
+// bytes.
 int dense_working_registers(const Chip& chip, const Network& network, const Plan& plan) {
   const int products = row_tiles(network, plan) * sample_tiles(network, plan);
   const int sums = 4 * products * product_chains(network, plan);
