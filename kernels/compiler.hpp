@@ -19,6 +19,7 @@ struct ResourceReport {
   int spill_bytes = 0;  // stores plus loads
   int stack_bytes = 0;
 
+  // Values on the stack are no spills to the compiler, but as slow.
   bool spills() const { return spill_bytes > 0 || stack_bytes > 0; }
   // About how many more would be enough, were each of them stored and loaded once; 0 where nothing spills.
   int lacking_registers() const { return spills() ? std::max({1, stack_bytes / 4, spill_bytes / 8}) : 0; }

@@ -56,7 +56,7 @@ std::vector<RankedPlan> rank_kept_families(const Chip& chip, const Network& netw
                                            PlanWishes wishes, const std::string& architecture) {
   return choose_kept(
       std::move(wishes), [&](const PlanWishes& w) { return rank_families(chip, network, rows, w); },
-      [](const std::vector<RankedPlan>& ranking) { return ranking.front().planned->prediction.footprint.fits; },
+      [](const std::vector<RankedPlan>&) { return true; },  // a library always does
       [&](const std::vector<RankedPlan>& ranking) {
         return std::ranges::all_of(ranking, [&](const RankedPlan& ranked) {
           return !ranked.planned || is_kept(*ranked.planned, architecture);

@@ -211,8 +211,7 @@ CompileRequest compile_request(const Network& network, const Plan& plan, const s
     define(defines, "ONCHIP_SHARED_TILES", plan.shared_tiles);
     define(defines, "ONCHIP_BITMAP", plan.storage == Storage::bitmap);
     define(defines, "ONCHIP_BANK_WORDS", plan.bank_words);
-    const int batch = team_batch(network, plan);
-    if (plan.storage != Storage::bitmap && batch > 8 && batch % 8 != 0 && spans(network, plan) % plan.warps() != 0) {
+    if (plan.storage != Storage::bitmap && has_part_tile(network, plan) && has_uneven_spans(network, plan)) {
       define(defines, "ONCHIP_RAGGED", 1);
     }
   } else {

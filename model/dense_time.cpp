@@ -188,7 +188,8 @@ DenseCycles dense_cycles(const Chip& chip, const Network& network, const Plan& p
     // six of them and a branch as three; read off the machine code of a vanilla RNN.
     constexpr double kFinishing = 20;
     // Other warps of the partition finish items beside it, and the items that are left when all threads have had one
-    // are read, finished and sent after it. What a warp takes beside another was read off twelve steps on an H100.
+    // are read, finished and sent after it. What a warp takes beside another was read off steps of clusters.csv and
+    // drawn.csv.
     constexpr double kBeside = 80;
     const double of_item = cell + kFinishing * chip.arithmetic_latency_cycles;
     const double functions = function_cycles(chip, network.cell);
@@ -212,9 +213,9 @@ ExchangeCycles dense_exchange_cycles(const Chip& chip, const Network& network, c
     ExchangeCycles cycles = cluster_exchange_cycles(chip, bytes, plan.sms, plan.threads);
     cycles.copying = kExposed * cycles.copying + kPerByte * std::max(0.0, bytes * plan.sms - kHiddenBytes);
     // Where the SMs' units are no whole sectors of 32 bytes, each sample's words go in more and smaller pieces: relu
-    // H=256 B=16 on 16 SMs takes 915 cycles, H=288 1750, H=352 2140, and H=512 1260 (two teams, H100).
+    // H=256 B=16 on 16 SMs takes 930 cycles, H=288 1760, H=352 2130, and H=512 1250 (two teams, H100).
     constexpr int kSectorUnits = 16;
-    constexpr double kPerPiece = 0.4;  // fitted to such steps of clusters.csv
+    constexpr double kPerPiece = 0.4;  // fitted to such steps of clusters.csv (experiments/data)
     const double sectors = std::ceil(1.0 * state_units(network, plan) / kSectorUnits);
     const double cut = std::max(0.0, shared_pieces(network, plan, kSectorUnits) - sectors);
     cycles.copying += kPerPiece * plan.sms * cut * (team_batch(network, plan) - 1);

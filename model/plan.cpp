@@ -254,6 +254,15 @@ int sample_tiles(const Network& network, const Plan& plan) {
   return (team_batch(network, plan) + 7) / 8;
 }
 
+bool has_part_tile(const Network& network, const Plan& plan) {
+  const int samples = team_batch(network, plan);
+  return samples > 8 && samples % 8 != 0;
+}
+
+bool has_uneven_spans(const Network& network, const Plan& plan) {
+  return spans(network, plan) % plan.warps() != 0;
+}
+
 int span_tiles(const Plan& plan) {
   return plan.storage == Storage::structured_2_4 ? 1 : 2;
 }

@@ -292,6 +292,8 @@ int warp_spans(const Network& network, const Plan& plan);
 int row_tiles(const Network& network, const Plan& plan);
 int team_batch(const Network& network, const Plan& plan);  // samples of a team
 int sample_tiles(const Network& network, const Plan& plan);
+bool has_part_tile(const Network& network, const Plan& plan);     // beside whole tiles of samples, one that is not
+bool has_uneven_spans(const Network& network, const Plan& plan);  // warps have spans in different numbers
 int span_tiles(const Plan& plan);  // halves of a span, each in tiles of its own; structured_2_4: 1, the whole
 int warp_tiles(const Network& network, const Plan& plan);  // of weights: [warp_spans, span_tiles, row_tiles]
 // Words that a thread keeps beside its weights. structured_2_4: each for two tiles; bitmap: each for eight tiles in

@@ -178,27 +178,26 @@ constexpr int kDecoding = 2, kDecodingBefore90 = 6, kAskingForSpans = 20, kAndSa
 // without a spill in 60 shapes, most of them on all four architectures: nowhere too many, in most at most two too few.
 // Where the spans are uneven over warps that are no power of two, or over any and batches leave a tile of samples in
 // part empty, it takes up to 13 registers more; why is not known. On sm_80 such batches take some with even spans, too:
-// of 110 plans drawn at random these were the three that spilled; of 60 more three spilled 1, 7 and 9 words, for which
-// `measure` takes other plans. Bitmaps: looked for in about 80 plans on four architectures. Where warps ask at run time
-// which spans they have, and lanes which samples, the compiler takes more, up to so many registers, and not always.
-// Before sm_90 the further tiles that are expanded ahead take some in few plans: one of LSTM, batch 8, spilled 16
-// bytes.
+// of 110 plans drawn at random (`measure --compile-only`) these were the three that spilled; of 60 more three spilled
+// 1, 7 and 9 words, for which `measure` takes other plans. Bitmaps: looked for in about 80 plans on four architectures.
+// Where warps ask at run time which spans they have, and lanes which samples, the compiler takes more, up to so many
+// registers, and not always. Before sm_90 the further tiles that are expanded ahead take some in few plans: one of
+// LSTM, batch 8, spilled 16 bytes.
 int dense_working_registers(const Chip& chip, const Network& network, const Plan& plan) {
   const int products = row_tiles(network, plan) * sample_tiles(network, plan);
   const int sums = 4 * products * product_chains(network, plan);
   const int loads = std::min(plan.loads_in_flight, (warp_spans(network, plan) + 1) * sample_tiles(network, plan));
   const int others = sums + 4 * std::min(plan.shared_tiles, kTilesAhead);
   if (plan.storage == Storage::structured_2_4) {
-    const int batch = team_batch(network, plan);
-    const bool has_part = batch > 8 && batch % 8 != 0;  // a tile of samples that is in part empty, beside full ones
-    const bool is_uneven = spans(network, plan) % plan.warps() != 0 &&
-                           (has_part || !std::has_single_bit(static_cast<unsigned>(plan.warps())));
+    const bool has_part = has_part_tile(network, plan);
+    const bool is_uneven =
+        has_uneven_spans(network, plan) && (has_part || !std::has_single_bit(static_cast<unsigned>(plan.warps())));
     const bool has_few = plan.loads_in_flight <= 2 * kFewSpans * sample_tiles(network, plan);
     const int asking = is_uneven ? kUneven : has_part && chip.compute_capability_major < 9 ? kOfPartBefore90 : 0;
     return others + (has_few ? kStructuredBase + (8 * loads + 2) / 3 : kDenseBase + 4 * loads) + asking;
   }
   const bool decodes = plan.storage == Storage::bitmap && plan.shared_tiles > 0;
-  const bool is_uneven = spans(network, plan) % plan.warps() != 0;
+  const bool is_uneven = has_uneven_spans(network, plan);
   const bool has_part = team_batch(network, plan) % 8 != 0;
   const int uneven = is_uneven ? kAskingForSpans + (has_part ? kAndSamples * sample_tiles(network, plan) : 0) : 0;
   const int decoding = chip.compute_capability_major < 9 ? kDecodingBefore90 : kDecoding;
@@ -231,9 +230,8 @@ std::optional<RegisterBounds> entry_of(std::uint64_t key) {
              : std::nullopt;
 }
 
-// Beyond the formula, for plans that the table should have, but has not: by the formula alone 99 of 633 measured ones
-// of several planes multiplied together would have spilled, few with more than 20 words too many, and 24 of 3758
-// others.
+// Beyond the formula, for plans that the table should have, but has not: by the formula alone many of those that
+// multiply several planes together would spill, few with more than 20 words too many, and few others.
 constexpr int kUnmeasuredTogether = 20, kUnmeasured = 4;
 
 constexpr int kFewFetched = 4;  // words in flight of an exchange warp that keeps few registers

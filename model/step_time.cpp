@@ -167,8 +167,8 @@ namespace {
 double issue_cycles(const Chip& chip, const Network& network, const Plan& plan, const Instructions& count) {
   const double warps = std::ceil(plan.warps() / chip.partitions);
   const double in_code = cached_instructions(network, plan);
-  // Those of a loop over chunks come once, if they stay. Of tails beside pieces and joined rows there are three times
-  // as many as is known.
+  // Those of a loop over chunks come once, if they stay. Kernels of tails beside pieces and joined rows have three
+  // times the instructions that are counted.
   const bool stay = plan.pieces == 0 && !plan.joins_rows() &&
                     instruction_supply_cycles(chip, tail_loop_instructions(network, plan)) == 0;
   return std::max(warps * partition_cycles(chip, count),

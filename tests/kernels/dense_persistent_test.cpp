@@ -111,8 +111,7 @@ std::optional<PlannedCase> full_case(const Size& size, Precision precision, int 
 }
 
 bool spills(const PlannedCase& c, const std::string& architecture) {
-  const ResourceReport report = compiled(c, architecture);
-  return report.spills();
+  return compiled(c, architecture).spills();
 }
 
 // Of the plans, those that leave no room in the registers for another tile: the others have some to spare. The type of

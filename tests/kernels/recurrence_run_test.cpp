@@ -27,7 +27,8 @@ struct Notes {
   }
 };
 
-// The first state's lines are half empty: with what lies between them it is larger than shared memory.
+// Lines of four words are half empty: with what lies between them the first network's state is larger than shared
+// memory.
 TEST_CASE("no kernel asks for more shared memory than a block may have", "[fast]") {
   const Chip chip = find_chip("h200").chip;
   const Network network = GENERATE(Network{Cell::lstm, Precision::fp32, 453, 64, 1, 0.2},
