@@ -29,6 +29,10 @@ Footprint footprint(const Chip& chip, const Network& network, const Plan& plan) 
     result.indexed_units = state_units(network, plan) + zero_units(network, plan);
   }
 
+  constexpr double kMayNeedMore = 8, kMayNeedFewer = 16;
+  const double spare = use(Resource::registers).available - use(Resource::registers).used;
+  result.registers_in_doubt = spare < kMayNeedMore && spare >= -kMayNeedFewer;
+
   result.fits = result.indexed_units <= kMostIndexedUnits;
   for (std::size_t i = 0; i < result.resources.size(); ++i) {
     const ResourceUse& resource = result.resources[i];
@@ -51,8 +55,9 @@ std::string explain(const Footprint& footprint) {
     return std::to_string(static_cast<long long>(std::ceil(use.used))) + " of " +
            std::to_string(static_cast<long long>(use.available)) + " " + std::string(info(resource).unit);
   };
+  const std::string doubt = footprint.registers_in_doubt ? "; in doubt, the compiler decides" : "";
   if (footprint.fits) {
-    return "fits: " + std::string(info(footprint.binding).name) + " bind, " + numbers(footprint.binding);
+    return "fits: " + std::string(info(footprint.binding).name) + " bind, " + numbers(footprint.binding) + doubt;
   }
   std::string needs;
   for (std::size_t i = 0; i < kResources.size(); ++i) {
@@ -64,7 +69,7 @@ std::string explain(const Footprint& footprint) {
     needs += (needs.empty() ? "" : " and ") + ("indices of " + std::to_string(footprint.indexed_units)) +
              " units, of which 16 bits tell " + std::to_string(kMostIndexedUnits) + " apart";
   }
-  return "does not fit: needs " + needs;
+  return "does not fit: needs " + needs + doubt;
 }
 
 }  // namespace onchip

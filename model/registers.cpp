@@ -1,36 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two things: a table of what NVRTC 13.0.88 needs, and a formula, held within the table where that has something.
-//
-// The table (register_table.inc, by `register_limits table`) is for relu and tanh networks in fp16, bf16 and fp32,
-// batch 1 to 32, packed_pair, all weights in registers, no pieces, lamport exchange or bulk copies. What decides is few
-// of a plan's numbers (register_keys): kernels alike in those need the same within 8 registers, but in a few groups,
-// where batches that are padded, waits before the first look, the warps of the block and groups without units set some
-// apart. Size, cell and SMs made a difference of one register in eight plans alike in all else. So each was measured
-// once, on sm_80, sm_90, sm_100 and sm_120: what the planner picks near the registers' limit for a grid of networks on
-// six chips, and for 18000 networks drawn at random, the frequent ones first (`register_limits domain`, `missing`), and
-// what was not within 8 of those that were drawn to see (`check`). sm_120 mostly takes as many as sm_100; where one of
-// them was not measured the other speaks for it. Of the measured shapes the model is within 8 words of the most in all
-// 1217, 1300, 1284 and 1274 on sm_80, sm_90, sm_100 and sm_120, and allows more than was kept in none. What plans that
-// nobody has measured are like is in experiments/README.md: of the last 360 drawn afresh none spilled, of 480 before
-// them four did, most of them plans that multiply several planes together, of which those of one key differ most; so
-// their entries are kept to the careful side, and where there is none the formula is. What the table does not hold for:
-// holes, where fewer words spill than are kept, farther below a limit than the measuring looks: seven words, six in
-// steps of two for most rows.
-//
-// The formula alone speaks for gated cells, fp8, other storage, tails, pieces, and for what nobody has measured. Its
-// costs are fitted to the most weights that NVRTC 13.0 compiles without a spill, with the further attempts that
-// kernels/compiler.cpp makes: `register_limits fit` on experiments/data/register_limits.csv (simulated annealing:
-// nothing too little, the least that is too much), but for sm_100's, fitted before its GRU was measured anew, and one
-// register more for GRUs on sm_120. On sm_80, sm_90, sm_100 and sm_120 they are within 8 words of the most in 79 of
-// 120, 83 of 122, 83 of 118 and 55 of 75 shapes that the table is not for, and allow more than was kept in none. Fitted
-// without the shapes held out they are so in 24 of 40, 24 of 43, 30 of 40 and 18 of 25 of those, and allow more in
-// none, but in 4 on sm_100. Which terms there are was chosen with many of those in view, too. The shapes are random
-// ones, and those of which a plan spilled with costs of before: so the largest networks of four chips.
+// The costs are fitted to the most weights that NVRTC 13.0 compiles without a spill in 480 random shapes of sparse plans
+// on sm_80, sm_90, sm_100 and sm_120 (docs/notebook/registers.md): nothing too little, the least that is too much.
 //
 // What is left is the compiler's: aligned groups of four registers find no room between the weights, and what it
 // computes ahead is more or less. It is not monotonic: a number of weights may spill 2 registers where more weights
-// spill none. The compiler's report decides, and a plan that spills is refused. Barriers of warps in the gathers, to
-// bound what is under way, made the limits of 14 shapes lower; seven further options of the compiler raised none of 5.
+// spill none. So the formula says where it is in doubt (Footprint::registers_in_doubt), the compiler's report decides,
+// and a plan that spills is refused.
 #include "model/registers.hpp"
 
 #include "model/footprint.hpp"
@@ -204,35 +179,19 @@ int dense_working_registers(const Chip& chip, const Network& network, const Plan
   return kDenseBase + others + 4 * loads + (decodes ? decoding + uneven : 0);
 }
 
-// ---- measured -------------------------------------------------------------------------------------------------------
-
-struct TableEntry {
-  std::uint64_t key;
-  std::uint8_t least, most;
-};
-
-// By key.
-constexpr TableEntry kTable[] = {
-#include "model/register_table.inc"
-};
-
-static_assert(std::ranges::is_sorted(kTable, {}, &TableEntry::key), "sought by halves");
-
 std::size_t architecture_of(int compute_capability_major) {
   const int major = compute_capability_major;
   return major <= 8 ? 0 : major == 9 ? 1 : major <= 11 ? 2 : 3;
 }
 
-std::optional<RegisterBounds> entry_of(std::uint64_t key) {
-  const TableEntry* const entry = std::ranges::lower_bound(kTable, key, {}, &TableEntry::key);
-  return entry != std::end(kTable) && entry->key == key
-             ? std::optional(RegisterBounds{.least = entry->least, .most = entry->most})
-             : std::nullopt;
-}
+// Several planes multiplied together, of cells without gates whose rows are pairs in registers: without so many more the
+// formula would allow too much in 86 of 765 measured shapes, with them in 7.
+constexpr int kPairsTogether = 20;
 
-// Beyond the formula, for plans that the table should have, but has not: by the formula alone many of those that
-// multiply several planes together would spill, few with more than 20 words too many, and few others.
-constexpr int kUnmeasuredTogether = 20, kUnmeasured = 4;
+bool multiplies_pairs_together(const Network& network, const Plan& plan) {
+  return plan.pass_planes > 1 && info(network.cell).gates == 1 && network.precision != Precision::fp8 &&
+         plan.storage == Storage::packed_pair && !plan.has_tail() && plan.pieces == 0;
+}
 
 constexpr int kFewFetched = 4;  // words in flight of an exchange warp that keeps few registers
 
@@ -240,80 +199,6 @@ constexpr int kFewFetched = 4;  // words in flight of an exchange warp that keep
 
 const RegisterCosts& register_costs(int compute_capability_major) {
   return kCosts[architecture_of(compute_capability_major)];
-}
-
-std::optional<RegisterKeys> register_keys(int compute_capability_major, const Network& network, const Plan& plan) {
-  if (plan.family != Family::sparse_persistent || info(network.cell).gates > 1 || network.precision == Precision::fp8 ||
-      plan.storage != Storage::packed_pair || plan.has_tail() || plan.pieces > 0 || plan.joins_rows() ||
-      !(plan.exchange == ExchangeProtocol::lamport || plan.exchange == ExchangeProtocol::bulk_copy) ||
-      plan.promote_every != (network.precision == Precision::fp16 ? 8 : 1)) {
-    return std::nullopt;
-  }
-  const auto log2 = [](int value) { return std::bit_width(static_cast<unsigned>(value)) - 1; };
-  const int all_planes = planes(network, plan);
-  const int words = std::min(plan.loads_in_flight, fetched_words(network, plan));
-  const int rows = std::min(plan.rows_per_group, plan.tile_rows);  // of the first tile
-  std::uint64_t key = 0;
-  bool holds = true;
-  const auto put = [&](int value, int bits) {
-    holds = holds && value >= 0 && value < 1 << bits;
-    key = key << bits | static_cast<std::uint64_t>(value);
-  };
-  put(static_cast<int>(architecture_of(compute_capability_major)), 2);
-  put(static_cast<int>(network.precision), 2);
-  put(log2(all_planes), 3);
-  put(log2(plan.pass_planes), 3);
-  put(plan.exchange_warps, 4);
-  const bool in_bulk = plan.exchange == ExchangeProtocol::bulk_copy;
-  constexpr int kInBulk = 2;  // where exchange warps fetch words it is whether these are few
-  put(in_bulk ? kInBulk : plan.exchange_warps == 0 ? words : plan.loads_in_flight > kFewFetched, 4);
-  put(log2(plan.batch_padded), 3);
-  put(log2(plan.tile_rows), 2);
-  put(rows, 4);
-  // Where exchange warps fetch the state, further tiles take some more: six to eleven rows, two a tile, 21 to 30.
-  constexpr int kTilesThatCount = 3, kWithExchangeWarps = 7;
-  put(std::min(tiles(network, plan), plan.exchange_warps > 0 ? kWithExchangeWarps : kTilesThatCount), 3);
-  // Of several planes multiplied together the compiler's need differs with what there is by 15 registers and more.
-  const bool together = plan.pass_planes > 1;
-  put(together ? (plan.block_threads() / 32 + 3) / 4 : 0, 4);  // warps of a partition
-  put(together ? log2(plan.lanes_per_row) : 0, 3);
-
-  constexpr int kOfThreads = 7, kOfTiles = 12;  // bits of these
-  constexpr auto ones = [](int bits, int from) { return ((std::uint64_t{1} << bits) - 1) << from; };
-  constexpr std::uint64_t kThreads = ones(kOfThreads, 0), kTiles = ones(kOfTiles, kOfThreads),
-                          kWords = ones(4, kOfTiles + kOfThreads), kAnyExchangeWarps = kWords << 4;
-  constexpr int kManyWords = 4, kMostSums = 16;
-  const int sums = rows * plan.batch_padded / all_planes;
-  RegisterKeys keys{.shape = key};
-  if (plan.exchange_warps > 0) {
-    keys.coarse = together ? 0 : (key & ~kWords) | kAnyExchangeWarps;
-  } else if (!together && words >= kManyWords && sums <= std::min(4 * (words - 2), kMostSums)) {
-    keys.coarse = key & ~(kTiles | kThreads);
-  }
-  // Batches that are padded, waits before the first look, warps of the block, and whether all groups have units.
-  constexpr int kAboveShape = 40, kOfDetail = 9;
-  constexpr std::uint64_t kFine = 1, kPadded = 2;
-  const std::uint64_t pads = network.batch < plan.batch_padded ? 1 : 0;
-  const std::uint64_t waits = plan.first_look > 0 ? 1 : 0;
-  const std::uint64_t fills = units_per_sm(network, plan) >= plan.groups() * plan.rows_per_group ? 1 : 0;
-  const auto block_warps = static_cast<std::uint64_t>(plan.block_threads() / 32);
-  keys.padded = key | (kPadded << kOfDetail | pads) << kAboveShape;
-  keys.fine = key | (kFine << kOfDetail | fills << 8 | pads << 7 | waits << 6 | block_warps) << kAboveShape;
-  return holds ? std::optional(keys) : std::nullopt;
-}
-
-std::optional<RegisterBounds> measured_registers(int compute_capability_major, const Network& network,
-                                                 const Plan& plan) {
-  const std::optional<RegisterKeys> keys = register_keys(compute_capability_major, network, plan);
-  if (!keys) {
-    return std::nullopt;
-  }
-  for (const std::uint64_t key : {keys->fine, keys->padded, keys->shape, keys->coarse}) {
-    if (const std::optional<RegisterBounds> bounds = entry_of(key)) {
-      return bounds;
-    }
-  }
-  return std::nullopt;
 }
 
 int working_registers(const RegisterCosts& costs, const Network& network, const Plan& plan) {
@@ -383,15 +268,8 @@ int working_registers(const Chip& chip, const Network& network, const Plan& plan
     return dense_working_registers(chip, network, plan);
   }
   const int major = static_cast<int>(chip.compute_capability_major);
-  const int fitted =
-      working_registers(register_costs(major), network, plan) + shared_load_registers(chip, network, plan);
-  if (const std::optional<RegisterBounds> measured = measured_registers(major, network, plan)) {
-    return std::clamp(fitted, measured->least, measured->most);
-  }
-  if (!register_keys(major, network, plan)) {
-    return fitted;
-  }
-  return fitted + (plan.pass_planes > 1 ? kUnmeasuredTogether : kUnmeasured);
+  return working_registers(register_costs(major), network, plan) + shared_load_registers(chip, network, plan) +
+         (multiplies_pairs_together(network, plan) ? kPairsTogether : 0);
 }
 
 std::optional<RegisterSplit> register_split(const Plan& plan) {

@@ -9,9 +9,7 @@
 //
 //   working = kept + max(staging, gather)
 //
-// The costs are fitted to the compiler, architecture by architecture (model/registers.cpp). For what relu and tanh
-// networks mostly run as, the compiler's need has been measured (model/register_table.inc), and the formula is held
-// within that.
+// The costs are fitted to the compiler, architecture by architecture (model/registers.cpp).
 #pragma once
 
 #include "model/chip.hpp"
@@ -49,29 +47,6 @@ struct RegisterCosts {
 const RegisterCosts& register_costs(int compute_capability_major);
 
 int working_registers(const RegisterCosts& costs, const Network& network, const Plan& plan);
-
-// What the working registers of a relu or tanh network depend on where packed_pair weights are all in registers: plans
-// alike in `shape` mostly take at most 8 registers more or less, whatever their cell and size; nor do further rows
-// matter, but where exchange warps fetch the state, nor threads and lanes, but where several planes are multiplied
-// together. `coarse` has more plans in common, or is 0: those that poll four words and more at once with few sums, for
-// whom little else counts, and those of which exchange warps fetch the state, however many and by whatever exchange.
-// Nothing for plans that are not measured: of gated cells, fp8, other storage, with tails or pieces, with barriers, or
-// numbers beyond what the planner tries.
-struct RegisterKeys {
-  // Of a shape, and of what sets some kernels of one shape apart: whether the batch is padded; in `fine` also whether
-  // warps wait before they look for the state, how many there are, and whether all groups of an SM have units.
-  std::uint64_t shape = 0, coarse = 0, padded = 0, fine = 0;
-};
-std::optional<RegisterKeys> register_keys(int compute_capability_major, const Network& network, const Plan& plan);
-
-// Between which the working registers of all plans that were measured are within 8 words of what the compiler needs,
-// and none spills; of plans alike only in their `coarse` key most are within 8, and none that was measured spills.
-// Nothing if none with this plan's keys was.
-struct RegisterBounds {
-  int least = 0, most = 0;
-};
-std::optional<RegisterBounds> measured_registers(int compute_capability_major, const Network& network,
-                                                 const Plan& plan);
 
 // Where exchange warps make up a whole warpgroup, beside warpgroups that compute, they hand most of their registers
 // over (setmaxnreg, from compute capability 9.0 on): how many of them a thread of either kind then has. Nothing for

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The register model against the compiler. For relu and tanh networks, fp16, bf16 and fp32, whose weights are
-// packed_pair and all in registers, the model is held within what was measured (model/register_table.inc): no plan
-// spills that it says fits, and none is kept with more than 8 words beyond what it allows. What the table does not
-// speak for (gated cells, fp8, other storage, tails, and few plans of the others) goes by a formula alone: no plan
-// spills either, but it is up to 40 words too careful. Needs no GPU.
+// The register model against the compiler: no plan spills that it says fits beyond doubt. Needs no GPU.
 #include "model/registers.hpp"
 #include "kernels/persistent_kernel.hpp"
 #include "model/chip.hpp"
@@ -243,33 +239,6 @@ TEST_CASE("the largest networks that fit on the chips of four architectures comp
   }
 }
 
-bool has_measured_registers(const Chip& chip, const Case& c) {
-  return measured_registers(static_cast<int>(chip.compute_capability_major), c.network, c.plan).has_value();
-}
-
-// A pair of fp32 values takes three words: the next plan that holds nine more.
-int words_beyond(int allowed, Precision precision) {
-  return allowed + 9 + (precision == fp32 ? 2 : 0);
-}
-
-// Of the others two in three are, see tests/experiments/register_table_test.cpp.
-TEST_CASE("the register model is within 8 words of the compiler where that was measured", "[slow]") {
-  const EmptyCache cache;
-  int measured = 0;
-  for (std::size_t i = 0; i < std::size(kSpread); i += 2) {
-    const Shape& shape = kSpread[i];
-    const char* architecture = kArchitectures[i / 2 % std::size(kArchitectures)];
-    const Case beyond = with_words(shape, words_beyond(allowed_words(shape, architecture), shape.precision));
-    if (!has_measured_registers(chip_of(architecture), beyond)) {
-      continue;
-    }
-    ++measured;
-    INFO(describe(shape) << " on " << architecture);
-    CHECK(spills(beyond, architecture));
-  }
-  CHECK(measured >= 12);
-}
-
 // The same plan with so many words of weights, as evenly over its rows as bundles go.
 Case refilled(Case c, int words) {
   const int whole = bundle(c.network, c.plan).slots;
@@ -294,40 +263,6 @@ TEST_CASE("what warps that compute have in common with exchange warps does not s
   REQUIRE(register_split(c.plan));
   constexpr int kWords = 39;
   CHECK_FALSE(spills(refilled(c, kWords), "sm_90"));
-}
-
-// None of the sizes and densities of the grid that the table was made for; of small kernels, which compile soon.
-struct Fresh {
-  const char* architecture;
-  Network network;
-};
-constexpr Fresh kFresh[] = {
-    {"sm_80", {Cell::relu, bf16, 6480, 3, 1, 0.077}},  {"sm_80", {Cell::tanh, fp32, 5171, 4, 1, 0.042}},
-    {"sm_80", {Cell::relu, fp16, 7236, 1, 1, 0.054}},  {"sm_80", {Cell::tanh, fp16, 6042, 8, 1, 0.071}},
-    {"sm_90", {Cell::relu, fp32, 3779, 2, 1, 0.167}},  {"sm_90", {Cell::relu, bf16, 4907, 12, 1, 0.094}},
-    {"sm_90", {Cell::relu, fp16, 4431, 4, 1, 0.141}},  {"sm_90", {Cell::relu, fp16, 3852, 8, 1, 0.176}},
-    {"sm_100", {Cell::tanh, fp32, 4538, 4, 1, 0.064}}, {"sm_100", {Cell::relu, bf16, 3860, 12, 1, 0.238}},
-    {"sm_100", {Cell::tanh, bf16, 7466, 4, 1, 0.064}}, {"sm_120", {Cell::relu, fp16, 7413, 4, 1, 0.075}},
-    {"sm_120", {Cell::relu, bf16, 7483, 4, 1, 0.061}}, {"sm_120", {Cell::tanh, fp16, 3107, 16, 1, 0.266}},
-};
-
-TEST_CASE("networks that the register table was not made from fit as the model says within 8 words", "[slow]") {
-  const EmptyCache cache;
-  PlanWishes wishes;
-  wishes.family = Family::sparse_persistent;
-  wishes.storage = packed;
-  wishes.tier = Tier::registers;
-  for (const Fresh& fresh : kFresh) {
-    const Chip chip = chip_of(fresh.architecture);
-    const PlannedNetwork planned = choose_plan(chip, fresh.network, RowProfile::uniform(fresh.network), wishes);
-    const Case pick{planned.network, planned.plan};
-    INFO(describe(pick.network) << " on " << fresh.architecture << ": " << to_string(pick.plan));
-    REQUIRE(planned.prediction.footprint.fits);
-    REQUIRE(has_measured_registers(chip, pick));
-    const int allowed = registers_available(chip, pick.plan) - working_registers(chip, pick.network, pick.plan);
-    CHECK_FALSE(spills(refilled(pick, allowed), fresh.architecture));
-    CHECK(spills(refilled(pick, words_beyond(allowed, pick.network.precision)), fresh.architecture));
-  }
 }
 
 }  // namespace
