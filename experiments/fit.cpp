@@ -61,8 +61,7 @@ struct Remedy {
 };
 
 bool fits(const Chip& chip, const Network& network, PlanWishes wishes, MaskKind kind) {
-  wishes.strip_slots = wishes.strip_slots.value_or(0);
-  wishes.common_slots = wishes.common_slots.value_or(0);  // see find_capacity()
+  wishes.strip_slots = wishes.strip_slots.value_or(0);  // see find_capacity()
   return choose_plan(chip, network, RowProfile::uniform(network, kind), wishes).prediction.footprint.fits;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 std::string slots_list(const Plan& plan) {
   std::string list;
-  for (int r = 0; r < plan.first_common(); ++r) {
+  for (int r = 0; r < plan.all_rows(); ++r) {
     list += (r ? "," : "") + std::to_string(plan.slots_of(r));
   }
   return list;
@@ -135,10 +135,7 @@ void add_sparse_defines(Defines& defines, const Network& network, const Plan& pl
     define(defines, "ONCHIP_ROW_CHUNKS", plan.has_tail(0));
     define(defines, "ONCHIP_PIECE_CHUNKS", plan.has_tail(plan.rows_per_group));
   }
-  if (plan.common_rows > 0) {  // else not defined, which keeps the text of such kernels
-    define(defines, "ONCHIP_COMMON_SLOTS", plan.common_slots);
-  }
-  if (plan.joins_rows()) {  // likewise
+  if (plan.joins_rows()) {  // else not defined, which keeps the text of such kernels
     define(defines, "ONCHIP_STRIP_SLOTS", plan.strip_slots);
   }
   if (plan.joins_block > 0) {  // likewise
@@ -277,7 +274,7 @@ Program make_program(const Layout& layout, const Biases& biases, const std::stri
 
 CaptureSize capture_size(const Network& network, const Plan& plan) {
   const int slots = plan.slots_total() + plan.longest_tail * chunk_slots(network, plan);
-  const int tail_words = plan.longest_tail * (chunk_words(network, plan) + 1) + plan.tail_rows();
+  const int tail_words = plan.longest_tail * (chunk_words(network, plan) + 1) + plan.all_rows();
   const int passes = planes(network, plan) / std::max(1, plan.pass_planes);
   const auto of_threads = [&](std::int64_t pieces) { return static_cast<int>(pieces / plan.threads) + 1; };
   constexpr int kOfCell = 8;  // at most, for each value that a lane finishes

@@ -81,14 +81,6 @@ void add_sm(const Network& network, const Plan& plan, const RowProfile& rows, co
   tail.fullest = std::max(tail.fullest, in_sm);
 }
 
-}  // namespace
-
-const RowProfile& own_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
-  return plan.common_rows == 0 ? rows : rows.without_common(pair_room(network, plan));
-}
-
-namespace {
-
 int pieces_of_row(const Network& network, const Plan& plan, int r, std::int64_t length) {
   const std::int64_t room = std::int64_t{row_room(network, plan, r)} * plan.lanes_per_row;
   const std::int64_t beyond = slots_of_lanes(network, plan, length) - room;

@@ -12,10 +12,6 @@
 
 namespace onchip {
 
-// What is left of the rows beside the columns that the plan's pairs of rows take (model/common_columns.hpp): these rows
-// themselves if it has none. What follows is of such rows.
-const RowProfile& own_rows(const Network& network, const Plan& plan, const RowProfile& rows);
-
 // [sms, units_per_sm]: rank (RowProfile) of the unit at each place of an SM, -1 for none. Units go, longest first, each
 // to the SM that has least to do so far; unit u of an SM is the (u / groups)-th of its group, and of a rank class (as
 // many units as all groups of all SMs) no SM gets more than it has groups. What an SM has to do is its non-zeros; where

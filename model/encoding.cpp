@@ -57,18 +57,6 @@ class SlotEncoder {
     }
   }
 
-  // The slots of one thread's pair of rows, values of 16 bits: two in three words, each with the first row's value, and
-  // then the second row's of both.
-  template <typename At>
-  void encode_pair(std::size_t warp_row, int lane, At&& at) const {
-    const int slots = layout_.plan.common_slots;
-    encode(warp_row, -1, lane, 0, slots, [&](int s) -> std::uint32_t& { return at(s / 2 * 3 + s % 2); });
-    for (int s = 0; s < slots; ++s) {
-      const float second = layout_.second_value[layout_.entry(warp_row, s, lane)];
-      at(s / 2 * 3 + std::min(2, slots - s / 2 * 2)) |= to_bits(layout_.network.precision, second) << (s % 2 * 16);
-    }
-  }
-
   // Where slot `slot` of a lane reads: bytes in a plane of the state.
   std::uint32_t start(std::size_t warp_row, int lane, int slot) const {
     return slot < layout_.slots(warp_row)
@@ -146,7 +134,7 @@ std::vector<TailChunks> split_tails(const Layout& layout) {
     const auto chunks = [&](int r, int warp) {
       return (layout.slots(layout.warp_row(sm, r, warp)) - plan.slots_of(r)) / per_chunk;
     };
-    for (int r = 0; r < plan.tail_rows(); ++r) {
+    for (int r = 0; r < plan.all_rows(); ++r) {
       for (int warp = 0; warp < plan.warps(); ++warp) {
         all += chunks(r, warp);
       }
@@ -161,11 +149,11 @@ std::vector<TailChunks> split_tails(const Layout& layout) {
     for (int warp = 0; warp < plan.warps(); ++warp) {
       std::int64_t seen = 0;
       for (int before = 0; before < warp; ++before) {
-        for (int r = 0; r < plan.tail_rows(); ++r) {
+        for (int r = 0; r < plan.all_rows(); ++r) {
           seen += chunks(r, before);
         }
       }
-      for (int i = 0; i < plan.tail_rows(); ++i) {
+      for (int i = 0; i < plan.all_rows(); ++i) {
         const int r = plan.tail_row(i), count = chunks(r, warp);
         const auto streamed_before = [&](std::int64_t n) { return all > 0 ? n * streamed / all : 0; };
         const auto of_row = static_cast<int>(streamed_before(seen + count) - streamed_before(seen));
@@ -188,16 +176,16 @@ void encode_tails(const Layout& layout, const SlotEncoder& encoder, const std::v
   const int height = tile_height(network, plan);
   const int passes = planes(network, plan) / plan.pass_planes;
   const std::size_t table = encoded.tails.size();
-  encoded.tails.resize(table + static_cast<std::size_t>(plan.tail_rows() + 3) * plan.warps());
+  encoded.tails.resize(table + static_cast<std::size_t>(plan.all_rows() + 3) * plan.warps());
   const auto entry = [&](int i, int warp) -> std::int32_t& { return encoded.tails[table + i * plan.warps() + warp]; };
-  const int begins = plan.rows_per_group, streamed = plan.tail_rows() + 1;
+  const int begins = plan.rows_per_group, streamed = plan.all_rows() + 1;
   int in_shared = 0;
   for (int warp = 0; warp < plan.warps(); ++warp) {
     const std::size_t first_streamed = encoded.streamed.size() / words;
     entry(begins, warp) =
         static_cast<std::int32_t>(state_bytes(network, plan)) + in_shared * chunk_bytes(network, plan);
     entry(streamed, warp) = static_cast<std::int32_t>(first_streamed);
-    for (int i = 0; i < plan.tail_rows(); ++i) {
+    for (int i = 0; i < plan.all_rows(); ++i) {
       const int r = plan.tail_row(i);
       const TailChunks& tail = tails[layout.warp_row(sm, r, warp)];
       entry(r < begins ? r : r + 1, warp) = tail.shared | tail.streamed << 16;
@@ -214,7 +202,7 @@ void encode_tails(const Layout& layout, const SlotEncoder& encoder, const std::v
       }
     };
     for (int pass = 0; pass < passes; ++pass) {
-      for (int r = plan.rows_per_group; r < plan.tail_rows(); ++r) {
+      for (int r = plan.rows_per_group; r < plan.all_rows(); ++r) {
         stream(r);
       }
     }
@@ -349,11 +337,7 @@ Encoded encode(const Layout& layout) {
           words[first_word * plan.threads + thread] = start(layout, encoder, sm, r, thread);
         }
         const auto at = [&](int i) -> std::uint32_t& { return words[(first_word + i) * plan.threads + thread]; };
-        if (plan.is_common(r)) {
-          encoder.encode_pair(warp_row, thread % kWarp, at);
-        } else {
-          encoder.encode(warp_row, row, thread % kWarp, 0, plan.slots_of(r), at);
-        }
+        encoder.encode(warp_row, row, thread % kWarp, 0, plan.slots_of(r), at);
         first_word += words_of(network, plan, r);
       }
     }

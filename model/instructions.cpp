@@ -32,15 +32,12 @@ double sparse_step_instructions(const Network& network, const Plan& plan) {
   constexpr double kOutput = 17, kGatedOutput = 50, kPass = 20, kWord = 12, kTail = 72, kStreamed = 55, kRest = 50;
   constexpr double kPiecesOfOutput = 20;
   const double slot = per_slot(network, plan).all(), load = per_load(network, plan).all();
-  double promotions = 0;                                                                               // of a plane
-  const int of_pairs = plan.common_rows > 0 ? (info(network.cell).gates - 1) * plan.common_slots : 0;  // of a row
-  for (int r = plan.joins_rows() ? plan.rows_per_group : 0; r < plan.first_common(); ++r) {
-    const double products = plan.slots_of(r) + (r < plan.rows_per_group ? of_pairs : 0);
-    promotions += std::ceil(products / plan.promote_every);
+  double promotions = 0;  // of a plane
+  for (int r = plan.joins_rows() ? plan.rows_per_group : 0; r < plan.all_rows(); ++r) {
+    promotions += std::ceil(static_cast<double>(plan.slots_of(r)) / plan.promote_every);
   }
-  const double seconds = plan.common_rows * plan.common_slots * per_product(network, plan).all();
   const double joined = plan.joins_rows() ? strips(plan) * joining(network, plan).all() : 0;
-  const double in_registers = plan.slots_total() * slot + seconds + loads_in_registers(network, plan) * load +
+  const double in_registers = plan.slots_total() * slot + loads_in_registers(network, plan) * load +
                               promotions * promotion(network, plan).all() + joined;
   const double passes = passes_over_tiles(network, plan);
   const double output = info(network.cell).gates > 1 ? kGatedOutput : kOutput;

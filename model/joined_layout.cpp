@@ -92,7 +92,7 @@ class JoinedPacker {
         for (std::size_t i = 0; i < loaded.size(); ++i) {
           const int lane = thread_at(static_cast<int>(i) / into_.count(), turn) % kWarp,
                     slot = static_cast<int>(i) % into_.count();
-          if (loaded[i].element.any() >= 0) {
+          if (loaded[i].element >= 0) {
             into_.put(slot, lane, loaded[i].element);
           } else {
             into_.put_padding(slot, lane, loaded[i].set);
@@ -192,11 +192,11 @@ class JoinedPacker {
         continue;
       }
       const int group = first_group + static_cast<int>(row) / gates_, at = static_cast<int>(row) % gates_;
-      std::vector<Element> elements = elements_in(layout_, matrix_, {}, rule_, layout_.group_row(sm_, r_ + at, group));
+      std::vector<std::int64_t> elements = elements_in(layout_, matrix_, rule_, layout_.group_row(sm_, r_ + at, group));
       if (plan_.joins_block > 0 && here[row] < std::ssize(elements)) {
         elements = stretch_of(layout_, matrix_, rule_, std::move(elements), before[row], before[row] + here[row]);
       }
-      for (const Element& e : elements) {
+      for (const std::int64_t e : elements) {
         rows[row].push_back({e, set_of(layout_, matrix_, rule_, e)});
       }
     }

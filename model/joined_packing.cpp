@@ -48,7 +48,7 @@ class LanePacker {
       for (int slot = 0; slot < slots_; ++slot) {
         PlacedElement& e = result[at(lane, slot)];
         e = loaded_[sets.first_place(lane, slot)];
-        if (e.element.any() < 0) {
+        if (e.element < 0) {
           e.set = sets.free_set(slot);
           sets.load(lane, slot, e.set);
         }
@@ -70,8 +70,8 @@ class LanePacker {
     return owners;
   }
 
-  Element take(int row, int set) {
-    const Element element = of_set_[row][set].back();
+  std::int64_t take(int row, int set) {
+    const std::int64_t element = of_set_[row][set].back();
     of_set_[row][set].pop_back();
     --left_[set];
     return element;
@@ -155,7 +155,7 @@ class LanePacker {
           int best_lane = -1, best_slot = -1, least = 4 * kWarpLanes;
           for (int lane = 0; lane < std::ssize(lanes_); ++lane) {
             for (int slot = 0; slot < slots_; ++slot) {
-              if (lanes_[lane].owner(slot) != row || loaded_[at(lane, slot)].element.any() >= 0) {
+              if (lanes_[lane].owner(slot) != row || loaded_[at(lane, slot)].element >= 0) {
                 continue;
               }
               const auto& counts = used_[slot];
@@ -179,9 +179,9 @@ class LanePacker {
 
   const std::vector<JoinedLane>& lanes_;
   int slots_, bank_sets_;
-  std::vector<std::array<std::vector<Element>, kMaxBankSets>> of_set_;   // [rows]: not yet in a lane
-  std::array<int, kMaxBankSets> left_{};                                 // of all rows
-  std::vector<std::array<std::vector<Element>, kMaxBankSets>> of_lane_;  // [lanes]: to be placed in its slots
+  std::vector<std::array<std::vector<std::int64_t>, kMaxBankSets>> of_set_;   // [rows]: not yet in a lane
+  std::array<int, kMaxBankSets> left_{};                                      // of all rows
+  std::vector<std::array<std::vector<std::int64_t>, kMaxBankSets>> of_lane_;  // [lanes]: to be placed in its slots
   PhaseColouring colouring_;
   std::vector<PlacedElement> loaded_;                // [lanes, slots]
   std::vector<std::array<int, kMaxBankSets>> used_;  // [slots]
@@ -198,7 +198,7 @@ std::vector<PlacedElement> pack_joined_lanes(const std::vector<JoinedLane>& lane
 std::vector<PlacedElement> pack_in_order(const std::vector<JoinedLane>& lanes,
                                          std::vector<std::vector<PlacedElement>> rows, int slots) {
   for (std::vector<PlacedElement>& row : rows) {
-    std::ranges::sort(row, {}, [](const PlacedElement& e) { return e.element.any(); });
+    std::ranges::sort(row, {}, [](const PlacedElement& e) { return e.element; });
   }
   std::vector<PlacedElement> loaded(lanes.size() * static_cast<std::size_t>(slots));
   std::vector<std::size_t> next(rows.size(), 0);

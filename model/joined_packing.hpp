@@ -2,15 +2,14 @@
 // Filling the slots of lanes whose units' rows are joined (model/joined_rows.hpp).
 #pragma once
 
-#include "model/common_rows.hpp"
-
+#include <cstdint>
 #include <vector>
 
 namespace onchip {
 
 // A non-zero, and the set of banks that its column is in.
 struct PlacedElement {
-  Element element;
+  std::int64_t element = -1;
   int set = 0;
 };
 

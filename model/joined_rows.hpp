@@ -9,7 +9,6 @@
 // begins with a strip of Plan::strip_slots slots: kernels/joined.cuh adds up every strip on its own.
 #pragma once
 
-#include "model/common_columns.hpp"
 #include "model/plan.hpp"
 #include "model/row_profile.hpp"
 

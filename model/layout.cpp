@@ -2,7 +2,6 @@
 #include "model/layout.hpp"
 
 #include "model/bank_rule.hpp"
-#include "model/common_columns.hpp"
 #include "model/dense_layout.hpp"
 #include "model/error.hpp"
 #include "model/numeric.hpp"
@@ -28,13 +27,12 @@ void visit_lane(const Layout& layout, int sm, int r, int thread, Visit&& visit) 
     if (of_joined >= 0) {
       const std::size_t entry = layout.entry(warp_row, slot, thread % kWarpLanes);
       const std::int32_t row = layout.row(sm, r + of_joined % gates, first_group + of_joined / gates);
-      visit(row, layout.place[entry], layout.value[entry], false);
+      visit(row, layout.place[entry], layout.value[entry]);
     }
   }
 }
 
-// Calls `visit` with every row of W and each of its slots: place and value, and whether the value may be nobody's, of a
-// column that only the other row of a pair has.
+// Calls `visit` with every row of W and each of its slots: place and value.
 template <typename Visit>
 void for_each_entry(const Layout& layout, Visit&& visit) {
   const Plan& plan = layout.plan;
@@ -43,8 +41,6 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
       for (int thread = 0; thread < plan.threads; ++thread) {
         const int group = group_lane_of(layout.network, plan, thread).group;
         const std::int32_t row = layout.row(sm, r, group);
-        const bool is_common = plan.is_common(r) && row >= 0;
-        const std::int32_t second_row = is_common ? layout.second_row(sm, r, group) : -1;
         const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarpLanes);
         if (plan.joins_rows() && r < plan.rows_per_group) {
           if (layout.slots(warp_row) > 0) {
@@ -54,10 +50,7 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
         }
         for (int slot = 0; row >= 0 && slot < layout.slots(warp_row); ++slot) {
           const std::size_t entry = layout.entry(warp_row, slot, thread % kWarpLanes);
-          visit(row, layout.place[entry], layout.value[entry], is_common);
-          if (is_common) {
-            visit(second_row, layout.place[entry], layout.second_value[entry], is_common);
-          }
+          visit(row, layout.place[entry], layout.value[entry]);
         }
       }
     }
@@ -65,11 +58,6 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
 }
 
 }  // namespace
-
-std::int32_t Layout::second_row(int sm, int r, int group) const {
-  const int gates = info(network.cell).gates, pairs = number_of_pairs(gates), i = r - plan.first_common();
-  return row(sm, i / pairs * gates + gate_pairs(gates)[i % pairs].second, group);
-}
 
 int Layout::second_begin(std::size_t warp_row, int lane) const {
   const std::size_t of_sm = warp_row / plan.warps();
@@ -107,10 +95,10 @@ SparseMatrix unpack(const Layout& layout) {
     unit_at[layout.order[unit]] = unit;
   }
   std::vector<std::vector<std::pair<std::int32_t, float>>> rows(layout.network.rows());
-  for_each_entry(layout, [&](std::int32_t row, std::int32_t place, float value, bool is_common) {
+  for_each_entry(layout, [&](std::int32_t row, std::int32_t place, float value) {
     // A non-zero may have been rounded to zero; storage that multiplies units by zero cannot tell.
-    const bool stored = place < state_units(layout.network, plan) &&
-                        ((plan.storage == Storage::packed_pair && !is_common) || value != 0.0f);
+    const bool stored =
+        place < state_units(layout.network, plan) && (plan.storage == Storage::packed_pair || value != 0.0f);
     if (stored) {
       rows[row].emplace_back(unit_at[place], value);
     }
@@ -136,7 +124,7 @@ std::vector<float> row_scales(const Layout& layout) {
     return scales;
   }
   std::vector<float> largest(layout.network.rows(), 0.0f);
-  for_each_entry(layout, [&](std::int32_t row, std::int32_t, float value, bool) {
+  for_each_entry(layout, [&](std::int32_t row, std::int32_t, float value) {
     largest[row] = std::max(largest[row], std::abs(value));
   });
   std::transform(largest.begin(), largest.end(), std::back_inserter(scales), e4m3_scale);

@@ -4,7 +4,7 @@
 //
 //   rows     of the units, as model/dealing.hpp deals them, so that SMs carry equal loads, and model/bank_balance.hpp
 //            exchanges them; a unit's longest row first; then the pieces of rows, one after another in the order of
-//            their rows, over the groups of the SM; then the pairs of rows that share columns (model/common_rows.hpp)
+//            their rows, over the groups of the SM
 //   slots    of the rows that a warp works on at the same time: the plan's, and whole chunks for what a row has beyond,
 //            unless it is cut into pieces. In bank-aware order the lanes that one shared-memory phase serves (32 lanes
 //            for loads of up to 4 bytes, 16 for 8, 8 for 16) get columns in different banks where possible
@@ -38,7 +38,6 @@ struct Layout {
   std::vector<std::int64_t> first;      // [sms * all_rows * warps + 1]: first slot of each warp's rows
   std::vector<std::int32_t> place;      // [slots, 32 lanes]: what to load; >= state_units: a zero unit
   std::vector<float> value;             // [slots, 32 lanes]
-  std::vector<float> second_value;      // with common columns: [slots, 32 lanes], of a pair's second row, else 0
   std::vector<std::uint32_t> metadata;  // structured_2_4: [sms, warps, metadata_words, 32 lanes]
 
   // The r-th rows of a warp's groups: their slots are [first[i], first[i + 1]).
@@ -53,9 +52,8 @@ struct Layout {
   std::size_t group_row(int sm, int r, int group) const {
     return (static_cast<std::size_t>(sm) * plan.all_rows() + r) * plan.groups() + group;
   }
-  // Row of W that the group of this thread works on, -1 for none; of a pair the first.
+  // Row of W that the group of this thread works on, -1 for none.
   std::int32_t row(int sm, int r, int group) const { return rows[group_row(sm, r, group)]; }
-  std::int32_t second_row(int sm, int r, int group) const;  // of a pair
   // Where `joined` has what a thread has of its group's rows from the r-th on, a unit's first.
   std::size_t lane_rows(int sm, int r, int thread) const {
     const int gates = info(network.cell).gates;
@@ -71,8 +69,7 @@ struct Layout {
 // the words of its tiles. Works on so many threads; the layout does not depend on how many.
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads = 1);
 
-// The matrix back; equal to what make_layout was given (but all layouts except packed_pair ones drop its zeros, and
-// pairs of rows do).
+// The matrix back; equal to what make_layout was given (but all layouts except packed_pair ones drop its zeros).
 SparseMatrix unpack(const Layout& layout);
 
 // Chunks of each warp's rows beyond the plan's slots, and where they are: those in shared memory come first.

@@ -9,8 +9,7 @@
 namespace onchip {
 
 int Plan::slots_total() const {
-  return std::accumulate(slots.begin(), slots.begin() + rows_per_group,
-                         pieces * piece_slots + common_rows * common_slots);
+  return std::accumulate(slots.begin(), slots.begin() + rows_per_group, pieces * piece_slots);
 }
 
 int unit_bytes(const Network& network, const Plan& plan) {
@@ -160,27 +159,8 @@ int row_words(const Network& network, const Plan& plan, int slots) {
   return info(network.precision).weight_bits == 16 ? slots : value_words + (slots + 1) / 2;
 }
 
-PairRoom pair_room(const Network& network, const Plan& plan) {
-  const int room = plan.common_slots * plan.lanes_per_row;
-  const int spread = spread_over_phases(network, plan);
-  const int sets = 128 / std::max(4, plane_unit_bytes(network, plan));
-  const double together = 32.0 / plan.lanes_per_row / (load_phases(network, plan) / spread);  // groups in a phase
-  const int phases = plan.common_slots * spread;
-  // Of a set of banks as many columns as a Poisson distribution says; those beyond the phases find no place.
-  const double mean = together * network.density * network.density * network.hidden / sets;
-  double taken = 0, share = std::exp(-mean), rest = 1;
-  for (int k = 0; k < phases; ++k) {
-    taken += k * share;
-    rest -= share;
-    share *= mean / (k + 1);
-  }
-  taken += rest * phases;
-  return {room, std::clamp(static_cast<int>(room * taken / std::max(1, phases)), 0, room)};
-}
-
 int words_of(const Network& network, const Plan& plan, int r) {
-  const int slots = plan.slots_of(r);  // common: two slots in three words, the third with the second rows' values
-  return plan.is_common(r) ? slots + (slots + 1) / 2 : row_words(network, plan, slots);
+  return row_words(network, plan, plan.slots_of(r));
 }
 
 int start_words(const Network& network, const Plan& plan, int r) {
@@ -302,14 +282,7 @@ int register_words(const Network& network, const Plan& plan) {
 }
 
 int chunk_slots(const Network& network, const Plan& plan) {
-  if (plan.common_rows > 0) {
-    return 2;  // what rows have beyond the registers is less, and rounded up more often
-  }
   return plan.storage == Storage::packed_pair && network.precision == Precision::fp32 ? 2 : 4;
-}
-
-int most_chunks_in_flight(const Plan& plan) {
-  return plan.common_rows > 0 ? kMostSmallChunksInFlight : kMostChunksInFlight;
 }
 
 int chunk_words(const Network& network, const Plan& plan) {
@@ -371,7 +344,7 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
     bytes += whole_words(4 * units * gates);  // scales
   }
   if (plan.has_tail()) {
-    bytes += whole_words(4 * (plan.tail_rows() + 1) * plan.warps());  // chunks of each row, and where the first is
+    bytes += whole_words(4 * (plan.all_rows() + 1) * plan.warps());  // chunks of each row, and where the first is
   }
   if (plan.pieces > 0) {
     bytes += whole_words(4 * std::int64_t{plan.pieces} * plan.groups() * plan.batch_padded);  // their sums

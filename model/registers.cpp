@@ -351,10 +351,6 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
   // Where warps wait in need they look up whose the pieces are only then.
   gather +=
       plan.pieces > 0 ? plan.pieces * samples + (plan.waits_in_need() && !plan.has_tail() ? 0 : rows + kPieces) : 0;
-  // Rows that share loads: a partial sum of each instead of one. The compiler does without some of them, but then loads
-  // one column after another: with eight words fewer, steps of four networks took 3 to 10 % less on an H200.
-  gather +=
-      plan.common_rows > 0 ? (tile_height(network, plan) - 1) * std::max(1, plane_unit_bytes(network, plan) / 4) : 0;
   gather += plan.ring_chunks > 0 ? costs.ring : 0;
   gather += plan.storage == Storage::dense && plan.has_tail() ? costs.dense_tail : 0;
   gather += network.cell == Cell::lstm ? costs.lstm : network.cell == Cell::gru ? costs.gru : 0;

@@ -2,8 +2,6 @@
 #include "model/sparse_layout.hpp"
 
 #include "model/bank_balance.hpp"
-#include "model/common_columns.hpp"
-#include "model/common_rows.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
 #include "model/joined_layout.hpp"
@@ -41,21 +39,6 @@ void deal_rows(Layout& layout, const RowProfile& profile, const SparseMatrix& ma
     for (int at = 0; at < gates; ++at) {
       const int r = place / plan.groups() * gates + at;
       layout.rows[layout.group_row(sm, r, group)] = profile.gate(ranks[i], at) * profile.units() + unit;
-    }
-  }
-}
-
-// The first row of every pair.
-void deal_pairs(Layout& layout) {
-  const Plan& plan = layout.plan;
-  const int gates = info(layout.network.cell).gates;
-  const std::vector<GatePair> pairs = gate_pairs(gates);
-  for (int sm = 0; sm < plan.sms; ++sm) {
-    for (int i = 0; i < plan.common_rows; ++i) {
-      const int first = i / static_cast<int>(pairs.size()) * gates + pairs[i % pairs.size()].first;
-      for (int group = 0; group < plan.groups(); ++group) {
-        layout.rows[layout.group_row(sm, plan.first_common() + i, group)] = layout.row(sm, first, group);
-      }
     }
   }
 }
@@ -120,7 +103,7 @@ void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vecto
   }
 }
 
-void cut_long_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows& common) {
+void cut_long_rows(Layout& layout, const SparseMatrix& matrix) {
   const Plan& plan = layout.plan;
   layout.begins.assign(layout.rows.size(), 0);
   layout.ends.assign(layout.rows.size(), 0);
@@ -129,7 +112,8 @@ void cut_long_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows&
   for (int sm = 0; sm < plan.sms; ++sm) {
     std::transform(layout.rows.begin() + static_cast<std::ptrdiff_t>(layout.group_row(sm, 0, 0)),
                    layout.rows.begin() + static_cast<std::ptrdiff_t>(layout.group_row(sm, plan.rows_per_group, 0)),
-                   lengths.begin(), [&](std::int32_t row) { return row < 0 ? 0 : own_length(matrix, common, row); });
+                   lengths.begin(),
+                   [&](std::int32_t row) { return row < 0 ? 0 : matrix.row_begin[row + 1] - matrix.row_begin[row]; });
     cut_rows_of_sm(layout, matrix, lengths, sm);
   }
 }
@@ -151,19 +135,14 @@ Layout sparse_layout(const Network& network, const Plan& plan, const SparseMatri
   Layout layout;
   layout.network = network;
   layout.plan = plan;
-  deal_rows(layout, own_rows(network, plan, RowProfile::from_matrix(matrix)), matrix);
-  CommonRows common;
-  if (plan.common_rows > 0) {
-    common = share_rows(layout, matrix, threads);
-    deal_pairs(layout);
-  }
+  deal_rows(layout, RowProfile::from_matrix(matrix), matrix);
   if (plan.pieces > 0) {
-    cut_long_rows(layout, matrix, common);
+    cut_long_rows(layout, matrix);
   }
   if (plan.joins_rows()) {
     join_rows_of(layout, matrix);
   }
-  pack_rows(layout, matrix, common, threads);
+  pack_rows(layout, matrix, threads);
   if (plan.has_tail() && plan.ring_chunks == 0) {
     split_tails(layout);  // throws if there is no room for them
   }

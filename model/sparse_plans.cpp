@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <optional>
 
 namespace onchip {
@@ -104,7 +103,7 @@ bool may_join_block(const Plan& plan, int gates) {
 }
 
 // Whether rows may be joined, those of a unit or of a block; without a wish, where that may be better. A unit's, where
-// rows are uneven: where they are alike, rows that share loads are better, or a block's are. A block's, of gated cells:
+// rows are uneven: where they are alike, a block's are better. A block's, of gated cells:
 // with one gate most rows have few parts in their own warp, and waiting costs more than even lanes save (blocks.csv of
 // experiments/data: relu 5760 B=2 5 % 1.11 us apart and 1.32 joined), but for the largest of one sample (relu 8192 B=1
 // 10 % 2.11 and 1.80), of whose registers nobody has made a table.
@@ -115,42 +114,7 @@ bool joins_rows(const Network& network, const SparseShape& shape, const PlanWish
   const bool is_possible =
       plan.storage != Storage::dense && (is_gated || (of_block && plan.storage == Storage::packed_pair));
   return is_possible && (is_wished || (is_gated && (of_block || shape.long_rows))) &&
-         network.precision != Precision::fp8 && wishes.strip_slots != 0 && takes_bundles &&
-         wishes.common_slots.value_or(0) == 0;
-}
-
-// Slots per lane of a pair of rows that are worth trying, beside none: about as many as are needed for what two random
-// rows have in common, and more, whose columns can be chosen so that loads reach all banks.
-std::vector<int> common_choices(const Chip& chip, const Network& network, const RowProfile& rows,
-                                const PlanWishes& wishes, const Plan& plan) {
-  if (rows.gates() == 1 || wishes_joined(wishes) || plan.storage != Storage::packed_pair ||
-      info(network.precision).weight_bits != 16) {
-    return {};
-  }
-  const double room = plan.sms * (4 * chip.registers_per_sm + chip.smem_bytes_per_sm);  // bytes
-  if (4.0 * static_cast<double>(rows.nnz()) > room && !wishes.common_slots) {
-    return {};  // what is streamed would take longer than what is saved
-  }
-  std::vector<int> choices;
-  const auto add = [&](int slots) {
-    if (slots > 0 && slots <= kMostCommonSlots) {
-      choices.push_back(slots);
-    }
-  };
-  if (wishes.common_slots) {
-    add(*wishes.common_slots);
-    return choices;
-  }
-  const double density = static_cast<double>(rows.nnz()) / rows.gates() / rows.units() / rows.units();
-  const double common = density * density * rows.units() / plan.lanes_per_row;
-  int last = 0;
-  for (const double share : {1.2, 1.6, 2.0}) {
-    if (const int slots = static_cast<int>(std::lround(share * common)); slots > last) {
-      add(slots);
-      last = slots;
-    }
-  }
-  return choices;
+         network.precision != Precision::fp8 && wishes.strip_slots != 0 && takes_bundles;
 }
 
 // The same for every width of loads and number of exchange warps that the wishes allow.
@@ -179,7 +143,7 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
       shape.emplace(network, variant, rows);
       units_of_shape = units;
     }
-    if (wishes.common_slots.value_or(0) == 0 && !wishes_joined(wishes)) {
+    if (!wishes_joined(wishes)) {
       for_each_variant(chip, network, wishes, *shape, variant, consider);
     }
     for (const int block : {0, 1}) {
@@ -201,14 +165,6 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
       joined.slots = known.slots;
       joined.most_parts = known.most_parts;
       for_each_variant(chip, network, wishes, *known.shape, joined, consider);
-    }
-    for (const int slots : common_choices(chip, network, rows, wishes, variant)) {
-      variant.common_slots = slots;
-      variant.common_rows = variant.rows_per_group / rows.gates() * number_of_pairs(rows.gates());
-      const RowProfile& own = rows.without_common(pair_room(network, variant));
-      give_slots(network, own, variant);
-      SparseShape of_own(network, variant, own);
-      for_each_variant(chip, network, wishes, of_own, variant, consider);
     }
   };
   plan.load_bytes = std::max(element, wishes.load_bytes.value_or(kWidestLoad));

@@ -72,11 +72,9 @@ int word_room(const Chip& chip, const Network& network, const PlanWishes& wishes
   return registers_available(chip, plan) - working_registers(chip, network, plan) - wishes.spare_registers;
 }
 
-// Cuts every row's slots by the same share, so that the registers hold them beside those of pairs; whole bundles stay
-// whole.
+// Cuts every row's slots by the same share, so that the registers hold them; whole bundles stay whole.
 void cut_to_registers(const Chip& chip, const Network& network, const PlanWishes& wishes, Plan& plan) {
-  const int of_pairs = plan.common_rows > 0 ? plan.common_rows * words_of(network, plan, plan.first_common()) : 0;
-  int others = of_pairs;
+  int others = 0;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     others += start_words(network, plan, r);
   }
@@ -215,7 +213,7 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
   }
   for (const Slots& fill : shape.fills) {
     if (give_tail(chip, network, wishes, fill, shape.tails, plan)) {
-      for (int chunks = 1; chunks <= most_chunks_in_flight(plan); chunks *= 2) {
+      for (int chunks = 1; chunks <= kMostChunksInFlight; chunks *= 2) {
         plan.chunks_in_flight = chunks;
         consider(plan);
       }
@@ -256,7 +254,7 @@ void consider_cuts(const Chip& chip, const Network& network, const PlanWishes& w
     }
     for (const bool rows_first : {true, false}) {
       if (give_tail(chip, network, wishes, cut, rows_first, shape.tails, plan)) {
-        const int most = std::min(most_chunks_in_flight(plan), std::max(plan.row_chunks, plan.piece_chunks));
+        const int most = std::min(kMostChunksInFlight, std::max(plan.row_chunks, plan.piece_chunks));
         for (int chunks = 1; chunks <= most; chunks *= 2) {
           plan.chunks_in_flight = chunks;
           consider(plan);
@@ -268,8 +266,7 @@ void consider_cuts(const Chip& chip, const Network& network, const PlanWishes& w
 
 void settle_tails(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                   Plan& plan) {
-  const RowProfile& own = own_rows(network, plan, rows);
-  Tails tails(own, /*exact=*/true);
+  Tails tails(rows, /*exact=*/true);
   if (plan.pieces == 0) {
     give_tail(chip, network, wishes, Slots(plan.slots), tails, plan);
     return;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/step_time.hpp"
 #include "model/bank_rule.hpp"
-#include "model/common_columns.hpp"
 
 #include "model/dense_time.hpp"
 #include "model/exchange_time.hpp"
@@ -73,32 +72,6 @@ double fullest_factor(double load, double noise) {
   return noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
 }
 
-// Non-zeros of a row, of columns at random, that its unit's pairs of rows leave it (model/common_columns.hpp).
-double own_length(const Network& network, const Plan& plan) {
-  const double length = network.density * network.hidden;
-  if (plan.common_rows == 0) {
-    return length;
-  }
-  const int gates = info(network.cell).gates, pairs = number_of_pairs(gates);
-  double common = 0;  // columns that two gates have, and half of those that four have again
-  for (int k = 2, ways = pairs; k <= gates; ways = ways * (gates - k) / (k + 1), ++k) {
-    common += k / 2 * ways * std::pow(network.density, k) * std::pow(1 - network.density, gates - k) * network.hidden;
-  }
-  const PairRoom room = pair_room(network, plan);
-  const double shared = std::min(1.0 * room.common, common / pairs);
-  return std::max(0.0, length - pairs * (room.columns + shared) / gates);
-}
-
-// Wavefronts per phase of the slots of two rows: common columns are in whatever sets they are in, the others where
-// there is room. Held to layouts by tests/model/common_columns_test.cpp.
-double common_conflicts(const Network& network, const Plan& plan, int sets) {
-  const PairRoom room = pair_room(network, plan);
-  const double phases = plan.common_slots * spread_over_phases(network, plan);
-  const double mean = phases * room.common / std::max(1, room.columns);
-  const double deviation = std::sqrt(mean);
-  return fullest_factor((mean + normal_maximum(sets) * deviation) / phases, 0.5 * deviation / phases);
-}
-
 }  // namespace
 
 ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan) {
@@ -110,20 +83,20 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   const double warps = static_cast<double>(plan.groups()) * plan.lanes_per_row / kWarp;
   ExpectedWavefronts result;
   // The rows of a group alike, of their mean number of slots.
-  const double of_pairs = plan.common_rows * plan.common_slots;
   const int rows_with_slots = plan.rows_with_slots() + plan.pieces;
-  const double slots = (mean_slots(network, plan) - of_pairs) / rows_with_slots;
+  const double slots = mean_slots(network, plan) / rows_with_slots;
   result.ideal = warps * state_loads(network, plan) * phases_per_slot * copies;
   result.expected = result.ideal;
   if (plan.storage == Storage::dense) {
     return result;
   }
   // The rows that share phases, and the phases in which their elements must go.
-  const double mean_length = own_length(network, plan) * (plan.joins_rows() ? info(network.cell).gates : 1);
+  const double length = network.density * network.hidden;
+  const double mean_length = length * (plan.joins_rows() ? info(network.cell).gates : 1);
   const double rows = static_cast<double>(kWarp) / plan.lanes_per_row / (load_phases(network, plan) / spread);
   const double phases = std::max(1.0, slots * spread);
   constexpr double kFilledOfPieces = 0.9;  // of the slots: rows that are cut fill theirs, and the others nearly do
-  const double in_slots = own_length(network, plan) * plan.rows_per_group / plan.lanes_per_row;  // of a lane
+  const double in_slots = length * plan.rows_per_group / plan.lanes_per_row;  // of a lane
   const double filled = plan.joins_rows() ? std::min(1.0, in_slots / mean_slots(network, plan))
                         : plan.pieces > 0 ? kFilledOfPieces
                                           : std::min(1.0, mean_length * rows / (phases * sets));
@@ -143,10 +116,7 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   } else {
     factor = 1 + filled * (random_maximum(sets) - 1);
   }
-  const double share_of_pairs = of_pairs / mean_slots(network, plan);
-  const double factor_of_pairs =
-      plan.order != RowOrder::natural && of_pairs > 0 ? common_conflicts(network, plan, sets) : factor;
-  result.expected *= (1 - share_of_pairs) * factor + share_of_pairs * factor_of_pairs;
+  result.expected *= factor;
   return result;
 }
 
@@ -218,10 +188,8 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   const double slots = mean_slots(network, plan) * copies;
   const double state = state_loads(network, plan) * copies;
   const double loads = (plan.warps() * state + chunks) * chip.lds_instruction_cycles;
-  const double shared = plan.common_rows * plan.common_slots;  // slots of two rows
-  const double promotions = (mean_slots(network, plan) + shared) / plan.promote_every - plan.first_common();
-  Instructions count =
-      slots * per_slot(network, plan) + shared * copies * per_product(network, plan) + state * per_load(network, plan);
+  const double promotions = mean_slots(network, plan) / plan.promote_every - plan.all_rows();
+  Instructions count = slots * per_slot(network, plan) + state * per_load(network, plan);
   if (plan.joins_rows()) {
     count = count + copies * mean_slots(network, plan) / plan.strip_slots * joining(network, plan);
     count = plan.chooses_rows() ? count + passes_over_tiles(network, plan) * choosing(network, plan) : count;

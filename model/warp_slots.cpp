@@ -5,13 +5,10 @@
 
 namespace onchip {
 
-void WarpSlots::put(int slot, int lane, const Element& e) {
+void WarpSlots::put(int slot, int lane, std::int64_t element) {
   const std::size_t at = entry(slot, lane);
-  layout_->place[at] = layout_->order[matrix_->column[e.any()]];
-  layout_->value[at] = e.first < 0 ? 0.0f : matrix_->value[e.first];
-  if (e.second >= 0) {
-    layout_->second_value[at] = matrix_->value[e.second];
-  }
+  layout_->place[at] = layout_->order[matrix_->column[element]];
+  layout_->value[at] = matrix_->value[element];
 }
 
 void WarpSlots::put_padding(int slot, int lane, int set) {

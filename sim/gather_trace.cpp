@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/gather_trace.hpp"
 
-#include "model/common_columns.hpp"
 #include "model/instructions.hpp"
 
 #include <algorithm>
@@ -27,7 +26,7 @@ GatherTrace::GatherTrace(WarpWriter& writer, const WarpPlace& place)
       map_(place.map),
       bundle_(bundle(network_, plan_)),
       before_barrier_(addresses_before_barrier(plan_, map_)) {
-  for (int r = 0; plan_.has_tail() && r < plan_.tail_rows(); ++r) {
+  for (int r = 0; plan_.has_tail() && r < plan_.all_rows(); ++r) {
     streamed_ += map_.passes * place.tables.tails[place.warp_row(r)].streamed;
   }
   used_ = kTracedStep * streamed_;
@@ -53,9 +52,6 @@ void GatherTrace::tile(int tile, int pass) {
     rows_together(first, end, pass);
     return;
   }
-  if (plan_.common_rows > 0) {
-    unit(tile, pass);
-  }
   if (plan_.joins_rows()) {
     joined(tile, pass);
   }
@@ -74,40 +70,6 @@ void GatherTrace::pieces(int pass) {
   }
   if (pass + 1 < map_.passes && plan_.exchange_warps == 0) {
     chunk_at_ = begin;  // see tile()
-  }
-}
-
-// Of each column that two rows of a unit have in common one load and two products, then the rows' own. The sums in fp16
-// go on from a row's pairs to its own products.
-void GatherTrace::unit(int tile, int pass) {
-  const std::vector<GatePair> pairs = gate_pairs(map_.gates);
-  const int of_pairs = (map_.gates - 1) * plan_.common_slots, first = tile * map_.tile_height;
-  for (int plane = pass * plan_.pass_planes; plane < (pass + 1) * plan_.pass_planes; ++plane) {
-    std::array<std::vector<int>, kMostGates> partials;
-    const auto add = [&](int row, int product, const Operands& slot, const State& state) {
-      const Run all{first + row, 0, of_pairs + plan_.slots[first + row], {}, {}, row, plan_.tile_rows};
-      partial_.swap(partials[static_cast<std::size_t>(row)]);
-      multiply(all, product, plane, slot, state);
-      partial_.swap(partials[static_cast<std::size_t>(row)]);
-    };
-    for (int i = 0; i < std::ssize(pairs); ++i) {
-      const auto [one, other] = pairs[static_cast<std::size_t>(i)];
-      const int r = plan_.first_common() + tile * static_cast<int>(pairs.size()) + i;
-      const Run slots{r, 0, plan_.common_slots, {}, {}};
-      for (int s = 0; s < plan_.common_slots; ++s) {
-        const Operands slot = prepare(slots, s);
-        const State state = load_state(slots, s, plane, slot);
-        add(one, (other - 1) * plan_.common_slots + s, slot, state);
-        add(other, one * plan_.common_slots + s, {kNoRegister, value_of(kNoRegister)}, state);
-      }
-    }
-    for (int row = 0; row < map_.gates; ++row) {
-      const Run own{first + row, 0, plan_.slots[first + row], {}, {}};
-      for (int s = 0; s < own.count; ++s) {
-        const Operands slot = prepare(own, s);
-        add(row, of_pairs + s, slot, load_state(own, s, plane, slot));
-      }
-    }
   }
 }
 
@@ -172,7 +134,7 @@ void GatherTrace::row(const Row& row, int pass) {
       return static_cast<std::int64_t>(map_.tails_at) + 4 * (in_table * plan_.warps() + place_.warp);
     });
   }
-  for (int plane = 0; plane < plan_.pass_planes && (is_piece || plan_.common_rows == 0); ++plane) {
+  for (int plane = 0; plane < plan_.pass_planes; ++plane) {
     Run in_registers{row.r, 0, plan_.slots_of(row.r), {}, {}, row.first_sum, row.together};  // unpacked for every plane
     read_at_ = kNoRegister;
     run(in_registers, pass * plan_.pass_planes + plane);

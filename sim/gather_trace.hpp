@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gathers of one warp, as kernels/gather.cuh does them: what pairs of a tile's rows have in common, then row after
-// row, the slots in registers plane by plane, then the row's tail, chunk by chunk behind branches: first from shared
-// memory, then through the ring.
+// The gathers of one warp, as kernels/gather.cuh does them: row after row, the slots in registers plane by plane, then
+// the row's tail, chunk by chunk behind branches: first from shared memory, then through the ring.
 #pragma once
 
 #include "sim/warp_writer.hpp"
@@ -49,7 +48,6 @@ class GatherTrace {
     int r, first_sum, together;
   };
 
-  void unit(int tile, int pass);
   void joined(int tile, int pass);
   void row(const Row& row, int pass);
   void rows_together(int begin, int end, int pass);

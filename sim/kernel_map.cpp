@@ -50,7 +50,7 @@ KernelMap::KernelMap(const Network& network, const Plan& plan)
   bias_at = gates_at + (carries ? whole_words(4ll * units_per_sm) : 0);
   scale_at = bias_at + (network.cell == Cell::gru ? whole_words(4ll * units_per_sm) : 0);
   tails_at = scale_at + (network.precision == Precision::fp8 ? whole_words(4ll * units_per_sm * gates) : 0);
-  lanes_at = tails_at + (plan.has_tail() ? whole_words(4ll * (plan.tail_rows() + 1) * plan.warps()) : 0);
+  lanes_at = tails_at + (plan.has_tail() ? whole_words(4ll * (plan.all_rows() + 1) * plan.warps()) : 0);
   parts_at = lanes_at + (plan.joins_rows() ? whole_words(4ll * tiles * plan.threads) : 0);
   row_table_at = parts_at + (plan.joins_block > 0 ? 8ll * plan.threads * plan.batch_padded : 0);
   partials_at = row_table_at + (plan.joins_block > 0 ? whole_words(4ll * units_per_sm * gates) : 0);
@@ -88,7 +88,7 @@ KernelTables::KernelTables(const Layout& layout, const KernelMap& map) {
       std::uint64_t at = map.chunks_at;
       for (int warp = 0; warp < plan.warps(); ++warp) {
         first_chunk.push_back(at);
-        for (int r = 0; r < plan.tail_rows(); ++r) {
+        for (int r = 0; r < plan.all_rows(); ++r) {
           at += static_cast<std::uint64_t>(tails[layout.warp_row(sm, r, warp)].shared * map.chunk_bytes);
         }
       }

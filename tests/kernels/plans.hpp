@@ -4,7 +4,6 @@
 #pragma once
 
 #include "model/bitmap.hpp"
-#include "model/common_columns.hpp"
 #include "model/dealing.hpp"
 #include "model/layout.hpp"
 #include "model/mask.hpp"
@@ -75,8 +74,7 @@ inline PlannedCase stored_as(Storage storage, PlannedCase c, int sms, int lanes,
 
 // What a plan says of the row that has most pieces.
 inline void count_pieces(PlannedCase& c) {
-  const RowProfile all_rows = RowProfile::from_matrix(c.matrix);
-  const RowProfile& rows = own_rows(c.network, c.plan, all_rows);
+  const RowProfile rows = RowProfile::from_matrix(c.matrix);
   c.plan.most_pieces = 0;
   for (int rank = 0; rank < rows.units(); ++rank) {
     const int r = rank / (c.plan.groups() * c.plan.sms) * rows.gates();
@@ -87,8 +85,7 @@ inline void count_pieces(PlannedCase& c) {
 
 // The case with its longest rows cut to as few slots as so many pieces for every group, of as few slots, allow.
 inline PlannedCase in_pieces(PlannedCase c, int pieces) {
-  const RowProfile all_rows = RowProfile::from_matrix(c.matrix);
-  const RowProfile& rows = own_rows(c.network, c.plan, all_rows);
+  const RowProfile rows = RowProfile::from_matrix(c.matrix);
   const std::vector<std::int32_t> ranks = deal_units(c.network, c.plan, rows);
   const Plan whole = c.plan;
   c.plan.pieces = pieces;
@@ -116,8 +113,7 @@ inline PlannedCase in_chunks(PlannedCase c, int row_chunks, int piece_chunks, Ti
   fewer(c.plan.piece_slots, piece_chunks);
   c.plan.row_chunks = row_chunks;
   c.plan.piece_chunks = piece_chunks;
-  const RowProfile all_rows = RowProfile::from_matrix(c.matrix);
-  const Tail tail = tail_of(c.network, c.plan, own_rows(c.network, c.plan, all_rows), /*exact=*/true);
+  const Tail tail = tail_of(c.network, c.plan, RowProfile::from_matrix(c.matrix), /*exact=*/true);
   c.plan.tail_chunks = static_cast<int>(std::ceil(tail.mean));
   c.plan.longest_tail = tail.longest;
   c.plan.shared_chunks = tiers == Tiers::shared ? tail.fullest : tiers == Tiers::mixed ? tail.fullest / 2 : 0;
@@ -224,44 +220,6 @@ inline std::vector<PlannedCase> every_turn() {
   }
   cases.push_back(with_tiers(in_turns(shaped(Cell::lstm, Precision::fp16, 16, 4), 4), Tiers::shared));
   cases.push_back(with_tiers(in_turns(planned_case({.cell = Cell::tanh, .batch = 7, .lanes = 16}), 3), Tiers::shared));
-  return cases;
-}
-
-// The case with slots for columns that two rows of a unit have in common.
-inline PlannedCase with_common(PlannedCase c, int slots) {
-  const int gates = info(c.network.cell).gates;
-  c.plan.common_rows = c.plan.rows_per_group / gates * number_of_pairs(gates);
-  c.plan.common_slots = slots;
-  give_slots(c.network, own_rows(c.network, c.plan, RowProfile::from_matrix(c.matrix)), c.plan);
-  return c;
-}
-
-// Both gated cells and both types; odd and even numbers of slots, one, and more than there are common columns; loads of
-// every width; one pass, several, and samples that take turns; tails, and rows in pieces.
-inline std::vector<PlannedCase> every_pair() {
-  const auto shaped = [](Cell cell, Precision precision, int batch, int lanes = 8, int units_per_group = 1) {
-    return planned_case(
-        {.cell = cell, .precision = precision, .batch = batch, .lanes = lanes, .units_per_group = units_per_group});
-  };
-  std::vector<PlannedCase> cases{with_common(shaped(Cell::lstm, Precision::fp16, 4), 1),
-                                 with_common(shaped(Cell::gru, Precision::fp16, 3, 4, 2), 3),
-                                 with_common(shaped(Cell::lstm, Precision::bf16, 1, 16), 2),
-                                 with_common(shaped(Cell::gru, Precision::bf16, 8, 32, 3), 1),
-                                 with_common(shaped(Cell::lstm, Precision::fp16, 30), 5),
-                                 with_common(shaped(Cell::gru, Precision::fp16, 2, 16), 12)};
-  cases[1].plan.order = RowOrder::natural;
-  cases[4].plan.pass_planes = 2;
-  cases[0].plan.promote_every = 2;
-  cases.push_back(with_tiers(cases[0], Tiers::shared));
-  cases.push_back(with_tiers(with_common(shaped(Cell::gru, Precision::bf16, 5), 2), Tiers::mixed));
-  const PlannedCase in_two = in_turns(shaped(Cell::lstm, Precision::fp16, 16, 8), 4);
-  cases.push_back(with_common(in_two, 2));
-  cases.push_back(with_tiers(with_common(in_two, 3), Tiers::shared));
-  const PlannedCase uneven = planned_case({.cell = Cell::lstm, .batch = 4, .lanes = 16, .mask = MaskKind::power_law});
-  cases.push_back(in_pieces(with_common(uneven, 1), 2));
-  cases.push_back(in_turns(in_pieces(with_common(uneven, 2), 1), 3));
-  cases.push_back(in_chunks(in_pieces(with_common(uneven, 1), 2), 1, 1, Tiers::mixed));
-  cases.push_back(in_turns(in_chunks(in_pieces(with_common(uneven, 2), 1), 0, 2, Tiers::shared), 3));
   return cases;
 }
 
