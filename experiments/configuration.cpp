@@ -5,7 +5,6 @@
 #include "model/dealing.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
-#include "model/joined_block.hpp"
 #include "model/units.hpp"
 
 #include <algorithm>
@@ -50,21 +49,7 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& rows
                               std::to_string(room));
   }
   const bool holds_all = !plan.has_tail() && plan.pieces == 0;
-  for (int rank = 0; plan.joins_rows() && plan.joins_block == 0 && holds_all && rank < rows.units(); ++rank) {
-    const int r = static_cast<int>(rank / units_per_rank) * gates,
-              slots = slots_needed(network, plan, r, lengths_of_unit(rows, rank));
-    require(plan.slots[r] >= slots,
-            "room for a unit's " + std::to_string(slots) + " slots of a lane, found " + std::to_string(plan.slots[r]));
-  }
-  if (plan.joins_block > 0 && holds_all) {
-    const BlockSlots needed = slots_of_joined_block(network, plan, rows, plan.slots[0]);
-    require(plan.slots[0] >= needed.slots, "room for an SM's " + std::to_string(needed.slots) +
-                                               " slots of a lane, found " + std::to_string(plan.slots[0]));
-    require(plan.most_parts >= needed.most_parts,
-            "most_parts=" + std::to_string(needed.most_parts) + " or more, found " + std::to_string(plan.most_parts));
-  }
-  for (int r = 0;
-       !plan.joins_rows() && holds_all && r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
+  for (int r = 0; holds_all && r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
     const int first = static_cast<int>(r / gates * units_per_rank);
     const int longest =
         plan.storage == Storage::dense ? state_units(network, plan) : rows.longest_from(first, r % gates);
@@ -108,24 +93,8 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   check_range("promote_every", plan.promote_every, 1, kMostPromoteEvery);
   require(state_type(network.precision) == Precision::fp16 || plan.promote_every == 1,
           "promote_every=1: only fp16 products are summed below fp32");
-  check_range("strip_slots", plan.strip_slots, 0, kMostStripSlots);
-  const int whole = std::max(2, bundle(network, plan).slots);
-  require(
-      !plan.joins_rows() || ((gates > 1 || (plan.joins_block > 0 && plan.storage == Storage::packed_pair)) &&
-                             plan.storage != Storage::dense && network.precision != Precision::fp8 &&
-                             plan.ring_chunks == 0 && plan.strip_slots % whole == 0),
-      "strip_slots=0, or a multiple of 2, of packed_delta of 4, where rows are gates of packed_pair or packed_delta, "
-      "not of fp8 and not streamed");
-  check_range("joins_block", plan.joins_block, 0, 1);
-  check_range("most_parts", plan.most_parts, plan.joins_block, plan.joins_block > 0 ? kNoPart : 0);
-  require(plan.joins_block == 0 || (plan.joins_rows() && plan.pieces == 0 && !plan.has_tail() &&
-                                    plan.rows_per_group == gates && 2 * plan.threads <= kNoPart),
-          "joins_block=0, or 1 with strip_slots, one unit for each group, " + std::to_string(kNoPart / 64 * 32) +
-              " threads at most, and without pieces and tails");
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    const bool has_none = plan.joins_rows() && r % gates > 0;
-    const int most_slots = has_none ? 0 : plan.joins_rows() ? kMostStrips * plan.strip_slots : kMaxDimension;
-    check_range("slots", plan.slots[r], plan.has_tail() || has_none ? 0 : 1, most_slots);
+    check_range("slots", plan.slots[r], plan.has_tail() ? 0 : 1, kMaxDimension);
   }
   require(power_of_two(plan.pass_planes) && plan.pass_planes <= planes(network, plan),
           "pass_planes a power of two and at most all planes, found " + std::to_string(plan.pass_planes));

@@ -4,8 +4,7 @@
 // Of each of its rows a lane has kSlots[row] slots in registers, and as many of each piece of other rows (pieces.cuh).
 // What a row has beyond them, its tail, comes in chunks of kChunkSlots slots for every lane of the warp, as many as this
 // warp's rows need: first the chunks in shared memory, then those that are streamed from L2 through a ring of kRingChunks
-// chunks, the warp's own, each asked for kRingChunks - 1 chunks ahead of its use, across steps too. Where a unit's rows
-// are joined (joined.cuh), the slots of its first row are those of all.
+// chunks, the warp's own, each asked for kRingChunks - 1 chunks ahead of its use, across steps too.
 //
 // Sums are fp32, but with fp16 values ONCHIP_PROMOTE_EVERY consecutive products of a lane are first summed in fp16. fp8
 // (e4m3) values are widened to fp16 bit by bit, which leaves them 2^8 too small; the row's scale makes up for it.
@@ -60,22 +59,11 @@ constexpr __host__ __device__ int row_words(int slots) {
                               : slots;
 }
 constexpr int kStartWords = kStorage == kPackedDelta ? 1 : 0;  // of a row in registers: the first slot's byte in the state
-#ifdef ONCHIP_STRIP_SLOTS
-constexpr __host__ __device__ int start_words(int row) {  // a unit's first two rows have those of its lanes' two
-  return row < kRowsPerGroup && row % kTileHeight > 1 ? 0 : kStartWords;
-}
-constexpr __host__ __device__ int first_word(int row) {
-  int words = 0;
-  for (int r = 0; r < row; ++r) words += start_words(r) + row_words(kSlots[r]);
-  return words;
-}
-#else
 constexpr __host__ __device__ int first_word(int row) {
   int words = 0;
   for (int r = 0; r < row; ++r) words += kStartWords + row_words(kSlots[r]);
   return words;
 }
-#endif
 constexpr int kRegisterWords = first_word(kRowsPerGroup + kPieces);  // of a thread
 
 // Chunks: whole bundles. Of four words: [32][4], of two: [32][2], else [kChunkWords][32].
@@ -357,7 +345,6 @@ __device__ __forceinline__ u32 gather_registers(const Weights& w, u32 shared, in
   }
 }
 
-#ifndef ONCHIP_STRIP_SLOTS  // else joined.cuh
 // One row of tile kTile, in one pass.
 template <int kTile, int kPass, int kRowOfTile>
 __device__ __forceinline__ void gather_row(Weights& w, u32 shared, u32 tails, int lane_of_row, int thread,
@@ -393,4 +380,3 @@ __device__ __forceinline__ void gather_tile(Weights& w, u32 shared, u32 tails, i
 #endif
   }
 }
-#endif

@@ -50,7 +50,6 @@ int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int exp
 // Unless wished otherwise, what fits stays in registers and shared memory.
 PlanWishes on_chip(PlanWishes wishes) {
   wishes.tier = wishes.tier.value_or(Tier::shared_memory);
-  wishes.strip_slots = wishes.strip_slots.value_or(0);
   return wishes;
 }
 

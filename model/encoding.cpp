@@ -57,10 +57,10 @@ class SlotEncoder {
     }
   }
 
-  // Where slot `slot` of a lane reads: bytes in a plane of the state.
-  std::uint32_t start(std::size_t warp_row, int lane, int slot) const {
-    return slot < layout_.slots(warp_row)
-               ? static_cast<std::uint32_t>(layout_.place[layout_.entry(warp_row, slot, lane)]) * stride_
+  // Where the first slot of a lane reads: bytes in a plane of the state.
+  std::uint32_t start(std::size_t warp_row, int lane) const {
+    return layout_.slots(warp_row) > 0
+               ? static_cast<std::uint32_t>(layout_.place[layout_.entry(warp_row, 0, lane)]) * stride_
                : 0;
   }
 
@@ -68,11 +68,9 @@ class SlotEncoder {
   // A bundle: four distances from the slot before, a byte each, and then the values.
   template <typename At>
   void encode_deltas(std::size_t warp_row, std::int32_t row, int lane, int begin, int end, At&& at) const {
-    const int second = layout_.second_begin(warp_row, lane);
     for (int s = 0; s < end - begin; ++s) {
       const std::size_t entry = layout_.entry(warp_row, begin + s, lane);
-      const bool is_first = begin + s == 0 || begin + s == second;
-      const std::int32_t before = is_first ? layout_.place[entry] : layout_.place[entry - kWarp];
+      const std::int32_t before = begin + s == 0 ? layout_.place[entry] : layout_.place[entry - kWarp];
       const auto delta = static_cast<std::uint8_t>(layout_.place[entry] - before);
       const int first = s / bundle_.slots * bundle_.words;
       const int i = s % bundle_.slots;
@@ -95,19 +93,6 @@ class SlotEncoder {
   bool packed_, deltas_;
   std::vector<float> scales_;
 };
-
-// Where the first slot of a thread's row reads, joined: of the lane's second row in the place of the unit's second.
-std::uint32_t start(const Layout& layout, const SlotEncoder& encoder, int sm, int r, int thread) {
-  const int warp = thread / kWarp, lane = thread % kWarp;
-  const bool is_second =
-      layout.plan.joins_rows() && r < layout.plan.rows_per_group && r % info(layout.network.cell).gates > 0;
-  if (!is_second) {
-    return encoder.start(layout.warp_row(sm, r, warp), lane, 0);
-  }
-  const std::size_t of_unit = layout.warp_row(sm, r - 1, warp);
-  const int begin = layout.second_begin(of_unit, lane);
-  return begin < 0 ? 0 : encoder.start(of_unit, lane, begin);
-}
 
 // Writes one chunk of a warp's row, of four words a lane [32][4], of two [32][2], else [words][32].
 void encode_chunk(const Layout& layout, const SlotEncoder& encoder, int sm, int r, int warp, int chunk,
@@ -333,8 +318,8 @@ Encoded encode(const Layout& layout) {
       for (int r = 0; r < plan.all_rows(); ++r) {
         const std::int32_t row = layout.row(sm, r, group_lane_of(network, plan, thread).group);
         const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarp);
-        for (int i = 0; i < start_words(network, plan, r); ++i, ++first_word) {
-          words[first_word * plan.threads + thread] = start(layout, encoder, sm, r, thread);
+        for (int i = 0; i < start_words(plan); ++i, ++first_word) {
+          words[first_word * plan.threads + thread] = encoder.start(warp_row, thread % kWarp);
         }
         const auto at = [&](int i) -> std::uint32_t& { return words[(first_word + i) * plan.threads + thread]; };
         encoder.encode(warp_row, row, thread % kWarp, 0, plan.slots_of(r), at);
@@ -350,10 +335,6 @@ Encoded encode(const Layout& layout) {
   }
   const std::vector<std::int32_t> pieces = pieces_of_rows(layout);
   encoded.tails.insert(encoded.tails.end(), pieces.begin(), pieces.end());
-  const std::vector<std::int32_t> lanes = lanes_of_rows(layout);
-  encoded.tails.insert(encoded.tails.end(), lanes.begin(), lanes.end());
-  const std::vector<std::int32_t> parts = parts_of_rows(layout);
-  encoded.tails.insert(encoded.tails.end(), parts.begin(), parts.end());
   return encoded;
 }
 

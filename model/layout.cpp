@@ -15,23 +15,6 @@
 namespace onchip {
 namespace {
 
-// The same of a lane of joined rows, the first of which is its group's r-th.
-template <typename Visit>
-void visit_lane(const Layout& layout, int sm, int r, int thread, Visit&& visit) {
-  const LaneRows& lane = layout.joined[layout.lane_rows(sm, r, thread)];
-  const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarpLanes);
-  const int group = group_lane_of(layout.network, layout.plan, thread).group, gates = info(layout.network.cell).gates;
-  const int first_group = group / layout.plan.joined_groups() * layout.plan.joined_groups();
-  for (int slot = 0; slot < layout.slots(warp_row); ++slot) {
-    const int of_joined = lane.second >= 0 && slot >= lane.begin ? lane.second : lane.first;
-    if (of_joined >= 0) {
-      const std::size_t entry = layout.entry(warp_row, slot, thread % kWarpLanes);
-      const std::int32_t row = layout.row(sm, r + of_joined % gates, first_group + of_joined / gates);
-      visit(row, layout.place[entry], layout.value[entry]);
-    }
-  }
-}
-
 // Calls `visit` with every row of W and each of its slots: place and value.
 template <typename Visit>
 void for_each_entry(const Layout& layout, Visit&& visit) {
@@ -42,12 +25,6 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
         const int group = group_lane_of(layout.network, plan, thread).group;
         const std::int32_t row = layout.row(sm, r, group);
         const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarpLanes);
-        if (plan.joins_rows() && r < plan.rows_per_group) {
-          if (layout.slots(warp_row) > 0) {
-            visit_lane(layout, sm, r, thread, visit);
-          }
-          continue;
-        }
         for (int slot = 0; row >= 0 && slot < layout.slots(warp_row); ++slot) {
           const std::size_t entry = layout.entry(warp_row, slot, thread % kWarpLanes);
           visit(row, layout.place[entry], layout.value[entry]);
@@ -58,17 +35,6 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
 }
 
 }  // namespace
-
-int Layout::second_begin(std::size_t warp_row, int lane) const {
-  const std::size_t of_sm = warp_row / plan.warps();
-  const int r = static_cast<int>(of_sm % plan.all_rows()), warp = static_cast<int>(warp_row % plan.warps());
-  if (!plan.joins_rows() || r >= plan.rows_per_group) {
-    return -1;
-  }
-  const LaneRows& rows_of_lane =
-      joined[lane_rows(static_cast<int>(of_sm / plan.all_rows()), r, warp * kWarpLanes + lane)];
-  return rows_of_lane.second < 0 ? -1 : rows_of_lane.begin;
-}
 
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads) {
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {

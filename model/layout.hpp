@@ -16,7 +16,6 @@
 // bitmap storage leaves out is left out when it is encoded.
 #pragma once
 
-#include "model/joined_rows.hpp"
 #include "model/mask.hpp"
 #include "model/plan.hpp"
 
@@ -32,8 +31,6 @@ struct Layout {
   // With pieces, [sms, all_rows, groups]: which of the row's non-zeros are there, the first and the one behind the
   // last; packed_delta: in the order of the state.
   std::vector<std::int32_t> begins, ends;
-  std::vector<bool> cut_rows;           // likewise: whether the row has pieces
-  std::vector<LaneRows> joined;         // joined rows: [sms, rows_per_group / gates, threads]
   std::vector<std::int32_t> order;      // [hidden]: place of each unit in the state, see units_per_sm
   std::vector<std::int64_t> first;      // [sms * all_rows * warps + 1]: first slot of each warp's rows
   std::vector<std::int32_t> place;      // [slots, 32 lanes]: what to load; >= state_units: a zero unit
@@ -54,13 +51,6 @@ struct Layout {
   }
   // Row of W that the group of this thread works on, -1 for none.
   std::int32_t row(int sm, int r, int group) const { return rows[group_row(sm, r, group)]; }
-  // Where `joined` has what a thread has of its group's rows from the r-th on, a unit's first.
-  std::size_t lane_rows(int sm, int r, int thread) const {
-    const int gates = info(network.cell).gates;
-    return (static_cast<std::size_t>(sm) * (plan.rows_per_group / gates) + r / gates) * plan.threads + thread;
-  }
-  // Where joined rows' second begins in a lane, among the slots of a warp's row; -1: nowhere.
-  int second_begin(std::size_t warp_row, int lane) const;
 };
 
 // Throws InputError if the matrix is not what the network says, or a row does not fit: longer than its slots if the
@@ -87,8 +77,7 @@ struct Encoded {
   std::vector<std::uint32_t> streamed;  // chunks: of each SM and warp, in order of use in a step
   // With a tail, per SM: [rows_per_group, warps] chunks in shared memory | streamed << 16; [warps] the byte of the SM's
   // shared memory where the warp's chunks begin; [pieces, warps] chunks of the pieces; [warps] its first streamed
-  // chunk; [warps] how many it streams in a step. Behind that of all SMs, with pieces: pieces_of_rows(); and where rows
-  // are joined: lanes_of_rows(), and then parts_of_rows().
+  // chunk; [warps] how many it streams in a step. Behind that of all SMs, with pieces: pieces_of_rows().
   std::vector<std::int32_t> tails;
 };
 Encoded encode(const Layout& layout);
@@ -98,14 +87,6 @@ std::vector<std::int32_t> row_places(const Layout& layout);
 
 // Of each row of W, at its row_places: the number of its first piece | how many it has << 16; without pieces: none.
 std::vector<std::int32_t> pieces_of_rows(const Layout& layout);
-
-// Joined rows: whether any of a warp's, of the tile-th units of its groups, have pieces.
-bool awaits_pieces(const Layout& layout, int sm, int tile, int warp);
-// Joined rows: encode_lane() of every lane, [sms, rows_per_group / gates, threads], or encode_block_lane(); else none.
-std::vector<std::int32_t> lanes_of_rows(const Layout& layout);
-// An SM's rows joined: of each unit's rows by their places in it, [sms, units_per_sm, gates], the number of its first
-// part | how many it has << 16; else none.
-std::vector<std::int32_t> parts_of_rows(const Layout& layout);
 
 // fp8: the scale of each row of W, [rows]; else empty.
 std::vector<float> row_scales(const Layout& layout);

@@ -42,8 +42,6 @@ inline constexpr std::array<PrecisionInfo, 4> kPrecisions{{
     {"fp8", 2, 8, 0x1p-11},
 }};
 
-inline constexpr int kMostGates = 4;
-
 constexpr const CellInfo& info(Cell cell) {
   return kCells[static_cast<int>(cell)];
 }

@@ -163,10 +163,8 @@ int words_of(const Network& network, const Plan& plan, int r) {
   return row_words(network, plan, plan.slots_of(r));
 }
 
-int start_words(const Network& network, const Plan& plan, int r) {
-  constexpr int kRowsOfLane = 2;
-  const bool has_none = plan.joins_rows() && r < plan.rows_per_group && r % info(network.cell).gates >= kRowsOfLane;
-  return plan.storage == Storage::packed_delta && !has_none ? 1 : 0;
+int start_words(const Plan& plan) {
+  return plan.storage == Storage::packed_delta ? 1 : 0;
 }
 
 int fetched_words(const Network& network, const Plan& plan) {
@@ -276,7 +274,7 @@ int register_words(const Network& network, const Plan& plan) {
   }
   int words = 0;
   for (int r = 0; r < plan.all_rows(); ++r) {
-    words += start_words(network, plan, r) + words_of(network, plan, r);
+    words += start_words(plan) + words_of(network, plan, r);
   }
   return words;
 }
@@ -350,16 +348,8 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
     bytes += whole_words(4 * std::int64_t{plan.pieces} * plan.groups() * plan.batch_padded);  // their sums
     bytes += whole_words(4 * units * gates);                                                  // which are whose
   }
-  if (plan.joins_rows()) {
-    bytes += whole_words(std::int64_t{4} * plan.threads * plan.rows_per_group / gates);  // which are whose
-  }
-  if (plan.joins_block > 0) {
-    bytes += std::int64_t{8} * plan.threads * plan.batch_padded;  // parts of rows
-    bytes += whole_words(4 * units * gates);                      // which are whose
-  }
   if (plan.exchange_warps > 0) {
-    const int of_pass = plan.joins_rows() && (plan.pieces > 0 || plan.joins_block > 0) ? 2 : 1;
-    bytes += whole_words(std::int64_t{8} * of_pass * passes(network, plan));  // barriers
+    bytes += whole_words(std::int64_t{8} * passes(network, plan));  // barriers
   }
   return bytes;
 }

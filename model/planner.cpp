@@ -156,12 +156,6 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
     throw InputError("no plan with " + std::to_string(*wishes.pieces) + " pieces of rows per group computes " +
                      describe(network) + " as wished: they are of packed_pair or packed_delta, 1, 2 or 4");
   }
-  if (!found && (wishes.strip_slots.value_or(0) > 0 || wishes.joins_block.value_or(0) > 0)) {
-    throw InputError(
-        "no plan with joined rows computes " + describe(network) +
-        " as wished: they are of packed_pair or, of gated cells, packed_delta, not of fp8, and of one gate are "
-        "joined over an SM only (--joins-block 1)");
-  }
   if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
     throw InputError(
         "sparse_persistent plans know neither structured_2_4 nor bitmap nor the cluster exchange nor teams");

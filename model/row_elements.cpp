@@ -12,6 +12,9 @@ int set_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rul
   return rule.set_of(layout.order[matrix.column[element]]);
 }
 
+namespace {
+
+// Of a row's non-zeros some that stand together, from the begin-th to the end-th: about as many from each set of banks.
 std::vector<std::int64_t> stretch_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
                                      std::vector<std::int64_t> all, std::int64_t begin, std::int64_t end) {
   if (layout.plan.order != RowOrder::natural) {
@@ -30,6 +33,8 @@ std::vector<std::int64_t> stretch_of(const Layout& layout, const SparseMatrix& m
   }
   return {all.begin() + begin, all.begin() + end};
 }
+
+}  // namespace
 
 std::vector<std::int64_t> elements_in(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
                                       std::size_t group_row) {

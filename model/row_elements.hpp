@@ -20,10 +20,6 @@ int set_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rul
 std::vector<std::int64_t> elements_in(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
                                       std::size_t group_row);
 
-// Of a row's non-zeros some that stand together, from the begin-th to the end-th: about as many from each set of banks.
-std::vector<std::int64_t> stretch_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
-                                     std::vector<std::int64_t> all, std::int64_t begin, std::int64_t end);
-
 // A row's non-zeros, in the order of the state; nothing in row -1.
 std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std::int32_t row);
 // Those that stand in a group's row: of one that is cut, without its pieces, or a piece.

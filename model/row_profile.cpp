@@ -64,7 +64,7 @@ RowProfile::RowProfile(int units, int gates, const std::vector<int>& lengths)
   std::iota(unit_.begin(), unit_.end(), 0);
   std::stable_sort(unit_.begin(), unit_.end(), [&](auto a, auto b) { return longest[a] > longest[b]; });
   for (const std::int32_t unit : unit_) {
-    std::array<std::uint8_t, kMostGates> order{0, 1, 2, 3};
+    std::array<std::uint8_t, 4> order{0, 1, 2, 3};  // gates
     std::stable_sort(order.begin(), order.begin() + gates,
                      [&](auto a, auto b) { return length_of(unit, a) > length_of(unit, b); });
     for (int place = 0; place < gates; ++place) {

@@ -5,7 +5,6 @@
 #include "model/conflict_merging.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
-#include "model/joined_layout.hpp"
 #include "model/parallel.hpp"
 #include "model/phase_colouring.hpp"
 #include "model/row_elements.hpp"
@@ -37,8 +36,7 @@ class Packer {
     const int warp_rows = plan_.sms * plan_.all_rows() * plan_.warps();
     layout_.first.assign(static_cast<std::size_t>(warp_rows) + 1, 0);
     parallel_for(warp_rows, threads, [&](int warp_row) {
-      layout_.first[static_cast<std::size_t>(warp_row) + 1] =
-          is_joined(warp_row) ? joined_slots_for(warp_row) : slots_for(rows_of(warp_row), rank_of(warp_row));
+      layout_.first[static_cast<std::size_t>(warp_row) + 1] = slots_for(rows_of(warp_row), rank_of(warp_row));
     });
     std::partial_sum(layout_.first.begin(), layout_.first.end(), layout_.first.begin());
     const std::size_t entries = static_cast<std::size_t>(layout_.first.back()) * kWarp;
@@ -46,12 +44,6 @@ class Packer {
     layout_.value.assign(entries, 0.0f);
     parallel_for(warp_rows, threads, [&](int warp_row) {
       Packer one = *this;
-      if (is_joined(warp_row)) {
-        if (has_joined_slots(warp_row)) {
-          pack_joined(layout_, matrix_, sm_of(warp_row), rank_of(warp_row), warp_row % plan_.warps());
-        }
-        return;
-      }
       one.into_ = WarpSlots(layout_, matrix_, static_cast<std::size_t>(warp_row));
       one.pack_row(warp_row % plan_.warps(), rows_of(warp_row));
     });
@@ -64,17 +56,6 @@ class Packer {
   const std::int32_t* rows_of(int warp_row) const {
     const std::size_t at = static_cast<std::size_t>(warp_row) / plan_.warps();
     return &layout_.rows[at * plan_.groups() + warp_row % plan_.warps() * groups_per_warp()];
-  }
-
-  int sm_of(int warp_row) const { return warp_row / plan_.warps() / plan_.all_rows(); }
-  bool is_joined(int warp_row) const { return plan_.joins_rows() && rank_of(warp_row) < plan_.rows_per_group; }
-
-  // With a unit's first row.
-  bool has_joined_slots(int warp_row) const { return rank_of(warp_row) % info(layout_.network.cell).gates == 0; }
-  int joined_slots_for(int warp_row) const {
-    return has_joined_slots(warp_row)
-               ? joined_slots_of_warp(layout_, matrix_, sm_of(warp_row), rank_of(warp_row), warp_row % plan_.warps())
-               : 0;
   }
 
   void pack_row(int warp, const std::int32_t* rows) {
@@ -207,7 +188,7 @@ class Packer {
     if (plan_.order != RowOrder::natural) {
       even_out_phases(lanes, group_of, rule_);
     }
-    into_.put_deltas(lanes, {});
+    into_.put_deltas(lanes);
   }
 
   // The groups of a warp that share phases are coloured together: all of them, unless a group has fewer lanes than

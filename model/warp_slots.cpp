@@ -25,11 +25,9 @@ void WarpSlots::put_padding(int slot, int lane, int set) {
   layout_->place[entry(slot, lane)] = unit;
 }
 
-void WarpSlots::put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes,
-                           const std::array<SecondStretch, kWarpLanes>& seconds) {
-  const std::vector<Placed> taken =
-      order_deltas(lanes, seconds, count(), rule_, layout_->plan.order != RowOrder::natural,
-                   state_units(layout_->network, layout_->plan));
+void WarpSlots::put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes) {
+  const std::vector<Placed> taken = order_deltas(lanes, count(), rule_, layout_->plan.order != RowOrder::natural,
+                                                 state_units(layout_->network, layout_->plan));
   for (std::size_t i = 0; i < taken.size(); ++i) {
     const std::size_t entry = static_cast<std::size_t>(layout_->first[warp_row_]) * kWarpLanes + i;
     layout_->place[entry] = taken[i].place;

@@ -25,8 +25,7 @@ class WarpSlots {
   // A zero that reads in a set of banks.
   void put_padding(int slot, int lane, int set);
   // All slots of distances, of what each lane has.
-  void put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes,
-                  const std::array<SecondStretch, kWarpLanes>& seconds);
+  void put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes);
 
  private:
   Layout* layout_;

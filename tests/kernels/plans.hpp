@@ -78,8 +78,10 @@ inline void count_pieces(PlannedCase& c) {
   c.plan.most_pieces = 0;
   for (int rank = 0; rank < rows.units(); ++rank) {
     const int r = rank / (c.plan.groups() * c.plan.sms) * rows.gates();
-    const auto pieces = pieces_needed(c.network, c.plan, r, rows.gates(), lengths_of_unit(rows, rank));
-    c.plan.most_pieces = std::max(c.plan.most_pieces, *std::max_element(pieces.begin(), pieces.end()));
+    for (int at = 0; at < rows.gates(); ++at) {
+      c.plan.most_pieces =
+          std::max(c.plan.most_pieces, pieces_of_row(c.network, c.plan, r + at, rows.length(rank, at)));
+    }
   }
 }
 
@@ -220,83 +222,6 @@ inline std::vector<PlannedCase> every_turn() {
   }
   cases.push_back(with_tiers(in_turns(shaped(Cell::lstm, Precision::fp16, 16, 4), 4), Tiers::shared));
   cases.push_back(with_tiers(in_turns(planned_case({.cell = Cell::tanh, .batch = 7, .lanes = 16}), 3), Tiers::shared));
-  return cases;
-}
-
-// The case with the rows of each unit joined, in strips of so many slots.
-inline PlannedCase joined(PlannedCase c, int strip_slots = 8) {
-  c.plan.strip_slots = strip_slots;
-  give_slots(c.network, RowProfile::from_matrix(c.matrix), c.plan);
-  return c;
-}
-
-// The case with the rows of all units of an SM joined; so many slots of a lane more than are needed.
-inline PlannedCase joined_in_block(PlannedCase c, int more_slots = 0, int strip_slots = 8) {
-  c.plan.joins_block = 1;
-  c = joined(c, strip_slots);
-  c.plan.slots[0] += more_slots;
-  return c;
-}
-
-// Both gated cells and every type but fp8; strips longer and shorter than what is summed in fp16, and than a lane;
-// every order; loads of every width; one pass, several, and samples that take turns; one unit of a group, and several;
-// tails, and rows in pieces; stored as distances; rows of a unit and of an SM, these of one gate, too.
-inline std::vector<PlannedCase> every_join() {
-  const auto shaped = [](Cell cell, Precision precision, int batch, int lanes = 8, int units_per_group = 1,
-                         MaskKind mask = MaskKind::uniform) {
-    return planned_case({.cell = cell,
-                         .precision = precision,
-                         .batch = batch,
-                         .lanes = lanes,
-                         .units_per_group = units_per_group,
-                         .mask = mask});
-  };
-  std::vector<PlannedCase> cases{
-      joined(shaped(Cell::lstm, Precision::fp16, 4)),      joined(shaped(Cell::gru, Precision::fp16, 3, 4, 2), 4),
-      joined(shaped(Cell::lstm, Precision::bf16, 1, 16)),  joined(shaped(Cell::gru, Precision::fp32, 8, 32, 3), 2),
-      joined(shaped(Cell::lstm, Precision::fp16, 30), 16), joined(shaped(Cell::gru, Precision::fp16, 2, 16), 64)};
-  cases[1].plan.order = RowOrder::natural;
-  cases[2].plan.order = RowOrder::bank_merged;
-  cases[4].plan.pass_planes = 2;
-  cases.push_back(with_tiers(cases[0], Tiers::shared));
-  cases.push_back(with_tiers(cases[3], Tiers::shared));
-  cases.back().plan.chunks_in_flight = 4;
-  const PlannedCase in_two = in_turns(shaped(Cell::lstm, Precision::fp16, 16), 4);
-  cases.push_back(joined(in_two));
-  cases.push_back(with_tiers(joined(in_two), Tiers::shared));
-  for (const int units_per_group : {1, 2}) {
-    PlannedCase uneven = shaped(Cell::lstm, Precision::fp16, 4, 16, units_per_group, MaskKind::power_law);
-    uneven.plan.order = RowOrder::bank_merged;
-    const PlannedCase cut = in_pieces(joined(uneven), 3 - units_per_group);
-    cases.push_back(cut);
-    cases.push_back(in_turns(cut, 3));
-    cases.push_back(in_chunks(cut, 0, 1, Tiers::shared));
-    cases.push_back(in_turns(in_chunks(cut, 1, 1, Tiers::shared), 3));
-  }
-  cases.push_back(
-      in_turns(in_pieces(joined(shaped(Cell::gru, Precision::bf16, 8, 8, 1, MaskKind::power_law)), 1), 4, 4));
-  const auto distances = [&](Cell cell, Precision precision, int batch, int lanes, int units_per_group = 1) {
-    PlannedCase c = shaped(cell, precision, batch, lanes, units_per_group, MaskKind::power_law);
-    c.plan.order = RowOrder::bank_merged;
-    return stored_as(Storage::packed_delta, c, 5, lanes, units_per_group);
-  };
-  cases.push_back(joined(distances(Cell::lstm, Precision::fp16, 4, 8)));
-  cases.push_back(with_tiers(joined(distances(Cell::gru, Precision::bf16, 16, 8, 2), 16), Tiers::shared));
-  cases.push_back(in_chunks(in_pieces(joined(distances(Cell::lstm, Precision::fp16, 3, 16)), 2), 1, 1, Tiers::shared));
-  cases.push_back(in_turns(in_pieces(joined(distances(Cell::gru, Precision::fp16, 4, 16)), 1), 3));
-  for (const int batch : {1, 4, 30}) {  // of an SM
-    PlannedCase uneven = shaped(Cell::lstm, Precision::fp16, batch, batch == 4 ? 8 : 16, 1, MaskKind::power_law);
-    uneven.plan.order = batch == 1 ? RowOrder::natural : RowOrder::bank_merged;
-    cases.push_back(joined_in_block(uneven, 0, batch == 30 ? 4 : 8));
-  }
-  cases.push_back(joined_in_block(shaped(Cell::gru, Precision::bf16, 5, 4), 2));
-  cases.push_back(joined_in_block(shaped(Cell::gru, Precision::fp32, 8, 32)));
-  cases.push_back(joined_in_block(distances(Cell::lstm, Precision::fp16, 2, 8)));
-  cases.push_back(joined_in_block(shaped(Cell::lstm, Precision::fp16, 2, 32)));  // fewer groups than places of units
-  cases.push_back(joined_in_block(shaped(Cell::relu, Precision::fp16, 3, 2, 1, MaskKind::power_law)));
-  cases.push_back(in_turns(joined_in_block(shaped(Cell::lstm, Precision::fp16, 16, 8, 1, MaskKind::power_law)), 4));
-  cases.push_back(in_turns(joined_in_block(distances(Cell::gru, Precision::bf16, 8, 16), 3), 3, 4));
-  cases.push_back(in_turns(joined_in_block(shaped(Cell::tanh, Precision::fp32, 2, 8, 1, MaskKind::power_law)), 2));
   return cases;
 }
 
