@@ -5,7 +5,6 @@
 #include "model/dealing.hpp"
 #include "model/error.hpp"
 #include "model/input_file.hpp"
-#include "model/joined_block.hpp"
 #include "model/units.hpp"
 
 #include <algorithm>
@@ -28,17 +27,16 @@ void check_range(const char* name, int value, int minimum, int maximum) {
 
 // That a sparse or a bitmap plan has room for these rows, and that a structured_2_4 one can store them; others have
 // room for all.
-void check_rows(const Network& network, const Plan& plan, const RowProfile& all_rows) {
+void check_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
   if (plan.storage == Storage::structured_2_4) {
-    check_two_four(all_rows);
+    check_two_four(rows);
   }
-  if (plan.storage == Storage::bitmap && all_rows.words() != nullptr) {
-    check_bank_words(network, plan, *all_rows.words());
+  if (plan.storage == Storage::bitmap && rows.words() != nullptr) {
+    check_bank_words(network, plan, *rows.words());
   }
   if (plan.family != Family::sparse_persistent) {
     return;
   }
-  const RowProfile& rows = own_rows(network, plan, all_rows);
   const int gates = rows.gates();
   const std::int64_t units_per_rank = std::int64_t{plan.sms} * plan.groups();
   require(units_per_rank * (plan.rows_per_group / gates) >= rows.units(),
@@ -51,21 +49,7 @@ void check_rows(const Network& network, const Plan& plan, const RowProfile& all_
                               std::to_string(room));
   }
   const bool holds_all = !plan.has_tail() && plan.pieces == 0;
-  for (int rank = 0; plan.joins_rows() && plan.joins_block == 0 && holds_all && rank < rows.units(); ++rank) {
-    const int r = static_cast<int>(rank / units_per_rank) * gates,
-              slots = slots_needed(network, plan, r, lengths_of_unit(rows, rank));
-    require(plan.slots[r] >= slots,
-            "room for a unit's " + std::to_string(slots) + " slots of a lane, found " + std::to_string(plan.slots[r]));
-  }
-  if (plan.joins_block > 0 && holds_all) {
-    const BlockSlots needed = slots_of_joined_block(network, plan, rows, plan.slots[0]);
-    require(plan.slots[0] >= needed.slots, "room for an SM's " + std::to_string(needed.slots) +
-                                               " slots of a lane, found " + std::to_string(plan.slots[0]));
-    require(plan.most_parts >= needed.most_parts,
-            "most_parts=" + std::to_string(needed.most_parts) + " or more, found " + std::to_string(plan.most_parts));
-  }
-  for (int r = 0;
-       !plan.joins_rows() && holds_all && r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
+  for (int r = 0; holds_all && r < plan.rows_per_group && r / gates * units_per_rank < rows.units(); ++r) {
     const int first = static_cast<int>(r / gates * units_per_rank);
     const int longest =
         plan.storage == Storage::dense ? state_units(network, plan) : rows.longest_from(first, r % gates);
@@ -109,25 +93,8 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   check_range("promote_every", plan.promote_every, 1, kMostPromoteEvery);
   require(state_type(network.precision) == Precision::fp16 || plan.promote_every == 1,
           "promote_every=1: only fp16 products are summed below fp32");
-  check_range("strip_slots", plan.strip_slots, 0, kMostStripSlots);
-  const int whole = std::max(2, bundle(network, plan).slots);
-  require(
-      !plan.joins_rows() ||
-          ((gates > 1 || (plan.joins_block > 0 && plan.storage == Storage::packed_pair)) &&
-           plan.storage != Storage::dense && plan.common_rows == 0 && network.precision != Precision::fp8 &&
-           plan.ring_chunks == 0 && plan.strip_slots % whole == 0),
-      "strip_slots=0, or a multiple of 2, of packed_delta of 4, where rows are gates of packed_pair or packed_delta, "
-      "not of fp8, share no loads and are not streamed");
-  check_range("joins_block", plan.joins_block, 0, 1);
-  check_range("most_parts", plan.most_parts, plan.joins_block, plan.joins_block > 0 ? kNoPart : 0);
-  require(plan.joins_block == 0 || (plan.joins_rows() && plan.pieces == 0 && !plan.has_tail() &&
-                                    plan.rows_per_group == gates && 2 * plan.threads <= kNoPart),
-          "joins_block=0, or 1 with strip_slots, one unit for each group, " + std::to_string(kNoPart / 64 * 32) +
-              " threads at most, and without pieces and tails");
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    const bool has_none = plan.joins_rows() && r % gates > 0;
-    const int most_slots = has_none ? 0 : plan.joins_rows() ? kMostStrips * plan.strip_slots : kMaxDimension;
-    check_range("slots", plan.slots[r], plan.has_tail() || has_none ? 0 : 1, most_slots);
+    check_range("slots", plan.slots[r], plan.has_tail() ? 0 : 1, kMaxDimension);
   }
   require(power_of_two(plan.pass_planes) && plan.pass_planes <= planes(network, plan),
           "pass_planes a power of two and at most all planes, found " + std::to_string(plan.pass_planes));
@@ -136,8 +103,8 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   const int most = plan.has_tail() ? kMostChunks : 0;  // of what only a tail has
   check_range("longest_tail", plan.longest_tail, std::min(most, 1), most);
   check_range("shared_chunks", plan.shared_chunks, 0, most);
-  require(power_of_two(plan.chunks_in_flight) && plan.chunks_in_flight <= most_chunks_in_flight(plan),
-          "chunks_in_flight a power of two up to " + std::to_string(most_chunks_in_flight(plan)) + ", found " +
+  require(power_of_two(plan.chunks_in_flight) && plan.chunks_in_flight <= kMostChunksInFlight,
+          "chunks_in_flight a power of two up to " + std::to_string(kMostChunksInFlight) + ", found " +
               std::to_string(plan.chunks_in_flight));
   check_range("ring_chunks", plan.ring_chunks, 0, std::min(most, kMostRingChunks));
   require(plan.ring_chunks != 1, "ring_chunks=0, or 2 and more: what is used and what is under way");
@@ -150,14 +117,6 @@ void check_sparse_plan(const Network& network, const Plan& plan) {
   check_range("piece_slots", plan.piece_slots, plan.pieces > 0 && plan.piece_chunks == 0 ? 1 : 0,
               plan.pieces > 0 ? kMaxDimension : 0);
   check_range("most_pieces", plan.most_pieces, std::min(plan.pieces, 1), plan.pieces > 0 ? kMaxDimension : 0);
-  const int units = plan.rows_per_group / gates, pairs = number_of_pairs(gates);
-  require(plan.common_rows == 0 || (gates > 1 && plan.common_rows == units * pairs),
-          "common_rows=0, or " + std::to_string(units * pairs) + ", " + std::to_string(pairs) +
-              " pairs of rows of each unit, found " + std::to_string(plan.common_rows));
-  require(plan.common_rows == 0 || (plan.storage == Storage::packed_pair && info(network.precision).weight_bits == 16),
-          "common_rows=0: only packed_pair of values of 16 bits has slots of two rows");
-  check_range("common_slots", plan.common_slots, std::min(plan.common_rows, 1),
-              plan.common_rows > 0 ? kMaxDimension : 0);
   check_range("exchange_warps", plan.exchange_warps, 0, kMostExchangeWarps);
   require(plan.exchange_warps != 1, "exchange_warps=0, or 2 and more: one hands out, the others fetch");
   require(plan.exchange_warps == 0 || takes_turns(network, plan),

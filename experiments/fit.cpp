@@ -60,9 +60,7 @@ struct Remedy {
   std::string text;
 };
 
-bool fits(const Chip& chip, const Network& network, PlanWishes wishes, MaskKind kind) {
-  wishes.strip_slots = wishes.strip_slots.value_or(0);
-  wishes.common_slots = wishes.common_slots.value_or(0);  // see find_capacity()
+bool fits(const Chip& chip, const Network& network, const PlanWishes& wishes, MaskKind kind) {
   return choose_plan(chip, network, RowProfile::uniform(network, kind), wishes).prediction.footprint.fits;
 }
 

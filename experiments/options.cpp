@@ -118,12 +118,6 @@ PlanWishes read_wishes(const Options& options) {
     throw InputError("--exchange-warps: found '1'; expected 0, or 2 and more: one hands out, the others fetch");
   }
   whole("pieces", wishes.pieces, 0, kMostPieces);
-  whole("strip-slots", wishes.strip_slots, 0, kMostStripSlots);
-  if (wishes.strip_slots.value_or(0) % 2 != 0) {
-    throw InputError("--strip-slots: found '" + std::to_string(*wishes.strip_slots) + "': expected an even number");
-  }
-  whole("joins-block", wishes.joins_block, 0, 1);
-  whole("common-slots", wishes.common_slots, 0, kMostCommonSlots);
   if (options.given("tier")) {
     wishes.tier = parse_tier(options.text("tier"));
   }
@@ -262,12 +256,6 @@ OptionGroup plan_options() {
       ("first-look", text("CYCLES"), "Let every warp wait so long before it looks for the next state.")
       ("exchange-warps", text("N"), "Let so many more warps fetch the state of some samples while the others compute other samples; "
                                     "0: none (sparse_persistent, from batch 2).")
-      ("strip-slots", text("N"), "Let the rows of a unit stand one behind another, cut evenly over the lanes of a group, in strips of "
-                                 "N slots of one row; 0: spread every row over all lanes (gated cells, packed_pair and packed_delta).")
-      ("joins-block", text("N"), "1: let the rows of all units of an SM stand one behind another, cut evenly over all its lanes; "
-                                 "0: at most those of a unit (packed_pair and, of gated cells, packed_delta; not fp8).")
-      ("common-slots", text("N"), "Give every pair of a unit's rows N slots per lane for columns that both have; 0: none (gated "
-                                  "cells, packed_pair, fp16 and bf16)")
       ("pieces", text("N"), "Cut rows that are longer than most into pieces, of which every group of lanes takes N: 1, 2 or 4; 0: none "
                             "(sparse_persistent, packed_pair).")
       ("teams", text("N"), "Share the samples out to this many teams of SMs (dense_persistent).")

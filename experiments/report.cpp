@@ -63,11 +63,6 @@ Json to_json(const Plan& plan) {
           {"most_pieces", plan.most_pieces},
           {"row_chunks", plan.row_chunks},
           {"piece_chunks", plan.piece_chunks},
-          {"strip_slots", plan.strip_slots},
-          {"joins_block", plan.joins_block},
-          {"most_parts", plan.most_parts},
-          {"common_rows", plan.common_rows},
-          {"common_slots", plan.common_slots},
           {"exchange_warps", plan.exchange_warps},
           {"teams", plan.teams},
           {"text", to_string(plan)}};

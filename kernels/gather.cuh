@@ -4,8 +4,7 @@
 // Of each of its rows a lane has kSlots[row] slots in registers, and as many of each piece of other rows (pieces.cuh).
 // What a row has beyond them, its tail, comes in chunks of kChunkSlots slots for every lane of the warp, as many as this
 // warp's rows need: first the chunks in shared memory, then those that are streamed from L2 through a ring of kRingChunks
-// chunks, the warp's own, each asked for kRingChunks - 1 chunks ahead of its use, across steps too. Where a unit's rows
-// are joined (joined.cuh), the slots of its first row are those of all.
+// chunks, the warp's own, each asked for kRingChunks - 1 chunks ahead of its use, across steps too.
 //
 // Sums are fp32, but with fp16 values ONCHIP_PROMOTE_EVERY consecutive products of a lane are first summed in fp16. fp8
 // (e4m3) values are widened to fp16 bit by bit, which leaves them 2^8 too small; the row's scale makes up for it.
@@ -60,36 +59,12 @@ constexpr __host__ __device__ int row_words(int slots) {
                               : slots;
 }
 constexpr int kStartWords = kStorage == kPackedDelta ? 1 : 0;  // of a row in registers: the first slot's byte in the state
-#ifdef ONCHIP_STRIP_SLOTS
-constexpr __host__ __device__ int start_words(int row) {  // a unit's first two rows have those of its lanes' two
-  return row < kRowsPerGroup && row % kTileHeight > 1 ? 0 : kStartWords;
-}
-constexpr __host__ __device__ int first_word(int row) {
-  int words = 0;
-  for (int r = 0; r < row; ++r) words += start_words(r) + row_words(kSlots[r]);
-  return words;
-}
-#else
 constexpr __host__ __device__ int first_word(int row) {
   int words = 0;
   for (int r = 0; r < row; ++r) words += kStartWords + row_words(kSlots[r]);
   return words;
 }
-#endif
-#ifdef ONCHIP_COMMON_SLOTS
-// Columns that two rows of a unit have in common stand in slots of the pair (common.cuh): two in three words.
-constexpr int kCommonSlots = ONCHIP_COMMON_SLOTS;  // per lane, of every pair of a unit's rows
-constexpr int kCommonWords = kCommonSlots + (kCommonSlots + 1) / 2;
-constexpr int kPairs = kTileHeight * (kTileHeight - 1) / 2;  // of a tile
-constexpr __host__ __device__ int first_common_word(int tile, int pair) {
-  return first_word(kRowsPerGroup + kPieces) + (tile * kPairs + pair) * kCommonWords;
-}
-static_assert(kGates > 1 && kStorage == kPackedPair && kElementBytes == 2 && kPrecision != kFp8,
-              "rows of a unit, whose values have 16 bits");
-constexpr int kRegisterWords = first_common_word(kTiles, 0);  // of a thread
-#else
 constexpr int kRegisterWords = first_word(kRowsPerGroup + kPieces);  // of a thread
-#endif
 
 // Chunks: whole bundles. Of four words: [32][4], of two: [32][2], else [kChunkWords][32].
 constexpr int kChunkSlots = ONCHIP_CHUNK_SLOTS;
@@ -370,33 +345,19 @@ __device__ __forceinline__ u32 gather_registers(const Weights& w, u32 shared, in
   }
 }
 
-#ifdef ONCHIP_COMMON_SLOTS
-#include "common.cuh"
-#endif
-
-#ifndef ONCHIP_STRIP_SLOTS  // else joined.cuh
-// One row of tile kTile, in one pass; where pairs of rows share loads, everything in registers together with the first.
+// One row of tile kTile, in one pass.
 template <int kTile, int kPass, int kRowOfTile>
 __device__ __forceinline__ void gather_row(Weights& w, u32 shared, u32 tails, int lane_of_row, int thread,
                                            float (&sum)[kValues]) {
 #ifdef ONCHIP_PIECES_ANYWHERE
   constexpr bool kHasTail = ONCHIP_ROW_CHUNKS != 0;  // pieces may have tails where rows have none
 #endif
-#ifdef ONCHIP_COMMON_SLOTS
-  if constexpr (kRowOfTile == 0) {
-    gather_unit<kTile, kPass>(w, shared, sum);
-  }
-#endif
   constexpr int row = kTile * kTileHeight + kRowOfTile;
   int chunks = 0;
   if constexpr (kHasTail) {
     chunks = load_shared_int(tails + 4 * row * kWarps);
   }
-#ifdef ONCHIP_COMMON_SLOTS
-  constexpr u32 offset = 0;  // of no use to pairs of value and index
-#else
   const u32 offset = gather_registers<row, kPass, kTileRows>(w, shared, lane_of_row, kRowOfTile, sum);
-#endif
   if constexpr (kHasTail) {
     gather_tail<kPass>(w, chunks, shared, offset, kRowOfTile, thread % 32, sum);
   }
@@ -419,4 +380,3 @@ __device__ __forceinline__ void gather_tile(Weights& w, u32 shared, u32 tails, i
 #endif
   }
 }
-#endif

@@ -12,7 +12,7 @@ struct Arguments {
   const u32* weights;           // of each block, as its family lays them out: those of registers, those of shared memory
   const char* streamed;         // sparse: chunks, of each warp in order of use
   const int* tails;             // sparse, per block: [kTailInts]; [kWarps] first streamed chunk; [kWarps] streamed in a step;
-                                // or the table of pieces.cuh; then that of joined.cuh
+                                // or the table of pieces.cuh
   const u32* gates;             // sparse: [kStateUnits], see cell.cuh
   const float* scales;          // sparse, fp8: [kStateUnits][kGates], in the order of each unit's rows
   const float* recurrent_bias;  // GRU: [kStateUnits], of the n gate

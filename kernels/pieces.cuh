@@ -19,9 +19,7 @@
 // branches, four or eight at a time: 5 to 7 % fewer wavefronts, and steps that took 2 to 32 % longer (lstm 3072 B=4 10 %
 // 2.63 to 2.69, relu 4096 B=4 10 % 1.37 to 1.65), for at every branch the loads under way run out. And where samples take
 // turns, the pieces' sums stored after the first row's gathers and awaited at an mbarrier, so that warps need not keep
-// step: lstm 3072 2.71 to 2.62 and 2.69 to 2.65, but with rows that share loads, where they were stored before all of
-// the gathers, 2.70 to 2.79. Where only the warps wait that need to, which takes few rows that are cut, that does help:
-// joined_tile.cuh.
+// step: lstm 3072 2.71 to 2.62 and 2.69 to 2.65.
 //
 // Where registers do not hold all (ONCHIP_PIECES_ANYWHERE), pieces have tails as rows have (gather.cuh), or rows have them
 // and pieces none; tails of both take code for each, of which the instruction cache holds little. Pieces that are stored as

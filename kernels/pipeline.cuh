@@ -57,22 +57,12 @@ __device__ __forceinline__ void announce(int barrier) {
 // The mbarrier of a pass.
 __device__ __forceinline__ u32 fetched(u32 shared, int pass) { return shared + kFetchedAt + 8 * pass; }
 
-#ifdef ONCHIP_STRIP_SLOTS
-// That of the sums of pieces, see joined_tile.cuh, or of parts, see joined_block.cuh.
-__device__ __forceinline__ u32 stored(u32 shared, int pass) { return fetched(shared, kPasses + pass); }
-#endif
-
 // Before all warps of the block have met.
 __device__ __forceinline__ void prepare_turns(u32 shared, int thread) {
   if (thread < kPasses) {
     const int warps = kFetchThreads / 32 + (thread == 0 ? 1 : 0);
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(fetched(shared, thread)), "r"(warps) : "memory");
   }
-#ifdef ONCHIP_STRIP_SLOTS
-  if ((kPieces > 0 || kPartsBytes > 0) && thread < kPasses) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(stored(shared, thread)), "r"(kWarps) : "memory");
-  }
-#endif
 }
 // A whole warp has done what others wait for at an mbarrier.
 __device__ __forceinline__ void arrive(u32 barrier, int lane) {
@@ -314,23 +304,9 @@ __device__ __forceinline__ void exchange_states(const Arguments& a, u32 shared, 
 
 // ---- warps that compute ---------------------------------------------------------------------------------------------
 
-#ifdef ONCHIP_JOINS_BLOCK
-#include "joined_block.cuh"
-#else
-#ifdef ONCHIP_STRIP_SLOTS
-#include "joined_tile.cuh"
-#endif
-#endif
-
 template <int kPass, int kTile = 0>
 __device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments& a, const Step& step) {
   if constexpr (kTile < kTiles) {
-#ifdef ONCHIP_JOINS_BLOCK
-    joined_block_pass<kPass>(weights, a, step);
-#else
-#ifdef ONCHIP_STRIP_SLOTS
-    joined_tile<kTile, kPass>(weights, a, step);
-#else
     float sum[kValues] = {};
 #if ONCHIP_PIECES != 0
     int pieces[kTileHeight];
@@ -356,8 +332,6 @@ __device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments&
     reduce<kValues, 1>(sum, step.lane);
     mark_clock(a, step.number - a.first_step, step.thread, kReduced);
     finish<kTile, kPass>(a, step, gates, sum, outputs);
-#endif
-#endif
     tiles_of_pass<kPass, kTile + 1>(weights, a, step);
   }
 }

@@ -15,7 +15,7 @@ namespace {
 
 std::string slots_list(const Plan& plan) {
   std::string list;
-  for (int r = 0; r < plan.first_common(); ++r) {
+  for (int r = 0; r < plan.all_rows(); ++r) {
     list += (r ? "," : "") + std::to_string(plan.slots_of(r));
   }
   return list;
@@ -130,19 +130,12 @@ void add_sparse_defines(Defines& defines, const Network& network, const Plan& pl
   define(defines, "ONCHIP_PASS_PLANES", plan.pass_planes);
   defines.push_back("ONCHIP_SLOTS=" + slots_list(plan));
   define(defines, "ONCHIP_PIECES", plan.pieces);
-  if (plan.pieces > 0 && (plan.has_tail() || plan.storage != Storage::packed_pair)) {  // likewise, see below
+  if (plan.pieces > 0 &&
+      (plan.has_tail() ||
+       plan.storage != Storage::packed_pair)) {  // else not defined, which keeps the text of such kernels
     define(defines, "ONCHIP_PIECES_ANYWHERE", 1);
     define(defines, "ONCHIP_ROW_CHUNKS", plan.has_tail(0));
     define(defines, "ONCHIP_PIECE_CHUNKS", plan.has_tail(plan.rows_per_group));
-  }
-  if (plan.common_rows > 0) {  // else not defined, which keeps the text of such kernels
-    define(defines, "ONCHIP_COMMON_SLOTS", plan.common_slots);
-  }
-  if (plan.joins_rows()) {  // likewise
-    define(defines, "ONCHIP_STRIP_SLOTS", plan.strip_slots);
-  }
-  if (plan.joins_block > 0) {  // likewise
-    define(defines, "ONCHIP_JOINS_BLOCK", 1);
   }
   define(defines, "ONCHIP_HAS_TAIL", plan.has_tail());
   define(defines, "ONCHIP_CHUNKS_IN_FLIGHT", plan.chunks_in_flight);
@@ -277,7 +270,7 @@ Program make_program(const Layout& layout, const Biases& biases, const std::stri
 
 CaptureSize capture_size(const Network& network, const Plan& plan) {
   const int slots = plan.slots_total() + plan.longest_tail * chunk_slots(network, plan);
-  const int tail_words = plan.longest_tail * (chunk_words(network, plan) + 1) + plan.tail_rows();
+  const int tail_words = plan.longest_tail * (chunk_words(network, plan) + 1) + plan.all_rows();
   const int passes = planes(network, plan) / std::max(1, plan.pass_planes);
   const auto of_threads = [&](std::int64_t pieces) { return static_cast<int>(pieces / plan.threads) + 1; };
   constexpr int kOfCell = 8;  // at most, for each value that a lane finishes
@@ -288,14 +281,8 @@ CaptureSize capture_size(const Network& network, const Plan& plan) {
                 passes * plan.pieces * pass_samples;
   }
   const int finished = plan.tile_rows * plan.batch_padded / plan.lanes_per_row + passes;
-  int of_lanes =
-      plan.joins_rows() ? tiles(network, plan) * passes : 0;  // their table; parts stored, found and added up
-  if (plan.joins_block > 0) {
-    const int pass_samples = plan.batch_padded / passes;
-    of_lanes += 1 + passes * pass_samples * (2 + plan.most_parts * plan.tile_rows / plan.lanes_per_row + 4);
-  }
-  return {planes(network, plan) * slots + passes * tail_words + of_lanes + tiles(network, plan) * finished * kOfCell +
-          of_pieces + of_threads(exchange_bytes(network, plan) / 16) + of_threads(input_bytes(network, plan) / 4) + 16};
+  return {planes(network, plan) * slots + passes * tail_words + tiles(network, plan) * finished * kOfCell + of_pieces +
+          of_threads(exchange_bytes(network, plan) / 16) + of_threads(input_bytes(network, plan) / 4) + 16};
 }
 
 std::size_t record_words(const Program& program, std::int64_t steps_per_launch) {

@@ -18,8 +18,7 @@
 //   +--------------------------------------------------------+
 //
 // Where samples take turns, further warps stage and emit, pass by pass (pipeline.cuh). Where few rows are longer than
-// most, they are shared out (pieces.cuh), and rows may share their unit's lanes (joined.cuh), or their block's
-// (joined_block.cuh).
+// most, they are shared out (pieces.cuh).
 //
 // The state is in owner's order: SM s computes its units [s * ONCHIP_UNITS_PER_SM, ...), whole 16-byte words, and
 // writes them with one coalesced store; the input is in that order too (state_order.cu translates). What a step needs of
@@ -35,9 +34,6 @@
 #include "exchange.cuh"
 #include "gather.cuh"
 #include "launch.cuh"
-#ifdef ONCHIP_STRIP_SLOTS
-#include "joined.cuh"
-#endif
 
 // Where a thread has many words of the state or many tiles, the compiler would keep all their addresses from step to step,
 // in more registers than there are. They are then computed in every step, which costs some cycles of the critical path.
@@ -52,21 +48,11 @@ constexpr int kGatesAt = kLengthsAt + (kCarries ? whole_words(4 * kBatchPadded) 
 constexpr int kBiasAt = kGatesAt + (kCarries ? whole_words(4 * kUnitsPerSm) : 0);      // GRU: float [kUnitsPerSm]
 constexpr int kScaleAt = kBiasAt + (kCell == kGru ? whole_words(4 * kUnitsPerSm) : 0);  // fp8: float [kUnitsPerSm][kGates]
 constexpr int kTailsAt = kScaleAt + (kPrecision == kFp8 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // int [kTailInts]
-#ifdef ONCHIP_STRIP_SLOTS
-constexpr int kPartsAt = kTailsAt + whole_words(4 * kTailInts) + kLaneTableBytes;  // joined_block.cuh's, behind joined.cuh's
-constexpr int kPartialsAt = kPartsAt + kPartsBytes + kRowTableBytes;                // of pieces
-#else
 constexpr int kPartialsAt = kTailsAt + whole_words(4 * kTailInts);               // of pieces, see pieces.cuh
-#endif
 constexpr int kPieceTableAt = kPartialsAt + whole_words(4 * kPieces * (kThreads / kLanesPerRow) * kBatchPadded);
 constexpr int kFetchedAt = kPieceTableAt + (kPieces > 0 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // mbarriers, see
 #ifdef ONCHIP_EXCHANGE_WARPS                                                                              // pipeline.cuh
-#ifdef ONCHIP_STRIP_SLOTS
-constexpr int kBarriers = kPieces > 0 || kPartsBytes > 0 ? 2 * kPasses : kPasses;  // those of pieces and parts behind
-constexpr int kChunksAt = kFetchedAt + whole_words(8 * kBarriers);
-#else
 constexpr int kChunksAt = kFetchedAt + whole_words(8 * kPasses);
-#endif
 #else
 constexpr int kChunksAt = kFetchedAt;
 #endif
@@ -79,11 +65,6 @@ static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel coun
 
 #if ONCHIP_PIECES != 0
 #include "pieces.cuh"
-#endif
-#ifdef ONCHIP_JOINS_BLOCK
-#ifndef ONCHIP_EXCHANGE_WARPS  // else pipeline.cuh has it
-#include "joined_block.cuh"
-#endif
 #endif
 #ifdef ONCHIP_EXCHANGE_WARPS
 #include "pipeline.cuh"
@@ -199,12 +180,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
 #if ONCHIP_PIECES != 0
   load_piece_table(a, kept_shared, thread);
 #endif
-#ifdef ONCHIP_STRIP_SLOTS
-  load_lane_table(a, kept_shared + kTailsAt, thread);
-#ifdef ONCHIP_JOINS_BLOCK
-  load_row_table(a, kept_shared, thread);
-#endif
-#endif
   if constexpr (kCarries) {
     take_carry(a, shared + kCarryAt, shared + kLengthsAt, thread);
 #pragma unroll 1
@@ -265,11 +240,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
         const u32 begins = kept_shared + kTailsAt + 4 * kRowsPerGroup * kWarps;
         weights.chunk = kept_shared + load_shared_int(begins + 4 * (place / 32)) + kLaneBytes * (place % 32);
       }
-#ifdef ONCHIP_JOINS_BLOCK
-      joined_block_step(weights, a, step);
-#else
       tiles_step<0, 0>(weights, a, step);
-#endif
     }
     mark_clock(a, t, place, kFinished);
     __syncthreads();

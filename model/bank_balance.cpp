@@ -29,10 +29,6 @@ class Balancer {
     for (int length = 0; length <= network.hidden; ++length) {
       slots_of_length_.push_back(row_slots(network, plan, length));
     }
-    for (int rank = 0; plan.joins_rows() && rank < rows.units(); ++rank) {
-      const int r = rank / (plan.groups() * plan.sms) * gates_;
-      slots_of_rank_.push_back(slots_needed(network, plan, r, lengths_of_unit(rows, rank)));
-    }
     count_loads(matrix);
     for (std::size_t place = 0; place < ranks_.size(); ++place) {
       if (ranks_[place] >= 0) {
@@ -42,8 +38,8 @@ class Balancer {
   }
 
   std::vector<std::int32_t> balanced() {
-    if (together_ == 1 || plan_.joins_block > 0) {
-      return ranks_;  // a unit shares its phases with none; or all rows of the SM are cut anew
+    if (together_ == 1) {
+      return ranks_;  // a unit shares its phases with none
     }
     std::mt19937_64 random(1);  // its sequence is part of the standard: the same on every machine
     for (int sweep = 0; sweep < kSweeps; ++sweep) {
@@ -102,19 +98,10 @@ class Balancer {
   }
   int group_of(int place) const { return place % units_per_sm_ % plan_.groups(); }
 
-  // Slots of each of the warp's rows; joined: of its units, as the first.
+  // Slots of each of the warp's rows.
   std::array<int, 4> slots_of_warp(int place) const {
     const int groups = kWarpLanes / plan_.lanes_per_row;
     std::array<int, 4> slots{};
-    if (plan_.joins_rows()) {
-      for_each_rank(place, group_of(place) / groups * groups, groups, [&](int rank) {
-        slots.front() = std::max(slots.front(), slots_of_rank_[static_cast<std::size_t>(rank)]);
-      });
-      const int r = place % units_per_sm_ / plan_.groups() * gates_;
-      slots.front() =
-          plan_.slots[r] + chunks_beyond(network_, plan_, plan_.slots[r], slots.front()) * chunk_slots(network_, plan_);
-      return slots;
-    }
     for_each_rank(place, group_of(place) / groups * groups, groups, [&](int rank) {
       for (int at = 0; at < gates_; ++at) {
         slots[at] = std::max(slots[at], slots_of_length_[static_cast<std::size_t>(rows_.length(rank, at))]);
@@ -139,11 +126,8 @@ class Balancer {
           needs[set] += of_row[set];
         }
       });
-      if (plan_.joins_rows() && at + 1 < gates_) {
-        continue;  // they are loaded at the same time
-      }
       const int most = *std::max_element(needs.begin(), needs.end());
-      sum += std::max(0, most - slots[plan_.joins_rows() ? 0 : at] * spread_);
+      sum += std::max(0, most - slots[at] * spread_);
       needs = {};
     }
     return sum;
@@ -188,7 +172,6 @@ class Balancer {
   int together_;                      // groups that share phases
   std::vector<std::int32_t> ranks_;   // [sms, units_per_sm]
   std::vector<int> slots_of_length_;  // [hidden + 1], see row_slots
-  std::vector<int> slots_of_rank_;    // joined rows: [units]
   std::vector<std::uint16_t> loads_;  // [units, gates, bank_sets]
   std::array<std::vector<int>, kMaxRowsPerGroup * kMaxBankSets> alike_;
 };

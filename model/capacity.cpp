@@ -47,12 +47,9 @@ int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int exp
   return fits;
 }
 
-// Unless wished otherwise, what fits stays in registers and shared memory. Rows that share loads make no difference to
-// what fits, since distances, which need less room, are not stored so; but they take ten times as long to search.
+// Unless wished otherwise, what fits stays in registers and shared memory.
 PlanWishes on_chip(PlanWishes wishes) {
   wishes.tier = wishes.tier.value_or(Tier::shared_memory);
-  wishes.common_slots = wishes.common_slots.value_or(0);
-  wishes.strip_slots = wishes.strip_slots.value_or(0);
   return wishes;
 }
 

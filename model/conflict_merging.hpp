@@ -12,15 +12,13 @@
 
 namespace onchip {
 
-// What the lanes of a phase load, phase after phase; lanes [group * neighbours, (group + 1) * neighbours) may exchange,
-// where there are owners [lanes, phases] what is of the same one.
+// What the lanes of a phase load, phase after phase; lanes [group * neighbours, (group + 1) * neighbours) may exchange.
 class LoadedSets {
  public:
   static constexpr int kIdle = -1;
 
-  LoadedSets(int lanes, int neighbours, int phases, int sets, std::vector<int> owners = {})
-      : owners_(std::move(owners)),
-        neighbours_(neighbours),
+  LoadedSets(int lanes, int neighbours, int phases, int sets)
+      : neighbours_(neighbours),
         phases_(phases),
         sets_(sets),
         set_at_(static_cast<std::size_t>(lanes) * phases, kIdle),
@@ -98,9 +96,6 @@ class LoadedSets {
         continue;
       }
       for (int with = first; with < first + neighbours_; ++with) {
-        if (!owners_.empty() && owners_[place(with, other)] != owners_[place(lane, phase)]) {
-          continue;
-        }
         const int back = set_at_[place(with, other)];
         if (back == kIdle || (back != set && hits(phase, back) < fewer)) {
           --hits(phase, set);
@@ -118,7 +113,6 @@ class LoadedSets {
     return false;
   }
 
-  std::vector<int> owners_;
   int neighbours_, phases_, sets_;
   std::vector<int> set_at_;       // [lanes, phases]
   std::vector<int> first_place_;  // [lanes, phases]

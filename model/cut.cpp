@@ -7,29 +7,20 @@
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <span>
 
 namespace onchip {
 namespace {
 
 // Shares of the rows at each place of a group that are left whole.
 constexpr std::array kUncut{0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98};
-// Of joined rows of units, which pieces are a smaller part of: fewer shares, and no more than two pieces.
-constexpr std::array kUncutUnits{0.4, 0.5, 0.6, 0.7, 0.8};
-constexpr int kMostPiecesOfJoined = 2;
 constexpr double kWorthPricing = 1.15;  // slots of a group, over the fewest of all cuts
 
-// [rows_per_group]: slots that the rows would take, in ascending order; joined, the units, as their first rows.
+// [rows_per_group]: slots that the rows would take, in ascending order.
 std::vector<std::vector<int>> sorted_slots(const Network& network, const Plan& plan, const RowProfile& rows) {
   std::vector<std::vector<int>> slots(plan.rows_per_group);
   const int units_per_class = plan.groups() * plan.sms, gates = rows.gates();
   for (int rank = 0; rank < rows.units(); ++rank) {
     const int first = rank / units_per_class * gates;
-    if (plan.joins_rows()) {
-      const UnitLengths of_unit = slots_of_unit(network, plan, lengths_of_unit(rows, rank));
-      slots[first].push_back(joined_slots(of_unit, plan.lanes_per_row, plan.strip_slots));
-      continue;
-    }
     for (int at = 0; at < gates; ++at) {
       slots[first + at].push_back(row_slots(network, plan, rows.length(rank, at)));
     }
@@ -77,19 +68,9 @@ std::optional<int> slots_of_piece(const Network& network, Plan plan, const RowPr
 int longest_cut(const Network& network, const Plan& plan, const RowProfile& rows) {
   const int units_per_class = plan.groups() * plan.sms, gates = rows.gates();
   int most = 0;
-  const auto add = [&](int r, const UnitLengths& lengths) {
-    most = std::max(most, std::ranges::max(pieces_needed(network, plan, r, gates, lengths)));
-  };
-  for (int rank = 0; plan.joins_rows() && rank < rows.units(); ++rank) {
-    add(rank / units_per_class * gates, lengths_of_unit(rows, rank));
-  }
-  for (int r = 0; !plan.joins_rows() && r < plan.rows_per_group && r / gates * units_per_class < rows.units();
-       r += gates) {
-    UnitLengths longest{};
-    for (int at = 0; at < gates; ++at) {
-      longest[at] = rows.longest_from(r / gates * units_per_class, at);
-    }
-    add(r, longest);
+  for (int r = 0; r < plan.rows_per_group && r / gates * units_per_class < rows.units(); ++r) {
+    const int longest = rows.longest_from(r / gates * units_per_class, r % gates);
+    most = std::max(most, pieces_of_row(network, plan, r, longest));
   }
   return most;
 }
@@ -109,14 +90,11 @@ std::vector<Cut> cut_rows(const Network& network, Plan plan, const RowProfile& r
   const auto slots_of = [](const Cut& cut) {
     return std::accumulate(cut.slots.begin(), cut.slots.end(), cut.pieces * cut.piece_slots);
   };
-  const std::span<const double> shares = plan.joins_rows() ? std::span<const double>(kUncutUnits) : kUncut;
-  const int most_pieces = plan.joins_rows() ? kMostPiecesOfJoined : kMostPieces;
-  for (const double uncut : shares) {
+  for (const double uncut : kUncut) {
     Cut cut;
     for (int r = 0; r < plan.rows_per_group; ++r) {
       const auto place = static_cast<std::size_t>(uncut * static_cast<double>(slots[r].size()));
-      const int least = plan.joins_rows() && r % rows.gates() > 0 ? 0 : 1;
-      const int needed = slots[r].empty() ? least : std::max(least, slots[r][std::min(place, slots[r].size() - 1)]);
+      const int needed = slots[r].empty() ? 1 : std::max(1, slots[r][std::min(place, slots[r].size() - 1)]);
       cut.slots[r] = (needed + whole - 1) / whole * whole;
     }
     if (!cuts.empty() && plan.slots == cut.slots) {
@@ -124,7 +102,7 @@ std::vector<Cut> cut_rows(const Network& network, Plan plan, const RowProfile& r
     }
     plan.slots = cut.slots;
     const int of_rows = slots_of(cut);
-    for (plan.pieces = 1; plan.pieces <= most_pieces; plan.pieces *= 2) {
+    for (plan.pieces = 1; plan.pieces <= kMostPieces; plan.pieces *= 2) {
       const int most = static_cast<int>((std::min<double>(worth_pricing, of_rows + longest) - of_rows) / plan.pieces);
       if (const auto found = slots_of_piece(network, plan, rows, slots, whole, most)) {
         plan.piece_slots = cut.piece_slots = *found;

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/dealing.hpp"
 
-#include "model/joined_block.hpp"
-
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <queue>
 #include <tuple>
 
@@ -61,18 +58,15 @@ void add_sm(const Network& network, const Plan& plan, const RowProfile& rows, co
     for (int piece = 0; piece < plan.pieces; ++piece) {
       in_warp += of_pieces[piece * plan.warps() + warp];
     }
-    for (int r = 0; r < plan.rows_per_group; r += plan.joins_rows() ? gates : 1) {
-      int longest = 0, needed = 0;  // slots, of units
+    for (int r = 0; r < plan.rows_per_group; ++r) {
+      int longest = 0;
       const int first = r / gates * groups + warp * groups_per_warp;
       for (int at = first; at < std::min(units, first + groups_per_warp); ++at) {
-        if (ranks[at] >= 0 && plan.joins_rows()) {
-          needed = std::max(needed, slots_needed(network, plan, r, lengths_of_unit(rows, ranks[at])));
-        } else if (ranks[at] >= 0) {
+        if (ranks[at] >= 0) {
           longest = std::max(longest, rows.length(ranks[at], r % gates));
         }
       }
-      in_warp += plan.joins_rows() ? chunks_beyond(network, plan, plan.slots[r], needed)
-                                   : chunks_needed(network, plan, r, longest);
+      in_warp += chunks_needed(network, plan, r, longest);
     }
     in_sm += in_warp;
     tail.longest = std::max(tail.longest, in_warp);
@@ -83,12 +77,6 @@ void add_sm(const Network& network, const Plan& plan, const RowProfile& rows, co
 
 }  // namespace
 
-const RowProfile& own_rows(const Network& network, const Plan& plan, const RowProfile& rows) {
-  return plan.common_rows == 0 ? rows : rows.without_common(pair_room(network, plan));
-}
-
-namespace {
-
 int pieces_of_row(const Network& network, const Plan& plan, int r, std::int64_t length) {
   const std::int64_t room = std::int64_t{row_room(network, plan, r)} * plan.lanes_per_row;
   const std::int64_t beyond = slots_of_lanes(network, plan, length) - room;
@@ -96,35 +84,16 @@ int pieces_of_row(const Network& network, const Plan& plan, int r, std::int64_t 
   return static_cast<int>(std::max<std::int64_t>(0, (beyond + of_piece - 1) / of_piece));
 }
 
-}  // namespace
-
-std::array<int, kMostGates> pieces_needed(const Network& network, const Plan& plan, int r, int gates,
-                                          const UnitLengths& lengths) {
-  if (plan.joins_rows()) {
-    return cut_unit(network, plan, r, lengths).pieces;
-  }
-  std::array<int, kMostGates> pieces{};
-  for (int at = 0; at < gates; ++at) {
-    pieces[at] = pieces_of_row(network, plan, r + at, lengths[at]);
+int pieces_of_unit(const Network& network, const Plan& plan, const RowProfile& rows, int r, int rank) {
+  int pieces = 0;
+  for (int at = 0; at < rows.gates(); ++at) {
+    pieces += pieces_of_row(network, plan, r + at, rows.length(rank, at));
   }
   return pieces;
 }
 
-int pieces_of_unit(const Network& network, const Plan& plan, const RowProfile& rows, int r, int rank) {
-  const auto pieces = pieces_needed(network, plan, r, rows.gates(), lengths_of_unit(rows, rank));
-  return std::accumulate(pieces.begin(), pieces.end(), 0);
-}
-
-UnitLengths lengths_of_unit(const std::vector<std::int64_t>& lengths, int groups, int gates, int r, int group) {
-  UnitLengths of_unit{};
-  for (int at = 0; at < gates; ++at) {
-    of_unit[at] = lengths[static_cast<std::size_t>(r / gates * gates + at) * groups + group];
-  }
-  return of_unit;
-}
-
 std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const std::vector<std::int64_t>& lengths) {
-  const int groups = plan.groups(), lanes = plan.lanes_per_row, gates = info(network.cell).gates;
+  const int groups = plan.groups(), lanes = plan.lanes_per_row;
   struct CutRow {
     int r, group, pieces, slots;  // of each piece
     std::int64_t beyond;
@@ -133,12 +102,10 @@ std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const s
   int total = 0;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     for (int group = 0; group < groups; ++group) {
-      const int first = r / gates * gates;
-      const UnitLengths of_unit = lengths_of_unit(lengths, groups, gates, r, group);
-      if (const int pieces = pieces_needed(network, plan, first, gates, of_unit)[r - first]; pieces > 0) {
-        const std::int64_t kept = plan.joins_rows() ? cut_unit(network, plan, first, of_unit).kept[r - first]
-                                                    : std::int64_t{row_room(network, plan, r)} * lanes;
-        const std::int64_t beyond = slots_of_lanes(network, plan, of_unit[r - first]) - kept;
+      const std::int64_t length = lengths[static_cast<std::size_t>(r) * groups + group];
+      if (const int pieces = pieces_of_row(network, plan, r, length); pieces > 0) {
+        const std::int64_t kept = std::int64_t{row_room(network, plan, r)} * lanes;
+        const std::int64_t beyond = slots_of_lanes(network, plan, length) - kept;
         const std::int64_t of_all = std::int64_t{pieces} * lanes;
         const int alike = static_cast<int>((beyond + of_all - 1) / of_all);
         cut.push_back({r, group, pieces, plan.piece_chunks > 0 ? alike : plan.piece_slots, beyond});
@@ -163,11 +130,6 @@ std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const s
   return pieces;
 }
 
-int slots_needed(const Network& network, const Plan& plan, int r, const UnitLengths& lengths) {
-  return joined_slots(
-      plan, r, plan.pieces > 0 ? cut_unit(network, plan, r, lengths).kept : slots_of_unit(network, plan, lengths));
-}
-
 int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows,
                 const std::vector<std::int32_t>& ranks) {
   const int units = units_per_sm(network, plan), gates = rows.gates();
@@ -183,29 +145,6 @@ int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows
   return most;
 }
 
-BlockSlots slots_of_joined_block(const Network& network, const Plan& plan, const RowProfile& rows, int at_least) {
-  const std::vector<std::int32_t> ranks = deal_units(network, plan, rows);
-  const int units = units_per_sm(network, plan), gates = rows.gates();
-  std::vector<std::vector<std::int64_t>> of_sms;
-  BlockSlots needed{.slots = at_least, .most_parts = 1};
-  for (int sm = 0; sm < plan.sms; ++sm) {
-    std::vector<std::int64_t>& of_rows = of_sms.emplace_back(static_cast<std::size_t>(plan.groups()) * gates, 0);
-    for (int group = 0; group < std::min(units, plan.groups()); ++group) {
-      if (const std::int32_t rank = ranks[static_cast<std::size_t>(sm) * units + group]; rank >= 0) {
-        const UnitLengths of_unit = slots_of_unit(network, plan, lengths_of_unit(rows, rank));
-        std::copy_n(of_unit.begin(), gates, of_rows.begin() + static_cast<std::ptrdiff_t>(group) * gates);
-      }
-    }
-    needed.slots = block_slots(of_rows, plan.warps(), plan.strip_slots, needed.slots);
-  }
-  for (const std::vector<std::int64_t>& of_rows : of_sms) {
-    const std::vector<LaneRows> lanes = join_block(of_rows, plan.warps(), needed.slots, plan.strip_slots);
-    needed.most_parts =
-        std::max(needed.most_parts, std::ranges::max(number_parts(lanes, static_cast<int>(std::ssize(of_rows))).count));
-  }
-  return needed;
-}
-
 int chunks_beyond(const Network& network, const Plan& plan, int in_registers, int slots) {
   const int per_chunk = chunk_slots(network, plan);
   return std::max(0, slots - in_registers + per_chunk - 1) / per_chunk;
@@ -218,58 +157,6 @@ int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t 
   const int chunks = chunks_beyond(network, plan, plan.slots[r], row_slots(network, plan, length));
   return plan.pieces > 0 ? std::min(chunks, plan.row_chunks) : chunks;
 }
-
-namespace {
-
-std::int64_t length_of_unit(const RowProfile& rows, std::int32_t rank) {
-  std::int64_t length = 0;
-  for (int at = 0; rank >= 0 && at < rows.gates(); ++at) {
-    length += rows.length(rank, at);
-  }
-  return length;
-}
-
-// Exchanges units of one SM, of the same class, between warps: of the warp that has most for a shorter one of another,
-// those two that leave the longer of both warps shortest, as long as that helps.
-void even_out_warps(const Network& network, const Plan& plan, const RowProfile& rows, std::int32_t* ranks) {
-  const int units = units_per_sm(network, plan), groups_per_warp = plan.groups() / plan.warps();
-  for (int first = 0; first < units; first += plan.groups()) {
-    const int count = std::min(plan.groups(), units - first);
-    std::vector<std::int64_t> of_unit(static_cast<std::size_t>(count));
-    std::vector<std::int64_t> of_warp(static_cast<std::size_t>(plan.warps()), 0);
-    for (int group = 0; group < count; ++group) {
-      of_unit[group] = length_of_unit(rows, ranks[first + group]);
-      of_warp[group / groups_per_warp] += of_unit[group];
-    }
-    for (int exchanges = 0; exchanges < 4 * count; ++exchanges) {
-      const auto longest = static_cast<int>(std::ranges::max_element(of_warp) - of_warp.begin());
-      std::int64_t least = of_warp[longest];
-      int best = -1, best_other = -1;
-      for (int group = longest * groups_per_warp; group < std::min(count, (longest + 1) * groups_per_warp); ++group) {
-        for (int other = 0; other < count; ++other) {
-          const std::int64_t less = of_unit[group] - of_unit[other];
-          const int warp = other / groups_per_warp;
-          const std::int64_t longer = std::max(of_warp[longest] - less, of_warp[warp] + less);
-          if (warp != longest && less > 0 && longer < least) {
-            least = longer;
-            best = group;
-            best_other = other;
-          }
-        }
-      }
-      if (best < 0) {
-        break;
-      }
-      const std::int64_t less = of_unit[best] - of_unit[best_other];
-      of_warp[longest] -= less;
-      of_warp[best_other / groups_per_warp] += less;
-      std::swap(of_unit[best], of_unit[best_other]);
-      std::swap(ranks[first + best], ranks[first + best_other]);
-    }
-  }
-}
-
-}  // namespace
 
 std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, const RowProfile& rows) {
   const int units = units_per_sm(network, plan);
@@ -308,9 +195,6 @@ std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, c
     }
     const int room = std::min((rank / per_class + 1) * plan.groups(), units);
     (place + 1 < room ? open.push(load) : full.push_back(load));
-  }
-  for (int sm = 0; plan.joins_block > 0 && sm < plan.sms; ++sm) {
-    even_out_warps(network, plan, rows, &ranks[static_cast<std::size_t>(sm) * units]);
   }
   return ranks;
 }

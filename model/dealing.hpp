@@ -2,26 +2,19 @@
 // Which SM and lane group computes which hidden unit, and how long the tails become that way.
 #pragma once
 
-#include "model/joined_rows.hpp"
 #include "model/plan.hpp"
 #include "model/row_profile.hpp"
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
 namespace onchip {
 
-// What is left of the rows beside the columns that the plan's pairs of rows take (model/common_columns.hpp): these rows
-// themselves if it has none. What follows is of such rows.
-const RowProfile& own_rows(const Network& network, const Plan& plan, const RowProfile& rows);
-
 // [sms, units_per_sm]: rank (RowProfile) of the unit at each place of an SM, -1 for none. Units go, longest first, each
 // to the SM that has least to do so far; unit u of an SM is the (u / groups)-th of its group, and of a rank class (as
 // many units as all groups of all SMs) no SM gets more than it has groups. What an SM has to do is its non-zeros; where
 // rows are cut and their order is bank_merged, its pieces of rows, for all SMs have as many slots for rows, and then
-// its non-zeros. Where an SM's rows are joined, its units are exchanged between warps so that these have about as much
-// to do.
+// its non-zeros.
 std::vector<std::int32_t> deal_units(const Network& network, const Plan& plan, const RowProfile& rows);
 
 struct Tail {
@@ -33,9 +26,8 @@ struct Tail {
 // balances banks may still lower a little; else of a few SMs, dealt in a snake, which is quick.
 Tail tail_of(const Network& network, const Plan& plan, const RowProfile& rows, bool exact);
 
-// Pieces of a unit's rows, of so many non-zeros each, that begin with a group's r-th.
-std::array<int, kMostGates> pieces_needed(const Network& network, const Plan& plan, int r, int gates,
-                                          const UnitLengths& lengths);
+// Pieces of a group's r-th row, of so many non-zeros; and of a unit's rows, the first of which is the r-th.
+int pieces_of_row(const Network& network, const Plan& plan, int r, std::int64_t length);
 int pieces_of_unit(const Network& network, const Plan& plan, const RowProfile& rows, int r, int rank);
 // The pieces that rows beyond the plan's slots are cut into, of the SM that has most; where `ranks` has the units.
 int most_pieces(const Network& network, const Plan& plan, const RowProfile& rows,
@@ -47,8 +39,6 @@ struct Piece {
   int number = 0, of = 0;  // it is one of so many of the row's
   int slots = 0;           // per lane that are expected to be needed
 };
-// Of an SM's rows, of so many non-zeros [rows_per_group, groups], those of the unit that a group's r-th row is of.
-UnitLengths lengths_of_unit(const std::vector<std::int64_t>& lengths, int groups, int gates, int r, int group);
 // The pieces of an SM's rows, of so many non-zeros [rows_per_group, groups]: [pieces, groups], but more if there are
 // more than the groups take. The pieces of a row are neighbours. In registers those are full, one row's after
 // another's: what a short one leaves empty is multiplied all the same. Where pieces have chunks those of a row are
@@ -56,18 +46,9 @@ UnitLengths lengths_of_unit(const std::vector<std::int64_t>& lengths, int groups
 // groups with the longest rows.
 std::vector<Piece> deal_pieces(const Network& network, const Plan& plan, const std::vector<std::int64_t>& lengths);
 
-// Rows of a block that are joined: slots of a lane, at least so many, for which every SM has room, as deal_units deals
-// the units, and the lanes that then share the row that has most.
-struct BlockSlots {
-  int slots = 1, most_parts = 0;
-};
-BlockSlots slots_of_joined_block(const Network& network, const Plan& plan, const RowProfile& rows, int at_least = 1);
-
 // Chunks for so many slots per lane, of which the first are in registers.
 int chunks_beyond(const Network& network, const Plan& plan, int in_registers, int slots);
 // Chunks of a warp's row whose longest row of W has `length` non-zeros.
 int chunks_needed(const Network& network, const Plan& plan, int r, std::int64_t length);
-// Where rows are joined: slots of a unit whose rows begin with a group's r-th, beside what goes to pieces.
-int slots_needed(const Network& network, const Plan& plan, int r, const UnitLengths& lengths);
 
 }  // namespace onchip

@@ -467,27 +467,19 @@ void even_out_phases(std::array<std::span<const Placed>, kWarpLanes>& lanes, con
   }
 }
 
-std::vector<Placed> order_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes,
-                                 const std::array<SecondStretch, kWarpLanes>& seconds, int slots, const BankRule& rule,
-                                 bool bank_aware, std::int32_t idle) {
+std::vector<Placed> order_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes, int slots,
+                                 const BankRule& rule, bool bank_aware, std::int32_t idle) {
   std::array<Walk, kWarpLanes> walks;
   std::vector<Placed> taken(static_cast<std::size_t>(slots) * kWarpLanes);
   std::array<std::array<int, kMaxBankSets>, kWarpLanes> needs{};  // of each phase
   for (int lane = 0; lane < kWarpLanes; ++lane) {
-    walks[lane] = Walk(lanes[lane], std::min(slots, seconds[lane].begin), rule);
-    for (const auto& stretch : {lanes[lane], seconds[lane].stretch}) {
-      for (const Placed& placed : stretch) {
-        ++needs[lane / rule.phase_lanes][rule.set_of(placed.place)];
-      }
+    walks[lane] = Walk(lanes[lane], slots, rule);
+    for (const Placed& placed : lanes[lane]) {
+      ++needs[lane / rule.phase_lanes][rule.set_of(placed.place)];
     }
   }
   Words words;
   for (int slot = 0; slot < slots; ++slot) {
-    for (int lane = 0; lane < kWarpLanes; ++lane) {
-      if (slot == seconds[lane].begin) {
-        walks[lane] = Walk(seconds[lane].stretch, slots - slot, rule);
-      }
-    }
     const auto of_slot = std::span(taken).subspan(static_cast<std::size_t>(slot) * kWarpLanes, kWarpLanes);
     if (!bank_aware) {
       std::transform(walks.begin(), walks.end(), of_slot.begin(), [&](Walk& walk) { return in_order(walk, idle); });

@@ -23,7 +23,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -47,18 +46,10 @@ std::vector<std::span<const Placed>> cut_row(std::span<const Placed> row, int la
 void even_out_phases(std::array<std::span<const Placed>, kWarpLanes>& lanes, const std::array<int, kWarpLanes>& group,
                      const BankRule& rule);
 
-// Of a lane whose unit's rows are joined, the stretch of its second row, and the slot where that begins: distances
-// begin anew there.
-struct SecondStretch {
-  std::span<const Placed> stretch;
-  int begin = std::numeric_limits<int>::max();  // without one
-};
-
 // [slots, 32 lanes]: what each lane reads, slot after slot; `lanes`: their stretches, none of which takes more than
-// there are before the lane's second, which takes no more than are left of `slots`. `idle`: where a lane that has none
+// `slots`. `idle`: where a lane that has none
 // reads, with as many places behind it as there are sets of banks.
-std::vector<Placed> order_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes,
-                                 const std::array<SecondStretch, kWarpLanes>& seconds, int slots, const BankRule& rule,
-                                 bool bank_aware, std::int32_t idle);
+std::vector<Placed> order_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes, int slots,
+                                 const BankRule& rule, bool bank_aware, std::int32_t idle);
 
 }  // namespace onchip

@@ -89,8 +89,7 @@ bool dense_is_possible(const Chip& chip, const Network& network, const PlanWishe
   const bool wishes_sparse = storage == Storage::packed_pair || storage == Storage::packed_delta || wishes.order ||
                              wishes.lanes_per_row || wishes.rows_per_group || wishes.tile_rows || wishes.load_bytes ||
                              wishes.promote_every || wishes.exchange_warps.value_or(0) > 0 ||
-                             wishes.pieces.value_or(0) > 0 || wishes.strip_slots.value_or(0) > 0 ||
-                             wishes.joins_block.value_or(0) > 0 || wishes.exchange == ExchangeProtocol::bulk_copy;
+                             wishes.pieces.value_or(0) > 0 || wishes.exchange == ExchangeProtocol::bulk_copy;
   const bool multiplies = network.precision == Precision::fp16 || network.precision == Precision::bf16;
   return chip.compute_capability_major >= kFirstWithTheProduct && multiplies && !wishes_sparse;
 }

@@ -57,22 +57,10 @@ class SlotEncoder {
     }
   }
 
-  // The slots of one thread's pair of rows, values of 16 bits: two in three words, each with the first row's value, and
-  // then the second row's of both.
-  template <typename At>
-  void encode_pair(std::size_t warp_row, int lane, At&& at) const {
-    const int slots = layout_.plan.common_slots;
-    encode(warp_row, -1, lane, 0, slots, [&](int s) -> std::uint32_t& { return at(s / 2 * 3 + s % 2); });
-    for (int s = 0; s < slots; ++s) {
-      const float second = layout_.second_value[layout_.entry(warp_row, s, lane)];
-      at(s / 2 * 3 + std::min(2, slots - s / 2 * 2)) |= to_bits(layout_.network.precision, second) << (s % 2 * 16);
-    }
-  }
-
-  // Where slot `slot` of a lane reads: bytes in a plane of the state.
-  std::uint32_t start(std::size_t warp_row, int lane, int slot) const {
-    return slot < layout_.slots(warp_row)
-               ? static_cast<std::uint32_t>(layout_.place[layout_.entry(warp_row, slot, lane)]) * stride_
+  // Where the first slot of a lane reads: bytes in a plane of the state.
+  std::uint32_t start(std::size_t warp_row, int lane) const {
+    return layout_.slots(warp_row) > 0
+               ? static_cast<std::uint32_t>(layout_.place[layout_.entry(warp_row, 0, lane)]) * stride_
                : 0;
   }
 
@@ -80,11 +68,9 @@ class SlotEncoder {
   // A bundle: four distances from the slot before, a byte each, and then the values.
   template <typename At>
   void encode_deltas(std::size_t warp_row, std::int32_t row, int lane, int begin, int end, At&& at) const {
-    const int second = layout_.second_begin(warp_row, lane);
     for (int s = 0; s < end - begin; ++s) {
       const std::size_t entry = layout_.entry(warp_row, begin + s, lane);
-      const bool is_first = begin + s == 0 || begin + s == second;
-      const std::int32_t before = is_first ? layout_.place[entry] : layout_.place[entry - kWarp];
+      const std::int32_t before = begin + s == 0 ? layout_.place[entry] : layout_.place[entry - kWarp];
       const auto delta = static_cast<std::uint8_t>(layout_.place[entry] - before);
       const int first = s / bundle_.slots * bundle_.words;
       const int i = s % bundle_.slots;
@@ -107,19 +93,6 @@ class SlotEncoder {
   bool packed_, deltas_;
   std::vector<float> scales_;
 };
-
-// Where the first slot of a thread's row reads, joined: of the lane's second row in the place of the unit's second.
-std::uint32_t start(const Layout& layout, const SlotEncoder& encoder, int sm, int r, int thread) {
-  const int warp = thread / kWarp, lane = thread % kWarp;
-  const bool is_second =
-      layout.plan.joins_rows() && r < layout.plan.rows_per_group && r % info(layout.network.cell).gates > 0;
-  if (!is_second) {
-    return encoder.start(layout.warp_row(sm, r, warp), lane, 0);
-  }
-  const std::size_t of_unit = layout.warp_row(sm, r - 1, warp);
-  const int begin = layout.second_begin(of_unit, lane);
-  return begin < 0 ? 0 : encoder.start(of_unit, lane, begin);
-}
 
 // Writes one chunk of a warp's row, of four words a lane [32][4], of two [32][2], else [words][32].
 void encode_chunk(const Layout& layout, const SlotEncoder& encoder, int sm, int r, int warp, int chunk,
@@ -146,7 +119,7 @@ std::vector<TailChunks> split_tails(const Layout& layout) {
     const auto chunks = [&](int r, int warp) {
       return (layout.slots(layout.warp_row(sm, r, warp)) - plan.slots_of(r)) / per_chunk;
     };
-    for (int r = 0; r < plan.tail_rows(); ++r) {
+    for (int r = 0; r < plan.all_rows(); ++r) {
       for (int warp = 0; warp < plan.warps(); ++warp) {
         all += chunks(r, warp);
       }
@@ -161,11 +134,11 @@ std::vector<TailChunks> split_tails(const Layout& layout) {
     for (int warp = 0; warp < plan.warps(); ++warp) {
       std::int64_t seen = 0;
       for (int before = 0; before < warp; ++before) {
-        for (int r = 0; r < plan.tail_rows(); ++r) {
+        for (int r = 0; r < plan.all_rows(); ++r) {
           seen += chunks(r, before);
         }
       }
-      for (int i = 0; i < plan.tail_rows(); ++i) {
+      for (int i = 0; i < plan.all_rows(); ++i) {
         const int r = plan.tail_row(i), count = chunks(r, warp);
         const auto streamed_before = [&](std::int64_t n) { return all > 0 ? n * streamed / all : 0; };
         const auto of_row = static_cast<int>(streamed_before(seen + count) - streamed_before(seen));
@@ -188,16 +161,16 @@ void encode_tails(const Layout& layout, const SlotEncoder& encoder, const std::v
   const int height = tile_height(network, plan);
   const int passes = planes(network, plan) / plan.pass_planes;
   const std::size_t table = encoded.tails.size();
-  encoded.tails.resize(table + static_cast<std::size_t>(plan.tail_rows() + 3) * plan.warps());
+  encoded.tails.resize(table + static_cast<std::size_t>(plan.all_rows() + 3) * plan.warps());
   const auto entry = [&](int i, int warp) -> std::int32_t& { return encoded.tails[table + i * plan.warps() + warp]; };
-  const int begins = plan.rows_per_group, streamed = plan.tail_rows() + 1;
+  const int begins = plan.rows_per_group, streamed = plan.all_rows() + 1;
   int in_shared = 0;
   for (int warp = 0; warp < plan.warps(); ++warp) {
     const std::size_t first_streamed = encoded.streamed.size() / words;
     entry(begins, warp) =
         static_cast<std::int32_t>(state_bytes(network, plan)) + in_shared * chunk_bytes(network, plan);
     entry(streamed, warp) = static_cast<std::int32_t>(first_streamed);
-    for (int i = 0; i < plan.tail_rows(); ++i) {
+    for (int i = 0; i < plan.all_rows(); ++i) {
       const int r = plan.tail_row(i);
       const TailChunks& tail = tails[layout.warp_row(sm, r, warp)];
       entry(r < begins ? r : r + 1, warp) = tail.shared | tail.streamed << 16;
@@ -214,7 +187,7 @@ void encode_tails(const Layout& layout, const SlotEncoder& encoder, const std::v
       }
     };
     for (int pass = 0; pass < passes; ++pass) {
-      for (int r = plan.rows_per_group; r < plan.tail_rows(); ++r) {
+      for (int r = plan.rows_per_group; r < plan.all_rows(); ++r) {
         stream(r);
       }
     }
@@ -345,15 +318,11 @@ Encoded encode(const Layout& layout) {
       for (int r = 0; r < plan.all_rows(); ++r) {
         const std::int32_t row = layout.row(sm, r, group_lane_of(network, plan, thread).group);
         const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarp);
-        for (int i = 0; i < start_words(network, plan, r); ++i, ++first_word) {
-          words[first_word * plan.threads + thread] = start(layout, encoder, sm, r, thread);
+        for (int i = 0; i < start_words(plan); ++i, ++first_word) {
+          words[first_word * plan.threads + thread] = encoder.start(warp_row, thread % kWarp);
         }
         const auto at = [&](int i) -> std::uint32_t& { return words[(first_word + i) * plan.threads + thread]; };
-        if (plan.is_common(r)) {
-          encoder.encode_pair(warp_row, thread % kWarp, at);
-        } else {
-          encoder.encode(warp_row, row, thread % kWarp, 0, plan.slots_of(r), at);
-        }
+        encoder.encode(warp_row, row, thread % kWarp, 0, plan.slots_of(r), at);
         first_word += words_of(network, plan, r);
       }
     }
@@ -366,10 +335,6 @@ Encoded encode(const Layout& layout) {
   }
   const std::vector<std::int32_t> pieces = pieces_of_rows(layout);
   encoded.tails.insert(encoded.tails.end(), pieces.begin(), pieces.end());
-  const std::vector<std::int32_t> lanes = lanes_of_rows(layout);
-  encoded.tails.insert(encoded.tails.end(), lanes.begin(), lanes.end());
-  const std::vector<std::int32_t> parts = parts_of_rows(layout);
-  encoded.tails.insert(encoded.tails.end(), parts.begin(), parts.end());
   return encoded;
 }
 

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numeric>
 
 namespace onchip {
 namespace {
@@ -32,21 +30,16 @@ double sparse_step_instructions(const Network& network, const Plan& plan) {
   constexpr double kOutput = 17, kGatedOutput = 50, kPass = 20, kWord = 12, kTail = 72, kStreamed = 55, kRest = 50;
   constexpr double kPiecesOfOutput = 20;
   const double slot = per_slot(network, plan).all(), load = per_load(network, plan).all();
-  double promotions = 0;                                                                               // of a plane
-  const int of_pairs = plan.common_rows > 0 ? (info(network.cell).gates - 1) * plan.common_slots : 0;  // of a row
-  for (int r = plan.joins_rows() ? plan.rows_per_group : 0; r < plan.first_common(); ++r) {
-    const double products = plan.slots_of(r) + (r < plan.rows_per_group ? of_pairs : 0);
-    promotions += std::ceil(products / plan.promote_every);
+  double promotions = 0;  // of a plane
+  for (int r = 0; r < plan.all_rows(); ++r) {
+    promotions += std::ceil(static_cast<double>(plan.slots_of(r)) / plan.promote_every);
   }
-  const double seconds = plan.common_rows * plan.common_slots * per_product(network, plan).all();
-  const double joined = plan.joins_rows() ? strips(plan) * joining(network, plan).all() : 0;
-  const double in_registers = plan.slots_total() * slot + seconds + loads_in_registers(network, plan) * load +
-                              promotions * promotion(network, plan).all() + joined;
+  const double in_registers = plan.slots_total() * slot + loads_in_registers(network, plan) * load +
+                              promotions * promotion(network, plan).all();
   const double passes = passes_over_tiles(network, plan);
   const double output = info(network.cell).gates > 1 ? kGatedOutput : kOutput;
-  const double finish = reduction(network, plan, plan.tile_rows).count.all() +
-                        (plan.chooses_rows() ? choosing(network, plan).all() : 0) +
-                        output * lane_outputs(network, plan) + kPass;
+  const double finish =
+      reduction(network, plan, plan.tile_rows).count.all() + output * lane_outputs(network, plan) + kPass;
   const double rows = static_cast<double>(plan.rows_with_tail()) * planes(network, plan) / plan.pass_planes;
   const double tails = rows * (kTail + (plan.ring_chunks > 0 ? kStreamed : 0));
   double pieces = 0;  // beside their slots: reduced, stored, and added to the outputs
@@ -124,23 +117,6 @@ double state_loads(const Network& network, const Plan& plan) {
 Instructions promotion(const Network& network, const Plan& plan) {
   const double samples = sums_in_half(network, plan) ? plane_samples(network, plan) : 0;
   return {0, 0, samples, samples, 0};
-}
-
-Instructions joining(const Network& network, const Plan& plan) {
-  const double samples = plane_samples(network, plan);
-  const bool has_deltas = plan.storage == Storage::packed_delta;  // are those of the strip the second row's first?
-  return {
-      .integer = has_deltas ? 3.0 : 1.0, .conversion = sums_in_half(network, plan) ? samples : 0, .fp32 = 2 * samples};
-}
-
-Instructions choosing(const Network& network, const Plan& plan) {
-  const double rows = info(network.cell).gates, rows_of_lane = 2;
-  return {.integer = rows_of_lane * rows * (1 + plan.pass_planes * plane_samples(network, plan))};
-}
-
-int strips(const Plan& plan) {
-  return std::transform_reduce(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group, 0, std::plus<>(),
-                               [&](int slots) { return (slots + plan.strip_slots - 1) / plan.strip_slots; });
 }
 
 Reduction reduction(const Network& network, const Plan& plan, int rows) {

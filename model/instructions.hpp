@@ -48,13 +48,6 @@ double state_loads(const Network& network, const Plan& plan);
 // One promotion of a lane's fp16 sums of one row and plane to fp32.
 Instructions promotion(const Network& network, const Plan& plan);
 
-// Joined rows: what a strip's sums take in one plane, which join either of two rows' (kernels/joined.cuh); and the
-// choice of a tile's sums out of these, in one pass.
-Instructions joining(const Network& network, const Plan& plan);
-Instructions choosing(const Network& network, const Plan& plan);
-// Strips of a lane's slots in registers, of all its units.
-int strips(const Plan& plan);
-
 // The reduction of so many rows together in one pass: stages, one after another, in which a lane gives half of its
 // values away while it has more than one.
 struct Reduction {

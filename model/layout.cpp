@@ -2,7 +2,6 @@
 #include "model/layout.hpp"
 
 #include "model/bank_rule.hpp"
-#include "model/common_columns.hpp"
 #include "model/dense_layout.hpp"
 #include "model/error.hpp"
 #include "model/numeric.hpp"
@@ -16,25 +15,7 @@
 namespace onchip {
 namespace {
 
-// The same of a lane of joined rows, the first of which is its group's r-th.
-template <typename Visit>
-void visit_lane(const Layout& layout, int sm, int r, int thread, Visit&& visit) {
-  const LaneRows& lane = layout.joined[layout.lane_rows(sm, r, thread)];
-  const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarpLanes);
-  const int group = group_lane_of(layout.network, layout.plan, thread).group, gates = info(layout.network.cell).gates;
-  const int first_group = group / layout.plan.joined_groups() * layout.plan.joined_groups();
-  for (int slot = 0; slot < layout.slots(warp_row); ++slot) {
-    const int of_joined = lane.second >= 0 && slot >= lane.begin ? lane.second : lane.first;
-    if (of_joined >= 0) {
-      const std::size_t entry = layout.entry(warp_row, slot, thread % kWarpLanes);
-      const std::int32_t row = layout.row(sm, r + of_joined % gates, first_group + of_joined / gates);
-      visit(row, layout.place[entry], layout.value[entry], false);
-    }
-  }
-}
-
-// Calls `visit` with every row of W and each of its slots: place and value, and whether the value may be nobody's, of a
-// column that only the other row of a pair has.
+// Calls `visit` with every row of W and each of its slots: place and value.
 template <typename Visit>
 void for_each_entry(const Layout& layout, Visit&& visit) {
   const Plan& plan = layout.plan;
@@ -43,21 +24,10 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
       for (int thread = 0; thread < plan.threads; ++thread) {
         const int group = group_lane_of(layout.network, plan, thread).group;
         const std::int32_t row = layout.row(sm, r, group);
-        const bool is_common = plan.is_common(r) && row >= 0;
-        const std::int32_t second_row = is_common ? layout.second_row(sm, r, group) : -1;
         const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarpLanes);
-        if (plan.joins_rows() && r < plan.rows_per_group) {
-          if (layout.slots(warp_row) > 0) {
-            visit_lane(layout, sm, r, thread, visit);
-          }
-          continue;
-        }
         for (int slot = 0; row >= 0 && slot < layout.slots(warp_row); ++slot) {
           const std::size_t entry = layout.entry(warp_row, slot, thread % kWarpLanes);
-          visit(row, layout.place[entry], layout.value[entry], is_common);
-          if (is_common) {
-            visit(second_row, layout.place[entry], layout.second_value[entry], is_common);
-          }
+          visit(row, layout.place[entry], layout.value[entry]);
         }
       }
     }
@@ -65,22 +35,6 @@ void for_each_entry(const Layout& layout, Visit&& visit) {
 }
 
 }  // namespace
-
-std::int32_t Layout::second_row(int sm, int r, int group) const {
-  const int gates = info(network.cell).gates, pairs = number_of_pairs(gates), i = r - plan.first_common();
-  return row(sm, i / pairs * gates + gate_pairs(gates)[i % pairs].second, group);
-}
-
-int Layout::second_begin(std::size_t warp_row, int lane) const {
-  const std::size_t of_sm = warp_row / plan.warps();
-  const int r = static_cast<int>(of_sm % plan.all_rows()), warp = static_cast<int>(warp_row % plan.warps());
-  if (!plan.joins_rows() || r >= plan.rows_per_group) {
-    return -1;
-  }
-  const LaneRows& rows_of_lane =
-      joined[lane_rows(static_cast<int>(of_sm / plan.all_rows()), r, warp * kWarpLanes + lane)];
-  return rows_of_lane.second < 0 ? -1 : rows_of_lane.begin;
-}
 
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads) {
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
@@ -107,10 +61,10 @@ SparseMatrix unpack(const Layout& layout) {
     unit_at[layout.order[unit]] = unit;
   }
   std::vector<std::vector<std::pair<std::int32_t, float>>> rows(layout.network.rows());
-  for_each_entry(layout, [&](std::int32_t row, std::int32_t place, float value, bool is_common) {
+  for_each_entry(layout, [&](std::int32_t row, std::int32_t place, float value) {
     // A non-zero may have been rounded to zero; storage that multiplies units by zero cannot tell.
-    const bool stored = place < state_units(layout.network, plan) &&
-                        ((plan.storage == Storage::packed_pair && !is_common) || value != 0.0f);
+    const bool stored =
+        place < state_units(layout.network, plan) && (plan.storage == Storage::packed_pair || value != 0.0f);
     if (stored) {
       rows[row].emplace_back(unit_at[place], value);
     }
@@ -136,7 +90,7 @@ std::vector<float> row_scales(const Layout& layout) {
     return scales;
   }
   std::vector<float> largest(layout.network.rows(), 0.0f);
-  for_each_entry(layout, [&](std::int32_t row, std::int32_t, float value, bool) {
+  for_each_entry(layout, [&](std::int32_t row, std::int32_t, float value) {
     largest[row] = std::max(largest[row], std::abs(value));
   });
   std::transform(largest.begin(), largest.end(), std::back_inserter(scales), e4m3_scale);

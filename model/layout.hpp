@@ -4,7 +4,7 @@
 //
 //   rows     of the units, as model/dealing.hpp deals them, so that SMs carry equal loads, and model/bank_balance.hpp
 //            exchanges them; a unit's longest row first; then the pieces of rows, one after another in the order of
-//            their rows, over the groups of the SM; then the pairs of rows that share columns (model/common_rows.hpp)
+//            their rows, over the groups of the SM
 //   slots    of the rows that a warp works on at the same time: the plan's, and whole chunks for what a row has beyond,
 //            unless it is cut into pieces. In bank-aware order the lanes that one shared-memory phase serves (32 lanes
 //            for loads of up to 4 bytes, 16 for 8, 8 for 16) get columns in different banks where possible
@@ -16,7 +16,6 @@
 // bitmap storage leaves out is left out when it is encoded.
 #pragma once
 
-#include "model/joined_rows.hpp"
 #include "model/mask.hpp"
 #include "model/plan.hpp"
 
@@ -32,13 +31,10 @@ struct Layout {
   // With pieces, [sms, all_rows, groups]: which of the row's non-zeros are there, the first and the one behind the
   // last; packed_delta: in the order of the state.
   std::vector<std::int32_t> begins, ends;
-  std::vector<bool> cut_rows;           // likewise: whether the row has pieces
-  std::vector<LaneRows> joined;         // joined rows: [sms, rows_per_group / gates, threads]
   std::vector<std::int32_t> order;      // [hidden]: place of each unit in the state, see units_per_sm
   std::vector<std::int64_t> first;      // [sms * all_rows * warps + 1]: first slot of each warp's rows
   std::vector<std::int32_t> place;      // [slots, 32 lanes]: what to load; >= state_units: a zero unit
   std::vector<float> value;             // [slots, 32 lanes]
-  std::vector<float> second_value;      // with common columns: [slots, 32 lanes], of a pair's second row, else 0
   std::vector<std::uint32_t> metadata;  // structured_2_4: [sms, warps, metadata_words, 32 lanes]
 
   // The r-th rows of a warp's groups: their slots are [first[i], first[i + 1]).
@@ -53,16 +49,8 @@ struct Layout {
   std::size_t group_row(int sm, int r, int group) const {
     return (static_cast<std::size_t>(sm) * plan.all_rows() + r) * plan.groups() + group;
   }
-  // Row of W that the group of this thread works on, -1 for none; of a pair the first.
+  // Row of W that the group of this thread works on, -1 for none.
   std::int32_t row(int sm, int r, int group) const { return rows[group_row(sm, r, group)]; }
-  std::int32_t second_row(int sm, int r, int group) const;  // of a pair
-  // Where `joined` has what a thread has of its group's rows from the r-th on, a unit's first.
-  std::size_t lane_rows(int sm, int r, int thread) const {
-    const int gates = info(network.cell).gates;
-    return (static_cast<std::size_t>(sm) * (plan.rows_per_group / gates) + r / gates) * plan.threads + thread;
-  }
-  // Where joined rows' second begins in a lane, among the slots of a warp's row; -1: nowhere.
-  int second_begin(std::size_t warp_row, int lane) const;
 };
 
 // Throws InputError if the matrix is not what the network says, or a row does not fit: longer than its slots if the
@@ -71,8 +59,7 @@ struct Layout {
 // the words of its tiles. Works on so many threads; the layout does not depend on how many.
 Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads = 1);
 
-// The matrix back; equal to what make_layout was given (but all layouts except packed_pair ones drop its zeros, and
-// pairs of rows do).
+// The matrix back; equal to what make_layout was given (but all layouts except packed_pair ones drop its zeros).
 SparseMatrix unpack(const Layout& layout);
 
 // Chunks of each warp's rows beyond the plan's slots, and where they are: those in shared memory come first.
@@ -90,8 +77,7 @@ struct Encoded {
   std::vector<std::uint32_t> streamed;  // chunks: of each SM and warp, in order of use in a step
   // With a tail, per SM: [rows_per_group, warps] chunks in shared memory | streamed << 16; [warps] the byte of the SM's
   // shared memory where the warp's chunks begin; [pieces, warps] chunks of the pieces; [warps] its first streamed
-  // chunk; [warps] how many it streams in a step. Behind that of all SMs, with pieces: pieces_of_rows(); and where rows
-  // are joined: lanes_of_rows(), and then parts_of_rows().
+  // chunk; [warps] how many it streams in a step. Behind that of all SMs, with pieces: pieces_of_rows().
   std::vector<std::int32_t> tails;
 };
 Encoded encode(const Layout& layout);
@@ -101,14 +87,6 @@ std::vector<std::int32_t> row_places(const Layout& layout);
 
 // Of each row of W, at its row_places: the number of its first piece | how many it has << 16; without pieces: none.
 std::vector<std::int32_t> pieces_of_rows(const Layout& layout);
-
-// Joined rows: whether any of a warp's, of the tile-th units of its groups, have pieces.
-bool awaits_pieces(const Layout& layout, int sm, int tile, int warp);
-// Joined rows: encode_lane() of every lane, [sms, rows_per_group / gates, threads], or encode_block_lane(); else none.
-std::vector<std::int32_t> lanes_of_rows(const Layout& layout);
-// An SM's rows joined: of each unit's rows by their places in it, [sms, units_per_sm, gates], the number of its first
-// part | how many it has << 16; else none.
-std::vector<std::int32_t> parts_of_rows(const Layout& layout);
 
 // fp8: the scale of each row of W, [rows]; else empty.
 std::vector<float> row_scales(const Layout& layout);

@@ -30,16 +30,7 @@ class PhaseColouring {
     }
   }
 
-  // A lane whose edges stay in the phases they are added in.
-  void fix(int lane) {
-    is_fixed_.resize(at_lane_.size() / phases_, false);
-    is_fixed_[lane] = true;
-  }
-  bool is_free(int set, int phase) const { return at_set_[static_cast<std::size_t>(set) * phases_ + phase] == kNone; }
-  void add_fixed(int set, int lane, int phase) { link(set, lane, phase); }
-
-  // False if every phase already has an edge at this set, or, where lanes are fixed, no exchange that was tried leaves
-  // these alone. The lane must have fewer edges than there are phases.
+  // False if every phase already has an edge at this set. The lane must have fewer edges than there are phases.
   bool add(int set, int lane) {
     const std::uint64_t* const sets = &free_at_set_[static_cast<std::size_t>(set) * words_];
     const std::uint64_t* const lanes = &free_at_lane_[static_cast<std::size_t>(lane) * words_];
@@ -52,9 +43,6 @@ class PhaseColouring {
     if (common == kNone) {
       if (at_set == kNone) {
         return false;
-      }
-      if (!is_fixed_.empty()) {
-        return add_beside_fixed(set, lane);
       }
       swap_from_lane(lane, at_set, at_lane);
       common = at_set;
@@ -94,25 +82,9 @@ class PhaseColouring {
     set_free(free_at_lane_, lane, phase);
   }
 
-  bool add_beside_fixed(int set, int lane) {
-    for (int a = 0; a < phases_; ++a) {
-      if (!is_free(set, a)) {
-        continue;
-      }
-      for (int b = 0; b < phases_; ++b) {
-        if (set_at_lane(lane, b) == kNone && swap_from_lane(lane, a, b)) {
-          link(set, lane, a);
-          return true;
-        }
-      }
-    }
-    return false;
-  }
-
   // The path from `lane` whose edges have phases `a` and `b` in turns, with the two exchanged: frees `a` at the lane.
-  // The path cannot end at the set where `a` is free, because it would come to a set by an edge of phase `a`. False,
-  // and nothing is done, if a fixed lane is on it.
-  bool swap_from_lane(int lane, int a, int b) {
+  // The path cannot end at the set where `a` is free, because it would come to a set by an edge of phase `a`.
+  void swap_from_lane(int lane, int a, int b) {
     path_.clear();
     for (int at = lane, phase = a; at != kNone;) {
       const int set = set_at_lane(at, phase);
@@ -122,9 +94,6 @@ class PhaseColouring {
       path_.push_back({set, at, phase});
       const int other = phase == a ? b : a;
       at = lane_at_set(set, other);
-      if (at != kNone && !is_fixed_.empty() && is_fixed_[at]) {
-        return false;
-      }
       if (at != kNone) {
         path_.push_back({set, at, other});
       }
@@ -135,7 +104,6 @@ class PhaseColouring {
     for (const Edge& edge : path_) {
       link(edge.set, edge.lane, edge.phase == a ? b : a);
     }
-    return true;
   }
 
   struct Edge {
@@ -146,7 +114,6 @@ class PhaseColouring {
   std::vector<int> at_lane_;  // [lanes, phases]: the set
   std::vector<std::uint64_t> free_at_set_, free_at_lane_;
   std::vector<Edge> path_;
-  std::vector<bool> is_fixed_;  // [lanes]; empty: none is
 };
 
 }  // namespace onchip

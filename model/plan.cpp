@@ -9,8 +9,7 @@
 namespace onchip {
 
 int Plan::slots_total() const {
-  return std::accumulate(slots.begin(), slots.begin() + rows_per_group,
-                         pieces * piece_slots + common_rows * common_slots);
+  return std::accumulate(slots.begin(), slots.begin() + rows_per_group, pieces * piece_slots);
 }
 
 int unit_bytes(const Network& network, const Plan& plan) {
@@ -160,33 +159,12 @@ int row_words(const Network& network, const Plan& plan, int slots) {
   return info(network.precision).weight_bits == 16 ? slots : value_words + (slots + 1) / 2;
 }
 
-PairRoom pair_room(const Network& network, const Plan& plan) {
-  const int room = plan.common_slots * plan.lanes_per_row;
-  const int spread = spread_over_phases(network, plan);
-  const int sets = 128 / std::max(4, plane_unit_bytes(network, plan));
-  const double together = 32.0 / plan.lanes_per_row / (load_phases(network, plan) / spread);  // groups in a phase
-  const int phases = plan.common_slots * spread;
-  // Of a set of banks as many columns as a Poisson distribution says; those beyond the phases find no place.
-  const double mean = together * network.density * network.density * network.hidden / sets;
-  double taken = 0, share = std::exp(-mean), rest = 1;
-  for (int k = 0; k < phases; ++k) {
-    taken += k * share;
-    rest -= share;
-    share *= mean / (k + 1);
-  }
-  taken += rest * phases;
-  return {room, std::clamp(static_cast<int>(room * taken / std::max(1, phases)), 0, room)};
-}
-
 int words_of(const Network& network, const Plan& plan, int r) {
-  const int slots = plan.slots_of(r);  // common: two slots in three words, the third with the second rows' values
-  return plan.is_common(r) ? slots + (slots + 1) / 2 : row_words(network, plan, slots);
+  return row_words(network, plan, plan.slots_of(r));
 }
 
-int start_words(const Network& network, const Plan& plan, int r) {
-  constexpr int kRowsOfLane = 2;
-  const bool has_none = plan.joins_rows() && r < plan.rows_per_group && r % info(network.cell).gates >= kRowsOfLane;
-  return plan.storage == Storage::packed_delta && !has_none ? 1 : 0;
+int start_words(const Plan& plan) {
+  return plan.storage == Storage::packed_delta ? 1 : 0;
 }
 
 int fetched_words(const Network& network, const Plan& plan) {
@@ -296,20 +274,13 @@ int register_words(const Network& network, const Plan& plan) {
   }
   int words = 0;
   for (int r = 0; r < plan.all_rows(); ++r) {
-    words += start_words(network, plan, r) + words_of(network, plan, r);
+    words += start_words(plan) + words_of(network, plan, r);
   }
   return words;
 }
 
 int chunk_slots(const Network& network, const Plan& plan) {
-  if (plan.common_rows > 0) {
-    return 2;  // what rows have beyond the registers is less, and rounded up more often
-  }
   return plan.storage == Storage::packed_pair && network.precision == Precision::fp32 ? 2 : 4;
-}
-
-int most_chunks_in_flight(const Plan& plan) {
-  return plan.common_rows > 0 ? kMostSmallChunksInFlight : kMostChunksInFlight;
 }
 
 int chunk_words(const Network& network, const Plan& plan) {
@@ -371,22 +342,14 @@ std::int64_t state_bytes(const Network& network, const Plan& plan) {
     bytes += whole_words(4 * units * gates);  // scales
   }
   if (plan.has_tail()) {
-    bytes += whole_words(4 * (plan.tail_rows() + 1) * plan.warps());  // chunks of each row, and where the first is
+    bytes += whole_words(4 * (plan.all_rows() + 1) * plan.warps());  // chunks of each row, and where the first is
   }
   if (plan.pieces > 0) {
     bytes += whole_words(4 * std::int64_t{plan.pieces} * plan.groups() * plan.batch_padded);  // their sums
     bytes += whole_words(4 * units * gates);                                                  // which are whose
   }
-  if (plan.joins_rows()) {
-    bytes += whole_words(std::int64_t{4} * plan.threads * plan.rows_per_group / gates);  // which are whose
-  }
-  if (plan.joins_block > 0) {
-    bytes += std::int64_t{8} * plan.threads * plan.batch_padded;  // parts of rows
-    bytes += whole_words(4 * units * gates);                      // which are whose
-  }
   if (plan.exchange_warps > 0) {
-    const int of_pass = plan.joins_rows() && (plan.pieces > 0 || plan.joins_block > 0) ? 2 : 1;
-    bytes += whole_words(std::int64_t{8} * of_pass * passes(network, plan));  // barriers
+    bytes += whole_words(std::int64_t{8} * passes(network, plan));  // barriers
   }
   return bytes;
 }

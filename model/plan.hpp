@@ -8,8 +8,7 @@
 //
 // Where few rows are longer than most, groups have fewer slots than the longest need. What a row has beyond them is cut
 // into pieces, which go to all groups of its SM, pieces of them to each, whoever's they are. Rows and pieces may have
-// chunks of slots in shared memory beside those in registers, each as many as it needs. And the rows of a unit may be
-// joined (model/joined_rows.hpp): its lanes then have slots for all of them.
+// chunks of slots in shared memory beside those in registers, each as many as it needs.
 //
 // Where a thread's weights are: registers first; what they cannot hold in shared memory, in quads of four 32-bit words;
 // what that cannot hold is streamed from L2 in every step, quad by quad, through a ring in shared memory.
@@ -26,7 +25,6 @@
 // (model/bitmap.hpp).
 #pragma once
 
-#include "model/common_columns.hpp"
 #include "model/mask.hpp"
 #include "model/network.hpp"
 #include "model/row_profile.hpp"
@@ -112,21 +110,18 @@ inline constexpr int kMaxRowsPerGroup = 32;
 inline constexpr int kMaxTileRows = 8;
 inline constexpr int kWidestLoad = 16;  // bytes
 inline constexpr int kMostRingChunks = 4;
-inline constexpr int kMostChunksInFlight = 4,
-                     kMostSmallChunksInFlight = 8;  // small: of two slots, beside pairs of rows
+inline constexpr int kMostChunksInFlight = 4;
 inline constexpr int kMostExchangeWarps = 8;
 inline constexpr int kFirstThatCopiesInBulk = 9;  // compute capability
 inline constexpr int kMostPieces = 4;             // of a group
-inline constexpr int kMostCommonSlots = 64;
-inline constexpr int kMostTurns = 4;       // passes that are exchanged one by one: a block has 16 barriers
-inline constexpr int kMostDelta = 127;     // packed_delta: units between neighbouring slots of a lane
-inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
-inline constexpr int kSpanUnits = 32;      // dense persistent: units whose state a warp loads at once
-inline constexpr int kMostStripSlots = 64;
-inline constexpr int kLineWords = 8;       // of 16 bytes, in a line of L2
-inline constexpr int kTileBytes = 512;     // dense persistent: 16 rows x 16 values, fp16 or bf16
-inline constexpr int kTilesOfBitmap = 8;   // of a lane, whose words of a tile are 4, in 32 bits
-inline constexpr int kBankRowBytes = 128;  // a word in each bank
+inline constexpr int kMostTurns = 4;              // passes that are exchanged one by one: a block has 16 barriers
+inline constexpr int kMostDelta = 127;            // packed_delta: units between neighbouring slots of a lane
+inline constexpr int kEmptiedAhead = 128;         // steps from emptying a segment of the exchange to writing it
+inline constexpr int kSpanUnits = 32;             // dense persistent: units whose state a warp loads at once
+inline constexpr int kLineWords = 8;              // of 16 bytes, in a line of L2
+inline constexpr int kTileBytes = 512;            // dense persistent: 16 rows x 16 values, fp16 or bf16
+inline constexpr int kTilesOfBitmap = 8;          // of a lane, whose words of a tile are 4, in 32 bits
+inline constexpr int kBankRowBytes = 128;         // a word in each bank
 
 using Slots = std::array<int, kMaxRowsPerGroup>;  // of every row of a group
 
@@ -156,22 +151,14 @@ struct Plan {
   int bank_words = 0;            // bitmap: room for words of these tiles in each bank of shared memory, of an SM
   int line_words = kLineWords;   // 16-byte words of the state in each line of L2, a power of two: fewer than it holds,
                                  // so that fewer SMs write the same line
-  int first_look = 0;    // cycles that a warp waits, once its SM has handed out its part of the state, before it
-                         // looks for the next
-  int teams = 1;         // dense persistent: that share the samples out, evenly
-  int pieces = 0;        // per group, a power of two: parts of rows that are too long for their own groups' slots
-  int piece_slots = 0;   // per lane, of each piece
-  int most_pieces = 0;   // of a row
-  int row_chunks = 0;    // with pieces: of a row, at most, beyond its slots in registers; the rest is cut
-  int piece_chunks = 0;  // of a piece, at most, beyond piece_slots
-  int strip_slots = 0;   // gated cells: a unit's rows stand one behind another, cut over the lanes of their group, and
-                         // a row begins with a strip of so many slots (model/joined_rows.hpp); the slots are those of
-                         // the unit's first row, the others have none. 0: every row is spread over all lanes
-  int joins_block = 0;   // of joined rows, also of cells with one gate: 1, those of all units of an SM stand one behind
-                         // another, cut over the lanes of its block (model/joined_block.hpp); 0, a unit's
-  int most_parts = 0;    // of an SM's joined rows: lanes of the row that has most
-  int common_rows = 0;   // gated cells: pairs of a unit's rows, of all units of a group, with slots of their own
-  int common_slots = 0;  // per lane, of each of these: the column is common to both rows, which share its load
+  int first_look = 0;      // cycles that a warp waits, once its SM has handed out its part of the state, before it
+                           // looks for the next
+  int teams = 1;           // dense persistent: that share the samples out, evenly
+  int pieces = 0;          // per group, a power of two: parts of rows that are too long for their own groups' slots
+  int piece_slots = 0;     // per lane, of each piece
+  int most_pieces = 0;     // of a row
+  int row_chunks = 0;      // with pieces: of a row, at most, beyond its slots in registers; the rest is cut
+  int piece_chunks = 0;    // of a piece, at most, beyond piece_slots
   int exchange_warps = 0;  // beside the threads that compute: one hands out the state of a pass, the others fetch it
                            // while another pass is computed; 0: every thread fetches its share before a step
 
@@ -182,33 +169,17 @@ struct Plan {
   int groups() const { return threads / lanes_per_row; }
   int warps() const { return threads / 32; }
   int blocks() const { return sms * teams; }
-  int first_common() const { return rows_per_group + pieces; }
-  int all_rows() const { return first_common() + common_rows; }  // that a group multiplies
-  bool is_common(int r) const { return r >= first_common(); }
-  int slots_of(int r) const { return r < rows_per_group ? slots[r] : is_common(r) ? common_slots : piece_slots; }
-  // The rows that may have tails, in the order in which a step takes them: the pieces, then the rows of the group.
-  int tail_rows() const { return first_common(); }
+  int all_rows() const { return rows_per_group + pieces; }  // that a group multiplies
+  int slots_of(int r) const { return r < rows_per_group ? slots[r] : piece_slots; }
+  // The i-th of all rows in the order in which a step takes them: the pieces, then the rows of the group.
   int tail_row(int i) const { return i < pieces ? rows_per_group + i : i - pieces; }
-  int rows_with_slots() const {  // of a group
-    return joins_rows() ? static_cast<int>(std::count_if(slots.begin(), slots.begin() + rows_per_group,
-                                                         [](int of_row) { return of_row > 0; }))
-                        : rows_per_group;
-  }
-  int slots_total() const;  // in registers, with those of the pieces and of the pairs
+  int slots_total() const;  // in registers, with those of the pieces
   bool has_tail() const { return tail_chunks > 0; }
-  bool joins_rows() const { return strip_slots > 0; }
-  // Whether lanes choose which of their sums are whose, to reduce them together.
-  bool chooses_rows() const { return joins_rows() && joins_block == 0; }
-  // Groups whose rows are joined together, and the lanes of these.
-  int joined_groups() const { return joins_block > 0 ? groups() : 1; }
-  int lanes_of_joined() const { return joins_block > 0 ? threads : lanes_per_row; }
-  // Whether only warps whose rows have pieces wait for their sums (kernels/joined_tile.cuh).
-  bool waits_in_need() const { return joins_rows() && exchange_warps > 0; }
   bool has_tail(int r) const {  // the r-th row of a group, or piece
     return has_tail() && (pieces == 0 || (r < rows_per_group ? row_chunks : piece_chunks) > 0);
   }
   int rows_with_tail() const {  // of a group, with its pieces
-    return (has_tail(0) ? rows_with_slots() : 0) + (pieces > 0 && has_tail(rows_per_group) ? pieces : 0);
+    return (has_tail(0) ? rows_per_group : 0) + (pieces > 0 && has_tail(rows_per_group) ? pieces : 0);
   }
   int streamed_chunks() const { return ring_chunks > 0 ? std::max(0, tail_chunks - shared_chunks) : 0; }  // on average
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -264,13 +235,8 @@ struct Bundle {
 };
 Bundle bundle(const Network& network, const Plan& plan);
 int row_words(const Network& network, const Plan& plan, int slots);
-// Gated cells: the room of a pair of a unit's rows, and how much of it common columns may take: as many as a load can
-// take of columns at random, of each set of banks no more than it has phases.
-PairRoom pair_room(const Network& network, const Plan& plan);
 int words_of(const Network& network, const Plan& plan, int r);  // in registers, of the r-th of all_rows()
-// Per thread, of the r-th of all_rows() in registers: where its first slot reads; joined, of a unit's first two rows,
-// where those of the lane's two do.
-int start_words(const Network& network, const Plan& plan, int r);
+int start_words(const Plan& plan);                              // of each of these: where its first slot reads
 // Slots that a row of so many non-zeros takes, of all its lanes and of each; packed_delta: with those that are expected
 // to be spent on distances beyond kMostDelta.
 std::int64_t slots_of_lanes(const Network& network, const Plan& plan, std::int64_t length);
@@ -307,7 +273,6 @@ int finished_items(const Network& network, const Plan& plan);
 // A chunk of a tail: whole bundles, of every lane of a warp.
 int chunk_slots(const Network& network, const Plan& plan);
 int chunk_words(const Network& network, const Plan& plan);  // per lane
-int most_chunks_in_flight(const Plan& plan);
 int chunk_bytes(const Network& network, const Plan& plan);  // of the warp
 // With pieces: slots per lane, in registers and chunks, that the r-th row of a group may take, and each piece.
 int row_room(const Network& network, const Plan& plan, int r);
@@ -327,7 +292,7 @@ struct PlanWishes {
   std::optional<RowOrder> order;
   std::optional<ExchangeProtocol> exchange;
   std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every, teams,
-      first_look, exchange_warps, pieces, strip_slots, joins_block, common_slots;
+      first_look, exchange_warps, pieces;
   std::optional<Tier> tier;  // weights lie in this tier at most
   int spare_registers = 0;  // that a thread leaves to the compiler beyond what the model counts (kernels/kept_plan.hpp)
 };

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of a shape, whose slots hold the rows of their network.
-#include "model/dealing.hpp"
-#include "model/joined_rows.hpp"
 #include "model/plan.hpp"
 #include "model/row_profile.hpp"
 
@@ -32,30 +30,12 @@ void give_slots(const Network& network, const RowProfile& rows, Plan& plan) {
   const int gates = rows.gates(), units_per_rank = plan.groups() * plan.sms;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     const std::int64_t first = std::int64_t{r / gates} * units_per_rank;
-    if (plan.joins_block > 0) {
-      continue;
-    }
-    if (plan.joins_rows()) {
-      plan.slots[r] = 0;
-      for (std::int64_t rank = first;
-           r % gates == 0 && rank < std::min<std::int64_t>(rows.units(), first + units_per_rank); ++rank) {
-        const UnitLengths slots = slots_of_unit(network, plan, lengths_of_unit(rows, static_cast<int>(rank)));
-        plan.slots[r] = std::max({1, plan.slots[r], joined_slots(slots, plan.lanes_per_row, plan.strip_slots)});
-      }
-      continue;
-    }
     int longest = 0;
     if (first < rows.units()) {
       longest = plan.storage == Storage::dense ? state_units(network, plan)
                                                : rows.longest_from(static_cast<int>(first), r % gates);
     }
     plan.slots[r] = std::max(1, row_slots(network, plan, longest));
-  }
-  if (plan.joins_block > 0) {
-    const BlockSlots needed = slots_of_joined_block(network, plan, rows);
-    plan.slots = {};
-    plan.slots[0] = needed.slots;
-    plan.most_parts = needed.most_parts;
   }
 }
 

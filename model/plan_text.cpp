@@ -40,11 +40,6 @@ constexpr PlanField kPlanFields[] = {
     {"most_pieces", &Plan::most_pieces},
     {"row_chunks", &Plan::row_chunks},
     {"piece_chunks", &Plan::piece_chunks},
-    {"strip_slots", &Plan::strip_slots},
-    {"joins_block", &Plan::joins_block},
-    {"most_parts", &Plan::most_parts},
-    {"common_rows", &Plan::common_rows},
-    {"common_slots", &Plan::common_slots},
     {"exchange_warps", &Plan::exchange_warps},
     {"shared_tiles", &Plan::shared_tiles, false, true},
     {"bank_words", &Plan::bank_words, false, true},
@@ -52,10 +47,8 @@ constexpr PlanField kPlanFields[] = {
 };
 
 // Fields that few plans have.
-constexpr std::array kLeftOutIfZero{&Plan::first_look,    &Plan::pieces,       &Plan::piece_slots,  &Plan::most_pieces,
-                                    &Plan::row_chunks,    &Plan::piece_chunks, &Plan::strip_slots,  &Plan::joins_block,
-                                    &Plan::most_parts,    &Plan::common_rows,  &Plan::common_slots, &Plan::bank_words,
-                                    &Plan::exchange_warps};
+constexpr std::array kLeftOutIfZero{&Plan::first_look, &Plan::pieces,       &Plan::piece_slots, &Plan::most_pieces,
+                                    &Plan::row_chunks, &Plan::piece_chunks, &Plan::bank_words,  &Plan::exchange_warps};
 
 }  // namespace
 

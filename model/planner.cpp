@@ -23,13 +23,6 @@ double overload(const Footprint& footprint) {
   return worst;
 }
 
-// Plans whose rows share loads must gain something: predictions of plans with and without have errors of their own, and
-// tails beside pairs take longer than is said.
-double worth_us(const Plan& plan, const Prediction& prediction) {
-  constexpr double kPairsMustGain = 1.03, kWithTail = 1.06;
-  return prediction.step_us * (plan.common_rows == 0 ? 1 : plan.has_tail() ? kWithTail : kPairsMustGain);
-}
-
 bool better(const Prediction& a, const Prediction& b) {
   if (a.footprint.fits != b.footprint.fits) {
     return a.footprint.fits;
@@ -54,9 +47,7 @@ class Best {
     if (prediction.footprint.fits) {
       prediction = predict(chip_, network_, plan);
     }
-    const bool both_fit = plan_ && prediction.footprint.fits && prediction_.footprint.fits;
-    if (both_fit ? worth_us(plan, prediction) < worth_us(*plan_, prediction_)
-                 : !plan_ || better(prediction, prediction_)) {
+    if (!plan_ || better(prediction, prediction_)) {
       plan_ = plan;
       prediction_ = prediction;
     }
@@ -164,12 +155,6 @@ PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowPr
   if (!found && wishes.pieces.value_or(0) > 0) {
     throw InputError("no plan with " + std::to_string(*wishes.pieces) + " pieces of rows per group computes " +
                      describe(network) + " as wished: they are of packed_pair or packed_delta, 1, 2 or 4");
-  }
-  if (!found && (wishes.strip_slots.value_or(0) > 0 || wishes.joins_block.value_or(0) > 0)) {
-    throw InputError(
-        "no plan with joined rows computes " + describe(network) +
-        " as wished: they are of packed_pair or, of gated cells, packed_delta, not of fp8, share no loads, and of one "
-        "gate are joined over an SM only (--joins-block 1)");
   }
   if (!found && wishes.family == Family::sparse_persistent && !sparse_is_possible(wishes)) {
     throw InputError(

@@ -225,21 +225,8 @@ int working_registers(const RegisterCosts& costs, const Network& network, const 
   const int sums = rows * samples;
   const int outputs = std::max(1, plan.tile_rows * samples / plan.lanes_per_row);
   const int chunks = plan.has_tail() ? plan.chunks_in_flight * chunk_words(network, plan) : 0;
-  constexpr int kSumsOfLane = 2, kWithoutThem = 8;  // of joined rows, until those of the tile's are chosen
   double gather = sums + costs.output * (outputs - 1);
-  gather += plan.joins_rows() ? std::max(0, kSumsOfLane * samples - kWithoutThem) : 0;
-  // For the state of several loads at once, where one takes more than a word: without them the compiler loads one
-  // column after another. lstm 4096 B=4 10 % took 4.0 us with 208 words, 3.3 as distances, in 159 (H100).
-  constexpr int kLoadsAtOnce = 6;
-  const int unit_words = plane_unit_bytes(network, plan) / 4;
-  gather += plan.joins_block > 0 && unit_words > 1 ? kLoadsAtOnce * unit_words : 0;
-  // Where warps wait in need they look up whose the pieces are only then.
-  gather +=
-      plan.pieces > 0 ? plan.pieces * samples + (plan.waits_in_need() && !plan.has_tail() ? 0 : rows + kPieces) : 0;
-  // Rows that share loads: a partial sum of each instead of one. The compiler does without some of them, but then loads
-  // one column after another: with eight words fewer, steps of four networks took 3 to 10 % less on an H200.
-  gather +=
-      plan.common_rows > 0 ? (tile_height(network, plan) - 1) * std::max(1, plane_unit_bytes(network, plan) / 4) : 0;
+  gather += plan.pieces > 0 ? plan.pieces * samples + rows + kPieces : 0;
   gather += plan.ring_chunks > 0 ? costs.ring : 0;
   gather += plan.storage == Storage::dense && plan.has_tail() ? costs.dense_tail : 0;
   gather += network.cell == Cell::lstm ? costs.lstm : network.cell == Cell::gru ? costs.gru : 0;

@@ -3,28 +3,28 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace onchip {
 
-std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, std::int32_t row) {
-  return common.plan == nullptr ? matrix.row_begin[row + 1] - matrix.row_begin[row] : std::ssize(common.own[row]);
+int set_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule, std::int64_t element) {
+  return rule.set_of(layout.order[matrix.column[element]]);
 }
 
-int set_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule, const Element& element) {
-  return rule.set_of(layout.order[matrix.column[element.any()]]);
-}
+namespace {
 
-std::vector<Element> stretch_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
-                                std::vector<Element> all, std::int64_t begin, std::int64_t end) {
+// Of a row's non-zeros some that stand together, from the begin-th to the end-th: about as many from each set of banks.
+std::vector<std::int64_t> stretch_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
+                                     std::vector<std::int64_t> all, std::int64_t begin, std::int64_t end) {
   if (layout.plan.order != RowOrder::natural) {
-    std::array<std::vector<Element>, kMaxBankSets> of_set;
-    for (const Element& e : all) {
+    std::array<std::vector<std::int64_t>, kMaxBankSets> of_set;
+    for (const std::int64_t e : all) {
       of_set[set_of(layout, matrix, rule, e)].push_back(e);
     }
     all.clear();
     for (std::size_t k = 0; std::ssize(all) < end; ++k) {
-      for (const std::vector<Element>& elements : of_set) {
+      for (const std::vector<std::int64_t>& elements : of_set) {
         if (k < elements.size()) {
           all.push_back(elements[k]);
         }
@@ -34,29 +34,17 @@ std::vector<Element> stretch_of(const Layout& layout, const SparseMatrix& matrix
   return {all.begin() + begin, all.begin() + end};
 }
 
-std::vector<Element> elements_in(const Layout& layout, const SparseMatrix& matrix, const CommonRows& common,
-                                 const BankRule& rule, std::size_t group_row) {
+}  // namespace
+
+std::vector<std::int64_t> elements_in(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
+                                      std::size_t group_row) {
   const Plan& plan = layout.plan;
   const std::int32_t row = layout.rows[group_row];
-  std::vector<Element> all;
   if (row < 0) {
-    return all;
+    return {};
   }
-  const int r = static_cast<int>(group_row / plan.groups() % plan.all_rows());
-  if (plan.is_common(r)) {
-    const std::size_t sm = group_row / plan.groups() / plan.all_rows();
-    return common.of_pairs[common.pair(static_cast<int>(sm), r - plan.first_common(),
-                                       static_cast<int>(group_row % plan.groups()))];
-  }
-  if (common.plan != nullptr) {
-    for (const std::int64_t element : common.own[row]) {
-      all.push_back({element});
-    }
-  } else {
-    for (std::int64_t element = matrix.row_begin[row]; element < matrix.row_begin[row + 1]; ++element) {
-      all.push_back({element});
-    }
-  }
+  std::vector<std::int64_t> all(static_cast<std::size_t>(matrix.row_begin[row + 1] - matrix.row_begin[row]));
+  std::iota(all.begin(), all.end(), matrix.row_begin[row]);
   const std::int64_t begin = plan.pieces == 0 ? 0 : layout.begins[group_row];
   const std::int64_t end = plan.pieces == 0 ? std::ssize(all) : layout.ends[group_row];
   if (end - begin == std::ssize(all)) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "model/bank_rule.hpp"
-#include "model/common_rows.hpp"
 #include "model/delta_order.hpp"
 #include "model/layout.hpp"
 #include "model/mask.hpp"
@@ -13,20 +12,13 @@
 
 namespace onchip {
 
-// The non-zeros of a row of W that no pair has.
-std::int64_t own_length(const SparseMatrix& matrix, const CommonRows& common, std::int32_t row);
-
-// The set of banks that a non-zero's column is in.
-int set_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule, const Element& element);
+// The set of banks that a non-zero's column is in. Non-zeros are told by their number in the matrix.
+int set_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule, std::int64_t element);
 
 // The non-zeros that stand in a group's row, as Layout::rows counts these. Of one cut into pieces each has about as
 // many from each set of banks, or it could not be without conflicts, for its slots are full.
-std::vector<Element> elements_in(const Layout& layout, const SparseMatrix& matrix, const CommonRows& common,
-                                 const BankRule& rule, std::size_t group_row);
-
-// Of a row's non-zeros some that stand together, from the begin-th to the end-th: about as many from each set of banks.
-std::vector<Element> stretch_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
-                                std::vector<Element> all, std::int64_t begin, std::int64_t end);
+std::vector<std::int64_t> elements_in(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
+                                      std::size_t group_row);
 
 // A row's non-zeros, in the order of the state; nothing in row -1.
 std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std::int32_t row);

@@ -8,8 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -51,76 +49,10 @@ void shuffle(std::vector<int>& values) {
   }
 }
 
-std::vector<ColumnSets> sets_of_matrix(const SparseMatrix& matrix) {
-  const int units = matrix.columns, gates = matrix.rows / matrix.columns;
-  std::vector<ColumnSets> sets(gates > 1 ? units : 0);
-  std::vector<std::uint8_t> gates_of(units, 0);
-  for (int unit = 0; unit < std::ssize(sets); ++unit) {
-    const auto for_each_column = [&](auto&& visit) {
-      for (int gate = 0; gate < gates; ++gate) {
-        const std::size_t row = static_cast<std::size_t>(gate) * units + unit;
-        for (std::int64_t e = matrix.row_begin[row]; e < matrix.row_begin[row + 1]; ++e) {
-          visit(gate, matrix.column[e]);
-        }
-      }
-    };
-    for_each_column([&](int gate, int column) { gates_of[column] |= static_cast<std::uint8_t>(1 << gate); });
-    for_each_column([&](int, int column) {
-      ++sets[unit][gates_of[column]];
-      gates_of[column] = 0;
-    });
-    sets[unit][0] = 0;  // columns seen again
-  }
-  return sets;
-}
-
-// Rows of which nothing is known but their lengths: each set as often as expected of columns at random, and more or
-// less by chance.
-std::vector<ColumnSets> expected_sets(int units, int gates, const std::vector<int>& lengths) {
-  std::vector<ColumnSets> sets(gates > 1 ? units : 0);
-  std::uint64_t state = 1;
-  for (int unit = 0; unit < std::ssize(sets); ++unit) {
-    std::array<int, kMostGates> left{};
-    for (int gate = 0; gate < gates; ++gate) {
-      left[gate] = lengths[static_cast<std::size_t>(gate) * units + unit];
-    }
-    const std::array<int, kMostGates> all = left;
-    for (int set = (1 << gates) - 1; set > 0; --set) {  // single gates, of which there are most, have what is left
-      double expected = units;
-      int most = units;
-      for (int gate = 0; gate < gates; ++gate) {
-        const double share = static_cast<double>(all[gate]) / units;
-        const bool has = set >> gate & 1;
-        expected *= has ? share : 1 - share;
-        most = has ? std::min(most, left[gate]) : most;
-      }
-      const double at_random =
-          (static_cast<double>(next_random(state) / 2) + 0.5) / static_cast<double>(std::uint64_t{1} << 31);
-      const double drawn = expected + std::sqrt(expected) * normal_quantile(at_random);
-      const bool is_single = std::has_single_bit(static_cast<unsigned>(set));
-      const int count = is_single ? most : std::clamp(static_cast<int>(std::lround(drawn)), 0, most);
-      sets[unit][set] = count;
-      for (int gate = 0; gate < gates; ++gate) {
-        left[gate] -= (set >> gate & 1) * count;
-      }
-    }
-  }
-  return sets;
-}
-
 }  // namespace
 
-struct RowProfile::Shared {
-  std::mutex mutex;
-  std::vector<ColumnSets> sets;  // of each unit, not rank; empty: not known yet
-  std::map<PairRoom, RowProfile> without_common;
-};
-
 RowProfile::RowProfile(int units, int gates, const std::vector<int>& lengths)
-    : units_(units),
-      gates_(gates),
-      nnz_(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})),
-      shared_(std::make_shared<Shared>()) {
+    : units_(units), gates_(gates), nnz_(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})) {
   const auto length_of = [&](int unit, int gate) { return lengths[static_cast<std::size_t>(gate) * units + unit]; };
   std::vector<int> longest(units);
   for (int unit = 0; unit < units; ++unit) {
@@ -132,7 +64,7 @@ RowProfile::RowProfile(int units, int gates, const std::vector<int>& lengths)
   std::iota(unit_.begin(), unit_.end(), 0);
   std::stable_sort(unit_.begin(), unit_.end(), [&](auto a, auto b) { return longest[a] > longest[b]; });
   for (const std::int32_t unit : unit_) {
-    std::array<std::uint8_t, kMostGates> order{0, 1, 2, 3};
+    std::array<std::uint8_t, 4> order{0, 1, 2, 3};  // gates
     std::stable_sort(order.begin(), order.begin() + gates,
                      [&](auto a, auto b) { return length_of(unit, a) > length_of(unit, b); });
     for (int place = 0; place < gates; ++place) {
@@ -161,7 +93,6 @@ RowProfile RowProfile::from_matrix(const SparseMatrix& matrix) {
   const double all = static_cast<double>(matrix.rows) * ((matrix.columns + 1) / 2);
   profile.word_share_ = static_cast<double>(stored) / std::max(1.0, all);
   profile.words_ = std::move(words);
-  profile.shared_->sets = sets_of_matrix(matrix);
   return profile;
 }
 
@@ -189,38 +120,6 @@ RowProfile RowProfile::uniform(const Network& network, MaskKind kind) {
   const double empty = 1 - network.density;
   profile.word_share_ = 1 - empty * empty;
   return profile;
-}
-
-const RowProfile& RowProfile::without_common(PairRoom room) const {
-  const std::scoped_lock lock(shared_->mutex);
-  if (const auto known = shared_->without_common.find(room); known != shared_->without_common.end()) {
-    return known->second;
-  }
-  std::vector<int> lengths(static_cast<std::size_t>(units_) * gates_);
-  const auto length_at = [&](int unit, int gate) -> int& {
-    return lengths[static_cast<std::size_t>(gate) * units_ + unit];
-  };
-  if (shared_->sets.empty()) {
-    for (int rank = 0; rank < units_; ++rank) {
-      for (int place = 0; place < gates_; ++place) {
-        length_at(unit(rank), gate(rank, place)) = length(rank, place);
-      }
-    }
-    shared_->sets = expected_sets(units_, gates_, lengths);
-  }
-  for (int unit = 0; unit < units_; ++unit) {
-    const ColumnSets& sets = shared_->sets[unit];
-    const auto left = columns_left(sets, gates_, share_columns(sets, gates_, room));
-    for (int gate = 0; gate < gates_; ++gate) {
-      length_at(unit, gate) = left[gate];
-    }
-  }
-  RowProfile rest(units_, gates_, lengths);
-  rest.is_two_four_ = is_two_four_;
-  rest.crowded_group_ = crowded_group_;
-  rest.word_share_ = word_share_;
-  rest.words_ = words_;
-  return shared_->without_common.emplace(room, std::move(rest)).first->second;
 }
 
 void check_two_four(const RowProfile& rows) {

@@ -2,7 +2,6 @@
 // What a planner must know of a mask: how long its rows are, whether it is 2:4, and which pairs of columns are empty.
 #pragma once
 
-#include "model/common_columns.hpp"
 #include "model/mask.hpp"
 #include "model/network.hpp"
 
@@ -40,10 +39,6 @@ class RowProfile {
   // The share of words (WordMask) that hold a weight; and which do, of a matrix, else null.
   double word_share() const { return word_share_; }
   const WordMask* words() const { return words_.get(); }
-  // Of gated cells: what is left of the rows where pairs of a unit's rows take some of their columns (share_columns), a
-  // profile by falling lengths of what is left. Of a matrix just that; else as many columns are common as are expected
-  // of columns at random, more or less by chance. Found once for all copies; may be called by several threads.
-  const RowProfile& without_common(PairRoom room) const;
 
  private:
   RowProfile(int units, int gates, const std::vector<int>& lengths);  // [gates, units]
@@ -55,8 +50,6 @@ class RowProfile {
   std::optional<CrowdedGroup> crowded_group_;
   double word_share_ = 1;
   std::shared_ptr<const WordMask> words_;
-  struct Shared;  // what is found when it is asked for
-  std::shared_ptr<Shared> shared_;
   std::vector<std::int32_t> unit_;     // [units]
   std::vector<std::uint8_t> gate_;     // [units, gates]
   std::vector<int> length_, longest_;  // [units, gates]

@@ -2,11 +2,8 @@
 #include "model/sparse_layout.hpp"
 
 #include "model/bank_balance.hpp"
-#include "model/common_columns.hpp"
-#include "model/common_rows.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
-#include "model/joined_layout.hpp"
 #include "model/row_elements.hpp"
 #include "model/sparse_packing.hpp"
 
@@ -45,32 +42,6 @@ void deal_rows(Layout& layout, const RowProfile& profile, const SparseMatrix& ma
   }
 }
 
-// The first row of every pair.
-void deal_pairs(Layout& layout) {
-  const Plan& plan = layout.plan;
-  const int gates = info(layout.network.cell).gates;
-  const std::vector<GatePair> pairs = gate_pairs(gates);
-  for (int sm = 0; sm < plan.sms; ++sm) {
-    for (int i = 0; i < plan.common_rows; ++i) {
-      const int first = i / static_cast<int>(pairs.size()) * gates + pairs[i % pairs.size()].first;
-      for (int group = 0; group < plan.groups(); ++group) {
-        layout.rows[layout.group_row(sm, plan.first_common() + i, group)] = layout.row(sm, first, group);
-      }
-    }
-  }
-}
-
-// Slots that a row keeps, of all lanes, of one SM's [rows_per_group, groups] of so many non-zeros.
-std::int64_t room_of_row(const Network& network, const Plan& plan, const std::vector<std::int64_t>& lengths, int r,
-                         int group) {
-  if (!plan.joins_rows()) {
-    return std::int64_t{row_room(network, plan, r)} * plan.lanes_per_row;
-  }
-  const int gates = info(network.cell).gates;
-  const UnitLengths of_unit = lengths_of_unit(lengths, plan.groups(), gates, r, group);
-  return cut_unit(network, plan, r / gates * gates, of_unit).kept[r % gates];
-}
-
 // Cuts the rows of one SM, [rows_per_group, groups] of so many non-zeros, into what its groups keep and the pieces. Of
 // distances a row keeps what comes first in the state, and its pieces take about as many slots each.
 void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vector<std::int64_t>& lengths, int sm) {
@@ -82,12 +53,12 @@ void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vecto
                      std::to_string(plan.pieces * groups) + " that the plan's groups take");
   }
   const bool has_deltas = plan.storage == Storage::packed_delta;
+  const auto room_of = [&](int r) { return std::int64_t{row_room(layout.network, plan, r)} * plan.lanes_per_row; };
   for (int r = 0; r < plan.rows_per_group; ++r) {
     for (int group = 0; group < groups; ++group) {
       const std::int64_t length = lengths[static_cast<std::size_t>(r) * groups + group];
-      const std::int64_t room = room_of_row(layout.network, plan, lengths, r, group);
       layout.ends[layout.group_row(sm, r, group)] =
-          static_cast<std::int32_t>(has_deltas ? length : std::min(length, room));
+          static_cast<std::int32_t>(has_deltas ? length : std::min(length, room_of(r)));
     }
   }
   std::vector<std::int64_t> stretches;  // of distances, of the row whose pieces these are: non-zeros of each
@@ -99,11 +70,9 @@ void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vecto
     }
     const std::size_t from = layout.group_row(sm, piece.r, piece.group);
     const std::size_t to = layout.group_row(sm, plan.rows_per_group + number / groups, number % groups);
-    layout.cut_rows[from] = true;
     if (piece.number == 0 && has_deltas) {
       const std::vector<Placed> row = placed(layout, matrix, layout.rows[from]);
-      const auto kept =
-          first_of_row(row, static_cast<int>(room_of_row(layout.network, plan, lengths, piece.r, piece.group)));
+      const auto kept = first_of_row(row, static_cast<int>(room_of(piece.r)));
       layout.ends[from] = static_cast<std::int32_t>(kept.size());
       stretches.clear();
       for (const std::span<const Placed> stretch : cut_row(std::span(row).subspan(kept.size()), piece.of)) {
@@ -120,16 +89,16 @@ void cut_rows_of_sm(Layout& layout, const SparseMatrix& matrix, const std::vecto
   }
 }
 
-void cut_long_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows& common) {
+void cut_long_rows(Layout& layout, const SparseMatrix& matrix) {
   const Plan& plan = layout.plan;
   layout.begins.assign(layout.rows.size(), 0);
   layout.ends.assign(layout.rows.size(), 0);
-  layout.cut_rows.assign(layout.rows.size(), false);
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(plan.rows_per_group) * plan.groups());
   for (int sm = 0; sm < plan.sms; ++sm) {
     std::transform(layout.rows.begin() + static_cast<std::ptrdiff_t>(layout.group_row(sm, 0, 0)),
                    layout.rows.begin() + static_cast<std::ptrdiff_t>(layout.group_row(sm, plan.rows_per_group, 0)),
-                   lengths.begin(), [&](std::int32_t row) { return row < 0 ? 0 : own_length(matrix, common, row); });
+                   lengths.begin(),
+                   [&](std::int32_t row) { return row < 0 ? 0 : matrix.row_begin[row + 1] - matrix.row_begin[row]; });
     cut_rows_of_sm(layout, matrix, lengths, sm);
   }
 }
@@ -151,19 +120,11 @@ Layout sparse_layout(const Network& network, const Plan& plan, const SparseMatri
   Layout layout;
   layout.network = network;
   layout.plan = plan;
-  deal_rows(layout, own_rows(network, plan, RowProfile::from_matrix(matrix)), matrix);
-  CommonRows common;
-  if (plan.common_rows > 0) {
-    common = share_rows(layout, matrix, threads);
-    deal_pairs(layout);
-  }
+  deal_rows(layout, RowProfile::from_matrix(matrix), matrix);
   if (plan.pieces > 0) {
-    cut_long_rows(layout, matrix, common);
+    cut_long_rows(layout, matrix);
   }
-  if (plan.joins_rows()) {
-    join_rows_of(layout, matrix);
-  }
-  pack_rows(layout, matrix, common, threads);
+  pack_rows(layout, matrix, threads);
   if (plan.has_tail() && plan.ring_chunks == 0) {
     split_tails(layout);  // throws if there is no room for them
   }

@@ -5,7 +5,6 @@
 #include "model/conflict_merging.hpp"
 #include "model/dealing.hpp"
 #include "model/error.hpp"
-#include "model/joined_layout.hpp"
 #include "model/parallel.hpp"
 #include "model/phase_colouring.hpp"
 #include "model/row_elements.hpp"
@@ -25,10 +24,9 @@ constexpr int kWarp = kWarpLanes;
 
 class Packer {
  public:
-  Packer(Layout& layout, const SparseMatrix& matrix, const CommonRows& common)
+  Packer(Layout& layout, const SparseMatrix& matrix)
       : layout_(layout),
         matrix_(matrix),
-        common_(common),
         plan_(layout.plan),
         rule_(layout.network, layout.plan),
         into_(layout, matrix, 0) {}
@@ -38,22 +36,14 @@ class Packer {
     const int warp_rows = plan_.sms * plan_.all_rows() * plan_.warps();
     layout_.first.assign(static_cast<std::size_t>(warp_rows) + 1, 0);
     parallel_for(warp_rows, threads, [&](int warp_row) {
-      layout_.first[static_cast<std::size_t>(warp_row) + 1] =
-          is_joined(warp_row) ? joined_slots_for(warp_row) : slots_for(rows_of(warp_row), rank_of(warp_row));
+      layout_.first[static_cast<std::size_t>(warp_row) + 1] = slots_for(rows_of(warp_row), rank_of(warp_row));
     });
     std::partial_sum(layout_.first.begin(), layout_.first.end(), layout_.first.begin());
     const std::size_t entries = static_cast<std::size_t>(layout_.first.back()) * kWarp;
     layout_.place.assign(entries, state_units(layout_.network, plan_));
     layout_.value.assign(entries, 0.0f);
-    layout_.second_value.assign(plan_.common_rows > 0 ? entries : 0, 0.0f);
     parallel_for(warp_rows, threads, [&](int warp_row) {
       Packer one = *this;
-      if (is_joined(warp_row)) {
-        if (has_joined_slots(warp_row)) {
-          pack_joined(layout_, matrix_, sm_of(warp_row), rank_of(warp_row), warp_row % plan_.warps());
-        }
-        return;
-      }
       one.into_ = WarpSlots(layout_, matrix_, static_cast<std::size_t>(warp_row));
       one.pack_row(warp_row % plan_.warps(), rows_of(warp_row));
     });
@@ -66,17 +56,6 @@ class Packer {
   const std::int32_t* rows_of(int warp_row) const {
     const std::size_t at = static_cast<std::size_t>(warp_row) / plan_.warps();
     return &layout_.rows[at * plan_.groups() + warp_row % plan_.warps() * groups_per_warp()];
-  }
-
-  int sm_of(int warp_row) const { return warp_row / plan_.warps() / plan_.all_rows(); }
-  bool is_joined(int warp_row) const { return plan_.joins_rows() && rank_of(warp_row) < plan_.rows_per_group; }
-
-  // With a unit's first row.
-  bool has_joined_slots(int warp_row) const { return rank_of(warp_row) % info(layout_.network.cell).gates == 0; }
-  int joined_slots_for(int warp_row) const {
-    return has_joined_slots(warp_row)
-               ? joined_slots_of_warp(layout_, matrix_, sm_of(warp_row), rank_of(warp_row), warp_row % plan_.warps())
-               : 0;
   }
 
   void pack_row(int warp, const std::int32_t* rows) {
@@ -93,15 +72,12 @@ class Packer {
 
   int groups_per_warp() const { return kWarp / plan_.lanes_per_row; }
   int slots() const { return into_.count(); }
-  std::vector<Element> elements_at(const std::int32_t* row) const {
-    return elements_in(layout_, matrix_, common_, rule_, row - layout_.rows.data());
+  std::vector<std::int64_t> elements_at(const std::int32_t* row) const {
+    return elements_in(layout_, matrix_, rule_, row - layout_.rows.data());
   }
 
   // Slots of the warp's r-th rows.
   int slots_for(const std::int32_t* rows, int r) const {
-    if (plan_.is_common(r)) {
-      return plan_.slots_of(r);
-    }
     if (plan_.storage == Storage::packed_delta) {
       return delta_slots_for(rows, r);
     }
@@ -129,7 +105,7 @@ class Packer {
     const std::size_t group_row = row - layout_.rows.data();
     return *row < 0           ? 0
            : plan_.pieces > 0 ? layout_.ends[group_row] - layout_.begins[group_row]
-                              : own_length(matrix_, common_, *row);
+                              : matrix_.row_begin[*row + 1] - matrix_.row_begin[*row];
   }
   std::vector<Placed> placed_at(const std::int32_t* row) const {
     return placed_in(layout_, matrix_, row - layout_.rows.data());
@@ -174,14 +150,14 @@ class Packer {
       }
       for (std::int64_t e = matrix_.row_begin[rows[group]]; e < matrix_.row_begin[rows[group] + 1]; ++e) {
         const int place = layout_.order[matrix_.column[e]];
-        into_.put(place / lanes, lane_at(place % lanes), {e});
+        into_.put(place / lanes, lane_at(place % lanes), e);
       }
     }
   }
 
   void pack_natural(int warp, const std::int32_t* rows) {
     for (int group = 0; group < groups_per_warp(); ++group) {
-      const std::vector<Element> elements = elements_at(rows + group);
+      const std::vector<std::int64_t> elements = elements_at(rows + group);
       auto e = elements.begin();
       for (int slot = 0; slot < slots(); ++slot) {
         for (int i = 0; i < plan_.lanes_per_row; ++i) {
@@ -212,7 +188,7 @@ class Packer {
     if (plan_.order != RowOrder::natural) {
       even_out_phases(lanes, group_of, rule_);
     }
-    into_.put_deltas(lanes, {});
+    into_.put_deltas(lanes);
   }
 
   // The groups of a warp that share phases are coloured together: all of them, unless a group has fewer lanes than
@@ -226,19 +202,20 @@ class Packer {
     for (int part = 0; part < apart; ++part) {
       PhaseColouring colouring(rule_.bank_sets, together * neighbours, phases);
       // The elements of each (lane, set), to be handed out once the phases are known.
-      std::vector<std::vector<Element>> elements(static_cast<std::size_t>(together) * neighbours * rule_.bank_sets);
+      std::vector<std::vector<std::int64_t>> elements(static_cast<std::size_t>(together) * neighbours *
+                                                      rule_.bank_sets);
       const auto of = [&](int lane, int set) -> auto& {
         return elements[lane * rule_.bank_sets + set];
       };
       struct Left {
-        Element element;
+        std::int64_t element;
         int group, set;
       };
       std::vector<Left> left;
       for (int g = 0; g < together; ++g) {
-        const std::vector<Element> of_row = elements_at(rows + part * together + g);
+        const std::vector<std::int64_t> of_row = elements_at(rows + part * together + g);
         for (std::size_t i = 0; i < of_row.size(); ++i) {
-          const Element& e = of_row[i];
+          const std::int64_t e = of_row[i];
           const int set = set_of(layout_, matrix_, rule_, e);
           const int lane = g * neighbours + static_cast<int>(i % neighbours);
           if (colouring.add(set, lane)) {
@@ -249,10 +226,10 @@ class Packer {
         }
       }
       const int lanes = together * neighbours;
-      std::vector<Element> loaded(static_cast<std::size_t>(lanes) * phases);  // [lanes, phases]
+      std::vector<std::int64_t> loaded(static_cast<std::size_t>(lanes) * phases, -1);  // [lanes, phases]: -1: nothing
       LoadedSets sets(lanes, neighbours, phases, rule_.bank_sets);
       std::vector<std::array<int, kMaxBankSets>> used(phases, std::array<int, kMaxBankSets>{});
-      const auto place = [&](int lane, int phase, const Element& element, int set) {
+      const auto place = [&](int lane, int phase, std::int64_t element, int set) {
         loaded[static_cast<std::size_t>(lane) * phases + phase] = element;
         sets.load(lane, phase, set);
         ++used[phase][set];
@@ -294,7 +271,7 @@ class Packer {
       for (int lane = 0; lane < lanes; ++lane) {
         for (int phase = 0; phase < phases; ++phase) {
           const int slot = phase / spread, of_warp = lane_at(warp, part * together, lane, phase % spread, neighbours);
-          if (const Element& element = loaded[sets.first_place(lane, phase)]; element.any() >= 0) {
+          if (const std::int64_t element = loaded[sets.first_place(lane, phase)]; element >= 0) {
             into_.put(slot, of_warp, element);
           } else {
             const int set = sets.free_set(phase);
@@ -314,7 +291,6 @@ class Packer {
 
   Layout& layout_;
   const SparseMatrix& matrix_;
-  const CommonRows& common_;
   const Plan& plan_;
   BankRule rule_;
   WarpSlots into_;  // those that are being filled
@@ -322,8 +298,8 @@ class Packer {
 
 }  // namespace
 
-void pack_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows& common, int threads) {
-  Packer(layout, matrix, common).pack(threads);
+void pack_rows(Layout& layout, const SparseMatrix& matrix, int threads) {
+  Packer(layout, matrix).pack(threads);
 }
 
 }  // namespace onchip

@@ -2,7 +2,6 @@
 // Filling the slots of the rows that one warp works on at the same time.
 #pragma once
 
-#include "model/common_rows.hpp"
 #include "model/layout.hpp"
 #include "model/mask.hpp"
 
@@ -10,6 +9,6 @@ namespace onchip {
 
 // Gives a layout whose rows are dealt, and cut, its slots: how many each warp's rows have, and what stands in them.
 // Works on so many threads. Throws InputError if a row does not fit.
-void pack_rows(Layout& layout, const SparseMatrix& matrix, const CommonRows& common, int threads);
+void pack_rows(Layout& layout, const SparseMatrix& matrix, int threads);
 
 }  // namespace onchip

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/joined_block.hpp"
 #include "model/plan_choices.hpp"
 #include "model/registers.hpp"
 #include "model/sparse_tiers.hpp"
@@ -7,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <optional>
 
 namespace onchip {
@@ -30,7 +28,6 @@ constexpr int kLeastOfTurns = 4, kLeastOfManyWarps = 8, kManyWarps = 8;
 constexpr int kMostLoadsInFlight = 8;
 constexpr int kMostLoadsOfPlanes = 6;  // of several planes at once, what the registers of a fetching thread hold
 constexpr int kPromote = 8;            // products summed in fp16 before they join the fp32 sum
-constexpr int kStrip = kPromote;       // of joined rows: each strip joins its sums anyway
 
 // The numbers of SMs worth trying: as few as give each the same number of units as all would; all, which leaves room to
 // give an SM with long rows fewer of them; half of the first; and as many as have whole words of the state, so that it
@@ -81,7 +78,7 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
       for (int loads = 1; loads <= most_loads; ++loads) {
         plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
         if (wishes.pieces.value_or(0) == 0) {
-          plan.order = wishes.order.value_or(plan.joins_block > 0 ? RowOrder::bank_merged : RowOrder::bank_aware);
+          plan.order = wishes.order.value_or(RowOrder::bank_aware);
           consider_tiers(chip, network, wishes, shape, plan, consider);
         }
         plan.order = order_of_cut;
@@ -94,65 +91,6 @@ void for_each_variant(const Chip& chip, const Network& network, const PlanWishes
   }
 }
 
-bool wishes_joined(const PlanWishes& wishes) {
-  return wishes.strip_slots.value_or(0) > 0 || wishes.joins_block.value_or(0) > 0;
-}
-
-// Of one unit for each group, and where every part of a row has a number.
-bool may_join_block(const Plan& plan, int gates) {
-  return plan.rows_per_group == gates && 2 * plan.threads <= kNoPart;
-}
-
-// Whether rows may be joined, those of a unit or of a block; without a wish, where that may be better. A unit's, where
-// rows are uneven: where they are alike, rows that share loads are better, or a block's are. A block's, of gated cells:
-// with one gate most rows have few parts in their own warp, and waiting costs more than even lanes save (blocks.csv of
-// experiments/data: relu 5760 B=2 5 % 1.11 us apart and 1.32 joined), but for the largest of one sample (relu 8192 B=1
-// 10 % 2.11 and 1.80), of whose registers nobody has made a table.
-bool joins_rows(const Network& network, const SparseShape& shape, const PlanWishes& wishes, const Plan& plan,
-                bool of_block) {
-  const bool takes_bundles = wishes.strip_slots.value_or(kStrip) % bundle(network, plan).slots == 0;
-  const bool is_gated = info(network.cell).gates > 1, is_wished = wishes_joined(wishes);
-  const bool is_possible =
-      plan.storage != Storage::dense && (is_gated || (of_block && plan.storage == Storage::packed_pair));
-  return is_possible && (is_wished || (is_gated && (of_block || shape.long_rows))) &&
-         network.precision != Precision::fp8 && wishes.strip_slots != 0 && takes_bundles &&
-         wishes.common_slots.value_or(0) == 0;
-}
-
-// Slots per lane of a pair of rows that are worth trying, beside none: about as many as are needed for what two random
-// rows have in common, and more, whose columns can be chosen so that loads reach all banks.
-std::vector<int> common_choices(const Chip& chip, const Network& network, const RowProfile& rows,
-                                const PlanWishes& wishes, const Plan& plan) {
-  if (rows.gates() == 1 || wishes_joined(wishes) || plan.storage != Storage::packed_pair ||
-      info(network.precision).weight_bits != 16) {
-    return {};
-  }
-  const double room = plan.sms * (4 * chip.registers_per_sm + chip.smem_bytes_per_sm);  // bytes
-  if (4.0 * static_cast<double>(rows.nnz()) > room && !wishes.common_slots) {
-    return {};  // what is streamed would take longer than what is saved
-  }
-  std::vector<int> choices;
-  const auto add = [&](int slots) {
-    if (slots > 0 && slots <= kMostCommonSlots) {
-      choices.push_back(slots);
-    }
-  };
-  if (wishes.common_slots) {
-    add(*wishes.common_slots);
-    return choices;
-  }
-  const double density = static_cast<double>(rows.nnz()) / rows.gates() / rows.units() / rows.units();
-  const double common = density * density * rows.units() / plan.lanes_per_row;
-  int last = 0;
-  for (const double share : {1.2, 1.6, 2.0}) {
-    if (const int slots = static_cast<int>(std::lround(share * common)); slots > last) {
-      add(slots);
-      last = slots;
-    }
-  }
-  return choices;
-}
-
 // The same for every width of loads and number of exchange warps that the wishes allow.
 void for_each_exchange(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                        Plan plan, const Consider& consider) {
@@ -160,13 +98,6 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
   plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
   std::optional<SparseShape> shape;
   int units_of_shape = 0;
-  struct JoinedShape {
-    int units = 0;
-    Slots slots{};
-    int most_parts = 0;
-    std::optional<SparseShape> shape;
-  };
-  std::array<JoinedShape, 2> joined_shapes;  // of units, of the block
   const auto for_each = [&](Plan variant) {
     variant.line_words = best_line_words(network, variant);
     if (variant.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
@@ -179,37 +110,7 @@ void for_each_exchange(const Chip& chip, const Network& network, const RowProfil
       shape.emplace(network, variant, rows);
       units_of_shape = units;
     }
-    if (wishes.common_slots.value_or(0) == 0 && !wishes_joined(wishes)) {
-      for_each_variant(chip, network, wishes, *shape, variant, consider);
-    }
-    for (const int block : {0, 1}) {
-      if (!joins_rows(network, *shape, wishes, variant, block > 0) || wishes.joins_block.value_or(block) != block ||
-          (block > 0 && !may_join_block(variant, rows.gates()))) {
-        continue;
-      }
-      Plan joined = variant;
-      joined.strip_slots = wishes.strip_slots.value_or(kStrip);
-      joined.joins_block = block;
-      JoinedShape& known = joined_shapes[static_cast<std::size_t>(block)];
-      if (known.units != units) {
-        give_slots(network, rows, joined);
-        known.units = units;
-        known.slots = joined.slots;
-        known.most_parts = joined.most_parts;
-        known.shape.emplace(network, joined, rows);
-      }
-      joined.slots = known.slots;
-      joined.most_parts = known.most_parts;
-      for_each_variant(chip, network, wishes, *known.shape, joined, consider);
-    }
-    for (const int slots : common_choices(chip, network, rows, wishes, variant)) {
-      variant.common_slots = slots;
-      variant.common_rows = variant.rows_per_group / rows.gates() * number_of_pairs(rows.gates());
-      const RowProfile& own = rows.without_common(pair_room(network, variant));
-      give_slots(network, own, variant);
-      SparseShape of_own(network, variant, own);
-      for_each_variant(chip, network, wishes, of_own, variant, consider);
-    }
+    for_each_variant(chip, network, wishes, *shape, variant, consider);
   };
   plan.load_bytes = std::max(element, wishes.load_bytes.value_or(kWidestLoad));
   if (wishes.exchange_warps.value_or(0) == 0 && plan.exchange != ExchangeProtocol::bulk_copy) {

@@ -25,24 +25,15 @@ Fills filled_slots(const Network& network, const Plan& plan, const RowProfile& r
   constexpr std::array<double, kFills> kShareBelow{0.0, 0.5, 0.85};  // of the rows
   constexpr int kSamples = 256;
   Fills fills{plan.slots, plan.slots, plan.slots};
-  if (plan.joins_block > 0) {
-    return fills;  // lanes are alike
-  }
   const int gates = rows.gates();
   const int units_per_rank = plan.groups() * plan.sms;
   std::vector<int> lengths;
   for (int r = 0; r < plan.rows_per_group && plan.storage != Storage::dense; ++r) {
-    if (plan.joins_rows() && r % gates > 0) {
-      continue;
-    }
     const int first = std::min(rows.units(), r / gates * units_per_rank);
     const int last = std::min(rows.units(), first + units_per_rank);
     lengths.clear();
     for (int rank = first; rank < last; rank += std::max(1, (last - first) / kSamples)) {
-      lengths.push_back(plan.joins_rows() ? plan.lanes_per_row *
-                                                joined_slots(slots_of_unit(network, plan, lengths_of_unit(rows, rank)),
-                                                             plan.lanes_per_row, plan.strip_slots)
-                                          : rows.length(rank, r % gates));
+      lengths.push_back(rows.length(rank, r % gates));
     }
     std::ranges::sort(lengths);
     for (std::size_t fill = 0; fill < kFills; ++fill) {
@@ -72,14 +63,9 @@ int word_room(const Chip& chip, const Network& network, const PlanWishes& wishes
   return registers_available(chip, plan) - working_registers(chip, network, plan) - wishes.spare_registers;
 }
 
-// Cuts every row's slots by the same share, so that the registers hold them beside those of pairs; whole bundles stay
-// whole.
+// Cuts every row's slots by the same share, so that the registers hold them; whole bundles stay whole.
 void cut_to_registers(const Chip& chip, const Network& network, const PlanWishes& wishes, Plan& plan) {
-  const int of_pairs = plan.common_rows > 0 ? plan.common_rows * words_of(network, plan, plan.first_common()) : 0;
-  int others = of_pairs;
-  for (int r = 0; r < plan.rows_per_group; ++r) {
-    others += start_words(network, plan, r);
-  }
+  const int others = plan.rows_per_group * start_words(plan);
   const int room = std::max(0, word_room(chip, network, wishes, plan) - others);
   const int words = register_words(network, plan) - others;
   const int whole = bundle(network, plan).slots;
@@ -118,7 +104,7 @@ bool give_rest(const Chip& chip, const Network& network, const PlanWishes& wishe
     if (streams) {
       plan.ring_chunks = std::clamp(room / plan.warps() / 2, 2, kMostRingChunks);
       plan.shared_chunks = std::max(0, room - plan.ring_chunks * plan.warps());
-    } else if (plan.shared_chunks <= room || plan.joins_rows() || most != Tier::streamed || plan.exchange_warps > 0) {
+    } else if (plan.shared_chunks <= room || most != Tier::streamed || plan.exchange_warps > 0) {
       break;
     }
   }
@@ -146,15 +132,14 @@ bool give_tail(const Chip& chip, const Network& network, const PlanWishes& wishe
     first = then = 0;
     const auto chunks_of = [&](int slots) { return (slots + per_chunk - 1) / per_chunk; };
     // No row gets more room than the cut gives it: units are dealt by what is beyond.
-    const auto has_slots = [&](int r) { return !filled.joins_rows() || cut.slots[r] > 0; };
     int of_rows = std::numeric_limits<int>::max();
     for (int r = 0; r < filled.rows_per_group; ++r) {
-      of_rows = has_slots(r) ? std::min(of_rows, cut.slots[r] / per_chunk) : of_rows;
+      of_rows = std::min(of_rows, cut.slots[r] / per_chunk);
     }
     const int of_pieces = chunks_of(cut.piece_slots);
     for (;;) {
       for (int r = 0; r < filled.rows_per_group; ++r) {
-        filled.slots[r] = has_slots(r) ? cut.slots[r] - filled.row_chunks * per_chunk : 0;
+        filled.slots[r] = cut.slots[r] - filled.row_chunks * per_chunk;
       }
       filled.piece_slots = std::max(0, cut.piece_slots - filled.piece_chunks * per_chunk);
       if (register_words(network, filled) <= word_room(chip, network, wishes, filled)) {
@@ -201,9 +186,6 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
   if (fits || most == Tier::registers) {
     consider(plan);
   }
-  if (plan.joins_block > 0) {
-    return;
-  }
   // With exchange warps the warp with the longest tail would hold up every pass: steps of power-law rows took up to a
   // third longer than without.
   const bool holds_up = plan.exchange_warps > 0 && shape.long_rows;
@@ -215,7 +197,7 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
   }
   for (const Slots& fill : shape.fills) {
     if (give_tail(chip, network, wishes, fill, shape.tails, plan)) {
-      for (int chunks = 1; chunks <= most_chunks_in_flight(plan); chunks *= 2) {
+      for (int chunks = 1; chunks <= kMostChunksInFlight; chunks *= 2) {
         plan.chunks_in_flight = chunks;
         consider(plan);
       }
@@ -227,7 +209,7 @@ void consider_tiers(const Chip& chip, const Network& network, const PlanWishes& 
 }
 
 std::vector<Cut> wished_cuts(const Network& network, const PlanWishes& wishes, const Plan& plan, SparseShape& shape) {
-  if (plan.storage == Storage::dense || plan.joins_block > 0 ||
+  if (plan.storage == Storage::dense ||
       !(wishes.pieces ? *wishes.pieces > 0 : shape.long_rows && is_uneven(plan, shape.fills))) {
     return {};
   }
@@ -256,7 +238,7 @@ void consider_cuts(const Chip& chip, const Network& network, const PlanWishes& w
     }
     for (const bool rows_first : {true, false}) {
       if (give_tail(chip, network, wishes, cut, rows_first, shape.tails, plan)) {
-        const int most = std::min(most_chunks_in_flight(plan), std::max(plan.row_chunks, plan.piece_chunks));
+        const int most = std::min(kMostChunksInFlight, std::max(plan.row_chunks, plan.piece_chunks));
         for (int chunks = 1; chunks <= most; chunks *= 2) {
           plan.chunks_in_flight = chunks;
           consider(plan);
@@ -268,15 +250,14 @@ void consider_cuts(const Chip& chip, const Network& network, const PlanWishes& w
 
 void settle_tails(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
                   Plan& plan) {
-  const RowProfile& own = own_rows(network, plan, rows);
-  Tails tails(own, /*exact=*/true);
+  Tails tails(rows, /*exact=*/true);
   if (plan.pieces == 0) {
     give_tail(chip, network, wishes, Slots(plan.slots), tails, plan);
     return;
   }
   Cut cut{{}, plan.pieces, piece_room(network, plan), plan.most_pieces};
   for (int r = 0; r < plan.rows_per_group; ++r) {
-    cut.slots[r] = plan.joins_rows() && r % rows.gates() > 0 ? 0 : row_room(network, plan, r);
+    cut.slots[r] = row_room(network, plan, r);
   }
   const bool rows_first = plan.row_chunks == 0 || plan.piece_slots == 0;
   give_tail(chip, network, wishes, cut, rows_first, tails, plan);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/step_time.hpp"
 #include "model/bank_rule.hpp"
-#include "model/common_columns.hpp"
 
 #include "model/dense_time.hpp"
 #include "model/exchange_time.hpp"
@@ -73,32 +72,6 @@ double fullest_factor(double load, double noise) {
   return noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
 }
 
-// Non-zeros of a row, of columns at random, that its unit's pairs of rows leave it (model/common_columns.hpp).
-double own_length(const Network& network, const Plan& plan) {
-  const double length = network.density * network.hidden;
-  if (plan.common_rows == 0) {
-    return length;
-  }
-  const int gates = info(network.cell).gates, pairs = number_of_pairs(gates);
-  double common = 0;  // columns that two gates have, and half of those that four have again
-  for (int k = 2, ways = pairs; k <= gates; ways = ways * (gates - k) / (k + 1), ++k) {
-    common += k / 2 * ways * std::pow(network.density, k) * std::pow(1 - network.density, gates - k) * network.hidden;
-  }
-  const PairRoom room = pair_room(network, plan);
-  const double shared = std::min(1.0 * room.common, common / pairs);
-  return std::max(0.0, length - pairs * (room.columns + shared) / gates);
-}
-
-// Wavefronts per phase of the slots of two rows: common columns are in whatever sets they are in, the others where
-// there is room. Held to layouts by tests/model/common_columns_test.cpp.
-double common_conflicts(const Network& network, const Plan& plan, int sets) {
-  const PairRoom room = pair_room(network, plan);
-  const double phases = plan.common_slots * spread_over_phases(network, plan);
-  const double mean = phases * room.common / std::max(1, room.columns);
-  const double deviation = std::sqrt(mean);
-  return fullest_factor((mean + normal_maximum(sets) * deviation) / phases, 0.5 * deviation / phases);
-}
-
 }  // namespace
 
 ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan) {
@@ -110,23 +83,18 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   const double warps = static_cast<double>(plan.groups()) * plan.lanes_per_row / kWarp;
   ExpectedWavefronts result;
   // The rows of a group alike, of their mean number of slots.
-  const double of_pairs = plan.common_rows * plan.common_slots;
-  const int rows_with_slots = plan.rows_with_slots() + plan.pieces;
-  const double slots = (mean_slots(network, plan) - of_pairs) / rows_with_slots;
+  const double slots = mean_slots(network, plan) / plan.all_rows();
   result.ideal = warps * state_loads(network, plan) * phases_per_slot * copies;
   result.expected = result.ideal;
   if (plan.storage == Storage::dense) {
     return result;
   }
   // The rows that share phases, and the phases in which their elements must go.
-  const double mean_length = own_length(network, plan) * (plan.joins_rows() ? info(network.cell).gates : 1);
+  const double mean_length = network.density * network.hidden;
   const double rows = static_cast<double>(kWarp) / plan.lanes_per_row / (load_phases(network, plan) / spread);
   const double phases = std::max(1.0, slots * spread);
   constexpr double kFilledOfPieces = 0.9;  // of the slots: rows that are cut fill theirs, and the others nearly do
-  const double in_slots = own_length(network, plan) * plan.rows_per_group / plan.lanes_per_row;  // of a lane
-  const double filled = plan.joins_rows() ? std::min(1.0, in_slots / mean_slots(network, plan))
-                        : plan.pieces > 0 ? kFilledOfPieces
-                                          : std::min(1.0, mean_length * rows / (phases * sets));
+  const double filled = plan.pieces > 0 ? kFilledOfPieces : std::min(1.0, mean_length * rows / (phases * sets));
   const double uneven = uneven_sets(network, plan);
   double factor = 1;
   if (plan.storage == Storage::packed_delta && plan.order != RowOrder::natural) {
@@ -134,7 +102,7 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
              crowded_slots(plan.storage, filled, uneven);
   } else if (plan.order != RowOrder::natural) {
     // The fullest bank set of these rows needs at least as many wavefronts as it has elements.
-    const double mean = uneven * (plan.pieces > 0 || plan.joins_rows() ? filled * phases : mean_length * rows / sets);
+    const double mean = uneven * (plan.pieces > 0 ? filled * phases : mean_length * rows / sets);
     const double deviation = std::sqrt(mean * (1 - network.density));
     const double fullest = mean + normal_maximum(sets) * deviation;
     const double noise = 0.5 * deviation / phases;  // of the fullest set, over warps
@@ -143,10 +111,7 @@ ExpectedWavefronts expected_wavefronts(const Network& network, const Plan& plan)
   } else {
     factor = 1 + filled * (random_maximum(sets) - 1);
   }
-  const double share_of_pairs = of_pairs / mean_slots(network, plan);
-  const double factor_of_pairs =
-      plan.order != RowOrder::natural && of_pairs > 0 ? common_conflicts(network, plan, sets) : factor;
-  result.expected *= (1 - share_of_pairs) * factor + share_of_pairs * factor_of_pairs;
+  result.expected *= factor;
   return result;
 }
 
@@ -167,10 +132,9 @@ namespace {
 double issue_cycles(const Chip& chip, const Network& network, const Plan& plan, const Instructions& count) {
   const double warps = std::ceil(plan.warps() / chip.partitions);
   const double in_code = cached_instructions(network, plan);
-  // Those of a loop over chunks come once, if they stay. Kernels of tails beside pieces and joined rows have three
-  // times the instructions that are counted.
-  const bool stay = plan.pieces == 0 && !plan.joins_rows() &&
-                    instruction_supply_cycles(chip, tail_loop_instructions(network, plan)) == 0;
+  // Those of a loop over chunks come once, if they stay. Kernels of tails beside pieces have three times the
+  // instructions that are counted.
+  const bool stay = plan.pieces == 0 && instruction_supply_cycles(chip, tail_loop_instructions(network, plan)) == 0;
   return std::max(warps * partition_cycles(chip, count),
                   (stay ? std::min(count.all(), in_code) : count.all()) * instruction_supply_cycles(chip, in_code));
 }
@@ -218,22 +182,14 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
   const double slots = mean_slots(network, plan) * copies;
   const double state = state_loads(network, plan) * copies;
   const double loads = (plan.warps() * state + chunks) * chip.lds_instruction_cycles;
-  const double shared = plan.common_rows * plan.common_slots;  // slots of two rows
-  const double promotions = (mean_slots(network, plan) + shared) / plan.promote_every - plan.first_common();
-  Instructions count =
-      slots * per_slot(network, plan) + shared * copies * per_product(network, plan) + state * per_load(network, plan);
-  if (plan.joins_rows()) {
-    count = count + copies * mean_slots(network, plan) / plan.strip_slots * joining(network, plan);
-    count = plan.chooses_rows() ? count + passes_over_tiles(network, plan) * choosing(network, plan) : count;
-  } else {
-    count = count + copies * std::max(0.0, promotions) * promotion(network, plan);
-  }
+  const double promotions = mean_slots(network, plan) / plan.promote_every - plan.all_rows();
+  const Instructions count = slots * per_slot(network, plan) + state * per_load(network, plan) +
+                             copies * std::max(0.0, promotions) * promotion(network, plan);
   const double issue = issue_cycles(chip, network, plan, count);
   // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of a tail, the chunks that are
   // taken at once wait for their words and then for the state; a streamed one is taken alone, and has been asked for as
   // many chunks before as the ring holds beside it.
   const double product = sums_in_half(network, plan) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles;
-  constexpr double kStripsInChain = 0.5;  // of joined rows, which wait for no other: of joined.csv (experiments/data)
   const double loads_of_chunk = 2 * passes_over_tail * chip.lds_latency_cycles;
   const double mean_tail = static_cast<double>(plan.tail_chunks) / plan.warps();
   const double mean_streamed = static_cast<double>(plan.streamed_chunks()) / plan.warps();
@@ -241,8 +197,7 @@ GatherCycles gather_cycles(const Chip& chip, const Network& network, const Plan&
       loads_of_chunk * chunk_waits(plan, (mean_tail - mean_streamed) / std::max(1, plan.rows_with_tail()));
   const double streamed_wait =
       loads_of_chunk + passes_over_tail * chip.exchange_round_trip_cycles / std::max(1, plan.ring_chunks - 1);
-  const double in_chain = plan.joins_rows() ? kStripsInChain : 1;
-  const double chain = in_chain * slots * product + (mean_tail - mean_streamed) * wait + mean_streamed * streamed_wait;
+  const double chain = slots * product + (mean_tail - mean_streamed) * wait + mean_streamed * streamed_wait;
   // The warps share the SM evenly, so when the others have done theirs, the one with the longest tail has what it has
   // more than they still before it, alone.
   const double alone = (plan.longest_tail - mean_tail) * (copies * chunk_slots(network, plan) * product + wait) *
@@ -272,43 +227,10 @@ double reduction_cycles(const Chip& chip, const Network& network, const Plan& pl
                    plan.warps() * reduce.count.load * chip.lds_instruction_cycles});
 }
 
-// What joined rows take beside that where they have pieces or tails: the lane's rows are looked up, its sums are
-// chosen, and some warps come later than others. How much was fitted to 68 steps on an H100, those of joined.csv
-// (experiments/data) but for another order of a few instructions; without pieces and tails, large networks take up to a
-// tenth less than is said.
-double joining_cycles(const Network& network, const Plan& plan) {
-  constexpr double kOfPass = 220;
-  return plan.joins_rows() && (plan.pieces > 0 || plan.has_tail()) ? kOfPass * passes_over_tiles(network, plan) : 0;
-}
-
-// What the parts of an SM's joined rows take beside a reduction: stored by all warps, awaited, and those of the row
-// that has most added up. The constants were fitted to 82 steps on an H100; of 50 of their plans blocks.csv
-// (experiments/data) has another run.
-double part_cycles(const Chip& chip, const Network& network, const Plan& plan, double gathering) {
-  if (plan.joins_block == 0) {
-    return 0;
-  }
-  constexpr double kRound = 50, kPart = 12.4;  // of a warp and sample
-  constexpr int kAtOnce = 4;                   // kernels/joined_block.cuh
-  const double sharing = 1.0 * plan.lanes_per_row / plan.tile_rows;
-  const double rounds = std::ceil(plan.most_parts / (kAtOnce * sharing));
-  const double samples = 1.0 * plan.batch_padded / passes(network, plan);
-  const double adding = kRound * rounds, meeting = kPart * plan.warps() * samples;
-  if (plan.exchange_warps == 0) {
-    return passes(network, plan) * (adding + meeting);
-  }
-  // Where samples take turns, half of it lasts while other warps compute, but what one warp waits for its own parts;
-  // and warps that wait for others do so for those of partitions that have more of them.
-  constexpr double kOwnParts = 150, kOfGathers = 0.75;
-  const double uneven = std::ceil(plan.warps() / chip.partitions) * chip.partitions / plan.warps() - 1;
-  return passes(network, plan) * (adding + std::max(kOwnParts, meeting / 2)) + kOfGathers * uneven * gathering;
-}
-
 // What pieces of rows take in a step beside their gathers: each begins anew, they are reduced, stored, awaited by all
 // warps, and loaded, one by a lane at a time. Where samples take turns, half of it lasts while other warps compute:
-// that share is of turns.csv (experiments/data). Where only warps in need wait it lasts while rows are gathered, as far
-// as these take as long.
-double piece_cycles(const Chip& chip, const Network& network, const Plan& plan, double gathering) {
+// that share is of turns.csv (experiments/data).
+double piece_cycles(const Chip& chip, const Network& network, const Plan& plan) {
   if (plan.pieces == 0) {
     return 0;
   }
@@ -323,8 +245,7 @@ double piece_cycles(const Chip& chip, const Network& network, const Plan& plan, 
       passes(network, plan) * reduction_cycles(chip, network, plan, plan.pieces, plan.pieces) +
       barriers * (block_barrier_cycles(chip, plan.threads) + (2 * plan.pieces - 1) * chip.lds_latency_cycles) +
       additions;
-  const double exposed = plan.waits_in_need() ? all / (all + gathering) : takes_turns ? 0.5 : 1;
-  return exposed * all;
+  return takes_turns ? 0.5 * all : all;
 }
 
 // The parts inside an SM.
@@ -337,9 +258,7 @@ void add_sparse_parts(const Chip& chip, const Network& network, const Plan& plan
 
   const double passes = passes_over_tiles(network, plan);
   const double reducing = passes * reduction_cycles(chip, network, plan, plan.tile_rows, tile_height(network, plan));
-  part(Part::reduction) = (reducing + piece_cycles(chip, network, plan, gathering.loads) +
-                           joining_cycles(network, plan) + part_cycles(chip, network, plan, gathering.loads)) *
-                          us_per_cycle;
+  part(Part::reduction) = (reducing + piece_cycles(chip, network, plan)) * us_per_cycle;
   // The gates of a unit meet by a shuffle.
   const double meeting = info(network.cell).gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;

@@ -5,13 +5,10 @@
 
 namespace onchip {
 
-void WarpSlots::put(int slot, int lane, const Element& e) {
+void WarpSlots::put(int slot, int lane, std::int64_t element) {
   const std::size_t at = entry(slot, lane);
-  layout_->place[at] = layout_->order[matrix_->column[e.any()]];
-  layout_->value[at] = e.first < 0 ? 0.0f : matrix_->value[e.first];
-  if (e.second >= 0) {
-    layout_->second_value[at] = matrix_->value[e.second];
-  }
+  layout_->place[at] = layout_->order[matrix_->column[element]];
+  layout_->value[at] = matrix_->value[element];
 }
 
 void WarpSlots::put_padding(int slot, int lane, int set) {
@@ -28,11 +25,9 @@ void WarpSlots::put_padding(int slot, int lane, int set) {
   layout_->place[entry(slot, lane)] = unit;
 }
 
-void WarpSlots::put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes,
-                           const std::array<SecondStretch, kWarpLanes>& seconds) {
-  const std::vector<Placed> taken =
-      order_deltas(lanes, seconds, count(), rule_, layout_->plan.order != RowOrder::natural,
-                   state_units(layout_->network, layout_->plan));
+void WarpSlots::put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes) {
+  const std::vector<Placed> taken = order_deltas(lanes, count(), rule_, layout_->plan.order != RowOrder::natural,
+                                                 state_units(layout_->network, layout_->plan));
   for (std::size_t i = 0; i < taken.size(); ++i) {
     const std::size_t entry = static_cast<std::size_t>(layout_->first[warp_row_]) * kWarpLanes + i;
     layout_->place[entry] = taken[i].place;

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "model/bank_rule.hpp"
-#include "model/common_rows.hpp"
 #include "model/delta_order.hpp"
 #include "model/layout.hpp"
 #include "model/mask.hpp"
 
 #include <array>
+#include <cstdint>
 #include <span>
 
 namespace onchip {
@@ -21,12 +21,11 @@ class WarpSlots {
 
   int count() const { return layout_->slots(warp_row_); }
   std::size_t entry(int slot, int lane) const { return layout_->entry(warp_row_, slot, lane); }
-  void put(int slot, int lane, const Element& e);
+  void put(int slot, int lane, std::int64_t element);
   // A zero that reads in a set of banks.
   void put_padding(int slot, int lane, int set);
   // All slots of distances, of what each lane has.
-  void put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes,
-                  const std::array<SecondStretch, kWarpLanes>& seconds);
+  void put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes);
 
  private:
   Layout* layout_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/cell_trace.hpp"
 
-#include "model/joined_block.hpp"
-
 #include <algorithm>
 
 namespace onchip {
@@ -11,16 +9,12 @@ CellTrace::CellTrace(WarpWriter& writer, const WarpPlace& place)
     : out_(writer), place_(place), network_(place.layout.network), plan_(place.layout.plan), map_(place.map) {}
 
 void CellTrace::fetch_tile(int tile, int pass) {
-  fetch_outputs(tile, pass);
-  gates_ = map_.gates > 1 ? find_gates(tile) : kNoRegister;
-}
-
-void CellTrace::fetch_outputs(int tile, int pass) {
   outputs_.clear();
   for (int i = 0; i < map_.outputs; ++i) {
     const bool same_row = i > 0 && plan_.lanes_per_row % plan_.tile_rows == 0;
     outputs_.push_back(fetch(tile, pass, i, same_row ? &outputs_.front() : nullptr));
   }
+  gates_ = map_.gates > 1 ? find_gates(tile) : kNoRegister;
 }
 
 void CellTrace::finish_tile() {
@@ -28,10 +22,7 @@ void CellTrace::finish_tile() {
   for (int value = 0; value < map_.values; ++value) {
     values.push_back(WarpWriter::sum(value));
   }
-  finish_values(reduce(std::move(values)));
-}
-
-void CellTrace::finish_values(const std::vector<int>& sums) {
+  const std::vector<int> sums = reduce(std::move(values));
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     finish(outputs_[i], sums[i], gates_);
   }
@@ -179,80 +170,9 @@ void CellTrace::add_pieces(int tile, int pass) {
   out_.converge();
 }
 
-std::int64_t CellTrace::part_at(int pass, int number) const {
-  return static_cast<std::int64_t>(map_.parts_at) +
-         std::int64_t{4} * map_.pass_samples * (pass * 2 * plan_.threads + number);
-}
-
-void CellTrace::store_parts(int pass) {
-  const int width = map_.pass_samples >= 4 ? 16 : 4;
-  for (const bool is_second : {false, true}) {
-    const int at = out_.integers(2);  // whether there is one, and where
-    for (int b = 0; b < map_.pass_samples; b += width / 4) {
-      const int from = WarpWriter::sum(b * joined_sums(plan_) + (is_second ? 1 : 0));
-      out_.access(Operation::shared_store, width, kNoRegister, from, [&](int lane) {
-        const int number = place_.tables.part_of(plan_, place_.sm, place_.thread(lane), is_second);
-        return number == kNoPart ? -1 : part_at(pass, number) + 4 * b;
-      });
-    }
-    out_.operate(Operation::integer, at);
-  }
-}
-
-void CellTrace::find_parts() {
-  out_.integers(2, out_.load(4, kNoRegister, [&](int lane) {
-    const int place = table_place(lane, 0, place_.lanes[lane].lane & (plan_.tile_rows - 1));
-    return static_cast<std::int64_t>(map_.row_table_at) + 4 * std::max(0, place);
-  }));
-}
-
-// Of a group's lanes every tile_rows-th takes the parts of one row in turn, some at once.
-void CellTrace::finish_parts(int pass) {
-  const int at_once = map_.pass_samples > 4 ? 2 : 4, sharing = plan_.lanes_per_row / plan_.tile_rows;
-  const int width = map_.pass_samples >= 4 ? 16 : 4;
-  std::array<int, kWarpLanes> begin{}, count{};
-  int rounds = 0;
-  for (int lane = 0; lane < kWarpLanes; ++lane) {
-    const int of_group = place_.lanes[lane].lane;
-    if (const int place = table_place(lane, 0, of_group & (plan_.tile_rows - 1)); place >= 0) {
-      const std::size_t of_sm = static_cast<std::size_t>(place_.sm) * map_.units_per_sm * map_.gates;
-      const std::int32_t parts = place_.tables.row_parts[of_sm + static_cast<std::size_t>(place)];
-      begin[lane] = parts & 0xffff;
-      count[lane] = parts >> 16;
-    }
-    rounds = std::max(rounds, (count[lane] - of_group / plan_.tile_rows + at_once * sharing - 1) / (at_once * sharing));
-  }
-  std::vector<int> all;
-  for (int b = 0; b < map_.pass_samples; ++b) {
-    all.push_back(out_.temporary());
-  }
-  for (int round = 0; round < rounds; ++round) {
-    std::vector<int> loaded;
-    for (int k = 0; k < at_once; ++k) {
-      const int at = out_.integers(2);
-      for (int b = 0; b < map_.pass_samples; b += width / 4) {
-        loaded.push_back(out_.load(width, at, [&](int lane) {
-          const int number = place_.lanes[lane].lane / plan_.tile_rows + (round * at_once + k) * sharing;
-          return number < count[lane] ? part_at(pass, begin[lane] + number) + 4 * b : -1;
-        }));
-      }
-    }
-    for (int k = 0; k < at_once; ++k) {
-      for (int b = 0; b < map_.pass_samples; ++b) {
-        const int from = loaded[static_cast<std::size_t>((k * map_.pass_samples + b) / (width / 4))] + b % (width / 4);
-        out_.operate(Operation::fp32, all[static_cast<std::size_t>(b)],
-                     {all[static_cast<std::size_t>(b)], from, kNoRegister, kNoRegister});
-      }
-    }
-    out_.branch(out_.integers(1));
-  }
-  out_.converge();
-  finish_values(reduce(std::move(all), plan_.tile_rows));
-}
-
 // While a lane has several values it gives half of them away.
-std::vector<int> CellTrace::reduce(std::vector<int> values, int first_mask) {
-  for (int mask = first_mask; mask < plan_.lanes_per_row; mask *= 2) {
+std::vector<int> CellTrace::reduce(std::vector<int> values) {
+  for (int mask = 1; mask < plan_.lanes_per_row; mask *= 2) {
     if (values.size() == 1) {
       values[0] = out_.operate(Operation::fp32, values[0], out_.operate(Operation::shuffle, values[0]));
       continue;

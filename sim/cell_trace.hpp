@@ -16,7 +16,6 @@ class CellTrace {
 
   // What the lanes need beside their sums of a tile in one pass; and what they do with both.
   void fetch_tile(int tile, int pass);
-  void fetch_outputs(int tile, int pass);
   void finish_tile();
 
   // Pieces of rows: their sums reduced; the registers that hold them of each pass.
@@ -25,12 +24,6 @@ class CellTrace {
   // Where the pieces of a tile's rows are; and their sums added to the tile's, once all warps have stored theirs.
   void find_pieces(int tile);
   void add_pieces(int tile, int pass);
-
-  // An SM's joined rows (kernels/joined_block.cuh): a lane's parts stored, those of its row found, added up and
-  // finished.
-  void store_parts(int pass);
-  void find_parts();
-  void finish_parts(int pass);
 
  private:
   struct Output {
@@ -42,9 +35,7 @@ class CellTrace {
 
   Output fetch(int tile, int pass, int number, const Output* same_row);
   int find_gates(int tile);
-  std::vector<int> reduce(std::vector<int> values, int first_mask = 1);
-  void finish_values(const std::vector<int>& sums);
-  std::int64_t part_at(int pass, int number) const;
+  std::vector<int> reduce(std::vector<int> values);
   // This lane's row of the tile, of whose pieces the table has as many; none: -1.
   int table_place(int lane, int tile, int row) const;
   int squash(int value, Squash to);

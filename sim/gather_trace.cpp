@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/gather_trace.hpp"
 
-#include "model/common_columns.hpp"
 #include "model/instructions.hpp"
 
 #include <algorithm>
@@ -27,7 +26,7 @@ GatherTrace::GatherTrace(WarpWriter& writer, const WarpPlace& place)
       map_(place.map),
       bundle_(bundle(network_, plan_)),
       before_barrier_(addresses_before_barrier(plan_, map_)) {
-  for (int r = 0; plan_.has_tail() && r < plan_.tail_rows(); ++r) {
+  for (int r = 0; plan_.has_tail() && r < plan_.all_rows(); ++r) {
     streamed_ += map_.passes * place.tables.tails[place.warp_row(r)].streamed;
   }
   used_ = kTracedStep * streamed_;
@@ -53,13 +52,7 @@ void GatherTrace::tile(int tile, int pass) {
     rows_together(first, end, pass);
     return;
   }
-  if (plan_.common_rows > 0) {
-    unit(tile, pass);
-  }
-  if (plan_.joins_rows()) {
-    joined(tile, pass);
-  }
-  for (int r = first; r < end && !plan_.joins_rows(); ++r) {
+  for (int r = first; r < end; ++r) {
     row({r, r % map_.tile_height, plan_.tile_rows}, pass);
   }
   if (pass + 1 < map_.passes && plan_.exchange_warps == 0) {
@@ -77,92 +70,6 @@ void GatherTrace::pieces(int pass) {
   }
 }
 
-// Of each column that two rows of a unit have in common one load and two products, then the rows' own. The sums in fp16
-// go on from a row's pairs to its own products.
-void GatherTrace::unit(int tile, int pass) {
-  const std::vector<GatePair> pairs = gate_pairs(map_.gates);
-  const int of_pairs = (map_.gates - 1) * plan_.common_slots, first = tile * map_.tile_height;
-  for (int plane = pass * plan_.pass_planes; plane < (pass + 1) * plan_.pass_planes; ++plane) {
-    std::array<std::vector<int>, kMostGates> partials;
-    const auto add = [&](int row, int product, const Operands& slot, const State& state) {
-      const Run all{first + row, 0, of_pairs + plan_.slots[first + row], {}, {}, row, plan_.tile_rows};
-      partial_.swap(partials[static_cast<std::size_t>(row)]);
-      multiply(all, product, plane, slot, state);
-      partial_.swap(partials[static_cast<std::size_t>(row)]);
-    };
-    for (int i = 0; i < std::ssize(pairs); ++i) {
-      const auto [one, other] = pairs[static_cast<std::size_t>(i)];
-      const int r = plan_.first_common() + tile * static_cast<int>(pairs.size()) + i;
-      const Run slots{r, 0, plan_.common_slots, {}, {}};
-      for (int s = 0; s < plan_.common_slots; ++s) {
-        const Operands slot = prepare(slots, s);
-        const State state = load_state(slots, s, plane, slot);
-        add(one, (other - 1) * plan_.common_slots + s, slot, state);
-        add(other, one * plan_.common_slots + s, {kNoRegister, value_of(kNoRegister)}, state);
-      }
-    }
-    for (int row = 0; row < map_.gates; ++row) {
-      const Run own{first + row, 0, plan_.slots[first + row], {}, {}};
-      for (int s = 0; s < own.count; ++s) {
-        const Operands slot = prepare(own, s);
-        add(row, of_pairs + s, slot, load_state(own, s, plane, slot));
-      }
-    }
-  }
-}
-
-// See kernels/joined.cuh. The lane's two sums of a sample are those of the tile's first two rows until all are chosen.
-void GatherTrace::joined(int tile, int pass) {
-  const int r = tile * map_.tile_height;
-  const int lane = out_.load(4, kNoRegister, [&](int of_warp) {
-    return static_cast<std::int64_t>(map_.lanes_at) + 4 * (tile * plan_.threads + place_.thread(of_warp));
-  });
-  const Row row{r, 0, plan_.tile_rows};
-  int chunks = kNoRegister;
-  if (plan_.has_tail(r)) {
-    chunks = out_.load(4, kNoRegister, [&](int) {
-      return static_cast<std::int64_t>(map_.tails_at) + 4 * (std::int64_t{r} * plan_.warps() + place_.warp);
-    });
-  }
-  for (int plane = pass * plan_.pass_planes; plane < (pass + 1) * plan_.pass_planes; ++plane) {
-    read_at_ = kNoRegister;
-    for (int slot = 0; slot < plan_.slots[r]; slot += plan_.strip_slots) {
-      if (plan_.storage == Storage::packed_delta && slot > 0) {
-        read_at_ = out_.integers(2, read_at_);  // is it the second row's first?
-      }
-      Run strip{r, slot, std::min(plan_.strip_slots, plan_.slots[r] - slot), {}, {}, 0, plan_.tile_rows, true};
-      run(strip, plane);
-      join(plane);
-    }
-  }
-  if (plan_.joins_block > 0) {
-    return;
-  }
-  if (plan_.has_tail(r)) {
-    tail(row, pass, chunks);
-  }
-  for (int of_unit = 0; of_unit < map_.tile_height; ++of_unit) {
-    const int is_first = out_.integers(2, lane), is_second = out_.integers(1, lane);
-    for (int b = map_.pass_samples - 1; b >= 0; --b) {
-      const int to = WarpWriter::sum(b * plan_.tile_rows + of_unit), of_first = WarpWriter::sum(b * plan_.tile_rows);
-      const int chosen = out_.operate(Operation::integer, WarpWriter::sum(b * plan_.tile_rows + 1), is_second);
-      out_.operate(Operation::integer, to, {of_first, chosen, is_first, kNoRegister});
-    }
-  }
-}
-
-// The sums of a strip join those of the lane's first row or of its second: both instructions are issued.
-void GatherTrace::join(int plane) {
-  for (int b = 0; b < map_.plane_samples; ++b) {
-    const int of_plane = (plane % plan_.pass_planes * map_.plane_samples + b) * joined_sums(plan_);
-    for (int row = 0; row < 2; ++row) {
-      const int total = WarpWriter::sum(of_plane + row);
-      out_.operate(Operation::fp32, total, {total, strip_[static_cast<std::size_t>(b)], kNoRegister, kNoRegister});
-    }
-  }
-  out_.integers(1);  // is it the first row's?
-}
-
 void GatherTrace::row(const Row& row, int pass) {
   const bool is_piece = row.r >= plan_.rows_per_group, has_tail = plan_.has_tail(row.r);
   int chunks = kNoRegister;
@@ -172,7 +79,7 @@ void GatherTrace::row(const Row& row, int pass) {
       return static_cast<std::int64_t>(map_.tails_at) + 4 * (in_table * plan_.warps() + place_.warp);
     });
   }
-  for (int plane = 0; plane < plan_.pass_planes && (is_piece || plan_.common_rows == 0); ++plane) {
+  for (int plane = 0; plane < plan_.pass_planes; ++plane) {
     Run in_registers{row.r, 0, plan_.slots_of(row.r), {}, {}, row.first_sum, row.together};  // unpacked for every plane
     read_at_ = kNoRegister;
     run(in_registers, pass * plan_.pass_planes + plane);
@@ -279,13 +186,9 @@ void GatherTrace::gather_chunks(const Row& row, int pass, int first, int count, 
       }
     }
   }
-  const bool is_strip = plan_.joins_rows() && row.r < plan_.rows_per_group;
-  Run chunk{row.r, first, count * map_.chunk_slots, words, {}, row.first_sum, row.together, is_strip};
+  Run chunk{row.r, first, count * map_.chunk_slots, words, {}, row.first_sum, row.together};
   for (int plane = 0; plane < plan_.pass_planes; ++plane) {
     run(chunk, pass * plan_.pass_planes + plane);
-    if (is_strip) {
-      join(pass * plan_.pass_planes + plane);
-    }
   }
 }
 
@@ -315,19 +218,13 @@ GatherTrace::State GatherTrace::load_state(const Run& run, int s, int plane, con
 
 void GatherTrace::multiply(const Run& run, int s, int plane, const Operands& slot, const State& state) {
   const int first_sum = plane % plan_.pass_planes * map_.plane_samples * run.rows + run.first_sum;
-  if (run.is_strip && s == 0) {
-    strip_.clear();
-    for (int b = 0; b < map_.plane_samples; ++b) {
-      strip_.push_back(out_.temporary());
-    }
-  }
   if (!map_.half2_sums) {
     multiply_wide(slot, state.wide, first_sum, run);
     return;
   }
   multiply_half(slot, state.first, s % plan_.promote_every == 0);
   if (s % plan_.promote_every == plan_.promote_every - 1 || s + 1 == run.count) {
-    promote(first_sum, run, s < plan_.promote_every);
+    promote(first_sum, run);
   }
 }
 
@@ -384,15 +281,9 @@ void GatherTrace::multiply_half(const Operands& slot, int state, bool starts_sum
   }
 }
 
-void GatherTrace::promote(int first_sum, const Run& run, bool is_first) {
+void GatherTrace::promote(int first_sum, const Run& run) {
   for (int b = 0; b < map_.plane_samples; ++b) {
-    const int of_strip = run.is_strip ? strip_[static_cast<std::size_t>(b)] : kNoRegister;
-    if (run.is_strip && is_first) {
-      out_.operate(Operation::conversion, of_strip,
-                   {partial_[static_cast<std::size_t>(b / 2)], kNoRegister, kNoRegister, kNoRegister});
-      continue;
-    }
-    const int total = run.is_strip ? of_strip : WarpWriter::sum(first_sum + b * run.rows);
+    const int total = WarpWriter::sum(first_sum + b * run.rows);
     const int single = out_.operate(Operation::conversion, partial_[static_cast<std::size_t>(b / 2)]);
     out_.operate(Operation::fp32, total, {total, single, kNoRegister, kNoRegister});
   }
@@ -412,7 +303,7 @@ std::vector<int> GatherTrace::widen(int state) {
 
 void GatherTrace::multiply_wide(const Operands& slot, const std::vector<int>& wide, int first_sum, const Run& run) {
   for (int b = 0; b < map_.plane_samples; ++b) {
-    const int total = run.is_strip ? strip_[static_cast<std::size_t>(b)] : WarpWriter::sum(first_sum + b * run.rows);
+    const int total = WarpWriter::sum(first_sum + b * run.rows);
     out_.operate(Operation::fp32, total, {total, wide[static_cast<std::size_t>(b)], slot.value, kNoRegister});
   }
 }

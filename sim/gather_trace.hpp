@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gathers of one warp, as kernels/gather.cuh does them: what pairs of a tile's rows have in common, then row after
-// row, the slots in registers plane by plane, then the row's tail, chunk by chunk behind branches: first from shared
-// memory, then through the ring.
+// The gathers of one warp, as kernels/gather.cuh does them: row after row, the slots in registers plane by plane, then
+// the row's tail, chunk by chunk behind branches: first from shared memory, then through the ring.
 #pragma once
 
 #include "sim/warp_writer.hpp"
@@ -41,7 +40,6 @@ class GatherTrace {
     std::span<const int> words;
     std::vector<Operands> operands;  // prepared once for all planes
     int first_sum = 0, rows = 1;     // of the sums [samples of the pass][rows] this row's first
-    bool is_strip = false;           // of joined rows: its sums join either of two rows'
   };
 
   // A row or a piece: of the sums [samples of the pass][rows that are reduced together] its first.
@@ -49,8 +47,6 @@ class GatherTrace {
     int r, first_sum, together;
   };
 
-  void unit(int tile, int pass);
-  void joined(int tile, int pass);
   void row(const Row& row, int pass);
   void rows_together(int begin, int end, int pass);
   void tail(const Row& row, int pass, int chunks);
@@ -64,8 +60,7 @@ class GatherTrace {
   int value_of(int word);
   int index(int word);
   void multiply_half(const Operands& slot, int state, bool starts_sum);
-  void promote(int first_sum, const Run& run, bool is_first);
-  void join(int plane);
+  void promote(int first_sum, const Run& run);
   std::vector<int> widen(int state);
   void multiply_wide(const Operands& slot, const std::vector<int>& wide, int first_sum, const Run& run);
 
@@ -80,7 +75,6 @@ class GatherTrace {
   int loads_ = 0;               // gathers so far
   int read_at_ = kNoRegister;   // packed_delta: the register with where the slot before reads, if it was computed
   std::vector<int> partial_;    // fp16 sums since the last promotion
-  std::vector<int> strip_;      // sums of a strip of joined rows, [samples of the plane]
   int chunk_ = kNoRegister;     // the register with the address of the next chunk in shared memory
   std::uint64_t chunk_at_ = 0;  // that address
   int streamed_ = 0, asked_ = 0, used_ = 0;       // chunks of the ring, so far: at the step's end; now

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/kernel_map.hpp"
 
-#include "model/joined_block.hpp"
-
 #include <algorithm>
 
 namespace onchip {
@@ -50,16 +48,10 @@ KernelMap::KernelMap(const Network& network, const Plan& plan)
   bias_at = gates_at + (carries ? whole_words(4ll * units_per_sm) : 0);
   scale_at = bias_at + (network.cell == Cell::gru ? whole_words(4ll * units_per_sm) : 0);
   tails_at = scale_at + (network.precision == Precision::fp8 ? whole_words(4ll * units_per_sm * gates) : 0);
-  lanes_at = tails_at + (plan.has_tail() ? whole_words(4ll * (plan.tail_rows() + 1) * plan.warps()) : 0);
-  parts_at = lanes_at + (plan.joins_rows() ? whole_words(4ll * tiles * plan.threads) : 0);
-  row_table_at = parts_at + (plan.joins_block > 0 ? 8ll * plan.threads * plan.batch_padded : 0);
-  partials_at = row_table_at + (plan.joins_block > 0 ? whole_words(4ll * units_per_sm * gates) : 0);
+  partials_at = tails_at + (plan.has_tail() ? whole_words(4ll * (plan.all_rows() + 1) * plan.warps()) : 0);
   piece_table_at = partials_at + whole_words(4ll * plan.pieces * plan.groups() * plan.batch_padded);
-  chunks_at =
-      piece_table_at + (plan.pieces > 0 ? whole_words(4ll * units_per_sm * gates) : 0) +
-      (plan.exchange_warps > 0
-           ? whole_words(8ll * passes * (plan.joins_rows() && (plan.pieces > 0 || plan.joins_block > 0) ? 2 : 1))
-           : 0);
+  chunks_at = piece_table_at + (plan.pieces > 0 ? whole_words(4ll * units_per_sm * gates) : 0) +
+              (plan.exchange_warps > 0 ? whole_words(8ll * passes) : 0);
   const auto bytes = static_cast<std::uint64_t>(chunk_bytes);
   ring_at = chunks_at + bytes * static_cast<std::uint64_t>(plan.shared_chunks);
   end = ring_at + bytes * static_cast<std::uint64_t>(plan.ring_chunks * plan.warps());
@@ -88,32 +80,18 @@ KernelTables::KernelTables(const Layout& layout, const KernelMap& map) {
       std::uint64_t at = map.chunks_at;
       for (int warp = 0; warp < plan.warps(); ++warp) {
         first_chunk.push_back(at);
-        for (int r = 0; r < plan.tail_rows(); ++r) {
+        for (int r = 0; r < plan.all_rows(); ++r) {
           at += static_cast<std::uint64_t>(tails[layout.warp_row(sm, r, warp)].shared * map.chunk_bytes);
         }
       }
     }
   }
   pieces = pieces_of_rows(layout);
-  row_parts = parts_of_rows(layout);
-  if (plan.joins_block > 0) {
-    lane_parts = lanes_of_rows(layout);
-  }
   gates.resize(static_cast<std::size_t>(plan.sms * map.units_per_sm * map.gates));
   const std::vector<std::int32_t> places = row_places(layout);
   for (std::size_t row = 0; row < places.size(); ++row) {
     gates[places[row]] = static_cast<std::uint8_t>(row / static_cast<std::size_t>(layout.network.hidden));
   }
-}
-
-int KernelTables::part_of(const Plan& plan, int sm, int thread, bool is_second) const {
-  const std::int32_t entry = lane_parts[static_cast<std::size_t>(sm) * plan.threads + thread];
-  return entry >> (8 + (is_second ? kPartBits : 0)) & kNoPart;
-}
-
-int joined_sums(const Plan& plan) {
-  constexpr int kOfLane = 2;
-  return std::max(kOfLane, plan.tile_rows);
 }
 
 }  // namespace onchip

@@ -21,8 +21,8 @@ struct KernelMap {
   int unit_words;   // 32-bit words that one load fetches
   bool half2_sums;  // products are summed in fp16 first
   int chunk_slots, chunk_words, chunk_bytes;
-  std::uint64_t plane_bytes, outbox_at, input_at, carry_at, lengths_at, gates_at, bias_at, scale_at, tails_at, lanes_at,
-      parts_at, row_table_at, partials_at, piece_table_at, chunks_at;
+  std::uint64_t plane_bytes, outbox_at, input_at, carry_at, lengths_at, gates_at, bias_at, scale_at, tails_at,
+      partials_at, piece_table_at, chunks_at;
   std::uint64_t ring_at;  // [warps][ring_chunks] chunks
   std::uint64_t end;
 
@@ -43,15 +43,7 @@ struct KernelTables {
   std::vector<TailChunks> tails;           // see split_tails(); empty without tails
   std::vector<std::uint64_t> first_chunk;  // [sms * warps]: where the warp's chunks begin in shared memory
   std::vector<std::int32_t> pieces;        // see pieces_of_rows()
-  std::vector<std::int32_t> lane_parts;    // an SM's rows joined: lanes_of_rows()
-  std::vector<std::int32_t> row_parts;     // see parts_of_rows()
   std::vector<std::uint8_t> gates;         // [state units, gates]: the gate of the unit's row of that place
-
-  // The number of a thread's first or second part, or kNoPart.
-  int part_of(const Plan& plan, int sm, int thread, bool is_second) const;
 };
-
-// Sums of a sample that a lane holds beside one another while it gathers joined rows.
-int joined_sums(const Plan& plan);
 
 }  // namespace onchip

@@ -80,44 +80,17 @@ std::vector<std::vector<int>> reduced_pieces(GatherTrace& gather, CellTrace& cel
   return sums;
 }
 
-// Whether the warp adds the sums of pieces to those of a tile's rows. Where rows are joined and samples take turns only
-// those that have some do: they wait for these at an mbarrier, which costs nothing here, for pieces come first in a
-// turn.
-bool adds(const WarpPlace& place, int tile) {
-  const Plan& plan = place.layout.plan;
-  return plan.pieces > 0 && (!plan.waits_in_need() || awaits_pieces(place.layout, place.sm, tile, place.warp));
-}
-
 // Machine code for sm_90 has 11 to 14 between the step's barrier and its first load, where the step has so many.
 constexpr int kAddressesFirst = 12;
-
-// An SM's joined rows: all passes' parts, and then their sums (kernels/joined_block.cuh).
-void write_block(WarpWriter& out, GatherTrace& gather, CellTrace& cell, int passes) {
-  for (int pass = 0; pass < passes; ++pass) {
-    gather.tile(0, pass);
-    cell.store_parts(pass);
-  }
-  cell.fetch_tile(0, 0);
-  cell.find_parts();
-  out.barrier();
-  cell.finish_parts(0);
-  for (int pass = 1; pass < passes; ++pass) {
-    cell.fetch_outputs(0, pass);
-    cell.finish_parts(pass);
-  }
-}
 
 void write_tiles(WarpWriter& out, const WarpPlace& place) {
   GatherTrace gather(out, place);
   CellTrace cell(out, place);
   gather.begin_step();
-  if (place.layout.plan.joins_block > 0) {
-    return write_block(out, gather, cell, place.map.passes);
-  }
   for (int tile = 0; tile < place.map.tiles; ++tile) {
     for (int pass = 0; pass < place.map.passes; ++pass) {
-      const bool has_pieces = place.layout.plan.pieces > 0, adds_pieces = adds(place, tile);
-      if (adds_pieces) {
+      const bool has_pieces = place.layout.plan.pieces > 0;
+      if (has_pieces) {
         cell.find_pieces(tile);
       }
       const bool is_first = tile == 0 && pass == 0;
@@ -131,7 +104,7 @@ void write_tiles(WarpWriter& out, const WarpPlace& place) {
       if (has_pieces && is_first) {
         out.barrier();
       }
-      if (adds_pieces) {
+      if (has_pieces) {
         cell.add_pieces(tile, pass);
       }
       cell.finish_tile();
@@ -163,17 +136,9 @@ void write_turn(WarpWriter& out, const WarpPlace& place, Traced traced, int turn
     GatherTrace gather(out, place);
     CellTrace cell(out, place);
     gather.begin_step();
-    const bool has_pieces = place.layout.plan.pieces > 0, joins_block = place.layout.plan.joins_block > 0;
-    if (joins_block) {  // warps that wait for others do so at an mbarrier, of which nothing is known here
-      gather.tile(0, turn);
-      cell.store_parts(turn);
-      cell.fetch_tile(0, turn);
-      cell.find_parts();
-      cell.finish_parts(turn);
-    }
-    for (int tile = 0; !joins_block && tile < place.map.tiles; ++tile) {
-      const bool adds_pieces = adds(place, tile);
-      if (adds_pieces) {
+    const bool has_pieces = place.layout.plan.pieces > 0;
+    for (int tile = 0; tile < place.map.tiles; ++tile) {
+      if (has_pieces) {
         cell.find_pieces(tile);
       }
       const std::vector<std::vector<int>> sums =
@@ -182,11 +147,9 @@ void write_turn(WarpWriter& out, const WarpPlace& place, Traced traced, int turn
       cell.fetch_tile(tile, turn);
       if (has_pieces && tile == 0) {
         cell.store_pieces(turn, sums.front());
-        if (!place.layout.plan.waits_in_need()) {
-          out.barrier();
-        }
+        out.barrier();
       }
-      if (adds_pieces) {
+      if (has_pieces) {
         cell.add_pieces(tile, turn);
       }
       cell.finish_tile();
@@ -271,9 +234,7 @@ void PlanTrace::add_computing_warps(BlockTrace& block, int sm, Write&& write) co
 // The warp that hands out comes after those that fetch.
 void PlanTrace::add_exchange_warps(BlockTrace& block, int sm) const {
   const int threads = layout_.plan.fetching_threads();
-  const int barriers =
-      2 +
-      (layout_.plan.pieces > 0 && !layout_.plan.waits_in_need() ? turns() : 0);  // those of the warps that compute, too
+  const int barriers = 2 + (layout_.plan.pieces > 0 ? turns() : 0);  // those of the warps that compute, too
   for (int warp = 0; warp < threads / kWarpLanes; ++warp) {
     add_warp(block, [&](WarpWriter& out) {
       const bool in_bulk = layout_.plan.exchange == ExchangeProtocol::bulk_copy;  // which no warp's instructions write

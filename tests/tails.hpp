@@ -17,7 +17,7 @@ inline Plan with_tail(const Network& network, const Plan& whole, const RowProfil
   for (int r = 0; r < plan.rows_per_group; ++r) {
     plan.slots[r] = static_cast<int>(whole.slots[r] * kept);
   }
-  const Tail tail = tail_of(network, plan, own_rows(network, plan, rows), /*exact=*/true);
+  const Tail tail = tail_of(network, plan, rows, /*exact=*/true);
   if (tail.fullest == 0) {
     return whole;
   }

@@ -209,7 +209,7 @@ TEST_CASE("predict compares the families, best first, and says why the others lo
 TEST_CASE("predict says of uneven rows where their tails are", "[fast]") {
   const std::string arguments =
       "predict --family sparse_persistent --hidden 2304 --density 10% --mask power-law "
-      "--exchange-warps 0 --pieces 0 --joins-block 0";
+      "--exchange-warps 0 --pieces 0";
   const Json tail = run_json(arguments).at("plan");
   CHECK(tail.at("tail_chunks") > 0);
   CHECK(tail.at("longest_tail") > 0);

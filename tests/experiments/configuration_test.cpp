@@ -171,50 +171,6 @@ TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
   refused([&](Plan& p) { in_pieces(p), p.piece_chunks = 1; });  // without a tail
   refused([](Plan& p) { p.row_chunks = 1; });                   // of no piece
   refused([](Plan& p) { p.piece_slots = 3; });                  // of no piece
-  const auto of_gates_refused = [&](const std::function<void(Plan&)>& change) {
-    Plan changed = gated_plan;
-    changed.common_rows = 6;
-    changed.common_slots = 2;
-    CHECK_NOTHROW(check_plan(gated, changed));
-    change(changed);
-    CAPTURE(to_string(changed));
-    CHECK_THROWS_AS(check_plan(gated, changed), InputError);
-  };
-  of_gates_refused([](Plan& p) { p.common_rows = 3; });
-  of_gates_refused([](Plan& p) { p.common_rows = 0; });  // slots of no pair
-  of_gates_refused([](Plan& p) { p.common_slots = 0; });
-  of_gates_refused([](Plan& p) { p.common_slots = -1; });
-  of_gates_refused([](Plan& p) { p.storage = Storage::packed_delta; });
-  of_gates_refused([](Plan& p) { p.chunks_in_flight = 2 * kMostSmallChunksInFlight; });
-  refused([](Plan& p) { p.common_rows = 3, p.common_slots = 1; });  // of no gates
-  const auto of_joined_refused = [&](const std::function<void(Plan&)>& change) {
-    Plan changed = gated_plan;
-    changed.strip_slots = 8;
-    for (int r = 0; r < changed.rows_per_group; ++r) {
-      changed.slots[r] = r % info(gated.cell).gates == 0 ? 10 : 0;
-    }
-    CHECK_NOTHROW(check_plan(gated, changed));
-    change(changed);
-    CAPTURE(to_string(changed));
-    CHECK_THROWS_AS(check_plan(gated, changed), InputError);
-  };
-  of_joined_refused([](Plan& p) { p.strip_slots = 7; });
-  of_joined_refused([](Plan& p) { p.strip_slots = 2 * kMostStripSlots; });
-  of_joined_refused([](Plan& p) { p.slots[0] = 0; });
-  of_joined_refused([](Plan& p) { p.slots[1] = 1; });
-  of_joined_refused([](Plan& p) { p.storage = Storage::packed_delta, p.strip_slots = 6; });  // of no whole bundles
-  of_joined_refused([](Plan& p) { p.storage = Storage::dense; });
-  of_joined_refused([](Plan& p) { p.joins_block = 2; });
-  of_joined_refused([](Plan& p) { p.joins_block = 1; });  // without most_parts
-  of_joined_refused([](Plan& p) { p.most_parts = 3; });   // without joins_block
-  of_joined_refused([](Plan& p) { p.joins_block = p.most_parts = 1, p.threads = 1024; });
-  of_joined_refused([](Plan& p) { p.joins_block = p.most_parts = 1, p.pieces = p.piece_slots = 1; });
-  of_joined_refused([](Plan& p) { p.common_rows = 6, p.common_slots = 2; });
-  of_joined_refused([](Plan& p) {
-    p.tail_chunks = p.longest_tail = p.shared_chunks = 1;
-    p.ring_chunks = 2;
-  });
-  refused([](Plan& p) { p.strip_slots = 8; });  // of no gates
   refused([](Plan& p) { p.batch_padded = 8; });
   refused([](Plan& p) { p.load_bytes = 1; });
   refused([](Plan& p) { p.load_bytes = 12; });

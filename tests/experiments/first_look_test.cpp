@@ -56,7 +56,6 @@ TEST_CASE("plans wait about as long before their first look as is best on an H20
     asked.wishes.family = asked.plan->family;
     asked.wishes.exchange = ExchangeProtocol::lamport;
     asked.wishes.exchange_warps = asked.plan->exchange_warps;
-    asked.wishes.common_slots = asked.plan->common_slots;
     asked.plan.reset();
     const int first_look = plan_network(chip, asked, row_profile(asked)).plan.first_look;
     CAPTURE(first_look);

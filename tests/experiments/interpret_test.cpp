@@ -151,22 +151,6 @@ TEST_CASE("interpreted kernels whose long rows are cut give what the reference g
   }
 }
 
-TEST_CASE("interpreted kernels whose rows share loads give what the reference gives, over any number of launches") {
-  for (const PlannedCase& c : every_pair()) {
-    CAPTURE(c.text());
-    REQUIRE(c.plan.common_rows > 0);
-    check_interpreted(c, given(c.network, 5), 3);
-  }
-}
-
-TEST_CASE("interpreted kernels whose rows are joined give what the reference gives, over any number of launches") {
-  for (const PlannedCase& c : every_join()) {
-    CAPTURE(c.text());
-    REQUIRE(c.plan.joins_rows());
-    check_interpreted(c, given(c.network, 5), 3);
-  }
-}
-
 TEST_CASE("interpreted dense kernels give what the reference gives") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
@@ -351,11 +335,9 @@ TEST_CASE("interpreted kernels touch shared memory where the simulator says that
     check(planned_case(shape));
     check(with_tiers(planned_case(shape), shape.batch == 3 ? Tiers::mixed : Tiers::shared));
   }
-  for (const std::vector<PlannedCase>& cases : {every_cut(), every_pair(), every_join()}) {
-    for (const PlannedCase& c : cases) {
-      if (c.plan.exchange_warps == 0) {  // kernels with them are not captured
-        check(c);
-      }
+  for (const PlannedCase& c : every_cut()) {
+    if (c.plan.exchange_warps == 0) {  // kernels with them are not captured
+      check(c);
     }
   }
   check(stored_as(Storage::packed_delta, planned_case({.hidden = 131, .density = 0.4}), 3, 8, 2));

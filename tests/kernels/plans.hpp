@@ -4,7 +4,6 @@
 #pragma once
 
 #include "model/bitmap.hpp"
-#include "model/common_columns.hpp"
 #include "model/dealing.hpp"
 #include "model/layout.hpp"
 #include "model/mask.hpp"
@@ -75,20 +74,20 @@ inline PlannedCase stored_as(Storage storage, PlannedCase c, int sms, int lanes,
 
 // What a plan says of the row that has most pieces.
 inline void count_pieces(PlannedCase& c) {
-  const RowProfile all_rows = RowProfile::from_matrix(c.matrix);
-  const RowProfile& rows = own_rows(c.network, c.plan, all_rows);
+  const RowProfile rows = RowProfile::from_matrix(c.matrix);
   c.plan.most_pieces = 0;
   for (int rank = 0; rank < rows.units(); ++rank) {
     const int r = rank / (c.plan.groups() * c.plan.sms) * rows.gates();
-    const auto pieces = pieces_needed(c.network, c.plan, r, rows.gates(), lengths_of_unit(rows, rank));
-    c.plan.most_pieces = std::max(c.plan.most_pieces, *std::max_element(pieces.begin(), pieces.end()));
+    for (int at = 0; at < rows.gates(); ++at) {
+      c.plan.most_pieces =
+          std::max(c.plan.most_pieces, pieces_of_row(c.network, c.plan, r + at, rows.length(rank, at)));
+    }
   }
 }
 
 // The case with its longest rows cut to as few slots as so many pieces for every group, of as few slots, allow.
 inline PlannedCase in_pieces(PlannedCase c, int pieces) {
-  const RowProfile all_rows = RowProfile::from_matrix(c.matrix);
-  const RowProfile& rows = own_rows(c.network, c.plan, all_rows);
+  const RowProfile rows = RowProfile::from_matrix(c.matrix);
   const std::vector<std::int32_t> ranks = deal_units(c.network, c.plan, rows);
   const Plan whole = c.plan;
   c.plan.pieces = pieces;
@@ -116,8 +115,7 @@ inline PlannedCase in_chunks(PlannedCase c, int row_chunks, int piece_chunks, Ti
   fewer(c.plan.piece_slots, piece_chunks);
   c.plan.row_chunks = row_chunks;
   c.plan.piece_chunks = piece_chunks;
-  const RowProfile all_rows = RowProfile::from_matrix(c.matrix);
-  const Tail tail = tail_of(c.network, c.plan, own_rows(c.network, c.plan, all_rows), /*exact=*/true);
+  const Tail tail = tail_of(c.network, c.plan, RowProfile::from_matrix(c.matrix), /*exact=*/true);
   c.plan.tail_chunks = static_cast<int>(std::ceil(tail.mean));
   c.plan.longest_tail = tail.longest;
   c.plan.shared_chunks = tiers == Tiers::shared ? tail.fullest : tiers == Tiers::mixed ? tail.fullest / 2 : 0;
@@ -224,121 +222,6 @@ inline std::vector<PlannedCase> every_turn() {
   }
   cases.push_back(with_tiers(in_turns(shaped(Cell::lstm, Precision::fp16, 16, 4), 4), Tiers::shared));
   cases.push_back(with_tiers(in_turns(planned_case({.cell = Cell::tanh, .batch = 7, .lanes = 16}), 3), Tiers::shared));
-  return cases;
-}
-
-// The case with slots for columns that two rows of a unit have in common.
-inline PlannedCase with_common(PlannedCase c, int slots) {
-  const int gates = info(c.network.cell).gates;
-  c.plan.common_rows = c.plan.rows_per_group / gates * number_of_pairs(gates);
-  c.plan.common_slots = slots;
-  give_slots(c.network, own_rows(c.network, c.plan, RowProfile::from_matrix(c.matrix)), c.plan);
-  return c;
-}
-
-// Both gated cells and both types; odd and even numbers of slots, one, and more than there are common columns; loads of
-// every width; one pass, several, and samples that take turns; tails, and rows in pieces.
-inline std::vector<PlannedCase> every_pair() {
-  const auto shaped = [](Cell cell, Precision precision, int batch, int lanes = 8, int units_per_group = 1) {
-    return planned_case(
-        {.cell = cell, .precision = precision, .batch = batch, .lanes = lanes, .units_per_group = units_per_group});
-  };
-  std::vector<PlannedCase> cases{with_common(shaped(Cell::lstm, Precision::fp16, 4), 1),
-                                 with_common(shaped(Cell::gru, Precision::fp16, 3, 4, 2), 3),
-                                 with_common(shaped(Cell::lstm, Precision::bf16, 1, 16), 2),
-                                 with_common(shaped(Cell::gru, Precision::bf16, 8, 32, 3), 1),
-                                 with_common(shaped(Cell::lstm, Precision::fp16, 30), 5),
-                                 with_common(shaped(Cell::gru, Precision::fp16, 2, 16), 12)};
-  cases[1].plan.order = RowOrder::natural;
-  cases[4].plan.pass_planes = 2;
-  cases[0].plan.promote_every = 2;
-  cases.push_back(with_tiers(cases[0], Tiers::shared));
-  cases.push_back(with_tiers(with_common(shaped(Cell::gru, Precision::bf16, 5), 2), Tiers::mixed));
-  const PlannedCase in_two = in_turns(shaped(Cell::lstm, Precision::fp16, 16, 8), 4);
-  cases.push_back(with_common(in_two, 2));
-  cases.push_back(with_tiers(with_common(in_two, 3), Tiers::shared));
-  const PlannedCase uneven = planned_case({.cell = Cell::lstm, .batch = 4, .lanes = 16, .mask = MaskKind::power_law});
-  cases.push_back(in_pieces(with_common(uneven, 1), 2));
-  cases.push_back(in_turns(in_pieces(with_common(uneven, 2), 1), 3));
-  cases.push_back(in_chunks(in_pieces(with_common(uneven, 1), 2), 1, 1, Tiers::mixed));
-  cases.push_back(in_turns(in_chunks(in_pieces(with_common(uneven, 2), 1), 0, 2, Tiers::shared), 3));
-  return cases;
-}
-
-// The case with the rows of each unit joined, in strips of so many slots.
-inline PlannedCase joined(PlannedCase c, int strip_slots = 8) {
-  c.plan.strip_slots = strip_slots;
-  give_slots(c.network, RowProfile::from_matrix(c.matrix), c.plan);
-  return c;
-}
-
-// The case with the rows of all units of an SM joined; so many slots of a lane more than are needed.
-inline PlannedCase joined_in_block(PlannedCase c, int more_slots = 0, int strip_slots = 8) {
-  c.plan.joins_block = 1;
-  c = joined(c, strip_slots);
-  c.plan.slots[0] += more_slots;
-  return c;
-}
-
-// Both gated cells and every type but fp8; strips longer and shorter than what is summed in fp16, and than a lane;
-// every order; loads of every width; one pass, several, and samples that take turns; one unit of a group, and several;
-// tails, and rows in pieces; stored as distances; rows of a unit and of an SM, these of one gate, too.
-inline std::vector<PlannedCase> every_join() {
-  const auto shaped = [](Cell cell, Precision precision, int batch, int lanes = 8, int units_per_group = 1,
-                         MaskKind mask = MaskKind::uniform) {
-    return planned_case({.cell = cell,
-                         .precision = precision,
-                         .batch = batch,
-                         .lanes = lanes,
-                         .units_per_group = units_per_group,
-                         .mask = mask});
-  };
-  std::vector<PlannedCase> cases{
-      joined(shaped(Cell::lstm, Precision::fp16, 4)),      joined(shaped(Cell::gru, Precision::fp16, 3, 4, 2), 4),
-      joined(shaped(Cell::lstm, Precision::bf16, 1, 16)),  joined(shaped(Cell::gru, Precision::fp32, 8, 32, 3), 2),
-      joined(shaped(Cell::lstm, Precision::fp16, 30), 16), joined(shaped(Cell::gru, Precision::fp16, 2, 16), 64)};
-  cases[1].plan.order = RowOrder::natural;
-  cases[2].plan.order = RowOrder::bank_merged;
-  cases[4].plan.pass_planes = 2;
-  cases.push_back(with_tiers(cases[0], Tiers::shared));
-  cases.push_back(with_tiers(cases[3], Tiers::shared));
-  cases.back().plan.chunks_in_flight = 4;
-  const PlannedCase in_two = in_turns(shaped(Cell::lstm, Precision::fp16, 16), 4);
-  cases.push_back(joined(in_two));
-  cases.push_back(with_tiers(joined(in_two), Tiers::shared));
-  for (const int units_per_group : {1, 2}) {
-    PlannedCase uneven = shaped(Cell::lstm, Precision::fp16, 4, 16, units_per_group, MaskKind::power_law);
-    uneven.plan.order = RowOrder::bank_merged;
-    const PlannedCase cut = in_pieces(joined(uneven), 3 - units_per_group);
-    cases.push_back(cut);
-    cases.push_back(in_turns(cut, 3));
-    cases.push_back(in_chunks(cut, 0, 1, Tiers::shared));
-    cases.push_back(in_turns(in_chunks(cut, 1, 1, Tiers::shared), 3));
-  }
-  cases.push_back(
-      in_turns(in_pieces(joined(shaped(Cell::gru, Precision::bf16, 8, 8, 1, MaskKind::power_law)), 1), 4, 4));
-  const auto distances = [&](Cell cell, Precision precision, int batch, int lanes, int units_per_group = 1) {
-    PlannedCase c = shaped(cell, precision, batch, lanes, units_per_group, MaskKind::power_law);
-    c.plan.order = RowOrder::bank_merged;
-    return stored_as(Storage::packed_delta, c, 5, lanes, units_per_group);
-  };
-  cases.push_back(joined(distances(Cell::lstm, Precision::fp16, 4, 8)));
-  cases.push_back(with_tiers(joined(distances(Cell::gru, Precision::bf16, 16, 8, 2), 16), Tiers::shared));
-  cases.push_back(in_chunks(in_pieces(joined(distances(Cell::lstm, Precision::fp16, 3, 16)), 2), 1, 1, Tiers::shared));
-  cases.push_back(in_turns(in_pieces(joined(distances(Cell::gru, Precision::fp16, 4, 16)), 1), 3));
-  for (const int batch : {1, 4, 30}) {  // of an SM
-    PlannedCase uneven = shaped(Cell::lstm, Precision::fp16, batch, batch == 4 ? 8 : 16, 1, MaskKind::power_law);
-    uneven.plan.order = batch == 1 ? RowOrder::natural : RowOrder::bank_merged;
-    cases.push_back(joined_in_block(uneven, 0, batch == 30 ? 4 : 8));
-  }
-  cases.push_back(joined_in_block(shaped(Cell::gru, Precision::bf16, 5, 4), 2));
-  cases.push_back(joined_in_block(shaped(Cell::gru, Precision::fp32, 8, 32)));
-  cases.push_back(joined_in_block(distances(Cell::lstm, Precision::fp16, 2, 8)));
-  cases.push_back(joined_in_block(shaped(Cell::lstm, Precision::fp16, 2, 32)));  // fewer groups than places of units
-  cases.push_back(joined_in_block(shaped(Cell::relu, Precision::fp16, 3, 2, 1, MaskKind::power_law)));
-  cases.push_back(in_turns(joined_in_block(shaped(Cell::lstm, Precision::fp16, 16, 8, 1, MaskKind::power_law)), 4));
-  cases.push_back(in_turns(joined_in_block(distances(Cell::gru, Precision::bf16, 8, 16), 3), 3, 4));
-  cases.push_back(in_turns(joined_in_block(shaped(Cell::tanh, Precision::fp32, 2, 8, 1, MaskKind::power_law)), 2));
   return cases;
 }
 

@@ -136,14 +136,6 @@ TEST_CASE("rows that are cut come out right, over any number of steps and launch
   check_runs(every_cut());
 }
 
-TEST_CASE("rows that share loads come out right, over any number of steps and launches, with the same bits", "[gpu]") {
-  check_runs(every_pair());
-}
-
-TEST_CASE("rows that are joined come out right, over any number of steps and launches, with the same bits", "[gpu]") {
-  check_runs(every_join());
-}
-
 TEST_CASE("the exchange does not change a bit", "[gpu]") {
   for (const Shape& shape : kEveryKind) {
     PlannedCase c = planned_case(shape);

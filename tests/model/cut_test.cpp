@@ -71,9 +71,10 @@ TEST_CASE("rows that are cut need fewer slots, and their SMs have room for all p
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const int in_sm = static_cast<int>(i) % units_per_sm(c.network, plan);
       if (ranks[i] >= 0) {
-        const auto pieces = pieces_needed(c.network, plan, in_sm / plan.groups() * rows.gates(), rows.gates(),
-                                          lengths_of_unit(rows, ranks[i]));
-        most = std::max(most, *std::max_element(pieces.begin(), pieces.end()));
+        for (int at = 0; at < rows.gates(); ++at) {
+          const int r = in_sm / plan.groups() * rows.gates() + at;
+          most = std::max(most, pieces_of_row(c.network, plan, r, rows.length(ranks[i], at)));
+        }
       }
     }
     CHECK(cut.most_pieces == most);

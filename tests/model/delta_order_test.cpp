@@ -102,7 +102,7 @@ TEST_CASE("every lane takes each of its non-zeros once, by distances of 8 bits",
         slots = std::max(slots, delta_slots(rows[lane]));
       }
       slots += static_cast<int>(random() % 4);
-      const auto taken = order_deltas(lanes, {}, slots, rule, bank_aware, kIdle);
+      const auto taken = order_deltas(lanes, slots, rule, bank_aware, kIdle);
       REQUIRE(taken.size() == static_cast<std::size_t>(slots) * kWarpLanes);
       int wrong = 0;
       for (int lane = 0; lane < kWarpLanes; ++lane) {
@@ -173,8 +173,8 @@ TEST_CASE("in bank-aware order few phases have conflicts, in natural order most"
     rows[lane] = random_row(random, 100, 9);
     lanes[lane] = rows[lane];
   }
-  const auto [natural, phases] = wavefronts_of(order_deltas(lanes, {}, 100, rule, false, kIdle), rule);
-  const auto [aware, as_many] = wavefronts_of(order_deltas(lanes, {}, 100, rule, true, kIdle), rule);
+  const auto [natural, phases] = wavefronts_of(order_deltas(lanes, 100, rule, false, kIdle), rule);
+  const auto [aware, as_many] = wavefronts_of(order_deltas(lanes, 100, rule, true, kIdle), rule);
   CHECK(phases == as_many);
   CHECK(natural > 2 * phases);
   CHECK(aware < 1.25 * phases);
@@ -195,7 +195,7 @@ TEST_CASE("lanes that need the same words read them at once, where one set has m
     }
     lanes[lane] = rows[lane];
   }
-  const auto [wavefronts, phases] = wavefronts_of(order_deltas(lanes, {}, 20, rule, true, kIdle), rule);
+  const auto [wavefronts, phases] = wavefronts_of(order_deltas(lanes, 20, rule, true, kIdle), rule);
   CHECK(phases == 40);
   CHECK(wavefronts <= 1.15 * phases);  // at least 64 without a shared word
 }
@@ -220,7 +220,7 @@ TEST_CASE("rows at random, as dense as those of large networks, have few conflic
     }
     lanes[lane] = rows[lane];
   }
-  const auto [wavefronts, phases] = wavefronts_of(order_deltas(lanes, {}, slots, rule, true, kIdle), rule);
+  const auto [wavefronts, phases] = wavefronts_of(order_deltas(lanes, slots, rule, true, kIdle), rule);
   CAPTURE(batch, slots, widest, wavefronts, phases);
   CHECK(wavefronts < most * phases);
 }

@@ -28,12 +28,10 @@ Plan random_plan(std::mt19937& random) {
   for (int r = 0; r < plan.rows_per_group; ++r) {
     plan.slots[r] = number(0, 100000);
   }
-  for (int* field :
-       {&plan.tile_rows,     &plan.pass_planes,   &plan.batch_padded, &plan.load_bytes,    &plan.loads_in_flight,
-        &plan.promote_every, &plan.tail_chunks,   &plan.longest_tail, &plan.shared_chunks, &plan.chunks_in_flight,
-        &plan.ring_chunks,   &plan.pieces,        &plan.piece_slots,  &plan.most_pieces,   &plan.row_chunks,
-        &plan.piece_chunks,  &plan.strip_slots,   &plan.joins_block,  &plan.most_parts,    &plan.common_rows,
-        &plan.common_slots,  &plan.exchange_warps}) {
+  for (int* field : {&plan.tile_rows, &plan.pass_planes, &plan.batch_padded, &plan.load_bytes, &plan.loads_in_flight,
+                     &plan.promote_every, &plan.tail_chunks, &plan.longest_tail, &plan.shared_chunks,
+                     &plan.chunks_in_flight, &plan.ring_chunks, &plan.pieces, &plan.piece_slots, &plan.most_pieces,
+                     &plan.row_chunks, &plan.piece_chunks, &plan.exchange_warps}) {
     *field = number(0, 2147483647);
   }
   return plan;

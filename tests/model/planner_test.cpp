@@ -363,7 +363,7 @@ TEST_CASE("tiers take no more shared memory than there is, wherever the state an
       }
       CHECK((plan.ring_chunks == 0 || (plan.ring_chunks >= 2 && plan.ring_chunks <= kMostRingChunks)));
       CHECK((plan.chunks_in_flight == 1 || plan.has_tail()));
-      CHECK(plan.chunks_in_flight <= most_chunks_in_flight(plan));
+      CHECK(plan.chunks_in_flight <= kMostChunksInFlight);
       CHECK((plan.has_tail() || plan.shared_chunks + plan.ring_chunks + plan.longest_tail == 0));
     }
   }
@@ -570,7 +570,6 @@ TEST_CASE("rows of a power law get a tail, which makes their steps quicker", "[f
   PlanWishes wishes = kSparse;
   wishes.exchange_warps = 0;
   wishes.pieces = 0;
-  wishes.strip_slots = 0;
   const PlannedNetwork best = choose_plan(h200(), network, rows, wishes);
   CAPTURE(describe(network), to_string(best.plan));
   REQUIRE(best.prediction.footprint.fits);
@@ -580,55 +579,15 @@ TEST_CASE("rows of a power law get a tail, which makes their steps quicker", "[f
   CHECK((!even.prediction.footprint.fits || best.prediction.step_us < even.prediction.step_us));
 }
 
-TEST_CASE("joined rows are of what the wishes say, a unit's of gated cells", "[fast]") {
-  const auto planned = [](Cell cell, Precision precision, const PlanWishes& wishes) {
-    const Network network{cell, precision, 512, 4, 1, 0.1};
-    return choose_plan(h200(), network, RowProfile::uniform(network), wishes).plan;
-  };
-  PlanWishes wishes;
-  wishes.strip_slots = 4;
-  for (const Cell cell : {Cell::lstm, Cell::gru}) {
-    const Plan plan = planned(cell, Precision::fp16, wishes);
-    CAPTURE(to_string(plan));
-    CHECK(plan.family == Family::sparse_persistent);
-    CHECK(plan.strip_slots == 4);
-  }
-  CHECK_THROWS_AS(planned(Cell::lstm, Precision::fp8, wishes), InputError);
-  wishes.joins_block = 0;
-  CHECK(planned(Cell::lstm, Precision::fp16, wishes).joins_block == 0);
-  CHECK_THROWS_AS(planned(Cell::relu, Precision::fp16, wishes), InputError);
-  wishes.joins_block = 1;
-  for (const Cell cell : {Cell::relu, Cell::lstm, Cell::gru}) {
-    const Plan plan = planned(cell, Precision::fp16, wishes);
-    CAPTURE(to_string(plan));
-    CHECK((plan.joins_block == 1 && plan.strip_slots == 4 && plan.most_parts > 0));
-  }
-  wishes.common_slots = 2;
-  CHECK_THROWS_AS(planned(Cell::lstm, Precision::fp16, wishes), InputError);
-}
-
-TEST_CASE("large networks' rows are joined over an SM, uneven ones by all means", "[fast]") {
-  const auto is_joined = [](Cell cell, int hidden, int batch, MaskKind mask) {
-    const Network network{cell, Precision::fp16, hidden, batch, 256, 0.1};
-    const SparseMatrix matrix = generate_mask(network.rows(), hidden, 0.1, 1, Precision::fp16, mask);
-    return choose_plan(h200(), network, RowProfile::from_matrix(matrix), {}).plan.joins_block > 0;
-  };
-  CHECK(is_joined(Cell::lstm, 4096, 4, MaskKind::power_law));
-  CHECK(is_joined(Cell::lstm, 4096, 2, MaskKind::uniform));
-  CHECK_FALSE(is_joined(Cell::lstm, 2304, 4, MaskKind::uniform));
-}
-
 TEST_CASE("rows of a power law are cut into pieces where registers hold them, which is quicker than a tail", "[fast]") {
   const auto [cell, hidden] = GENERATE(std::pair{Cell::relu, 4096}, std::pair{Cell::lstm, 2304});
   const Network network{cell, Precision::fp16, hidden, 4, 1, 0.1};
   const RowProfile rows =
       RowProfile::from_matrix(generate_mask(network.rows(), hidden, 0.1, 1, Precision::fp16, MaskKind::power_law));
   PlanWishes wishes = kSparse;
-  wishes.joins_block = 0;
   const PlannedNetwork cut = choose_plan(h200(), network, rows, wishes);
   CAPTURE(describe(network), to_string(cut.plan));
   CHECK(cut.plan.pieces > 0);
-  CHECK(cut.plan.joins_rows() == (cell == Cell::lstm));
   CHECK(cut.prediction.footprint.fits);
   wishes.pieces = 0;
   const PlannedNetwork whole = choose_plan(h200(), network, rows, wishes);
@@ -640,7 +599,6 @@ TEST_CASE("rows of a power law are cut into pieces where registers hold them, wh
   CHECK_THROWS_AS(choose_plan(h200(), network, rows, wishes), InputError);
   const Plan even = choose_plan(h200(), network, RowProfile::uniform(network), kSparse).plan;
   CHECK(even.pieces == 0);
-  CHECK_FALSE(even.joins_rows());
 }
 
 TEST_CASE("a plan's numbers of its tail are those of its rows", "[fast]") {
@@ -650,12 +608,10 @@ TEST_CASE("a plan's numbers of its tail are those of its rows", "[fast]") {
                std::tuple{Cell::relu, Precision::fp32, 6000});
   const Network network{cell, precision, hidden, 4, 1, 0.2};
   const RowProfile rows = RowProfile::from_matrix(generate_mask(network.rows(), hidden, 0.2, 1, precision, mask));
-  PlanWishes wishes = kSparse;
-  wishes.joins_block = 0;
-  const Plan plan = choose_plan(h200(), network, rows, wishes).plan;
+  const Plan plan = choose_plan(h200(), network, rows, kSparse).plan;
   CAPTURE(describe(network), static_cast<int>(mask), to_string(plan));
   REQUIRE(plan.has_tail());
-  const Tail tail = tail_of(network, plan, own_rows(network, plan, rows), /*exact=*/true);
+  const Tail tail = tail_of(network, plan, rows, /*exact=*/true);
   CHECK(plan.tail_chunks == static_cast<int>(std::ceil(tail.mean)));
   CHECK(plan.longest_tail == tail.longest);
   CHECK((plan.ring_chunks > 0 || plan.shared_chunks == tail.fullest));
