@@ -65,7 +65,7 @@ std::string compile_ptx(const CompileRequest& request);
 // written is no error.
 std::filesystem::path cache_directory();
 
-// "NVRTC 13.0.88"; without the update number where the library's name does not have it.
+// "NVRTC 13.0.88": the library's name has the update number, else what it writes into PTX.
 std::string compiler_version();
 
 // What the compiler can compile for, ascending: "sm_75", "sm_80", ...

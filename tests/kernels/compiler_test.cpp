@@ -342,6 +342,15 @@ TEST_CASE("threads that compile at the same time get the same kernels") {
   CHECK(cache.files().size() == 2);
 }
 
+TEST_CASE("the compiler's version has its update number, whatever the library's file is called", "[fast]") {
+  const std::string version = compiler_version();
+  CAPTURE(version);
+  CHECK(version.starts_with("NVRTC "));
+  CHECK(std::count(version.begin(), version.end(), '.') == 2);
+  CHECK(version.back() >= '0');
+  CHECK(version.back() <= '9');
+}
+
 TEST_CASE("an unknown architecture is named with the nearest known one") {
   const TemporaryCache cache;
   CHECK(error_of<InputError>(tiny("sm_95")) == "unknown architecture 'sm_95'; did you mean 'sm_90'?");
