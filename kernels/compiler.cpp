@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/compiler.hpp"
 
+#include "kernels/cubin.hpp"
 #include "kernels/device.hpp"
 #include "kernels/significant_text.hpp"
 #include "model/error.hpp"
@@ -396,6 +397,8 @@ CompiledKernel compile(const CompileRequest& request) {
   }
   kernel.cubin = std::move(entry->cubin);
   kernel.resources = entry->resources;
+  kernel.code_fingerprint =
+      hash_text(std::to_string(kernel.resources.registers) + '\n' + significant_code(kernel.cubin));
   return kernel;
 }
 

@@ -30,6 +30,9 @@ struct CompiledKernel {
   ResourceReport resources;
   std::string
       fingerprint;  // of what matters of the source (significant_text.hpp), options, architecture: 16 hex digits
+  // Of the machine code (significant_code(), cubin.hpp) and its registers: the same as long as the compiler is and
+  // makes the same of the source, whatever its words.
+  std::string code_fingerprint;
   bool cached = false;
 };
 
