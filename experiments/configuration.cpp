@@ -327,7 +327,7 @@ void take_row_weights(Configuration& configuration, const CsvReader& file, std::
 
 }  // namespace
 
-Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
+Configuration read_configuration_row(const CsvReader& file, std::size_t row, bool with_weights) {
   const auto whole = [&](const char* column, double maximum) {
     const double value = file.number(row, column);
     if (!(value >= 0 && value <= maximum) || value != std::floor(value)) {
@@ -348,7 +348,9 @@ Configuration read_configuration_row(const CsvReader& file, std::size_t row) {
     network.cell = parse_cell(file.text(row, "cell"));
     network.precision = parse_precision(file.text(row, "precision"));
     if (file.has("weights") && !file.text(row, "weights").empty()) {
-      take_row_weights(configuration, file, row);
+      if (with_weights) {
+        take_row_weights(configuration, file, row);
+      }
     } else {
       configuration.mask = parse_mask(file.text(row, "mask"));
     }

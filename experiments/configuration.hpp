@@ -67,7 +67,7 @@ std::vector<std::string> configuration_cells(const Configuration& configuration)
 
 // Reads these columns, and `plan` or else `family`, `storage` and `tier` if the file has them and the row's are not
 // empty. A file may lack `weights` and `tensor`. The weights' file is looked for where the rows are; mask and density
-// of its row are the matrix's. Throws InputError with the row.
-Configuration read_configuration_row(const CsvReader& file, std::size_t row);
+// of its row are the matrix's; or it is not read. Throws InputError with the row.
+Configuration read_configuration_row(const CsvReader& file, std::size_t row, bool with_weights = true);
 
 }  // namespace onchip

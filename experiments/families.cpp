@@ -123,25 +123,10 @@ std::vector<FamilyResult> run_race(const Race& race, const PreparedRace& prepare
 // Those of other measurements, as far as libraries have them, and what is said of families.
 std::vector<std::string> family_columns() {
   std::vector<std::string> columns = configuration_columns();
-  for (const char* column : {"nnz",
-                             "family",
-                             "plan",
-                             "registers",
-                             "relative_error",
-                             "tolerance",
-                             "correct",
-                             "predicted_us",
-                             "predicted_low_us",
-                             "predicted_high_us",
-                             "step_us",
-                             "step_low_us",
-                             "step_high_us",
-                             "sequence_us",
-                             "samples",
-                             "picked",
-                             "fastest",
-                             "fingerprint",
-                             "ran",
+  for (const char* column : {"nnz",       "family",      "plan",         "registers",        "relative_error",
+                             "tolerance", "correct",     "predicted_us", "predicted_low_us", "predicted_high_us",
+                             "step_us",   "step_low_us", "step_high_us", "sequence_us",      "samples",
+                             "picked",    "fastest",     "fingerprint",  "code_fingerprint", "ran",
                              "note"}) {
     columns.emplace_back(column);
   }
@@ -176,6 +161,7 @@ std::vector<std::string> family_cells(const Configuration& configuration, const 
                              result.picked ? "1" : "0",
                              result.fastest ? "1" : "0",
                              m.fingerprint,
+                             m.code_fingerprint,
                              result.measured.ran,
                              result.note()});
   return cells;
@@ -208,6 +194,7 @@ Json to_json(const FamilyResult& result) {
     json["correct"] = m.correct;
     json["sequence_us"] = rounded(m.sequence_us.median);
     json["fingerprint"] = m.fingerprint;
+    json["code_fingerprint"] = m.code_fingerprint;
   }
   return json;
 }

@@ -45,12 +45,19 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
   const double predicted_instructions = step_instructions(planned.network, planned.plan);
   const double predicted = planned.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)].used;
   Report report;
-  report.json = {{"chip", chip.chip.name},           {"network", to_json(planned.network)},
-                 {"plan", to_json(planned.plan)},    {"architecture", architecture},
-                 {"compiler", compiler_version()},   {"registers", compiled.registers},
-                 {"predicted_registers", predicted}, {"spill_bytes", compiled.spill_bytes},
-                 {"weights_per_thread", weights},    {"fingerprint", kernel.fingerprint},
-                 {"instructions", instructions},     {"predicted_step_instructions", rounded(predicted_instructions)}};
+  report.json = {{"chip", chip.chip.name},
+                 {"network", to_json(planned.network)},
+                 {"plan", to_json(planned.plan)},
+                 {"architecture", architecture},
+                 {"compiler", compiler_version()},
+                 {"registers", compiled.registers},
+                 {"predicted_registers", predicted},
+                 {"spill_bytes", compiled.spill_bytes},
+                 {"weights_per_thread", weights},
+                 {"fingerprint", kernel.fingerprint},
+                 {"code_fingerprint", kernel.code_fingerprint},
+                 {"instructions", instructions},
+                 {"predicted_step_instructions", rounded(predicted_instructions)}};
   report.csv.columns = configuration_columns();
   report.csv.rows = {configuration_cells(configuration)};
   const std::vector<std::pair<std::string, std::string>> values{
@@ -62,6 +69,7 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
       {"instructions", std::to_string(instructions)},
       {"predicted_step_instructions", fixed(predicted_instructions, 0)},
       {"fingerprint", kernel.fingerprint},
+      {"code_fingerprint", kernel.code_fingerprint},
       {"plan", to_string(planned.plan)}};
   constexpr std::size_t kColumn = 28;
   for (const auto& [column, value] : values) {

@@ -64,9 +64,9 @@ void add_clocks(const StepClocks& clocks, Report& report) {
 
 std::vector<std::string> result_columns() {
   std::vector<std::string> columns = configuration_columns();
-  for (const char* column :
-       {"nnz", "plan", "registers", "gather_wavefronts", "relative_error", "tolerance", "correct", "step_us",
-        "step_low_us", "step_high_us", "exchange_us", "floor_us", "sequence_us", "samples", "fingerprint"}) {
+  for (const char* column : {"nnz", "plan", "registers", "gather_wavefronts", "relative_error", "tolerance", "correct",
+                             "step_us", "step_low_us", "step_high_us", "exchange_us", "floor_us", "sequence_us",
+                             "samples", "fingerprint", "code_fingerprint"}) {
     columns.emplace_back(column);
   }
   return columns;
@@ -77,18 +77,18 @@ std::vector<std::string> result_cells(const Configuration& configuration, const 
   const auto time = [&](double us) { return m.correct ? significant(us, 6) : ""; };
   const bool has_floor = m.exchange_us.samples > 0;
   std::vector<std::string> cells = configuration_cells(configuration);
-  cells.insert(cells.end(),
-               {std::to_string(result.nnz), to_string(result.planned.plan), std::to_string(m.registers),
-                std::to_string(result.gather_wavefronts), significant(m.relative_error, 4), significant(m.tolerance, 4),
-                m.correct ? "1" : "0", time(m.step_us.median), time(m.step_us.low), time(m.step_us.high),
-                has_floor ? time(m.exchange_us.median) : "", has_floor ? time(floor_us(result)) : "",
-                time(m.sequence_us.median), m.correct ? std::to_string(m.step_us.samples) : "0", m.fingerprint});
+  cells.insert(cells.end(), {std::to_string(result.nnz), to_string(result.planned.plan), std::to_string(m.registers),
+                             std::to_string(result.gather_wavefronts), significant(m.relative_error, 4),
+                             significant(m.tolerance, 4), m.correct ? "1" : "0", time(m.step_us.median),
+                             time(m.step_us.low), time(m.step_us.high), has_floor ? time(m.exchange_us.median) : "",
+                             has_floor ? time(floor_us(result)) : "", time(m.sequence_us.median),
+                             m.correct ? std::to_string(m.step_us.samples) : "0", m.fingerprint, m.code_fingerprint});
   return cells;
 }
 
 std::vector<std::string> failed_cells(const Configuration& configuration, const std::string& plan) {
   std::vector<std::string> cells = configuration_cells(configuration);
-  cells.insert(cells.end(), {"", plan, "", "", "", "", "0", "", "", "", "", "", "", "0", ""});
+  cells.insert(cells.end(), {"", plan, "", "", "", "", "0", "", "", "", "", "", "", "0", "", ""});
   return cells;
 }
 
@@ -115,7 +115,8 @@ Report report_result(const Case& asked, const MeasuredNetwork& result, const Man
                  {"relative_error", rounded(m.relative_error)},
                  {"tolerance", rounded(m.tolerance)},
                  {"correct", m.correct},
-                 {"fingerprint", m.fingerprint}};
+                 {"fingerprint", m.fingerprint},
+                 {"code_fingerprint", m.code_fingerprint}};
   report.text = describe(network) + " on " + manifest.gpu + ", driver " + manifest.driver + ", " + manifest.compiler +
                 "\n\nplan       " + to_string(result.planned.plan) + "\nregisters  " + std::to_string(m.registers) +
                 " per thread, no spill\ncorrect    " + correctness_text({m.relative_error, m.tolerance, m.correct}) +

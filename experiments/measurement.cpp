@@ -241,6 +241,7 @@ class TimedKernel {
     sequences_.output = output_.data();
     result_.registers = kernel_.resources().registers;
     result_.fingerprint = kernel_.fingerprint();
+    result_.code_fingerprint = kernel_.code_fingerprint();
     check(prepared.expected, options.check_steps);
     if (options.floor && result_.correct) {
       exchange_.emplace(prepared.layout, Biases{}, 2048, Work::exchange_only);

@@ -22,9 +22,10 @@
 namespace onchip {
 
 struct Measurement {
-  int registers = 0;          // per thread, as compiled
-  std::string fingerprint;    // of the kernel that ran
-  double relative_error = 0;  // of the first check_steps steps against the reference
+  int registers = 0;             // per thread, as compiled
+  std::string fingerprint;       // of the kernel that ran: of its source
+  std::string code_fingerprint;  // and of its machine code
+  double relative_error = 0;     // of the first check_steps steps against the reference
   double tolerance = 0;
   bool correct = false;
   Timing step_us;                         // steady state: (time of 2 T steps - time of T steps) / T

@@ -68,6 +68,31 @@ ChipFile chip_of(const Options& options, const std::filesystem::path& file) {
 }
 
 #ifdef ONCHIP_HAS_CUDA
+// The source only suggests that a row is stale; the machine code decides.
+void compare_machine_code(std::span<ValidationRow> rows, const std::filesystem::path& file, const Manifest& manifest) {
+  std::vector<MeasuredKernel> kernels;
+  std::vector<ValidationRow*> of;
+  for (ValidationRow& row : rows) {
+    if (is_kernel(row)) {
+      const Configuration& configuration = row.configuration;
+      kernels.push_back({configuration.network, *configuration.plan, row.fingerprint, row.code_fingerprint});
+      of.push_back(&row);
+    }
+  }
+  Progress progress;
+  const auto show = [&](std::size_t done, std::size_t all) {
+    progress.show(file.filename().string() + ": compiling " + std::to_string(done) + " of " + std::to_string(all));
+  };
+  const std::vector<CodeComparison> comparisons = compare_code(kernels, manifest, /*trusting=*/false, show);
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    const CodeAnswer answer = comparisons[i].answer;
+    of[i]->machine_code = answer;
+    if (answer == CodeAnswer::same || answer == CodeAnswer::differs) {
+      of[i]->stale = answer == CodeAnswer::differs;
+    }
+  }
+}
+
 // A row is stale if its kernel would now be another: its source or its plan's constants changed.
 void find_stale(ValidationData& data, std::size_t first, const std::filesystem::path& file) {
   std::error_code ignored;
@@ -85,6 +110,9 @@ void find_stale(ValidationData& data, std::size_t first, const std::filesystem::
     }
     row.stale = row.fingerprint !=
                 fingerprint(compile_request(configuration.network, *configuration.plan, manifest.architecture));
+  }
+  if (data.compares_code) {
+    compare_machine_code(std::span(data.rows).subspan(first), file, manifest);
   }
 }
 #else
@@ -118,8 +146,14 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
   const ChipFile chip = chip_of(options, path);
   const std::size_t first = data.rows.size();
   for (std::size_t i = 0; i < file.size(); ++i) {
-    ValidationRow row{file.file(), chip.chip.name, read_configuration_row(file, i), {}, file.text(i, "fingerprint"),
-                      false};
+    ValidationRow row{file.file(),
+                      chip.chip.name,
+                      read_configuration_row(file, i),
+                      {},
+                      file.text(i, "fingerprint"),
+                      file.has("code_fingerprint") ? file.text(i, "code_fingerprint") : "",
+                      false,
+                      {}};
     const Network& network = row.configuration.network;
     if (file.has("note") && file.text(i, "plan").empty()) {
       ++data.left_out;
@@ -171,6 +205,9 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
        "Change a number of the chip; repeatable.")
       ("simulate", "Score the simulator instead of the analytic model, for the sparse kernels.")
+      ("machine-code",
+       "Compile every row's plan and compare the machine code with what ran: a row is stale if that differs, whatever "
+       "became of the source's words. Exit with 1 if any does.")
       ("max-mape", po::value<std::string>()->value_name("PERCENT")->default_value("10"),
        "Exit with 1 if the mean absolute percentage error is larger.")
       ("rows", po::value<std::string>()->value_name("N")->default_value("20"),
@@ -191,6 +228,12 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
     files = shipped_data();
   }
   ValidationData data;
+  data.compares_code = options->flag("machine-code");
+#ifndef ONCHIP_HAS_CUDA
+  if (data.compares_code) {
+    throw InputError("built without CUDA: --machine-code needs a CUDA toolkit when onchip is configured");
+  }
+#endif
   for (const std::filesystem::path& file : files) {
     read_file(*options, file, data);
   }
@@ -201,7 +244,9 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   const Accuracy accuracy =
       score(comparisons_of(data, [&](const ValidationRow& row) { return !any_kernel || is_kernel(row); }));
   output.write(report(data, accuracy, published_figures(), shown_rows));
-  return accuracy.mape_percent <= max_mape && data.failed.empty() ? 0 : 1;
+  const bool any_differs =
+      std::ranges::any_of(data.rows, [](const ValidationRow& row) { return row.machine_code == CodeAnswer::differs; });
+  return accuracy.mape_percent <= max_mape && data.failed.empty() && !any_differs ? 0 : 1;
 }
 
 }  // namespace onchip

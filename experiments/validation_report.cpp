@@ -2,6 +2,7 @@
 #include "experiments/validation_report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <string_view>
@@ -113,6 +114,41 @@ void add_families(const ValidationData& data, Report& report) {
   }
 }
 
+// What today's compiler makes of the rows' plans, beside what ran.
+void add_machine_code(const ValidationData& data, Report& report) {
+  std::array<std::size_t, kCodeAnswers.size()> counts{};
+  std::size_t no_manifest = 0;
+  Json differing = Json::array();
+  std::string list;
+  for (const ValidationRow& row : data.rows) {
+    if (!is_kernel(row)) {
+      continue;
+    }
+    if (!row.machine_code) {
+      ++no_manifest;
+      continue;
+    }
+    ++counts[static_cast<std::size_t>(*row.machine_code)];
+    if (*row.machine_code == CodeAnswer::differs) {
+      const std::string which =
+          row.file + ": " + describe(row.configuration.network) + ": " + to_string(*row.configuration.plan);
+      differing.push_back(which);
+      list += "another machine code than what ran: " + which + '\n';
+    }
+  }
+  const auto of = [&](CodeAnswer answer) { return counts[static_cast<std::size_t>(answer)]; };
+  const std::size_t not_recorded = of(CodeAnswer::recorded) + of(CodeAnswer::unknown);
+  report.json["machine_code"] = {{"same", of(CodeAnswer::same)},     {"differs", of(CodeAnswer::differs)},
+                                 {"not_recorded", not_recorded},     {"other_compiler", of(CodeAnswer::other_compiler)},
+                                 {"failed", of(CodeAnswer::failed)}, {"no_manifest", no_manifest},
+                                 {"differing", std::move(differing)}};
+  report.text += "Machine code: of " + std::to_string(of(CodeAnswer::same)) + " rows what ran, of " +
+                 std::to_string(of(CodeAnswer::differs)) + " another; not compared: " + std::to_string(not_recorded) +
+                 " without a fingerprint of it, " + std::to_string(of(CodeAnswer::other_compiler)) +
+                 " of another compiler, " + std::to_string(of(CodeAnswer::failed)) + " that do not compile, " +
+                 std::to_string(no_manifest) + " without a manifest\n" + list;
+}
+
 }  // namespace
 
 Report report(const ValidationData& data, const Accuracy& accuracy, const std::vector<PublishedFigure>& history,
@@ -138,6 +174,9 @@ Report report(const ValidationData& data, const Accuracy& accuracy, const std::v
        {"plan", "measured_us", "predicted_us", "low_us", "high_us", "error_percent", "inside", "stale"}) {
     report.csv.columns.emplace_back(column);
   }
+  if (data.compares_code) {
+    report.csv.columns.emplace_back("machine_code");
+  }
   std::vector<const ValidationRow*> worst;
   for (const ValidationRow& row : data.rows) {
     const Comparison& comparison = row.comparison;
@@ -161,6 +200,11 @@ Report report(const ValidationData& data, const Accuracy& accuracy, const std::v
                  {plan, significant(comparison.measured, 6), significant(comparison.predicted, 6),
                   significant(comparison.low, 6), significant(comparison.high, 6),
                   significant(comparison.error_percent(), 4), comparison.inside() ? "1" : "0", row.stale ? "1" : "0"});
+    if (data.compares_code) {
+      const std::string answer(row.machine_code ? name(*row.machine_code) : "");
+      report.json["rows"].back()["machine_code"] = answer;
+      cells.push_back(answer);
+    }
     report.csv.rows.push_back(std::move(cells));
     worst.push_back(&row);
   }
@@ -185,6 +229,9 @@ Report report(const ValidationData& data, const Accuracy& accuracy, const std::v
   }
   if (stale > 0) {
     report.text += std::to_string(stale) + " rows are stale: their kernel has changed since they were measured\n";
+  }
+  if (data.compares_code) {
+    add_machine_code(data, report);
   }
   for (const std::string& unknown : data.unknown) {
     report.text += "whether rows are stale is unknown: " + unknown + '\n';

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "experiments/accuracy.hpp"
+#include "experiments/machine_code.hpp"
 #include "experiments/published.hpp"
 #include "experiments/report.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,16 +17,18 @@ namespace onchip {
 struct ValidationRow {
   std::string file, chip;
   Configuration configuration;
-  Comparison comparison;    // us per step
-  std::string fingerprint;  // of the kernel that ran
+  Comparison comparison;                      // us per step
+  std::string fingerprint, code_fingerprint;  // of the kernel that ran
   bool stale = false;
+  std::optional<CodeAnswer> machine_code;  // if asked for, of kernels
 };
 
 struct ValidationData {
-  std::vector<ValidationRow> rows;   // timed
-  std::size_t left_out = 0;          // without a plan: a family that cannot run the network; the row says why
-  std::size_t not_simulated = 0;     // of plans that the simulator does not replay
-  std::vector<std::string> failed;   // measured, but without a time
+  std::vector<ValidationRow> rows;  // timed
+  std::size_t left_out = 0;         // without a plan: a family that cannot run the network; the row says why
+  std::size_t not_simulated = 0;    // of plans that the simulator does not replay
+  std::vector<std::string> failed;  // measured, but without a time
+  bool compares_code = false;
   std::vector<std::string> unknown;  // files of which nobody can say here whether they are stale, with the reason
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/compiler.hpp"
 
+#include "kernels/cubin.hpp"
 #include "kernels/device.hpp"
 #include "kernels/significant_text.hpp"
 #include "model/error.hpp"
@@ -201,6 +202,14 @@ class Program {
     text.erase(std::min(text.find('\0'), text.size()));
     return text;
   }
+  std::string ptx() const {
+    std::size_t size = 0;
+    check_nvrtc(nvrtcGetPTXSize(program_, &size), "nvrtcGetPTXSize");
+    std::string text(size, '\0');
+    check_nvrtc(nvrtcGetPTX(program_, text.data()), "nvrtcGetPTX");
+    text.erase(std::min(text.find('\0'), text.size()));
+    return text;
+  }
 
  private:
   nvrtcProgram program_ = nullptr;
@@ -265,6 +274,25 @@ void check_architecture(const std::string& architecture) {
   throw InputError("unknown architecture '" + architecture + "'" + hint);
 }
 
+// "13.0.88" of "// Cuda compilation tools, release 13.0, V13.0.88", as every PTX says; or empty.
+std::string version_in_ptx() {
+  const CompileRequest nothing{"version", "", {}, {}};
+  Program program(nothing);
+  std::string ptx;
+  try {
+    run_program(program, nothing, {});
+    ptx = program.ptx();
+  } catch (const CudaError&) {
+    return {};
+  }
+  const std::size_t line = ptx.find("Cuda compilation tools"), place = ptx.find(", V", line);
+  if (line == std::string::npos || place == std::string::npos) {
+    return {};
+  }
+  const std::size_t begin = place + 3;
+  return ptx.substr(begin, ptx.find_first_not_of("0123456789.", begin) - begin);
+}
+
 std::string find_version() {
   int major = 0, minor = 0;
   check_nvrtc(nvrtcVersion(&major, &minor), "nvrtcVersion");
@@ -276,8 +304,11 @@ std::string find_version() {
     const std::string file = std::filesystem::canonical(library.dli_fname, error).filename().string();
     const std::size_t place = file.find(".so." + version + ".");
     if (!error && place != std::string::npos) {
-      version = file.substr(place + 4);
+      return "NVRTC " + file.substr(place + 4);
     }
+  }
+  if (const std::string longer = version_in_ptx(); longer.starts_with(version + '.')) {
+    version = longer;
   }
   return "NVRTC " + version;
 }
@@ -366,6 +397,8 @@ CompiledKernel compile(const CompileRequest& request) {
   }
   kernel.cubin = std::move(entry->cubin);
   kernel.resources = entry->resources;
+  kernel.code_fingerprint =
+      hash_text(std::to_string(kernel.resources.registers) + '\n' + significant_code(kernel.cubin));
   return kernel;
 }
 
@@ -377,12 +410,7 @@ std::string compile_ptx(const CompileRequest& request) {
   }
   Program program(request);
   run_program(program, request, options);
-  std::size_t size = 0;
-  check_nvrtc(nvrtcGetPTXSize(program.get(), &size), "nvrtcGetPTXSize");
-  std::string ptx(size, '\0');
-  check_nvrtc(nvrtcGetPTX(program.get(), ptx.data()), "nvrtcGetPTX");
-  ptx.erase(std::min(ptx.find('\0'), ptx.size()));
-  return ptx;
+  return program.ptx();
 }
 
 std::filesystem::path cache_directory() {

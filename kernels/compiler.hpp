@@ -30,6 +30,9 @@ struct CompiledKernel {
   ResourceReport resources;
   std::string
       fingerprint;  // of what matters of the source (significant_text.hpp), options, architecture: 16 hex digits
+  // Of the machine code (significant_code(), cubin.hpp) and its registers: the same as long as the compiler is and
+  // makes the same of the source, whatever its words.
+  std::string code_fingerprint;
   bool cached = false;
 };
 
@@ -65,7 +68,7 @@ std::string compile_ptx(const CompileRequest& request);
 // written is no error.
 std::filesystem::path cache_directory();
 
-// "NVRTC 13.0.88"; without the update number where the library's name does not have it.
+// "NVRTC 13.0.88": the library's name has the update number, else what it writes into PTX.
 std::string compiler_version();
 
 // What the compiler can compile for, ascending: "sm_75", "sm_80", ...

@@ -24,6 +24,7 @@ class PersistentKernel {
 
   const ResourceReport& resources() const { return recurrence_.program().kernel.resources; }
   const std::string& fingerprint() const { return recurrence_.program().kernel.fingerprint; }
+  const std::string& code_fingerprint() const { return recurrence_.program().kernel.code_fingerprint; }
 
   // As those of Recurrence.
   void enqueue(cudaStream_t stream, const Sequences& sequences) { recurrence_.enqueue(stream, sequences); }

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -126,7 +127,7 @@ std::string measured_file(const Folder& folder, double factor, const std::string
 }  // namespace
 
 TEST_CASE("every verb explains itself", "[fast]") {
-  for (const char* verb : {"chips", "fit", "predict", "what-if", "measure", "calibrate", "validate"}) {
+  for (const char* verb : {"chips", "fit", "predict", "what-if", "measure", "calibrate", "validate", "stamp"}) {
     const Run result = run(std::string(verb) + " --help");
     CAPTURE(verb, result.out);
     CHECK(result.status == 0);
@@ -680,6 +681,96 @@ TEST_CASE("a plan compiles without a GPU", "[fast]") {
 }
 
 // Of a chip with an eighth more registers than the compiler knows of.
+// A row of a kernel, with the plan and the fingerprints that `compiled`, a JSON of --compile-only, has, and one of a
+// library. The code's column is there if `code` is.
+std::string stamped_file(const Json& compiled, const std::string& source, const std::optional<std::string>& code) {
+  return "cell,hidden,batch,steps,density,precision,mask,seed,nnz,plan,step_us,fingerprint," +
+         std::string(code ? "code_fingerprint," : "") +
+         "note\n"
+         "relu,1024,4,256,0.1,fp16,uniform,1,104879," +
+         compiled.at("plan").at("text").get<std::string>() + ",0.9," + source + "," + (code ? *code + "," : "") +
+         "\n"
+         "relu,1024,4,256,0.1,fp16,uniform,1,104879,cublas_graph,2.5,," +
+         (code ? "," : "") + "\"a, quoted\"\n";
+}
+
+std::string manifest_text(const std::string& compiler) {
+  return Json{{"gpu", "NVIDIA H200"}, {"architecture", "sm_90"}, {"driver", "580"},   {"runtime", "13.0"},
+              {"compiler", compiler}, {"sm_count", 132},         {"clock_mhz", 1980}, {"date", "2026-11-23"}}
+      .dump();
+}
+
+TEST_CASE("stamp renews the fingerprints of rows whose machine code is the same, and of no others", "[fast]") {
+  const Folder folder;
+  const Json compiled = run_json("measure --hidden 1024 --batch 4 --density 10% --compile-only --arch sm_90");
+  const std::string source = compiled.at("fingerprint"), code = compiled.at("code_fingerprint");
+  const std::string compiler = compiled.at("compiler"), other = "0123456789abcdef";
+  folder.write("h200/rows.manifest.json", manifest_text(compiler));
+  const auto file = [&](const std::string& text) { return folder.write("h200/rows.csv", text); };
+  const auto stamp = [&](const std::string& text, const std::string& answer, int status = 0) {
+    const std::string path = file(text);
+    const Json json = run_json("stamp " + path, status);
+    CHECK(json.at(answer) == 1);
+    CHECK(json.at("files").at(0).at("rows") == 1);  // without the library's
+    return read(path);
+  };
+  // Its source is today's, and so is its compiler: what it compiles to is what ran.
+  CHECK(stamp(stamped_file(compiled, source, std::nullopt), "recorded") == stamped_file(compiled, source, code));
+  CHECK(stamp(stamped_file(compiled, source, ""), "recorded") == stamped_file(compiled, source, code));
+  CHECK(stamp(stamped_file(compiled, source, code), "unchanged") == stamped_file(compiled, source, code));
+  // Its source has changed.
+  CHECK(stamp(stamped_file(compiled, other, code), "same") == stamped_file(compiled, source, code));
+  CHECK(stamp(stamped_file(compiled, other, other), "differs", 1) == stamped_file(compiled, other, other));
+  CHECK(stamp(stamped_file(compiled, other, ""), "unknown") == stamped_file(compiled, other, ""));
+  // Nothing is written in a dry run.
+  const std::string path = file(stamped_file(compiled, other, code));
+  CHECK(run_json("stamp --dry-run " + path).at("same") == 1);
+  CHECK(read(path) == stamped_file(compiled, other, code));
+  // A plan that there is no longer.
+  std::string text = stamped_file(compiled, other, code);
+  text.replace(text.find("_persistent"), 11, "_forgotten");
+  const std::string forgotten = text;
+  CHECK(stamp(forgotten, "failed", 1) == forgotten);
+  // What would not be written as it was.
+  const std::string quoted = "\"cell\"" + stamped_file(compiled, other, code).substr(4);
+  require_refusal("stamp " + file(quoted), "not written as onchip writes it");
+  CHECK(read(path) == quoted);
+  require_refusal("stamp", "no file");
+  // Another compiler makes other machine code, of whichever source.
+  folder.write("h200/rows.manifest.json", manifest_text("NVRTC 12.0.1"));
+  CHECK(stamp(stamped_file(compiled, other, code), "other_compiler") == stamped_file(compiled, other, code));
+  CHECK(stamp(stamped_file(compiled, source, ""), "other_compiler") == stamped_file(compiled, source, ""));
+  // Files that have no kernels are left alone.
+  CHECK(run_json("stamp " + folder.write("h200/other.csv", "a,b\n1,2\n")).at("files").empty());
+}
+
+TEST_CASE("validate lets the machine code decide whether a row is stale, where it is asked to", "[fast]") {
+  const Folder folder;
+  const Json compiled = run_json("measure --hidden 1024 --batch 4 --density 10% --compile-only --arch sm_90");
+  const std::string source = compiled.at("fingerprint"), code = compiled.at("code_fingerprint");
+  const std::string other = "0123456789abcdef";
+  folder.write("h200/rows.manifest.json", manifest_text(compiled.at("compiler")));
+  const auto validate = [&](const std::string& options, const std::string& text, int status) {
+    return run_json("validate --max-mape 1000 " + options + folder.write("h200/rows.csv", text), status);
+  };
+  CHECK(validate("", stamped_file(compiled, other, code), 0).at("stale") == 1);
+  Json json = validate("--machine-code ", stamped_file(compiled, other, code), 0);
+  CHECK(json.at("stale") == 0);
+  CHECK(json.at("machine_code").at("same") == 1);
+  CHECK(json.at("rows").at(0).at("machine_code") == "same");
+  json = validate("--machine-code ", stamped_file(compiled, source, other), 1);
+  CHECK(json.at("stale") == 1);
+  CHECK(json.at("machine_code").at("differs") == 1);
+  CHECK(json.at("machine_code").at("differing").size() == 1);
+  CHECK(validate("--machine-code ", stamped_file(compiled, source, ""), 0).at("machine_code").at("not_recorded") == 1);
+  folder.write("h200/rows.manifest.json", manifest_text("NVRTC 12.0.1"));
+  json = validate("--machine-code ", stamped_file(compiled, other, code), 0);
+  CHECK(json.at("machine_code").at("other_compiler") == 1);
+  CHECK(json.at("stale") == 1);
+  const Run said = run("validate --machine-code --max-mape 1000 " + (folder / "h200/rows.csv").string());
+  CHECK(said.out.find("Machine code: of 0 rows what ran") != std::string::npos);
+}
+
 TEST_CASE("what the compiler spills does not fit, if it has the last word", "[fast]") {
   const std::string question =
       "fit --set sm.count=8 --set registers.per_sm=73728 --set registers.per_block=73728 --batch 1 --density 10% "
