@@ -8,13 +8,13 @@
 //
 // The tensors are named as in torch.nn.LSTM's state_dict: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._l1.
 // Without a GPU it ends after 3.
-#include "kernels/cublas.hpp"
-#include "kernels/kept_plan.hpp"
-#include "kernels/persistent_kernel.hpp"
-#include "kernels/recurrence.hpp"
-#include "model/chip.hpp"
-#include "model/error.hpp"
-#include "model/reference.hpp"
+#include "kernels/recurrent/cublas.hpp"
+#include "kernels/recurrent/spill_free_plan.hpp"
+#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
+#include "model/chip/chip.hpp"
+#include "model/base/error.hpp"
+#include "model/workload/reference.hpp"
 
 #include <algorithm>
 #include <cstdlib>

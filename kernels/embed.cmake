@@ -34,7 +34,7 @@ if(CMAKE_SCRIPT_MODE_FILE)  # cmake -DINPUT=... -DOUTPUT=... -DSYMBOL=... -P emb
     string(APPEND pieces "\n    R\"embedded(${head})embedded\"")
   endwhile()
   file(WRITE "${OUTPUT}" "// Generated from a kernel's source; do not edit.\n"
-    "#include \"kernels/sources.hpp\"\n\n"
+    "#include \"kernels/runtime/sources.hpp\"\n\n"
     "namespace onchip {\n"
     "extern const std::string_view ${SYMBOL};\n"
     "constinit const std::string_view ${SYMBOL} =${pieces};\n"
@@ -49,7 +49,7 @@ function(onchip_embed target)
     get_filename_component(input "${file}" ABSOLUTE)
     get_filename_component(stem "${file}" NAME_WE)
     get_filename_component(folder "${input}" DIRECTORY)
-    file(GLOB includes CONFIGURE_DEPENDS "${folder}/*.cuh" "${CMAKE_CURRENT_SOURCE_DIR}/*.cuh")
+    file(GLOB includes CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*/*.cuh")
     set(symbol "k")
     string(REPLACE "_" ";" words "${stem}")
     foreach(word IN LISTS words)

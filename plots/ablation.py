@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each optimisation gives: step times with the switches of the sparse persistent kernel turned on one after another.
-Reads measured rows (ablation.csv of experiments/record)."""
+Reads measured rows (ablation.csv of experiments/recipes/record.sh)."""
 from style import BLUE, GREY, INK, LIGHT, describe, fail, number, parser, plt, read_csv, save, write_dump
 
 # Exchange, bytes of a load, order of rows: each bar has one more switch on than the one above it.

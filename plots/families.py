@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which family of plans is the fastest, predicted and measured: hidden units against density, for every cell and batch.
-Reads rows of `onchip validate` for families.csv of experiments/record."""
+Reads rows of `onchip validate` for families.csv of experiments/recipes/record.sh."""
 import math
 
 from style import BLUE, GREEN, GREY, INK, LIGHT, ORANGE, PURPLE, VERMILION, YELLOW, fail, note, number, parser

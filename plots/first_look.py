@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long warps should wait before they look for the next state: step times of networks by the wait, the darker the
-slower than the best of the row. Reads measured rows (first_look.csv of experiments/record)."""
+slower than the best of the row. Reads measured rows (first_look.csv of experiments/recipes/record.sh)."""
 from style import GREY, INK, describe, fail, number, parser, plt, read_csv, save, write_dump
 
 COLUMNS = ["cell", "hidden", "batch", "density", "precision", "mask", "plan", "step_us"]

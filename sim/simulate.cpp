@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulate.hpp"
 
-#include "model/error.hpp"
-#include "model/exchange_time.hpp"
-#include "model/parallel.hpp"
-#include "model/registers.hpp"
-#include "model/step_time.hpp"
-#include "sim/exchange.hpp"
+#include "model/base/error.hpp"
+#include "model/exchange/exchange_time.hpp"
+#include "model/base/parallel.hpp"
+#include "model/plan/registers.hpp"
+#include "model/plan/step_time.hpp"
+#include "sim/exchange/exchange.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One time step of a plan, simulated: every SM's body cycle by cycle (sim/sm.hpp), then the exchange between them until
-// the steps are steady (sim/exchange.hpp). The same for any number of threads.
+// One time step of a plan, simulated: every SM's body cycle by cycle (sim/machine/sm.hpp), then the exchange between them until
+// the steps are steady (sim/exchange/exchange.hpp). The same for any number of threads.
 //
 //   step      mean time from step to step
 //   parts     they sum to the step: the mean SM's body by cause; skew: what the SM that emits last is behind the mean;
@@ -11,8 +11,8 @@
 // left of the issue slots. What a step takes beyond its bodies is its exchange.
 #pragma once
 
-#include "sim/plan_trace.hpp"
-#include "sim/sm.hpp"
+#include "sim/sparse/plan_trace.hpp"
+#include "sim/machine/sm.hpp"
 
 #include <array>
 #include <string_view>
@@ -43,7 +43,7 @@ struct Simulation {
   double step_us = 0;
   double low_us = 0, high_us = 0;  // 95 % interval, from the scatters of the chip file, as in the analytic model
   std::array<double, kStepPartNames.size()> parts_us{};  // by StepPart
-  double floor_us = 0;                   // the exchange alone, and conflict-free reads (model/step_time.hpp)
+  double floor_us = 0;                   // the exchange alone, and conflict-free reads (model/plan/step_time.hpp)
   std::vector<SmRun> sms;                // bodies, one turn after another; without events unless asked for
   std::vector<Turn> turns;               // where samples take turns, as many as passes, else one
   std::vector<double> body_us, wait_us;  // [SMs]: from the barrier after staging to the last emission; from there on

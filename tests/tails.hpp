@@ -2,9 +2,9 @@
 // Plans with tails, as a planner makes them, but with as much of a row beyond the registers as a test asks for.
 #pragma once
 
-#include "model/dealing.hpp"
-#include "model/plan.hpp"
-#include "model/row_profile.hpp"
+#include "model/sparse/row_assignment.hpp"
+#include "model/plan/plan.hpp"
+#include "model/workload/row_profile.hpp"
 
 #include <cmath>
 

@@ -5,11 +5,11 @@
 // Word i of step t + 1 is 13 w + 57 mod 2^32, where w is word i + kDistance (the next SM's) of step t: a closed form, against
 // which the host checks the last state by a checksum. Clocks are read inside the kernel, so no launch is timed.
 
-#include "../state.cuh"
-#include "../spans.cuh"
-#include "../memory.cuh"
-#include "../protocol.cuh"
-#include "../cluster.cuh"
+#include "../recurrent/state.cuh"
+#include "../dense/spans.cuh"
+#include "../recurrent/memory.cuh"
+#include "../recurrent/protocol.cuh"
+#include "../dense/cluster.cuh"
 
 struct Arguments {
   const char* initial;  // [kStateBytes]

@@ -15,11 +15,11 @@
 //
 // Clocks are read inside the kernel, so no launch is timed.
 
-#include "../state.cuh"
-#include "../planes.cuh"
-#include "../memory.cuh"
-#include "../protocol.cuh"
-#include "../exchange.cuh"
+#include "../recurrent/state.cuh"
+#include "../sparse/planes.cuh"
+#include "../recurrent/memory.cuh"
+#include "../recurrent/protocol.cuh"
+#include "../recurrent/exchange.cuh"
 
 static_assert(kPlanes == 1, "the words of an SM lie side by side");
 static_assert(kOutboxWords <= kThreads, "a thread changes one word at most");

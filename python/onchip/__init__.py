@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse recurrent networks that stay on the chip, over onchip's C API (kernels/onchip.h).
+"""Sparse recurrent networks that stay on the chip, over onchip's C API (kernels/api/onchip.h).
 
     import onchip
     print(onchip.fit("h200", "lstm", hidden=2304, batch=4, density=0.1).why)     # no GPU needed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chips, matrices, fits, programs and recurrences as Python objects; kernels/onchip.h says what they are."""
+"""Chips, matrices, fits, programs and recurrences as Python objects; kernels/api/onchip.h says what they are."""
 import ctypes
 import dataclasses
 import os

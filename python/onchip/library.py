@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C API as ctypes sees it: kernels/onchip.h, line by line. Loaded at its first use."""
+"""The C API as ctypes sees it: kernels/api/onchip.h, line by line. Loaded at its first use."""
 import ctypes
 import functools
 import os

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/ptx/machine.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "sim/ptx/lanes.hpp"
 #include "sim/ptx/warp.hpp"
 

@@ -3,8 +3,8 @@
 #include "sim/ptx/module.hpp"
 #include "sim/ptx/tokens.hpp"
 
-#include "model/error.hpp"
-#include "model/input_file.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 
 #include <algorithm>
 #include <charconv>

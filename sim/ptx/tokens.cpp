@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/ptx/tokens.hpp"
 
-#include "model/error.hpp"
-#include "model/input_file.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 
 #include <cctype>
 

@@ -2,7 +2,7 @@
 #ifndef ONCHIP_TESTS_C_CALLER_H
 #define ONCHIP_TESTS_C_CALLER_H
 
-#include "kernels/onchip.h"
+#include "kernels/api/onchip.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/accuracy.hpp"
+#include "experiments/validation/accuracy.hpp"
 #include "tests/catch.hpp"
 
 #include <cmath>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generated accesses to shared memory against those that kernels wrote down on an H200 (measure --capture), address
 // by address.
-#include "experiments/configuration.hpp"
-#include "experiments/table.hpp"
-#include "model/layout.hpp"
-#include "sim/capture_difference.hpp"
-#include "sim/compact_trace.hpp"
-#include "sim/plan_trace.hpp"
+#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/table.hpp"
+#include "model/plan/layout.hpp"
+#include "sim/trace/capture_difference.hpp"
+#include "sim/trace/compact_trace.hpp"
+#include "sim/sparse/plan_trace.hpp"
 #include "tests/catch.hpp"
 
 #include <filesystem>

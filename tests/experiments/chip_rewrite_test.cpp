@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/chip_rewrite.hpp"
-#include "model/error.hpp"
+#include "experiments/calibration/chip_rewrite.hpp"
+#include "model/base/error.hpp"
 #include "tests/catch.hpp"
 
 #include <fstream>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the planner chooses, a user may hand back as text, and a layout can be made of.
-#include "experiments/configuration.hpp"
+#include "experiments/measurement/configuration.hpp"
 
-#include "model/error.hpp"
-#include "model/layout.hpp"
+#include "model/base/error.hpp"
+#include "model/plan/layout.hpp"
 #include "tests/catch.hpp"
 #include "tests/tails.hpp"
 

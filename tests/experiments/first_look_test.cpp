@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wait that plans are given before their first look, against steps measured with other waits (experiments/record).
-#include "experiments/configuration.hpp"
-#include "experiments/table.hpp"
+// The wait that plans are given before their first look, against steps measured with other waits (experiments/recipes/record.sh).
+#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/table.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

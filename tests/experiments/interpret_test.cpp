@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels' own PTX, executed by sim/ptx, against the reference: what they compute, without a GPU.
-#include "experiments/interpret.hpp"
-#include "experiments/capture.hpp"
-#include "sim/capture_difference.hpp"
-#include "sim/plan_trace.hpp"
+#include "experiments/measurement/interpret.hpp"
+#include "experiments/measurement/capture.hpp"
+#include "sim/trace/capture_difference.hpp"
+#include "sim/sparse/plan_trace.hpp"
 
 #include "tests/kernels/given.hpp"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""experiments/prune.py as `record` runs it, on networks that train in a second. Exit status 77: there is no PyTorch."""
+"""experiments/recipes/prune.py as `record` runs it, on networks that train in a second. Exit status 77: there is no PyTorch."""
 import importlib.util
 import pathlib
 import subprocess

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated shared-memory accesses against an H200's counters (experiments/wavefronts), to the last wavefront.
-#include "experiments/configuration.hpp"
-#include "experiments/table.hpp"
-#include "model/layout.hpp"
-#include "model/parallel.hpp"
+// The simulated shared-memory accesses against an H200's counters (experiments/recipes/wavefronts.py), to the last wavefront.
+#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/table.hpp"
+#include "model/plan/layout.hpp"
+#include "model/base/parallel.hpp"
 #include "sim/simulate.hpp"
-#include "sim/trace_run.hpp"
+#include "sim/trace/trace_run.hpp"
 #include "tests/catch.hpp"
 
 #include <cmath>
@@ -38,7 +38,7 @@ Simulated simulate_banks(const Chip& chip, const Configuration& configuration) {
 
 }  // namespace
 
-// The counters hold no arbitration, see below. Some launches have a few wavefronts of stores more, which are no whole
+// Some launches have a few wavefronts of stores more, which are no whole
 // number a step: where the state is polled, where weights are streamed, and now and then elsewhere. One network of
 // pieces has 16 wavefronts of loads less; which of its loads, some of few lanes, are served together is not known.
 TEST_CASE("shared-memory loads and stores take the wavefronts that an H200 counts", "[slow]") {
@@ -63,16 +63,3 @@ TEST_CASE("shared-memory loads and stores take the wavefronts that an H200 count
   CHECK(equal >= 60);
 }
 
-TEST_CASE("the counter holds what loads need, and nothing of other accesses that want the same data array", "[fast]") {
-  const CsvReader rows(std::string(ONCHIP_SOURCE_DIR) + "/experiments/data/h200/arbitration.csv");
-  REQUIRE(rows.size() == 4);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    CAPTURE(rows.text(i, "beside"));
-    CHECK(rows.number(i, "unit_wavefronts") == 4 * rows.number(i, "loads"));
-    CHECK(rows.number(i, "instruction_wavefronts") == 4 * rows.number(i, "loads"));
-    CHECK(rows.number(i, "unit_bank_conflicts") == 0);
-  }
-  // The other accesses were there: 4 wavefronts for each of 8 warps, 1024 times, on every one of 132 SMs.
-  REQUIRE(rows.text(1, "beside") == "stores");
-  CHECK(rows.number(1, "unit_wavefronts_of_stores") > 4.0 * 8 * 1024 * 132);
-}

@@ -2,10 +2,10 @@
 // libFuzzer target for the readers of traces: every input goes to both. Only InputError may come out, its message is
 // one line, and what is read can be simulated.
 //   onchip_trace_fuzz -rss_limit_mb=512 -max_len=4096 NEW_CORPUS tests/fuzz/corpus
-#include "model/error.hpp"
-#include "sim/accel_sim_trace.hpp"
-#include "sim/compact_trace.hpp"
-#include "sim/trace_run.hpp"
+#include "model/base/error.hpp"
+#include "sim/trace/accel_sim_trace.hpp"
+#include "sim/trace/compact_trace.hpp"
+#include "sim/trace/trace_run.hpp"
 
 #include <algorithm>
 #include <cstddef>

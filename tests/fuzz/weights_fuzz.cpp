@@ -2,8 +2,8 @@
 // libFuzzer target for the readers of users' weight files: every input goes to both. Only InputError may come out, its
 // message is one line, and a matrix that is read is well formed.
 //   onchip_weights_fuzz -rss_limit_mb=512 -max_len=4096 NEW_CORPUS tests/fuzz/corpus
-#include "model/error.hpp"
-#include "model/mask.hpp"
+#include "model/base/error.hpp"
+#include "model/workload/mask.hpp"
 
 #include <algorithm>
 #include <cmath>

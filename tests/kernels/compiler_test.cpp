@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/compiler.hpp"
+#include "kernels/runtime/compiler.hpp"
 
-#include "kernels/cubin.hpp"
-#include "kernels/device.hpp"
-#include "kernels/persistent_kernel.hpp"
-#include "kernels/sources.hpp"
-#include "model/error.hpp"
+#include "kernels/runtime/cubin.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/runtime/sources.hpp"
+#include "model/base/error.hpp"
 #include "tests/catch.hpp"
 
 #include <unistd.h>

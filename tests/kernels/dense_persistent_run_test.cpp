@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the dense persistent kernel computes, against the reference (tag [gpu]).
-#include "model/chip.hpp"
-#include "model/footprint.hpp"
+#include "model/chip/chip.hpp"
+#include "model/plan/footprint.hpp"
 #include "tests/kernels/runs.hpp"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of the dense persistent family compile, within the registers that the model counts. Needs no GPU; what the
 // kernels compute is in dense_persistent_run_test.cpp.
-#include "kernels/program.hpp"
-#include "model/chip.hpp"
-#include "model/footprint.hpp"
-#include "model/occupancy.hpp"
-#include "model/planner.hpp"
+#include "kernels/recurrent/program.hpp"
+#include "model/chip/chip.hpp"
+#include "model/plan/footprint.hpp"
+#include "model/chip/occupancy.hpp"
+#include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/plans.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What needs no GPU, then (tag [gpu]) what does.
-#include "kernels/device.hpp"
+#include "kernels/runtime/device.hpp"
 
-#include "kernels/compiler.hpp"
+#include "kernels/runtime/compiler.hpp"
 #include "tests/catch.hpp"
 
 #include <cstddef>

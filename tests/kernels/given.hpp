@@ -3,9 +3,9 @@
 // interpreted (tests/experiments/interpret_test.cpp).
 #pragma once
 
-#include "kernels/persistent_kernel.hpp"
-#include "model/numeric.hpp"
-#include "model/reference.hpp"
+#include "kernels/recurrent/persistent_kernel.hpp"
+#include "model/base/numeric.hpp"
+#include "model/workload/reference.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/plans.hpp"
 

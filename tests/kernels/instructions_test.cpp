@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The length of kernels, and the model's count of a step's instructions, against machine code. Needs no GPU.
-#include "model/instructions.hpp"
+#include "model/plan/instructions.hpp"
 
-#include "kernels/cubin.hpp"
-#include "kernels/device.hpp"
-#include "kernels/persistent_kernel.hpp"
-#include "model/chip.hpp"
-#include "model/planner.hpp"
+#include "kernels/runtime/cubin.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/recurrent/persistent_kernel.hpp"
+#include "model/chip/chip.hpp"
+#include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <cmath>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans that the compiler, too, keeps in registers. Needs no GPU.
-#include "kernels/kept_plan.hpp"
+#include "kernels/recurrent/spill_free_plan.hpp"
 
-#include "kernels/program.hpp"
+#include "kernels/recurrent/program.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/microbench.hpp"
-#include "kernels/sources.hpp"
-#include "model/exchange_time.hpp"
+#include "kernels/microbench/microbench.hpp"
+#include "kernels/runtime/sources.hpp"
+#include "model/exchange/exchange_time.hpp"
 
 #include "tests/catch.hpp"
 
@@ -312,14 +312,6 @@ TEST_CASE("every microbenchmark compiles without a spill", "[slow][microbench]")
   }
   const bool has_clusters = architecture == "sm_90" || architecture == "sm_100";
   CHECK(names.size() == (has_clusters ? 8 : 6));
-}
-
-TEST_CASE("the loads whose counters are looked at compile without a spill, whatever is beside them") {
-  const std::string beside = GENERATE("0", "1", "2", "3");
-  const CompiledKernel kernel =
-      compile({"microbench_arbitration", kArbitrationSource, "sm_90", {"ONCHIP_BESIDE=" + beside}});
-  CHECK(kernel.resources.spill_bytes == 0);
-  CHECK(kernel.resources.stack_bytes == 0);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What needs no GPU, then (tag [gpu]) what does.
-#include "kernels/library.hpp"
-#include "kernels/opponents/graph.hpp"
-#include "kernels/opponents/opponent.hpp"
-#include "kernels/opponents/product.hpp"
-#include "kernels/opponents/random_fill.hpp"
+#include "kernels/runtime/library.hpp"
+#include "kernels/baselines/graph.hpp"
+#include "kernels/baselines/baseline.hpp"
+#include "kernels/baselines/product.hpp"
+#include "kernels/baselines/random_fill.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -3,11 +3,11 @@
 // sizes that divide nothing.
 #pragma once
 
-#include "model/bitmap.hpp"
-#include "model/dealing.hpp"
-#include "model/layout.hpp"
-#include "model/mask.hpp"
-#include "model/plan.hpp"
+#include "model/dense/bitmap.hpp"
+#include "model/sparse/row_assignment.hpp"
+#include "model/plan/layout.hpp"
+#include "model/workload/mask.hpp"
+#include "model/plan/plan.hpp"
 #include "tests/tails.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run launches, on a device that only takes notes.
-#include "kernels/recurrence_run.hpp"
+#include "kernels/recurrent/recurrence_run.hpp"
 
-#include "kernels/program.hpp"
-#include "model/planner.hpp"
+#include "kernels/recurrent/program.hpp"
+#include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

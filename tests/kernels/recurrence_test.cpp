@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recurrence in its caller's memory: what can be said of programs and workspaces without a GPU, and runs, graphs and
 // steps on one (tag [gpu]).
-#include "kernels/recurrence.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "tests/kernels/runs.hpp"
 
 #include <algorithm>

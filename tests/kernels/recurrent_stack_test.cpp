@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What needs no GPU, then (tag [gpu]) what does: every result of a stack against reference_stack.
-#include "kernels/recurrent_stack.hpp"
+#include "kernels/recurrent/recurrent_stack.hpp"
 
-#include "kernels/opponents/random_fill.hpp"
-#include "model/chip.hpp"
-#include "model/error.hpp"
-#include "model/planner.hpp"
-#include "model/reference.hpp"
+#include "kernels/baselines/random_fill.hpp"
+#include "model/chip/chip.hpp"
+#include "model/base/error.hpp"
+#include "model/plan/planner.hpp"
+#include "model/workload/reference.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The register model against the compiler: no plan spills that it says fits beyond doubt. Needs no GPU.
-#include "model/registers.hpp"
-#include "kernels/persistent_kernel.hpp"
-#include "model/chip.hpp"
-#include "model/footprint.hpp"
-#include "model/occupancy.hpp"
-#include "model/planner.hpp"
+#include "model/plan/registers.hpp"
+#include "kernels/recurrent/persistent_kernel.hpp"
+#include "model/chip/chip.hpp"
+#include "model/plan/footprint.hpp"
+#include "model/chip/occupancy.hpp"
+#include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <unistd.h>

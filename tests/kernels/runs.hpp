@@ -2,8 +2,8 @@
 // Runs of the persistent kernels on a GPU.
 #pragma once
 
-#include "kernels/device.hpp"
-#include "kernels/persistent_kernel.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/recurrent/persistent_kernel.hpp"
 #include "tests/kernels/given.hpp"
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/significant_text.hpp"
+#include "kernels/runtime/significant_text.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ten million steps whose result is known exactly: a permutation of the state, which fp16 carries without rounding.
-#include "kernels/persistent_kernel.hpp"
-#include "model/chip.hpp"
-#include "model/planner.hpp"
+#include "kernels/recurrent/persistent_kernel.hpp"
+#include "model/chip/chip.hpp"
+#include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the sparse persistent kernel computes, against the reference (tag [gpu]).
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "tests/kernels/runs.hpp"
 
 #include <array>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles without their empty words: what they take, and how they share out the banks. What the kernel reads of them is
 // multiplied in fragments_test.cpp.
-#include "model/bitmap.hpp"
+#include "model/dense/bitmap.hpp"
 
-#include "model/fragments.hpp"
-#include "model/layout.hpp"
+#include "model/dense/fragments.hpp"
+#include "model/plan/layout.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

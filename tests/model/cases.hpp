@@ -3,8 +3,8 @@
 // that divide nothing.
 #pragma once
 
-#include "model/layout.hpp"
-#include "model/row_profile.hpp"
+#include "model/plan/layout.hpp"
+#include "model/workload/row_profile.hpp"
 #include "tests/tails.hpp"
 
 #include <algorithm>

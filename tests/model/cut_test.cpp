@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/cut.hpp"
+#include "model/sparse/row_splits.hpp"
 
-#include "model/bank_rule.hpp"
-#include "model/dealing.hpp"
-#include "model/error.hpp"
-#include "model/layout.hpp"
+#include "model/banks/bank_rule.hpp"
+#include "model/sparse/row_assignment.hpp"
+#include "model/base/error.hpp"
+#include "model/plan/layout.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/plans.hpp"
 

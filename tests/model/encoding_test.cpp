@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words that the kernel loads, read back by their description alone (model/layout.hpp, kernels/gather.cuh).
-#include "model/error.hpp"
-#include "model/layout.hpp"
-#include "model/numeric.hpp"
+// The words that the kernel loads, read back by their description alone (model/plan/layout.hpp, kernels/sparse/gather.cuh).
+#include "model/base/error.hpp"
+#include "model/plan/layout.hpp"
+#include "model/base/numeric.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/cases.hpp"
 

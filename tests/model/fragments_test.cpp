@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dense persistent family's fragments, multiplied as the tensor cores do.
-#include "model/fragments.hpp"
+#include "model/dense/fragments.hpp"
 
-#include "model/bitmap.hpp"
-#include "model/layout.hpp"
-#include "model/mask.hpp"
-#include "model/numeric.hpp"
+#include "model/dense/bitmap.hpp"
+#include "model/plan/layout.hpp"
+#include "model/workload/mask.hpp"
+#include "model/base/numeric.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>
@@ -102,7 +102,7 @@ int place_of(Storage storage, int unit) {
   return storage != Storage::structured_2_4 ? unit % 32 : 2 * ((pair / 8 * 2 + pair % 2) * 4 + pair / 2 % 4) + unit % 2;
 }
 
-// The state as the kernels exchange it, [spans][batch][32] 16-bit elements in words (kernels/spans.cuh).
+// The state as the kernels exchange it, [spans][batch][32] 16-bit elements in words (kernels/dense/spans.cuh).
 std::vector<std::uint32_t> exchanged(const Case& c, const std::vector<float>& state) {
   const int batch = c.network.batch;
   std::vector<std::uint32_t> words(static_cast<std::size_t>(exchange_bytes(c.network, c.plan)) / 4);
@@ -116,7 +116,7 @@ std::vector<std::uint32_t> exchanged(const Case& c, const std::vector<float>& st
   return words;
 }
 
-// One product as kernels/multiply.cuh computes it: [sms][16 * row_tiles][8 * sample_tiles], summed over the warps.
+// One product as kernels/dense/multiply.cuh computes it: [sms][16 * row_tiles][8 * sample_tiles], summed over the warps.
 std::vector<double> multiply(const Case& c, const Encoded& encoded, const std::vector<std::uint32_t>& state) {
   const Network& network = c.network;
   const Plan& plan = c.plan;
@@ -318,7 +318,7 @@ TEST_CASE("the tensor cores multiply what the kernel loads to the product of mat
       const int rows = 16 * row_tiles(c.network, c.plan), samples = 8 * sample_tiles(c.network, c.plan);
       for (int row = 0; row < c.network.rows(); ++row) {
         const int unit = row % hidden, gate = row / hidden;
-        // Rows g and g + 8 of a tile are neighbours (kernels/combine.cuh).
+        // Rows g and g + 8 of a tile are neighbours (kernels/dense/combine.cuh).
         const int of_sm = unit % units * gates + gate;
         const int fragment_row = of_sm / 16 * 16 + of_sm % 16 / 2 + of_sm % 2 * 8;
         for (int sample = 0; sample < batch; ++sample) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of a plan's instructions can be counted by hand; kernels/instructions_test.cpp has the compiler's counts.
-#include "model/instructions.hpp"
+#include "model/plan/instructions.hpp"
 
-#include "model/step_time.hpp"
+#include "model/plan/step_time.hpp"
 #include "tests/catch.hpp"
 
 using namespace onchip;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/layout.hpp"
+#include "model/plan/layout.hpp"
 
-#include "model/error.hpp"
-#include "model/step_time.hpp"
+#include "model/base/error.hpp"
+#include "model/plan/step_time.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/cases.hpp"
 

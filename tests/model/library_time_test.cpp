@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/library_time.hpp"
+#include "model/library/time.hpp"
 
-#include "model/planner.hpp"
+#include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // e4m3 and the state of fp8; rounding to the other types is tested in mask_test.cpp.
-#include "model/numeric.hpp"
+#include "model/base/numeric.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our occupancy against the CUDA toolkit's own calculator, which is a plain C header and needs no GPU.
-#include "model/occupancy.hpp"
+#include "model/chip/occupancy.hpp"
 #include "tests/catch.hpp"
 
 #pragma GCC diagnostic push

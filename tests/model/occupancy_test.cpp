@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/occupancy.hpp"
+#include "model/chip/occupancy.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/plan.hpp"
+#include "model/plan/plan.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/planner.hpp"
+#include "model/plan/planner.hpp"
 
-#include "model/bitmap.hpp"
-#include "model/dealing.hpp"
-#include "model/error.hpp"
-#include "model/layout.hpp"
-#include "model/occupancy.hpp"
-#include "model/registers.hpp"
+#include "model/dense/bitmap.hpp"
+#include "model/sparse/row_assignment.hpp"
+#include "model/base/error.hpp"
+#include "model/plan/layout.hpp"
+#include "model/chip/occupancy.hpp"
+#include "model/plan/registers.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/cases.hpp"
 

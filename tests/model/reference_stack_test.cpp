@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several layers and both directions: against PyTorch's formulas, one sample after another, with dense matrices.
-#include "model/error.hpp"
-#include "model/numeric.hpp"
-#include "model/reference.hpp"
+#include "model/base/error.hpp"
+#include "model/base/numeric.hpp"
+#include "model/workload/reference.hpp"
 #include "tests/catch.hpp"
 
 #include <Eigen/Dense>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/reference.hpp"
+#include "model/workload/reference.hpp"
 
-#include "model/error.hpp"
-#include "model/numeric.hpp"
+#include "model/base/error.hpp"
+#include "model/base/numeric.hpp"
 #include "tests/catch.hpp"
 
 #include <Eigen/Dense>

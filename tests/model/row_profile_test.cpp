@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/row_profile.hpp"
+#include "model/workload/row_profile.hpp"
 
 #include "tests/catch.hpp"
 #include "tests/model/cases.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/error.hpp"
-#include "model/mask.hpp"
+#include "model/base/error.hpp"
+#include "model/workload/mask.hpp"
 #include "tests/catch.hpp"
 
 #include <unistd.h>

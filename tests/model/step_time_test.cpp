@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/step_time.hpp"
+#include "model/plan/step_time.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/units.hpp"
+#include "model/base/units.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "tests/catch.hpp"
 
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/capture_difference.hpp"
+#include "sim/trace/capture_difference.hpp"
 
-#include "model/planner.hpp"
-#include "sim/plan_trace.hpp"
+#include "model/plan/planner.hpp"
+#include "sim/sparse/plan_trace.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

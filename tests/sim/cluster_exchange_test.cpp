@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/cluster_exchange.hpp"
+#include "sim/exchange/cluster_exchange.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/plan_trace.hpp"
-#include "sim/gather_trace.hpp"
+#include "sim/sparse/plan_trace.hpp"
+#include "sim/sparse/gather_trace.hpp"
 
-#include "sim/compact_trace.hpp"
-#include "sim/list_schedule.hpp"
-#include "sim/trace_run.hpp"
-#include "sim/warp_writer.hpp"
+#include "sim/trace/compact_trace.hpp"
+#include "sim/machine/list_schedule.hpp"
+#include "sim/trace/trace_run.hpp"
+#include "sim/sparse/warp_writer.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/plans.hpp"
 

@@ -2,8 +2,8 @@
 // Networks with their layouts for the simulator's tests: as the planner maps them, and with tails wherever they can be.
 #pragma once
 
-#include "model/layout.hpp"
-#include "model/planner.hpp"
+#include "model/plan/layout.hpp"
+#include "model/plan/planner.hpp"
 #include "tests/model/cases.hpp"
 
 #include <vector>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interpreter of PTX on small texts: each kind of instruction against what C++ says, warps that part and meet, and
 // everything that a kernel can do wrong.
-#include "model/error.hpp"
-#include "model/numeric.hpp"
+#include "model/base/error.hpp"
+#include "model/base/numeric.hpp"
 #include "sim/ptx/machine.hpp"
 #include "sim/ptx/numerics.hpp"
 #include "tests/catch.hpp"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulate.hpp"
 
-#include "model/parallel.hpp"
-#include "model/planner.hpp"
-#include "sim/exchange.hpp"
-#include "sim/exchange_bench.hpp"
-#include "sim/timeline.hpp"
-#include "sim/trace_run.hpp"
+#include "model/base/parallel.hpp"
+#include "model/plan/planner.hpp"
+#include "sim/exchange/exchange.hpp"
+#include "sim/exchange/exchange_bench.hpp"
+#include "sim/trace/timeline.hpp"
+#include "sim/trace/trace_run.hpp"
 #include "tests/catch.hpp"
 
 #include <numeric>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Synthetic kernels whose cycles can be counted by hand, on a chip of round numbers.
-#include "sim/sm.hpp"
+#include "sim/machine/sm.hpp"
 
-#include "sim/load_store.hpp"
+#include "sim/machine/load_store.hpp"
 #include "tests/catch.hpp"
 
 #include <numeric>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/accel_sim_trace.hpp"
-#include "sim/compact_trace.hpp"
+#include "sim/trace/accel_sim_trace.hpp"
+#include "sim/trace/compact_trace.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "tests/catch.hpp"
 
 #include <bit>

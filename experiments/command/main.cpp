@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `onchip` command. Exit status: 0 done, 1 the answer is no, 2 wrong usage or bad input.
+#include "experiments/validation/ranks.hpp"
+#include "experiments/command/verbs.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <new>
+
+namespace {
+
+using namespace onchip;
+
+void print_help(std::ostream& out) {
+  out << "Which sparse recurrent network stays on this chip, how long does one step take, and what binds it?\n\n"
+         "usage: onchip VERB [options]\n\n";
+  for (const Verb& verb : kVerbs) {
+    out << "  " << verb.name << std::string(12 - verb.name.size(), ' ') << verb.sentence << '\n';
+  }
+  out << "\n'onchip VERB --help' lists the options of a verb.\n"
+         "Exit status: 0 done, 1 the answer is no, 2 wrong usage or bad input.\n";
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    print_help(std::cerr);
+    return 2;
+  }
+  const std::string& first = arguments.front();
+  if (first == "--help" || first == "-h" || first == "help") {
+    print_help(std::cout);
+    return 0;
+  }
+  if (first == "--version") {
+    std::cout << "onchip " << ONCHIP_VERSION << '\n';
+    return 0;
+  }
+  const auto verb = std::ranges::find(kVerbs, first, &Verb::name);
+  if (verb == kVerbs.end()) {
+    std::vector<std::string_view> names;
+    std::ranges::transform(kVerbs, std::back_inserter(names), &Verb::name);
+    const std::string hint = did_you_mean(first, names);
+    throw InputError("unknown verb " + in_quotes(first) + (hint.empty() ? "; 'onchip --help' lists the verbs" : hint));
+  }
+  return verb->run(*verb, {arguments.begin() + 1, arguments.end()});
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  try {
+    const int status = run({arguments + std::min(1, argument_count), arguments + argument_count});
+    if (!std::cout.flush()) {
+      throw InputError("cannot write to the standard output");
+    }
+    return status;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "onchip: out of memory\n";
+  } catch (const std::exception& error) {
+    if (onchip::launched_rank() == 0) {  // what one process finds wrong, all do
+      std::cerr << "onchip: " << error.what() << '\n';
+    }
+  }
+  return 2;
+}

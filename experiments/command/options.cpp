@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/command/options.hpp"
+
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+#include "model/base/parallel.hpp"
+#include "model/base/units.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <iostream>
+
+namespace onchip {
+namespace {
+
+namespace po = boost::program_options;
+
+auto text(const char* name) {
+  return po::value<std::string>()->value_name(name);
+}
+auto text(const char* name, const char* by_default) {
+  return text(name)->default_value(by_default);
+}
+auto texts(const char* name) {
+  return po::value<std::vector<std::string>>()->composing()->value_name(name);
+}
+
+// What boost says of wrong usage, in this command's words.
+[[noreturn]] void refuse(const Verb& verb, const po::error& error, const OptionGroup& all) {
+  if (const auto* unknown = dynamic_cast<const po::unknown_option*>(&error)) {
+    const std::string name = unknown->get_option_name();
+    const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+    std::vector<std::string> names;
+    for (const auto& option : all.options()) {
+      names.push_back(option->long_name());
+    }
+    const std::vector<std::string_view> candidates(names.begin(), names.end());
+    std::string hint = did_you_mean(bare, candidates);
+    if (const std::size_t quote = hint.find('\''); quote != std::string::npos) {
+      hint.insert(quote + 1, "--");
+    } else {
+      hint = "; 'onchip " + std::string(verb.name) + " --help' lists the options";
+    }
+    throw InputError("unknown option " + in_quotes(name) + hint);
+  }
+  if (dynamic_cast<const po::too_many_positional_options_error*>(&error)) {
+    throw InputError("'" + std::string(verb.name) + "' takes no argument without an option; 'onchip " +
+                     std::string(verb.name) + " --help' lists the options");
+  }
+  throw InputError(error.what());
+}
+
+double parse_density(const std::string& given) {
+  std::string_view number = given;
+  const auto trim = [&] {
+    while (!number.empty() && number.back() == ' ') {
+      number.remove_suffix(1);
+    }
+  };
+  trim();
+  double divisor = 1;
+  if (number.ends_with('%')) {
+    number.remove_suffix(1);
+    trim();
+    divisor = 100;
+  }
+  double value = 0;
+  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (problem != std::errc{} || end != number.data() + number.size() || number.empty()) {
+    throw InputError("--density: found " + in_quotes(given) + ": expected a number such as 0.3 or 30%");
+  }
+  value /= divisor;
+  if (!(value > 0 && value <= 1)) {
+    throw InputError("--density: found " + in_quotes(given) + ": expected more than 0 and at most 1 (100%)");
+  }
+  return value;
+}
+
+PlanWishes read_wishes(const Options& options) {
+  PlanWishes wishes;
+  if (const std::string family = options.text("family"); !family.empty() && family != "auto") {
+    wishes.family = parse_family(family);
+  }
+  if (options.given("storage")) {
+    wishes.storage = parse_storage(options.text("storage"));
+  }
+  if (options.given("order")) {
+    wishes.order = static_cast<RowOrder>(
+        options.choice("order", options.text("order"), {kRowOrderNames[0], kRowOrderNames[1], kRowOrderNames[2]}));
+  }
+  const auto whole = [&](const char* name, std::optional<int>& wish, int minimum, int maximum) {
+    if (options.given(name)) {
+      wish = static_cast<int>(options.whole(name, minimum, maximum));
+    }
+  };
+  whole("sms", wishes.sms, 1, kMostSms);
+  whole("lanes-per-row", wishes.lanes_per_row, 2, 32);
+  if (wishes.lanes_per_row && !std::has_single_bit(static_cast<unsigned>(*wishes.lanes_per_row))) {
+    throw InputError("--lanes-per-row: found '" + std::to_string(*wishes.lanes_per_row) +
+                     "': expected 2, 4, 8, 16 or 32");
+  }
+  whole("rows-per-group", wishes.rows_per_group, 1, kMaxRowsPerGroup);
+  whole("tile-rows", wishes.tile_rows, 1, kMaxTileRows);
+  whole("load-bytes", wishes.load_bytes, 2, kWidestLoad);
+  for (const auto& [option, wish] : {std::pair{"tile-rows", wishes.tile_rows}, {"load-bytes", wishes.load_bytes}}) {
+    if (wish && !std::has_single_bit(static_cast<unsigned>(*wish))) {
+      throw InputError("--" + std::string(option) + ": found '" + std::to_string(*wish) + "': expected a power of two");
+    }
+  }
+  whole("loads-in-flight", wishes.loads_in_flight, 1, kMostLoadsInFlight);
+  whole("teams", wishes.teams, 1, kMaxBatch);
+  whole("promote-every", wishes.promote_every, 1, kMostPromoteEvery);
+  whole("first-look", wishes.first_look, 0, kMostFirstLook);
+  whole("exchange-warps", wishes.exchange_warps, 0, kMostExchangeWarps);
+  if (wishes.exchange_warps == 1) {
+    throw InputError("--exchange-warps: found '1'; expected 0, or 2 and more: one hands out, the others fetch");
+  }
+  whole("pieces", wishes.pieces, 0, kMostPieces);
+  if (options.given("tier")) {
+    wishes.tier = parse_tier(options.text("tier"));
+  }
+  if (options.given("exchange")) {
+    wishes.exchange = static_cast<ExchangeProtocol>(options.choice(
+        "exchange", options.text("exchange"),
+        {kExchangeNames[0], kExchangeNames[1], kExchangeNames[2], kExchangeNames[3], kExchangeNames[4]}));
+  }
+  return wishes;
+}
+
+}  // namespace
+
+// ---- reading values -------------------------------------------------------------------------------------------------
+
+bool Options::given(const std::string& name) const {
+  return values_.count(name) > 0 && !values_[name].defaulted();
+}
+
+std::string Options::text(const std::string& name) const {
+  return values_.count(name) ? values_[name].as<std::string>() : "";
+}
+
+std::vector<std::string> Options::list(const std::string& name) const {
+  return values_.count(name) ? values_[name].as<std::vector<std::string>>() : std::vector<std::string>();
+}
+
+std::int64_t Options::whole(const std::string& name, std::int64_t minimum, std::int64_t maximum) const {
+  const std::string found = text(name);
+  std::int64_t value = 0;
+  const auto [end, problem] = std::from_chars(found.data(), found.data() + found.size(), value);
+  if (problem != std::errc{} || end != found.data() + found.size() || value < minimum || value > maximum) {
+    throw InputError("--" + name + ": found " + in_quotes(found) + ": expected a whole number from " +
+                     std::to_string(minimum) + " to " + std::to_string(maximum));
+  }
+  return value;
+}
+
+int Options::choice(const std::string& name, std::string_view found,
+                    std::initializer_list<std::string_view> names) const {
+  const auto place = std::find(names.begin(), names.end(), found);
+  if (place == names.end()) {
+    std::string expected;
+    for (const std::string_view candidate : names) {
+      expected += (expected.empty() ? "" : candidate == *(names.end() - 1) ? " or " : ", ") + std::string(candidate);
+    }
+    throw InputError("--" + name + ": found " + in_quotes(found) + ": expected " + expected);
+  }
+  return static_cast<int>(place - names.begin());
+}
+
+std::optional<Options> parse_options(const Verb& verb, const std::vector<std::string>& arguments,
+                                     const std::vector<OptionGroup>& groups, const std::string& positional) {
+  OptionGroup all;
+  for (const OptionGroup& group : groups) {
+    all.add(group);
+  }
+  OptionGroup help = option_group("Help");
+  help.add_options()("help,h", "Print this text.");
+  all.add(help);
+  po::positional_options_description places;
+  if (!positional.empty()) {
+    places.add(positional.c_str(), -1);
+  }
+  Options options;
+  try {
+    po::store(po::command_line_parser(arguments)
+                  .options(all)
+                  .positional(places)
+                  .style(po::command_line_style::unix_style ^ po::command_line_style::allow_guessing)
+                  .run(),
+              options.values_);
+  } catch (const po::error& error) {
+    refuse(verb, error, all);
+  }
+  if (options.flag("help")) {
+    std::cout << verb.sentence << "\n\nusage: onchip " << verb.name << " [options]\n"
+              << all << "\nExample:\n  " << verb.example << '\n';
+    return std::nullopt;
+  }
+  return options;
+}
+
+// ---- the groups -----------------------------------------------------------------------------------------------------
+
+OptionGroup chip_options() {
+  OptionGroup group = option_group("Chip");
+  // clang-format off
+  group.add_options()
+      ("chip", text("NAME|FILE", "h200"), "Take a shipped chip (see 'onchip chips') or a chip file.")
+      ("set", texts("KEY=QUANTITY"),
+       "Change a number of the chip, e.g. shared_memory.per_sm=\"512 KiB\" or sm.clock=+10%; repeatable.");
+  // clang-format on
+  return group;
+}
+
+OptionGroup network_options() {
+  OptionGroup group = option_group("Network");
+  // clang-format off
+  group.add_options()
+      ("cell", text("CELL", "relu"), "Set the cell: relu, tanh, lstm or gru.")
+      ("hidden", text("N"), "Set the number of hidden units.")
+      ("batch", text("N", "4"), "Set the number of sequences computed together, 1 to 64.")
+      ("steps", text("N", "256"), "Set the number of time steps.")
+      ("density", text("D", "0.3"), "Set the share of non-zero weights: 0.3 or 30%.")
+      ("precision", text("TYPE", "fp16"), "Set the type of weights and state: fp16, bf16, fp32 or fp8 (state fp16).")
+      ("mask", text("KIND", "uniform"), "Generate the non-zeros evenly (uniform), in uneven rows (power-law), or at most "
+                                        "two in every four columns (2:4).")
+      ("seed", text("N", "1"), "Set the seed of the generated weights.")
+      ("weights", text("FILE"), "Read the recurrent weights, and with them size and density, from a .mtx or "
+                                ".safetensors file.")
+      ("tensor", text("NAME"), "Name the tensor of a .safetensors file that holds several.");
+  // clang-format on
+  return group;
+}
+
+OptionGroup plan_options() {
+  OptionGroup group = option_group("Plan (the planner chooses what is left out)");
+  // clang-format off
+  group.add_options()
+      ("family", text("KIND"), "Run sparse_persistent or dense_persistent kernels (default: auto, whichever is faster); "
+                               "predict and measure: or a library's, cublas_graph, cudnn or cusparse_graph.")
+      ("storage", text("KIND"), "Store weights as packed_pair (value and index), packed_delta (value and distance), "
+                                "dense, bitmap (dense without the empty words of shared memory) or, of 2:4 masks for "
+                                "sparse tensor cores, structured_2_4.")
+      ("order", text("KIND"), "Order the non-zeros of a row: natural, bank_aware, or bank_merged, whose conflicts meet in few loads.")
+      ("sms", text("N"), "Use this many SMs.")
+      ("lanes-per-row", text("N"), "Give each row 2, 4, 8, 16 or 32 lanes of a warp.")
+      ("rows-per-group", text("N"), "Let each group of lanes work on this many rows in turn.")
+      ("tile-rows", text("N"), "Reduce this many rows of a group together: 1, 2, 4 or 8 (gated cells: 4).")
+      ("load-bytes", text("N"), "Load at most this much of a unit's state at once: 16, or 2 (fp32: 4) for one sample.")
+      ("loads-in-flight", text("N"), "Poll this many 16-byte words of the state at once per thread.")
+      ("promote-every", text("N"), "Sum this many products in fp16 before they join the fp32 sum.")
+      ("tier", text("KIND"), "Keep weights in registers, or at most in shared_memory, or else streamed from L2 (default: "
+                             "streamed; largest size: shared_memory).")
+      ("first-look", text("CYCLES"), "Let every warp wait so long before it looks for the next state.")
+      ("exchange-warps", text("N"), "Let so many more warps fetch the state of some samples while the others compute other samples; "
+                                    "0: none (sparse_persistent, from batch 2).")
+      ("pieces", text("N"), "Cut rows that are longer than most into pieces, of which every group of lanes takes N: 1, 2 or 4; 0: none "
+                            "(sparse_persistent, packed_pair).")
+      ("teams", text("N"), "Share the samples out to this many teams of SMs (dense_persistent).")
+      ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier, cooperative_barrier, of dense_persistent cluster, or of "
+                            "samples that take turns bulk_copy.");
+  // clang-format on
+  return group;
+}
+
+OptionGroup whole_plan_option() {
+  OptionGroup group = option_group("Whole plan");
+  group.add_options()(
+      "plan", text("TEXT"),
+      "Take a plan as another verb printed it, instead of the plan options (default: auto, the planner's); predict and "
+      "measure: all compares the families, libraries among them.");
+  return group;
+}
+
+OptionGroup output_options() {
+  OptionGroup group = option_group("Output");
+  // clang-format off
+  group.add_options()
+      ("format", text("FORMAT"), "Print a table, csv or json (default: by the extension of -o, else a table).")
+      ("output,o", text("FILE"), "Write to a file, whole or not at all, instead of the standard output.");
+  // clang-format on
+  return group;
+}
+
+OptionGroup granule_option() {
+  OptionGroup group = option_group("Search");
+  group.add_options()("granule", text("N", "32"), "Search hidden sizes that are multiples of this.");
+  return group;
+}
+
+OptionGroup simulator_options() {
+  OptionGroup group = option_group("Simulator");
+  // clang-format off
+  group.add_options()
+      ("without", texts("PART"),
+       "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, fetch, exchange or "
+       "skew; repeatable.")
+      ("scheduling", text("POLICY", "greedy_then_youngest"),
+       "Let schedulers pick warps greedy_then_youngest, greedy_then_oldest or round_robin.")
+      ("threads", text("N"), "Use this many threads (default: all cores); the answer does not depend on it.");
+  // clang-format on
+  return group;
+}
+
+// ---- what the groups mean -------------------------------------------------------------------------------------------
+
+ChipFile read_base_chip(const Options& options) {
+  return find_chip(options.text("chip"));
+}
+
+ChipFile read_chip(const Options& options) {
+  ChipFile chip = read_base_chip(options);
+  for (const std::string& assignment : options.list("set")) {
+    set_chip_key(chip, assignment);
+  }
+  return chip;
+}
+
+SimulationOptions read_simulation(const Options& options) {
+  SimulationOptions simulation;
+  for (const std::string& part : options.list("without")) {
+    switch (options.choice("without", part, {"banks", "issue", "scoreboard", "fetch", "exchange", "skew"})) {
+      case 0:
+        simulation.sm.banks = false;
+        break;
+      case 1:
+        simulation.sm.issue = false;
+        break;
+      case 2:
+        simulation.sm.scoreboard = false;
+        break;
+      case 3:
+        simulation.sm.fetch = false;
+        break;
+      case 4:
+        simulation.exchange = false;
+        break;
+      case 5:
+        simulation.skew = false;
+        break;
+    }
+  }
+  simulation.sm.scheduling = static_cast<Scheduling>(options.choice(
+      "scheduling", options.text("scheduling"), {kSchedulingNames[0], kSchedulingNames[1], kSchedulingNames[2]}));
+  simulation.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096)) : all_cores();
+  return simulation;
+}
+
+int read_granule(const Options& options) {
+  return static_cast<int>(options.whole("granule", 1, 4096));
+}
+
+Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families) {
+  Configuration configuration;
+  Network& network = configuration.network;
+  network.cell = parse_cell(options.text("cell"));
+  network.precision = parse_precision(options.text("precision"));
+  network.batch = static_cast<int>(options.whole("batch", 1, kMaxBatch));
+  network.steps = static_cast<int>(options.whole("steps", 1, 2147483647));
+  network.density = parse_density(options.text("density"));
+  configuration.mask = parse_mask(options.text("mask"));
+  configuration.seed = static_cast<std::uint64_t>(options.whole("seed", 0, kMostSeed));
+  if (options.given("hidden")) {
+    network.hidden = static_cast<int>(options.whole("hidden", 1, kMaxHidden));
+  }
+  if (options.given("weights")) {
+    if (options.given("mask")) {
+      throw InputError("--mask contradicts --weights: the file has the non-zeros");
+    }
+    const int hidden = network.hidden;
+    const double density = network.density;
+    configuration.weights_file = options.text("weights");
+    configuration.tensor = options.text("tensor");
+    take_weights(configuration, configuration.weights_file, configuration.tensor);
+    if (options.given("hidden") && hidden != network.hidden) {
+      throw InputError("--hidden " + std::to_string(hidden) + " contradicts --weights: the matrix has " +
+                       std::to_string(network.hidden) + " hidden units");
+    }
+    if (options.given("density") && std::abs(density / network.density - 1) > 0.01) {
+      throw InputError("--density " + format_number(density) + " contradicts --weights: the matrix has " +
+                       format_number(std::round(network.density * 1e4) / 1e4));
+    }
+  } else if (options.given("tensor")) {
+    throw InputError("--tensor needs --weights");
+  } else if (needs_hidden && !options.given("hidden")) {
+    throw InputError("how large is the network? expected --hidden N or --weights FILE");
+  }
+  configuration.wishes = read_wishes(options);
+  const std::string plan = options.text("plan");
+  if (!plan.empty() && plan != "auto" && !(takes_all_families && plan == kAllPlans)) {
+    const OptionGroup wishes = plan_options();
+    for (const auto& wish : wishes.options()) {
+      if (options.given(wish->long_name())) {
+        throw InputError("--" + wish->long_name() + " contradicts --plan: a whole plan says it all");
+      }
+    }
+    if (network.hidden == 0) {
+      throw InputError("--plan needs --hidden or --weights: a plan is for one size");
+    }
+    configuration.plan = parse_plan(plan);
+  }
+  const std::optional<Family> family =
+      configuration.plan ? std::optional(configuration.plan->family) : configuration.wishes.family;
+  if (family && is_library(*family) && !takes_all_families) {
+    throw InputError(std::string(name(*family)) +
+                     " keeps nothing on the chip: expected sparse_persistent or dense_persistent here");
+  }
+  if (network.hidden > 0) {
+    check(network);
+  } else if (configuration.mask == MaskKind::power_law) {
+    throw InputError("--mask " + std::string(name(configuration.mask)) +
+                     " needs --hidden: the search for the largest size assumes rows that are alike");
+  }
+  if (configuration.mask == MaskKind::two_four) {
+    check_two_four_density(network.density);
+  }
+  return configuration;
+}
+
+}  // namespace onchip

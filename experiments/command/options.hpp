@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line: options in groups by subject, the same in every verb that has them. Unknown ones are errors with
+// the nearest valid name; nothing is guessed from a prefix.
+#pragma once
+
+#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/verbs.hpp"
+#include "model/chip/chip.hpp"
+#include "sim/simulate.hpp"
+
+#include <boost/program_options.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+using OptionGroup = boost::program_options::options_description;
+
+// As wide as help may be.
+inline OptionGroup option_group(const char* title) {
+  return {title, 100, 60};
+}
+
+// Values are kept as text; these read them, and throw InputError with the option's name, what was found and what was
+// expected.
+class Options {
+ public:
+  bool given(const std::string& name) const;  // by the user, not by default
+  bool flag(const std::string& name) const { return values_.count(name) > 0; }
+  std::string text(const std::string& name) const;  // "" if there is none
+  std::vector<std::string> list(const std::string& name) const;
+  std::int64_t whole(const std::string& name, std::int64_t minimum, std::int64_t maximum) const;
+  int choice(const std::string& name, std::string_view found, std::initializer_list<std::string_view> names) const;
+
+ private:
+  friend std::optional<Options> parse_options(const Verb&, const std::vector<std::string>&,
+                                              const std::vector<OptionGroup>&, const std::string&);
+  boost::program_options::variables_map values_;
+};
+
+// Nothing if help was asked for and printed. `positional`: the option that bare words belong to, "" if none may be.
+std::optional<Options> parse_options(const Verb& verb, const std::vector<std::string>& arguments,
+                                     const std::vector<OptionGroup>& groups, const std::string& positional = "");
+
+OptionGroup chip_options();
+OptionGroup network_options();
+OptionGroup plan_options();
+OptionGroup whole_plan_option();
+OptionGroup output_options();
+OptionGroup granule_option();
+OptionGroup simulator_options();
+
+// --chip with every --set, and --chip alone.
+ChipFile read_chip(const Options& options);
+ChipFile read_base_chip(const Options& options);
+
+// The network, mask and plan options. Without --hidden or --weights the hidden size is 0, unless `needs_hidden`. The
+// verb may take all families: --plan all, which is no plan, and the libraries'.
+Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families = false);
+inline constexpr std::string_view kAllPlans = "all";
+
+int read_granule(const Options& options);
+
+SimulationOptions read_simulation(const Options& options);
+
+}  // namespace onchip

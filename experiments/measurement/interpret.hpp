@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan's kernels without a GPU: the PTX that NVRTC makes of them, executed by sim/ptx, every block and thread, in the
+// same launches as on one. Results are those of the kernel's own arithmetic; only approximate instructions and the
+// order in which a tensor core adds differ (sim/ptx/numerics.hpp, warp_instructions.hpp). No times.
+#pragma once
+
+#include "kernels/recurrent/recurrence_run.hpp"
+#include "sim/ptx/machine.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace onchip {
+
+// What the PTX is made for: the newest features that the kernels use.
+inline constexpr const char* kInterpretedArchitecture = "sm_90";
+
+class InterpretedKernel {
+ public:
+  // As those of PersistentKernel. Throws CudaError if the kernel does not compile, InputError for PTX that is not
+  // known.
+  explicit InterpretedKernel(const Layout& layout, const Biases& biases = {}, std::int64_t most_steps = 2048,
+                             Work work = Work::whole);
+  // Executes this text instead of the kernel's own PTX.
+  InterpretedKernel(const Layout& layout, const Biases& biases, std::int64_t most_steps, Work work,
+                    const std::string& ptx);
+  ~InterpretedKernel();
+
+  // Host memory that a run may read or write, besides the workspace.
+  void allow(std::span<std::byte> bytes);
+  void forget(std::span<std::byte> bytes);
+
+  // All pointers of `sequences` are to host memory that was allowed. Throws ptx::Fault for what the kernel does wrong,
+  // CudaError if a block gave up waiting for another.
+  void run(const Sequences& sequences);
+
+  // Launches of more instructions of warps end with a Fault.
+  void limit(std::uint64_t most_instructions) { most_instructions_ = most_instructions; }
+
+  const Program& program() const { return program_; }
+  // What Work::captured and Work::clocked wrote down.
+  std::vector<std::uint32_t> record() const;
+  const ptx::Counts& counts() const { return counts_; }  // of all runs
+
+ private:
+  struct HostDevice;
+  template <typename T>
+  T* at(std::size_t place) const {
+    return reinterpret_cast<T*>(workspace_ + place);
+  }
+
+  Program program_;
+  ScratchPlaces scratch_;
+  std::vector<std::byte> memory_;  // the workspace, and what aligns it
+  std::byte* workspace_ = nullptr;
+  ptx::Machine kernel_, translations_;
+  ptx::Counts counts_;
+  std::uint64_t most_instructions_ = ptx::Launch().most_instructions;
+};
+
+}  // namespace onchip

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/measurement/kernel_checks.hpp"
+
+#include "experiments/measurement/capture.hpp"
+#include "experiments/measurement/interpret.hpp"
+#include "experiments/verbs/measure_report.hpp"
+#include "kernels/runtime/cubin.hpp"
+#include "model/base/error.hpp"
+#include "model/plan/instructions.hpp"
+#include "sim/trace/capture_difference.hpp"
+#include "sim/trace/compact_trace.hpp"
+#include "sim/sparse/plan_trace.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+// Stored in registers.
+int weights_per_thread(const Network& network, const Plan& plan) {
+  return plan.family == Family::dense_persistent ? 2 * (register_words(network, plan) - metadata_words(network, plan))
+                                                 : plan.slots_total();
+}
+
+}  // namespace
+
+int compile_only(const Options& options, const ChipFile& chip, const Configuration& configuration, Output& output) {
+  const std::string architecture = options.given("arch") ? options.text("arch") : chip.chip.architecture;
+  if (architecture.empty()) {
+    throw InputError("no compiler target is known for the " + chip.chip.name + ": expected --arch sm_NN");
+  }
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
+  // A little more than a thread can hold is worth knowing: how it spills. Far more keeps the compiler busy for minutes.
+  constexpr int kMostWeights = 1024;
+  const int weights = weights_per_thread(planned.network, planned.plan);
+  if (weights > kMostWeights) {
+    throw InputError(describe(planned.network) + " asks for " + std::to_string(weights) +
+                     " weights per thread: at most " + std::to_string(kMostWeights) + " are compiled");
+  }
+  const CompileRequest request = compile_request(planned.network, planned.plan, architecture);
+  const CompiledKernel kernel = compile(request);
+  const ResourceReport& compiled = kernel.resources;
+  const std::int64_t instructions = code_bytes(kernel.cubin, request.name) / kInstructionBytes;
+  const double predicted_instructions = step_instructions(planned.network, planned.plan);
+  const double predicted = planned.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)].used;
+  Report report;
+  report.json = {{"chip", chip.chip.name},
+                 {"network", to_json(planned.network)},
+                 {"plan", to_json(planned.plan)},
+                 {"architecture", architecture},
+                 {"compiler", compiler_version()},
+                 {"registers", compiled.registers},
+                 {"predicted_registers", predicted},
+                 {"spill_bytes", compiled.spill_bytes},
+                 {"weights_per_thread", weights},
+                 {"fingerprint", kernel.fingerprint},
+                 {"code_fingerprint", kernel.code_fingerprint},
+                 {"instructions", instructions},
+                 {"predicted_step_instructions", rounded(predicted_instructions)}};
+  report.csv.columns = configuration_columns();
+  report.csv.rows = {configuration_cells(configuration)};
+  const std::vector<std::pair<std::string, std::string>> values{
+      {"architecture", architecture},
+      {"registers", std::to_string(compiled.registers)},
+      {"predicted_registers", fixed(predicted, 0)},
+      {"spill_bytes", std::to_string(compiled.spill_bytes)},
+      {"weights_per_thread", std::to_string(weights)},
+      {"instructions", std::to_string(instructions)},
+      {"predicted_step_instructions", fixed(predicted_instructions, 0)},
+      {"fingerprint", kernel.fingerprint},
+      {"code_fingerprint", kernel.code_fingerprint},
+      {"plan", to_string(planned.plan)}};
+  constexpr std::size_t kColumn = 28;
+  for (const auto& [column, value] : values) {
+    report.csv.columns.push_back(column);
+    report.csv.rows[0].push_back(value);
+    report.text += column + std::string(kColumn - column.size(), ' ') + value + '\n';
+  }
+  report.text = describe(planned.network) + " for " + architecture + ", " + compiler_version() + "\n\n" + report.text;
+  output.write(report);
+  return compiled.spill_bytes == 0 ? 0 : 1;
+}
+
+int interpret_network(const ChipFile& chip, const Configuration& configuration, const MeasureOptions& options,
+                      Output& output) {
+  const auto matrix = recurrent_matrix(configuration);
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration, *matrix));
+  options.say("executing " + describe(planned.network));
+  const Prepared prepared = prepare_row(configuration, planned, matrix, options);
+  const Interpretation interpretation = interpret(prepared, options);
+  const Correctness& correctness = interpretation.correctness;
+  Report report;
+  report.json = {{"chip", chip.chip.name},
+                 {"network", to_json(planned.network)},
+                 {"plan", to_json(planned.plan)},
+                 {"nnz", matrix->nnz()},
+                 {"steps_checked", options.check_steps},
+                 {"thread_instructions", interpretation.lane_instructions},
+                 {"relative_error", rounded(correctness.relative_error)},
+                 {"tolerance", rounded(correctness.tolerance)},
+                 {"correct", correctness.correct}};
+  report.csv.columns = configuration_columns();
+  report.csv.rows = {configuration_cells(configuration)};
+  report.csv.columns.insert(report.csv.columns.end(), {"plan", "relative_error", "tolerance", "correct"});
+  report.csv.rows[0].insert(report.csv.rows[0].end(),
+                            {to_string(planned.plan), significant(correctness.relative_error, 4),
+                             significant(correctness.tolerance, 4), correctness.correct ? "1" : "0"});
+  report.text = describe(planned.network) + ", " + std::to_string(options.check_steps) + " steps interpreted, " +
+                compiler_version() + "\n\nplan       " + to_string(planned.plan) + "\nexecuted   " +
+                std::to_string(interpretation.lane_instructions) + " instructions of single threads\ncorrect    " +
+                correctness_text(correctness) + '\n';
+  output.write(report);
+  return correctness.correct ? 0 : 1;
+}
+
+int capture_network(const ChipFile& chip, const Configuration& configuration, const std::string& path, bool interpreted,
+                    Output& output) {
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
+  const PlanTrace generated(make_layout(planned.network, planned.plan, *recurrent_matrix(configuration)),
+                            PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
+  const std::vector<BlockTrace> captured =
+      interpreted ? capture_interpreted_step(generated.layout()) : capture_step(generated.layout());
+  OutputFile file(path);
+  file.write(compact_trace_header(generated.blocks()));
+  std::size_t accesses = 0;
+  std::optional<std::string> difference;
+  for (int sm = 0; sm < generated.blocks(); ++sm) {
+    const BlockTrace& block = captured[static_cast<std::size_t>(sm)];
+    file.write(encode_block(block));
+    for (const WarpTrace& warp : block.warps) {
+      accesses += warp.instructions.size();
+    }
+    if (!difference) {
+      if (const auto found = first_difference(generated.block(sm), block)) {
+        difference = "SM " + std::to_string(sm) + ", " + *found;
+      }
+    }
+  }
+  file.commit();
+  Report report;
+  report.json = {{"plan", to_string(planned.plan)},
+                 {"accesses", accesses},
+                 {"equal", !difference},
+                 {"difference", difference.value_or("")}};
+  report.csv.columns = configuration_columns();
+  report.csv.rows = {configuration_cells(configuration)};
+  report.csv.columns.insert(report.csv.columns.end(), {"plan", "accesses"});
+  report.csv.rows[0].insert(report.csv.rows[0].end(), {to_string(planned.plan), std::to_string(accesses)});
+  report.text = std::to_string(accesses) + " accesses to shared memory in one step, " +
+                (difference ? "not those that are generated: " + *difference : "as they are generated") + '\n';
+  output.write(report);
+  return difference ? 1 : 0;
+}
+
+}  // namespace onchip

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// One plan on the real GPU: checked against the double-precision reference, then timed, alone or in turns with
+// opponents (kernels/opponents).
+#pragma once
+
+#include "experiments/measurement/configuration.hpp"
+#include "experiments/measurement/step_clocks.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/baselines/baseline.hpp"
+#include "model/plan/layout.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+struct Measurement {
+  int registers = 0;             // per thread, as compiled
+  std::string fingerprint;       // of the kernel that ran: of its source
+  std::string code_fingerprint;  // and of its machine code
+  double relative_error = 0;     // of the first check_steps steps against the reference
+  double tolerance = 0;
+  bool correct = false;
+  Timing step_us;                         // steady state: (time of 2 T steps - time of T steps) / T
+  Timing exchange_us;                     // the same plan's exchange without its gathers and cells, if asked for
+  Timing sequence_us;                     // one whole launch of network.steps steps, ring set-up included
+  std::optional<StepClocks> clocks;       // if asked for
+  std::vector<OpponentResult> opponents;  // whole sequence / steps
+};
+
+struct MeasureOptions {
+  int check_steps = 12;
+  int repeats = 15;
+  std::uint64_t seed = 1;  // of input and initial state
+  bool floor = false;      // also time the exchange alone, in turns with the kernel
+  bool clocks = false;     // and see where the time of a step goes
+  bool opponents = false;  // every candidate runs once after each of our samples
+  std::function<void(const std::string&)> say = [](const std::string&) {};  // what is being done
+};
+
+// What a measurement needs of the host, which takes as long as the measurement itself: no GPU, any thread.
+struct Prepared {
+  std::shared_ptr<const SparseMatrix> matrix;
+  Layout layout;
+  std::vector<float> initial, initial_cell;  // [batch, hidden]
+  std::vector<float> input;                  // [check_steps, batch, gates, hidden], fresh random numbers
+  std::vector<double> expected;              // [check_steps, batch, hidden]: the reference's states
+};
+// Throws InputError for a sequence that the device's memory cannot hold.
+Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
+                 const MeasureOptions& options);
+
+// Of a planned configuration. Throws InputError with the reason if the plan does not fit.
+Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& planned,
+                     std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
+
+// The same for several plans of one network, whose reference is computed once.
+std::vector<Prepared> prepare_all(const Network& network, std::span<const Plan> plans,
+                                  std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
+
+// A kernel's states beside the reference's.
+struct Correctness {
+  double relative_error = 0, tolerance = 0;
+  bool correct = false;
+};
+// `elements`: [check_steps, batch, hidden] as the kernel stores them.
+Correctness compare(std::span<const double> expected, std::span<const std::byte> elements, Precision precision);
+
+// The layout's kernel executed on the CPU (interpret.hpp), checked as measure() does; nothing is timed.
+struct Interpretation {
+  Correctness correctness;
+  std::uint64_t lane_instructions = 0;  // of one thread each
+};
+Interpretation interpret(const Prepared& prepared, const MeasureOptions& options);
+
+// Runs the layout on the current device. Every output is poisoned first. A wrong result is reported, not timed.
+Measurement measure(const Prepared& prepared, const MeasureOptions& options);
+
+// A family's time beside the others'. Of a library's: whole sequence / steps, as it has no other; its fastest way.
+struct FamilyMeasurement {
+  Family family = Family::sparse_persistent;
+  Measurement measurement;
+  std::string ran, settings;  // of a library: "cublas GEMM TN B=8 graph", "product only, ..."
+  std::string problem;        // why there is no time
+};
+std::string_view library_of(Family family);  // "cublas", as its opponents' names begin
+
+// Kernels and what is likely the fastest of the libraries, in turns in one run. All of one network and matrix.
+std::vector<FamilyMeasurement> measure_families(const Network& network, const SparseMatrix& matrix,
+                                                std::span<const Prepared> kernels, std::span<const Family> libraries,
+                                                const MeasureOptions& options);
+
+}  // namespace onchip

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of every kind, drawn at random: what nothing was fitted to. Writes experiments/data/drawn_configurations.csv.
+  experiments/recipes/draw_networks.py ONCHIP CHIP NUMBER SEED > experiments/data/drawn_configurations.csv
+
+drawn_configurations.csv is of seeds 2026 and 2027, drawn_again_configurations.csv of seed 2028, 100 each, for an H100.
+
+All cells and precisions; batches 1 to 64, half of them powers of two; densities from 1 to 100 %, evenly in their
+logarithm; rows of uniform masks, of a power law (a fifth) or 2:4 (a tenth); and hidden sizes from 256 to a fifth beyond
+the largest that `onchip fit` says stays on the chip (of a uniform mask where that of a power law is asked for), evenly
+in their logarithm."""
+import json
+import random
+import subprocess
+import sys
+
+CELLS = ("relu", "tanh", "lstm", "gru")
+PRECISIONS = ("fp16", "fp16", "bf16", "bf16", "fp32", "fp8")
+MASKS = ("uniform",) * 7 + ("power-law",) * 2 + ("2:4",)
+SMALLEST, BEYOND = 256, 1.2
+STEPS = 256
+
+
+def largest(onchip, chip, cell, batch, density, precision, mask):
+    fit = subprocess.run([onchip, "fit", "--chip", chip, "--cell", cell, "--batch", str(batch), "--density",
+                          str(density), "--precision", precision, "--mask", mask, "--format", "json"],
+                         stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(fit.stdout)["network"]["hidden"]
+
+
+def main():
+    if len(sys.argv) != 5:
+        sys.exit("usage: experiments/recipes/draw_networks.py ONCHIP CHIP NUMBER SEED")
+    onchip, chip, number, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    draw = random.Random(seed)
+    print("cell,hidden,batch,density,precision,mask,seed,steps")
+    for _ in range(number):
+        cell, precision, mask = draw.choice(CELLS), draw.choice(PRECISIONS), draw.choice(MASKS)
+        batch = 1 << draw.randrange(7) if draw.random() < 0.5 else draw.randint(1, 64)
+        density = round(0.01 * 100 ** draw.random(), 4) if mask != "2:4" else 0.5
+        most = BEYOND * largest(onchip, chip, cell, batch, density, precision, "2:4" if mask == "2:4" else "uniform")
+        hidden = round(SMALLEST * (most / SMALLEST) ** draw.random()) if most > SMALLEST else SMALLEST
+        print(cell, hidden, batch, density, precision, mask, draw.randrange(1, 1000), STEPS, sep=",", flush=True)
+
+
+if __name__ == "__main__":
+    main()

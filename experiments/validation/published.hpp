@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The zero-fit history check: what the model says of figures published for GPUs that no current toolkit compiles for.
+// No constant was fitted to any of them, and every error is shown.
+#pragma once
+
+#include "experiments/command/output.hpp"
+
+#include <string>
+#include <vector>
+
+namespace onchip {
+
+struct PublishedFigure {
+  std::string what;  // "largest dense layer, TITAN X (Maxwell) fp32"
+  std::string unit;  // "hidden units" or "us per step"
+  double published = 0;
+  double predicted = 0;  // NaN: the model says that it does not fit
+  std::string source;
+
+  double error_percent() const { return 100 * (predicted / published - 1); }
+};
+
+std::vector<PublishedFigure> published_figures();
+
+Json to_json(const std::vector<PublishedFigure>& figures);
+std::string to_text(const std::vector<PublishedFigure>& figures);
+
+}  // namespace onchip

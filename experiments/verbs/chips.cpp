@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip chips: what hardware is known, and where each number comes from.
+#include "experiments/command/output.hpp"
+#include "experiments/command/verbs.hpp"
+
+#include "model/base/error.hpp"
+#include "model/base/units.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace onchip {
+namespace {
+
+struct Shown {
+  std::string_view key;
+  std::string_view json, title;  // title: with the unit, for the table
+  double divisor;
+};
+constexpr Shown kShown[] = {
+    {"sm.count", "sm_count", "SMs", 1},
+    {"sm.clock", "clock_mhz", "MHz", 1e6},
+    {"registers.per_sm", "registers_kib_per_sm", "registers KiB/SM", 1024 / 4.0},
+    {"shared_memory.per_sm", "shared_memory_kib_per_sm", "shared KiB/SM", 1024},
+    {"l2.size", "l2_mib", "L2 MiB", 1024 * 1024},
+    {"dram.bandwidth", "dram_gb_per_second", "DRAM GB/s", 1e9},
+    {"exchange.latency", "exchange_us", "exchange us", 1e-6},
+};
+
+const ChipKey& chip_key(std::string_view key) {
+  return *std::ranges::find(chip_keys(), key, &ChipKey::key);
+}
+
+Report list_chips() {
+  Report report;
+  report.json = Json::array();
+  Table shown{{"chip", "architecture"}, {}};
+  report.csv.columns = {"chip", "architecture"};
+  for (const Shown& column : kShown) {
+    shown.columns.emplace_back(column.title);
+    report.csv.columns.emplace_back(column.json);
+  }
+  for (const std::string& name : shipped_chips()) {
+    const Chip chip = find_chip(name).chip;
+    Json json{{"chip", chip.name}, {"architecture", chip.architecture}};
+    std::vector<std::string> cells{chip.name, chip.architecture};
+    for (const Shown& column : kShown) {
+      const double value = rounded(chip.*chip_key(column.key).member / column.divisor);
+      json[std::string(column.json)] = value;
+      cells.push_back(format_number(value));
+    }
+    report.json.push_back(std::move(json));
+    report.csv.rows.push_back(cells);
+    if (cells[1].empty()) {
+      cells[1] = "-";
+    }
+    shown.rows.push_back(std::move(cells));
+  }
+  report.text = to_aligned(shown);
+  return report;
+}
+
+Report show_chip(const ChipFile& file) {
+  Report report;
+  report.csv.columns = {"key", "value", "unit", "low", "high", "source"};
+  Table shown{{"key", "value", "unit", "95 % interval", "meaning"}, {}};
+  std::map<std::string, std::vector<std::string_view>, std::less<>> keys_of;  // by source, in the order of the keys
+  std::vector<std::string> sources;
+  report.json = {{"chip", file.chip.name}, {"architecture", file.chip.architecture}, {"numbers", Json::array()}};
+  for (const ChipKey& key : chip_keys()) {
+    const Number number = file.chip.*key.member;
+    const Provenance& provenance = file.provenance.find(key.key)->second;
+    const double factor = unit_factor(key.dimension, provenance.unit);
+    const double value = rounded(number.value / factor, 9), half_width = number.half_width / factor;
+    const double low = rounded(value - half_width), high = rounded(value + half_width);
+    Json json{{"key", key.key}, {"value", value}, {"unit", provenance.unit}};
+    json["interval"] = half_width > 0 ? Json{low, high} : Json(nullptr);
+    json["source"] = provenance.source;
+    report.json["numbers"].push_back(std::move(json));
+    const bool exact = half_width <= 0;
+    report.csv.rows.push_back({std::string(key.key), format_number(value), provenance.unit,
+                               exact ? "" : format_number(low), exact ? "" : format_number(high), provenance.source});
+    shown.rows.push_back({std::string(key.key), format_number(value), provenance.unit == "1" ? "" : provenance.unit,
+                          exact ? "" : format_number(low) + " to " + format_number(high), std::string(key.meaning)});
+    if (!keys_of.contains(provenance.source)) {
+      sources.push_back(provenance.source);
+    }
+    keys_of[provenance.source].push_back(key.key);
+  }
+  report.text = file.chip.name + (file.chip.architecture.empty() ? "" : " (" + file.chip.architecture + ")") + "\n\n" +
+                to_aligned(shown) + "\nsources\n";
+  for (const std::string& source : sources) {
+    std::string keys;
+    for (const std::string_view key : keys_of[source]) {
+      keys += (keys.empty() ? "" : ", ") + std::string(key);
+    }
+    report.text += "  " + keys + "\n    " + source + '\n';
+  }
+  return report;
+}
+
+}  // namespace
+
+int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
+  OptionGroup group = option_group("Chip");
+  namespace po = boost::program_options;
+  // clang-format off
+  group.add_options()
+      ("chip", po::value<std::string>()->value_name("NAME|FILE"),
+       "Show every number of this chip; the option's name may be left out (default: list all chips).")
+      ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
+       "Change a number of the chip; repeatable.");
+  // clang-format on
+  const auto options = parse_options(verb, arguments, {group, output_options()}, "chip");
+  if (!options) {
+    return 0;
+  }
+  if (!options->given("chip") && options->given("set")) {
+    throw InputError("--set needs a chip: 'onchip chips NAME --set KEY=QUANTITY'");
+  }
+  Output output(*options);
+  output.write(options->given("chip") ? show_chip(read_chip(*options)) : list_chips());
+  return 0;
+}
+
+}  // namespace onchip

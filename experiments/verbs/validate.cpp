@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip validate: every measured configuration predicted with the plan that ran, and the errors, whatever they are.
+#include "experiments/measurement/manifest.hpp"
+#include "experiments/command/progress.hpp"
+#include "experiments/verbs/validation_report.hpp"
+#include "experiments/command/verbs.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+#include "model/base/parallel.hpp"
+#include "model/base/units.hpp"
+#include "sim/simulate.hpp"
+
+#ifdef ONCHIP_HAS_CUDA
+#include "experiments/measurement/compilation.hpp"
+#include "kernels/recurrent/persistent_kernel.hpp"
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+namespace po = boost::program_options;
+
+std::vector<std::filesystem::path> shipped_data() {
+  const char* chosen = std::getenv("ONCHIP_DATA");
+  const std::filesystem::path directory = chosen && *chosen ? chosen : ONCHIP_DATA_DIR;
+  std::vector<std::filesystem::path> files;
+  std::error_code problem;
+  for (std::filesystem::directory_iterator entry(directory, problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    if (const auto file = entry->path() / "validation.csv"; std::filesystem::exists(file)) {
+      files.push_back(file);
+    }
+  }
+  if (files.empty()) {
+    throw InputError(directory.string() +
+                     ": no measured data (GPU/validation.csv) here; ONCHIP_DATA can name another "
+                     "directory, 'onchip measure --configurations' makes the data");
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// --chip, or the chip that the file's folder is named for.
+ChipFile chip_of(const Options& options, const std::filesystem::path& file) {
+  if (options.given("chip")) {
+    return read_chip(options);
+  }
+  ChipFile chip;
+  try {
+    chip = find_chip(std::filesystem::absolute(file).parent_path().filename().string());
+  } catch (const InputError& error) {
+    throw InputError(file.string() +
+                     ": on which chip was this measured? expected --chip, or a folder named for a chip (" +
+                     error.what() + ")");
+  }
+  for (const std::string& assignment : options.list("set")) {
+    set_chip_key(chip, assignment);
+  }
+  return chip;
+}
+
+#ifdef ONCHIP_HAS_CUDA
+// The source only suggests that a row is stale; the machine code decides.
+void compare_machine_code(std::span<ValidationRow> rows, const std::filesystem::path& file, const Manifest& manifest) {
+  std::vector<MeasuredKernel> kernels;
+  std::vector<ValidationRow*> of;
+  for (ValidationRow& row : rows) {
+    if (is_kernel(row)) {
+      const Configuration& configuration = row.configuration;
+      kernels.push_back({configuration.network, *configuration.plan, row.fingerprint, row.code_fingerprint});
+      of.push_back(&row);
+    }
+  }
+  Progress progress;
+  const auto show = [&](std::size_t done, std::size_t all) {
+    progress.show(file.filename().string() + ": compiling " + std::to_string(done) + " of " + std::to_string(all));
+  };
+  const std::vector<CodeComparison> comparisons = compare_code(kernels, manifest, /*trusting=*/false, show);
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    const CodeAnswer answer = comparisons[i].answer;
+    of[i]->machine_code = answer;
+    if (answer == CodeAnswer::same || answer == CodeAnswer::differs) {
+      of[i]->stale = answer == CodeAnswer::differs;
+    }
+  }
+}
+
+// A row is stale if its kernel would now be another: its source or its plan's constants changed.
+void find_stale(ValidationData& data, std::size_t first, const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto beside = manifest_path(file);
+  if (!std::filesystem::exists(beside, ignored)) {
+    data.unknown.push_back(file.string() + ": no manifest beside it");
+    return;
+  }
+  const Manifest manifest = read_manifest(beside);
+  for (std::size_t i = first; i < data.rows.size(); ++i) {
+    ValidationRow& row = data.rows[i];
+    const Configuration& configuration = row.configuration;
+    if (is_library(configuration.plan->family)) {
+      continue;
+    }
+    row.stale = row.fingerprint !=
+                fingerprint(compile_request(configuration.network, *configuration.plan, manifest.architecture));
+  }
+  if (data.compares_code) {
+    compare_machine_code(std::span(data.rows).subspan(first), file, manifest);
+  }
+}
+#else
+void find_stale(ValidationData& data, std::size_t, const std::filesystem::path& file) {
+  data.unknown.push_back(file.string() + ": built without CUDA");
+}
+#endif
+
+// The simulator's times instead of the analytic model's.
+void simulate_rows(const Options& options, const Chip& chip, std::span<ValidationRow> rows) {
+  SimulationOptions simulation = read_simulation(options);
+  const int threads = std::exchange(simulation.threads, 1);
+  Progress progress;
+  std::mutex mutex;
+  std::size_t done = 0;
+  parallel_for(static_cast<int>(rows.size()), threads, [&](int i) {
+    ValidationRow& row = rows[static_cast<std::size_t>(i)];
+    const Configuration& configuration = row.configuration;
+    Layout layout = make_layout(configuration.network, *configuration.plan, *recurrent_matrix(configuration));
+    const Simulation result = simulate(chip, plan_trace(chip, std::move(layout)), simulation);
+    row.comparison.predicted = result.step_us;
+    row.comparison.low = result.low_us;
+    row.comparison.high = result.high_us;
+    const std::scoped_lock lock(mutex);
+    progress.show(std::to_string(++done) + " of " + std::to_string(rows.size()) + " simulated");
+  });
+}
+
+void read_file(const Options& options, const std::filesystem::path& path, ValidationData& data) {
+  const CsvReader file(path);
+  const ChipFile chip = chip_of(options, path);
+  const std::size_t first = data.rows.size();
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    ValidationRow row{file.file(),
+                      chip.chip.name,
+                      read_configuration_row(file, i),
+                      {},
+                      file.text(i, "fingerprint"),
+                      file.has("code_fingerprint") ? file.text(i, "code_fingerprint") : "",
+                      false,
+                      {}};
+    const Network& network = row.configuration.network;
+    if (file.has("note") && file.text(i, "plan").empty()) {
+      ++data.left_out;
+      continue;
+    }
+    if (file.text(i, "step_us").empty()) {
+      data.failed.push_back(describe(network) + " (" + file.file() + ", row " + std::to_string(i + 1) + ")");
+      continue;
+    }
+    row.comparison.measured = file.number(i, "step_us");
+    if (!(row.comparison.measured > 0 && std::isfinite(row.comparison.measured))) {
+      file.fail(i, "column 'step_us': found " + in_quotes(file.text(i, "step_us")) + ": expected a time above 0");
+    }
+    if (!row.configuration.plan) {
+      file.fail(i, "no plan: expected the one that was measured");
+    }
+    try {
+      check_plan(network, *row.configuration.plan);
+    } catch (const InputError& error) {
+      file.fail(i, error.what());
+    }
+    const Plan& plan = *row.configuration.plan;
+    if (options.flag("simulate") && plan.family != Family::sparse_persistent) {
+      ++data.not_simulated;
+      continue;
+    }
+    const Prediction prediction = predict(chip.chip, network, *row.configuration.plan);
+    row.comparison.predicted = prediction.step_us;
+    row.comparison.low = prediction.low_us;
+    row.comparison.high = prediction.high_us;
+    data.rows.push_back(std::move(row));
+  }
+  if (options.flag("simulate")) {
+    simulate_rows(options, chip.chip, std::span(data.rows).subspan(first));
+  }
+  find_stale(data, first, path);
+}
+
+}  // namespace
+
+int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
+  OptionGroup group = option_group("Validation");
+  // clang-format off
+  group.add_options()
+      ("data", po::value<std::vector<std::string>>()->value_name("FILE"),
+       "Take measured CSV files; the option's name may be left out (default: the shipped data).")
+      ("chip", po::value<std::string>()->value_name("NAME|FILE"),
+       "Predict for this chip (default: the one that the file's folder is named for).")
+      ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
+       "Change a number of the chip; repeatable.")
+      ("simulate", "Score the simulator instead of the analytic model, for the sparse kernels.")
+      ("machine-code",
+       "Compile every row's plan and compare the machine code with what ran: a row is stale if that differs, whatever "
+       "became of the source's words. Exit with 1 if any does.")
+      ("max-mape", po::value<std::string>()->value_name("PERCENT")->default_value("10"),
+       "Exit with 1 if the mean absolute percentage error is larger.")
+      ("rows", po::value<std::string>()->value_name("N")->default_value("20"),
+       "Show this many of the worst rows in the table; csv and json have all.");
+  // clang-format on
+  const auto options = parse_options(verb, arguments, {group, simulator_options(), output_options()}, "data");
+  if (!options) {
+    return 0;
+  }
+  const double max_mape = parse_quantity(options->text("max-mape"), Dimension::count);
+  const auto shown_rows = static_cast<std::size_t>(options->whole("rows", 0, 1000000));
+  Output output(*options);
+  std::vector<std::filesystem::path> files;
+  for (const std::string& file : options->list("data")) {
+    files.emplace_back(file);
+  }
+  if (files.empty()) {
+    files = shipped_data();
+  }
+  ValidationData data;
+  data.compares_code = options->flag("machine-code");
+#ifndef ONCHIP_HAS_CUDA
+  if (data.compares_code) {
+    throw InputError("built without CUDA: --machine-code needs a CUDA toolkit when onchip is configured");
+  }
+#endif
+  for (const std::filesystem::path& file : files) {
+    read_file(*options, file, data);
+  }
+  if (data.rows.empty()) {
+    throw InputError(files.front().string() + ": no row has a measured time");
+  }
+  const bool any_kernel = std::ranges::any_of(data.rows, is_kernel);
+  const Accuracy accuracy =
+      score(comparisons_of(data, [&](const ValidationRow& row) { return !any_kernel || is_kernel(row); }));
+  output.write(report(data, accuracy, published_figures(), shown_rows));
+  const bool any_differs =
+      std::ranges::any_of(data.rows, [](const ValidationRow& row) { return row.machine_code == CodeAnswer::differs; });
+  return accuracy.mape_percent <= max_mape && data.failed.empty() && !any_differs ? 0 : 1;
+}
+
+}  // namespace onchip

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measured steps beside what was predicted, in the three output forms: all of them, chip by chip, family by family.
+#pragma once
+
+#include "experiments/validation/accuracy.hpp"
+#include "experiments/machine_code.hpp"
+#include "experiments/validation/published.hpp"
+#include "experiments/command/report.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace onchip {
+
+struct ValidationRow {
+  std::string file, chip;
+  Configuration configuration;
+  Comparison comparison;                      // us per step
+  std::string fingerprint, code_fingerprint;  // of the kernel that ran
+  bool stale = false;
+  std::optional<CodeAnswer> machine_code;  // if asked for, of kernels
+};
+
+struct ValidationData {
+  std::vector<ValidationRow> rows;  // timed
+  std::size_t left_out = 0;         // without a plan: a family that cannot run the network; the row says why
+  std::size_t not_simulated = 0;    // of plans that the simulator does not replay
+  std::vector<std::string> failed;  // measured, but without a time
+  bool compares_code = false;
+  std::vector<std::string> unknown;  // files of which nobody can say here whether they are stale, with the reason
+};
+
+bool is_kernel(const ValidationRow& row);  // not a library
+std::vector<Comparison> comparisons_of(const ValidationData& data,
+                                       const std::function<bool(const ValidationRow&)>& wanted);
+
+// `accuracy`: of the rows that count; of `history` the errors stand beside it; the text has so many of the worst rows.
+Report report(const ValidationData& data, const Accuracy& accuracy, const std::vector<PublishedFigure>& history,
+              std::size_t shown_rows);
+
+}  // namespace onchip

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip what-if: the same network on a changed chip, and which chip numbers its answer hangs on.
+#include "experiments/command/report.hpp"
+#include "experiments/command/verbs.hpp"
+#include "model/base/units.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+namespace onchip {
+namespace {
+
+// One chip's answer: the network that was asked for, or the largest that fits where no size was given.
+struct Side {
+  Case answer;
+  int largest_hidden = 0;  // of the expected mask
+};
+
+Side ask(const ChipFile& chip, const Configuration& configuration, int granule) {
+  const Capacity capacity =
+      find_capacity(chip.chip, configuration.network, granule, configuration.wishes, {}, expected_mask(configuration));
+  Side side{{chip.chip.name, configuration, {}}, capacity.largest ? capacity.largest->network.hidden : 0};
+  if (configuration.network.hidden == 0) {
+    side.answer.planned = capacity.largest ? *capacity.largest : capacity.next;
+  } else {
+    side.answer.planned = plan_network(chip.chip, configuration, row_profile(configuration));
+  }
+  return side;
+}
+
+Json to_json(const Side& side) {
+  Json json = to_json(side.answer, Binding::part);
+  json["largest_hidden"] = side.largest_hidden;
+  return json;
+}
+
+double percent(double changed, double base) {
+  return base > 0 ? 100 * (changed / base - 1) : 0;
+}
+
+std::string signed_percent(double value) {
+  return (value > 0 ? "+" : "") + fixed(value, 1);
+}
+
+std::string step_text(const Prediction& prediction) {
+  return prediction.footprint.fits ? time_text(prediction) : "does not fit";
+}
+
+std::string compare(const Side& base, const Side& changed) {
+  const Prediction& a = base.answer.planned.prediction;
+  const Prediction& b = changed.answer.planned.prediction;
+  const bool both = a.footprint.fits && b.footprint.fits;
+  Table table{{"", "base", "changed", "change %"}, {}};
+  const auto hidden = [](const Side& side) { return std::to_string(side.answer.planned.network.hidden); };
+  table.rows.push_back({"hidden", hidden(base), hidden(changed), ""});
+  table.rows.push_back({"step", step_text(a), step_text(b), both ? signed_percent(percent(b.step_us, a.step_us)) : ""});
+  for (std::size_t i = 0; i < kPartNames.size() && both; ++i) {
+    table.rows.push_back({"  " + std::string(kPartNames[i]), fixed(a.parts_us[i], 3), fixed(b.parts_us[i], 3),
+                          a.parts_us[i] > 0 ? signed_percent(percent(b.parts_us[i], a.parts_us[i])) : ""});
+  }
+  table.rows.push_back({"largest hidden", std::to_string(base.largest_hidden), std::to_string(changed.largest_hidden),
+                        signed_percent(percent(changed.largest_hidden, base.largest_hidden))});
+  for (std::size_t i = 0; i < kResources.size(); ++i) {
+    const auto use = [&](const Prediction& prediction) {
+      const ResourceUse& resource = prediction.footprint.resources[i];
+      return format_number(resource.used) + " of " + format_number(resource.available);
+    };
+    table.rows.push_back({std::string(kResources[i].unit), use(a), use(b), ""});
+  }
+  return to_aligned(table) + "\nbase     " + to_string(base.answer.planned.plan) + "\nchanged  " +
+         to_string(changed.answer.planned.plan) + '\n';
+}
+
+// A kernel has one block per SM: more of a memory per SM is of use only if a block may ask for it.
+void warn_of_half_changes(const std::vector<std::string>& assignments) {
+  const auto sets = [&](const std::string& key) {
+    return std::ranges::any_of(assignments, [&](const std::string& assignment) { return assignment.starts_with(key); });
+  };
+  for (const std::string memory : {"shared_memory", "registers"}) {
+    if (sets(memory + ".per_sm") && !sets(memory + ".per_block")) {
+      std::cerr << "onchip: " << memory << ".per_sm is set, but a block still gets what " << memory
+                << ".per_block says\n";
+    }
+  }
+}
+
+Report report(const Side& base, const Side* changed, const std::vector<Sensitivity>& sensitivity) {
+  Report report;
+  Table ranked{{"10 % more of", "largest hidden %", "step time %"}, {}};
+  report.csv.columns = {"case", "hidden", "step_us", "largest_hidden", "d_hidden_percent", "d_step_percent"};
+  const auto add_side = [&](const char* title, const Side& side, const std::string& d_hidden,
+                            const std::string& d_step) {
+    const Prediction& prediction = side.answer.planned.prediction;
+    report.csv.rows.push_back({title, std::to_string(side.answer.planned.network.hidden),
+                               prediction.footprint.fits ? significant(prediction.step_us, 6) : "",
+                               std::to_string(side.largest_hidden), d_hidden, d_step});
+  };
+  add_side("base", base, "", "");
+  report.json["base"] = to_json(base);
+  report.text = to_text(base.answer);
+  if (changed) {
+    const Prediction& a = base.answer.planned.prediction;
+    const Prediction& b = changed->answer.planned.prediction;
+    add_side("changed", *changed, significant(percent(changed->largest_hidden, base.largest_hidden), 6),
+             a.footprint.fits && b.footprint.fits ? significant(percent(b.step_us, a.step_us), 6) : "");
+    report.json["changed"] = to_json(*changed);
+    report.text = describe(base.answer.planned.network) + " on " + base.answer.chip + "\n\n" + compare(base, *changed);
+  }
+  report.json["sensitivity"] = Json::array();
+  for (const Sensitivity& s : sensitivity) {
+    report.json["sensitivity"].push_back(
+        {{"key", s.key}, {"d_hidden_percent", rounded(s.hidden_percent)}, {"d_step_percent", rounded(s.step_percent)}});
+    report.csv.rows.push_back(
+        {std::string(s.key) + "+10%", "", "", "", significant(s.hidden_percent, 6), significant(s.step_percent, 6)});
+    ranked.rows.push_back({std::string(s.key), signed_percent(s.hidden_percent), signed_percent(s.step_percent)});
+  }
+  report.text += '\n' + to_aligned(ranked);
+  return report;
+}
+
+}  // namespace
+
+int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
+  const auto options = parse_options(
+      verb, arguments, {chip_options(), network_options(), plan_options(), granule_option(), output_options()});
+  if (!options) {
+    return 0;
+  }
+  const ChipFile base_chip = read_base_chip(*options);
+  const ChipFile changed_chip = read_chip(*options);
+  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/false);
+  const int granule = read_granule(*options);
+  warn_of_half_changes(options->list("set"));
+  Output output(*options);
+  const Side base = ask(base_chip, configuration, granule);
+  std::optional<Side> changed;
+  if (options->given("set")) {
+    changed = ask(changed_chip, configuration, granule);
+  }
+  Configuration found = configuration;
+  found.network = base.answer.planned.network;
+  const RowProfile rows =
+      configuration.network.hidden > 0 ? row_profile(found) : RowProfile::uniform(found.network, found.mask);
+  output.write(report(base, changed ? &*changed : nullptr,
+                      sensitivities(base_chip, found.network, rows, granule, configuration.wishes)));
+  return base.answer.planned.prediction.footprint.fits ? 0 : 1;
+}
+
+}  // namespace onchip

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/baselines/baseline.hpp"
+
+#include "kernels/baselines/cublas.hpp"
+#include "kernels/baselines/cudnn.hpp"
+#include "kernels/baselines/cusparse.hpp"
+
+#include <iterator>
+
+namespace onchip {
+
+namespace {
+
+// No library has a recurrent network of fp8 weights; fp16 is nearest.
+Network as_opponents_have_it(Network network) {
+  network.precision = state_type(network.precision);
+  return network;
+}
+
+}  // namespace
+
+std::vector<int> padded(int count, std::initializer_list<int> multiples) {
+  std::vector<int> counts{count};
+  for (const int multiple : multiples) {
+    const int more = (count + multiple - 1) / multiple * multiple;
+    if (more != counts.back()) {
+      counts.push_back(more);
+    }
+  }
+  return counts;
+}
+
+std::string shape_name(const Network& network, int hidden, int batch) {
+  return " B=" + std::to_string(batch) + (hidden == network.hidden ? "" : " H=" + std::to_string(hidden));
+}
+
+std::vector<OpponentCandidate> opponent_candidates(const Network& wanted) {
+  const Network network = as_opponents_have_it(wanted);
+  std::vector<OpponentCandidate> all;
+  for (const auto candidates_of : {cudnn_candidates, cublas_candidates, cusparse_candidates}) {
+    std::vector<OpponentCandidate> candidates = candidates_of(network);
+    std::move(candidates.begin(), candidates.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+std::unique_ptr<Opponent> make_opponent(const OpponentCandidate& candidate, const Network& network,
+                                        const SparseMatrix& matrix) {
+  try {
+    device_info();  // says in a plain sentence that there is no device, before a library says it in its own way
+    return candidate.make(as_opponents_have_it(network), matrix);
+  } catch (const OpponentRefusal&) {
+    throw;
+  } catch (const CudaError& error) {  // out of memory, no device
+    throw OpponentRefusal(error.what());
+  }
+}
+
+}  // namespace onchip

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the sparse persistent kernel is measured against: other libraries doing the same time steps, or a part of them.
+// Each says in settings() what it computes; all are loaded at run time, and what is not there or cannot run a network
+// refuses with its reason.
+#pragma once
+
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/library.hpp"
+#include "model/workload/mask.hpp"
+#include "model/workload/network.hpp"
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace onchip {
+
+// What an opponent raises when it cannot run a configuration, or is not there: a result, not a failure.
+using OpponentRefusal = LibraryRefusal;
+
+// A network that is ready to run: memory allocated, weights uploaded, one sequence run and its results looked at.
+class Opponent {
+ public:
+  virtual ~Opponent() = default;
+
+  // Enqueues steps() time steps. One run at a time per object; each starts from the same state.
+  virtual void enqueue(cudaStream_t stream) = 0;
+
+  // Those of the network, or fewer where a step takes long; settings() says so then.
+  virtual int steps() const = 0;
+
+  // "data HALF, sums FLOAT, TENSOR_OP_MATH, double bias, cuDNN 9.19.0"
+  virtual std::string settings() const = 0;
+
+  // Fills the results with NaN. After the next run is done, check_results throws OpponentRefusal unless all of them
+  // were written and are finite.
+  virtual void poison_results() = 0;
+  virtual void check_results() const = 0;
+};
+
+struct OpponentCandidate {
+  std::string name;  // the library first: "cudnn PERSIST_STATIC B=8"
+  std::function<std::unique_ptr<Opponent>(const Network&, const SparseMatrix&)> make;  // see make_opponent
+  bool likely = false;  // has been the fastest of its library at some size: enough where all of them take too long
+
+  std::string library() const { return name.substr(0, name.find(' ')); }
+};
+
+// `count`, and where it is no multiple of each of these, the next ones that are. Libraries that compute dense networks
+// take kernels for 16-byte loads where sizes are multiples of eight values of 16 bits: a network padded with units
+// whose weights are zero computes the same, at hidden sizes drawn at random in a fifth to all of the time (drawn.csv of
+// experiments/data).
+std::vector<int> padded(int count, std::initializer_list<int> multiples);
+
+// " B=8", or " B=8 H=2312" where the hidden size is padded.
+std::string shape_name(const Network& network, int hidden, int batch);
+
+// What is worth trying, library by library. Names are distinct. The candidates are for one network and one matrix: what
+// several have in common on the device is made once, for as long as one of them is there.
+std::vector<OpponentCandidate> opponent_candidates(const Network& network);
+
+template <typename T>
+class Shared {
+ public:
+  template <typename Make>  // returns what a std::shared_ptr<T> can be made of
+  std::shared_ptr<T> get(Make&& make) {
+    std::shared_ptr<T> value = held_.lock();
+    if (!value) {
+      held_ = value = make();
+    }
+    return value;
+  }
+
+ private:
+  std::weak_ptr<T> held_;
+};
+
+// `matrix`: [gates * hidden, hidden]; only what multiplies with a sparse matrix reads it. Throws OpponentRefusal with
+// the library's words.
+std::unique_ptr<Opponent> make_opponent(const OpponentCandidate& candidate, const Network& network,
+                                        const SparseMatrix& matrix);
+
+struct OpponentResult {
+  std::string name;
+  bool ran = false;
+  std::string refusal;  // why not
+  std::string settings;
+  double preparation_s = 0;  // to make it, or to find that it refuses
+  Timing step_us;
+  std::string note;  // why there are fewer samples than of others
+};
+
+}  // namespace onchip

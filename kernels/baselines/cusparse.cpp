@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/baselines/cusparse.hpp"
+
+#include "kernels/runtime/library.hpp"
+#include "kernels/baselines/graph.hpp"
+#include "kernels/baselines/product.hpp"
+#include "kernels/recurrent/persistent_kernel.hpp"  // to_elements
+#include "model/base/numeric.hpp"
+
+#ifdef ONCHIP_HAS_CUSPARSE
+#include <cusparse.h>
+#endif
+
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+enum class Call : std::uint8_t { spmm, spmv };
+
+struct Algorithm {
+  Call call;
+  int number;  // 1: CSR_ALG1
+  const char* name;
+};
+constexpr std::array<Algorithm, 5> kAlgorithms{{
+    {Call::spmm, 1, "SpMM CSR_ALG1"},
+    {Call::spmm, 2, "SpMM CSR_ALG2"},
+    {Call::spmm, 3, "SpMM CSR_ALG3"},
+    {Call::spmv, 1, "SpMV CSR_ALG1"},
+    {Call::spmv, 2, "SpMV CSR_ALG2"},
+}};
+
+#ifdef ONCHIP_HAS_CUSPARSE
+
+// ---- the library, loaded at run time --------------------------------------------------------------------------------
+
+#define ONCHIP_CUSPARSE_FUNCTIONS(X) \
+  X(cusparseGetErrorString)          \
+  X(cusparseCreate)                  \
+  X(cusparseDestroy)                 \
+  X(cusparseGetVersion)              \
+  X(cusparseSetStream)               \
+  X(cusparseCreateCsr)               \
+  X(cusparseDestroySpMat)            \
+  X(cusparseCreateDnMat)             \
+  X(cusparseDestroyDnMat)            \
+  X(cusparseCreateDnVec)             \
+  X(cusparseDestroyDnVec)            \
+  X(cusparseSpMM_bufferSize)         \
+  X(cusparseSpMM_preprocess)         \
+  X(cusparseSpMM)                    \
+  X(cusparseSpMV_bufferSize)         \
+  X(cusparseSpMV_preprocess)         \
+  X(cusparseSpMV)
+
+struct Library : SharedLibrary {
+#define ONCHIP_DECLARE(function) decltype(&::function) function = nullptr;
+  ONCHIP_CUSPARSE_FUNCTIONS(ONCHIP_DECLARE)
+#undef ONCHIP_DECLARE
+
+  Library() : SharedLibrary("ONCHIP_CUSPARSE", "libcusparse.so." + std::to_string(CUSPARSE_VER_MAJOR)) {
+#define ONCHIP_LOAD(function) load(function, #function);
+    ONCHIP_CUSPARSE_FUNCTIONS(ONCHIP_LOAD)
+#undef ONCHIP_LOAD
+  }
+};
+
+const Library& library() {
+  static const Library loaded;
+  loaded.require();
+  return loaded;
+}
+
+void check(cusparseStatus_t status, const char* function) {
+  if (status != CUSPARSE_STATUS_SUCCESS) {
+    throw OpponentRefusal(std::string(function) + ": " + library().cusparseGetErrorString(status));
+  }
+}
+#define ONCHIP_CUSPARSE_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
+
+// A handle or descriptor that destroys itself.
+template <typename T, auto kCreate, auto kDestroy>
+class Owned {
+ public:
+  template <typename... Arguments>
+  explicit Owned(Arguments... arguments) {
+    check((library().*kCreate)(&value_, arguments...), "cuSPARSE cannot create an object");
+  }
+  ~Owned() { (library().*kDestroy)(value_); }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  T get() const { return value_; }
+
+ private:
+  T value_ = nullptr;
+};
+using Handle = Owned<cusparseHandle_t, &Library::cusparseCreate, &Library::cusparseDestroy>;
+using Csr = Owned<cusparseSpMatDescr_t, &Library::cusparseCreateCsr, &Library::cusparseDestroySpMat>;
+using DenseMatrix = Owned<cusparseDnMatDescr_t, &Library::cusparseCreateDnMat, &Library::cusparseDestroyDnMat>;
+using DenseVector = Owned<cusparseDnVecDescr_t, &Library::cusparseCreateDnVec, &Library::cusparseDestroyDnVec>;
+
+// ---- tables ---------------------------------------------------------------------------------------------------------
+
+struct Type {
+  cudaDataType type;
+  const char* text;
+};
+// By Precision.
+constexpr std::array<Type, 3> kTypes{{{CUDA_R_16F, "R_16F"}, {CUDA_R_16BF, "R_16BF"}, {CUDA_R_32F, "R_32F"}}};
+
+constexpr std::array<cusparseSpMMAlg_t, 3> kSpmmAlgorithms{CUSPARSE_SPMM_CSR_ALG1, CUSPARSE_SPMM_CSR_ALG2,
+                                                           CUSPARSE_SPMM_CSR_ALG3};
+constexpr std::array<cusparseSpMVAlg_t, 2> kSpmvAlgorithms{CUSPARSE_SPMV_CSR_ALG1, CUSPARSE_SPMV_CSR_ALG2};
+
+constexpr cusparseOperation_t kAsIs = CUSPARSE_OPERATION_NON_TRANSPOSE;
+constexpr cudaDataType kSums = CUDA_R_32F;
+
+// ---- one product ----------------------------------------------------------------------------------------------------
+
+// The same for every algorithm.
+struct Elements {
+  DeviceBuffer<std::int32_t> row_begin, column;
+  DeviceBuffer<std::byte> value;
+
+  Elements(const Network& network, const SparseMatrix& matrix)
+      : row_begin(
+            std::span<const std::int32_t>(std::vector<std::int32_t>(matrix.row_begin.begin(), matrix.row_begin.end()))),
+        column(std::span<const std::int32_t>(matrix.column)),
+        value(std::span<const std::byte>(to_elements(matrix.value, network.precision))) {
+    ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // runs are on streams that do not wait for these copies
+  }
+};
+
+class SparseProduct : public Product {
+ public:
+  SparseProduct(const Network& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements)
+      : type_(kTypes[static_cast<std::size_t>(network.precision)]),
+        elements_(std::move(elements)),
+        csr_(matrix.rows, matrix.columns, matrix.nnz(), elements_->row_begin.data(), elements_->column.data(),
+             elements_->value.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type_.type) {}
+
+  void use(cudaStream_t stream) override { ONCHIP_CUSPARSE_CALL(cusparseSetStream, handle_.get(), stream); }
+
+  std::string settings() const override {
+    int version = 0;  // 12603
+    ONCHIP_CUSPARSE_CALL(cusparseGetVersion, handle_.get(), &version);
+    return std::string("sparse ") + type_.text + ", sums R_32F, " + (preprocessed_ ? "" : "not ") +
+           "preprocessed, cuSPARSE " + std::to_string(version / 1000) + "." + std::to_string(version / 100 % 10) + "." +
+           std::to_string(version % 100);
+  }
+
+ protected:
+  // What an algorithm that has no preprocessing answers is no reason to refuse.
+  void preprocessed(cusparseStatus_t status, const char* function) {
+    preprocessed_ = status == CUSPARSE_STATUS_SUCCESS;
+    if (status != CUSPARSE_STATUS_NOT_SUPPORTED) {
+      check(status, function);
+    }
+  }
+
+  const Type& type_;
+  std::shared_ptr<const Elements> elements_;
+  std::optional<DeviceBuffer<std::byte>> workspace_;  // holds what was preprocessed
+  Handle handle_;
+  Csr csr_;
+
+ private:
+  bool preprocessed_ = false;
+};
+
+class Spmm final : public SparseProduct {
+ public:
+  Spmm(const Network& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
+       const ProductStates& states)
+      : SparseProduct(network, matrix, std::move(elements)), algorithm_(kSpmmAlgorithms[algorithm - 1]) {
+    const cusparseOrder_t order = states.order() == MatrixOrder::column_major ? CUSPARSE_ORDER_COL : CUSPARSE_ORDER_ROW;
+    for (int i = 0; i < 3; ++i) {
+      state_[i].emplace(network.hidden, network.batch, states.leading(), states.data(i), type_.type, order);
+      result_[i].emplace(network.rows(), network.batch, states.leading(), states.data(i), type_.type, order);
+    }
+    const float one = 1, zero = 0;
+    const Stream stream;
+    use(stream.get());
+    std::size_t bytes = 0;
+    ONCHIP_CUSPARSE_CALL(cusparseSpMM_bufferSize, handle_.get(), kAsIs, kAsIs, &one, csr_.get(), state_[0]->get(),
+                         &zero, result_[1]->get(), kSums, algorithm_, &bytes);
+    workspace_.emplace(bytes);
+    preprocessed(library().cusparseSpMM_preprocess(handle_.get(), kAsIs, kAsIs, &one, csr_.get(), state_[0]->get(),
+                                                   &zero, result_[1]->get(), kSums, algorithm_, workspace_->data()),
+                 "cusparseSpMM_preprocess");
+    stream.synchronize();
+  }
+
+  void multiply(float scale, int from, int to) override {
+    const float zero = 0;
+    ONCHIP_CUSPARSE_CALL(cusparseSpMM, handle_.get(), kAsIs, kAsIs, &scale, csr_.get(), state_[from]->get(), &zero,
+                         result_[to]->get(), kSums, algorithm_, workspace_->data());
+  }
+
+ private:
+  cusparseSpMMAlg_t algorithm_;
+  std::array<std::optional<DenseMatrix>, 3> state_, result_;  // the first rows, and all rows, of each matrix
+};
+
+class Spmv final : public SparseProduct {
+ public:
+  Spmv(const Network& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
+       const ProductStates& states)
+      : SparseProduct(network, matrix, std::move(elements)), algorithm_(kSpmvAlgorithms[algorithm - 1]) {
+    for (int i = 0; i < 3; ++i) {
+      state_[i].emplace(network.hidden, states.data(i), type_.type);
+      result_[i].emplace(network.rows(), states.data(i), type_.type);
+    }
+    const float one = 1, zero = 0;
+    const Stream stream;
+    use(stream.get());
+    std::size_t bytes = 0;
+    ONCHIP_CUSPARSE_CALL(cusparseSpMV_bufferSize, handle_.get(), kAsIs, &one, csr_.get(), state_[0]->get(), &zero,
+                         result_[1]->get(), kSums, algorithm_, &bytes);
+    workspace_.emplace(bytes);
+    preprocessed(library().cusparseSpMV_preprocess(handle_.get(), kAsIs, &one, csr_.get(), state_[0]->get(), &zero,
+                                                   result_[1]->get(), kSums, algorithm_, workspace_->data()),
+                 "cusparseSpMV_preprocess");
+    stream.synchronize();
+  }
+
+  void multiply(float scale, int from, int to) override {
+    const float zero = 0;
+    ONCHIP_CUSPARSE_CALL(cusparseSpMV, handle_.get(), kAsIs, &scale, csr_.get(), state_[from]->get(), &zero,
+                         result_[to]->get(), kSums, algorithm_, workspace_->data());
+  }
+
+ private:
+  cusparseSpMVAlg_t algorithm_;
+  std::array<std::optional<DenseVector>, 3> state_, result_;
+};
+
+std::unique_ptr<Opponent> make_sparse(const Network& network, const SparseMatrix& matrix, const Algorithm& algorithm,
+                                      MatrixOrder order, Shared<Elements>& shared) {
+  library();  // says that it is missing before anything else can fail
+  if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
+    throw OpponentRefusal("the matrix is " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
+                          ", the network's is " + std::to_string(network.rows()) + " x " +
+                          std::to_string(network.hidden));
+  }
+  if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) {
+    throw OpponentRefusal(std::to_string(matrix.nnz()) + " non-zeros are too many for 32-bit indices");
+  }
+  const auto row_of_weights = [&](int row) {
+    std::vector<float> weights(static_cast<std::size_t>(network.hidden));
+    for (std::int64_t i = matrix.row_begin[row]; i < matrix.row_begin[row + 1]; ++i) {
+      weights[matrix.column[i]] = round_to(network.precision, matrix.value[i]);
+    }
+    return weights;
+  };
+  const auto elements = shared.get([&] { return std::make_shared<Elements>(network, matrix); });
+  const auto make = [&](const ProductStates& states) -> std::unique_ptr<Product> {
+    if (algorithm.call == Call::spmm) {
+      return std::make_unique<Spmm>(network, matrix, elements, algorithm.number, states);
+    }
+    return std::make_unique<Spmv>(network, matrix, elements, algorithm.number, states);
+  };
+  return make_product_opponent(network, order, make, row_of_weights);
+}
+
+#else
+
+struct Elements {};
+
+std::unique_ptr<Opponent> make_sparse(const Network&, const SparseMatrix&, const Algorithm&, MatrixOrder,
+                                      Shared<Elements>&) {
+  throw OpponentRefusal("built without cuSPARSE's header");
+}
+
+#endif
+
+}  // namespace
+
+std::vector<OpponentCandidate> cusparse_candidates(const Network& network) {
+  const auto shared = std::make_shared<Shared<Elements>>();
+  std::vector<OpponentCandidate> candidates;
+  for (const Algorithm& algorithm : kAlgorithms) {
+    for (const MatrixOrder order : {MatrixOrder::column_major, MatrixOrder::row_major}) {
+      // With a batch of one both orders are the same, and only then is the state a vector.
+      if (network.batch == 1 ? order == MatrixOrder::row_major : algorithm.call == Call::spmv) {
+        continue;
+      }
+      std::string name = std::string("cusparse ") + algorithm.name;
+      if (network.batch > 1) {
+        name += " " + std::string(kMatrixOrderNames[static_cast<std::size_t>(order)]);
+      }
+      candidates.push_back(
+          {name,
+           [algorithm, order, shared](const Network& wanted, const SparseMatrix& matrix) {
+             return make_sparse(wanted, matrix, algorithm, order, *shared);
+           },
+           /*likely=*/algorithm.call == Call::spmv || (algorithm.number == 3 && order == MatrixOrder::row_major)});
+    }
+  }
+  return with_graphs(candidates);
+}
+
+}  // namespace onchip

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/baselines/graph.hpp"
+
+#include <utility>
+
+namespace onchip {
+namespace {
+
+// A sequence is a few nodes per step; graphs of more steps than this take seconds to make, and gigabytes.
+constexpr std::size_t kMostNodes = 1 << 18;
+
+class Graph {
+ public:
+  explicit Graph(Opponent& opponent) {
+    const Stream stream;
+    // Thread-local: what other threads do meanwhile neither fails nor is captured.
+    ONCHIP_CUDA_CHECK(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+    try {
+      opponent.enqueue(stream.get());
+    } catch (...) {
+      cudaStreamEndCapture(stream.get(), &graph_);
+      destroy();
+      cudaGetLastError();  // the failed capture's; a later check must not see it
+      throw;
+    }
+    try {
+      ONCHIP_CUDA_CHECK(cudaStreamEndCapture(stream.get(), &graph_));
+      ONCHIP_CUDA_CHECK(cudaGraphGetNodes(graph_, nullptr, &nodes_));
+      if (nodes_ == 0 || nodes_ > kMostNodes) {
+        throw OpponentRefusal("a graph of " + std::to_string(nodes_) + " nodes: expected 1 to " +
+                              std::to_string(kMostNodes));
+      }
+      ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&executable_, graph_, 0));
+      ONCHIP_CUDA_CHECK(cudaGraphUpload(executable_, stream.get()));
+      stream.synchronize();
+    } catch (...) {
+      destroy();
+      throw;
+    }
+  }
+  ~Graph() { destroy(); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void launch(cudaStream_t stream) const { ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable_, stream)); }
+  std::size_t nodes() const { return nodes_; }
+
+ private:
+  void destroy() {
+    if (executable_ != nullptr) {
+      cudaGraphExecDestroy(executable_);
+    }
+    if (graph_ != nullptr) {
+      cudaGraphDestroy(graph_);
+    }
+  }
+
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+  std::size_t nodes_ = 0;
+};
+
+class GraphOpponent final : public Opponent {
+ public:
+  explicit GraphOpponent(std::shared_ptr<Opponent> inner) : inner_(std::move(inner)), graph_(*inner_) {
+    inner_->poison_results();
+    const Stream stream;
+    graph_.launch(stream.get());
+    stream.synchronize();
+    inner_->check_results();
+  }
+
+  void enqueue(cudaStream_t stream) override { graph_.launch(stream); }
+  int steps() const override { return inner_->steps(); }
+  std::string settings() const override {
+    return inner_->settings() + ", CUDA graph of " + std::to_string(graph_.nodes()) + " nodes";
+  }
+  void poison_results() override { inner_->poison_results(); }
+  void check_results() const override { inner_->check_results(); }
+
+ private:
+  std::shared_ptr<Opponent> inner_;  // owns what the graph's nodes work on, so it goes last
+  Graph graph_;
+};
+
+// The inner opponent itself, beside its graph.
+class PlainOpponent final : public Opponent {
+ public:
+  explicit PlainOpponent(std::shared_ptr<Opponent> inner) : inner_(std::move(inner)) {}
+  void enqueue(cudaStream_t stream) override { inner_->enqueue(stream); }
+  int steps() const override { return inner_->steps(); }
+  std::string settings() const override { return inner_->settings(); }
+  void poison_results() override { inner_->poison_results(); }
+  void check_results() const override { inner_->check_results(); }
+
+ private:
+  std::shared_ptr<Opponent> inner_;
+};
+
+}  // namespace
+
+std::unique_ptr<Opponent> as_graph(std::shared_ptr<Opponent> inner) {
+  return std::make_unique<GraphOpponent>(std::move(inner));
+}
+
+std::vector<OpponentCandidate> with_graphs(const std::vector<OpponentCandidate>& candidates) {
+  std::vector<OpponentCandidate> both;
+  for (const OpponentCandidate& candidate : candidates) {
+    const auto inner = [make = candidate.make, shared = std::make_shared<Shared<Opponent>>()](
+                           const Network& network, const SparseMatrix& matrix) {
+      return shared->get([&] { return make(network, matrix); });
+    };
+    both.push_back({candidate.name, [inner](const Network& network, const SparseMatrix& matrix) {
+                      return std::make_unique<PlainOpponent>(inner(network, matrix));
+                    }});
+    both.push_back(
+        {candidate.name + " graph",
+         [inner](const Network& network, const SparseMatrix& matrix) { return as_graph(inner(network, matrix)); },
+         candidate.likely});
+  }
+  return both;
+}
+
+}  // namespace onchip

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random device buffers of any size. The values repeat after a million: times do not depend on that, and the
+// largest weights are gigabytes.
+#pragma once
+
+#include "kernels/runtime/device.hpp"
+#include "model/workload/network.hpp"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace onchip {
+
+// min(count, a million) values, uniform in [-limit, limit], rounded to `precision`.
+std::vector<float> random_pattern(std::size_t count, Precision precision, float limit, unsigned seed);
+
+// Element i of the buffer becomes pattern[i % pattern.size()]; done when this returns.
+void fill(const DeviceBuffer<std::byte>& buffer, Precision precision, std::span<const float> pattern);
+
+// Every byte 0xff, which is NaN in every precision; done when this returns.
+void poison(const DeviceBuffer<std::byte>& buffer);
+
+}  // namespace onchip

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/microbench/cases.hpp"
+
+#include "kernels/microbench/microbench.hpp"
+#include "kernels/runtime/sources.hpp"
+
+#include <set>
+#include <utility>
+
+namespace onchip {
+namespace microbench {
+namespace {
+
+std::string define(std::string_view name, int value) {
+  return "ONCHIP_" + std::string(name) + "=" + std::to_string(value);
+}
+
+CompileRequest request(const std::string& architecture, std::string_view name, std::string_view source,
+                       std::vector<std::string> defines) {
+  return {name, source, architecture, std::move(defines)};
+}
+
+constexpr std::array<Pattern, 14> kPatterns{{
+    {"conflict", 1, 4},
+    {"conflict", 2, 4},
+    {"conflict", 4, 4},
+    {"conflict", 8, 4},
+    {"conflict", 16, 4},
+    {"conflict", 32, 4},
+    {"random", 0, 4},
+    {"same", 0, 4},         // all lanes the same unit
+    {"pairs", 0, 4},        // two neighbouring lanes the same unit
+    {"halves", 0, 4},       // both halves of the warp the same units
+    {"quarters", 0, 4},     // all quarters of the warp the same units
+    {"uneven", 4, 8},       // the first phase free of conflicts, the others not
+    {"interleaved", 2, 8},  // conflicts between neighbours: gone if the phases were even and odd lanes
+    {"two_rows", 0, 4},     // lanes of a warp half in each of two distant rows, free of conflicts within a phase
+}};
+
+bool has_clusters(const std::string& architecture) {
+  return architecture == "sm_90" || architecture == "sm_100";
+}
+
+// An element `times` changes later: (13 x + 57) mod 2^15, again and again.
+struct Changes {
+  u32 factor = 1, offset = 0;
+  explicit Changes(int times) {
+    for (int i = 0; i < times; ++i) {
+      offset = (13 * offset + 57) & kElementMask;
+      factor = 13 * factor & kElementMask;
+    }
+  }
+  u32 operator()(u32 element) const { return (factor * element + offset) & kElementMask; }
+};
+
+u32 weigh(u32 element, u32 last) {
+  return (last << 16 * (element % 2)) * (element / 2 * 2 + 1);
+}
+
+}  // namespace
+
+// ---- shared memory --------------------------------------------------------------------------------------------------
+
+u32 pattern_unit(const Pattern& pattern, int width, u32 lane, std::mt19937& random) {
+  const u32 lanes = static_cast<u32>(128 / width);  // of one phase; also the units in one row of banks
+  const u32 phase = lane / lanes, i = lane % lanes;
+  if (pattern.name == "conflict" || pattern.name == "uneven") {
+    const u32 degree = pattern.name == "uneven" && phase == 0 ? 1u : static_cast<u32>(pattern.conflict);
+    const u32 distinct = lanes / degree;
+    return lanes * static_cast<u32>(pattern.conflict) * phase + lanes * (i / distinct) + i % distinct;
+  }
+  if (pattern.name == "random") {
+    return static_cast<u32>(random() % 2048);
+  }
+  if (pattern.name == "same") {
+    return 5;
+  }
+  if (pattern.name == "pairs") {
+    return lane / 2;
+  }
+  if (pattern.name == "halves") {
+    return lane % 16;
+  }
+  if (pattern.name == "quarters") {
+    return lane % 8;
+  }
+  if (pattern.name == "interleaved") {
+    return (i / 2 + phase * lanes / 2) % lanes + lanes * (i % 2) + 2 * lanes * (phase / 2);
+  }
+  return i + lanes * 20 * (lane / 16);  // two_rows
+}
+
+std::vector<SharedCase> shared_cases() {
+  std::vector<SharedCase> cases;
+  for (const int width : {4, 8, 16}) {
+    cases.push_back({width, 1, nullptr});
+    for (const Pattern& pattern : kPatterns) {
+      if (width < pattern.min_width || pattern.conflict > 128 / width) {
+        continue;
+      }
+      const bool every = pattern.name == "random" || (pattern.name == "conflict" && pattern.conflict == 1);
+      for (const int warps : {1, 2, 4, 8, 16, 32}) {
+        if (every || warps == 4 || warps >= 16) {
+          cases.push_back({width, warps, &pattern});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+CompileRequest shared_request(const std::string& architecture, int width, bool chase) {
+  return request(architecture, "microbench_shared", kSharedSource, {define("WIDTH", width), define("CHASE", chase)});
+}
+
+// ---- arithmetic -----------------------------------------------------------------------------------------------------
+
+CompileRequest arithmetic_request(const std::string& architecture, int operation, int ilp) {
+  return request(architecture, "microbench_arithmetic", kArithmeticSource,
+                 {define("OPERATION", operation), define("ILP", ilp)});
+}
+
+// ---- loops too long for the instruction cache -----------------------------------------------------------------------
+
+CompileRequest instructions_request(const std::string& architecture, int kibibytes) {
+  return request(architecture, "microbench_instructions", kInstructionsSource,
+                 {define("INSTRUCTIONS", loop_instructions(kibibytes))});
+}
+
+// ---- shuffles, block barriers, tanh ---------------------------------------------------------------------------------
+
+std::vector<ShuffleCase> shuffle_cases() {
+  std::vector<ShuffleCase> cases;
+  for (const int ilp : {1, 4}) {
+    for (const int warps : {1, 4, 8, 16, 32}) {
+      cases.push_back({"shuffle", 0, ilp, warps, "", 0, 0});
+    }
+  }
+  for (const int warps : {2, 4, 8, 12, 16, 18, 22, 24, 32}) {
+    cases.push_back({"barrier", 1, 1, warps, "", 0, 0});
+  }
+  cases.push_back({"tanh", 2, 1, 1, "small", 0.1f, 0.1f});
+  cases.push_back({"tanh", 2, 1, 1, "large", 2.0f, 2.0f});
+  cases.push_back({"tanh", 2, 1, 1, "mixed", 0.1f, 2.0f});
+  cases.push_back({"tanh", 2, 1, 16, "mixed", 0.1f, 2.0f});
+  return cases;
+}
+
+CompileRequest shuffle_request(const std::string& architecture, const ShuffleCase& c) {
+  return request(architecture, "microbench_shuffle", kShuffleSource,
+                 {define("KIND", c.kind_number), define("ILP", c.ilp)});
+}
+
+// ---- exchange and signals -------------------------------------------------------------------------------------------
+
+std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
+  std::vector<ExchangeCase> cases;
+  // What the fit uses: every block size that plans use, from one word per thread to many.
+  for (const int threads : {64, 128, 256, 384, 512, 576, 704, 1024}) {
+    for (int loads = 1; loads <= 8; ++loads) {
+      for (const int bytes : {2112, 8448, 19008, 38016, 65472, 73920, 131072, 204800}) {
+        const int rounds = (bytes / 16 + threads * loads - 1) / (threads * loads);
+        const bool wasteful = threads * (loads - 1) >= bytes / 16;  // a load fewer would do as well
+        if (rounds <= 6 && !wasteful) {
+          cases.push_back({bytes, 4, sms, threads, loads});
+        }
+      }
+    }
+  }
+  for (const int batch : {1, 8}) {
+    cases.push_back({18432, batch, sms, 512, 2});
+  }
+  for (const int part : {8, 4, 2}) {
+    for (const int bytes : {2112, 8448, 19008, 73920}) {
+      for (const int threads : {128, 512, 1024}) {
+        const int loads = std::min(8, (bytes / 16 + threads - 1) / threads);
+        cases.push_back({bytes, 4, std::max(2, sms / part), threads, loads});
+      }
+    }
+  }
+  // What the wait before the first look is worth; all of them without it, too, where most looks are in vain, so that
+  // what a look takes can be told from the rest of the exchange.
+  for (std::size_t i = 0, count = cases.size(); i < count; ++i) {
+    cases.push_back(cases[i]);
+    cases.back().first_look = 0;
+  }
+  for (const int first_look : {0, 60, 120, 240, 320, 420}) {
+    for (const auto& [threads, loads] : {std::pair{512, 1}, {256, 2}, {128, 4}}) {
+      cases.push_back({8192, 4, std::min(sms, 128), threads, loads, 1, first_look});
+    }
+  }
+  // Of as many SMs as plans use, in one round, as plans have it, with waits of which one is nearly best.
+  for (const int of : {sms, 128, 96, 64, 32}) {
+    for (const int bytes : {2048, 4096, 8192, 16384, 32768}) {
+      for (const int threads : {64, 128, 256, 512, 1024}) {
+        const int loads = (bytes / 16 + threads - 1) / threads;
+        for (const int first_look : {100, kExchangeFirstLook, 260}) {
+          if (loads <= 8 && of <= sms) {
+            cases.push_back({bytes, 4, of, threads, loads, 1, first_look});
+          }
+        }
+      }
+    }
+  }
+  std::erase_if(cases, [&](const ExchangeCase& c) { return c.smem_bytes() > smem_bytes || c.rows(c.lanes()) > 2; });
+  return cases;
+}
+
+// The constants of a kernel of fp16 states whose batch one load fetches, so in one plane. The exchange does not depend
+// on the cell; with four gates any number of units has an input of whole 4-byte pieces.
+CompileRequest exchange_request(const std::string& architecture, const ExchangeCase& c) {
+  return request(
+      architecture, "microbench_exchange", kExchangeSource,
+      {define("HIDDEN", c.units_per_sm() * c.sms), define("BLOCKS", c.sms), define("UNITS_PER_SM", c.units_per_sm()),
+       define("LINE_WORDS", c.line_words()), define("BATCH", c.batch), define("BATCH_PADDED", c.batch),
+       define("PRECISION", static_cast<int>(Precision::fp16)), define("CELL", static_cast<int>(Cell::lstm)),
+       define("PLANE_UNIT_BYTES", 2 * c.batch), define("ZERO_UNITS", ExchangeCase::kZeroUnits),
+       define("EXCHANGE", static_cast<int>(ExchangeProtocol::lamport)), define("THREADS", c.threads),
+       define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead), define("FIRST_LOOK", c.first_look)});
+}
+
+CompileRequest cluster_request(const std::string& architecture, const ExchangeCase& c) {
+  return request(architecture, "microbench_cluster_exchange", kClusterExchangeSource,
+                 {define("WORDS_PER_SM", c.words_per_sm()), define("BATCH_PADDED", c.batch), define("BLOCKS", c.sms),
+                  define("THREADS", c.threads), define("LANES_PER_ROW", c.lanes()), define("LOADS_IN_FLIGHT", c.loads),
+                  define("AHEAD", kEmptiedAhead), define("CLUSTER", c.cluster)});
+}
+
+std::vector<ExchangeCase> cluster_cases(const std::string& architecture, int sms, int smem_bytes) {
+  std::vector<ExchangeCase> cases;
+  if (!has_clusters(architecture)) {
+    return cases;
+  }
+  for (const int bytes : {8448, 19008, 38016, 73920}) {
+    for (const int cluster : {1, 2, 4}) {
+      const int share = bytes / 16 / cluster;
+      constexpr int kClusterThreads = 512;
+      cases.push_back(
+          {bytes, 4, sms * 7 / 8 / 4 * 4, kClusterThreads, (share + kClusterThreads - 1) / kClusterThreads, cluster});
+    }
+  }
+  std::erase_if(cases, [&](const ExchangeCase& c) { return c.smem_bytes() > smem_bytes; });
+  return cases;
+}
+
+std::vector<SendCase> send_cases(const std::string& architecture) {
+  std::vector<SendCase> cases;
+  if (has_clusters(architecture)) {
+    for (const int sms : {4, 8, 16}) {
+      for (const int bytes : {1024, 2048, 4096, 8192, 16384, 32768}) {
+        for (const int threads : {128, 256, 512}) {
+          cases.push_back({sms, bytes, threads});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+// As for a network of one sample, of which the state has so many bytes.
+CompileRequest send_request(const std::string& architecture, const SendCase& c) {
+  constexpr int kRelu = 0, kFp16 = 0, kClusterExchange = 3;
+  const int units = c.bytes / 2;
+  return request(architecture, "microbench_cluster", kClusterSource,
+                 {define("HIDDEN", units), define("BLOCKS", c.sms), define("UNITS_PER_SM", units / c.sms),
+                  define("LINE_WORDS", kLineWords), define("BATCH", 1), define("BATCH_PADDED", 1), define("TEAMS", 1),
+                  define("PRECISION", kFp16), define("CELL", kRelu), define("THREADS", c.threads),
+                  define("EXCHANGE", kClusterExchange), define("AHEAD", kEmptiedAhead), define("FIRST_LOOK", 0),
+                  define("STRUCTURED", 0)});
+}
+
+u32 expected_sent(const SendCase& c, int steps) {
+  u32 factor = 1, offset = 0;
+  for (int t = 0; t < steps; ++t) {
+    offset = 13 * offset + 57;
+    factor *= 13;
+  }
+  const auto words = static_cast<u32>(c.bytes / 4);
+  const u64 shift = static_cast<u64>(words / static_cast<u32>(c.sms) + 1) * static_cast<u64>(steps) % words;
+  u32 checksum = 0;
+  for (u32 word = 0; word < words; ++word) {
+    const u32 source = static_cast<u32>((word + shift) % words);
+    checksum += (factor * source + offset) * (2 * word + 1);
+  }
+  return checksum;
+}
+
+CompileRequest barrier_request(const std::string& architecture, int kind) {
+  return request(architecture, "microbench_barrier", kBarrierSource, {define("KIND", kind)});
+}
+
+u32 expected_checksum(const ExchangeCase& c, int steps) {
+  const Changes last(steps / 2);
+  const auto elements = static_cast<u32>(c.bytes() / 2), of_sm = static_cast<u32>(8 * c.words_per_sm());
+  const auto shift = static_cast<u32>(u64{of_sm} * static_cast<u64>(steps / 2) % elements);
+  u32 checksum = 0;
+  for (u32 element = 0; element < elements; ++element) {
+    checksum += weigh(element, last(initial_element((element + shift) % elements)));
+  }
+  return checksum;
+}
+
+u32 expected_cluster_checksum(const ExchangeCase& c, int steps) {
+  const Changes last(steps);
+  const auto batch = static_cast<u32>(c.batch), units = static_cast<u32>(c.units_per_sm() * c.sms);
+  const u64 shift = static_cast<u64>(c.units_per_sm() + 1) * static_cast<u64>(steps) % units;
+  u32 checksum = 0;
+  for (u32 element = 0; element < units * batch; ++element) {
+    const u32 source = static_cast<u32>((element / batch + shift) % units) * batch + element % batch;
+    checksum += weigh(element, last(initial_element(source)));
+  }
+  return checksum;
+}
+
+}  // namespace microbench
+
+std::vector<CompileRequest> microbench_requests(const std::string& architecture, int sm_count,
+                                                int smem_bytes_per_block) {
+  using namespace microbench;
+  std::vector<CompileRequest> requests;
+  for (const int width : {4, 8, 16}) {
+    for (const bool chase : {false, true}) {
+      requests.push_back(shared_request(architecture, width, chase));
+    }
+  }
+  for (int operation = 0; operation < static_cast<int>(kOperations.size()); ++operation) {
+    for (const int ilp : kIlps) {
+      requests.push_back(arithmetic_request(architecture, operation, ilp));
+    }
+  }
+  for (const int kibibytes : kLoopKibibytes) {
+    requests.push_back(instructions_request(architecture, kibibytes));
+  }
+  for (const ShuffleCase& c : shuffle_cases()) {
+    requests.push_back(shuffle_request(architecture, c));
+  }
+  for (const int kind : {0, 1, 2}) {
+    requests.push_back(barrier_request(architecture, kind));
+  }
+  for (const ExchangeCase& c : exchange_cases(sm_count, smem_bytes_per_block)) {
+    requests.push_back(exchange_request(architecture, c));
+  }
+  for (const ExchangeCase& c : cluster_cases(architecture, sm_count, smem_bytes_per_block)) {
+    requests.push_back(cluster_request(architecture, c));
+  }
+  for (const SendCase& c : send_cases(architecture)) {
+    requests.push_back(send_request(architecture, c));
+  }
+  // Several measurements share a kernel.
+  std::set<std::pair<std::string, std::vector<std::string>>> seen;
+  std::erase_if(requests,
+                [&](const CompileRequest& r) { return !seen.emplace(std::string(r.name), r.defines).second; });
+  return requests;
+}
+
+}  // namespace onchip

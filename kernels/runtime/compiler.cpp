@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/runtime/compiler.hpp"
+
+#include "kernels/runtime/cubin.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/significant_text.hpp"
+#include "model/base/error.hpp"
+
+#include <dlfcn.h>
+#include <nvrtc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <system_error>
+
+namespace onchip {
+
+namespace {
+
+void check_nvrtc(nvrtcResult status, std::string_view what) {
+  if (status != NVRTC_SUCCESS) {
+    throw CudaError(std::string(what) + ": " + nvrtcGetErrorString(status));
+  }
+}
+
+// FNV-1a, 64 bits, as 16 hex digits. Not a defence against forgery: a hit also compares the whole key.
+std::string hash_text(std::string_view bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char byte : bytes) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+  }
+  std::string text(16, '0');
+  for (std::size_t i = 16; i-- > 0; hash >>= 4) {
+    text[i] = "0123456789abcdef"[hash & 15];
+  }
+  return text;
+}
+
+// ---- what ptxas says ------------------------------------------------------------------------------------------------
+
+// The integer that stands before `label` in `line`, or 0.
+int number_before(std::string_view line, std::string_view label) {
+  const std::size_t end = line.find(label);
+  if (end == std::string_view::npos) {
+    return 0;
+  }
+  std::size_t first = end;
+  while (first > 0 && line[first - 1] >= '0' && line[first - 1] <= '9') {
+    --first;
+  }
+  int number = 0;
+  for (; first < end; ++first) {
+    number = 10 * number + (line[first] - '0');
+  }
+  return number;
+}
+
+// ptxas -v prints for each function, entries and the device functions that were not inlined:
+//   ptxas info    : Compiling entry function 'NAME' for 'sm_90'            (entries only)
+//   ptxas info    : Function properties for NAME
+//       0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+//   ptxas info    : Used 168 registers, used 1 barriers                    (entries only)
+// Device functions may be called by any entry, so their spills count as the kernel's own. If no entry has the
+// kernel's name, the worst of all entries stands for it.
+ResourceReport parse_report(std::string_view log, std::string_view kernel) {
+  struct Entry {
+    std::string name;
+    ResourceReport resources;
+  };
+  std::vector<Entry> entries;
+  ResourceReport callees;
+  ResourceReport* properties_of = nullptr;
+  for (std::size_t begin = 0; begin < log.size();) {
+    const std::size_t end = std::min(log.find('\n', begin), log.size());
+    const std::string_view line = log.substr(begin, end - begin);
+    begin = end + 1;
+    constexpr std::string_view kEntry = "Compiling entry function '", kProperties = "Function properties for ";
+    if (const std::size_t at = line.find(kEntry); at != std::string_view::npos) {
+      const std::string_view rest = line.substr(at + kEntry.size());
+      entries.push_back({std::string(rest.substr(0, rest.find('\''))), {}});
+    } else if (const std::size_t place = line.find(kProperties); place != std::string_view::npos) {
+      std::string_view name = line.substr(place + kProperties.size());
+      name = name.substr(0, name.find_first_of(" \t\r"));
+      properties_of = !entries.empty() && entries.back().name == name ? &entries.back().resources : &callees;
+    } else if (line.find("bytes stack frame") != std::string_view::npos && properties_of != nullptr) {
+      properties_of->stack_bytes = std::max(properties_of->stack_bytes, number_before(line, " bytes stack frame"));
+      properties_of->spill_bytes +=
+          number_before(line, " bytes spill stores") + number_before(line, " bytes spill loads");
+    } else if (line.find(" registers") != std::string_view::npos && line.find("Used ") != std::string_view::npos &&
+               !entries.empty()) {
+      ResourceReport& entry = entries.back().resources;
+      entry.registers = number_before(line, " registers");
+      entry.stack_bytes = std::max(entry.stack_bytes, number_before(line, " bytes cumulative stack size"));
+    }
+  }
+  const bool named = std::ranges::any_of(entries, [&](const Entry& entry) { return entry.name == kernel; });
+  ResourceReport worst;
+  for (const Entry& entry : entries) {
+    if (!named || entry.name == kernel) {
+      worst.registers = std::max(worst.registers, entry.resources.registers);
+      worst.spill_bytes = std::max(worst.spill_bytes, entry.resources.spill_bytes);
+      worst.stack_bytes = std::max(worst.stack_bytes, entry.resources.stack_bytes);
+    }
+  }
+  worst.spill_bytes += callees.spill_bytes;
+  worst.stack_bytes = std::max(worst.stack_bytes, callees.stack_bytes);
+  if (worst.registers == 0) {
+    throw CudaError("the compiler reported no registers for '" + std::string(kernel) + "':\n" + std::string(log));
+  }
+  return worst;
+}
+
+// ---- the cache ------------------------------------------------------------------------------------------------------
+// A file: "onchip cubin 2\n", "registers spill_bytes stack_bytes key_size cubin_size\n", key, cubin, and the hash of
+// all that comes before it.
+
+constexpr std::string_view kMagic = "onchip cubin 2\n";
+constexpr std::size_t kHashDigits = 16;
+
+struct CacheEntry {
+  std::vector<char> cubin;
+  ResourceReport resources;
+};
+
+std::optional<CacheEntry> load(const std::filesystem::path& path, std::string_view key) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return std::nullopt;
+  }
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (bytes.size() < kMagic.size() + kHashDigits || !bytes.starts_with(kMagic)) {
+    return std::nullopt;
+  }
+  const std::string_view body = std::string_view(bytes).substr(0, bytes.size() - kHashDigits);
+  if (hash_text(body) != std::string_view(bytes).substr(body.size())) {
+    return std::nullopt;
+  }
+  const std::size_t line_end = std::min(body.find('\n', kMagic.size()), body.size() - 1);
+  std::istringstream header(std::string(body.substr(kMagic.size(), line_end - kMagic.size())));
+  CacheEntry entry;
+  std::size_t key_size = 0, cubin_size = 0;
+  header >> entry.resources.registers >> entry.resources.spill_bytes >> entry.resources.stack_bytes >> key_size >>
+      cubin_size;
+  const std::string_view rest = body.substr(line_end + 1);
+  if (!header || key_size != key.size() || key_size > rest.size() || cubin_size != rest.size() - key_size ||
+      rest.substr(0, key_size) != key) {
+    return std::nullopt;
+  }
+  entry.cubin.assign(rest.begin() + static_cast<std::ptrdiff_t>(key_size), rest.end());
+  return entry;
+}
+
+// Written beside its final place and renamed, so that a reader sees a whole file or none. Failures are no error.
+void store(const std::filesystem::path& path, std::string_view key, const CacheEntry& entry) {
+  static std::atomic<unsigned> count{0};
+  std::error_code ignored;
+  std::filesystem::create_directories(path.parent_path(), ignored);
+  std::filesystem::path temporary = path;
+  temporary += "." + std::to_string(getpid()) + "." + std::to_string(count++) + ".tmp";
+  std::ostringstream text;
+  text << kMagic << entry.resources.registers << ' ' << entry.resources.spill_bytes << ' '
+       << entry.resources.stack_bytes << ' ' << key.size() << ' ' << entry.cubin.size() << '\n'
+       << key;
+  text.write(entry.cubin.data(), static_cast<std::streamsize>(entry.cubin.size()));
+  std::ofstream file(temporary, std::ios::binary);
+  file << text.view() << hash_text(text.view());
+  file.close();
+  std::error_code error;
+  if (file) {
+    std::filesystem::rename(temporary, path, error);
+  }
+  if (!file || error) {
+    std::filesystem::remove(temporary, ignored);
+  }
+}
+
+// ---- NVRTC ----------------------------------------------------------------------------------------------------------
+
+class Program {
+ public:
+  Program(const CompileRequest& request) {
+    const std::string source(request.source), file = std::string(request.name) + ".cu";
+    check_nvrtc(nvrtcCreateProgram(&program_, source.c_str(), file.c_str(), 0, nullptr, nullptr), "nvrtcCreateProgram");
+  }
+  ~Program() { nvrtcDestroyProgram(&program_); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  nvrtcProgram get() const { return program_; }
+  std::string log() const {
+    std::size_t size = 0;
+    check_nvrtc(nvrtcGetProgramLogSize(program_, &size), "nvrtcGetProgramLogSize");
+    std::string text(size, '\0');
+    check_nvrtc(nvrtcGetProgramLog(program_, text.data()), "nvrtcGetProgramLog");
+    text.erase(std::min(text.find('\0'), text.size()));
+    return text;
+  }
+  std::string ptx() const {
+    std::size_t size = 0;
+    check_nvrtc(nvrtcGetPTXSize(program_, &size), "nvrtcGetPTXSize");
+    std::string text(size, '\0');
+    check_nvrtc(nvrtcGetPTX(program_, text.data()), "nvrtcGetPTX");
+    text.erase(std::min(text.find('\0'), text.size()));
+    return text;
+  }
+
+ private:
+  nvrtcProgram program_ = nullptr;
+};
+
+// Leaves the result in `program`; returns the log.
+std::string run_program(Program& program, const CompileRequest& request, const std::vector<std::string>& options) {
+  std::vector<const char*> arguments;
+  for (const std::string& option : options) {
+    arguments.push_back(option.c_str());
+  }
+  const nvrtcResult status = nvrtcCompileProgram(program.get(), static_cast<int>(arguments.size()), arguments.data());
+  std::string log = program.log();
+  if (status != NVRTC_SUCCESS) {
+    throw CudaError("'" + std::string(request.name) + "' does not compile for " + request.architecture + " (" +
+                    nvrtcGetErrorString(status) + "):\n" + log);
+  }
+  return log;
+}
+
+CacheEntry run_compiler(const CompileRequest& request, const std::vector<std::string>& options) {
+  Program program(request);
+  const std::string log = run_program(program, request, options);
+  CacheEntry entry;
+  entry.resources = parse_report(log, request.name);
+  std::size_t size = 0;
+  check_nvrtc(nvrtcGetCUBINSize(program.get(), &size), "nvrtcGetCUBINSize");
+  entry.cubin.resize(size);
+  check_nvrtc(nvrtcGetCUBIN(program.get(), entry.cubin.data()), "nvrtcGetCUBIN");
+  return entry;
+}
+
+// The number in "sm_90", or -1.
+int architecture_number(std::string_view name) {
+  const std::size_t first = name.find_first_of("0123456789");
+  if (first == std::string_view::npos) {
+    return -1;
+  }
+  int number = 0;
+  for (std::size_t i = first; i < name.size() && i < first + 4 && name[i] >= '0' && name[i] <= '9'; ++i) {
+    number = 10 * number + (name[i] - '0');
+  }
+  return number;
+}
+
+// Besides the plain names there are feature-specific ones: sm_90a, sm_100a, sm_100f.
+void check_architecture(const std::string& architecture) {
+  const std::vector<std::string> known = available_architectures();
+  const int number = architecture_number(architecture);
+  std::string plain = architecture;
+  if ((plain.ends_with('a') && number >= 90) || (plain.ends_with('f') && number >= 100)) {
+    plain.pop_back();
+  }
+  if (std::ranges::find(known, plain) != known.end()) {
+    return;
+  }
+  std::string hint = "; " + compiler_version() + " knows " + known.front() + " to " + known.back();
+  if (number >= 0) {
+    const auto distance = [&](const std::string& name) { return std::abs(architecture_number(name) - number); };
+    hint = "; did you mean '" + *std::ranges::min_element(known, {}, distance) + "'?";
+  }
+  throw InputError("unknown architecture '" + architecture + "'" + hint);
+}
+
+// "13.0.88" of "// Cuda compilation tools, release 13.0, V13.0.88", as every PTX says; or empty.
+std::string version_in_ptx() {
+  const CompileRequest nothing{"version", "", {}, {}};
+  Program program(nothing);
+  std::string ptx;
+  try {
+    run_program(program, nothing, {});
+    ptx = program.ptx();
+  } catch (const CudaError&) {
+    return {};
+  }
+  const std::size_t line = ptx.find("Cuda compilation tools"), place = ptx.find(", V", line);
+  if (line == std::string::npos || place == std::string::npos) {
+    return {};
+  }
+  const std::size_t begin = place + 3;
+  return ptx.substr(begin, ptx.find_first_not_of("0123456789.", begin) - begin);
+}
+
+std::string find_version() {
+  int major = 0, minor = 0;
+  check_nvrtc(nvrtcVersion(&major, &minor), "nvrtcVersion");
+  std::string version = std::to_string(major) + "." + std::to_string(minor);
+  // The name of the shared library often has the update as well: libnvrtc.so.13.0.88.
+  Dl_info library{};
+  if (dladdr(reinterpret_cast<const void*>(&nvrtcVersion), &library) != 0 && library.dli_fname != nullptr) {
+    std::error_code error;
+    const std::string file = std::filesystem::canonical(library.dli_fname, error).filename().string();
+    const std::size_t place = file.find(".so." + version + ".");
+    if (!error && place != std::string::npos) {
+      return "NVRTC " + file.substr(place + 4);
+    }
+  }
+  if (const std::string longer = version_in_ptx(); longer.starts_with(version + '.')) {
+    version = longer;
+  }
+  return "NVRTC " + version;
+}
+
+std::vector<std::string> compile_options(const CompileRequest& request) {
+  std::vector<std::string> options{"--gpu-architecture=" + request.architecture, "--std=c++17", "--ptxas-options=-v",
+                                   "--no-cache"};  // NVRTC's own has results without the report
+  for (const std::string& define : request.defines) {
+    options.push_back("-D" + define);
+  }
+  return options;
+}
+
+// What is added to these, one after the other, where a kernel spills.
+std::vector<std::vector<std::string>> careful_attempts(const CompileRequest& request) {
+  std::vector<std::vector<std::string>> attempts;
+  for (const std::string_view option : kCarefulOptions) {
+    attempts.push_back({"--ptxas-options=" + std::string(option)});
+  }
+  if (!request.careful_define.empty()) {
+    attempts.push_back({attempts.front().front(), "-D" + request.careful_define});
+  }
+  return attempts;
+}
+
+// Everything but the compiler, and what is tried where a kernel spills, that determines the cubin.
+std::string describe(const CompileRequest& request) {
+  std::string text = std::string(request.name) + '\0';
+  for (const std::string& option : compile_options(request)) {
+    text += option + '\0';
+  }
+  return text.append(significant_text(request.source, request.defines));
+}
+
+}  // namespace
+
+std::string fingerprint(const CompileRequest& request) {
+  return hash_text(describe(request));
+}
+
+CompiledKernel compile(const CompileRequest& request) {
+  check_architecture(request.architecture);
+  const std::vector<std::string> options = compile_options(request);
+  std::string key = compiler_version() + '\0' + describe(request);
+  const std::vector<std::vector<std::string>> attempts = careful_attempts(request);
+  for (const std::vector<std::string>& attempt : attempts) {
+    for (const std::string& option : attempt) {
+      key.append("\0", 1).append(option);
+    }
+  }
+  if (!request.careful_define.empty()) {
+    std::vector<std::string> defines = request.defines;
+    defines.push_back(request.careful_define);
+    key.append("\0", 1).append(significant_text(request.source, defines));
+  }
+
+  CompiledKernel kernel;
+  kernel.fingerprint = fingerprint(request);
+  const std::filesystem::path directory = cache_directory();
+  const std::filesystem::path path = directory.empty() ? directory : directory / (hash_text(key) + ".cubin");
+  std::optional<CacheEntry> entry = path.empty() ? std::nullopt : load(path, key);
+  kernel.cached = entry.has_value();
+  if (!entry) {
+    entry = run_compiler(request, options);
+    // The optimiser moves loads ahead, now and then by more registers than there are; these ways it does so less.
+    const auto in_memory = [](const CacheEntry& made) {
+      return made.resources.spill_bytes + made.resources.stack_bytes;
+    };
+    for (const std::vector<std::string>& attempt : attempts) {
+      if (in_memory(*entry) == 0) {
+        break;
+      }
+      std::vector<std::string> careful = options;
+      careful.insert(careful.end(), attempt.begin(), attempt.end());
+      try {
+        if (CacheEntry again = run_compiler(request, careful); in_memory(again) < in_memory(*entry)) {
+          entry = std::move(again);
+        }
+      } catch (const CudaError&) {
+        // Not every version of the compiler knows every option; what it has made without is there.
+      }
+    }
+    if (!path.empty()) {
+      store(path, key, *entry);
+    }
+  }
+  kernel.cubin = std::move(entry->cubin);
+  kernel.resources = entry->resources;
+  kernel.code_fingerprint =
+      hash_text(std::to_string(kernel.resources.registers) + '\n' + significant_code(kernel.cubin));
+  return kernel;
+}
+
+std::string compile_ptx(const CompileRequest& request) {
+  check_architecture(request.architecture);
+  std::vector<std::string> options{"--gpu-architecture=compute_" + request.architecture.substr(3), "--std=c++17"};
+  for (const std::string& define : request.defines) {
+    options.push_back("-D" + define);
+  }
+  Program program(request);
+  run_program(program, request, options);
+  return program.ptx();
+}
+
+std::filesystem::path cache_directory() {
+  const auto variable = [](const char* name) -> std::filesystem::path {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  };
+  if (auto path = variable("ONCHIP_CACHE"); !path.empty()) {
+    return path;
+  }
+  if (auto path = variable("XDG_CACHE_HOME"); !path.empty()) {
+    return path / "onchip";
+  }
+  if (auto path = variable("HOME"); !path.empty()) {
+    return path / ".cache" / "onchip";
+  }
+  return {};
+}
+
+std::string compiler_version() {
+  static const std::string version = find_version();
+  return version;
+}
+
+std::vector<std::string> available_architectures() {
+  int count = 0;
+  check_nvrtc(nvrtcGetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
+  std::vector<int> numbers(static_cast<std::size_t>(count));
+  check_nvrtc(nvrtcGetSupportedArchs(numbers.data()), "nvrtcGetSupportedArchs");
+  std::vector<std::string> names;
+  for (const int number : numbers) {
+    names.push_back("sm_" + std::to_string(number));
+  }
+  return names;
+}
+
+}  // namespace onchip

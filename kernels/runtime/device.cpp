@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/runtime/device.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+namespace onchip {
+
+namespace {
+
+const void* function(cudaKernel_t kernel) {
+  return reinterpret_cast<const void*>(kernel);
+}
+
+// 13000 -> "13.0"
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// "580.95.05", or "" where the driver does not say.
+std::string kernel_module_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string word;
+  while (file >> word) {
+    if (word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos) {
+      return word;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+void check_cuda(cudaError_t status, const char* expression, const char* file, int line) {
+  if (status == cudaSuccess) {
+    return;
+  }
+  const std::string path(file);
+  const std::size_t slash = path.find_last_of('/');
+  std::ostringstream message;
+  message << path.substr(slash == std::string::npos ? 0 : slash + 1) << ":" << line << ": " << expression << ": "
+          << cudaGetErrorString(status) << " (" << cudaGetErrorName(status) << ")";
+  cudaGetLastError();  // a later check must not see this error again
+  throw CudaError(message.str());
+}
+
+Stream::Stream() {
+  ONCHIP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+}
+Stream::~Stream() {
+  cudaStreamDestroy(stream_);
+}
+void Stream::synchronize() const {
+  ONCHIP_CUDA_CHECK(cudaStreamSynchronize(stream_));
+}
+
+LoadedCubin::LoadedCubin(std::span<const char> cubin) {
+  ONCHIP_CUDA_CHECK(cudaLibraryLoadData(&library_, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+}
+
+LoadedCubin::~LoadedCubin() {
+  cudaLibraryUnload(library_);
+}
+
+Kernel::Kernel(std::shared_ptr<const LoadedCubin> cubin, const std::string& name) : cubin_(std::move(cubin)) {
+  ONCHIP_CUDA_CHECK(cudaLibraryGetKernel(&kernel_, cubin_->get(), name.c_str()));
+  attributes();  // cubins load lazily: one for another architecture is to fail here, not in the first launch
+}
+
+Kernel::Kernel(std::span<const char> cubin, const std::string& name)
+    : Kernel(std::make_shared<const LoadedCubin>(cubin), name) {}
+
+cudaFuncAttributes Kernel::attributes() const {
+  cudaFuncAttributes attributes{};
+  ONCHIP_CUDA_CHECK(cudaFuncGetAttributes(&attributes, function(kernel_)));
+  return attributes;
+}
+
+int Kernel::blocks_per_sm(int threads, std::size_t smem_bytes) const {
+  ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(function(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(smem_bytes)));
+  int blocks = 0;
+  ONCHIP_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function(kernel_), threads, smem_bytes));
+  return blocks;
+}
+
+int Kernel::clusters(int size, int threads, std::size_t smem_bytes) const {
+  const void* const kernel = function(kernel_);
+  ONCHIP_CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(smem_bytes)));
+  ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(size), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(size));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = smem_bytes;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  ONCHIP_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
+  return clusters;
+}
+
+void Kernel::launch(cudaStream_t stream, int blocks, int threads, std::size_t smem_bytes, bool cooperative,
+                    void** arguments) const {
+  ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(function(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(smem_bytes)));
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = cooperative ? 1 : 0;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = smem_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  ONCHIP_CUDA_CHECK(cudaLaunchKernelExC(&config, function(kernel_), arguments));
+}
+
+DeviceInfo device_info() {
+  int driver = 0, runtime = 0, count = 0, device = 0;
+  ONCHIP_CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where no driver is installed
+  if (driver == 0) {
+    throw CudaError("no CUDA device: no NVIDIA driver was found");
+  }
+  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    throw CudaError(std::string("no CUDA device: ") +
+                    cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status));
+  }
+  ONCHIP_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  ONCHIP_CUDA_CHECK(cudaGetDevice(&device));
+  cudaDeviceProp properties{};
+  ONCHIP_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  int clock_khz = 0;
+  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, device));
+
+  DeviceInfo info;
+  info.name = properties.name;
+  info.architecture = "sm_" + std::to_string(properties.major * 10 + properties.minor);
+  const std::string module = kernel_module_version();
+  info.driver = (module.empty() ? "" : module + ", ") + "CUDA " + version_text(driver);
+  info.runtime = version_text(runtime);
+  info.sm_count = properties.multiProcessorCount;
+  info.clock_hz = 1e3 * clock_khz;
+  return info;
+}
+
+Timing summarize(std::vector<double> samples) {
+  Timing timing;
+  timing.samples = static_cast<int>(samples.size());
+  if (samples.empty()) {
+    return timing;
+  }
+  std::sort(samples.begin(), samples.end());
+  const auto quantile = [&](double q) {  // linear between order statistics
+    const double place = q * static_cast<double>(samples.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, samples.size() - 1);
+    return std::lerp(samples[below], samples[above], place - static_cast<double>(below));
+  };
+  timing.median = quantile(0.5);
+  timing.low = quantile(0.025);
+  timing.high = quantile(0.975);
+  return timing;
+}
+
+EventTimer::EventTimer() {
+  ONCHIP_CUDA_CHECK(cudaEventCreate(&start_));
+  if (const cudaError_t status = cudaEventCreate(&stop_); status != cudaSuccess) {
+    cudaEventDestroy(start_);
+    ONCHIP_CUDA_CHECK(status);
+  }
+}
+
+EventTimer::~EventTimer() {
+  cudaEventDestroy(start_);
+  cudaEventDestroy(stop_);
+}
+
+void EventTimer::start(cudaStream_t stream) {
+  ONCHIP_CUDA_CHECK(cudaEventRecord(start_, stream));
+}
+void EventTimer::stop(cudaStream_t stream) {
+  ONCHIP_CUDA_CHECK(cudaEventRecord(stop_, stream));
+}
+
+double EventTimer::milliseconds() {
+  float elapsed = 0;
+  ONCHIP_CUDA_CHECK(cudaEventSynchronize(stop_));
+  ONCHIP_CUDA_CHECK(cudaEventElapsedTime(&elapsed, start_, stop_));
+  return elapsed;
+}
+
+}  // namespace onchip

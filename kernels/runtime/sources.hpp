@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The texts of the CUDA sources, embedded at build time (embed.cmake) for the run-time compiler.
+#pragma once
+
+#include <string_view>
+
+namespace onchip {
+
+extern const std::string_view kSparsePersistentSource;  // sparse_persistent.cu
+extern const std::string_view kDensePersistentSource;   // dense_persistent.cu
+extern const std::string_view kStateOrderSource;        // state_order.cu
+
+extern const std::string_view kArithmeticSource;       // microbench/arithmetic.cu
+extern const std::string_view kBarrierSource;          // microbench/barrier.cu
+extern const std::string_view kClusterSource;          // microbench/cluster.cu
+extern const std::string_view kClusterExchangeSource;  // microbench/cluster_exchange.cu
+extern const std::string_view kExchangeSource;         // microbench/exchange.cu
+extern const std::string_view kInstructionsSource;     // microbench/instructions.cu
+extern const std::string_view kSharedSource;           // microbench/shared.cu
+extern const std::string_view kShuffleSource;          // microbench/shuffle.cu
+
+}  // namespace onchip

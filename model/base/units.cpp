@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/base/units.hpp"
+
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <system_error>
+
+namespace onchip {
+namespace {
+
+struct Unit {
+  Dimension dimension;
+  std::string_view name;
+  double factor;
+};
+
+// The first unit of each dimension is its base unit.
+constexpr std::array kUnits{
+    Unit{Dimension::count, "1", 1},
+    Unit{Dimension::bytes, "B", 1},
+    Unit{Dimension::bytes, "kB", 1e3},
+    Unit{Dimension::bytes, "MB", 1e6},
+    Unit{Dimension::bytes, "GB", 1e9},
+    Unit{Dimension::bytes, "KiB", 1024},
+    Unit{Dimension::bytes, "MiB", 1024.0 * 1024},
+    Unit{Dimension::bytes, "GiB", 1024.0 * 1024 * 1024},
+    Unit{Dimension::hertz, "Hz", 1},
+    Unit{Dimension::hertz, "kHz", 1e3},
+    Unit{Dimension::hertz, "MHz", 1e6},
+    Unit{Dimension::hertz, "GHz", 1e9},
+    Unit{Dimension::seconds, "s", 1},
+    Unit{Dimension::seconds, "ms", 1e-3},
+    Unit{Dimension::seconds, "us", 1e-6},
+    Unit{Dimension::seconds, "ns", 1e-9},
+    Unit{Dimension::cycles, "cycles", 1},
+    Unit{Dimension::cycles, "cycle", 1},
+    Unit{Dimension::bytes_per_second, "B/s", 1},
+    Unit{Dimension::bytes_per_second, "MB/s", 1e6},
+    Unit{Dimension::bytes_per_second, "GB/s", 1e9},
+    Unit{Dimension::bytes_per_second, "TB/s", 1e12},
+    Unit{Dimension::bytes_per_cycle, "B/cycle", 1},
+};
+
+// "B, kB, MB or GB"
+std::string units_of(Dimension dimension) {
+  std::string text;
+  std::string_view last;
+  for (const Unit& unit : kUnits) {
+    if (unit.dimension == dimension) {
+      if (!last.empty()) {
+        text += (text.empty() ? "" : ", ") + std::string(last);
+      }
+      last = unit.name;
+    }
+  }
+  return text.empty() ? std::string(last) : text + " or " + std::string(last);
+}
+
+constexpr bool is_space(char character) {
+  return character == ' ' || character == '\t';
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && is_space(text.back())) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view base_unit(Dimension dimension) {
+  for (const Unit& unit : kUnits) {
+    if (unit.dimension == dimension) {
+      return unit.name;
+    }
+  }
+  return "";
+}
+
+double unit_factor(Dimension dimension, std::string_view unit) {
+  for (const Unit& candidate : kUnits) {
+    if (candidate.dimension == dimension && candidate.name == unit) {
+      return candidate.factor;
+    }
+  }
+  throw InputError("unit " + in_quotes(unit) + " does not fit: expected " + units_of(dimension));
+}
+
+double parse_quantity(std::string_view text, Dimension dimension) {
+  const std::string_view trimmed = trim(text);
+  double number = 0;
+  const auto [end, problem] = std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(), number);
+  if (problem == std::errc::result_out_of_range) {
+    throw InputError("number " + in_quotes(trimmed) + " is too large or too small to represent");
+  }
+  if (problem != std::errc{}) {
+    throw InputError("found " + in_quotes(text) + ": expected a number" +
+                     (dimension == Dimension::count ? "" : " and a unit, " + units_of(dimension)));
+  }
+  const std::string_view unit = trim(trimmed.substr(static_cast<std::size_t>(end - trimmed.data())));
+  if (!std::isfinite(number)) {
+    throw InputError("number " + in_quotes(trimmed) + " is not finite");
+  }
+  if (unit.empty()) {
+    if (dimension != Dimension::count && dimension != Dimension::cycles) {
+      throw InputError("number " + in_quotes(trimmed) + " has no unit: expected " + units_of(dimension));
+    }
+    return number;
+  }
+  const double value = number * unit_factor(dimension, unit);
+  if (!std::isfinite(value)) {
+    throw InputError("number " + in_quotes(trimmed) + " is too large or too small to represent");
+  }
+  return value;
+}
+
+std::string format_number(double number) {
+  std::array<char, 64> buffer;
+  const bool whole = std::trunc(number) == number && std::abs(number) < 1e15;
+  const auto result =
+      whole ? std::to_chars(buffer.data(), buffer.data() + buffer.size(), number, std::chars_format::fixed, 0)
+            : std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
+  return {buffer.data(), result.ptr};
+}
+
+}  // namespace onchip

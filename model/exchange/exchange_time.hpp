@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time of one all-to-all exchange of the state: emit, L2, poll, copy to shared memory. One formula, which the model
+// evaluates and the calibration fits (kernels/microbench/fit.cpp):
+//
+//   cycles = latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * looks
+//            + per_warp * warps + 2 block barriers
+//   late_bytes = 128 for each line of L2 that the state lies in, half as many for the first 256 of them
+//   rounds     = ceil(16-byte words of a thread / loads in flight)
+//   looks      = words of a thread in flight, none if every thread has just one word
+//
+// Why these terms, on an H200 (the chip file has the constants with their errors): the latency grows with the number of
+// SMs that write and poll; an SM gets lines, however few of their words are the state's (relu 2304 B=4 takes 1.50 us
+// with 8 of them, 1.62 with 4, 1.82 with 2, 2.37 with 1), and the first while the last SM's are on their way; a round
+// trip is for words beyond those first in flight, with the looks at them; a thread looks at its words one after the
+// other, each behind a branch, but where all threads have one word there is none in the loop (exchange.cuh), which is
+// some 50 cycles quicker; and every warp that polls is in the others' way. SMs that write little have lines of their
+// own (best_line_words in model/plan/plan.hpp); where they share them, it takes longer than this says.
+#pragma once
+
+#include "model/chip/chip.hpp"
+#include "model/plan/plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace onchip {
+
+struct Exchange {
+  double bytes = 0;  // of the state, as exchanged
+  int sms = 0, threads = 0, loads_in_flight = 1;
+  int line_words = kLineWords;  // of the state in a line of L2
+};
+
+// What the constants are multiplied with, in the order latency, per_sm, 1 / bytes_per_cycle, round_trip, per_word,
+// per_warp. How much of how many lines is hidden was chosen by the same exchanges as the constants.
+inline std::array<double, 6> exchange_terms(const Exchange& exchange) {
+  constexpr double kLineBytes = 16 * kLineWords, kFirstLines = 256, kHidden = 0.5;
+  const double words = exchange.bytes / 16, lines = words / exchange.line_words;
+  const double late_bytes = kLineBytes * (lines - kHidden * std::min(lines, kFirstLines));
+  const double of_thread = std::ceil(words / exchange.threads);
+  const double rounds = std::ceil(of_thread / exchange.loads_in_flight);
+  const double looks = words == exchange.threads ? 0 : std::min<double>(of_thread, exchange.loads_in_flight);
+  return {1, static_cast<double>(exchange.sms), late_bytes, rounds - 1, looks, exchange.threads / 32.0};
+}
+
+inline double block_barrier_cycles(const Chip& chip, int threads) {
+  return chip.block_barrier_cycles + chip.block_barrier_per_warp_cycles * threads / 32;
+}
+
+struct ExchangeCycles {
+  double latency = 0;  // until the first words are there, with both block barriers
+  double copying = 0;  // until all are in shared memory
+};
+inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange) {
+  const std::array<double, 6> terms = exchange_terms(exchange);
+  return {chip.exchange_latency_seconds * chip.clock_hz + chip.exchange_per_sm_cycles * terms[1] +
+              chip.exchange_per_warp_cycles * terms[5] + 2 * block_barrier_cycles(chip, exchange.threads),
+          terms[2] / chip.exchange_bytes_per_cycle_per_sm + chip.exchange_round_trip_cycles * terms[3] +
+              chip.exchange_per_word_cycles * terms[4]};
+}
+
+// The same where words go from the cells to L2, and from there to the products of all warps
+// (kernels/dense/dense_persistent.cu):
+//
+//   cycles = signal + 2 block barriers + stores / stores_per_cycle + shared_word * shared_words
+//            + (word * lanes + look_per_word * warps_per_partition) * words
+//
+// A store that one SM makes and another sees (exchange.signal of the chip file) is all that is left of the latency. The
+// rest was fitted to steps of dense_shapes.csv and families.csv (experiments/data), of plans of many shapes on an H200:
+// stores of a sample's neighbouring units, which all SMs make at about the same time; words that are not of one SM,
+// which are found half there; and the words that a thread asks for at once, which come for as many lanes as there are
+// samples, and which all warps of its partition look at (exchange.look_per_word).
+struct DirectExchange {
+  int threads = 0;                 // of an SM
+  double warps_per_partition = 0;  // of those that ask
+  double stores = 0;               // of all SMs, each of neighbouring units of a sample
+  double words = 0;                // of 16 bytes, that a thread asks for before it looks at the first
+  double lanes = 1;                // of a warp: the share that asks
+  double shared_words = 0;         // SMs that a word is of, beyond the first, on average
+};
+inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExchange& exchange) {
+  constexpr double kStoresPerCycle = 9, kWord = 36, kSharedWord = 87;
+  return {chip.signal_cycles + 2 * block_barrier_cycles(chip, exchange.threads) + exchange.stores / kStoresPerCycle +
+              kSharedWord * exchange.shared_words,
+          (kWord * exchange.lanes + chip.look_per_word_cycles * exchange.warps_per_partition) * exchange.words};
+}
+
+// The same by flags and bulk copies, of what is copied together (kernels/sparse/bulk_copy.cuh): a fence until the words are in
+// L2, the flag's way, the copy's way and its bytes, and on either side what orders one kind of access after the other.
+// All but the bytes is counted in signals, as many as steps of bulk_copy.csv (experiments/data) took on an H200, and
+// the bytes come at a share of the rate of words, read off the same steps.
+inline ExchangeCycles bulk_exchange_cycles(const Chip& chip, double bytes, int threads) {
+  constexpr double kSignals = 6.5, kShare = 0.74;
+  return {kSignals * chip.signal_cycles + 2 * block_barrier_cycles(chip, threads),
+          bytes / (kShare * chip.exchange_bytes_per_cycle_per_sm)};
+}
+
+// The same inside a cluster: every SM stores its part of the state to all SMs, each of which receives all of it; then a
+// block barrier, before the part of the next state is complete. All of it has come before any of it is used.
+//
+//   cycles = latency + per_sm * sms + per_warp * warps + bytes / bytes_per_cycle + per_byte_and_sm * bytes * sms
+//            + 2 block barriers
+//
+// What the constants are multiplied with, in this order.
+inline std::array<double, 5> cluster_terms(double bytes, int sms, int threads) {
+  return {1, static_cast<double>(sms), threads / 32.0, bytes, bytes * sms};
+}
+inline ExchangeCycles cluster_exchange_cycles(const Chip& chip, double bytes, int sms, int threads) {
+  const std::array<double, 5> terms = cluster_terms(bytes, sms, threads);
+  return {chip.cluster_latency_cycles + chip.cluster_per_sm_cycles * terms[1] +
+              chip.cluster_per_warp_cycles * terms[2] + 2 * block_barrier_cycles(chip, threads),
+          terms[3] / chip.cluster_bytes_per_cycle + chip.cluster_per_byte_and_sm_cycles * terms[4]};
+}
+
+}  // namespace onchip

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The largest network that fits, and what would change it.
+#include "model/base/parallel.hpp"
+#include "model/plan/planner.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <iterator>
+
+namespace onchip {
+
+namespace {
+
+// The largest number of granules that fit, 0 if not even one does. Footprints grow with the size, but for rounding:
+// from where the answer is expected in growing strides to a size that does not fit, or one that does, then halved, then
+// over the ripples.
+int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int expected = 1) {
+  constexpr int kStride = 16, kRipple = 8;
+  const int first = std::clamp(expected, 1, most);
+  int stride = std::max(1, first / kStride), fits = 0, fails = most;
+  if (fits_at(first)) {
+    for (fits = first; fits + stride < most; fits += stride, stride *= 2) {
+      if (!fits_at(fits + stride)) {
+        fails = fits + stride;
+        break;
+      }
+    }
+  } else {
+    for (fails = first; fails > stride; fails -= stride, stride *= 2) {
+      if (fits_at(fails - stride)) {
+        fits = fails - stride;
+        break;
+      }
+    }
+  }
+  while (fails - fits > 1) {
+    const int middle = fits + (fails - fits) / 2;
+    (fits_at(middle) ? fits : fails) = middle;
+  }
+  for (int beyond = std::min(most, fits + kRipple); beyond > fits; --beyond) {
+    if (fits_at(beyond)) {
+      return beyond;
+    }
+  }
+  return fits;
+}
+
+// Unless wished otherwise, what fits stays in registers and shared memory.
+PlanWishes on_chip(PlanWishes wishes) {
+  wishes.tier = wishes.tier.value_or(Tier::shared_memory);
+  return wishes;
+}
+
+}  // namespace
+
+Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& asked,
+                       const PlanOf& exact, MaskKind kind) {
+  const PlanWishes wishes = on_chip(asked);
+  const PlanOf expected = [&](const Network& sized, const PlanWishes& all) {
+    return choose_plan(chip, sized, RowProfile::uniform(sized, kind), all);
+  };
+  const auto plan_with = [&](const PlanOf& plan_of, int granules) {
+    Network sized = network;
+    sized.hidden = granules * granule;
+    return plan_of(sized, wishes);
+  };
+  const auto plan_at = [&](int granules) { return plan_with(expected, granules); };
+  const int most = kMaxHidden / granule;
+  int fits = largest_that_fits([&](int granules) { return plan_at(granules).prediction.footprint.fits; }, most);
+  Capacity capacity;
+  if (!exact) {
+    if (fits > 0) {
+      capacity.largest = plan_at(fits);
+    }
+    capacity.next = plan_at(fits + 1);
+    return capacity;
+  }
+  // The longest row may be a little shorter or longer than expected, or a compiler keep less.
+  capacity.next = plan_with(exact, fits + 1);
+  while (capacity.next.prediction.footprint.fits && fits + 1 < most) {
+    capacity.largest = std::move(capacity.next);
+    capacity.next = plan_with(exact, ++fits + 1);
+  }
+  for (; !capacity.largest && fits > 0; --fits) {
+    PlannedNetwork candidate = plan_with(exact, fits);
+    (candidate.prediction.footprint.fits ? capacity.largest.emplace() : capacity.next) = std::move(candidate);
+  }
+  return capacity;
+}
+
+namespace {
+
+// Units and ways of counting, of which 10 % more means nothing, and limits per block, which follow those per SM.
+bool is_structural(std::string_view key) {
+  constexpr std::array<std::string_view, 9> kStructural{"compute_capability.major",
+                                                        "compute_capability.minor",
+                                                        "registers.allocation_unit",
+                                                        "shared_memory.allocation_unit",
+                                                        "registers.per_block",
+                                                        "shared_memory.per_block",
+                                                        "exchange.scatter",
+                                                        "timing.gather_scatter",
+                                                        "cluster.sms"};
+  return std::find(kStructural.begin(), kStructural.end(), key) != kStructural.end();
+}
+
+// Whether a number decides about what fits: not those of time.
+bool decides_size(std::string_view key) {
+  return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock" &&
+         (!key.starts_with("cluster.") || key == "cluster.usable_sms");
+}
+
+}  // namespace
+
+std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& network, const RowProfile& rows,
+                                       int granule, const PlanWishes& wishes) {
+  const double base_step_us = choose_plan(file.chip, network, rows, wishes).prediction.step_us;
+  const PlanWishes sought = on_chip(wishes);
+  const auto capacity = [&](const Chip& chip, int expected) {  // granules
+    const auto fits_at = [&](int granules) {
+      Network sized = network;
+      sized.hidden = granules * granule;
+      return choose_plan(chip, sized, RowProfile::uniform(sized, rows.kind()), sought).prediction.footprint.fits;
+    };
+    return largest_that_fits(fits_at, kMaxHidden / granule, expected);
+  };
+  const int base_capacity = capacity(file.chip, network.hidden / granule);
+  std::vector<ChipKey> keys;
+  std::ranges::copy_if(chip_keys(), std::back_inserter(keys), [](const ChipKey& key) {
+    return !is_structural(key.key) && !key.key.starts_with("library.");  // those are of what leaves the chip
+  });
+  std::vector<Sensitivity> result(keys.size());
+  parallel_for(static_cast<int>(keys.size()), all_cores(), [&](int i) {
+    const ChipKey& key = keys[static_cast<std::size_t>(i)];
+    Chip changed = file.chip;
+    const auto scale = [&](Number Chip::*member) {
+      const double more = 1.1 * (changed.*member).value;
+      (changed.*member).value = key.integral ? std::round(more) : more;
+    };
+    scale(key.member);
+    // What an SM has, one block must be able to ask for.
+    if (key.member == &Chip::registers_per_sm) {
+      scale(&Chip::registers_per_block);
+    } else if (key.member == &Chip::smem_bytes_per_sm) {
+      scale(&Chip::smem_bytes_per_block);
+    }
+    Sensitivity& s = result[static_cast<std::size_t>(i)] = {key.key, 0, 0};
+    if (base_capacity > 0 && decides_size(key.key)) {
+      s.hidden_percent = 100 * (static_cast<double>(capacity(changed, base_capacity)) / base_capacity - 1);
+    }
+    s.step_percent = 100 * (choose_plan(changed, network, rows, wishes).prediction.step_us / base_step_us - 1);
+  });
+  std::erase_if(result, [](const Sensitivity& s) {
+    return std::abs(s.hidden_percent) <= 1e-9 && std::abs(s.step_percent) <= 1e-9;
+  });
+  std::stable_sort(result.begin(), result.end(), [](const Sensitivity& a, const Sensitivity& b) {
+    return std::max(std::abs(a.hidden_percent), std::abs(a.step_percent)) >
+           std::max(std::abs(b.hidden_percent), std::abs(b.step_percent));
+  });
+  return result;
+}
+
+}  // namespace onchip

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+// safetensors files (https://github.com/huggingface/safetensors, "Format"):
+//   8 bytes   length N of the header, little-endian
+//   N bytes   JSON: {"name": {"dtype": "F16", "shape": [rows, columns], "data_offsets": [begin, end]}, ...}
+//   the rest  the tensors' data, little-endian, row-major; offsets count from its first byte
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+#include "model/workload/mask.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensor data are read as they lie in the file");
+
+constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own reader
+
+// Every data type of the format, so that the extent of each tensor can be checked; those with a reader can be weights.
+using Reader = float (*)(const char*);
+struct DataType {
+  std::string_view name;
+  std::uint64_t bytes;
+  Reader read;
+};
+
+template <typename T>
+T load(const char* data) {
+  T value;
+  std::memcpy(&value, data, sizeof value);  // tensors need not be aligned
+  return value;
+}
+
+float read_f16(const char* data) {
+  const std::uint32_t bits = load<std::uint16_t>(data);
+  const std::uint32_t sign = (bits & 0x8000) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 31;
+  const std::uint32_t fraction = bits & 0x3ff;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+    return sign ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | (exponent == 31 ? 255U : exponent + 112) << 23 | fraction << 13);
+}
+
+float read_bf16(const char* data) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(data)) << 16);
+}
+
+float read_f32(const char* data) {
+  return load<float>(data);
+}
+float read_f64(const char* data) {
+  return static_cast<float>(load<double>(data));
+}
+
+constexpr std::array<DataType, 15> kDataTypes{{
+    {"F16", 2, read_f16},
+    {"BF16", 2, read_bf16},
+    {"F32", 4, read_f32},
+    {"F64", 8, read_f64},
+    {"BOOL", 1, nullptr},
+    {"U8", 1, nullptr},
+    {"I8", 1, nullptr},
+    {"F8_E5M2", 1, nullptr},
+    {"F8_E4M3", 1, nullptr},
+    {"U16", 2, nullptr},
+    {"I16", 2, nullptr},
+    {"U32", 4, nullptr},
+    {"I32", 4, nullptr},
+    {"U64", 8, nullptr},
+    {"I64", 8, nullptr},
+}};
+constexpr std::string_view kReadable = "F16, BF16, F32 and F64";
+
+struct Tensor {
+  std::string type;
+  std::uint64_t dimensions = 0;
+  std::array<std::uint64_t, 2> shape{};  // the first two dimensions
+  std::uint64_t elements = 1;
+  bool too_many_elements = false;  // the product of all dimensions overflows
+  std::uint64_t begin = 0, end = 0;
+};
+using Tensors = std::map<std::string, Tensor, std::less<>>;
+
+constexpr std::array<std::string_view, 3> kTensorKeys{"dtype", "shape", "data_offsets"};
+enum class TensorKey : std::uint8_t { dtype, shape, data_offsets, none };
+
+// Builds the table of tensors while the JSON is read, so that a hostile header (deep nesting, long shapes) takes no
+// memory beyond its names.
+class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit HeaderReader(std::string_view file_name) : file_name_(file_name) {}
+
+  Tensors take() { return std::move(tensors_); }
+
+  bool start_object(std::size_t) override {
+    if (depth_ >= 2) {
+      unexpected("an object");
+    }
+    ++depth_;
+    return true;
+  }
+  bool end_object() override {
+    if (depth_ == 2 && tensor_) {
+      for (std::size_t i = 0; i < kTensorKeys.size(); ++i) {
+        if (!seen_[i]) {
+          fail("has no " + in_quotes(kTensorKeys[i]));
+        }
+      }
+    }
+    --depth_;
+    return true;
+  }
+  bool key(std::string& name) override {
+    if (depth_ == 1) {
+      name_ = name;
+      seen_ = {};
+      key_ = TensorKey::none;
+      tensor_ = nullptr;
+      if (name == "__metadata__") {
+        if (std::exchange(metadata_, true)) {
+          fail("is there twice");
+        }
+        return true;
+      }
+      const auto [position, inserted] = tensors_.try_emplace(name);
+      if (!inserted) {
+        fail("is there twice");
+      }
+      tensor_ = &position->second;
+    } else if (tensor_) {
+      const auto found = std::find(kTensorKeys.begin(), kTensorKeys.end(), name);
+      if (found == kTensorKeys.end()) {
+        fail("has an unknown key " + in_quotes(name) + did_you_mean(shortened(name), kTensorKeys));
+      }
+      const auto index = static_cast<std::size_t>(found - kTensorKeys.begin());
+      if (std::exchange(seen_[index], true)) {
+        fail("has " + in_quotes(name) + " twice");
+      }
+      key_ = static_cast<TensorKey>(index);
+    }
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    if (depth_ != 2 || !tensor_ || (key_ != TensorKey::shape && key_ != TensorKey::data_offsets)) {
+      unexpected("an array");
+    }
+    ++depth_;
+    offsets_ = 0;
+    return true;
+  }
+  bool end_array() override {
+    --depth_;
+    if (key_ == TensorKey::data_offsets && offsets_ != 2) {
+      fail("needs two numbers as 'data_offsets'");
+    }
+    return true;
+  }
+  bool number_unsigned(std::uint64_t number) override {
+    if (depth_ != 3) {
+      unexpected("a number");
+    }
+    if (key_ == TensorKey::shape) {
+      if (tensor_->dimensions < tensor_->shape.size()) {
+        tensor_->shape[tensor_->dimensions] = number;
+      }
+      ++tensor_->dimensions;
+      tensor_->too_many_elements |= __builtin_mul_overflow(tensor_->elements, number, &tensor_->elements);
+    } else {
+      if (offsets_ == 2) {
+        fail("needs two numbers as 'data_offsets'");
+      }
+      (offsets_ == 0 ? tensor_->begin : tensor_->end) = number;
+      ++offsets_;
+    }
+    return true;
+  }
+  bool string(std::string& text) override {
+    if (depth_ == 2 && metadata_value()) {
+      return true;
+    }
+    if (depth_ != 2 || key_ != TensorKey::dtype) {
+      unexpected("a string");
+    }
+    tensor_->type = text;
+    return true;
+  }
+  bool number_integer(std::int64_t) override { return unexpected("a negative number"); }
+  bool number_float(double, const std::string&) override {
+    return unexpected("a number that is no 64-bit unsigned integer");
+  }
+  bool null() override { return unexpected("null"); }
+  bool boolean(bool) override { return unexpected("a truth value"); }
+  bool binary(nlohmann::json::binary_t&) override { return unexpected("binary data"); }
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) override {
+    throw InputError(file_name_ + ": the header is not valid JSON at its byte " + std::to_string(byte));
+  }
+
+ private:
+  bool metadata_value() const { return !tensor_; }
+
+  // did_you_mean takes time by the square of the length.
+  static std::string_view shortened(std::string_view name) { return name.substr(0, 32); }
+
+  [[noreturn]] void fail(const std::string& message) const {
+    throw InputError(file_name_ + ": " + (name_ == "__metadata__" ? "" : "tensor ") + in_quotes(name_) + " " + message);
+  }
+  [[noreturn]] bool unexpected(const std::string& found) const {
+    if (depth_ == 0) {
+      throw InputError(file_name_ + ": expected the header to be an object, found " + found);
+    }
+    std::string where = depth_ == 1 || metadata_value() || key_ == TensorKey::none
+                            ? std::string()
+                            : "as " + in_quotes(kTensorKeys[static_cast<std::size_t>(key_)]) + " ";
+    fail("has " + found + " " + where + "where the format has none");
+  }
+
+  std::string file_name_;
+  Tensors tensors_;
+  bool metadata_ = false;  // seen
+  // Where the reader is: depth 1 in the header, 2 in a tensor or the metadata, 3 in a shape or the offsets.
+  int depth_ = 0;
+  std::string name_;
+  Tensor* tensor_ = nullptr;  // null in the metadata
+  TensorKey key_ = TensorKey::none;
+  std::array<bool, kTensorKeys.size()> seen_{};
+  int offsets_ = 0;
+};
+
+const DataType* find_type(std::string_view name) {
+  const auto found =
+      std::find_if(kDataTypes.begin(), kDataTypes.end(), [&](const DataType& type) { return type.name == name; });
+  return found == kDataTypes.end() ? nullptr : &*found;
+}
+
+std::string shape_text(const Tensor& tensor) {
+  std::string text = "[";
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(tensor.dimensions, 2); ++i) {
+    text += (i ? ", " : "") + std::to_string(tensor.shape[i]);
+  }
+  return text + (tensor.dimensions > 2 ? ", ...]" : "]");
+}
+
+// Every tensor lies within the data, is as long as its shape says, and overlaps no other.
+void check_extents(const Tensors& tensors, std::uint64_t data_bytes, const std::string& file_name) {
+  struct Extent {
+    std::uint64_t begin, end;
+    const std::string* name;
+  };
+  std::vector<Extent> extents;
+  extents.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    const std::string who = file_name + ": tensor " + in_quotes(name);
+    const std::string offsets = std::to_string(tensor.begin) + " to " + std::to_string(tensor.end);
+    if (tensor.begin > tensor.end) {
+      throw InputError(who + " has offsets " + offsets + ", which run backwards");
+    }
+    const DataType* type = find_type(tensor.type);
+    std::uint64_t bytes = 0;
+    if (tensor.too_many_elements || (type && __builtin_mul_overflow(tensor.elements, type->bytes, &bytes))) {
+      throw InputError(who + " has a shape of more than 2^64 bytes");
+    }
+    if (type && bytes != tensor.end - tensor.begin) {
+      throw InputError(who + " of shape " + shape_text(tensor) + " and dtype " + in_quotes(tensor.type) + " takes " +
+                       std::to_string(bytes) + " bytes, but its offsets are " + offsets);
+    }
+    if (tensor.end > data_bytes) {
+      throw InputError(who + " has offsets " + offsets + ", but the file holds " + std::to_string(data_bytes) +
+                       " bytes of data; is it truncated?");
+    }
+    if (tensor.begin != tensor.end) {
+      extents.push_back({tensor.begin, tensor.end, &name});
+    }
+  }
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  for (std::size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i].begin < extents[i - 1].end) {
+      throw InputError(file_name + ": tensors " + in_quotes(*extents[i - 1].name) + " and " +
+                       in_quotes(*extents[i].name) + " overlap");
+    }
+  }
+}
+
+std::string list(const std::vector<std::string_view>& names) {
+  constexpr std::size_t kLongest = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kLongest); ++i) {
+    text += (i ? ", " : "") + in_quotes(names[i]);
+  }
+  return text + (names.size() > kLongest ? " and " + std::to_string(names.size() - kLongest) + " more" : "");
+}
+
+// The tensor called `wanted`, or the only 2-D one.
+Tensors::const_iterator choose(const Tensors& tensors, std::string_view wanted, const std::string& file_name) {
+  std::vector<std::string_view> matrices;
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.dimensions == 2) {
+      matrices.push_back(name);
+    }
+  }
+  if (!wanted.empty()) {
+    const auto found = tensors.find(wanted);
+    if (found != tensors.end()) {
+      return found;
+    }
+    // A suggestion is printed as it is: only names that need no escapes.
+    std::vector<std::string_view> plain;
+    std::copy_if(matrices.begin(), matrices.end(), std::back_inserter(plain), [](std::string_view name) {
+      return std::all_of(name.begin(), name.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+    });
+    throw InputError(file_name + ": no tensor " + in_quotes(wanted) + did_you_mean(wanted, plain) +
+                     (matrices.empty() ? "; the file holds no 2-D tensor" : "; 2-D tensors: " + list(matrices)));
+  }
+  if (matrices.empty()) {
+    throw InputError(file_name + ": the file holds no 2-D tensor");
+  }
+  if (matrices.size() > 1) {
+    throw InputError(file_name + ": the file holds " + std::to_string(matrices.size()) +
+                     " 2-D tensors; name one of them: " + list(matrices));
+  }
+  return tensors.find(matrices.front());
+}
+
+const DataType& readable_type(const Tensor& tensor, const std::string& who) {
+  const DataType* type = find_type(tensor.type);
+  if (!type || !type->read) {
+    throw InputError(who + " has dtype " + in_quotes(tensor.type) + "; expected one of " + std::string(kReadable));
+  }
+  return *type;
+}
+
+[[noreturn]] void refuse_value(const DataType& type, const char* element, const std::string& who,
+                               const std::string& place) {
+  const bool f64 = type.read == &read_f64 && std::isfinite(load<double>(element));
+  throw InputError(who + " holds " +
+                   (std::isnan(type.read(element)) ? "NaN"
+                    : f64                          ? "a value beyond fp32"
+                                                   : "an infinity") +
+                   " at [" + place + "]");
+}
+
+SparseMatrix decode(const Tensor& tensor, const char* data, const std::string& who) {
+  if (tensor.dimensions != 2) {
+    throw InputError(who + " has shape " + shape_text(tensor) + "; expected two dimensions");
+  }
+  const DataType* const type = &readable_type(tensor, who);
+  for (const std::uint64_t size : tensor.shape) {
+    if (size < 1 || size > kMaxDimension) {
+      throw InputError(who + " has shape " + shape_text(tensor) + "; expected 1 to " + std::to_string(kMaxDimension) +
+                       " rows and columns");
+    }
+  }
+  SparseMatrix matrix{static_cast<int>(tensor.shape[0]), static_cast<int>(tensor.shape[1]), {}, {}, {}};
+  const auto value_at = [&](std::uint64_t element) { return type->read(data + element * type->bytes); };
+  std::uint64_t nnz = 0;
+  for (std::uint64_t i = 0; i < tensor.elements; ++i) {
+    const float value = value_at(i);
+    if (!std::isfinite(value)) {
+      refuse_value(*type, data + i * type->bytes, who,
+                   std::to_string(i / tensor.shape[1]) + ", " + std::to_string(i % tensor.shape[1]));
+    }
+    nnz += value != 0;
+  }
+  matrix.row_begin.reserve(tensor.shape[0] + 1);
+  matrix.row_begin.push_back(0);
+  matrix.column.reserve(nnz);
+  matrix.value.reserve(nnz);
+  std::uint64_t element = 0;
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (int column = 0; column < matrix.columns; ++column) {
+      const float value = value_at(element++);
+      if (value != 0) {
+        matrix.column.push_back(column);
+        matrix.value.push_back(value);
+      }
+    }
+    matrix.row_begin.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+std::vector<float> decode_vector(const Tensor& tensor, const char* data, const std::string& who) {
+  if (tensor.dimensions != 1) {
+    throw InputError(who + " has shape " + shape_text(tensor) + "; expected one dimension");
+  }
+  const DataType& type = readable_type(tensor, who);
+  std::vector<float> values(tensor.elements);
+  for (std::uint64_t i = 0; i < tensor.elements; ++i) {
+    values[i] = type.read(data + i * type.bytes);
+    if (!std::isfinite(values[i])) {
+      refuse_value(type, data + i * type.bytes, who, std::to_string(i));
+    }
+  }
+  return values;
+}
+
+struct Contents {
+  Tensors tensors;
+  std::string_view data;
+};
+
+Contents read_contents(std::string_view bytes, const std::string& file) {
+  if (bytes.size() < kLengthBytes) {
+    throw InputError(file + ": not a safetensors file: it has " + std::to_string(bytes.size()) +
+                     " bytes, fewer than the 8 of the header's length");
+  }
+  const auto header_bytes = load<std::uint64_t>(bytes.data());
+  const std::uint64_t left = bytes.size() - kLengthBytes;
+  if (header_bytes > left) {
+    throw InputError(file + ": not a safetensors file, or a truncated one: its header claims " +
+                     std::to_string(header_bytes) + " bytes, but " + std::to_string(left) + " follow");
+  }
+  if (header_bytes > kMaxHeaderBytes) {
+    throw InputError(file + ": its header claims " + std::to_string(header_bytes) + " bytes; the format's limit is " +
+                     std::to_string(kMaxHeaderBytes));
+  }
+  const std::string_view header = bytes.substr(kLengthBytes, header_bytes);
+  HeaderReader reader(file);
+  nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
+  Contents contents{reader.take(), bytes.substr(kLengthBytes + header_bytes)};
+  check_extents(contents.tensors, contents.data.size(), file);
+  return contents;
+}
+
+}  // namespace
+
+SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, std::string_view tensor) {
+  const std::string file(file_name);
+  const Contents contents = read_contents(bytes, file);
+  const auto chosen = choose(contents.tensors, tensor, file);
+  return decode(chosen->second, contents.data.data() + chosen->second.begin,
+                file + ": tensor " + in_quotes(chosen->first));
+}
+
+SparseMatrix read_safetensors(const std::filesystem::path& file, std::string_view tensor) {
+  const MappedFile mapped(file);
+  return parse_safetensors(mapped.bytes(), file.string(), tensor);
+}
+
+std::vector<float> parse_safetensors_vector(std::string_view bytes, std::string_view file_name,
+                                            std::string_view tensor) {
+  const std::string file(file_name);
+  const Contents contents = read_contents(bytes, file);
+  const auto found = contents.tensors.find(tensor);
+  if (found == contents.tensors.end()) {
+    throw InputError(file + ": no tensor " + in_quotes(tensor));
+  }
+  return decode_vector(found->second, contents.data.data() + found->second.begin,
+                       file + ": tensor " + in_quotes(found->first));
+}
+
+std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor) {
+  const MappedFile mapped(file);
+  return parse_safetensors_vector(mapped.bytes(), file.string(), tensor);
+}
+
+}  // namespace onchip

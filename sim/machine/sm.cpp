@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/machine/sm.hpp"
+
+#include "sim/machine/block_barrier.hpp"
+#include "sim/machine/load_store.hpp"
+#include "sim/machine/pipes.hpp"
+#include "sim/machine/scoreboard.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace onchip {
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kLineBytes = 128;
+
+// Lines of L2 that an access touches: what the load/store unit sends off one after another.
+int lines(std::span<const std::uint64_t> addresses) {
+  std::array<std::uint64_t, kWarpLanes> seen;
+  int count = 0;
+  for (const std::uint64_t address : addresses) {
+    const std::uint64_t line = address / kLineBytes;
+    if (std::find(seen.begin(), seen.begin() + count, line) == seen.begin() + count) {
+      seen[count++] = line;
+    }
+  }
+  return std::max(1, count);
+}
+
+class Simulation {
+ public:
+  Simulation(const Chip& chip, std::span<const BlockTrace> blocks, const SmOptions& options)
+      : options_(options),
+        timing_(timing_table(chip)),
+        banks_(bank_geometry(chip)),
+        load_store_(chip),
+        l2_bytes_per_cycle_(chip.exchange_bytes_per_cycle_per_sm) {
+    std::vector<std::vector<int>> of_partition(static_cast<std::size_t>(chip.partitions));
+    double loop_instructions = 0;
+    for (const BlockTrace& block : blocks) {
+      loop_instructions = std::max(loop_instructions, block.loop_instructions);
+      barriers_.emplace_back(chip, static_cast<int>(block.warps.size()));
+      for (const WarpTrace& trace : block.warps) {
+        const auto partition = warps_.size() % of_partition.size();
+        of_partition[partition].push_back(static_cast<int>(warps_.size()));
+        warps_.push_back({&trace, static_cast<int>(barriers_.size()) - 1, static_cast<int>(partition), {}});
+      }
+    }
+    for (std::vector<int>& warps : of_partition) {
+      partitions_.push_back({Scheduler(options.scheduling, std::move(warps)), {}});
+    }
+    supply_cycles_ = options.fetch ? instruction_supply_cycles(chip, loop_instructions) : 0;
+    run_.warp_loads.resize(warps_.size());
+    run_.warp_stores.resize(warps_.size());
+    run_.warp_end.resize(warps_.size());
+    run_.heat.resize(options.heat ? static_cast<std::size_t>(chip.smem_banks) : 0);
+  }
+
+  SmRun run() {
+    for (std::size_t w = 0; w < warps_.size(); ++w) {
+      if (warps_[w].trace->instructions.empty()) {
+        finish(static_cast<int>(w), 0);
+      } else {
+        ++unfinished_;
+      }
+    }
+    std::int64_t cycle = 0;
+    while (unfinished_ > 0) {
+      const bool issued = issue_all(cycle);
+      const std::int64_t next = issued ? cycle + 1 : next_event(cycle);
+      charge(cycle, next, issued);
+      cycle = next;
+    }
+    const std::int64_t end = std::max<std::int64_t>(cycle, std::llround(std::max(last_result_, load_store_.free_at())));
+    charge(cycle, end, false);
+    run_.cycles = end;
+    return std::move(run_);
+  }
+
+ private:
+  struct Warp {
+    const WarpTrace* trace;
+    int block, partition;
+    Scoreboard scoreboard;
+    std::size_t next = 0;
+    std::int64_t wake = 0;  // nothing can issue before; kNever: at a barrier
+    bool finished = false;
+  };
+  struct Partition {
+    Scheduler scheduler;
+    std::array<Pipe, kArithmeticPipes> pipes;
+    std::size_t fetched = 0;  // instructions that some warp has issued
+    double next_fetched = 0;  // when the one after them is there
+  };
+
+  // Tells when to ask again if the answer is no.
+  bool can_issue(Warp& warp, std::int64_t cycle) {
+    if (warp.finished || warp.wake > cycle) {
+      return false;
+    }
+    const Instruction& instruction = warp.trace->instructions[warp.next];
+    const Unit unit = timing_[static_cast<int>(instruction.operation)].unit;
+    warp.wake = cycle;
+    if (options_.scoreboard) {
+      warp.wake = std::max(warp.wake, warp.scoreboard.ready_at(instruction));
+    }
+    const Partition& partition = partitions_[warp.partition];
+    if (supply_cycles_ > 0 && warp.next >= partition.fetched) {
+      warp.wake = std::max<std::int64_t>(warp.wake, std::llround(partition.next_fetched));
+    }
+    if (unit == Unit::load_store) {
+      if (!load_store_.has_room(warp.partition, cycle)) {
+        warp.wake = std::max(warp.wake, load_store_.next_room(warp.partition));
+      }
+    } else if (options_.issue && static_cast<int>(unit) < kArithmeticPipes) {
+      const Pipe& pipe = partition.pipes[static_cast<int>(unit)];
+      if (!pipe.can_start(cycle)) {
+        warp.wake = std::max(warp.wake, pipe.next_start());
+      }
+    }
+    return warp.wake <= cycle;
+  }
+
+  bool issue_all(std::int64_t cycle) {
+    bool any = false;
+    // Another partition is first in every cycle: the load/store unit has no favourite.
+    for (std::size_t i = 0; i < partitions_.size(); ++i) {
+      Partition& partition = partitions_[(static_cast<std::size_t>(cycle) + i) % partitions_.size()];
+      int picked;
+      do {
+        picked = partition.scheduler.pick([&](int w) { return can_issue(warps_[w], cycle); });
+        if (picked >= 0) {
+          issue(picked, cycle);
+          any = true;
+        }
+      } while (picked >= 0 && !options_.issue);
+    }
+    return any;
+  }
+
+  void issue(int w, std::int64_t cycle) {
+    Warp& warp = warps_[w];
+    const Instruction& instruction = warp.trace->instructions[warp.next];
+    const OperationTiming& timing = timing_[static_cast<int>(instruction.operation)];
+    ++run_.issued[static_cast<int>(instruction.operation)];
+    if (options_.events) {
+      run_.events.push_back({cycle, w, static_cast<std::uint32_t>(warp.next)});
+    }
+    if (instruction.operation == Operation::global_store) {
+      run_.global_stores.push_back({cycle, w, static_cast<std::uint32_t>(warp.next)});
+    }
+    warp.wake = options_.issue ? cycle + 1 : cycle;
+    if (instruction.operation == Operation::branch && options_.scoreboard) {
+      warp.wake = cycle + std::llround(timing.latency_cycles);
+    }
+    double result = static_cast<double>(cycle) + timing.latency_cycles;
+    if (timing.unit == Unit::load_store) {
+      result = load_store_.take(warp.partition, cycle, access(w, instruction));
+      if (comes_from_l2(instruction)) {
+        const int bytes = instruction.width * std::popcount(instruction.mask);
+        from_l2_free_ = std::max(from_l2_free_, result - bytes / l2_bytes_per_cycle_) + bytes / l2_bytes_per_cycle_;
+        result = from_l2_free_;
+      }
+    } else if (static_cast<int>(timing.unit) < kArithmeticPipes && options_.issue) {
+      partitions_[warp.partition].pipes[static_cast<int>(timing.unit)].start(cycle, timing.issue_cycles);
+    }
+    if (instruction.destination != kNoRegister) {
+      warp.scoreboard.write(instruction, result);
+      last_result_ = std::max(last_result_, result);
+    }
+    ++warp.next;
+    fetch_next(partitions_[warp.partition], warp.next, cycle);
+    if (timing.unit == Unit::barrier) {
+      warp.wake = kNever;
+      release(warp.block, barriers_[warp.block].arrive(static_cast<double>(cycle)));
+    }
+    if (warp.next == warp.trace->instructions.size()) {
+      --unfinished_;
+      finish(w, cycle + 1);
+    }
+  }
+
+  // After a warp has issued all before `next`.
+  void fetch_next(Partition& partition, std::size_t next, std::int64_t cycle) {
+    if (next > partition.fetched) {
+      partition.fetched = next;
+      const double earliest = static_cast<double>(cycle) - kInstructionsAhead * supply_cycles_;
+      partition.next_fetched = std::max(partition.next_fetched, earliest) + supply_cycles_;
+    }
+  }
+
+  static bool comes_from_l2(const Instruction& instruction) {
+    return instruction.operation == Operation::global_load || instruction.operation == Operation::async_copy;
+  }
+
+  LoadStoreUnit::Access access(int w, const Instruction& instruction) {
+    const OperationTiming& timing = timing_[static_cast<int>(instruction.operation)];
+    LoadStoreUnit::Access result{timing.issue_cycles, timing.latency_cycles, instruction.width, 1, 1};
+    const auto addresses = warps_[w].trace->addresses_of(instruction);
+    if (is_shared_access(instruction.operation)) {
+      const SharedAccess shared{addresses, instruction.mask, instruction.width};
+      const BankCost cost = options_.heat ? banks_.count(shared, run_.heat) : banks_.count(shared);
+      (instruction.operation == Operation::shared_load ? run_.warp_loads : run_.warp_stores)[w] += cost;
+      result.ideal = cost.ideal;
+      result.wavefronts = options_.banks ? cost.wavefronts : cost.ideal;
+    } else if (has_addresses(instruction.operation)) {
+      result.wavefronts = result.ideal = lines(addresses);
+      result.width = 4;  // the words of a lane come back from L2 together
+    }
+    return result;
+  }
+
+  void finish(int w, std::int64_t cycle) {
+    warps_[w].finished = true;
+    run_.warp_end[w] = cycle;
+    release(warps_[w].block, barriers_[warps_[w].block].leave(static_cast<double>(cycle)));
+  }
+
+  // `at`: when the warps that wait may go on; 0 if they may not yet.
+  void release(int block, double at) {
+    if (at <= 0) {
+      return;
+    }
+    for (Warp& warp : warps_) {
+      if (warp.block == block && warp.wake == kNever) {
+        warp.wake = std::llround(at);
+      }
+    }
+  }
+
+  std::int64_t next_event(std::int64_t cycle) const {
+    std::int64_t next = kNever;
+    for (const Warp& warp : warps_) {
+      next = warp.finished ? next : std::min(next, warp.wake);
+    }
+    return std::max(next, cycle + 1);
+  }
+
+  void charge(std::int64_t from, std::int64_t to, bool issued) {
+    const auto span = static_cast<double>(to - from);
+    const double busy = std::clamp(load_store_.free_at() - static_cast<double>(from), 0.0, span);
+    run_.causes[static_cast<int>(Cause::shared_memory)] += busy;
+    if (busy < span) {
+      const auto waits = [&](const Warp& warp) { return warp.finished || at_barrier(warp, from); };
+      const bool all_wait = !issued && unfinished_ > 0 && std::ranges::all_of(warps_, waits);
+      const Cause rest = issued ? Cause::issue : all_wait ? Cause::barrier : Cause::scoreboard;
+      run_.causes[static_cast<int>(rest)] += span - busy;
+    }
+  }
+  bool at_barrier(const Warp& warp, std::int64_t cycle) const {
+    return warp.next > 0 && warp.wake > cycle &&
+           warp.trace->instructions[warp.next - 1].operation == Operation::barrier;
+  }
+
+  SmOptions options_;
+  TimingTable timing_;
+  BankModel banks_;
+  LoadStoreUnit load_store_;
+  double l2_bytes_per_cycle_, from_l2_free_ = 0;  // the SM's port: what comes from L2 comes one after another
+  std::vector<BlockBarrier> barriers_;            // [blocks]
+  std::vector<Warp> warps_;
+  std::vector<Partition> partitions_;
+  double supply_cycles_ = 0;  // per instruction; 0: they are all there
+  int unfinished_ = 0;
+  double last_result_ = 0;
+  SmRun run_;
+};
+
+BankCost total(const std::vector<BankCost>& costs) {
+  BankCost sum;
+  for (const BankCost& cost : costs) {
+    sum += cost;
+  }
+  return sum;
+}
+
+}  // namespace
+
+BankCost SmRun::loads() const {
+  return total(warp_loads);
+}
+BankCost SmRun::stores() const {
+  return total(warp_stores);
+}
+
+SmRun& SmRun::operator+=(const SmRun& after) {
+  if (warp_end.empty()) {
+    return *this = after;
+  }
+  const auto add = [](auto& to, const auto& from) {
+    std::transform(to.begin(), to.end(), from.begin(), to.begin(), [](auto a, const auto& b) { return a += b; });
+  };
+  add(causes, after.causes);
+  add(issued, after.issued);
+  add(warp_loads, after.warp_loads);
+  add(warp_stores, after.warp_stores);
+  add(heat, after.heat);
+  for (std::size_t w = 0; w < warp_end.size(); ++w) {
+    warp_end[w] = cycles + after.warp_end[w];
+  }
+  cycles += after.cycles;
+  return *this;
+}
+
+SmRun run_sm(const Chip& chip, std::span<const BlockTrace> blocks, const SmOptions& options) {
+  return Simulation(chip, blocks, options).run();
+}
+
+}  // namespace onchip

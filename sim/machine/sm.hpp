@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// One SM, cycle by cycle: partitions of warps, each with a scheduler that issues one instruction per cycle, scoreboards
+// (sim/machine/scoreboard.hpp), arithmetic pipes (sim/machine/pipes.hpp), the load/store unit (sim/machine/load_store.hpp) with the banks of
+// shared memory (sim/machine/banks.hpp), and barriers (sim/machine/block_barrier.hpp). Cycles in which nothing can issue are skipped.
+// Instructions of a loop that is longer than a partition's instruction cache come to it one after another, at most
+// kInstructionsAhead before the first warp needs them, slower still if the SM's does not hold the loop; they serve the
+// other warps, too.
+//
+// Not modelled: other misses of the instruction caches, register banks, the L1 cache (a global load takes what L2
+// takes), registers that are overwritten while an earlier instruction still reads them.
+#pragma once
+
+#include "model/chip/chip.hpp"
+#include "model/plan/instructions.hpp"
+#include "sim/machine/banks.hpp"
+#include "sim/machine/scheduler.hpp"
+#include "sim/trace/trace.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace onchip {
+
+// Every cycle has one cause: the first of these that is true of it.
+enum class Cause : std::uint8_t {
+  shared_memory,  // the load/store unit serves an access
+  issue,          // some partition issues
+  barrier,        // all warps wait at barriers
+  scoreboard,     // warps wait for results, for pipes, or for instructions
+};
+inline constexpr std::array<std::string_view, 4> kCauseNames{"shared_memory", "issue", "barrier", "scoreboard"};
+using Causes = std::array<double, kCauseNames.size()>;  // cycles, by Cause
+
+// Of a stream buffer that prefetches: 16 lines (Huerta et al., "Analyzing Modern NVIDIA GPU cores", 2025), of 128
+// bytes.
+inline constexpr int kInstructionsAhead = 16 * 128 / kInstructionBytes;
+
+struct SmOptions {
+  Scheduling scheduling = Scheduling::greedy_then_youngest;
+  // Parts of the model that can be left out, to see what each is worth.
+  bool banks = true;       // else: no access has a conflict
+  bool issue = true;       // else: schedulers issue without limit and pipes take no time
+  bool scoreboard = true;  // else: results are there at once
+  bool fetch = true;       // else: instructions are there at once
+  bool heat = false;       // count the words that each bank delivers
+  bool events = false;     // record every issue
+};
+
+struct IssueEvent {
+  std::int64_t cycle = 0;
+  std::int32_t warp = 0;  // of all blocks, one block's after another's
+  std::uint32_t instruction = 0;
+};
+
+struct SmRun {
+  std::int64_t cycles = 0;                                    // until the last result
+  Causes causes{};                                            // they sum to the cycles
+  std::array<std::int64_t, kOperationNames.size()> issued{};  // by Operation
+  std::vector<BankCost> warp_loads, warp_stores;              // of shared memory, [warps]
+  std::vector<std::int64_t> heat;                             // [banks] words delivered
+  std::vector<std::int64_t> warp_end;                         // [warps]: cycle after the last issue
+  std::vector<IssueEvent> global_stores;                      // in order of issue
+  std::vector<IssueEvent> events;
+
+  BankCost loads() const;
+  BankCost stores() const;
+
+  // What another run of the same warps took, after this one. The events stay those of this run.
+  SmRun& operator+=(const SmRun& after);
+};
+
+// The blocks start together at cycle 0; warp w of all belongs to partition w mod partitions. Throws InputError for
+// banks that cannot be counted, see bank_geometry.
+SmRun run_sm(const Chip& chip, std::span<const BlockTrace> blocks, const SmOptions& options = {});
+
+}  // namespace onchip

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/accel_sim_trace.hpp"
+
+#include "model/banks/bank_rule.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+constexpr int kMostRegisters = 16, kMostWarps = 64, kMostBlocks = 1 << 20;
+constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;  // as many as the bank model takes
+
+struct Opcode {
+  std::string_view name;
+  Operation operation;
+};
+// By the part before the first point; what is not here is Operation::other.
+constexpr std::array kOpcodes{
+    Opcode{"ATOM", Operation::global_load},  Opcode{"ATOMG", Operation::global_load},
+    Opcode{"ATOMS", Operation::shared_load}, Opcode{"BAR", Operation::barrier},
+    Opcode{"BMMA", Operation::tensor},       Opcode{"BRA", Operation::branch},
+    Opcode{"BREV", Operation::special},      Opcode{"BSYNC", Operation::branch},
+    Opcode{"DADD", Operation::fp32},         Opcode{"DFMA", Operation::fp32},
+    Opcode{"DMMA", Operation::tensor},       Opcode{"DMUL", Operation::fp32},
+    Opcode{"DSETP", Operation::fp32},        Opcode{"F2F", Operation::special},
+    Opcode{"F2FP", Operation::conversion},   Opcode{"F2I", Operation::special},
+    Opcode{"FADD", Operation::fp32},         Opcode{"FFMA", Operation::fp32},
+    Opcode{"FLO", Operation::special},       Opcode{"FMNMX", Operation::integer},
+    Opcode{"FMUL", Operation::fp32},         Opcode{"FRND", Operation::special},
+    Opcode{"FSEL", Operation::integer},      Opcode{"FSET", Operation::integer},
+    Opcode{"FSETP", Operation::integer},     Opcode{"HADD2", Operation::half2},
+    Opcode{"HFMA2", Operation::half2},       Opcode{"HGMMA", Operation::tensor},
+    Opcode{"HMMA", Operation::tensor},       Opcode{"HMNMX2", Operation::half2},
+    Opcode{"HMUL2", Operation::half2},       Opcode{"HSET2", Operation::half2},
+    Opcode{"HSETP2", Operation::half2},      Opcode{"I2F", Operation::special},
+    Opcode{"IABS", Operation::integer},      Opcode{"IADD", Operation::integer},
+    Opcode{"IADD3", Operation::integer},     Opcode{"IGMMA", Operation::tensor},
+    Opcode{"IMAD", Operation::fp32},         Opcode{"IMMA", Operation::tensor},
+    Opcode{"IMNMX", Operation::integer},     Opcode{"ISCADD", Operation::integer},
+    Opcode{"ISETP", Operation::integer},     Opcode{"LD", Operation::global_load},
+    Opcode{"LDG", Operation::global_load},   Opcode{"LDGSTS", Operation::global_load},
+    Opcode{"LDL", Operation::global_load},   Opcode{"LDS", Operation::shared_load},
+    Opcode{"LDSM", Operation::shared_load},  Opcode{"LEA", Operation::integer},
+    Opcode{"LOP", Operation::integer},       Opcode{"LOP3", Operation::integer},
+    Opcode{"MOV", Operation::integer},       Opcode{"MUFU", Operation::special},
+    Opcode{"PLOP3", Operation::integer},     Opcode{"POPC", Operation::special},
+    Opcode{"PRMT", Operation::integer},      Opcode{"QGMMA", Operation::tensor},
+    Opcode{"RED", Operation::global_store},  Opcode{"SEL", Operation::integer},
+    Opcode{"SHF", Operation::integer},       Opcode{"SHFL", Operation::shuffle},
+    Opcode{"SHL", Operation::integer},       Opcode{"SHR", Operation::integer},
+    Opcode{"ST", Operation::global_store},   Opcode{"STG", Operation::global_store},
+    Opcode{"STL", Operation::global_store},  Opcode{"STS", Operation::shared_store},
+    Opcode{"VIADD", Operation::integer},     Opcode{"VOTE", Operation::integer},
+};
+static_assert(std::ranges::is_sorted(kOpcodes, {}, &Opcode::name), "looked up by bisection");
+
+// Bytes per lane by the opcode: "128" in LDG.E.128, "U16" in LDS.U16; what the tracer reports is not always right.
+int width_of(std::string_view opcode) {
+  if (opcode.starts_with("LDSM")) {
+    return 16;  // the rows of matrices that lanes point at
+  }
+  while (!opcode.empty()) {
+    std::string_view part = opcode.substr(0, opcode.find('.'));
+    opcode.remove_prefix(std::min(opcode.size(), part.size() + 1));
+    if (!part.empty() && (part.front() == 'U' || part.front() == 'S')) {
+      part.remove_prefix(1);
+    }
+    for (const int bits : {8, 16, 32, 64, 128}) {
+      if (part == std::to_string(bits)) {
+        return bits / 8;
+      }
+    }
+  }
+  return 4;
+}
+
+// The lines of a file and the words of a line, with the place of what is read.
+class Lines {
+ public:
+  Lines(std::string_view text, std::string_view file_name, std::size_t at, long line)
+      : text_(text), file_name_(file_name), next_(at), number_(line) {}
+
+  // The next line that is not empty; false at the end.
+  bool advance() {
+    while (next_ < text_.size()) {
+      begin_ = next_;
+      const std::size_t end = std::min(text_.find('\n', next_), text_.size());
+      line_ = text_.substr(next_, end - next_);
+      next_ = std::min(end + 1, text_.size());
+      ++number_;
+      column_ = 0;
+      if (!line_.empty() && line_.back() == '\r') {
+        line_.remove_suffix(1);
+      }
+      if (line_.find_first_not_of(" \t") != std::string_view::npos) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::string_view line() const { return line_; }
+  std::size_t begin() const { return begin_; }
+  long number() const { return number_; }
+
+  [[noreturn]] void fail(const std::string& message) const {
+    throw InputError(file_name_, number_, static_cast<long>(std::min(column_, line_.size())) + 1, message);
+  }
+
+  std::string_view word() {
+    column_ = std::min(line_.find_first_not_of(" \t", column_), line_.size());
+    const std::size_t end = std::min(line_.find_first_of(" \t", column_), line_.size());
+    return line_.substr(column_, end - column_);
+  }
+  void skip(std::string_view word) { column_ += word.size(); }
+
+  std::int64_t number(const char* what, std::int64_t least, std::int64_t most) {
+    const std::string_view found = word();
+    std::int64_t value = 0;
+    const auto [end, problem] = std::from_chars(found.data(), found.data() + found.size(), value);
+    if (problem != std::errc{} || end != found.data() + found.size() || value < least || value > most) {
+      fail("found " + in_quotes(found) + ": expected " + what);
+    }
+    skip(found);
+    return value;
+  }
+  std::uint64_t hexadecimal(const char* what) {
+    const std::string_view found = word();
+    const std::string_view digits = found.starts_with("0x") ? found.substr(2) : found;
+    std::uint64_t value = 0;
+    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (problem != std::errc{} || end != digits.data() + digits.size()) {
+      fail("found " + in_quotes(found) + ": expected " + what + " in hexadecimal");
+    }
+    skip(found);
+    return value;
+  }
+  // The number behind "name =".
+  std::int64_t value_of(std::string_view name, std::int64_t most) {
+    column_ = line_.find(name) + name.size();
+    const std::string_view equals = word();
+    if (equals != "=") {
+      fail("found " + in_quotes(equals) + ": expected '='");
+    }
+    skip(equals);
+    return number("a whole number", 0, most);
+  }
+
+ private:
+  std::string_view text_, file_name_, line_;
+  std::size_t next_, begin_ = 0, column_ = 0;
+  long number_;
+};
+
+struct Header {
+  bool has_lines = false;  // of the source, before every instruction
+  std::uint64_t shared_base = 0;
+  int version = 3;
+};
+
+std::uint8_t read_register(Lines& lines) {
+  const std::string_view found = lines.word();
+  int number = 0;
+  const auto [end, problem] = std::from_chars(found.data() + !found.empty(), found.data() + found.size(), number);
+  if (!found.starts_with('R') || problem != std::errc{} || end != found.data() + found.size() || number < 0 ||
+      number > 255) {
+    lines.fail("found " + in_quotes(found) + ": expected a register from R0 to R255");
+  }
+  lines.skip(found);
+  return static_cast<std::uint8_t>(number);  // R255 reads as zero: none
+}
+
+// Addresses of the active lanes.
+std::size_t read_addresses(Lines& lines, std::uint32_t mask, std::array<std::uint64_t, kWarpLanes>& addresses) {
+  constexpr std::int64_t kAny = std::int64_t{1} << 62;
+  const auto active = static_cast<std::size_t>(std::popcount(mask));
+  const std::int64_t form = lines.number("a form of addresses: 0, 1 or 2", 0, 2);
+  if (active == 0) {
+    return 0;
+  }
+  addresses[0] = lines.hexadecimal("an address");
+  const auto stride = form == 1 ? static_cast<std::uint64_t>(lines.number("a stride", -kAny, kAny)) : 0;
+  for (std::size_t i = 1; i < active; ++i) {
+    addresses[i] = form == 0 ? lines.hexadecimal("an address")
+                   : form == 1
+                       ? addresses[i - 1] + stride
+                       : addresses[i - 1] + static_cast<std::uint64_t>(lines.number("a difference", -kAny, kAny));
+  }
+  return active;
+}
+
+void read_instruction(Lines& lines, const Header& header, WarpTrace& to, bool keep) {
+  Instruction instruction;
+  if (header.has_lines) {
+    lines.number("a line of the source", 0, std::int64_t{1} << 32);
+  }
+  lines.hexadecimal("a program counter");
+  const std::uint64_t mask = lines.hexadecimal("a mask of lanes");
+  if (mask > ~0u) {
+    lines.fail("a mask of lanes has 32 bits");
+  }
+  instruction.mask = static_cast<std::uint32_t>(mask);
+  for (std::int64_t i = 0, count = lines.number("a number of registers", 0, kMostRegisters); i < count; ++i) {
+    const std::uint8_t written = read_register(lines);
+    instruction.destination = i == 0 ? written : instruction.destination;
+  }
+  const std::string_view opcode = lines.word();
+  if (opcode.empty()) {
+    lines.fail("the line ends: expected an opcode");
+  }
+  lines.skip(opcode);
+  instruction.operation = operation_of(opcode);
+  std::size_t source = 0;
+  for (std::int64_t i = 0, count = lines.number("a number of registers", 0, kMostRegisters); i < count; ++i) {
+    const std::uint8_t read = read_register(lines);
+    if (read != kNoRegister && source < instruction.sources.size()) {
+      instruction.sources[source++] = read;
+    }
+  }
+  const std::int64_t width = lines.number("a width in bytes", 0, 1 << 20);
+  std::array<std::uint64_t, kWarpLanes> addresses;
+  std::size_t active = 0;
+  if (has_addresses(instruction.operation)) {
+    instruction.width = static_cast<std::uint8_t>(width_of(opcode));
+    if (width == 0) {
+      instruction.mask = 0;  // predicated off in all lanes
+    } else {
+      active = read_addresses(lines, instruction.mask, addresses);
+    }
+  }
+  for (std::size_t i = 0; i < active && is_shared_access(instruction.operation); ++i) {
+    addresses[i] -= addresses[i] >= header.shared_base ? header.shared_base : 0;
+    addresses[i] -= addresses[i] % instruction.width;  // atomics of odd places touch the word around them
+    if (addresses[i] >= kMostSharedBytes) {
+      lines.fail("an address in shared memory lies beyond " + std::to_string(kMostSharedBytes) + " bytes");
+    }
+  }
+  if (keep) {
+    to.add(instruction, {addresses.data(), active});
+  }
+}
+
+class AccelSimTrace : public TraceSource {
+ public:
+  AccelSimTrace(std::string_view text, std::string_view file_name, std::unique_ptr<MappedFile> file)
+      : file_(std::move(file)), text_(text), file_name_(file_name) {
+    Lines lines(text_, file_name_, 0, 0);
+    bool any = false;
+    while (lines.advance()) {
+      if (lines.line().starts_with("#BEGIN_TB")) {
+        if (begins_.size() == kMostBlocks) {
+          lines.fail("more than " + std::to_string(kMostBlocks) + " blocks");
+        }
+        begins_.emplace_back(lines.begin(), lines.number() - 1);
+        read_block(lines, nullptr);
+      } else if (lines.line().starts_with('-')) {
+        read_header(lines);
+        any = true;
+      } else if (!lines.line().starts_with('#')) {
+        lines.fail("found " + in_quotes(lines.line()) + ": expected '-name = value' or '#BEGIN_TB'");
+      }
+    }
+    if (!any || begins_.empty()) {
+      throw InputError(file_name_ + ": expected a trace with a header and at least one '#BEGIN_TB'");
+    }
+  }
+
+  int blocks() const override { return static_cast<int>(begins_.size()); }
+
+  BlockTrace block(int index) const override {
+    const auto& [begin, line] = begins_[static_cast<std::size_t>(index)];
+    Lines lines(text_, file_name_, begin, line);
+    lines.advance();
+    BlockTrace block;
+    read_block(lines, &block);
+    return block;
+  }
+
+ private:
+  void read_header(Lines& lines) {
+    const std::string_view line = lines.line();
+    if (line.starts_with("-enable lineinfo")) {
+      header_.has_lines = lines.value_of("lineinfo", 1) == 1;
+    } else if (line.starts_with("-accelsim tracer version")) {
+      header_.version = static_cast<int>(lines.value_of("version", 1000));
+      if (header_.version < 3) {
+        lines.fail("tracer version " + std::to_string(header_.version) + ": expected 3 or later");
+      }
+    } else if (line.starts_with("-shmem base_addr")) {
+      Lines value(line.substr(std::min(line.find('='), line.size() - 1) + 1), file_name_, 0, lines.number() - 1);
+      value.advance();
+      header_.shared_base = value.hexadecimal("an address");
+    }
+  }
+
+  // From #BEGIN_TB to #END_TB; what is read is thrown away unless there is a place for it.
+  void read_block(Lines& lines, BlockTrace* to) const {
+    WarpTrace unwanted;
+    WarpTrace* warp = nullptr;
+    std::int64_t warps = 0, left = 0;
+    while (lines.advance()) {
+      const std::string_view line = lines.line();
+      if (line.starts_with("#END_TB")) {
+        if (left > 0) {
+          lines.fail("the block ends, but " + std::to_string(left) + " instructions of its last warp are missing");
+        }
+        return;
+      }
+      if (line.starts_with("thread block")) {
+        continue;
+      }
+      if (line.starts_with("warp")) {
+        if (left > 0) {
+          lines.fail("a warp begins, but " + std::to_string(left) + " instructions of the one before are missing");
+        }
+        lines.value_of("warp", kMostWarps - 1);
+        if (++warps > kMostWarps) {
+          lines.fail("more than " + std::to_string(kMostWarps) + " warps in a block");
+        }
+        warp = to ? &to->warps.emplace_back() : &unwanted;
+      } else if (line.starts_with("insts")) {
+        left = lines.value_of("insts", std::int64_t{1} << 40);
+      } else if (left == 0 || !warp) {
+        lines.fail("found " + in_quotes(line) + ": expected 'warp = N', 'insts = N' or '#END_TB'");
+      } else {
+        read_instruction(lines, header_, *warp, to != nullptr);
+        --left;
+      }
+    }
+    lines.fail("the file ends within a block: expected '#END_TB'");
+  }
+
+  std::unique_ptr<MappedFile> file_;
+  std::string_view text_;
+  std::string file_name_;
+  Header header_;
+  std::vector<std::pair<std::size_t, long>> begins_;  // of each block: byte, lines before it
+};
+
+}  // namespace
+
+Operation operation_of(std::string_view opcode) {
+  if (opcode.starts_with("HADD2.F32")) {
+    return Operation::conversion;
+  }
+  const std::string_view name = opcode.substr(0, opcode.find('.'));
+  const auto found = std::ranges::lower_bound(kOpcodes, name, {}, &Opcode::name);
+  return found != kOpcodes.end() && found->name == name ? found->operation : Operation::other;
+}
+
+std::unique_ptr<TraceSource> read_accel_sim_trace(const std::filesystem::path& file) {
+  auto mapped = std::make_unique<MappedFile>(file);
+  const std::string_view text = mapped->bytes();
+  return std::make_unique<AccelSimTrace>(text, file.string(), std::move(mapped));
+}
+
+std::unique_ptr<TraceSource> parse_accel_sim_trace(std::string_view text, std::string_view file_name) {
+  return std::make_unique<AccelSimTrace>(text, file_name, nullptr);
+}
+
+}  // namespace onchip

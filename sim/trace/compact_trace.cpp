@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/compact_trace.hpp"
+
+#include "model/banks/bank_rule.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace onchip {
+namespace {
+
+constexpr int kHasMask = 16, kHasRegisters = 32, kHasClock = 64, kOperationBits = 15;
+constexpr std::uint8_t kStride = 0, kDifferences = 1;
+constexpr std::uint64_t kMostBlocks = 1 << 20, kMostWarps = 64;
+constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;  // as many as the bank model takes
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+void put(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) {
+    out += static_cast<char>(value | 0x80);
+  }
+  out += static_cast<char>(value);
+}
+void put_signed(std::string& out, std::int64_t value) {
+  put(out, static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63));
+}
+
+void put_addresses(std::string& out, std::span<const std::uint64_t> addresses, std::uint64_t& base) {
+  const auto difference = [](std::uint64_t a, std::uint64_t b) { return static_cast<std::int64_t>(a - b); };
+  const std::int64_t stride = addresses.size() > 1 ? difference(addresses[1], addresses[0]) : 0;
+  bool regular = true;
+  for (std::size_t i = 1; i < addresses.size(); ++i) {
+    regular = regular && difference(addresses[i], addresses[i - 1]) == stride;
+  }
+  out += static_cast<char>(regular ? kStride : kDifferences);
+  put_signed(out, difference(addresses[0], base));
+  base = addresses[0];
+  if (regular) {
+    put_signed(out, stride);
+    return;
+  }
+  for (std::size_t i = 1; i < addresses.size(); ++i) {
+    put_signed(out, difference(addresses[i], addresses[i - 1]));
+  }
+}
+
+void put_warp(std::string& out, const WarpTrace& warp) {
+  put(out, warp.instructions.size());
+  std::uint64_t base = 0, clock = 0;
+  for (std::size_t i = 0; i < warp.instructions.size(); ++i) {
+    const Instruction& instruction = warp.instructions[i];
+    const bool has_registers =
+        instruction.destination != kNoRegister ||
+        std::ranges::any_of(instruction.sources, [](std::uint8_t source) { return source != kNoRegister; });
+    out += static_cast<char>(static_cast<int>(instruction.operation) | (instruction.mask != ~0u ? kHasMask : 0) |
+                             (has_registers ? kHasRegisters : 0) | (warp.clocks.empty() ? 0 : kHasClock));
+    if (instruction.mask != ~0u) {
+      for (int byte = 0; byte < 4; ++byte) {
+        out += static_cast<char>(instruction.mask >> 8 * byte);
+      }
+    }
+    if (has_registers) {
+      out += static_cast<char>(instruction.destination);
+      out.append(instruction.sources.begin(), instruction.sources.end());
+    }
+    if (!warp.clocks.empty()) {
+      put_signed(out, static_cast<std::int64_t>(warp.clocks[i] - clock));
+      clock = warp.clocks[i];
+    }
+    if (has_addresses(instruction.operation)) {
+      out += static_cast<char>(std::countr_zero(static_cast<unsigned>(instruction.width)));
+      if (instruction.mask != 0) {
+        put_addresses(out, warp.addresses_of(instruction), base);
+      }
+    }
+  }
+}
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+class Reader {
+ public:
+  Reader(std::string_view bytes, std::string_view file_name, std::size_t at = 0)
+      : bytes_(bytes), file_name_(file_name), at_(at) {}
+
+  std::size_t at() const { return at_; }
+  std::size_t left() const { return bytes_.size() - at_; }
+
+  [[noreturn]] void fail(const std::string& message) const {
+    throw InputError(std::string(file_name_) + ": byte " + std::to_string(at_) + ": " + message);
+  }
+
+  std::uint8_t byte(const char* what) {
+    if (left() == 0) {
+      fail("the file ends: expected " + std::string(what));
+    }
+    return static_cast<std::uint8_t>(bytes_[at_++]);
+  }
+
+  std::uint64_t number(const char* what) {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const std::uint8_t next = byte(what);
+      value |= static_cast<std::uint64_t>(next & 0x7f) << shift;
+      if (next < 0x80) {
+        return value;
+      }
+    }
+    fail(std::string(what) + " has more than 64 bits");
+  }
+  std::uint64_t number(const char* what, std::uint64_t most) {
+    const std::uint64_t value = number(what);
+    if (value > most) {
+      fail("found " + std::to_string(value) + " as " + what + ": expected at most " + std::to_string(most));
+    }
+    return value;
+  }
+  std::uint64_t signed_number(const char* what) {
+    const std::uint64_t value = number(what);
+    return value >> 1 ^ (~(value & 1) + 1);
+  }
+
+  // Throws away what it reads unless there is a place for it.
+  void block(BlockTrace* to) {
+    const std::uint64_t warps = number("a number of warps", kMostWarps);
+    for (std::uint64_t w = 0; w < warps; ++w) {
+      WarpTrace unwanted;
+      warp(to ? to->warps.emplace_back() : unwanted, to != nullptr);
+    }
+  }
+
+ private:
+  void warp(WarpTrace& to, bool keep) {
+    const std::uint64_t count = number("a number of instructions", left());  // each is a byte or more
+    std::uint64_t base = 0, clock = 0;
+    bool has_clocks = false;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint8_t first = byte("an instruction");
+      Instruction instruction;
+      if ((first & kOperationBits) >= static_cast<int>(kOperationNames.size()) || first > 127) {
+        fail("found " + std::to_string(first) + ": expected an operation from 0 to " +
+             std::to_string(kOperationNames.size() - 1) + " with its flags");
+      }
+      instruction.operation = static_cast<Operation>(first & kOperationBits);
+      if (first & kHasMask) {
+        instruction.mask = 0;
+        for (int shift = 0; shift < 32; shift += 8) {
+          instruction.mask |= static_cast<std::uint32_t>(byte("a mask")) << shift;
+        }
+      }
+      if (first & kHasRegisters) {
+        instruction.destination = byte("a register");
+        for (std::uint8_t& source : instruction.sources) {
+          source = byte("a register");
+        }
+      }
+      if (i > 0 && has_clocks != ((first & kHasClock) != 0)) {
+        fail("some instructions of the warp have a clock and some have none");
+      }
+      has_clocks = first & kHasClock;
+      if (has_clocks) {
+        clock += signed_number("a clock");
+        if (keep) {
+          to.clocks.push_back(clock);
+        }
+      }
+      std::array<std::uint64_t, kWarpLanes> addresses;
+      const std::size_t active =
+          has_addresses(instruction.operation) ? read_addresses(instruction, addresses, base) : 0;
+      if (keep) {
+        to.add(instruction, {addresses.data(), active});
+      }
+    }
+  }
+
+  std::size_t read_addresses(Instruction& instruction, std::array<std::uint64_t, kWarpLanes>& addresses,
+                             std::uint64_t& base) {
+    const std::uint8_t logarithm = byte("a width");
+    if (logarithm > 4) {
+      fail("found 2^" + std::to_string(logarithm) + " bytes as a width: expected 2^0 to 2^4");
+    }
+    instruction.width = static_cast<std::uint8_t>(1 << logarithm);
+    const auto active = static_cast<std::size_t>(std::popcount(instruction.mask));
+    if (active == 0) {
+      return 0;
+    }
+    const std::uint8_t form = byte("a form of addresses");
+    if (form > kDifferences) {
+      fail("found " + std::to_string(form) + " as a form of addresses: expected 0 or 1");
+    }
+    addresses[0] = base += signed_number("an address");
+    const std::uint64_t stride = form == kStride ? signed_number("a stride") : 0;
+    for (std::size_t i = 1; i < active; ++i) {
+      addresses[i] = addresses[i - 1] + (form == kStride ? stride : signed_number("an address"));
+    }
+    for (std::size_t i = 0; i < active; ++i) {
+      check_address(instruction, addresses[i]);
+    }
+    return active;
+  }
+
+  void check_address(const Instruction& instruction, std::uint64_t address) const {
+    if (address % instruction.width != 0) {
+      fail("found address " + std::to_string(address) + " of " + std::to_string(instruction.width) +
+           " bytes: expected a multiple of them");
+    }
+    if (is_shared_access(instruction.operation) && address >= kMostSharedBytes) {
+      fail("found address " + std::to_string(address) + " in shared memory: expected less than " +
+           std::to_string(kMostSharedBytes));
+    }
+  }
+
+  std::string_view bytes_, file_name_;
+  std::size_t at_;
+};
+
+class CompactTrace : public TraceSource {
+ public:
+  CompactTrace(std::string_view bytes, std::string_view file_name, std::unique_ptr<MappedFile> file)
+      : file_(std::move(file)), bytes_(bytes), file_name_(file_name) {
+    Reader reader(bytes_, file_name_);
+    if (!bytes_.starts_with(kCompactTraceMagic)) {
+      reader.fail("expected a trace, which begins with 'onchip trace 1'");
+    }
+    reader = Reader(bytes_, file_name_, kCompactTraceMagic.size());
+    const std::uint64_t blocks =
+        reader.number("a number of blocks", std::min<std::uint64_t>(kMostBlocks, bytes.size()));
+    for (std::uint64_t b = 0; b < blocks; ++b) {
+      begins_.push_back(reader.at());
+      reader.block(nullptr);
+    }
+    if (reader.left() > 0) {
+      reader.fail("found " + std::to_string(reader.left()) + " bytes behind the last block: expected the end");
+    }
+  }
+
+  int blocks() const override { return static_cast<int>(begins_.size()); }
+  BlockTrace block(int index) const override {
+    BlockTrace block;
+    Reader(bytes_, file_name_, begins_[static_cast<std::size_t>(index)]).block(&block);
+    return block;
+  }
+
+ private:
+  std::unique_ptr<MappedFile> file_;
+  std::string_view bytes_;
+  std::string file_name_;
+  std::vector<std::size_t> begins_;  // of each block
+};
+
+}  // namespace
+
+std::string compact_trace_header(int blocks) {
+  std::string out(kCompactTraceMagic);
+  put(out, static_cast<std::uint64_t>(blocks));
+  return out;
+}
+
+std::string encode_block(const BlockTrace& block) {
+  std::string out;
+  put(out, block.warps.size());
+  for (const WarpTrace& warp : block.warps) {
+    put_warp(out, warp);
+  }
+  return out;
+}
+
+std::unique_ptr<TraceSource> read_compact_trace(const std::filesystem::path& file) {
+  auto mapped = std::make_unique<MappedFile>(file);
+  const std::string_view bytes = mapped->bytes();
+  return std::make_unique<CompactTrace>(bytes, file.string(), std::move(mapped));
+}
+
+std::unique_ptr<TraceSource> parse_compact_trace(std::string_view bytes, std::string_view file_name) {
+  return std::make_unique<CompactTrace>(bytes, file_name, nullptr);
+}
+
+}  // namespace onchip

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instruction and address streams: what a simulation replays. A stream comes from a plan's layout (sim/sparse/plan_trace.hpp),
+// from a file (sim/trace/compact_trace.hpp, sim/trace/accel_sim_trace.hpp), or from whatever else implements TraceSource.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+// What an instruction occupies, and how long it takes: one row per class in sim/machine/pipes.cpp.
+enum class Operation : std::uint8_t {
+  integer,
+  half2,
+  conversion,
+  fp32,
+  special,
+  tensor,
+  shuffle,
+  shared_load,
+  shared_store,
+  global_load,
+  global_store,
+  async_copy,  // from global to shared memory, its address the one there; its destination: that it is complete
+  barrier,     // of the block
+  other,       // issues, and that is all: moves of special registers, ...
+  branch,      // also where lanes come together again: nothing of the warp issues until it is taken
+};
+inline constexpr std::array<std::string_view, 15> kOperationNames{
+    "integer",      "half2",       "conversion",   "fp32",       "special", "tensor", "shuffle", "shared_load",
+    "shared_store", "global_load", "global_store", "async_copy", "barrier", "other",  "branch"};
+constexpr std::string_view name(Operation operation) {
+  return kOperationNames[static_cast<int>(operation)];
+}
+constexpr bool has_addresses(Operation operation) {
+  return operation >= Operation::shared_load && operation <= Operation::async_copy;
+}
+constexpr bool is_shared_access(Operation operation) {
+  return operation == Operation::shared_load || operation == Operation::shared_store;
+}
+
+inline constexpr std::uint8_t kNoRegister = 255;
+
+struct Instruction {
+  Operation operation = Operation::other;
+  std::uint8_t width = 4;  // bytes per lane, if it has addresses: 1, 2, 4, 8 or 16
+  std::uint8_t destination = kNoRegister;
+  std::array<std::uint8_t, 4> sources{kNoRegister, kNoRegister, kNoRegister, kNoRegister};
+  std::uint32_t mask = ~0u;         // active lanes
+  std::uint32_t first_address = 0;  // of as many as there are active lanes, if it has any
+  friend bool operator==(const Instruction&, const Instruction&) = default;
+};
+
+// Registers that a load of `width` bytes per lane writes.
+constexpr int registers_written(const Instruction& instruction) {
+  const bool wide = instruction.width > 4 && has_addresses(instruction.operation);
+  return instruction.destination == kNoRegister ? 0 : wide ? instruction.width / 4 : 1;
+}
+
+struct WarpTrace {
+  std::vector<Instruction> instructions;
+  std::vector<std::uint64_t> addresses;  // bytes; shared memory: from the block's first
+  std::vector<std::uint64_t> clocks;     // of each instruction, if they were captured; else empty
+
+  // An instruction with one address per active lane, lowest lane first; none if it has no addresses.
+  void add(Instruction instruction, std::span<const std::uint64_t> lane_addresses = {});
+  std::span<const std::uint64_t> addresses_of(const Instruction& instruction) const;
+  friend bool operator==(const WarpTrace&, const WarpTrace&) = default;
+};
+
+struct BlockTrace {
+  std::vector<WarpTrace> warps;
+  double loop_instructions = 0;  // of the loops in which the warps go round, if the trace is one turn of them
+  friend bool operator==(const BlockTrace&, const BlockTrace&) = default;
+};
+
+// What a user plugs in. Blocks run side by side on as many SMs as there are, then one after another.
+class TraceSource {
+ public:
+  virtual ~TraceSource() = default;
+  virtual int blocks() const = 0;
+  // May be called by several threads at once. Throws InputError.
+  virtual BlockTrace block(int index) const = 0;
+};
+
+}  // namespace onchip
