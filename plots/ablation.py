@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each optimisation gives: step times with the switches of the sparse persistent kernel turned on one after another.
 Reads measured rows (ablation.csv of experiments/recipes/record.sh)."""
-from style import BLUE, GREY, INK, LIGHT, describe, fail, number, parser, plt, read_csv, save, write_dump
+from style import BLUE, GREY, INK, LIGHT, describe, fail, number, parser, plan_number, plt, read_csv, save, write_dump
 
 # Exchange, bytes of a load, order of rows: each bar has one more switch on than the one above it.
-STAIRS = [("cooperative_barrier", "2", "natural", "grid barrier, a sample at a time, natural order"),
-          ("atomic_barrier", "2", "natural", "+ barrier of one counter"),
-          ("lamport", "2", "natural", "+ Lamport exchange"),
-          ("lamport", "16", "natural", "+ wide loads"),
-          ("lamport", "16", "bank_aware", "+ bank-aware order")]
+STAIRS = [("cooperative_barrier", 2, "natural", "grid barrier, a sample at a time, natural order"),
+          ("atomic_barrier", 2, "natural", "+ barrier of one counter"),
+          ("lamport", 2, "natural", "+ Lamport exchange"),
+          ("lamport", 16, "natural", "+ wide loads"),
+          ("lamport", 16, "bank_aware", "+ bank-aware order")]
 COLUMNS = ["cell", "hidden", "batch", "density", "precision", "mask", "plan", "step_us", "gather_wavefronts"]
 
 
 def switches(plan):
     words = plan.split()
-    load = next((word.split("=")[1] for word in words if word.startswith("load_bytes=")), None)
-    return words[3], load, words[2]
+    return words[3], plan_number(plan, "load_bytes"), words[2]
 
 
 def main():
@@ -36,7 +35,7 @@ def main():
     for axes, (name, measured) in zip(all_axes[:, 0], points.items()):
         for y, (*key, label) in enumerate(STAIRS):
             if tuple(key) not in measured:
-                fail(f"{options.data}: {name} was not measured with {' '.join(key)}")
+                fail(f"{options.data}: {name} was not measured with {' '.join(map(str, key))}")
             us, wavefronts = measured[tuple(key)]
             axes.barh(y, us, height=0.72, color=BLUE if y == bars - 1 else LIGHT)
             axes.text(us + 0.01 * longest, y, f"{us:.2f}", va="center", fontsize=8, color=INK)

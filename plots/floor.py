@@ -9,18 +9,14 @@ exchange of each plan alone) and the chip's clock; --list writes those above the
 import csv
 import math
 
-from style import GREEN, INK, ORANGE, PURPLE, VERMILION, describe, fail, number, parser, plt, read_csv, save
-from style import write_dump
+from style import GREEN, INK, ORANGE, PURPLE, VERMILION, describe, fail, number, parser, plan_number, plt
+from style import read_csv, save, write_dump
 
 COLUMNS = ["cell", "hidden", "batch", "density", "precision", "mask", "plan", "step_us", "exchange_us", "floor_us",
            "gather_wavefronts"]
 REASONS = {"padding, banks": ORANGE, "weights": GREEN, "rest": PURPLE}
 LIMIT = 1.25
 WARP_BYTES = 128  # of a wavefront
-
-
-def plan_number(plan, key):
-    return int(next(word.split("=")[1] for word in plan.split() if word.startswith(key + "=")))
 
 
 def chunk_wavefronts(row):
@@ -36,10 +32,10 @@ def between(row, cycles_per_us):
     gathers = number(row, "gather_wavefronts") / cycles_per_us
     padding = gathers - (floor - number(row, "exchange_us"))
     plan = row["plan"]
-    chunks = plan_number(plan, "tail_chunks")
+    chunks = plan_number(plan, "overflow_chunks")
     streamed = max(0, chunks - plan_number(plan, "shared_chunks")) if plan_number(plan, "ring_chunks") else 0
     element = 4 if row["precision"] == "fp32" else 2
-    unit = plan_number(plan, "batch_padded") * element
+    unit = (1 << (int(number(row, "batch")) - 1).bit_length()) * element  # of the batch padded to a power of two
     planes = unit // min(plan_number(plan, "load_bytes"), unit)
     passes = planes // plan_number(plan, "pass_planes")
     weights = passes * (chunks + streamed) * chunk_wavefronts(row) / cycles_per_us

@@ -70,6 +70,14 @@ def number(row, column):
         fail(f"column '{column}': found '{row[column]}', expected a number")
 
 
+# What a plan's text leaves out is as usual (model/sparse/plan.cpp); only what figures ask for, and is not 0.
+USUAL = {"load_bytes": 16, "pass_planes": 1}
+
+
+def plan_number(plan, key):
+    return int(next((word.split("=")[1] for word in plan.split() if word.startswith(key + "=")), USUAL.get(key, 0)))
+
+
 def percent(share):
     """0.3 -> '30 %'"""
     return f"{100 * share:.4g} %"
@@ -88,18 +96,18 @@ def describe(row):
 def spread(positions, gap):
     """Moves positions as little as possible, in order, until neighbours are `gap` apart: for labels side by side."""
     order = sorted(range(len(positions)), key=lambda i: positions[i])
-    clusters = []  # [sum of wished positions less offsets, members]
+    clusters = []  # [sum of wanted positions less offsets, members]
     for i in order:
         clusters.append(([positions[i]], [i]))
         while len(clusters) > 1:
-            (wished_a, a), (wished_b, b) = clusters[-2:]
-            start = lambda wished: sum(p - k * gap for k, p in enumerate(wished)) / len(wished)  # noqa: E731
-            if start(wished_a) + len(a) * gap <= start(wished_b):
+            (wanted_a, a), (wanted_b, b) = clusters[-2:]
+            start = lambda wanted: sum(p - k * gap for k, p in enumerate(wanted)) / len(wanted)  # noqa: E731
+            if start(wanted_a) + len(a) * gap <= start(wanted_b):
                 break
-            clusters[-2:] = [(wished_a + wished_b, a + b)]
+            clusters[-2:] = [(wanted_a + wanted_b, a + b)]
     moved = [0.0] * len(positions)
-    for wished, members in clusters:
-        start = sum(p - k * gap for k, p in enumerate(wished)) / len(wished)
+    for wanted, members in clusters:
+        start = sum(p - k * gap for k, p in enumerate(wanted)) / len(wanted)
         for k, i in enumerate(members):
             moved[i] = start + k * gap
     return moved

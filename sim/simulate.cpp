@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulate.hpp"
 
-#include "model/base/error.hpp"
-#include "model/exchange/exchange_time.hpp"
 #include "model/base/parallel.hpp"
-#include "model/plan/registers.hpp"
-#include "model/plan/step_time.hpp"
+#include "model/exchange/exchange_time.hpp"
+#include "model/sparse/price.hpp"
+#include "model/sparse/registers.hpp"
 #include "sim/exchange/exchange.hpp"
 
 #include <algorithm>
@@ -15,30 +14,29 @@
 namespace onchip {
 namespace {
 
-constexpr std::uint64_t kWordBytes = 16;
+constexpr std::uint64_t kWordBytes = StateWords::kBytes;
 
-// Up to two words of a thread have their address from before the first look. More are addressed anew in every look, in
+// Up to two words of a thread have their address from before the first poll. More are addressed anew in every poll, in
 // the registers that the weights leave: a comparison whose predicate guards an addition, whose carry goes into the
 // upper half of the address, of which the load is made. Where in shared memory a word goes is a constant beside its
 // thread's, or where the state lies in planes a comparison, for more than two a division.
 ExchangeShape exchange_shape(const Chip& chip, const PlanTrace& trace) {
   constexpr int kMostKept = 2, kAddress = 4;
-  const KernelMap& map = trace.map();
-  const Plan& plan = trace.layout().plan;
-  const int threads = plan.fetching_threads(), planes = map.planes / trace.turns();
-  const bool keeps = plan.loads_in_flight <= kMostKept || trace.turn_words() <= std::int64_t{kMostKept} * threads;
+  const SparseGeometry& geometry = trace.geometry();
+  const int threads = geometry.fetching_threads(), planes = geometry.planes / trace.bodies();
+  const bool keeps = geometry.loads_in_flight <= kMostKept || trace.body_words() <= std::int64_t{kMostKept} * threads;
   const int placing = planes == 1 ? 0 : planes == 2 ? 4 : 8;
-  ExchangeShape shape{trace.turn_words(),   threads, plan.loads_in_flight, plan.first_look, plan.line_words,
+  ExchangeShape shape{trace.body_words(),   threads, geometry.loads_in_flight, geometry.poll_delay, geometry.line_words,
                       keeps ? 0 : kAddress, placing};
-  if (plan.exchange == ExchangeProtocol::bulk_copy) {
+  if (geometry.exchange == ExchangeProtocol::bulk_copy) {
     const ExchangeCycles cycles = bulk_exchange_cycles(
-        chip, static_cast<double>(kWordBytes) * static_cast<double>(shape.state_words), plan.threads);
+        chip, static_cast<double>(kWordBytes) * static_cast<double>(shape.state_words), geometry.threads);
     shape.bulk_cycles = cycles.latency + cycles.copying;
   }
   return shape;
 }
 
-// Which words of the next state each store hands out; those that empty a later state's place are none.
+// Which words of the next state each store publishes; those that empty a later state's place are none.
 void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, std::int64_t state_words, int line_words) {
   const std::uint64_t begin = kWordBytes * static_cast<std::uint64_t>(state_words);
   for (const IssueEvent& store : run.global_stores) {
@@ -51,10 +49,6 @@ void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, std:
                    static_cast<double>(store.cycle));
     }
   }
-}
-
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 // All SMs as long as the mean: emissions and ends move with their SM's.
@@ -77,42 +71,41 @@ void level(std::vector<SmBody>& bodies) {
   }
 }
 
-// One turn of an SM whose samples take turns: the computing warps end, one more hears of it, loads what they have
-// computed, and hands it out, a word per lane at a time.
-void add_turn(SmBody& body, const Chip& chip, const PlanTrace& trace, int sm, int turn, const SmRun& run) {
-  const Plan& plan = trace.layout().plan;
-  const KernelMap& map = trace.map();
-  const auto last = *std::max_element(run.warp_end.begin(), run.warp_end.begin() + plan.warps());
+// One of the pipelined passes of an SM: the computing warps end, one more hears of it, loads what they have computed,
+// and publishes it, a word per lane at a time.
+void add_pass(SmBody& body, const Chip& chip, const PlanTrace& trace, int sm, int pass, const SmRun& run) {
+  const SparseGeometry& geometry = trace.geometry();
+  const auto last = *std::max_element(run.warp_end.begin(), run.warp_end.begin() + geometry.warps());
   const double computed = static_cast<double>(last);
   const double load = chip.lds_latency_cycles + 3 * chip.lds_latency_per_word_cycles;
-  const std::int32_t words = map.outbox_words / trace.turns();
-  double at = computed + block_barrier_cycles(chip, plan.threads + kWarpLanes);
-  for (std::int32_t word = 0; word < words; ++word) {
+  const int words = trace.published_words();
+  double at = computed + block_barrier_cycles(chip, geometry.threads + kWarpLanes);
+  for (int word = 0; word < words; ++word) {
     at += word % kWarpLanes == 0 ? load : 0;
-    const auto to = static_cast<std::int64_t>(map.outbox_offset(sm, turn * words + word) / kWordBytes);
-    add_emission(body, plan.line_words, static_cast<std::int32_t>(to - turn * trace.turn_words()), at);
+    const std::int64_t to = trace.state().outbox_offset(sm, pass * words + word) / StateWords::kBytes;
+    add_emission(body, geometry.line_words, static_cast<std::int32_t>(to - pass * trace.body_words()), at);
   }
-  body.computing = computed + block_barrier_cycles(chip, plan.threads);
-  body.warp_end.assign(static_cast<std::size_t>(plan.fetching_threads() / kWarpLanes),
-                       computed + block_barrier_cycles(chip, plan.threads + plan.fetching_threads()));
+  body.computing = computed + block_barrier_cycles(chip, geometry.threads);
+  body.warp_end.assign(static_cast<std::size_t>(geometry.fetching_threads() / kWarpLanes),
+                       computed + block_barrier_cycles(chip, geometry.threads + geometry.fetching_threads()));
 }
 
-// One turn.
-std::vector<SmBody> run_bodies(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options, int turn,
+// Of one pass, if they are pipelined.
+std::vector<SmBody> run_bodies(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options, int pass,
                                std::vector<SmRun>& runs) {
   std::vector<SmBody> bodies(static_cast<std::size_t>(trace.blocks()));
   runs.resize(bodies.size());
-  const bool takes_turns = trace.layout().plan.exchange_warps > 0;
+  const SparseGeometry& geometry = trace.geometry();
   parallel_for(trace.blocks(), options.threads, [&](int sm) {
-    const BlockTrace block = trace.body(sm, turn);
+    const BlockTrace block = trace.body(sm, pass);
     const SmRun run = run_sm(chip, {&block, 1}, options.sm);
-    if (takes_turns) {
-      add_turn(bodies[sm], chip, trace, sm, turn, run);
+    if (geometry.producer_warps > 0) {
+      add_pass(bodies[sm], chip, trace, sm, pass, run);
     } else {
       for (const std::int64_t end : run.warp_end) {
         bodies[sm].warp_end.push_back(static_cast<double>(end));
       }
-      add_emissions(bodies[sm], block, run, trace.map().state_words, trace.layout().plan.line_words);
+      add_emissions(bodies[sm], block, run, trace.state().all, geometry.line_words);
       bodies[sm].computing = bodies[sm].cycles;
     }
     runs[sm] += run;
@@ -123,7 +116,7 @@ std::vector<SmBody> run_bodies(const Chip& chip, const PlanTrace& trace, const S
   return bodies;
 }
 
-// The steps of all SMs, however they exchange. Of one of them: when bodies begin, [turns][SMs], when the last turn's
+// The steps of all SMs, however they exchange. Of one of them: when bodies begin, [passes][SMs], when the last pass's
 // words are emitted, and for how long the SM computes nothing.
 struct Steps {
   double cycles = 0, polls = 0;
@@ -131,7 +124,7 @@ struct Steps {
   std::vector<double> emitted, waited;  // [SMs]
 };
 
-// How much longer than alone an exchange warp takes for what it issues: it has what the warps that compute leave, of
+// How much longer than alone a producer warp takes for what it issues: it has what the warps that compute leave, of
 // the issue slots and of the load/store unit, for as much of the time as they compute.
 void slow_down(ExchangeShape& shape, const Chip& chip, const std::vector<SmRun>& runs, double computing) {
   double cycles = 0, issued = 0, served = 0;
@@ -146,19 +139,19 @@ void slow_down(ExchangeShape& shape, const Chip& chip, const std::vector<SmRun>&
   shape.store_slowdown = slowdown(served);
 }
 
-// Beside exchange warps: the slower those are, the less of the time the others compute.
-Steps run_in_turns(const Chip& chip, const PlanTrace& trace, const std::vector<std::vector<SmBody>>& bodies,
-                   const std::vector<SmRun>& runs, const ExchangeOptions& options) {
+// Beside producer warps: the slower those are, the less of the time the others compute.
+Steps run_passes(const Chip& chip, const PlanTrace& trace, const std::vector<std::vector<SmBody>>& bodies,
+                 const std::vector<SmRun>& runs, const ExchangeOptions& options) {
   constexpr int kRounds = 3;
   std::vector<double> busy(runs.size());
-  for (const std::vector<SmBody>& turn : bodies) {
-    std::transform(busy.begin(), busy.end(), turn.begin(), busy.begin(),
+  for (const std::vector<SmBody>& pass : bodies) {
+    std::transform(busy.begin(), busy.end(), pass.begin(), busy.begin(),
                    [](double sum, const SmBody& body) { return sum + body.computing; });
   }
   ExchangeShape shape = exchange_shape(chip, trace);
-  TurnsRun run;
+  PipelinedRun run;
   for (int round = 0; round < kRounds; ++round) {
-    run = run_turns(chip, shape, bodies, options);
+    run = run_pipelined(chip, shape, bodies, options);
     slow_down(shape, chip, runs, std::min(1.0, mean(busy) / run.step_cycles));
   }
   Steps steps{run.step_cycles, run.polls, std::move(run.begun), std::move(run.emitted.back()), {}};
@@ -172,8 +165,8 @@ Steps run_steps(const Chip& chip, const PlanTrace& trace, const std::vector<std:
                 const std::vector<SmRun>& runs, bool free) {
   ExchangeOptions options;
   options.free = free;
-  if (trace.layout().plan.exchange_warps > 0) {
-    return run_in_turns(chip, trace, bodies, runs, options);
+  if (trace.geometry().producer_warps > 0) {
+    return run_passes(chip, trace, bodies, runs, options);
   }
   ExchangeRun run = run_exchange(chip, exchange_shape(chip, trace), bodies.front(), options);
   Steps steps{run.step_cycles, run.polls, {run.first_released}, run.last_emitted, {}};
@@ -207,20 +200,17 @@ StepPart Simulation::binding() const {
 }
 
 PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced) {
-  if (layout.plan.family != Family::sparse_persistent) {
-    throw InputError("the simulator replays sparse_persistent plans, not those of " +
-                     std::string(name(layout.plan.family)));
-  }
-  const int spare = registers_available(chip, layout.plan) - register_words(layout.network, layout.plan) -
-                    working_registers(chip, layout.network, layout.plan);
-  return PlanTrace(std::move(layout), spare, traced);
+  SparseLayout sparse = replayable(std::move(layout));
+  const SparseGeometry& geometry = sparse.geometry;
+  const int spare = registers_available(chip, geometry) - geometry.register_words - working_registers(chip, geometry);
+  return PlanTrace(std::move(sparse), spare, traced);
 }
 
 Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options) {
   Simulation result;
   std::vector<std::vector<SmBody>> bodies;
-  for (int turn = 0; turn < trace.turns(); ++turn) {
-    bodies.push_back(run_bodies(chip, trace, options, turn, result.sms));
+  for (int pass = 0; pass < trace.bodies(); ++pass) {
+    bodies.push_back(run_bodies(chip, trace, options, pass, result.sms));
   }
   const Steps steps = run_steps(chip, trace, bodies, result.sms, !options.exchange);
 
@@ -229,12 +219,12 @@ Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOp
   result.polls = steps.polls;
   result.body_us.resize(result.sms.size());
   const double begin = *std::min_element(steps.begun.front().begin(), steps.begun.front().end());
-  for (std::size_t turn = 0; turn < bodies.size(); ++turn) {
-    Turn& of_turn = result.turns.emplace_back();
+  for (std::size_t pass = 0; pass < bodies.size(); ++pass) {
+    PassBodies& of_pass = result.passes.emplace_back();
     for (std::size_t sm = 0; sm < result.sms.size(); ++sm) {
-      of_turn.begin_us.push_back((steps.begun[turn][sm] - begin) * us_per_cycle);
-      of_turn.body_us.push_back(bodies[turn][sm].computing * us_per_cycle);
-      result.body_us[sm] += of_turn.body_us.back();
+      of_pass.begin_us.push_back((steps.begun[pass][sm] - begin) * us_per_cycle);
+      of_pass.body_us.push_back(bodies[pass][sm].computing * us_per_cycle);
+      result.body_us[sm] += of_pass.body_us.back();
     }
   }
   for (const double cycles : steps.waited) {
@@ -242,7 +232,7 @@ Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOp
   }
   const double body = mean(result.body_us);
   const double latest = *std::max_element(steps.emitted.begin(), steps.emitted.end());
-  // An SM that is behind holds up no other that still computes another turn.
+  // An SM that is behind holds up no other that still computes another pass.
   const double waiting = std::max(0.0, result.step_us - body);
   const double skew = std::min(waiting, (latest - mean(steps.emitted)) * us_per_cycle);
   charge_body(result, std::min(body, result.step_us));
@@ -252,7 +242,7 @@ Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOp
   const double half_width = half_interval_us(chip, exchanging, result.step_us);
   result.low_us = result.step_us - half_width;
   result.high_us = result.step_us + half_width;
-  result.floor_us = predict(chip, trace.layout().network, trace.layout().plan).floor_us;
+  result.floor_us = price(chip, trace.geometry()).floor_us;
   return result;
 }
 

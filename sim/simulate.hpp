@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// One time step of a plan, simulated: every SM's body cycle by cycle (sim/machine/sm.hpp), then the exchange between them until
-// the steps are steady (sim/exchange/exchange.hpp). The same for any number of threads.
+// One time step of a plan, simulated: every SM's body cycle by cycle (sim/machine/sm.hpp), then the exchange between
+// them until the steps are steady (sim/exchange/exchange.hpp). The same for any number of threads.
 //
 //   step      mean time from step to step
 //   parts     they sum to the step: the mean SM's body by cause; skew: what the SM that emits last is behind the mean;
 //             exchange: from its emission until the SMs go on, on average
 //
-// Where samples take turns, every turn has its body and its exchange (run_turns). A body ends when the computing warps
-// have announced it; exchange warps move the state of another turn meanwhile, through the same pipes, and have what is
-// left of the issue slots. What a step takes beyond its bodies is its exchange.
+// Where passes are pipelined, every pass has its body and its exchange (run_pipelined). A body ends when the computing
+// warps have announced it; producer warps move the state of another pass meanwhile, through the same pipes, and have
+// what is left of the issue slots. What a step takes beyond its bodies is its exchange.
 #pragma once
 
-#include "sim/sparse/plan_trace.hpp"
 #include "sim/machine/sm.hpp"
+#include "sim/sparse/plan_trace.hpp"
 
 #include <array>
 #include <string_view>
@@ -34,8 +34,8 @@ struct SimulationOptions {
   int threads = 1;
 };
 
-// The bodies of one turn, [SMs]: when they begin, from the step's first, and how long they take.
-struct Turn {
+// The bodies of one pass, [SMs]: when they begin, from the step's first, and how long they take.
+struct PassBodies {
   std::vector<double> begin_us, body_us;
 };
 
@@ -43,16 +43,17 @@ struct Simulation {
   double step_us = 0;
   double low_us = 0, high_us = 0;  // 95 % interval, from the scatters of the chip file, as in the analytic model
   std::array<double, kStepPartNames.size()> parts_us{};  // by StepPart
-  double floor_us = 0;                   // the exchange alone, and conflict-free reads (model/plan/step_time.hpp)
-  std::vector<SmRun> sms;                // bodies, one turn after another; without events unless asked for
-  std::vector<Turn> turns;               // where samples take turns, as many as passes, else one
+  double floor_us = 0;                   // the exchange alone, and conflict-free reads (model/sparse/price.hpp)
+  std::vector<SmRun> sms;                // bodies, one pass after another; without events unless asked for
+  std::vector<PassBodies> passes;        // those that are pipelined, else one
   std::vector<double> body_us, wait_us;  // [SMs]: from the barrier after staging to the last emission; from there on
-  double polls = 0;                      // looks at lines of the state, per step and SM
+  double polls = 0;                      // of lines of the state, per step and SM
 
   StepPart binding() const;  // the largest part
 };
 
-// The stream of a plan as the chip's registers let the compiler order it.
+// The stream of a plan as the chip's registers let the compiler order it. Throws InputError for a plan of a family that
+// is not replayed.
 PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced = Traced::whole);
 
 Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options = {});

@@ -31,8 +31,8 @@ std::vector<Measured> measured_exchanges(std::span<const MicrobenchRow> rows) {
     ExchangeBench& bench = measured.bench;
     const bool is_one = row.bench == "exchange" && row.unit == "cycles" && row.samples > 0 && row.value > 0 &&
                         std::sscanf(row.parameters.c_str(),
-                                    "bytes=%d batch=%d sms=%d threads=%d loads=%d first_look=%d", &bench.state_bytes,
-                                    &batch, &bench.sms, &bench.threads, &bench.loads_in_flight, &bench.first_look) == 6;
+                                    "bytes=%d batch=%d sms=%d threads=%d loads=%d poll_delay=%d", &bench.state_bytes,
+                                    &batch, &bench.sms, &bench.threads, &bench.loads_in_flight, &bench.poll_delay) == 6;
     if (is_one && bench.state_bytes <= kMostBytes) {
       result.push_back(measured);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `onchip` command. Exit status: 0 done, 1 the answer is no, 2 wrong usage or bad input.
-#include "experiments/validation/ranks.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/validation/ranks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 

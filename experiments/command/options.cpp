@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/options.hpp"
 
+#include "experiments/command/plan_options.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
+#include "model/plan/plan_text.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <iostream>
@@ -18,7 +19,7 @@ namespace {
 namespace po = boost::program_options;
 
 auto text(const char* name) {
-  return po::value<std::string>()->value_name(name);
+  return text_option(name);
 }
 auto text(const char* name, const char* by_default) {
   return text(name)->default_value(by_default);
@@ -35,6 +36,12 @@ auto texts(const char* name) {
     std::vector<std::string> names;
     for (const auto& option : all.options()) {
       names.push_back(option->long_name());
+    }
+    std::string as_field = bare;
+    std::ranges::replace(as_field, '-', '_');
+    if (std::string today(new_name(as_field)); !today.empty()) {
+      std::ranges::replace(today, '_', '-');
+      throw InputError("unknown option " + in_quotes(name) + "; it is called '--" + today + "' now");
     }
     const std::vector<std::string_view> candidates(names.begin(), names.end());
     std::string hint = did_you_mean(bare, candidates);
@@ -76,57 +83,6 @@ double parse_density(const std::string& given) {
     throw InputError("--density: found " + in_quotes(given) + ": expected more than 0 and at most 1 (100%)");
   }
   return value;
-}
-
-PlanWishes read_wishes(const Options& options) {
-  PlanWishes wishes;
-  if (const std::string family = options.text("family"); !family.empty() && family != "auto") {
-    wishes.family = parse_family(family);
-  }
-  if (options.given("storage")) {
-    wishes.storage = parse_storage(options.text("storage"));
-  }
-  if (options.given("order")) {
-    wishes.order = static_cast<RowOrder>(
-        options.choice("order", options.text("order"), {kRowOrderNames[0], kRowOrderNames[1], kRowOrderNames[2]}));
-  }
-  const auto whole = [&](const char* name, std::optional<int>& wish, int minimum, int maximum) {
-    if (options.given(name)) {
-      wish = static_cast<int>(options.whole(name, minimum, maximum));
-    }
-  };
-  whole("sms", wishes.sms, 1, kMostSms);
-  whole("lanes-per-row", wishes.lanes_per_row, 2, 32);
-  if (wishes.lanes_per_row && !std::has_single_bit(static_cast<unsigned>(*wishes.lanes_per_row))) {
-    throw InputError("--lanes-per-row: found '" + std::to_string(*wishes.lanes_per_row) +
-                     "': expected 2, 4, 8, 16 or 32");
-  }
-  whole("rows-per-group", wishes.rows_per_group, 1, kMaxRowsPerGroup);
-  whole("tile-rows", wishes.tile_rows, 1, kMaxTileRows);
-  whole("load-bytes", wishes.load_bytes, 2, kWidestLoad);
-  for (const auto& [option, wish] : {std::pair{"tile-rows", wishes.tile_rows}, {"load-bytes", wishes.load_bytes}}) {
-    if (wish && !std::has_single_bit(static_cast<unsigned>(*wish))) {
-      throw InputError("--" + std::string(option) + ": found '" + std::to_string(*wish) + "': expected a power of two");
-    }
-  }
-  whole("loads-in-flight", wishes.loads_in_flight, 1, kMostLoadsInFlight);
-  whole("teams", wishes.teams, 1, kMaxBatch);
-  whole("promote-every", wishes.promote_every, 1, kMostPromoteEvery);
-  whole("first-look", wishes.first_look, 0, kMostFirstLook);
-  whole("exchange-warps", wishes.exchange_warps, 0, kMostExchangeWarps);
-  if (wishes.exchange_warps == 1) {
-    throw InputError("--exchange-warps: found '1'; expected 0, or 2 and more: one hands out, the others fetch");
-  }
-  whole("pieces", wishes.pieces, 0, kMostPieces);
-  if (options.given("tier")) {
-    wishes.tier = parse_tier(options.text("tier"));
-  }
-  if (options.given("exchange")) {
-    wishes.exchange = static_cast<ExchangeProtocol>(options.choice(
-        "exchange", options.text("exchange"),
-        {kExchangeNames[0], kExchangeNames[1], kExchangeNames[2], kExchangeNames[3], kExchangeNames[4]}));
-  }
-  return wishes;
 }
 
 }  // namespace
@@ -234,43 +190,12 @@ OptionGroup network_options() {
   return group;
 }
 
-OptionGroup plan_options() {
-  OptionGroup group = option_group("Plan (the planner chooses what is left out)");
-  // clang-format off
-  group.add_options()
-      ("family", text("KIND"), "Run sparse_persistent or dense_persistent kernels (default: auto, whichever is faster); "
-                               "predict and measure: or a library's, cublas_graph, cudnn or cusparse_graph.")
-      ("storage", text("KIND"), "Store weights as packed_pair (value and index), packed_delta (value and distance), "
-                                "dense, bitmap (dense without the empty words of shared memory) or, of 2:4 masks for "
-                                "sparse tensor cores, structured_2_4.")
-      ("order", text("KIND"), "Order the non-zeros of a row: natural, bank_aware, or bank_merged, whose conflicts meet in few loads.")
-      ("sms", text("N"), "Use this many SMs.")
-      ("lanes-per-row", text("N"), "Give each row 2, 4, 8, 16 or 32 lanes of a warp.")
-      ("rows-per-group", text("N"), "Let each group of lanes work on this many rows in turn.")
-      ("tile-rows", text("N"), "Reduce this many rows of a group together: 1, 2, 4 or 8 (gated cells: 4).")
-      ("load-bytes", text("N"), "Load at most this much of a unit's state at once: 16, or 2 (fp32: 4) for one sample.")
-      ("loads-in-flight", text("N"), "Poll this many 16-byte words of the state at once per thread.")
-      ("promote-every", text("N"), "Sum this many products in fp16 before they join the fp32 sum.")
-      ("tier", text("KIND"), "Keep weights in registers, or at most in shared_memory, or else streamed from L2 (default: "
-                             "streamed; largest size: shared_memory).")
-      ("first-look", text("CYCLES"), "Let every warp wait so long before it looks for the next state.")
-      ("exchange-warps", text("N"), "Let so many more warps fetch the state of some samples while the others compute other samples; "
-                                    "0: none (sparse_persistent, from batch 2).")
-      ("pieces", text("N"), "Cut rows that are longer than most into pieces, of which every group of lanes takes N: 1, 2 or 4; 0: none "
-                            "(sparse_persistent, packed_pair).")
-      ("teams", text("N"), "Share the samples out to this many teams of SMs (dense_persistent).")
-      ("exchange", text("KIND"), "Exchange the state by lamport, atomic_barrier, cooperative_barrier, of dense_persistent cluster, or of "
-                            "samples that take turns bulk_copy.");
-  // clang-format on
-  return group;
-}
-
 OptionGroup whole_plan_option() {
   OptionGroup group = option_group("Whole plan");
   group.add_options()(
       "plan", text("TEXT"),
-      "Take a plan as another verb printed it, instead of the plan options (default: auto, the planner's); predict and "
-      "measure: all compares the families, libraries among them.");
+      "Take a plan as another verb printed it, instead of the options of the plan (default: auto, the planner's); "
+      "predict and measure: all compares the families, libraries among them.");
   return group;
 }
 
@@ -387,13 +312,13 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
   } else if (needs_hidden && !options.given("hidden")) {
     throw InputError("how large is the network? expected --hidden N or --weights FILE");
   }
-  configuration.wishes = read_wishes(options);
+  configuration.constraints = read_constraints(options);
   const std::string plan = options.text("plan");
   if (!plan.empty() && plan != "auto" && !(takes_all_families && plan == kAllPlans)) {
-    const OptionGroup wishes = plan_options();
-    for (const auto& wish : wishes.options()) {
-      if (options.given(wish->long_name())) {
-        throw InputError("--" + wish->long_name() + " contradicts --plan: a whole plan says it all");
+    const OptionGroup group = plan_options();
+    for (const auto& option : group.options()) {
+      if (options.given(option->long_name())) {
+        throw InputError("--" + option->long_name() + " contradicts --plan: a whole plan says it all");
       }
     }
     if (network.hidden == 0) {
@@ -401,11 +326,9 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
     }
     configuration.plan = parse_plan(plan);
   }
-  const std::optional<Family> family =
-      configuration.plan ? std::optional(configuration.plan->family) : configuration.wishes.family;
-  if (family && is_library(*family) && !takes_all_families) {
-    throw InputError(std::string(name(*family)) +
-                     " keeps nothing on the chip: expected sparse_persistent or dense_persistent here");
+  if (const std::string_view family = configuration.family();
+      !family.empty() && !find_family(family).is_on_chip && !takes_all_families) {
+    throw InputError(std::string(family) + " keeps nothing on the chip: expected " + family_names(true) + " here");
   }
   if (network.hidden > 0) {
     check(network);

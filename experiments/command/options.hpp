@@ -3,8 +3,8 @@
 // the nearest valid name; nothing is guessed from a prefix.
 #pragma once
 
-#include "experiments/measurement/configuration.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/measurement/configuration.hpp"
 #include "model/chip/chip.hpp"
 #include "sim/simulate.hpp"
 
@@ -21,6 +21,11 @@
 namespace onchip {
 
 using OptionGroup = boost::program_options::options_description;
+
+// A value that is kept as text.
+inline auto text_option(const std::string& argument) {
+  return boost::program_options::value<std::string>()->value_name(argument);
+}
 
 // As wide as help may be.
 inline OptionGroup option_group(const char* title) {
@@ -50,7 +55,6 @@ std::optional<Options> parse_options(const Verb& verb, const std::vector<std::st
 
 OptionGroup chip_options();
 OptionGroup network_options();
-OptionGroup plan_options();
 OptionGroup whole_plan_option();
 OptionGroup output_options();
 OptionGroup granule_option();
@@ -60,7 +64,7 @@ OptionGroup simulator_options();
 ChipFile read_chip(const Options& options);
 ChipFile read_base_chip(const Options& options);
 
-// The network, mask and plan options. Without --hidden or --weights the hidden size is 0, unless `needs_hidden`. The
+// The options of network, mask and plan. Without --hidden or --weights the hidden size is 0, unless `needs_hidden`. The
 // verb may take all families: --plan all, which is no plan, and the libraries'.
 Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families = false);
 inline constexpr std::string_view kAllPlans = "all";

@@ -2,17 +2,23 @@
 #include "experiments/command/report.hpp"
 
 #include "model/base/units.hpp"
+#include "model/plan/plan_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace onchip {
 namespace {
 
+// Columns of CSV: the terms of all families.
+constexpr std::array<std::string_view, 8> kTerms{"exchange",  "staging",    "gather",    "arithmetic",
+                                                 "reduction", "activation", "streaming", "launch"};
+
 std::string_view binding_name(const Prediction& prediction, Binding binding) {
   // What does not fit has no step time to be bound.
   return binding == Binding::resource || !prediction.footprint.fits ? info(prediction.footprint.binding).name
-                                                                    : name(prediction.binding);
+                                                                    : prediction.binding();
 }
 
 // The time of what does not fit is nobody's: null.
@@ -24,6 +30,28 @@ std::string time_cell(const Prediction& prediction, double us) {
   return prediction.footprint.fits ? significant(us, 6) : "";
 }
 
+// "yes, but registers are in doubt, 166 of 168 per thread: the compiler decides"
+std::string fits_text(const Footprint& footprint) {
+  const ResourceUse& registers = footprint.resources[static_cast<std::size_t>(Resource::registers)];
+  const std::string numbers =
+      format_number(std::ceil(registers.used)) + " of " + format_number(registers.available) + " per thread";
+  return (footprint.fits ? "yes" : "no: too little of " + std::string(info(footprint.binding).name)) +
+         (footprint.registers_in_doubt ? ", but registers are in doubt, " + numbers + ": the compiler decides" : "");
+}
+
+// Where weights may lie.
+std::string tier_text(Tier tier) {
+  switch (tier) {
+    case Tier::registers:
+      return "registers: weights nowhere else";
+    case Tier::shared_memory:
+      return "shared_memory: weights there and in registers, none read from L2 in a step";
+    case Tier::streamed:
+      break;
+  }
+  return "streamed: weights that registers and shared memory do not hold come from L2 in every step";
+}
+
 }  // namespace
 
 Json to_json(const Network& network) {
@@ -32,40 +60,20 @@ Json to_json(const Network& network) {
 }
 
 Json to_json(const Plan& plan) {
-  if (is_library(plan.family)) {
-    return {{"family", name(plan.family)}, {"text", to_string(plan)}};
-  }
-  return {{"family", name(plan.family)},
-          {"storage", name(plan.storage)},
-          {"order", name(plan.order)},
-          {"exchange", name(plan.exchange)},
-          {"sms", plan.sms},
-          {"threads", plan.threads},
-          {"lanes_per_row", plan.lanes_per_row},
-          {"rows_per_group", plan.rows_per_group},
-          {"slots", std::vector<int>(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group)},
-          {"batch_padded", plan.batch_padded},
-          {"tile_rows", plan.tile_rows},
-          {"pass_planes", plan.pass_planes},
-          {"load_bytes", plan.load_bytes},
-          {"loads_in_flight", plan.loads_in_flight},
-          {"promote_every", plan.promote_every},
-          {"tail_chunks", plan.tail_chunks},
-          {"longest_tail", plan.longest_tail},
-          {"shared_chunks", plan.shared_chunks},
-          {"chunks_in_flight", plan.chunks_in_flight},
-          {"ring_chunks", plan.ring_chunks},
-          {"shared_tiles", plan.shared_tiles},
-          {"bank_words", plan.bank_words},
-          {"first_look", plan.first_look},
-          {"pieces", plan.pieces},
-          {"piece_slots", plan.piece_slots},
-          {"most_pieces", plan.most_pieces},
-          {"row_chunks", plan.row_chunks},
-          {"piece_chunks", plan.piece_chunks},
-          {"exchange_warps", plan.exchange_warps},
-          {"teams", plan.teams},
-          {"text", to_string(plan)}};
+  Json json{{"family", family_name(plan)}};
+  std::visit(
+      [&](const auto& of_family) {
+        for (const auto& field : fields(of_family)) {
+          const int value = field.get(of_family);
+          json[std::string(field.name)] = field.is_number() ? Json(value) : Json(value_text(field, value));
+        }
+        if constexpr (requires { of_family.slots; }) {
+          json["slots"] = std::vector<int>(of_family.slots.begin(), of_family.slots.begin() + of_family.rows_per_group);
+        }
+      },
+      plan);
+  json["text"] = to_string(plan);
+  return json;
 }
 
 Json to_json(const Case& answer, Binding binding) {
@@ -74,7 +82,14 @@ Json to_json(const Case& answer, Binding binding) {
       {"chip", answer.chip}, {"network", to_json(answer.planned.network)}, {"plan", to_json(answer.planned.plan)}};
   json["network"]["mask"] = mask_name(answer.configuration);
   json["network"]["seed"] = answer.configuration.seed;
+  if (is_on_chip(answer.planned.plan)) {  // where weights may lie
+    json["tier"] = name(answer.configuration.constraints.tier.value_or(Tier::streamed));
+  }
+  if (answer.planned.refused) {
+    json["refused_plan"] = to_string(*answer.planned.refused);
+  }
   json["fits"] = prediction.footprint.fits;
+  json["registers_in_doubt"] = prediction.footprint.registers_in_doubt;
   json["binding"] = binding_name(prediction, binding);
   json["resources"] = Json::array();
   for (std::size_t i = 0; i < kResources.size(); ++i) {
@@ -87,9 +102,9 @@ Json to_json(const Case& answer, Binding binding) {
   json["step_us"] = time_json(prediction, prediction.step_us);
   json["interval_us"] = {time_json(prediction, prediction.low_us), time_json(prediction, prediction.high_us)};
   json["floor_us"] = time_json(prediction, prediction.floor_us);
-  json["parts"] = Json::array();
-  for (std::size_t i = 0; i < kPartNames.size(); ++i) {
-    json["parts"].push_back({{"name", kPartNames[i]}, {"us", time_json(prediction, prediction.parts_us[i])}});
+  json["terms"] = Json::array();
+  for (const Term& term : prediction.terms) {
+    json["terms"].push_back({{"name", term.name}, {"us", time_json(prediction, term.us)}});
   }
   return json;
 }
@@ -100,8 +115,8 @@ std::vector<std::string> case_columns() {
   for (const char* column : {"plan", "fits", "binding", "step_us", "low_us", "high_us", "floor_us"}) {
     columns.emplace_back(column);
   }
-  for (const std::string_view part : kPartNames) {
-    columns.push_back(std::string(part) + "_us");
+  for (const std::string_view term : kTerms) {
+    columns.push_back(std::string(term) + "_us");
   }
   for (const ResourceInfo& resource : kResources) {
     columns.push_back(std::string(resource.name) + "_used");
@@ -120,8 +135,9 @@ std::vector<std::string> case_cells(const Case& answer, Binding binding) {
                              std::string(binding_name(prediction, binding)), time_cell(prediction, prediction.step_us),
                              time_cell(prediction, prediction.low_us), time_cell(prediction, prediction.high_us),
                              time_cell(prediction, prediction.floor_us)});
-  for (const double part : prediction.parts_us) {
-    cells.push_back(time_cell(prediction, part));
+  for (const std::string_view name : kTerms) {
+    const auto* term = std::ranges::find(prediction.terms, name, &Term::name);
+    cells.push_back(term == prediction.terms.end() ? "" : time_cell(prediction, term->us));
   }
   for (const ResourceUse& use : prediction.footprint.resources) {
     cells.push_back(format_number(use.used));
@@ -131,11 +147,16 @@ std::vector<std::string> case_cells(const Case& answer, Binding binding) {
 }
 
 std::string instead_text(const PlannedNetwork& other) {
-  const bool product_only = other.plan.family == Family::cublas_graph || other.plan.family == Family::cusparse_graph;
-  return std::string(name(other.plan.family)) + ": " + time_text(other.prediction) +
-         (product_only                    ? ", its products alone, without input, bias and activation"
-          : is_library(other.plan.family) ? ", its input's product included"
-                                          : ", with weights streamed from L2");
+  const std::string_view note = std::visit(
+      [](const auto& plan) -> std::string_view {
+        if constexpr (requires { plan.kComputes; }) {
+          return plan.kComputes;
+        } else {
+          return "with weights streamed from L2";
+        }
+      },
+      other.plan);
+  return std::string(family_name(other.plan)) + ": " + time_text(other.prediction) + ", " + std::string(note);
 }
 
 Json instead_json(const PlannedNetwork& other) {
@@ -170,23 +191,30 @@ std::string to_text(const Case& answer) {
   if (prediction.footprint.fits) {
     line("step", time_text(prediction) + ", " + fixed(prediction.step_us * network.steps, 0) + " us for " +
                      std::to_string(network.steps) + " steps");
-    line("floor", fixed(prediction.floor_us, 2) + (is_library(answer.planned.plan.family)
-                                                       ? " us: all weights through L2 or DRAM"
-                                                       : " us: the exchange of the state and conflict-free loads"));
-    line("bound by", std::string(name(prediction.binding)) + " in time, " +
+    line("floor", fixed(prediction.floor_us, 2) + (is_on_chip(answer.planned.plan)
+                                                       ? " us: the exchange of the state and conflict-free loads"
+                                                       : " us: all weights through L2 or DRAM"));
+    line("bound by", std::string(prediction.binding()) + " in time, " +
                          std::string(info(prediction.footprint.binding).name) + " in size");
-  } else {
-    line("fits", "no: too little of " + std::string(info(prediction.footprint.binding).name));
+  }
+  if (!prediction.footprint.fits || prediction.footprint.registers_in_doubt) {
+    line("fits", fits_text(prediction.footprint));
+  }
+  if (!answer.configuration.plan && is_on_chip(answer.planned.plan)) {
+    line("tier", tier_text(answer.configuration.constraints.tier.value_or(Tier::streamed)));
   }
   line("plan", to_string(answer.planned.plan));
+  if (answer.planned.refused) {
+    line("refused", to_string(*answer.planned.refused) + ": the compiler spills it");
+  }
   if (prediction.footprint.fits) {
-    Table parts{{"part", "us", "share %", ""}, {}};
-    for (std::size_t i = 0; i < kPartNames.size(); ++i) {
-      const double share = prediction.parts_us[i] / prediction.step_us;
-      parts.rows.push_back({std::string(kPartNames[i]), fixed(prediction.parts_us[i], 3), fixed(100 * share, 1),
+    Table terms{{"term", "us", "share %", ""}, {}};
+    for (const Term& term : prediction.terms) {
+      const double share = term.us / prediction.step_us;
+      terms.rows.push_back({std::string(term.name), fixed(term.us, 3), fixed(100 * share, 1),
                             std::string(static_cast<std::size_t>(std::max(0.0, std::round(40 * share))), '#')});
     }
-    text += '\n' + to_aligned(parts);
+    text += '\n' + to_aligned(terms);
   }
   return text + '\n' + resources_text(prediction.footprint);
 }

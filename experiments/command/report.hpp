@@ -2,8 +2,8 @@
 // A planned network in the three output forms, shared by the verbs that predict.
 #pragma once
 
-#include "experiments/measurement/configuration.hpp"
 #include "experiments/command/output.hpp"
+#include "experiments/measurement/configuration.hpp"
 
 #include <string>
 #include <string_view>
@@ -11,13 +11,13 @@
 
 namespace onchip {
 
-// What `binding` names: the resource that is used most, or the largest part of the step time.
-enum class Binding { resource, part };
+// What `binding` names: the resource that is used most, or the largest term of the step time.
+enum class Binding { resource, term };
 
 struct Case {
   std::string chip;
   Configuration configuration;  // what was asked: mask and seed are from here
-  PlannedNetwork planned;       // what was found
+  ChosenPlan planned;           // what was found
 };
 
 Json to_json(const Network& network);
@@ -32,7 +32,7 @@ std::vector<std::string> case_cells(const Case& answer, Binding binding);
 std::string instead_text(const PlannedNetwork& other);
 Json instead_json(const PlannedNetwork& other);
 
-// For people: "relu H=2304 B=4 30 % fp16 on H200", plan, times, parts and resources.
+// For people: "relu H=2304 B=4 30 % fp16 on H200", plan, times, terms and resources.
 std::string to_text(const Case& answer);
 std::string resources_text(const Footprint& footprint);
 

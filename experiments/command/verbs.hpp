@@ -39,7 +39,7 @@ inline constexpr std::array kVerbs{
     Verb{"what-if", "Compare a chip with a changed one, and rank the chip numbers that matter.",
          "onchip what-if --hidden 2304 --density 30% --set sm.count=+20% --set sm.clock=\"2.2 GHz\"", run_what_if},
     Verb{"measure", "Run a plan as a CUDA kernel: check its results, then time it.",
-         "onchip measure --hidden 2304 --density 30% --opponents", run_measure},
+         "onchip measure --hidden 2304 --density 30% --baselines", run_measure},
     Verb{"calibrate", "Measure a chip's timing constants with microbenchmarks and write them as a chip file.",
          "onchip calibrate --chip h200 --data microbench.csv -o h200.toml", run_calibrate},
     Verb{"validate", "Score the predictions against measured step times and published figures.",

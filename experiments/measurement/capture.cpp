@@ -38,10 +38,9 @@ WarpTrace decode(std::span<const std::uint32_t> of_warp, const CaptureSize& size
 }
 
 std::vector<BlockTrace> decode(std::span<const std::uint32_t> record, const Layout& layout) {
-  const Plan& plan = layout.plan;
-  const CaptureSize size = capture_size(layout.network, plan);
-  const std::size_t warps = static_cast<std::size_t>(plan.warps());
-  std::vector<BlockTrace> blocks(static_cast<std::size_t>(plan.sms));
+  const CaptureSize size = capture_size(network_of(layout), plan_of(layout));
+  std::vector<BlockTrace> blocks(static_cast<std::size_t>(state_of(layout).blocks));
+  const std::size_t warps = record.size() / size.words() / blocks.size();
   for (std::size_t i = 0; i < blocks.size() * warps; ++i) {
     blocks[i / warps].warps.push_back(decode(record.subspan(i * size.words(), size.words()), size));
   }

@@ -10,8 +10,8 @@
 
 namespace onchip {
 
-// [SMs]. Clocks are those of each SM, from the warp's first access on. Throws InputError for a plan of another family
-// than sparse_persistent.
+// [SMs]. Clocks are those of each SM, from the warp's first access on. Throws InputError for plans that cannot
+// be captured.
 std::vector<BlockTrace> capture_step(const Layout& layout);
 
 // The same of the kernel executed on the CPU (interpret.hpp); clocks then count instructions.

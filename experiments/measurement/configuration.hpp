@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked, predicted and measured: a network, where its non-zeros come from, and what is wished of the plan.
+// What is asked, predicted and measured: a network, where its non-zeros come from, and what is asked for of its plan.
 // Every verb makes matrix, rows and plan of a configuration here, so that they are the same everywhere.
 #pragma once
 
@@ -16,10 +16,6 @@
 
 namespace onchip {
 
-inline constexpr int kMostSms = 4096;
-inline constexpr int kMostLoadsInFlight = 16;
-inline constexpr int kMostPromoteEvery = 64;
-inline constexpr int kMostFirstLook = 1 << 20;                    // cycles
 inline constexpr std::int64_t kMostSeed = std::int64_t{1} << 53;  // exact as a double, for JSON and spreadsheets
 // A mask with more non-zeros fits on no chip; its rows are taken at their expected lengths instead of generated.
 inline constexpr double kMostGenerated = 1 << 25;
@@ -30,8 +26,13 @@ struct Configuration {
   std::uint64_t seed = 1;
   std::shared_ptr<const SparseMatrix> weights;  // the user's file; empty: generated from mask and seed
   std::string weights_file, tensor;             // its name as the user gave it
-  PlanWishes wishes;
+  Constraints constraints;
   std::optional<Plan> plan;  // fixed by the user
+
+  // That the answer is of, "" if it may be any.
+  std::string_view family() const {
+    return plan ? family_name(*plan) : constraints.family ? std::string_view(*constraints.family) : "";
+  }
 };
 
 MaskKind parse_mask(std::string_view name);
@@ -47,17 +48,26 @@ MaskKind expected_mask(const Configuration& configuration);
 RowProfile row_profile(const Configuration& configuration);
 RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix);  // the same, of its matrix
 
-// Throws InputError if the plan's numbers are none that shape_plan could have chosen. What a kernel cannot be built
-// from must not come in as text.
-void check_plan(const Network& network, const Plan& plan);
+// ---- its plan -------------------------------------------------------------------------------------------------------
 
-// "sparse_persistent"; throws InputError with all names.
-Family parse_family(std::string_view name);
-Storage parse_storage(std::string_view name);
-Tier parse_tier(std::string_view name);
+struct ChosenPlan : PlannedNetwork {
+  std::optional<Plan> refused = {};  // the model's choice, if the compiler spills it and another plan is taken instead
+};
 
-// The fixed plan, or the one that the planner chooses. Throws InputError if a fixed plan cannot hold the rows.
-PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows);
+// The plan of a question, in every verb: the one that the user fixed, or the planner's. Throws InputError if a fixed
+// plan cannot be built or cannot hold the rows.
+//
+// With an `architecture` ("sm_90") the compiler for it has the last word: if it spills the model's choice, the fastest
+// plan is taken that it does not spill; if it spills all of them, or a fixed plan, that plan does not fit, and its
+// footprint has the registers that it lacks. Throws CudaError if the kernel does not compile, InputError in builds
+// without CUDA.
+ChosenPlan plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
+                        const std::string& architecture = "");
+
+// The plans of all families, or of the one that the configuration asks for, the fastest first. With an architecture,
+// plans that leave so many more registers to the compiler that it spills none.
+std::vector<RankedPlan> rank_plans(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
+                                   const std::string& architecture = "");
 
 // ---- as rows of a CSV file ------------------------------------------------------------------------------------------
 

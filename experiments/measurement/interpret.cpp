@@ -12,7 +12,7 @@ namespace onchip {
 namespace {
 
 std::string persistent_ptx(const Layout& layout, Work work) {
-  return compile_ptx(compile_request(layout.network, layout.plan, kInterpretedArchitecture, work));
+  return compile_ptx(compile_request(network_of(layout), plan_of(layout), kInterpretedArchitecture, work));
 }
 
 std::byte* aligned(std::byte* memory) {
@@ -24,31 +24,31 @@ std::byte* aligned(std::byte* memory) {
 constexpr std::size_t kGap = 64 * kWorkspaceAlignment;
 
 constexpr std::array kConstants{
-    &ConstantPlaces::weights,    &ConstantPlaces::streamed,       &ConstantPlaces::tails,
+    &ConstantPlaces::weights,    &ConstantPlaces::streamed,       &ConstantPlaces::overflow,
     &ConstantPlaces::gates,      &ConstantPlaces::order,          &ConstantPlaces::row_places,
     &ConstantPlaces::input_bias, &ConstantPlaces::recurrent_bias, &ConstantPlaces::scales};
 constexpr std::array kScratch{&ScratchPlaces::input,       &ScratchPlaces::states,  &ScratchPlaces::carry,
                               &ScratchPlaces::final_carry, &ScratchPlaces::lengths, &ScratchPlaces::barrier,
                               &ScratchPlaces::status,      &ScratchPlaces::record};
 
-struct Piece {
+struct MovedArray {
   std::size_t from, to, bytes;  // where it was, where it is
 };
 
 // Arrays one after another, up to `end`, apart; `behind` is the end of what comes before.
 template <typename Places, std::size_t kCount>
-std::vector<Piece> set_apart(Places& places, const std::array<std::size_t Places::*, kCount>& all, std::size_t end,
-                             std::size_t& behind) {
-  std::vector<Piece> pieces;
+std::vector<MovedArray> set_apart(Places& places, const std::array<std::size_t Places::*, kCount>& all, std::size_t end,
+                                  std::size_t& behind) {
+  std::vector<MovedArray> moved;
   for (std::size_t i = 0; i < kCount; ++i) {
     const std::size_t from = places.*all[i], next = i + 1 < kCount ? places.*all[i + 1] : end;
-    pieces.push_back({from, behind + kGap, next - from});
-    behind += kGap + pieces.back().bytes;
+    moved.push_back({from, behind + kGap, next - from});
+    behind += kGap + moved.back().bytes;
   }
   for (std::size_t i = 0; i < kCount; ++i) {
-    places.*all[i] = pieces[i].to;
+    places.*all[i] = moved[i].to;
   }
-  return pieces;
+  return moved;
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ struct InterpretedKernel::HostDevice {
     const bool is_recurrence = entry == Entry::recurrence;
     ptx::Machine& machine = is_recurrence ? kernel.kernel_ : kernel.translations_;
     const std::string_view entry_name =
-        is_recurrence ? name(kernel.program_.plan.family) : kEntryNames[static_cast<std::size_t>(entry)];
+        is_recurrence ? kernel.program_.shape.kernel : kEntryNames[static_cast<std::size_t>(entry)];
     // The lengths' argument has as many as the kernel was compiled for.
     std::span<const std::byte> parameters = std::as_bytes(std::span(&arguments, 1));
     parameters = parameters.first(std::min(parameters.size(), machine.parameter_bytes(entry_name)));
@@ -87,30 +87,30 @@ InterpretedKernel::InterpretedKernel(const Layout& layout, const Biases& biases,
                                      const std::string& ptx)
     : program_(make_uncompiled_program(layout, biases, work)),
       scratch_(scratch_places(program_, most_steps)),
-      kernel_(ptx::parse(ptx, std::string(name(layout.plan.family)) + ".ptx")),
+      kernel_(ptx::parse(ptx, std::string(program_.shape.kernel) + ".ptx")),
       translations_(
-          ptx::parse(compile_ptx(compile_order_request(layout.network, layout.plan, kInterpretedArchitecture)),
+          ptx::parse(compile_ptx(compile_order_request(network_of(layout), plan_of(layout), kInterpretedArchitecture)),
                      "state_order.ptx")) {
   std::size_t end = 0;
-  const std::vector<Piece> constants = set_apart(program_.places, kConstants, program_.constants.size(), end);
+  const std::vector<MovedArray> constants = set_apart(program_.places, kConstants, program_.constants.size(), end);
   std::vector<std::byte> apart(end);
-  for (const Piece& piece : constants) {
-    std::copy_n(program_.constants.begin() + static_cast<std::ptrdiff_t>(piece.from), piece.bytes,
-                apart.begin() + static_cast<std::ptrdiff_t>(piece.to));
+  for (const MovedArray& array : constants) {
+    std::copy_n(program_.constants.begin() + static_cast<std::ptrdiff_t>(array.from), array.bytes,
+                apart.begin() + static_cast<std::ptrdiff_t>(array.to));
   }
   program_.constants = std::move(apart);
-  const std::vector<Piece> scratch = set_apart(scratch_, kScratch, scratch_.bytes, end);
+  const std::vector<MovedArray> scratch = set_apart(scratch_, kScratch, scratch_.bytes, end);
   scratch_.bytes = end;
 
   memory_.resize(scratch_.bytes + kWorkspaceAlignment);
   workspace_ = aligned(memory_.data());
-  for (const Piece& piece : constants) {
+  for (const MovedArray& array : constants) {
     for (ptx::Machine* machine : {&kernel_, &translations_}) {
-      machine->memory().add(std::span<const std::byte>(workspace_ + piece.to, piece.bytes));
+      machine->memory().add(std::span<const std::byte>(workspace_ + array.to, array.bytes));
     }
   }
-  for (const Piece& piece : scratch) {
-    allow({workspace_ + piece.to, piece.bytes});
+  for (const MovedArray& array : scratch) {
+    allow({workspace_ + array.to, array.bytes});
   }
   HostDevice device{*this};
   RecurrenceRun<HostDevice>(device, program_, scratch_, workspace_).fill_workspace();

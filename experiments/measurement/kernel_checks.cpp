@@ -6,10 +6,12 @@
 #include "experiments/verbs/measure_report.hpp"
 #include "kernels/runtime/cubin.hpp"
 #include "model/base/error.hpp"
+#include "model/dense/price.hpp"
 #include "model/plan/instructions.hpp"
+#include "model/sparse/instructions.hpp"
+#include "sim/sparse/plan_trace.hpp"
 #include "sim/trace/capture_difference.hpp"
 #include "sim/trace/compact_trace.hpp"
-#include "sim/sparse/plan_trace.hpp"
 
 #include <optional>
 #include <utility>
@@ -17,10 +19,22 @@
 namespace onchip {
 namespace {
 
-// Stored in registers.
-int weights_per_thread(const Network& network, const Plan& plan) {
-  return plan.family == Family::dense_persistent ? 2 * (register_words(network, plan) - metadata_words(network, plan))
-                                                 : plan.slots_total();
+// What the model counts of a kernel.
+struct Loop {
+  int weights_per_thread = 0;  // in registers
+  double instructions = 0;     // of a step, of one warp
+};
+Loop loop_of(const Network& network, const Plan& plan) {
+  return std::visit(
+      [&](const auto& of_family) -> Loop {
+        if constexpr (requires { step_instructions(geometry(network, of_family)); }) {
+          const auto shape = geometry(network, of_family);
+          return {shape.register_weights(), step_instructions(shape)};
+        } else {
+          throw InputError(std::string(of_family.kName) + " is no kernel to compile");
+        }
+      },
+      plan);
 }
 
 }  // namespace
@@ -33,7 +47,7 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
   // A little more than a thread can hold is worth knowing: how it spills. Far more keeps the compiler busy for minutes.
   constexpr int kMostWeights = 1024;
-  const int weights = weights_per_thread(planned.network, planned.plan);
+  const auto [weights, predicted_instructions] = loop_of(planned.network, planned.plan);
   if (weights > kMostWeights) {
     throw InputError(describe(planned.network) + " asks for " + std::to_string(weights) +
                      " weights per thread: at most " + std::to_string(kMostWeights) + " are compiled");
@@ -42,7 +56,6 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
   const CompiledKernel kernel = compile(request);
   const ResourceReport& compiled = kernel.resources;
   const std::int64_t instructions = code_bytes(kernel.cubin, request.name) / kInstructionBytes;
-  const double predicted_instructions = step_instructions(planned.network, planned.plan);
   const double predicted = planned.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)].used;
   Report report;
   report.json = {{"chip", chip.chip.name},
@@ -117,10 +130,10 @@ int interpret_network(const ChipFile& chip, const Configuration& configuration, 
 int capture_network(const ChipFile& chip, const Configuration& configuration, const std::string& path, bool interpreted,
                     Output& output) {
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
-  const PlanTrace generated(make_layout(planned.network, planned.plan, *recurrent_matrix(configuration)),
+  const PlanTrace generated(replayable(make_layout(planned.network, planned.plan, *recurrent_matrix(configuration))),
                             PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
   const std::vector<BlockTrace> captured =
-      interpreted ? capture_interpreted_step(generated.layout()) : capture_step(generated.layout());
+      interpreted ? capture_interpreted_step(Layout(generated.layout())) : capture_step(Layout(generated.layout()));
   OutputFile file(path);
   file.write(compact_trace_header(generated.blocks()));
   std::size_t accesses = 0;

@@ -3,9 +3,9 @@
 // CPU, and touches the addresses that the simulator generates. Each writes its answer and returns the exit status.
 #pragma once
 
-#include "experiments/measurement/measurement.hpp"
 #include "experiments/command/options.hpp"
 #include "experiments/command/output.hpp"
+#include "experiments/measurement/measurement.hpp"
 
 #include <string>
 

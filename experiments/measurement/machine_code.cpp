@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/machine_code.hpp"
+#include "experiments/measurement/machine_code.hpp"
 
 #include "kernels/recurrent/program.hpp"
 #include "model/base/error.hpp"

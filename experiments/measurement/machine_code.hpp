@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the kernels of measured rows are those that today's source and compiler make. A row has two fingerprints
-// (CompiledKernel, kernels/runtime/compiler.hpp): of the source, which a change of words changes, too, and of the machine code.
+// (CompiledKernel, kernels/runtime/compiler.hpp): of the source, which a change of words changes, too, and of the
+// machine code.
 #pragma once
 
 #include "experiments/measurement/manifest.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/measurement.hpp"
 
-#include "experiments/measurement/interpret.hpp"
 #include "experiments/command/table.hpp"
+#include "experiments/measurement/interpret.hpp"
+#include "experiments/measurement/timed_baselines.hpp"
 #include "kernels/baselines/random_fill.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"
 #include "model/base/error.hpp"
@@ -10,10 +11,7 @@
 #include "model/workload/reference.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -53,93 +51,6 @@ double tolerance_of(Precision precision) {
 // Host copies of input and output are several times this.
 constexpr double kMostSequenceBytes = 8e9;
 
-// The opponents of a network, to be timed one sample at a time.
-class Opponents {
- public:
-  using Wanted = std::function<bool(const OpponentCandidate&)>;
-  Opponents(
-      const Network& network, const SparseMatrix& matrix, const MeasureOptions& options,
-      const Wanted& wanted = [](const OpponentCandidate&) { return true; }) {
-    using Clock = std::chrono::steady_clock;
-    for (const OpponentCandidate& candidate : opponent_candidates(network)) {
-      if (!wanted(candidate)) {
-        continue;
-      }
-      Entry& entry = entries_.emplace_back();
-      entry.result.name = candidate.name;
-      entry.library = candidate.library();
-      options.say("preparing " + candidate.name);
-      const Clock::time_point begin = Clock::now();
-      try {
-        entry.opponent = make_opponent(candidate, network, matrix);
-        entry.result.settings = entry.opponent->settings();
-        entry.result.ran = true;
-      } catch (const OpponentRefusal& refusal) {
-        entry.refuse(refusal.what());
-      }
-      entry.result.preparation_s = std::chrono::duration<double>(Clock::now() - begin).count();
-    }
-  }
-
-  void run_each(const Stream& stream, bool warm_up) {
-    for (Entry& entry : entries_) {
-      if (!entry.opponent) {
-        continue;
-      }
-      try {
-        double& fastest_us = fastest_us_.try_emplace(entry.library, kNever).first->second;
-        if (!warm_up && entry.warm_up_us > kHopeless * fastest_us) {
-          entry.step_us = {entry.warm_up_us};
-          entry.result.note = "one sample: it took " + fixed(entry.warm_up_us / fastest_us, 1) +
-                              " times as long as the fastest of its library";
-          entry.opponent.reset();
-          continue;
-        }
-        const std::vector<double> ms = time_ms(stream, 0, 1, [&](cudaStream_t on) { entry.opponent->enqueue(on); });
-        const double step_us = 1e3 * ms[0] / entry.opponent->steps();
-        if (warm_up) {
-          entry.warm_up_us = step_us;
-          fastest_us = std::min(fastest_us, step_us);
-        } else {
-          entry.step_us.push_back(step_us);
-        }
-      } catch (const CudaError& error) {
-        entry.refuse(error.what());
-      }
-    }
-  }
-
-  std::vector<OpponentResult> results() {
-    std::vector<OpponentResult> results;
-    for (Entry& entry : entries_) {
-      entry.result.step_us = summarize(entry.step_us);
-      results.push_back(entry.result);
-    }
-    return results;
-  }
-
- private:
-  struct Entry {
-    OpponentResult result;
-    std::string library;
-    std::unique_ptr<Opponent> opponent;
-    std::vector<double> step_us;
-    double warm_up_us = 0;
-
-    void refuse(const std::string& reason) {
-      opponent.reset();
-      result.ran = false;
-      result.refusal = reason;
-      step_us.clear();
-    }
-  };
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
-  // Times the fastest of its library: cannot be the fastest by chance, and the warm-up remains its only sample.
-  static constexpr double kHopeless = 2.5;
-  std::map<std::string, double> fastest_us_;  // by library
-  std::vector<Entry> entries_;
-};
-
 }  // namespace
 
 Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
@@ -148,8 +59,8 @@ Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const
     throw InputError("a sequence of " + std::to_string(network.steps) +
                      " steps is too long to measure: its input has more than 4 GB");
   }
-  Prepared result{std::move(matrix), {}, {}, {}, {}, {}};
-  result.layout = make_layout(network, plan, *result.matrix);
+  Layout layout = make_layout(network, plan, *matrix);
+  Prepared result{std::move(matrix), std::move(layout), {}, {}, {}, {}};
   const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden;
   result.initial = random_values(state, network.precision, options.seed);
   result.initial_cell = random_values(state, network.precision, options.seed + 2);
@@ -201,7 +112,7 @@ Correctness compare(std::span<const double> expected, std::span<const std::byte>
 }
 
 Interpretation interpret(const Prepared& prepared, const MeasureOptions& options) {
-  const Network& network = prepared.layout.network;
+  const Network& network = network_of(prepared.layout);
   InterpretedKernel kernel(prepared.layout, {}, options.check_steps);
   std::vector<std::byte> initial = to_elements(prepared.initial, network.precision);
   std::vector<std::byte> cell = to_elements(prepared.initial_cell, network.precision);
@@ -227,7 +138,7 @@ namespace {
 class TimedKernel {
  public:
   TimedKernel(const Prepared& prepared, const MeasureOptions& options)
-      : network_(prepared.layout.network),
+      : network_(network_of(prepared.layout)),
         kernel_(prepared.layout),
         initial_(to_elements(prepared.initial, network_.precision)),
         cell_(to_elements(prepared.initial_cell, network_.precision)),
@@ -354,19 +265,20 @@ Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
   if (!kernel.correct()) {
     return kernel.result();
   }
-  std::optional<Opponents> opponents;
-  if (options.opponents) {
-    opponents.emplace(prepared.layout.network, *prepared.matrix, options);
+  std::optional<TimedBaselines> baselines;
+  if (options.baselines) {
+    const auto all = [](const BaselineCandidate&) { return true; };
+    baselines.emplace(network_of(prepared.layout), *prepared.matrix, all, options.say);
   }
   for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
     kernel.sample(/*warm_up=*/repeat < 0);
-    if (opponents && repeat >= -1) {  // one warm-up is enough for what takes longer
-      opponents->run_each(kernel.stream(), /*warm_up=*/repeat < 0);
+    if (baselines && repeat >= -1) {  // one warm-up is enough for what takes longer
+      baselines->run_each(kernel.stream(), /*warm_up=*/repeat < 0);
     }
   }
   Measurement result = kernel.result();
-  if (opponents) {
-    result.opponents = opponents->results();
+  if (baselines) {
+    result.baselines = baselines->results();
   }
   if (options.clocks) {
     result.clocks = kernel.clocks(prepared.layout);
@@ -376,12 +288,17 @@ Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
 
 namespace {
 
-// The library's fastest opponent as the measurement of its family.
-FamilyMeasurement fastest_of(Family family, std::span<const OpponentResult> results) {
+// "cublas" of cublas_graph, as its baselines' names begin.
+std::string_view library_of(std::string_view family) {
+  return family.substr(0, family.find('_'));
+}
+
+// The library's fastest baseline as the measurement of its family.
+FamilyMeasurement fastest_of(std::string_view family, std::span<const BaselineResult> results) {
   FamilyMeasurement measured;
   measured.family = family;
-  const OpponentResult* best = nullptr;
-  for (const OpponentResult& result : results) {
+  const BaselineResult* best = nullptr;
+  for (const BaselineResult& result : results) {
     if (result.name.substr(0, result.name.find(' ')) != library_of(family)) {
       continue;
     }
@@ -403,19 +320,15 @@ FamilyMeasurement fastest_of(Family family, std::span<const OpponentResult> resu
 
 }  // namespace
 
-std::string_view library_of(Family family) {
-  const std::string_view text = name(family);
-  return text.substr(0, text.find('_'));
-}
-
 std::vector<FamilyMeasurement> measure_families(const Network& network, const SparseMatrix& matrix,
-                                                std::span<const Prepared> kernels, std::span<const Family> libraries,
+                                                std::span<const Prepared> kernels,
+                                                std::span<const std::string_view> libraries,
                                                 const MeasureOptions& options) {
   std::vector<FamilyMeasurement> measured;
   std::vector<std::unique_ptr<TimedKernel>> timed;
   for (const Prepared& prepared : kernels) {
     FamilyMeasurement& one = measured.emplace_back();
-    one.family = prepared.layout.plan.family;
+    one.family = family_name(plan_of(prepared.layout));
     std::unique_ptr<TimedKernel>& kernel = timed.emplace_back();
     try {
       kernel = std::make_unique<TimedKernel>(prepared, options);
@@ -429,10 +342,12 @@ std::vector<FamilyMeasurement> measure_families(const Network& network, const Sp
       one.problem = error.what();
     }
   }
-  Opponents opponents(network, matrix, options, [&](const OpponentCandidate& candidate) {
-    return candidate.likely &&
-           std::ranges::any_of(libraries, [&](Family family) { return candidate.library() == library_of(family); });
-  });
+  const auto is_wanted = [&](const BaselineCandidate& candidate) {
+    return candidate.likely && std::ranges::any_of(libraries, [&](std::string_view family) {
+             return candidate.library() == library_of(family);
+           });
+  };
+  TimedBaselines baselines(network, matrix, is_wanted, options.say);
   const Stream stream;
   for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
     for (const auto& kernel : timed) {
@@ -441,7 +356,7 @@ std::vector<FamilyMeasurement> measure_families(const Network& network, const Sp
       }
     }
     if (repeat >= -1) {
-      opponents.run_each(stream, /*warm_up=*/repeat < 0);
+      baselines.run_each(stream, /*warm_up=*/repeat < 0);
     }
   }
   for (std::size_t i = 0; i < timed.size(); ++i) {
@@ -449,8 +364,8 @@ std::vector<FamilyMeasurement> measure_families(const Network& network, const Sp
       measured[i].measurement = timed[i]->result();
     }
   }
-  const std::vector<OpponentResult> results = opponents.results();
-  for (const Family family : libraries) {
+  const std::vector<BaselineResult> results = baselines.results();
+  for (const std::string_view family : libraries) {
     measured.push_back(fastest_of(family, results));
   }
   return measured;

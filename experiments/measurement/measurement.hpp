@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One plan on the real GPU: checked against the double-precision reference, then timed, alone or in turns with
-// opponents (kernels/opponents).
+// baselines (timed_baselines.hpp).
 #pragma once
 
 #include "experiments/measurement/configuration.hpp"
 #include "experiments/measurement/step_clocks.hpp"
-#include "kernels/runtime/device.hpp"
 #include "kernels/baselines/baseline.hpp"
+#include "kernels/runtime/device.hpp"
 #include "model/plan/layout.hpp"
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct Measurement {
   Timing exchange_us;                     // the same plan's exchange without its gathers and cells, if asked for
   Timing sequence_us;                     // one whole launch of network.steps steps, ring set-up included
   std::optional<StepClocks> clocks;       // if asked for
-  std::vector<OpponentResult> opponents;  // whole sequence / steps
+  std::vector<BaselineResult> baselines;  // whole sequence / steps
 };
 
 struct MeasureOptions {
@@ -41,7 +41,7 @@ struct MeasureOptions {
   std::uint64_t seed = 1;  // of input and initial state
   bool floor = false;      // also time the exchange alone, in turns with the kernel
   bool clocks = false;     // and see where the time of a step goes
-  bool opponents = false;  // every candidate runs once after each of our samples
+  bool baselines = false;  // every candidate runs once after each of our samples
   std::function<void(const std::string&)> say = [](const std::string&) {};  // what is being done
 };
 
@@ -85,16 +85,17 @@ Measurement measure(const Prepared& prepared, const MeasureOptions& options);
 
 // A family's time beside the others'. Of a library's: whole sequence / steps, as it has no other; its fastest way.
 struct FamilyMeasurement {
-  Family family = Family::sparse_persistent;
+  std::string_view family;
   Measurement measurement;
   std::string ran, settings;  // of a library: "cublas GEMM TN B=8 graph", "product only, ..."
   std::string problem;        // why there is no time
 };
-std::string_view library_of(Family family);  // "cublas", as its opponents' names begin
 
-// Kernels and what is likely the fastest of the libraries, in turns in one run. All of one network and matrix.
+// Kernels and what is likely the fastest of the libraries, by their families' names, in turns in one run. All of one
+// network and matrix.
 std::vector<FamilyMeasurement> measure_families(const Network& network, const SparseMatrix& matrix,
-                                                std::span<const Prepared> kernels, std::span<const Family> libraries,
+                                                std::span<const Prepared> kernels,
+                                                std::span<const std::string_view> libraries,
                                                 const MeasureOptions& options);
 
 }  // namespace onchip

@@ -2,6 +2,8 @@
 #include "experiments/measurement/step_clocks.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 
 namespace onchip {
 
@@ -16,11 +18,15 @@ StepClocks measure_step_clocks(const Layout& layout, Sequences sequences) {
   kernel.check_status();
 
   const std::vector<std::uint32_t> clocks = kernel.record();
-  const std::size_t warps = layout.plan.warps();
-  const std::size_t per_step = layout.plan.sms * warps * kMarks;
+  const auto [sms, warps] = std::visit(
+      [](const auto& of) {
+        return std::pair(static_cast<std::size_t>(of.geometry.sms), static_cast<std::size_t>(of.geometry.warps()));
+      },
+      layout);
+  const std::size_t per_step = sms * warps * kMarks;
   StepClocks result;
   for (std::size_t step = kWarmUpSteps; step < kClockedSteps; ++step) {
-    for (int sm = 0; sm < layout.plan.sms; ++sm) {
+    for (std::size_t sm = 0; sm < sms; ++sm) {
       std::array<double, kMarks> slowest{};
       for (std::size_t warp = 0; warp < warps; ++warp) {
         const std::size_t first = step * per_step + (sm * warps + warp) * kMarks;
@@ -37,8 +43,8 @@ StepClocks measure_step_clocks(const Layout& layout, Sequences sequences) {
     }
   }
   for (std::size_t mark = 0; mark < kMarks; ++mark) {
-    result.mean[mark] /= static_cast<double>(kClockedSteps - kWarmUpSteps) * layout.plan.sms;
-    result.slowest[mark] /= static_cast<double>(kClockedSteps - kWarmUpSteps) * layout.plan.sms;
+    result.mean[mark] /= static_cast<double>(kClockedSteps - kWarmUpSteps) * static_cast<double>(sms);
+    result.slowest[mark] /= static_cast<double>(kClockedSteps - kWarmUpSteps) * static_cast<double>(sms);
   }
   return result;
 }

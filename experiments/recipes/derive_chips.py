@@ -13,7 +13,7 @@ import re
 import sys
 import tomllib
 
-CHIPS = pathlib.Path(__file__).resolve().parent.parent / "model" / "chips"
+CHIPS = pathlib.Path(__file__).resolve().parents[2] / "model" / "chips"
 H200_L2 = 263  # cycles, Luo et al. on H800
 H200_BYTES = 3942 / 114  # of L2, per cycle and SM, Luo et al. on H800 PCIe
 

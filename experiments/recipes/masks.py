@@ -76,7 +76,7 @@ def main():
         else:
             unpack(options.archive, options.folder, options.values)
     except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
-        sys.exit(f"masks: {options.archive}: {error}")
+        sys.exit(f"masks.py: {options.archive}: {error}")
 
 
 if __name__ == "__main__":

@@ -66,9 +66,9 @@ def train(cell, hidden, density, text, steps, learning_rate):
     mask = torch.ones_like(weights, dtype=torch.bool)
     for step in range(steps):
         at = torch.randint(0, len(text) - LENGTH - 1, (BATCH,), device=device)
-        piece = text[at[:, None] + torch.arange(LENGTH + 1, device=device)]
-        scores = model(piece[:, :-1])
-        loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), piece[:, 1:].flatten())
+        passage = text[at[:, None] + torch.arange(LENGTH + 1, device=device)]
+        scores = model(passage[:, :-1])
+        loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), passage[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

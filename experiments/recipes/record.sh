@@ -13,25 +13,24 @@
 #   bitmap       bitmap.csv: bitmap_configurations.csv, networks without the empty words of their fragments, some of them beside
 #                themselves as dense or sparse
 #   pruned       pruned.csv: networks that were trained and pruned by magnitude (prune.py), each beside one of a uniform mask
-#                of its density; their weights in pruned/, unless they are there already (masks unpack --values), and their
+#                of its density; their weights in pruned/, unless they are there already (masks.py unpack --values), and their
 #                masks in pruned.masks.xz (needs PyTorch)
 #   pruned_plans pruned_plans.csv: the same networks as sparse and as dense plans
 #   uneven       uneven.csv: uneven_configurations.csv, networks with rows of a power law beside uniform ones, as sparse and as
 #                dense plans
 #   families     families.csv: family_configurations.csv, the best plan of every family beside cuBLAS and cuDNN
-#   families_again  families_on_h100.csv: those of the networks whose plans had changed since, measured again (only if named)
 #   targets      targets/*.json: larger and gated networks beside the libraries
 #   ablation     ablation.csv: exchange, width of loads and order of rows, each way, at the points of the 2018 paper
-#   first_look   first_look.csv: steps by how long their warps wait before they look for the next state (Plan::first_look)
-#   turns        turns.csv: networks whose samples take turns, with 3, 4, 5 and 8 exchange warps, beside none
+#   poll_delay   poll_delay.csv: steps by how long their warps wait before they first poll for the next state
+#   pipelined    pipelined.csv: networks whose passes over the samples are pipelined, with 3, 4, 5 and 8 producer warps, beside none
 #   fresh        fresh.csv: fresh_configurations.csv, relu and tanh networks drawn at random whose weights nearly fill the registers
-#   drawn        drawn.csv and drawn_again.csv: networks of every kind, drawn at random (draw_networks), the best plan of every
+#   drawn        drawn.csv and drawn_again.csv: networks of every kind, drawn at random (draw_networks.py), the best plan of every
 #                family beside cuBLAS and cuDNN
 #   clusters     clusters.csv: cluster_configurations.csv, small dense networks in clusters, by how many units and items an SM has
-#   pieces       pieces.csv: pieces_configurations.csv, a network of uneven rows by how many slots it leaves whole, and pieces
-#   bulk_copy    bulk_copy.csv: bulk_copy_configurations.csv, networks whose samples take turns, as words that warps look at
-#                bring the state and as bulk copies do
-#   counters     counters.csv: hardware counters of these and of how loads grow with the steps (needs ncu)
+#   row_splits   row_splits.csv: row_splits_configurations.csv, a network of uneven rows by how many slots rows have before they
+#                are split, and by splits
+#   bulk_copy    bulk_copy.csv: bulk_copy_configurations.csv, networks whose passes are pipelined, as words that warps poll bring
+#                the state and as bulk copies do
 #   wavefronts   wavefronts.csv: those of shared memory by hardware counter, for the simulator (needs ncu)
 #   captured     captured/: the accesses to shared memory of one step of small networks, as kernels wrote them down
 #   simulator    simulator_ablation.csv: what each part of the simulator is worth over validation.csv (needs no GPU)
@@ -41,12 +40,14 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+project=$(cd "$here/../.." && pwd)
+asked=$project/experiments/data  # what is measured
 onchip=$1
 out=$2
 shift 2
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(calibrate headline validation dense dense_shapes structured bitmap pruned pruned_plans uneven
-                                 families targets ablation first_look turns fresh drawn clusters pieces bulk_copy counters
+                                 families targets ablation poll_delay pipelined fresh drawn clusters row_splits bulk_copy
                                  wavefronts captured simulator capacity)
 chip=${CHIP:-h200}
 chip_file=$out/$chip.toml
@@ -65,24 +66,24 @@ calibrate() {
 
 headline() {
   local network=(--chip "$chip_file" --hidden 2304 --batch 4 --density 30% --floor --clocks --format json)
-  "$onchip" measure "${network[@]}" --family sparse_persistent --opponents -o "$out/headline.json"
+  "$onchip" measure "${network[@]}" --family sparse_persistent --baselines -o "$out/headline.json"
   "$onchip" measure "${network[@]}" --family dense_persistent -o "$out/headline_dense.json"
 }
 
-validation() { measure_rows "$here/data/configurations.csv" "$out/validation.csv" --floor; }
+validation() { measure_rows "$asked/configurations.csv" "$out/validation.csv" --floor; }
 
-dense() { measure_rows "$here/data/dense_configurations.csv" "$out/dense.csv" --repeats 7; }
+dense() { measure_rows "$asked/dense_configurations.csv" "$out/dense.csv" --repeats 7; }
 
-dense_shapes() { measure_rows "$here/data/dense_shapes_configurations.csv" "$out/dense_shapes.csv" --repeats 5 --floor; }
+dense_shapes() { measure_rows "$asked/dense_shapes_configurations.csv" "$out/dense_shapes.csv" --repeats 5 --floor; }
 
-structured() { measure_rows "$here/data/structured_configurations.csv" "$out/structured.csv" --repeats 7; }
+structured() { measure_rows "$asked/structured_configurations.csv" "$out/structured.csv" --repeats 7; }
 
-bitmap() { measure_rows "$here/data/bitmap_configurations.csv" "$out/bitmap.csv" --repeats 7; }
+bitmap() { measure_rows "$asked/bitmap_configurations.csv" "$out/bitmap.csv" --repeats 7; }
 
 # The text that they learn is this project's.
 measure_pruned() {  # file, families...
   local cell hidden batch density file text family
-  mapfile -t text < <(find "$here/.." -name .git -prune -o -name 'build*' -prune -o \
+  mapfile -t text < <(find "$project" -name .git -prune -o -name 'build*' -prune -o \
     \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu*' -o -name '*.md' \) -print | sort)
   mkdir -p "$out/pruned"
   echo "cell,hidden,batch,steps,density,precision,mask,seed,weights,tensor,family" > "$out/pruned_configurations.csv"
@@ -107,22 +108,16 @@ gru 2048 1 0.1
 PRUNED
   measure_rows "$out/pruned_configurations.csv" "$out/$1" --floor
   rm "$out/pruned_configurations.csv"
-  "$here/masks" pack "$out/pruned.masks.xz" "$out"/pruned/*.mtx
+  "$here/masks.py" pack "$out/pruned.masks.xz" "$out"/pruned/*.mtx
 }
 
 pruned() { measure_pruned pruned.csv sparse_persistent; }
 
 pruned_plans() { measure_pruned pruned_plans.csv sparse_persistent dense_persistent; }
 
-uneven() { measure_rows "$here/data/uneven_configurations.csv" "$out/uneven.csv" --repeats 21; }
+uneven() { measure_rows "$asked/uneven_configurations.csv" "$out/uneven.csv" --repeats 21; }
 
-families() { measure_rows "$here/data/family_configurations.csv" "$out/families.csv" --plan all --repeats 5; }
-
-families_again() {
-  cut -d , -f 1-8 "$here/data/h200/families_on_h100.csv" | uniq > "$out/again_configurations.csv"  # without what was run
-  measure_rows "$out/again_configurations.csv" "$out/families_on_h100.csv" --plan all --repeats 5
-  rm "$out/again_configurations.csv"
-}
+families() { measure_rows "$asked/family_configurations.csv" "$out/families.csv" --plan all --repeats 5; }
 
 # Those of the family named first beside the libraries, then the other's alone, where it fits. The longer the libraries
 # take, the fewer samples: their steps are then long, too, and scatter little.
@@ -133,7 +128,7 @@ targets() {
                    --clocks --format json)
     local file="$out/targets/${cell}_${hidden}_${batch}_$density"
     say "$file"
-    "$onchip" measure "${network[@]}" --family "${family}_persistent" --opponents --repeats "$repeats" -o "$file.json"
+    "$onchip" measure "${network[@]}" --family "${family}_persistent" --baselines --repeats "$repeats" -o "$file.json"
     if [ -n "$other" ]; then
       "$onchip" measure "${network[@]}" --family "${other}_persistent" -o "${file}_$other.json"
     fi
@@ -162,14 +157,14 @@ points = ((2304, 4, 0.3), (2304, 4, 0.1), (1792, 4, 0.1), (5760, 2, 0.01), (4096
 for (hidden, batch, density), exchange, load_bytes, order in itertools.product(
         points, ("cooperative_barrier", "atomic_barrier", "lamport"), (2, 16), ("natural", "bank_aware")):
     arguments = [onchip, "predict", "--chip", chip, "--hidden", str(hidden), "--batch", str(batch), "--density",
-                 str(density), "--family", "sparse_persistent", "--tier", "registers", "--exchange-warps", "0",
+                 str(density), "--family", "sparse_persistent", "--tier", "registers", "--producer-warps", "0",
                  "--format", "csv"]
-    def plan_of(*wishes):
-        text = subprocess.run([*arguments, *wishes], stdout=subprocess.PIPE, check=True, text=True).stdout
+    def plan_of(*asked):
+        text = subprocess.run([*arguments, *asked], stdout=subprocess.PIPE, check=True, text=True).stdout
         return next(csv.DictReader(io.StringIO(text)))["plan"]
     fields = dict(word.split("=") for word in plan_of().split() if "=" in word)
     plan = plan_of("--sms", fields["sms"], "--lanes-per-row", fields["lanes_per_row"], "--rows-per-group",
-                   str(fields["slots"].count("/") + 1), "--tile-rows", fields["tile_rows"], "--loads-in-flight",
+                   str(fields["slots"].count("/") + 1), "--tile-rows", fields.get("tile_rows", "1"), "--loads-in-flight",
                    fields["loads_in_flight"], "--exchange", exchange, "--load-bytes", str(load_bytes), "--order", order)
     print("relu", hidden, batch, density, "fp16", "uniform", 1, 256, plan, sep=",")
 PYTHON
@@ -177,9 +172,9 @@ PYTHON
   rm "$out/ablation_configurations.csv"
 }
 
-# Both families, each with its best plan but for the wait.
-first_look() {
-  python3 - "$onchip" "$chip_file" > "$out/first_look_configurations.csv" << 'PYTHON'
+# Both families, each with its best plan but for the delay.
+poll_delay() {
+  python3 - "$onchip" "$chip_file" > "$out/poll_delay_configurations.csv" << 'PYTHON'
 import csv, io, subprocess, sys
 onchip, chip = sys.argv[1:]
 networks = """relu 2304 4 0.3 sparse dense
@@ -208,24 +203,24 @@ relu 2304 16 0.1 sparse dense
 gru 1536 4 0.3 sparse dense
 lstm 1024 1 0.1 sparse dense
 relu 1792 2 0.05 sparse dense"""
-waits = {"sparse": (0, 60, 120, 180, 240, 320, 420, 560, 640), "dense": (0, 40, 80, 120, 160, 200, 260, 320)}
+delays = {"sparse": (0, 60, 120, 180, 240, 320, 420, 560, 640), "dense": (0, 40, 80, 120, 160, 200, 260, 320)}
 print("cell,hidden,batch,density,precision,mask,seed,steps,plan")
 for cell, hidden, batch, density, *families in map(str.split, networks.splitlines()):
-    for family, cycles in ((f, c) for f in families for c in waits[f]):
+    for family, cycles in ((f, c) for f in families for c in delays[f]):
         text = subprocess.run([onchip, "predict", "--chip", chip, "--cell", cell, "--hidden", hidden, "--batch", batch,
                                "--density", density, "--family", family + "_persistent", "--exchange", "lamport",
-                               "--first-look", str(cycles), "--format", "csv"],
+                               "--poll-delay", str(cycles), "--format", "csv"],
                               stdout=subprocess.PIPE, check=True, text=True).stdout
         plan = next(csv.DictReader(io.StringIO(text)))["plan"]
         print(cell, hidden, batch, density, "fp16", "uniform", 1, 256, plan, sep=",")
 PYTHON
-  measure_rows "$out/first_look_configurations.csv" "$out/first_look.csv" --floor
-  rm "$out/first_look_configurations.csv"
+  measure_rows "$out/poll_delay_configurations.csv" "$out/poll_delay.csv" --floor
+  rm "$out/poll_delay_configurations.csv"
 }
 
 # Uniform masks and those of a power law, the latter where rows are most uneven.
-turns() {
-  python3 - "$onchip" "$chip_file" > "$out/turns_configurations.csv" << 'PYTHON'
+pipelined() {
+  python3 - "$onchip" "$chip_file" > "$out/pipelined_configurations.csv" << 'PYTHON'
 import csv, io, subprocess, sys
 onchip, chip = sys.argv[1:]
 networks = """relu 1024 4 0.1 fp16 uniform
@@ -280,42 +275,39 @@ for line in networks.splitlines():
     for warps in (0, 3, 4, 5, 8):
         answer = subprocess.run([onchip, "predict", "--chip", chip, "--cell", cell, "--hidden", hidden, "--batch", batch,
                                  "--density", density, "--precision", precision, "--mask", mask, "--family",
-                                 "sparse_persistent", "--exchange-warps", str(warps), "--format", "csv"],
+                                 "sparse_persistent", "--producer-warps", str(warps), "--format", "csv"],
                                 stdout=subprocess.PIPE, text=True)
         if answer.returncode == 0:
             plan = next(csv.DictReader(io.StringIO(answer.stdout)))["plan"]
             print(cell, hidden, batch, density, precision, mask, 1, 256, plan, sep=",")
 PYTHON
-  measure_rows "$out/turns_configurations.csv" "$out/turns.csv" --repeats 7
-  rm "$out/turns_configurations.csv"
+  measure_rows "$out/pipelined_configurations.csv" "$out/pipelined.csv" --repeats 7
+  rm "$out/pipelined_configurations.csv"
 }
 
-clusters() { measure_rows "$here/data/cluster_configurations.csv" "$out/clusters.csv" --repeats 5; }
+clusters() { measure_rows "$asked/cluster_configurations.csv" "$out/clusters.csv" --repeats 5; }
 
 drawn() {
   for set in drawn drawn_again; do
-    measure_rows "$here/data/${set}_configurations.csv" "$out/$set.csv" --plan all --repeats 5
+    measure_rows "$asked/${set}_configurations.csv" "$out/$set.csv" --plan all --repeats 5
   done
 }
 
-fresh() { measure_rows "$here/data/fresh_configurations.csv" "$out/fresh.csv" --repeats 5; }
+fresh() { measure_rows "$asked/fresh_configurations.csv" "$out/fresh.csv" --repeats 5; }
 
-pieces() { measure_rows "$here/data/pieces_configurations.csv" "$out/pieces.csv" --repeats 7; }
+row_splits() { measure_rows "$asked/row_splits_configurations.csv" "$out/row_splits.csv" --repeats 7; }
 
-bulk_copy() { measure_rows "$here/data/bulk_copy_configurations.csv" "$out/bulk_copy.csv" --repeats 5; }
+bulk_copy() { measure_rows "$asked/bulk_copy_configurations.csv" "$out/bulk_copy.csv" --repeats 5; }
 
-counters() { "$here/counters" "$onchip" "$chip_file" "$out/ablation.csv" > "$out/counters.csv"; }
-
-wavefronts() { "$here/wavefronts" "$onchip" "$chip_file" > "$out/wavefronts.csv"; }
-
+wavefronts() { "$here/wavefronts.py" "$onchip" "$chip_file" > "$out/wavefronts.csv"; }
 
 # Every cell, type and width, in registers, shared memory and streamed; few SMs, so that the files stay small.
 captured() {
   mkdir -p "$out/captured"
-  local row=0 network wishes
-  while IFS='|' read -r network wishes; do
+  local row=0 network plan
+  while IFS='|' read -r network plan; do
     # shellcheck disable=SC2086  # a network is several words
-    "$onchip" measure --chip "$chip_file" --set sm.count=12 $network $wishes --family sparse_persistent --exchange-warps 0 \
+    "$onchip" measure --chip "$chip_file" --set sm.count=12 $network $plan --family sparse_persistent --producer-warps 0 \
       --capture "$out/captured/$row.trace" --format csv | if [ $row -eq 0 ]; then cat; else tail -n 1; fi
     row=$((row + 1))
   done > "$out/captured/captured.csv" << 'NETWORKS'
@@ -335,7 +327,7 @@ captured() {
 NETWORKS
 }
 
-simulator() { "$here/ablate" "$onchip" "$out/validation.csv" --chip "$chip_file" > "$out/simulator_ablation.csv"; }
+simulator() { "$here/ablate.sh" "$onchip" "$out/validation.csv" --chip "$chip_file" > "$out/simulator_ablation.csv"; }
 
 # The largest networks that are said to fit, with all weights on the chip.
 largest_networks() {

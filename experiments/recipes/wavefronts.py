@@ -10,7 +10,7 @@ steps, each the median of three launches: now and then a launch has a few more. 
 holds the simulator to them.
 
 Most are run with a barrier instead of polling: what is polled comes to the lanes of a warp at different times, and they
-store it in as many turns, so that the wavefronts of stores are not the same from run to run.
+store it one after another, so that the wavefronts of stores are not the same from run to run.
 """
 import csv
 import json
@@ -32,7 +32,7 @@ DENSITIES = (0.1, 0.3, 0.05)
 LOAD_BYTES = (16, 8, 4)
 ORDERS = ("bank_aware", "natural")
 BARRIER = ["--exchange", "atomic_barrier"]
-TAILS = (  # so that tails are needed by networks small enough to be counted quickly
+FEW_REGISTERS = (  # so that networks small enough to be counted quickly have overflow
     ["--set", "registers.per_block=16384", "--set", "registers.per_sm=16384", "--set", "sm.count=64"],
     ["--set", "registers.per_block=16384", "--set", "registers.per_sm=16384", "--set", "sm.count=40",
      "--set", "shared_memory.per_block=64KiB", "--set", "shared_memory.per_sm=65KiB"],
@@ -47,10 +47,10 @@ def networks():
                ["--order", ORDERS[i // 2 % 2], "--load-bytes", str(LOAD_BYTES[i // 3 % 3]), *BARRIER])
     for i in range(8):
         yield ({"cell": CELLS[i % 4], "hidden": HIDDEN[i % 5], "batch": BATCHES[i % 6], "density": 0.1, "precision": "fp16",
-                "mask": "uniform", "seed": i}, ["--exchange", "lamport", "--exchange-warps", "0"])
+                "mask": "uniform", "seed": i}, ["--exchange", "lamport", "--producer-warps", "0"])
     for i in range(10):
         yield ({"cell": CELLS[i % 4], "hidden": HIDDEN[i % 5], "batch": (4, 2, 8)[i % 3], "density": 0.3,
-                "precision": PRECISIONS[i % 5], "mask": "power-law" if i % 3 == 2 else "uniform", "seed": i}, [*TAILS[i % 2], *BARRIER])
+                "precision": PRECISIONS[i % 5], "mask": "power-law" if i % 3 == 2 else "uniform", "seed": i}, [*FEW_REGISTERS[i % 2], *BARRIER])
 
 
 def run(*command):
@@ -60,10 +60,10 @@ def run(*command):
 def main():
     onchip, chip = sys.argv[1:]
     writer = None
-    for network, wishes in networks():
+    for network, asked in networks():
         network["steps"] = STEPS
         options = [word for key, value in network.items() for word in ("--" + key, str(value))]
-        answer = json.loads(run(onchip, "predict", "--chip", chip, "--family", "sparse_persistent", *options, *wishes, "--format", "json"))
+        answer = json.loads(run(onchip, "predict", "--chip", chip, "--family", "sparse_persistent", *options, *asked, "--format", "json"))
         options += ["--plan", answer["plan"]["text"]]
         # The launches: the check; then, four times to warm up and once to measure, a whole sequence and the recurrence
         # of T steps and of 2 T steps.

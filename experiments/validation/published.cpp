@@ -44,8 +44,8 @@ std::vector<PublishedFigure> published_figures() {
   for (const Layer& layer : kLargest) {
     const Chip chip = find_chip(layer.chip).chip;
     const Network network{.precision = layer.precision, .batch = 4, .density = 1};
-    PlanWishes dense;
-    dense.storage = Storage::dense;
+    Constraints dense;
+    fix<&SparsePlan::storage>(dense, Storage::dense);
     dense.tier = Tier::registers;  // as the published kernels kept them
     const Capacity capacity = find_capacity(chip, network, 32, dense);
     figures.push_back({"largest dense layer, " + chip.name + ' ' + std::string(info(layer.precision).name),
@@ -55,10 +55,10 @@ std::vector<PublishedFigure> published_figures() {
   const Chip p100 = find_chip("P100").chip;
   for (const Step& step : kStepTimes) {
     const Network network{.hidden = step.hidden, .batch = step.batch, .density = step.density};
-    PlanWishes wishes;
-    wishes.sms = step.sms;
-    wishes.tier = Tier::registers;
-    const Prediction prediction = choose_plan(p100, network, RowProfile::uniform(network), wishes).prediction;
+    Constraints constraints;
+    fix<&SparsePlan::sms>(constraints, step.sms);
+    constraints.tier = Tier::registers;
+    const Prediction prediction = choose_plan(p100, network, RowProfile::uniform(network), constraints).prediction;
     figures.push_back(
         {"step time, " + describe(network) + " on " + std::to_string(step.sms) + " SMs of a P100", "us per step",
          step.us, prediction.footprint.fits ? prediction.step_us : std::numeric_limits<double>::quiet_NaN(), kSteps});

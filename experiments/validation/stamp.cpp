@@ -2,14 +2,14 @@
 // onchip stamp: measured rows keep their fingerprints through changes of the source's words. A row whose machine code
 // is found the same gets today's fingerprint of the source; one without a fingerprint of its machine code gets it while
 // that of its source is today's. A row whose machine code differs is left as it is.
-#include "experiments/measurement/configuration.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/measurement/configuration.hpp"
 #include "model/base/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
-#include "experiments/machine_code.hpp"
 #include "experiments/command/progress.hpp"
+#include "experiments/measurement/machine_code.hpp"
 #include "model/base/input_file.hpp"
 #endif
 

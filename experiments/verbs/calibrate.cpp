@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip calibrate: microbenchmarks on this machine's GPU, or their stored rows, become a chip file.
 #include "experiments/calibration/chip_rewrite.hpp"
-#include "experiments/measurement/manifest.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/measurement/manifest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/verbs/families.hpp"
 
-#include "experiments/measurement/compilation.hpp"
-#include "experiments/measurement/manifest.hpp"
+#include "experiments/command/plan_options.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/report.hpp"
-#include "kernels/recurrent/spill_free_plan.hpp"
+#include "experiments/measurement/compilation.hpp"
+#include "experiments/measurement/manifest.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
@@ -28,15 +28,8 @@ struct Race {
 };
 
 Race make_race(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
-               std::span<const Family> without, const std::string& architecture) {
-  Race race{configuration, {}};
-  const std::optional<Family> wished =
-      configuration.plan ? std::optional(configuration.plan->family) : configuration.wishes.family;
-  if (wished) {
-    race.ranking.push_back({*wished, plan_kernel(chip, configuration, rows, architecture), "wished"});
-    return race;
-  }
-  race.ranking = rank_kept_families(chip, configuration.network, rows, configuration.wishes, architecture);
+               std::span<const std::string_view> without, const std::string& architecture) {
+  Race race{configuration, rank_plans(chip, configuration, rows, architecture)};
   std::erase_if(race.ranking,
                 [&](const RankedPlan& ranked) { return std::ranges::find(without, ranked.family) != without.end(); });
   return race;
@@ -46,10 +39,14 @@ bool is_run(const RankedPlan& ranked) {
   return ranked.planned && ranked.planned->prediction.footprint.fits;
 }
 
+bool is_kernel(const RankedPlan& ranked) {
+  return find_family(ranked.family).is_on_chip;
+}
+
 std::vector<Plan> kernel_plans(const Race& race) {
   std::vector<Plan> plans;
   for (const RankedPlan& ranked : race.ranking) {
-    if (is_run(ranked) && !is_library(ranked.family)) {
+    if (is_run(ranked) && is_kernel(ranked)) {
       plans.push_back(ranked.planned->plan);
     }
   }
@@ -89,9 +86,9 @@ struct FamilyResult {
 };
 
 std::vector<FamilyResult> run_race(const Race& race, const PreparedRace& prepared, const MeasureOptions& options) {
-  std::vector<Family> libraries;
+  std::vector<std::string_view> libraries;
   for (const RankedPlan& ranked : race.ranking) {
-    if (is_library(ranked.family)) {
+    if (!is_kernel(ranked)) {
       libraries.push_back(ranked.family);
     }
   }
@@ -136,19 +133,19 @@ std::vector<std::string> family_columns() {
 // Without a plan: this family was not run, and the note says why.
 std::vector<std::string> family_cells(const Configuration& configuration, const FamilyResult& result) {
   const Measurement& m = result.measured.measurement;
-  const bool is_kernel = is_run(result.ranked) && !is_library(result.ranked.family) && m.registers > 0;
-  const bool has_plan = is_run(result.ranked) && (result.timed() || !is_library(result.ranked.family));
+  const bool ran = is_run(result.ranked) && is_kernel(result.ranked) && m.registers > 0;
+  const bool has_plan = is_run(result.ranked) && (result.timed() || is_kernel(result.ranked));
   const auto time = [&](double us) { return result.timed() ? significant(us, 6) : ""; };
   const auto predicted = [&](double Prediction::*us) {
     return is_run(result.ranked) ? significant(result.ranked.planned->prediction.*us, 6) : "";
   };
   std::vector<std::string> cells = configuration_cells(configuration);
   cells.insert(cells.end(), {std::to_string(result.nnz),
-                             std::string(name(result.ranked.family)),
+                             std::string(result.ranked.family),
                              has_plan ? to_string(result.ranked.planned->plan) : "",
-                             is_kernel ? std::to_string(m.registers) : "",
-                             is_kernel ? significant(m.relative_error, 4) : "",
-                             is_kernel ? significant(m.tolerance, 4) : "",
+                             ran ? std::to_string(m.registers) : "",
+                             ran ? significant(m.relative_error, 4) : "",
+                             ran ? significant(m.tolerance, 4) : "",
                              m.correct ? "1" : "0",
                              predicted(&Prediction::step_us),
                              predicted(&Prediction::low_us),
@@ -156,7 +153,7 @@ std::vector<std::string> family_cells(const Configuration& configuration, const 
                              time(m.step_us.median),
                              time(m.step_us.low),
                              time(m.step_us.high),
-                             is_kernel ? time(m.sequence_us.median) : "",
+                             ran ? time(m.sequence_us.median) : "",
                              std::to_string(m.step_us.samples),
                              result.picked ? "1" : "0",
                              result.fastest ? "1" : "0",
@@ -169,7 +166,7 @@ std::vector<std::string> family_cells(const Configuration& configuration, const 
 
 Json to_json(const FamilyResult& result) {
   const Measurement& m = result.measured.measurement;
-  Json json{{"family", name(result.ranked.family)}, {"picked", result.picked}, {"fastest", result.fastest}};
+  Json json{{"family", result.ranked.family}, {"picked", result.picked}, {"fastest", result.fastest}};
   if (is_run(result.ranked)) {
     const Prediction& prediction = result.ranked.planned->prediction;
     json["plan"] = to_json(result.ranked.planned->plan);
@@ -215,18 +212,18 @@ Report report(const ChipFile& chip, const Configuration& configuration, const st
     const double predicted = is_run(result.ranked) ? result.ranked.planned->prediction.step_us : 0;
     const std::string which = std::string(result.picked ? "picked" : "") +
                               (result.picked && result.fastest ? ", " : "") + (result.fastest ? "fastest" : "");
-    table.rows.push_back({std::string(name(result.ranked.family)), is_run(result.ranked) ? fixed(predicted, 3) : "",
+    table.rows.push_back({std::string(result.ranked.family), is_run(result.ranked) ? fixed(predicted, 3) : "",
                           result.timed() ? fixed(step.median, 3) : "", result.timed() ? fixed(step.low, 3) : "",
                           result.timed() ? fixed(step.high, 3) : "",
                           result.timed() ? fixed(100 * (predicted / step.median - 1), 1) : "", which,
-                          result.timed() && is_library(result.ranked.family) ? result.measured.ran : result.note()});
+                          result.timed() && !is_kernel(result.ranked) ? result.measured.ran : result.note()});
   }
   report.text =
       describe(configuration.network) + " on " + manifest.gpu + ", driver " + manifest.driver + ", " +
       manifest.compiler + "\n\n" + to_aligned(table) +
       "\nIn turns in one run. Kernels: steady state, with checked results; libraries: whole sequence / steps.\n";
   for (const FamilyResult& result : results) {
-    if (is_run(result.ranked) && !is_library(result.ranked.family)) {
+    if (is_run(result.ranked) && is_kernel(result.ranked)) {
       report.text += to_string(result.ranked.planned->plan) + '\n';
     }
   }
@@ -234,7 +231,7 @@ Report report(const ChipFile& chip, const Configuration& configuration, const st
 }
 
 bool is_failure(const FamilyResult& result) {
-  return is_run(result.ranked) && !is_library(result.ranked.family) && !result.timed();
+  return is_run(result.ranked) && is_kernel(result.ranked) && !result.timed();
 }
 
 }  // namespace
@@ -274,7 +271,7 @@ int measure_families_file(const Options& options, const ChipFile& chip, const Me
   for (std::size_t i = 0; i < races.size(); ++i) {
     races[i].configuration = read_configuration_row(file, i);
   }
-  constexpr std::array kWithout{Family::cusparse_graph};
+  constexpr std::array kWithout{CusparsePlan::kName};
   parallel_for(static_cast<int>(races.size()), all_cores(), [&](int i) {
     Race& race = races[static_cast<std::size_t>(i)];
     race = make_race(chip.chip, Configuration(race.configuration), row_profile(race.configuration), kWithout,
@@ -317,7 +314,7 @@ int measure_families_file(const Options& options, const ChipFile& chip, const Me
       for (const FamilyResult& result : run_race(races[i], prepared[i].get(), measure_options)) {
         output.append(csv_line(family_cells(races[i].configuration, result)));
         if (is_failure(result)) {
-          fail(i, std::string(name(result.ranked.family)) + ": " + result.note());
+          fail(i, std::string(result.ranked.family) + ": " + result.note());
         }
       }
     } catch (const std::exception& error) {

@@ -3,13 +3,13 @@
 // each with its predicted time, which one the planner picks, and which was the fastest.
 #pragma once
 
-#include "experiments/measurement/measurement.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/measurement/measurement.hpp"
 
 namespace onchip {
 
-// One network. With a wish for a library's family, or its plan, only that.
+// One network. With a family that is asked for, or a plan of it, only that.
 int measure_families_once(const ChipFile& chip, const Configuration& configuration, const MeasureOptions& options,
                           Output& output);
 

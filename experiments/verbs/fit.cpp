@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip fit: does a network stay on the chip, and how large may it be?
+#include "experiments/command/plan_options.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
-#include "experiments/measurement/compilation.hpp"
+#include "kernels/runtime/compiler.hpp"
 #endif
 
 #include <algorithm>
@@ -26,20 +27,16 @@ OptionGroup fit_options() {
   return group;
 }
 
-using PlanOfConfiguration = std::function<PlannedNetwork(const Configuration&, const RowProfile&)>;
-
-// Who says what fits: the model, or with it the compiler.
-PlanOfConfiguration planner(const Chip& chip, bool compiles) {
+// The architecture whose compiler has the last word; "": the model has it.
+std::string deciding_compiler([[maybe_unused]] const Chip& chip, bool compiles) {
   if (!compiles) {
-    return [&chip](const Configuration& asked, const RowProfile& rows) { return plan_network(chip, asked, rows); };
+    return "";
   }
 #ifdef ONCHIP_HAS_CUDA
   if (chip.architecture.empty()) {
     throw InputError("no compiler target is known for the " + chip.name + ": leave --compile out");
   }
-  return [&chip](const Configuration& asked, const RowProfile& rows) {
-    return plan_compiled(chip, asked, rows, chip.architecture);
-  };
+  return chip.architecture;
 #else
   throw InputError("built without CUDA: --compile needs a CUDA toolkit when onchip is configured");
 #endif
@@ -60,8 +57,8 @@ struct Remedy {
   std::string text;
 };
 
-bool fits(const Chip& chip, const Network& network, const PlanWishes& wishes, MaskKind kind) {
-  return choose_plan(chip, network, RowProfile::uniform(network, kind), wishes).prediction.footprint.fits;
+bool fits(const Chip& chip, const Network& network, const Constraints& constraints, MaskKind kind) {
+  return choose_plan(chip, network, RowProfile::uniform(network, kind), constraints).prediction.footprint.fits;
 }
 
 // The least n in (0, most] for which holds(n), which is monotonic but for ripples; 0 if holds(most) is false.
@@ -92,14 +89,14 @@ const std::vector<Knob>& knobs() {
 }
 
 // As the model expects, for a network that does not fit.
-std::vector<Remedy> remedies(const Chip& chip, const PlannedNetwork& planned, int granule, const PlanWishes& wishes,
-                             MaskKind kind) {
+std::vector<Remedy> remedies(const Chip& chip, const PlannedNetwork& planned, int granule,
+                             const Constraints& constraints, MaskKind kind) {
   const Network& network = planned.network;
   if (footprint(chip, network, planned.plan).fits) {
     return {};  // it is the compiler that lacks registers, and the model knows not of what it would keep
   }
   std::vector<Remedy> found;
-  if (const Capacity capacity = find_capacity(chip, network, granule, wishes, {}, kind);
+  if (const Capacity capacity = find_capacity(chip, network, granule, constraints, {}, kind);
       capacity.largest && capacity.largest->network.hidden < network.hidden) {
     const int hidden = capacity.largest->network.hidden;
     found.push_back({"hidden", static_cast<double>(network.hidden), static_cast<double>(hidden),
@@ -109,7 +106,7 @@ std::vector<Remedy> remedies(const Chip& chip, const PlannedNetwork& planned, in
   const int sparser = least(kSteps - 1, [&](int step) {
     Network changed = network;
     changed.density *= 1 - static_cast<double>(step) / kSteps;
-    return fits(chip, changed, wishes, kind);
+    return fits(chip, changed, constraints, kind);
   });
   if (sparser > 0) {
     const double density = network.density * (1 - static_cast<double>(sparser) / kSteps);
@@ -126,7 +123,7 @@ std::vector<Remedy> remedies(const Chip& chip, const PlannedNetwork& planned, in
       }
       return larger;
     };
-    const int percent = least(kMostPercent, [&](int more) { return fits(changed(more), network, wishes, kind); });
+    const int percent = least(kMostPercent, [&](int more) { return fits(changed(more), network, constraints, kind); });
     if (percent > 0) {
       const double from = chip.*knob.members.front(), to = changed(percent).*knob.members.front();
       found.push_back({std::string(knob.key), from, to,
@@ -156,9 +153,10 @@ std::string to_text(const std::vector<Remedy>& remedies) {
 // Of what does not stay on the chip: a library, or a plan that streams a part of the weights from L2.
 PlannedNetwork quickest_instead(const Chip& chip, const Case& answer) {
   PlannedNetwork library = quickest_library(chip, answer.planned.network);
-  PlanWishes wishes = answer.configuration.wishes;
-  wishes.tier = Tier::streamed;
-  PlannedNetwork streamed = choose_plan(chip, answer.planned.network, row_profile(answer.configuration), wishes);
+  Configuration asked = answer.configuration;
+  asked.plan.reset();
+  asked.constraints.tier = Tier::streamed;
+  PlannedNetwork streamed = plan_network(chip, asked, row_profile(asked));
   const bool is_faster = streamed.prediction.footprint.fits && streamed.prediction.step_us < library.prediction.step_us;
   return is_faster ? streamed : library;
 }
@@ -167,8 +165,8 @@ Report report_one(const ChipFile& chip, const Case& answer, int granule) {
   const bool fits_now = answer.planned.prediction.footprint.fits;
   std::vector<Remedy> found;
   if (!fits_now && !answer.configuration.plan) {
-    found =
-        remedies(chip.chip, answer.planned, granule, answer.configuration.wishes, expected_mask(answer.configuration));
+    found = remedies(chip.chip, answer.planned, granule, answer.configuration.constraints,
+                     expected_mask(answer.configuration));
   }
   Json json = to_json(answer, Binding::resource);
   json["to_fit"] = to_json(found);
@@ -183,15 +181,15 @@ Report report_one(const ChipFile& chip, const Case& answer, int granule) {
 
 Report report_capacity(const ChipFile& chip, const Configuration& configuration, const Capacity& capacity,
                        int granule) {
-  const Case next{chip.chip.name, configuration, capacity.next};
+  const Case next{chip.chip.name, configuration, {capacity.next}};
   if (capacity.largest && capacity.next.prediction.footprint.fits) {  // the kernels' index, not the chip, is the limit
-    const Case largest{chip.chip.name, configuration, *capacity.largest};
+    const Case largest{chip.chip.name, configuration, {*capacity.largest}};
     return {"The largest that the kernels can index: " + to_text(largest),
             {case_columns(), {case_cells(largest, Binding::resource)}},
             to_json(largest, Binding::resource)};
   }
   const std::vector<Remedy> found =
-      remedies(chip.chip, capacity.next, granule, configuration.wishes, expected_mask(configuration));
+      remedies(chip.chip, capacity.next, granule, configuration.constraints, expected_mask(configuration));
   const Footprint& over = capacity.next.prediction.footprint;
   const std::string reason = over.indexed_units > kMostIndexedUnits
                                  ? explain(over)
@@ -203,7 +201,7 @@ Report report_capacity(const ChipFile& chip, const Configuration& configuration,
     json["to_fit"] = to_json(found);
     return {"Not even " + why, {case_columns(), {case_cells(next, Binding::resource)}}, std::move(json)};
   }
-  const Case largest{chip.chip.name, configuration, *capacity.largest};
+  const Case largest{chip.chip.name, configuration, {*capacity.largest}};
   Json json = to_json(largest, Binding::resource);
   json["next"] = to_json(next, Binding::resource);
   json["next"]["to_fit"] = to_json(found);
@@ -223,12 +221,12 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   const ChipFile chip = read_chip(*options);
   Configuration configuration = read_configuration(*options, /*needs_hidden=*/false);
-  if (!configuration.wishes.tier) {  // what fits stays on the SMs
-    configuration.wishes.tier = Tier::shared_memory;
+  if (!configuration.constraints.tier) {  // what fits stays on the SMs; predict's plans may stream
+    configuration.constraints.tier = Tier::shared_memory;
   }
   const int granule = read_granule(*options);
   const bool compiles = options->flag("compile");
-  const PlanOfConfiguration plan = planner(chip.chip, compiles);
+  const std::string compiler = deciding_compiler(chip.chip, compiles);
   const auto write = [&](Report report, Output& output) {
     if (compiles) {
       name_compiler(report, chip.chip);
@@ -237,18 +235,19 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
   };
   if (configuration.network.hidden > 0) {
     Output output(*options);
-    const Case answer{chip.chip.name, configuration, plan(configuration, row_profile(configuration))};
+    const Case answer{chip.chip.name, configuration,
+                      plan_network(chip.chip, configuration, row_profile(configuration), compiler)};
     write(report_one(chip, answer, granule), output);
     return answer.planned.prediction.footprint.fits ? 0 : 1;
   }
   Output output(*options);
-  const auto exact = [&](const Network& network, const PlanWishes& wishes) {
+  const auto exact = [&](const Network& network, const Constraints& constraints) -> PlannedNetwork {
     Configuration sized = configuration;
     sized.network = network;
-    sized.wishes = wishes;
-    return plan(sized, row_profile(sized));
+    sized.constraints = constraints;
+    return plan_network(chip.chip, sized, row_profile(sized), compiler);
   };
-  const Capacity capacity = find_capacity(chip.chip, configuration.network, granule, configuration.wishes, exact,
+  const Capacity capacity = find_capacity(chip.chip, configuration.network, granule, configuration.constraints, exact,
                                           expected_mask(configuration));
   write(report_capacity(chip, configuration, capacity, granule), output);
   return capacity.largest ? 0 : 1;

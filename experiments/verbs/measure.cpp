@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip measure: plans as CUDA kernels, on this machine's GPU; without one as far as kernel_checks.hpp goes.
-#include "experiments/measurement/manifest.hpp"
+#include "experiments/command/plan_options.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/measurement/manifest.hpp"
 #include "model/base/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
-#include "experiments/measurement/compilation.hpp"
-#include "experiments/verbs/families.hpp"
-#include "experiments/measurement/kernel_checks.hpp"
-#include "experiments/verbs/measure_report.hpp"
-#include "experiments/measurement/measurement.hpp"
 #include "experiments/command/progress.hpp"
+#include "experiments/measurement/compilation.hpp"
+#include "experiments/measurement/kernel_checks.hpp"
+#include "experiments/measurement/measurement.hpp"
+#include "experiments/verbs/families.hpp"
+#include "experiments/verbs/measure_report.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "model/base/parallel.hpp"
+#include "model/sparse/price.hpp"
 #endif
 
 #include <algorithm>
@@ -34,7 +36,7 @@ OptionGroup measure_options() {
        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
        "family, storage, plan, or weights and tensor: a file beside it) and write CSV rows, with a manifest beside the "
        "file of -o. With --plan all a row for every family.")
-      ("opponents", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
+      ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
       ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
       ("capture", po::value<std::string>()->value_name("FILE"),
@@ -57,13 +59,13 @@ bool compares_families(const Options& options) {
 }
 
 void refuse_contradictions(const Options& options) {
-  for (const char* what : {"opponents", "floor", "clocks", "repeats", "compile-only"}) {
+  for (const char* what : {"baselines", "floor", "clocks", "repeats", "compile-only"}) {
     if (options.flag("interpret") && options.given(what)) {
       throw InputError("--" + std::string(what) +
                        " contradicts --interpret: nothing runs on a GPU, and nothing is timed");
     }
   }
-  for (const char* what : {"opponents", "floor", "clocks", "capture", "interpret", "compile-only"}) {
+  for (const char* what : {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"}) {
     if (compares_families(options) && options.given(what)) {
       throw InputError("--" + std::string(what) + " takes one plan, not 'all'");
     }
@@ -79,13 +81,13 @@ void refuse_contradictions(const Options& options) {
         }
       }
     }
-    if (options.flag("opponents") || options.flag("compile-only") || options.flag("interpret") ||
+    if (options.flag("baselines") || options.flag("compile-only") || options.flag("interpret") ||
         options.given("capture")) {
       throw InputError(
-          "--opponents, --compile-only, --interpret and --capture take one configuration, not a file of them");
+          "--baselines, --compile-only, --interpret and --capture take one configuration, not a file of them");
     }
   }
-  for (const char* what : {"opponents", "capture"}) {
+  for (const char* what : {"baselines", "capture"}) {
     if (options.given(what) && options.flag("compile-only")) {
       throw InputError("--" + std::string(what) + " contradicts --compile-only: nothing runs");
     }
@@ -111,8 +113,18 @@ std::vector<CompileRequest> compile_requests(const Network& network, const Plan&
 
 MeasuredNetwork measure_one(const Chip& chip, const Prepared& prepared, const PlannedNetwork& planned,
                             const MeasureOptions& options) {
-  return {planned, prepared.matrix->nnz(), gather_wavefronts(prepared.layout).busiest_sm,
-          conflict_free_reads_us(chip, planned.network, planned.plan), measure(prepared, options)};
+  // Plans whose state goes from L2 to registers read none from shared memory.
+  const double reads_us = std::visit(
+      [&](const auto& layout) {
+        if constexpr (requires { conflict_free_reads_us(chip, layout.geometry); }) {
+          return conflict_free_reads_us(chip, layout.geometry);
+        } else {
+          return 0.0;
+        }
+      },
+      prepared.layout);
+  return {planned, prepared.matrix->nnz(), gather_wavefronts(prepared.layout).busiest_sm, reads_us,
+          measure(prepared, options)};
 }
 
 // ---- many configurations --------------------------------------------------------------------------------------------
@@ -130,7 +142,8 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
 
   struct Job {
     Configuration configuration;
-    PlannedNetwork planned;
+    ChosenPlan planned;
+    bool is_planned = false;
     std::string problem;
   };
   std::vector<Job> jobs(file.size());
@@ -142,8 +155,9 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
   parallel_for(static_cast<int>(jobs.size()), all_cores(), [&](int i) {
     Job& job = jobs[static_cast<std::size_t>(i)];
     try {
-      job.planned = plan_kernel(chip.chip, job.configuration, row_profile(job.configuration), manifest.architecture);
-      if (is_library(job.planned.plan.family)) {
+      job.planned = plan_network(chip.chip, job.configuration, row_profile(job.configuration), manifest.architecture);
+      job.is_planned = true;
+      if (!is_on_chip(job.planned.plan)) {
         throw InputError("a library's times are measured with --plan all");
       }
     } catch (const std::exception& error) {
@@ -204,7 +218,7 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
                 << "): " << job.problem << '\n';
     }
     if (cells.empty()) {
-      cells = failed_cells(job.configuration, job.planned.plan.sms > 0 ? to_string(job.planned.plan) : "");
+      cells = failed_cells(job.configuration, job.is_planned ? to_string(job.planned.plan) : "");
     }
     output.append(csv_line(cells));
   }
@@ -223,8 +237,8 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
-  const PlannedNetwork planned =
-      plan_kernel(chip.chip, configuration, row_profile(configuration, *matrix), manifest.architecture);
+  const ChosenPlan planned =
+      plan_network(chip.chip, configuration, row_profile(configuration, *matrix), manifest.architecture);
   auto preparing = std::async(std::launch::async, [&] { return prepare_row(configuration, planned, matrix, options); });
   if (planned.prediction.footprint.fits) {  // what does not compile here fails again where it is needed
     compile_all(compile_requests(configuration.network, planned.plan, manifest.architecture, options),
@@ -258,7 +272,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   measure_options.repeats = static_cast<int>(options->whole("repeats", 1, 100000));
   measure_options.floor = options->flag("floor");
   measure_options.clocks = options->flag("clocks");
-  measure_options.opponents = options->flag("opponents");
+  measure_options.baselines = options->flag("baselines");
   Progress progress;
   measure_options.say = [&](const std::string& what) { progress.show(what); };
   if (options->given("configurations")) {
@@ -268,11 +282,9 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true, /*takes_all_families=*/true);
   measure_options.seed = configuration.seed;
-  const bool wishes_library =
-      is_library(configuration.plan ? configuration.plan->family
-                                    : configuration.wishes.family.value_or(Family::sparse_persistent));
-  if (wishes_library) {
-    for (const char* what : {"opponents", "floor", "clocks", "capture", "interpret", "compile-only"}) {
+  const bool is_of_library = !configuration.family().empty() && !find_family(configuration.family()).is_on_chip;
+  if (is_of_library) {
+    for (const char* what : {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"}) {
       if (options->given(what)) {
         throw InputError("--" + std::string(what) + " takes a plan of a kernel, not a library's");
       }
@@ -285,7 +297,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   if (options->flag("interpret")) {
     return interpret_network(chip, configuration, measure_options, output);
   }
-  if (wishes_library || compares_families(*options)) {
+  if (is_of_library || compares_families(*options)) {
     return measure_families_once(chip, configuration, measure_options, output);
   }
   return options->flag("compile-only") ? compile_only(*options, chip, configuration, output)

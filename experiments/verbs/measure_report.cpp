@@ -24,24 +24,24 @@ std::string timing_text(const Timing& timing) {
 }
 
 // The fastest of each library, then all from fast to slow, then those that refused.
-std::string opponents_text(std::vector<OpponentResult> opponents, double our_step_us) {
-  std::stable_sort(opponents.begin(), opponents.end(), [](const OpponentResult& a, const OpponentResult& b) {
+std::string baselines_text(std::vector<BaselineResult> baselines, double our_step_us) {
+  std::stable_sort(baselines.begin(), baselines.end(), [](const BaselineResult& a, const BaselineResult& b) {
     return a.ran != b.ran ? a.ran : a.step_us.median < b.step_us.median;
   });
-  Table fastest{{"fastest of", "us per step", "times ours", "opponent"}, {}};
-  Table all{{"opponent", "us per step", "low", "high", "times ours", "note"}, {}};
-  for (const OpponentResult& opponent : opponents) {
-    if (!opponent.ran) {
-      all.rows.push_back({opponent.name, "", "", "", "", "refused: " + opponent.refusal});
+  Table fastest{{"fastest of", "us per step", "times ours", "baseline"}, {}};
+  Table all{{"baseline", "us per step", "low", "high", "times ours", "note"}, {}};
+  for (const BaselineResult& baseline : baselines) {
+    if (!baseline.ran) {
+      all.rows.push_back({baseline.name, "", "", "", "", "refused: " + baseline.refusal});
       continue;
     }
-    const std::string median = fixed(opponent.step_us.median, 3);
-    const std::string ratio = fixed(opponent.step_us.median / our_step_us, 2);
-    all.rows.push_back({opponent.name, median, fixed(opponent.step_us.low, 3), fixed(opponent.step_us.high, 3), ratio,
-                        opponent.settings + (opponent.note.empty() ? "" : "; " + opponent.note)});
-    const std::string library = opponent.name.substr(0, opponent.name.find(' '));
+    const std::string median = fixed(baseline.step_us.median, 3);
+    const std::string ratio = fixed(baseline.step_us.median / our_step_us, 2);
+    all.rows.push_back({baseline.name, median, fixed(baseline.step_us.low, 3), fixed(baseline.step_us.high, 3), ratio,
+                        baseline.settings + (baseline.note.empty() ? "" : "; " + baseline.note)});
+    const std::string library = baseline.name.substr(0, baseline.name.find(' '));
     if (std::none_of(fastest.rows.begin(), fastest.rows.end(), [&](const auto& row) { return row[0] == library; })) {
-      fastest.rows.push_back({library, median, ratio, opponent.name});
+      fastest.rows.push_back({library, median, ratio, baseline.name});
     }
   }
   return (fastest.rows.empty() ? "" : to_aligned(fastest) + '\n') + to_aligned(all);
@@ -117,10 +117,15 @@ Report report_result(const Case& asked, const MeasuredNetwork& result, const Man
                  {"correct", m.correct},
                  {"fingerprint", m.fingerprint},
                  {"code_fingerprint", m.code_fingerprint}};
+  if (asked.planned.refused) {
+    report.json["refused_plan"] = to_string(*asked.planned.refused);
+  }
+  const std::string refused =
+      asked.planned.refused ? "\nrefused    " + to_string(*asked.planned.refused) + ": the compiler spills it" : "";
   report.text = describe(network) + " on " + manifest.gpu + ", driver " + manifest.driver + ", " + manifest.compiler +
-                "\n\nplan       " + to_string(result.planned.plan) + "\nregisters  " + std::to_string(m.registers) +
-                " per thread, no spill\ncorrect    " + correctness_text({m.relative_error, m.tolerance, m.correct}) +
-                '\n';
+                "\n\nplan       " + to_string(result.planned.plan) + refused + "\nregisters  " +
+                std::to_string(m.registers) + " per thread, no spill\ncorrect    " +
+                correctness_text({m.relative_error, m.tolerance, m.correct}) + '\n';
   if (!m.correct) {
     return report;
   }
@@ -146,26 +151,26 @@ Report report_result(const Case& asked, const MeasuredNetwork& result, const Man
   if (m.clocks) {
     add_clocks(*m.clocks, report);
   }
-  if (m.opponents.empty()) {
+  if (m.baselines.empty()) {
     return report;
   }
-  report.json["opponents"] = Json::array();
-  for (const OpponentResult& opponent : m.opponents) {
-    Json json{{"name", opponent.name}, {"ran", opponent.ran}, {"preparation_s", rounded(opponent.preparation_s, 3)}};
-    if (opponent.ran) {
-      json["step_us"] = to_json(opponent.step_us);
-      json["ratio"] = rounded(opponent.step_us.median / whole_us);
-      json["settings"] = opponent.settings;
-      if (!opponent.note.empty()) {
-        json["note"] = opponent.note;
+  report.json["baselines"] = Json::array();
+  for (const BaselineResult& baseline : m.baselines) {
+    Json json{{"name", baseline.name}, {"ran", baseline.ran}, {"preparation_s", rounded(baseline.preparation_s, 3)}};
+    if (baseline.ran) {
+      json["step_us"] = to_json(baseline.step_us);
+      json["ratio"] = rounded(baseline.step_us.median / whole_us);
+      json["settings"] = baseline.settings;
+      if (!baseline.note.empty()) {
+        json["note"] = baseline.note;
       }
     } else {
-      json["refusal"] = opponent.refusal;
+      json["refusal"] = baseline.refusal;
     }
-    report.json["opponents"].push_back(std::move(json));
+    report.json["baselines"].push_back(std::move(json));
   }
   report.text +=
-      "\nWhole sequence / steps on both sides, in turns in one run:\n\n" + opponents_text(m.opponents, whole_us);
+      "\nWhole sequence / steps on both sides, in turns in one run:\n\n" + baselines_text(m.baselines, whole_us);
   return report;
 }
 

@@ -2,9 +2,9 @@
 // What onchip measure says of a plan that ran: a row of CSV, or the whole of one configuration.
 #pragma once
 
+#include "experiments/command/report.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/measurement.hpp"
-#include "experiments/command/report.hpp"
 
 #include <string>
 #include <vector>

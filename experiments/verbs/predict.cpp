@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip predict: the analytic model's answer for one network; with --plan all, of every family, and why it lost.
+#include "experiments/command/plan_options.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "model/base/error.hpp"
@@ -8,7 +9,7 @@ namespace onchip {
 namespace {
 
 Report compare(const ChipFile& chip, const Configuration& configuration) {
-  if (configuration.wishes.family) {
+  if (configuration.constraints.family) {
     throw InputError("--family contradicts --plan all, which compares them");
   }
   const Network& network = configuration.network;
@@ -19,21 +20,21 @@ Report compare(const ChipFile& chip, const Configuration& configuration) {
   Table table{{"family", "us per step", "low", "high", "why"}, {}};
   std::string plans;
   bool fits_on_chip = false;
-  for (const RankedPlan& ranked : rank_families(chip.chip, network, row_profile(configuration), configuration.wishes)) {
-    const std::string family(name(ranked.family));
+  for (const RankedPlan& ranked : rank_plans(chip.chip, configuration, row_profile(configuration))) {
+    const std::string family(ranked.family);
     Json json{{"family", family}, {"why", ranked.why}};
     std::vector<std::string> cells{family, "", "", "", ranked.why};
     if (ranked.planned) {
-      const Case answer{chip.chip.name, configuration, *ranked.planned};
-      json.update(to_json(answer, Binding::part));
-      report.csv.rows.push_back(case_cells(answer, Binding::part));
+      const Case answer{chip.chip.name, configuration, {*ranked.planned}};
+      json.update(to_json(answer, Binding::term));
+      report.csv.rows.push_back(case_cells(answer, Binding::term));
       report.csv.rows.back().push_back(ranked.why);
       const Prediction& prediction = ranked.planned->prediction;
       if (prediction.footprint.fits) {
         cells = {family, fixed(prediction.step_us, 2), fixed(prediction.low_us, 2), fixed(prediction.high_us, 2),
                  ranked.why};
       }
-      if (!is_library(ranked.family)) {
+      if (is_on_chip(ranked.planned->plan)) {
         plans += to_string(ranked.planned->plan) + '\n';
         fits_on_chip = fits_on_chip || prediction.footprint.fits;
       }
@@ -63,7 +64,7 @@ int run_predict(const Verb& verb, const std::vector<std::string>& arguments) {
     return report.json["fits"].get<bool>() ? 0 : 1;
   }
   const Case answer{chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))};
-  Report report{to_text(answer), {case_columns(), {case_cells(answer, Binding::part)}}, to_json(answer, Binding::part)};
+  Report report{to_text(answer), {case_columns(), {case_cells(answer, Binding::term)}}, to_json(answer, Binding::term)};
   const PlannedNetwork library = quickest_library(chip.chip, answer.planned.network);
   const Prediction& prediction = answer.planned.prediction;
   if (!prediction.footprint.fits || library.prediction.step_us < prediction.step_us) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip simulate: one network, many, or a trace from a file, replayed on a simulated chip.
+#include "experiments/command/plan_options.hpp"
 #include "experiments/command/progress.hpp"
+#include "experiments/command/verbs.hpp"
 #include "experiments/validation/ranks.hpp"
 #include "experiments/verbs/simulation_report.hpp"
-#include "experiments/command/verbs.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
+#include "sim/sparse/plan_trace.hpp"
 #include "sim/trace/accel_sim_trace.hpp"
 #include "sim/trace/compact_trace.hpp"
-#include "sim/sparse/plan_trace.hpp"
 #include "sim/trace/timeline.hpp"
 
 #include <algorithm>
@@ -34,8 +35,7 @@ OptionGroup file_options() {
       ("trace", text("FILE"), "Simulate a trace instead of a network: onchip's compact format, or Accel-Sim's .traceg.")
       ("record", text("FILE"), "Write the instructions and addresses of one step as a compact trace.")
       ("timeline", text("FILE"), "Write what happens when as Chrome trace JSON, for ui.perfetto.dev.")
-      ("accesses", text("FILE"), "Write every shared-memory instruction of SM 0 with its wavefronts as CSV.")
-;
+      ("accesses", text("FILE"), "Write every shared-memory instruction of SM 0 with its wavefronts as CSV.");
   // clang-format on
   return group;
 }
@@ -56,10 +56,10 @@ void refuse(const Options& options, const char* with, std::initializer_list<cons
   }
 }
 
-// The only family whose steps are replayed, unless another is asked for, which is refused by name.
-Configuration replayable(Configuration configuration) {
-  if (!configuration.wishes.family) {
-    configuration.wishes.family = Family::sparse_persistent;
+// Of the family whose steps are replayed, unless another is asked for, which is refused by name.
+Configuration of_replayed_family(Configuration configuration) {
+  if (!configuration.constraints.family) {
+    configuration.constraints.family = kReplayedFamily;
   }
   return configuration;
 }
@@ -111,24 +111,24 @@ void write_step_timeline(const std::string& path, const Chip& chip, const PlanTr
   Timeline timeline{{"one step of all SMs", "the warps of SM " + std::to_string(slowest)}, {"SM", "warp"}, {}};
   for (std::size_t sm = 0; sm < simulation.body_us.size(); ++sm) {
     double end = 0;
-    for (const Turn& turn : simulation.turns) {
-      const double begin = turn.begin_us[sm];
-      if (begin > end && &turn != &simulation.turns.front()) {
+    for (const PassBodies& pass : simulation.passes) {
+      const double begin = pass.begin_us[sm];
+      if (begin > end && &pass != &simulation.passes.front()) {
         timeline.spans.push_back({0, static_cast<int>(sm), "exchange", end, begin - end});
       }
-      timeline.spans.push_back({0, static_cast<int>(sm), "body", begin, turn.body_us[sm]});
-      end = begin + turn.body_us[sm];
+      timeline.spans.push_back({0, static_cast<int>(sm), "body", begin, pass.body_us[sm]});
+      end = begin + pass.body_us[sm];
     }
-    const double next = simulation.turns.front().begin_us[sm] + simulation.body_us[sm] + simulation.wait_us[sm];
+    const double next = simulation.passes.front().begin_us[sm] + simulation.body_us[sm] + simulation.wait_us[sm];
     if (next > end) {
       timeline.spans.push_back({0, static_cast<int>(sm), "exchange", end, next - end});
     }
   }
-  for (int turn = 0; turn < trace.turns(); ++turn) {
-    const BlockTrace block = trace.body(slowest, turn);
+  for (int pass = 0; pass < trace.bodies(); ++pass) {
+    const BlockTrace block = trace.body(slowest, pass);
     const SmRun run = run_sm(chip, {&block, 1}, options);
     for (TimelineSpan& span : warp_spans(block, run, 1, 1e6 / chip.clock_hz)) {
-      span.begin_us += simulation.turns[static_cast<std::size_t>(turn)].begin_us[static_cast<std::size_t>(slowest)];
+      span.begin_us += simulation.passes[static_cast<std::size_t>(pass)].begin_us[static_cast<std::size_t>(slowest)];
       timeline.spans.push_back(std::move(span));
     }
   }
@@ -221,8 +221,8 @@ ManyConfigurations read_many(const Options& options) {
   return many;
 }
 
-// Row after row of the file, dealt to the processes that mpirun started; the first of them writes. A row that fails is
-// the end of all, as it would be in one process.
+// Row after row of the file, shared out to the processes that mpirun started; the first of them writes. A row that
+// fails is the end of all, as it would be in one process.
 int simulate_many(const Options& options) {
   const Ranks ranks;
   std::optional<Output> output;
@@ -251,7 +251,7 @@ int simulate_many(const Options& options) {
     const auto row = static_cast<std::size_t>(i * ranks.count() + ranks.rank());
     try {
       rows[row].line =
-          csv_line(simulation_cells(simulate_case(many->chip, replayable(configurations[row]), simulation)));
+          csv_line(simulation_cells(simulate_case(many->chip, of_replayed_family(configurations[row]), simulation)));
     } catch (const InputError& error) {
       rows[row].problem = error.what();
     }
@@ -287,7 +287,7 @@ int simulate_many(const Options& options) {
 }
 
 int simulate_one(const Options& options, const ChipFile& chip, const SimulationOptions& simulation) {
-  const Configuration configuration = replayable(read_configuration(options, /*needs_hidden=*/true));
+  const Configuration configuration = of_replayed_family(read_configuration(options, /*needs_hidden=*/true));
   Output output(options);
   SimulatedCase answer{
       {chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))}, {}, {}};

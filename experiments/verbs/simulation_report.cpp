@@ -86,7 +86,7 @@ std::string to_text(const std::vector<BlockBanks>& banks) {
 }
 
 Json to_json(const SimulatedCase& answer) {
-  Json json = to_json(answer.planned, Binding::part);
+  Json json = to_json(answer.planned, Binding::term);
   if (!answer.simulation) {
     return json;
   }
@@ -95,9 +95,9 @@ Json to_json(const SimulatedCase& answer) {
   json["step_us"] = rounded(simulation.step_us);
   json["interval_us"] = {rounded(simulation.low_us), rounded(simulation.high_us)};
   json["floor_us"] = rounded(simulation.floor_us);
-  json["parts"] = Json::array();
+  json["terms"] = Json::array();
   for (std::size_t i = 0; i < kStepPartNames.size(); ++i) {
-    json["parts"].push_back({{"name", kStepPartNames[i]}, {"us", rounded(simulation.parts_us[i])}});
+    json["terms"].push_back({{"name", kStepPartNames[i]}, {"us", rounded(simulation.parts_us[i])}});
   }
   json["predicted_us"] = rounded(answer.planned.planned.prediction.step_us);
   json["sms"] = {{"body_us", to_json(spread_of(simulation.body_us))},

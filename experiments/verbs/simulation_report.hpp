@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulated network in the three output forms; the JSON has predict's keys, with the simulator's parts, and more.
+// A simulated network in the three output forms; the JSON has predict's keys, with the simulator's parts as terms, and
+// more.
 #pragma once
 
 #include "experiments/command/report.hpp"
@@ -7,8 +8,12 @@
 #include "sim/trace/trace_run.hpp"
 
 #include <optional>
+#include <string_view>
 
 namespace onchip {
+
+// The family whose steps the simulator replays.
+inline constexpr std::string_view kReplayedFamily = SparsePlan::kName;
 
 struct SimulatedCase {
   Case planned;                          // what predict says of the same plan

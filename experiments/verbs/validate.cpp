@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip validate: every measured configuration predicted with the plan that ran, and the errors, whatever they are.
-#include "experiments/measurement/manifest.hpp"
 #include "experiments/command/progress.hpp"
-#include "experiments/verbs/validation_report.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/measurement/manifest.hpp"
+#include "experiments/verbs/simulation_report.hpp"
+#include "experiments/verbs/validation_report.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
@@ -105,7 +106,7 @@ void find_stale(ValidationData& data, std::size_t first, const std::filesystem::
   for (std::size_t i = first; i < data.rows.size(); ++i) {
     ValidationRow& row = data.rows[i];
     const Configuration& configuration = row.configuration;
-    if (is_library(configuration.plan->family)) {
+    if (!is_kernel(row)) {
       continue;
     }
     row.stale = row.fingerprint !=
@@ -175,8 +176,7 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
     } catch (const InputError& error) {
       file.fail(i, error.what());
     }
-    const Plan& plan = *row.configuration.plan;
-    if (options.flag("simulate") && plan.family != Family::sparse_persistent) {
+    if (options.flag("simulate") && family_name(*row.configuration.plan) != kReplayedFamily) {
       ++data.not_simulated;
       continue;
     }

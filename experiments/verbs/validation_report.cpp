@@ -11,7 +11,7 @@
 namespace onchip {
 
 bool is_kernel(const ValidationRow& row) {
-  return !is_library(row.configuration.plan->family);
+  return is_on_chip(*row.configuration.plan);
 }
 
 std::vector<Comparison> comparisons_of(const ValidationData& data,
@@ -73,10 +73,9 @@ void add_chips(const ValidationData& data, Report& report) {
 // Of each family, where there are several, and of the choice between them where networks were measured with several.
 void add_families(const ValidationData& data, Report& report) {
   Groups groups("family");
-  for (std::size_t i = 0; i < kFamilyNames.size(); ++i) {
-    const auto family = static_cast<Family>(i);
-    groups.add(name(family), comparisons_of(data, [&](const ValidationRow& row) {
-                 return row.configuration.plan->family == family;
+  for (const FamilyInfo& family : families()) {
+    groups.add(family.name, comparisons_of(data, [&](const ValidationRow& row) {
+                 return family_name(*row.configuration.plan) == family.name;
                }));
   }
   std::vector<Choice> choices;
@@ -86,7 +85,7 @@ void add_families(const ValidationData& data, Report& report) {
       of += ' ' + cell;
     }
     choices.push_back(
-        {of, std::string(name(row.configuration.plan->family)), row.comparison.measured, row.comparison.predicted});
+        {of, std::string(family_name(*row.configuration.plan)), row.comparison.measured, row.comparison.predicted});
   }
   const Picks picks = score_picks(choices);
   report.json["families"] = std::move(groups.json);

@@ -2,10 +2,10 @@
 // Measured steps beside what was predicted, in the three output forms: all of them, chip by chip, family by family.
 #pragma once
 
-#include "experiments/validation/accuracy.hpp"
-#include "experiments/machine_code.hpp"
-#include "experiments/validation/published.hpp"
 #include "experiments/command/report.hpp"
+#include "experiments/measurement/machine_code.hpp"
+#include "experiments/validation/accuracy.hpp"
+#include "experiments/validation/published.hpp"
 
 #include <functional>
 #include <optional>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip what-if: the same network on a changed chip, and which chip numbers its answer hangs on.
+#include "experiments/command/plan_options.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "model/base/units.hpp"
@@ -17,11 +18,11 @@ struct Side {
 };
 
 Side ask(const ChipFile& chip, const Configuration& configuration, int granule) {
-  const Capacity capacity =
-      find_capacity(chip.chip, configuration.network, granule, configuration.wishes, {}, expected_mask(configuration));
+  const Capacity capacity = find_capacity(chip.chip, configuration.network, granule, configuration.constraints, {},
+                                          expected_mask(configuration));
   Side side{{chip.chip.name, configuration, {}}, capacity.largest ? capacity.largest->network.hidden : 0};
   if (configuration.network.hidden == 0) {
-    side.answer.planned = capacity.largest ? *capacity.largest : capacity.next;
+    side.answer.planned = {capacity.largest ? *capacity.largest : capacity.next};
   } else {
     side.answer.planned = plan_network(chip.chip, configuration, row_profile(configuration));
   }
@@ -29,7 +30,7 @@ Side ask(const ChipFile& chip, const Configuration& configuration, int granule) 
 }
 
 Json to_json(const Side& side) {
-  Json json = to_json(side.answer, Binding::part);
+  Json json = to_json(side.answer, Binding::term);
   json["largest_hidden"] = side.largest_hidden;
   return json;
 }
@@ -54,9 +55,21 @@ std::string compare(const Side& base, const Side& changed) {
   const auto hidden = [](const Side& side) { return std::to_string(side.answer.planned.network.hidden); };
   table.rows.push_back({"hidden", hidden(base), hidden(changed), ""});
   table.rows.push_back({"step", step_text(a), step_text(b), both ? signed_percent(percent(b.step_us, a.step_us)) : ""});
-  for (std::size_t i = 0; i < kPartNames.size() && both; ++i) {
-    table.rows.push_back({"  " + std::string(kPartNames[i]), fixed(a.parts_us[i], 3), fixed(b.parts_us[i], 3),
-                          a.parts_us[i] > 0 ? signed_percent(percent(b.parts_us[i], a.parts_us[i])) : ""});
+  if (both) {
+    // The terms of the base's plan, then those that only the changed chip's has.
+    std::vector<std::string_view> names;
+    for (const Terms* terms : {&a.terms, &b.terms}) {
+      for (const Term& term : *terms) {
+        if (std::ranges::find(names, term.name) == names.end()) {
+          names.push_back(term.name);
+        }
+      }
+    }
+    for (const std::string_view name : names) {
+      const double before = a.terms[name], after = b.terms[name];
+      table.rows.push_back({"  " + std::string(name), fixed(before, 3), fixed(after, 3),
+                            before > 0 ? signed_percent(percent(after, before)) : ""});
+    }
   }
   table.rows.push_back({"largest hidden", std::to_string(base.largest_hidden), std::to_string(changed.largest_hidden),
                         signed_percent(percent(changed.largest_hidden, base.largest_hidden))});
@@ -142,7 +155,7 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   const RowProfile rows =
       configuration.network.hidden > 0 ? row_profile(found) : RowProfile::uniform(found.network, found.mask);
   output.write(report(base, changed ? &*changed : nullptr,
-                      sensitivities(base_chip, found.network, rows, granule, configuration.wishes)));
+                      sensitivities(base_chip, found.network, rows, granule, configuration.constraints)));
   return base.answer.planned.prediction.footprint.fits ? 0 : 1;
 }
 

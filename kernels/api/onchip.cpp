@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C API: handles around values, exceptions as statuses.
-#include "kernels/api/onchip.h"
-
+// The C API, but for its matrices (matrix.cpp).
+#include "kernels/api/handles.hpp"
 #include "kernels/recurrent/spill_free_plan.hpp"
-#include "kernels/recurrent/recurrence.hpp"
-#include "model/chip/chip.hpp"
 #include "model/base/error.hpp"
+#include "model/chip/chip.hpp"
 #include "model/plan/planner.hpp"
 
 #include <algorithm>
@@ -19,20 +17,6 @@
 #include <string_view>
 #include <utility>
 
-struct onchip_chip {
-  onchip::ChipFile file;
-};
-struct onchip_matrix {
-  onchip::SparseMatrix matrix;
-};
-struct onchip_program {
-  std::shared_ptr<const onchip::Program> program;
-  onchip_fit fit;
-};
-struct onchip_recurrence {
-  onchip::Recurrence recurrence;
-};
-
 namespace onchip {
 namespace {
 
@@ -42,59 +26,13 @@ static_assert(ONCHIP_SMS == static_cast<int>(Resource::sms) && kResources.size()
 static_assert(ONCHIP_TIER_STREAMED == static_cast<int>(Tier::streamed) && kTierNames.size() == 3);
 static_assert(ONCHIP_WORKSPACE_ALIGNMENT == kWorkspaceAlignment);
 
-template <std::size_t Size>
-void write(char (&to)[Size], std::string_view text) {
-  const std::size_t count = std::min(text.size(), Size - 1);
-  std::memcpy(to, text.data(), count);
-  std::memset(to + count, 0, Size - count);
-}
-
-template <typename Action>
-onchip_status guarded(onchip_error* error, Action&& action) noexcept {
-  const auto failed = [&](onchip_status status, std::string_view message) {
-    if (error != nullptr) {
-      write(error->message, message);
-    }
-    return status;
-  };
-  try {
-    action();
-    return failed(ONCHIP_OK, "");
-  } catch (const InputError& problem) {
-    return failed(ONCHIP_INVALID, problem.what());
-  } catch (const DoesNotFit& problem) {
-    return failed(ONCHIP_DOES_NOT_FIT, problem.what());
-  } catch (const CudaError& problem) {
-    return failed(ONCHIP_CUDA, problem.what());
-  } catch (const std::bad_alloc&) {
-    return failed(ONCHIP_OUT_OF_MEMORY, "out of host memory");
-  } catch (const std::exception& problem) {
-    return failed(ONCHIP_INTERNAL, problem.what());
-  } catch (...) {
-    return failed(ONCHIP_INTERNAL, "an unknown exception");
-  }
-}
-
-void require(const void* pointer, const char* name) {
-  if (pointer == nullptr) {
-    throw InputError("'" + std::string(name) + "' is null");
-  }
-}
-
-void require_range(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most) {
-    throw InputError("'" + std::string(name) + "' is " + std::to_string(value) + "; expected " + std::to_string(least) +
-                     " to " + std::to_string(most));
-  }
-}
-
 struct Asked {
   Network network;
-  PlanWishes wishes;
+  Constraints constraints;
 };
 
 Asked read_network(const onchip_network* given) {
-  require(given, "network");
+  require_struct(given, "network");
   require_range("cell", given->cell, 0, static_cast<int>(kCells.size()) - 1);
   require_range("precision", given->precision, 0, static_cast<int>(kPrecisions.size()) - 1);
   require_range("tier", given->tier, 0, static_cast<int>(kTierNames.size()) - 1);
@@ -104,7 +42,7 @@ Asked read_network(const onchip_network* given) {
   asked.network.hidden = given->hidden;
   asked.network.batch = given->batch;
   asked.network.density = given->density;
-  asked.wishes.tier = static_cast<Tier>(given->tier);
+  asked.constraints.tier = static_cast<Tier>(given->tier);
   return asked;
 }
 
@@ -126,9 +64,22 @@ SparseMatrix rounded_weights(const Network& network, const SparseMatrix& given) 
   return matrix;
 }
 
+// Of the stored weights' bytes, those that every step reads from L2; of families that stream none, 0.
+double streamed_share(const Network& network, const Plan& plan) {
+  return std::visit(
+      [&]<typename P>(const P& of_family) {
+        if constexpr (requires { geometry(network, of_family).streamed_share(); }) {
+          return geometry(network, of_family).streamed_share();
+        }
+        return 0.0;
+      },
+      plan);
+}
+
 onchip_fit to_fit(const PlannedNetwork& planned) {
   const Prediction& prediction = planned.prediction;
   onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
   fit.fits = prediction.footprint.fits;
   fit.binding = static_cast<std::int32_t>(prediction.footprint.binding);
   for (std::size_t i = 0; i < kResources.size(); ++i) {
@@ -137,12 +88,7 @@ onchip_fit to_fit(const PlannedNetwork& planned) {
     write(fit.resources[i].name, kResources[i].name);
     write(fit.resources[i].unit, kResources[i].unit);
   }
-  const Plan& plan = planned.plan;
-  const double streamed = static_cast<double>(plan.streamed_chunks()) * chunk_bytes(planned.network, plan);
-  const double kept =
-      4.0 * register_words(planned.network, plan) * plan.threads +
-      static_cast<double>(plan.tail_chunks - plan.streamed_chunks()) * chunk_bytes(planned.network, plan);
-  fit.streamed_share = streamed > 0 ? streamed / (streamed + kept) : 0;
+  fit.streamed_share = streamed_share(planned.network, planned.plan);
   if (fit.fits) {
     fit.step_us = prediction.step_us;
     fit.low_us = prediction.low_us;
@@ -150,29 +96,17 @@ onchip_fit to_fit(const PlannedNetwork& planned) {
     fit.floor_us = prediction.floor_us;
   }
   std::string why = explain(prediction.footprint);
-  if (fit.fits && streamed > 0) {
+  if (fit.fits && fit.streamed_share > 0) {
     why += "; " + std::to_string(std::lround(100 * fit.streamed_share)) +
            " % of the weights are read from L2 in every step";
   }
   write(fit.why, why);
-  write(fit.plan, to_string(plan));
+  write(fit.plan, to_string(planned.plan));
   return fit;
 }
 
-SparseMatrix checked_matrix(SparseMatrix matrix) {
-  if (!std::all_of(matrix.value.begin(), matrix.value.end(), [](float value) { return std::isfinite(value); })) {
-    throw InputError("a weight is not finite");
-  }
-  return matrix;
-}
-
-void check_size(std::int32_t rows, std::int32_t columns) {
-  require_range("rows", rows, 1, kMaxDimension);
-  require_range("columns", columns, 1, kMaxDimension);
-}
-
 Sequences read_sequences(const Network& network, const onchip_sequences* given) {
-  require(given, "sequences");
+  require_struct(given, "sequences");
   require_range("steps", given->steps, 1, 2147483647);
   if (network.cell != Cell::lstm && (given->initial_cell != nullptr || given->final_cell != nullptr)) {
     throw InputError("the cell '" + std::string(info(network.cell).name) + "' has no cell state");
@@ -232,98 +166,12 @@ void onchip_chip_destroy(onchip_chip* chip) {
   delete chip;
 }
 
-onchip_status onchip_matrix_create_dense(std::int32_t rows, std::int32_t columns, const float* values,
-                                         onchip_matrix** matrix, onchip_error* error) {
-  return guarded(error, [&] {
-    require(values, "values");
-    require(matrix, "matrix");
-    check_size(rows, columns);
-    SparseMatrix sparse{rows, columns, {0}, {}, {}};
-    for (std::int32_t row = 0; row < rows; ++row) {
-      for (std::int32_t column = 0; column < columns; ++column) {
-        if (const float value = values[static_cast<std::size_t>(row) * columns + column]; value != 0) {
-          sparse.column.push_back(column);
-          sparse.value.push_back(value);
-        }
-      }
-      sparse.row_begin.push_back(sparse.nnz());
-    }
-    *matrix = new onchip_matrix{checked_matrix(std::move(sparse))};
-  });
-}
-
-onchip_status onchip_matrix_create_csr(std::int32_t rows, std::int32_t columns, const std::int64_t* row_begin,
-                                       const std::int32_t* column, const float* value, onchip_matrix** matrix,
-                                       onchip_error* error) {
-  return guarded(error, [&] {
-    require(row_begin, "row_begin");
-    require(matrix, "matrix");
-    check_size(rows, columns);
-    SparseMatrix sparse{rows, columns, {0}, {}, {}};
-    require_range("row_begin[0]", row_begin[0], 0, 0);
-    for (std::int32_t row = 0; row < rows; ++row) {
-      const std::int64_t begin = row_begin[row], end = row_begin[row + 1];
-      if (end < begin || end - begin > columns) {
-        throw InputError("row " + std::to_string(row) + " has elements " + std::to_string(begin) + " to " +
-                         std::to_string(end) + "; expected at most " + std::to_string(columns) + ", ascending");
-      }
-      if (begin < end) {
-        require(column, "column");
-        require(value, "value");
-      }
-      std::int32_t before = -1;
-      for (std::int64_t i = begin; i < end; ++i) {
-        if (column[i] <= before || column[i] >= columns) {
-          throw InputError("row " + std::to_string(row) + " has column " + std::to_string(column[i]) + " after " +
-                           std::to_string(before) + "; expected ascending columns below " + std::to_string(columns));
-        }
-        before = column[i];
-        if (value[i] != 0) {
-          sparse.column.push_back(column[i]);
-          sparse.value.push_back(value[i]);
-        }
-      }
-      sparse.row_begin.push_back(sparse.nnz());
-    }
-    *matrix = new onchip_matrix{checked_matrix(std::move(sparse))};
-  });
-}
-
-onchip_status onchip_matrix_create_from_file(const char* file, const char* tensor, onchip_matrix** matrix,
-                                             onchip_error* error) {
-  return guarded(error, [&] {
-    require(file, "file");
-    require(matrix, "matrix");
-    *matrix = new onchip_matrix{read_weights(file, tensor == nullptr ? "" : tensor)};
-  });
-}
-
-onchip_status onchip_matrix_size(const onchip_matrix* matrix, std::int32_t* rows, std::int32_t* columns,
-                                 std::int64_t* nnz, onchip_error* error) {
-  return guarded(error, [&] {
-    require(matrix, "matrix");
-    if (rows != nullptr) {
-      *rows = matrix->matrix.rows;
-    }
-    if (columns != nullptr) {
-      *columns = matrix->matrix.columns;
-    }
-    if (nnz != nullptr) {
-      *nnz = matrix->matrix.nnz();
-    }
-  });
-}
-
-void onchip_matrix_destroy(onchip_matrix* matrix) {
-  delete matrix;
-}
-
 onchip_status onchip_fit_network(const onchip_chip* chip, const onchip_network* network, const onchip_matrix* matrix,
                                  onchip_fit* fit, onchip_error* error) {
   return guarded(error, [&] {
     require(chip, "chip");
-    require(fit, "fit");
-    auto [asked, wishes] = read_network(network);
+    require_struct(fit, "fit");
+    auto [asked, constraints] = read_network(network);
     std::optional<SparseMatrix> weights;
     if (matrix != nullptr) {
       weights = rounded_weights(asked, matrix->matrix);
@@ -331,7 +179,7 @@ onchip_status onchip_fit_network(const onchip_chip* chip, const onchip_network* 
     }
     check(asked);
     const RowProfile rows = weights ? RowProfile::from_matrix(*weights) : RowProfile::uniform(asked);
-    *fit = to_fit(choose_plan(chip->file.chip, asked, rows, wishes));
+    *fit = to_fit(choose_plan(chip->file.chip, asked, rows, constraints));
   });
 }
 
@@ -341,10 +189,10 @@ onchip_status onchip_largest_hidden(const onchip_chip* chip, const onchip_networ
     require(chip, "chip");
     require(hidden, "hidden");
     require_range("granule", granule, 1, kMaxHidden);
-    auto [asked, wishes] = read_network(network);
+    auto [asked, constraints] = read_network(network);
     asked.hidden = granule;
     check(asked);
-    const Capacity capacity = find_capacity(chip->file.chip, asked, granule, wishes);
+    const Capacity capacity = find_capacity(chip->file.chip, asked, granule, constraints);
     *hidden = capacity.largest ? capacity.largest->network.hidden : 0;
   });
 }
@@ -356,13 +204,13 @@ onchip_status onchip_program_create(const onchip_chip* chip, const onchip_networ
     require(chip, "chip");
     require(matrix, "matrix");
     require(program, "program");
-    auto [asked, wishes] = read_network(network);
+    auto [asked, constraints] = read_network(network);
     const SparseMatrix weights = rounded_weights(asked, matrix->matrix);
     asked.density = weights.density();
     check(asked);
     const std::string target = architecture == nullptr ? device_info().architecture : architecture;
     const PlannedNetwork planned =
-        choose_kept_plan(chip->file.chip, asked, RowProfile::from_matrix(weights), wishes, target);
+        choose_spill_free_plan(chip->file.chip, asked, RowProfile::from_matrix(weights), constraints, target);
     if (!planned.prediction.footprint.fits) {
       throw DoesNotFit(describe(asked) + " on " + chip->file.chip.name + " " + explain(planned.prediction.footprint));
     }
@@ -387,7 +235,7 @@ onchip_status onchip_program_workspace_bytes(const onchip_program* program, std:
 onchip_status onchip_program_fit(const onchip_program* program, onchip_fit* fit, onchip_error* error) {
   return guarded(error, [&] {
     require(program, "program");
-    require(fit, "fit");
+    require_struct(fit, "fit");
     *fit = program->fit;
   });
 }
@@ -436,6 +284,7 @@ onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_strea
       require(cell, "cell");
     }
     onchip_sequences one{};
+    one.struct_bytes = sizeof one;
     one.steps = 1;
     one.input = input;
     one.initial = one.final_state = state;

@@ -15,6 +15,7 @@
  *   - No state outside the handles. Several threads may read a chip, a matrix or a program at once; else a handle is
  *     used by one thread at a time.
  *   - Handles are independent of what they were made from: destroy them in any order. Null is destroyed silently.
+ *   - A struct begins with its size, as the caller knows it: `onchip_fit fit = {sizeof fit};`. The rest is zero or set.
  *   - Device memory is the caller's, but for the kernels' code, which onchip_recurrence_create loads.
  *   - Compiled kernels are cached on disk: $ONCHIP_CACHE, else ~/.cache/onchip.
  *   - "The type of the state" is that of the precision: fp16, bf16, fp32; fp16 where the weights are fp8.
@@ -40,7 +41,7 @@ extern "C" {
 
 /* Of this header; another number than onchip_api_version() returns means that header and library do not belong
  * together. */
-#define ONCHIP_API_VERSION 1
+#define ONCHIP_API_VERSION 2
 ONCHIP_API int32_t onchip_api_version(void);
 
 typedef int32_t onchip_status;
@@ -102,6 +103,7 @@ enum { ONCHIP_REGISTERS = 0, ONCHIP_SHARED_MEMORY = 1, ONCHIP_L2 = 2, ONCHIP_THR
 enum { ONCHIP_TIER_REGISTERS = 0, ONCHIP_TIER_SHARED_MEMORY = 1, ONCHIP_TIER_STREAMED = 2 };
 
 typedef struct onchip_network {
+  size_t struct_bytes; /* sizeof(onchip_network) */
   int32_t cell;
   int32_t precision;
   int32_t hidden; /* units, 1 to 65472 */
@@ -117,6 +119,7 @@ typedef struct onchip_resource {
 } onchip_resource;
 
 typedef struct onchip_fit {
+  size_t struct_bytes;                         /* sizeof(onchip_fit), set before the call */
   int32_t fits;                                /* 1 or 0 */
   int32_t binding;                             /* the resource that binds: ONCHIP_REGISTERS, ... */
   onchip_resource resources[ONCHIP_RESOURCES]; /* indexed by ONCHIP_REGISTERS, ... */
@@ -169,8 +172,9 @@ ONCHIP_API onchip_status onchip_recurrence_create(const onchip_program* program,
 ONCHIP_API void onchip_recurrence_destroy(onchip_recurrence* recurrence);
 
 /* Pointers to device memory, in the type of the state, row-major. Null: zeros, or not wanted. Set all that is not used
- * to zero: `onchip_sequences s = {0};`. */
+ * to zero: `onchip_sequences s = {sizeof s};`. */
 typedef struct onchip_sequences {
+  size_t struct_bytes;      /* sizeof(onchip_sequences) */
   int64_t steps;            /* 1 or more */
   const void* input;        /* [steps, batch, gates * hidden]: W_ih input, without biases */
   const void* initial;      /* [batch, hidden] */

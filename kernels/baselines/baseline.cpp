@@ -12,7 +12,7 @@ namespace onchip {
 namespace {
 
 // No library has a recurrent network of fp8 weights; fp16 is nearest.
-Network as_opponents_have_it(Network network) {
+Network as_baselines_have_it(Network network) {
   network.precision = state_type(network.precision);
   return network;
 }
@@ -34,25 +34,25 @@ std::string shape_name(const Network& network, int hidden, int batch) {
   return " B=" + std::to_string(batch) + (hidden == network.hidden ? "" : " H=" + std::to_string(hidden));
 }
 
-std::vector<OpponentCandidate> opponent_candidates(const Network& wanted) {
-  const Network network = as_opponents_have_it(wanted);
-  std::vector<OpponentCandidate> all;
+std::vector<BaselineCandidate> baseline_candidates(const Network& wanted) {
+  const Network network = as_baselines_have_it(wanted);
+  std::vector<BaselineCandidate> all;
   for (const auto candidates_of : {cudnn_candidates, cublas_candidates, cusparse_candidates}) {
-    std::vector<OpponentCandidate> candidates = candidates_of(network);
+    std::vector<BaselineCandidate> candidates = candidates_of(network);
     std::move(candidates.begin(), candidates.end(), std::back_inserter(all));
   }
   return all;
 }
 
-std::unique_ptr<Opponent> make_opponent(const OpponentCandidate& candidate, const Network& network,
+std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Network& network,
                                         const SparseMatrix& matrix) {
   try {
     device_info();  // says in a plain sentence that there is no device, before a library says it in its own way
-    return candidate.make(as_opponents_have_it(network), matrix);
-  } catch (const OpponentRefusal&) {
+    return candidate.make(as_baselines_have_it(network), matrix);
+  } catch (const BaselineRefusal&) {
     throw;
   } catch (const CudaError& error) {  // out of memory, no device
-    throw OpponentRefusal(error.what());
+    throw BaselineRefusal(error.what());
   }
 }
 

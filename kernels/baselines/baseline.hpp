@@ -17,13 +17,13 @@
 
 namespace onchip {
 
-// What an opponent raises when it cannot run a configuration, or is not there: a result, not a failure.
-using OpponentRefusal = LibraryRefusal;
+// What an baseline raises when it cannot run a configuration, or is not there: a result, not a failure.
+using BaselineRefusal = LibraryRefusal;
 
 // A network that is ready to run: memory allocated, weights uploaded, one sequence run and its results looked at.
-class Opponent {
+class Baseline {
  public:
-  virtual ~Opponent() = default;
+  virtual ~Baseline() = default;
 
   // Enqueues steps() time steps. One run at a time per object; each starts from the same state.
   virtual void enqueue(cudaStream_t stream) = 0;
@@ -34,15 +34,15 @@ class Opponent {
   // "data HALF, sums FLOAT, TENSOR_OP_MATH, double bias, cuDNN 9.19.0"
   virtual std::string settings() const = 0;
 
-  // Fills the results with NaN. After the next run is done, check_results throws OpponentRefusal unless all of them
+  // Fills the results with NaN. After the next run is done, check_results throws BaselineRefusal unless all of them
   // were written and are finite.
   virtual void poison_results() = 0;
   virtual void check_results() const = 0;
 };
 
-struct OpponentCandidate {
+struct BaselineCandidate {
   std::string name;  // the library first: "cudnn PERSIST_STATIC B=8"
-  std::function<std::unique_ptr<Opponent>(const Network&, const SparseMatrix&)> make;  // see make_opponent
+  std::function<std::unique_ptr<Baseline>(const Network&, const SparseMatrix&)> make;  // see make_baseline
   bool likely = false;  // has been the fastest of its library at some size: enough where all of them take too long
 
   std::string library() const { return name.substr(0, name.find(' ')); }
@@ -59,7 +59,7 @@ std::string shape_name(const Network& network, int hidden, int batch);
 
 // What is worth trying, library by library. Names are distinct. The candidates are for one network and one matrix: what
 // several have in common on the device is made once, for as long as one of them is there.
-std::vector<OpponentCandidate> opponent_candidates(const Network& network);
+std::vector<BaselineCandidate> baseline_candidates(const Network& network);
 
 template <typename T>
 class Shared {
@@ -77,12 +77,12 @@ class Shared {
   std::weak_ptr<T> held_;
 };
 
-// `matrix`: [gates * hidden, hidden]; only what multiplies with a sparse matrix reads it. Throws OpponentRefusal with
+// `matrix`: [gates * hidden, hidden]; only what multiplies with a sparse matrix reads it. Throws BaselineRefusal with
 // the library's words.
-std::unique_ptr<Opponent> make_opponent(const OpponentCandidate& candidate, const Network& network,
+std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Network& network,
                                         const SparseMatrix& matrix);
 
-struct OpponentResult {
+struct BaselineResult {
   std::string name;
   bool ran = false;
   std::string refusal;  // why not

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/baselines/cublas.hpp"
 
-#include "kernels/recurrent/cublas.hpp"
 #include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/product.hpp"
 #include "kernels/baselines/random_fill.hpp"
+#include "kernels/runtime/cublas.hpp"
 
 #include <cmath>
 #include <utility>
@@ -70,7 +70,7 @@ class Gemm final : public Product {
   Cublas cublas_;  // goes first: it may wait for work that uses the buffers
 };
 
-std::unique_ptr<Opponent> make_gemm(const Network& network, WeightOrder order, Shared<Weights>& shared) {
+std::unique_ptr<Baseline> make_gemm(const Network& network, WeightOrder order, Shared<Weights>& shared) {
   Cublas::require();  // says that it is missing before anything else can fail
   const auto rows = static_cast<std::size_t>(network.rows()), hidden = static_cast<std::size_t>(network.hidden);
   const auto uploaded = shared.get([&] { return std::make_shared<Weights>(network); });
@@ -86,16 +86,16 @@ std::unique_ptr<Opponent> make_gemm(const Network& network, WeightOrder order, S
   const auto make = [&](const ProductStates& states) {
     return std::make_unique<Gemm>(network, order, uploaded, states);
   };
-  return make_product_opponent(network, MatrixOrder::column_major, make, row_of_weights);
+  return make_product_baseline(network, MatrixOrder::column_major, make, row_of_weights);
 }
 
 }  // namespace
 
-std::vector<OpponentCandidate> cublas_candidates(const Network& network) {
+std::vector<BaselineCandidate> cublas_candidates(const Network& network) {
   const bool is_narrow = network.precision != Precision::fp32;
   const std::vector<int> batches = padded(network.batch, {is_narrow ? 8 : 1});
   const std::vector<int> sizes = padded(network.hidden, {16 / info(network.precision).bytes});
-  std::vector<OpponentCandidate> candidates;
+  std::vector<BaselineCandidate> candidates;
   for (const int hidden : sizes) {
     const auto shared = std::make_shared<Shared<Weights>>();
     for (const WeightOrder order : {WeightOrder::tn, WeightOrder::nn}) {

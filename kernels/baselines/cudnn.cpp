@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/baselines/cudnn.hpp"
 
-#include "kernels/runtime/library.hpp"
 #include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/random_fill.hpp"
+#include "kernels/runtime/library.hpp"
 
 #ifdef ONCHIP_HAS_CUDNN
 #include <cudnn.h>
@@ -74,7 +74,7 @@ const Library& library() {
 
 void check(cudnnStatus_t status, const char* function) {
   if (status != CUDNN_STATUS_SUCCESS) {
-    throw OpponentRefusal(std::string(function) + ": " + library().cudnnGetErrorString(status));
+    throw BaselineRefusal(std::string(function) + ": " + library().cudnnGetErrorString(status));
   }
 }
 #define ONCHIP_CUDNN_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
@@ -123,7 +123,7 @@ constexpr std::array<cudnnRNNAlgo_t, 4> kAlgorithms{CUDNN_RNN_ALGO_STANDARD, CUD
 
 // ---- one network ----------------------------------------------------------------------------------------------------
 
-class CudnnRnn final : public Opponent {
+class CudnnRnn final : public Baseline {
  public:
   CudnnRnn(const Network& wanted, std::size_t algorithm, int batch);
 
@@ -157,7 +157,7 @@ void refuse_without_registers(const Network& network) {
   const double room = 4.0 * sms * registers;
   if (weights > room) {
     const auto megabytes = [](double bytes) { return std::to_string(std::llround(bytes / 1e6)) + " MB"; };
-    throw OpponentRefusal("not tried: " + megabytes(weights) + " of weights, and it keeps them in the chip's " +
+    throw BaselineRefusal("not tried: " + megabytes(weights) + " of weights, and it keeps them in the chip's " +
                           megabytes(room) + " of registers");
   }
 }
@@ -233,11 +233,11 @@ void check_bits(const std::vector<std::byte>& bytes, Bits exponent) {
   std::memcpy(values.data(), bytes.data(), values.size() * sizeof(Bits));
   const auto bad = std::ranges::find_if(values, [&](Bits bits) { return (bits & exponent) == exponent; });
   if (bad != values.end()) {
-    throw OpponentRefusal("output element " + std::to_string(bad - values.begin()) + " of " +
+    throw BaselineRefusal("output element " + std::to_string(bad - values.begin()) + " of " +
                           std::to_string(values.size()) + " was not written or is not finite");
   }
   if (std::ranges::all_of(values, [&](Bits bits) { return bits == values[0]; })) {
-    throw OpponentRefusal("the output is constant");
+    throw BaselineRefusal("the output is constant");
   }
 }
 
@@ -254,27 +254,27 @@ void CudnnRnn::check_results() const {
   }
 }
 
-std::unique_ptr<Opponent> make_cudnn(const Network& network, std::size_t algorithm, int batch) {
+std::unique_ptr<Baseline> make_cudnn(const Network& network, std::size_t algorithm, int batch) {
   library();  // says that it is missing before anything else can fail
   return std::make_unique<CudnnRnn>(network, algorithm, batch);
 }
 
 #else
 
-std::unique_ptr<Opponent> make_cudnn(const Network&, std::size_t, int) {
-  throw OpponentRefusal("built without cuDNN's header");
+std::unique_ptr<Baseline> make_cudnn(const Network&, std::size_t, int) {
+  throw BaselineRefusal("built without cuDNN's header");
 }
 
 #endif
 
 }  // namespace
 
-std::vector<OpponentCandidate> cudnn_candidates(const Network& network) {
+std::vector<BaselineCandidate> cudnn_candidates(const Network& network) {
   const std::vector<int> batches = padded(network.batch, {8});
   const std::vector<int> sizes = padded(network.hidden, {8, 64});
-  std::vector<OpponentCandidate> candidates;
+  std::vector<BaselineCandidate> candidates;
   for (std::size_t algorithm = 0; algorithm < kAlgorithmNames.size(); ++algorithm) {
-    std::vector<OpponentCandidate> some;
+    std::vector<BaselineCandidate> some;
     for (const int hidden : sizes) {
       for (const int batch : batches) {
         const bool is_padded = batch == batches.back() && (hidden != network.hidden || sizes.size() == 1);

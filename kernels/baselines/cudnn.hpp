@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's recurrent networks as an opponent: dense, one layer, inference, linear input (its GEMM is part of the time),
+// cuDNN's recurrent networks as an baseline: dense, one layer, inference, linear input (its GEMM is part of the time),
 // random weights, initial state zero, all sequences of full length. Its GRU resets after the product.
 //
 // The settings are those that cuDNN is fastest with and does not refuse: two biases (the persistent algorithms refuse
@@ -16,6 +16,6 @@ namespace onchip {
 // Every algorithm with the network's batch and with the batch padded to a multiple of 8, which takes other kernels, and
 // with its hidden size as it is and padded to multiples of 8 and of 64. The standard algorithm, which launches kernels
 // in every step, also as a graph.
-std::vector<OpponentCandidate> cudnn_candidates(const Network& network);
+std::vector<BaselineCandidate> cudnn_candidates(const Network& network);
 
 }  // namespace onchip

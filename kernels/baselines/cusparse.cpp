@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/baselines/cusparse.hpp"
 
-#include "kernels/runtime/library.hpp"
 #include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/product.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"  // to_elements
+#include "kernels/runtime/library.hpp"
 #include "model/base/numeric.hpp"
 
 #ifdef ONCHIP_HAS_CUSPARSE
@@ -76,7 +76,7 @@ const Library& library() {
 
 void check(cusparseStatus_t status, const char* function) {
   if (status != CUSPARSE_STATUS_SUCCESS) {
-    throw OpponentRefusal(std::string(function) + ": " + library().cusparseGetErrorString(status));
+    throw BaselineRefusal(std::string(function) + ": " + library().cusparseGetErrorString(status));
   }
 }
 #define ONCHIP_CUSPARSE_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
@@ -238,16 +238,16 @@ class Spmv final : public SparseProduct {
   std::array<std::optional<DenseVector>, 3> state_, result_;
 };
 
-std::unique_ptr<Opponent> make_sparse(const Network& network, const SparseMatrix& matrix, const Algorithm& algorithm,
+std::unique_ptr<Baseline> make_sparse(const Network& network, const SparseMatrix& matrix, const Algorithm& algorithm,
                                       MatrixOrder order, Shared<Elements>& shared) {
   library();  // says that it is missing before anything else can fail
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
-    throw OpponentRefusal("the matrix is " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
+    throw BaselineRefusal("the matrix is " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
                           ", the network's is " + std::to_string(network.rows()) + " x " +
                           std::to_string(network.hidden));
   }
   if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) {
-    throw OpponentRefusal(std::to_string(matrix.nnz()) + " non-zeros are too many for 32-bit indices");
+    throw BaselineRefusal(std::to_string(matrix.nnz()) + " non-zeros are too many for 32-bit indices");
   }
   const auto row_of_weights = [&](int row) {
     std::vector<float> weights(static_cast<std::size_t>(network.hidden));
@@ -263,25 +263,25 @@ std::unique_ptr<Opponent> make_sparse(const Network& network, const SparseMatrix
     }
     return std::make_unique<Spmv>(network, matrix, elements, algorithm.number, states);
   };
-  return make_product_opponent(network, order, make, row_of_weights);
+  return make_product_baseline(network, order, make, row_of_weights);
 }
 
 #else
 
 struct Elements {};
 
-std::unique_ptr<Opponent> make_sparse(const Network&, const SparseMatrix&, const Algorithm&, MatrixOrder,
+std::unique_ptr<Baseline> make_sparse(const Network&, const SparseMatrix&, const Algorithm&, MatrixOrder,
                                       Shared<Elements>&) {
-  throw OpponentRefusal("built without cuSPARSE's header");
+  throw BaselineRefusal("built without cuSPARSE's header");
 }
 
 #endif
 
 }  // namespace
 
-std::vector<OpponentCandidate> cusparse_candidates(const Network& network) {
+std::vector<BaselineCandidate> cusparse_candidates(const Network& network) {
   const auto shared = std::make_shared<Shared<Elements>>();
-  std::vector<OpponentCandidate> candidates;
+  std::vector<BaselineCandidate> candidates;
   for (const Algorithm& algorithm : kAlgorithms) {
     for (const MatrixOrder order : {MatrixOrder::column_major, MatrixOrder::row_major}) {
       // With a batch of one both orders are the same, and only then is the state a vector.

@@ -11,12 +11,12 @@ constexpr std::size_t kMostNodes = 1 << 18;
 
 class Graph {
  public:
-  explicit Graph(Opponent& opponent) {
+  explicit Graph(Baseline& baseline) {
     const Stream stream;
     // Thread-local: what other threads do meanwhile neither fails nor is captured.
     ONCHIP_CUDA_CHECK(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
     try {
-      opponent.enqueue(stream.get());
+      baseline.enqueue(stream.get());
     } catch (...) {
       cudaStreamEndCapture(stream.get(), &graph_);
       destroy();
@@ -27,7 +27,7 @@ class Graph {
       ONCHIP_CUDA_CHECK(cudaStreamEndCapture(stream.get(), &graph_));
       ONCHIP_CUDA_CHECK(cudaGraphGetNodes(graph_, nullptr, &nodes_));
       if (nodes_ == 0 || nodes_ > kMostNodes) {
-        throw OpponentRefusal("a graph of " + std::to_string(nodes_) + " nodes: expected 1 to " +
+        throw BaselineRefusal("a graph of " + std::to_string(nodes_) + " nodes: expected 1 to " +
                               std::to_string(kMostNodes));
       }
       ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&executable_, graph_, 0));
@@ -60,9 +60,9 @@ class Graph {
   std::size_t nodes_ = 0;
 };
 
-class GraphOpponent final : public Opponent {
+class GraphBaseline final : public Baseline {
  public:
-  explicit GraphOpponent(std::shared_ptr<Opponent> inner) : inner_(std::move(inner)), graph_(*inner_) {
+  explicit GraphBaseline(std::shared_ptr<Baseline> inner) : inner_(std::move(inner)), graph_(*inner_) {
     inner_->poison_results();
     const Stream stream;
     graph_.launch(stream.get());
@@ -79,14 +79,14 @@ class GraphOpponent final : public Opponent {
   void check_results() const override { inner_->check_results(); }
 
  private:
-  std::shared_ptr<Opponent> inner_;  // owns what the graph's nodes work on, so it goes last
+  std::shared_ptr<Baseline> inner_;  // owns what the graph's nodes work on, so it goes last
   Graph graph_;
 };
 
-// The inner opponent itself, beside its graph.
-class PlainOpponent final : public Opponent {
+// The inner baseline itself, beside its graph.
+class PlainBaseline final : public Baseline {
  public:
-  explicit PlainOpponent(std::shared_ptr<Opponent> inner) : inner_(std::move(inner)) {}
+  explicit PlainBaseline(std::shared_ptr<Baseline> inner) : inner_(std::move(inner)) {}
   void enqueue(cudaStream_t stream) override { inner_->enqueue(stream); }
   int steps() const override { return inner_->steps(); }
   std::string settings() const override { return inner_->settings(); }
@@ -94,24 +94,24 @@ class PlainOpponent final : public Opponent {
   void check_results() const override { inner_->check_results(); }
 
  private:
-  std::shared_ptr<Opponent> inner_;
+  std::shared_ptr<Baseline> inner_;
 };
 
 }  // namespace
 
-std::unique_ptr<Opponent> as_graph(std::shared_ptr<Opponent> inner) {
-  return std::make_unique<GraphOpponent>(std::move(inner));
+std::unique_ptr<Baseline> as_graph(std::shared_ptr<Baseline> inner) {
+  return std::make_unique<GraphBaseline>(std::move(inner));
 }
 
-std::vector<OpponentCandidate> with_graphs(const std::vector<OpponentCandidate>& candidates) {
-  std::vector<OpponentCandidate> both;
-  for (const OpponentCandidate& candidate : candidates) {
-    const auto inner = [make = candidate.make, shared = std::make_shared<Shared<Opponent>>()](
+std::vector<BaselineCandidate> with_graphs(const std::vector<BaselineCandidate>& candidates) {
+  std::vector<BaselineCandidate> both;
+  for (const BaselineCandidate& candidate : candidates) {
+    const auto inner = [make = candidate.make, shared = std::make_shared<Shared<Baseline>>()](
                            const Network& network, const SparseMatrix& matrix) {
       return shared->get([&] { return make(network, matrix); });
     };
     both.push_back({candidate.name, [inner](const Network& network, const SparseMatrix& matrix) {
-                      return std::make_unique<PlainOpponent>(inner(network, matrix));
+                      return std::make_unique<PlainBaseline>(inner(network, matrix));
                     }});
     both.push_back(
         {candidate.name + " graph",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another opponent's whole sequence as one CUDA graph: the device goes from kernel to kernel without the host, whose
+// Another baseline's whole sequence as one CUDA graph: the device goes from kernel to kernel without the host, whose
 // launches are what short steps wait for.
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace onchip {
 
-// Captures what inner->enqueue enqueues, uploads the graph, runs it once and checks the inner opponent's results.
-// Throws OpponentRefusal if it cannot be captured or has more nodes than is sensible.
-std::unique_ptr<Opponent> as_graph(std::shared_ptr<Opponent> inner);
+// Captures what inner->enqueue enqueues, uploads the graph, runs it once and checks the inner baseline's results.
+// Throws BaselineRefusal if it cannot be captured or has more nodes than is sensible.
+std::unique_ptr<Baseline> as_graph(std::shared_ptr<Baseline> inner);
 
 // The candidates, and behind each of them the same as a graph, named "<name> graph". Both run the same object, which is
 // made once. Of the two the graph is the likely one.
-std::vector<OpponentCandidate> with_graphs(const std::vector<OpponentCandidate>& candidates);
+std::vector<BaselineCandidate> with_graphs(const std::vector<BaselineCandidate>& candidates);
 
 }  // namespace onchip

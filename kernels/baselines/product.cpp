@@ -45,13 +45,13 @@ std::size_t ProductStates::index(int row, int sample) const {
   return order_ == MatrixOrder::column_major ? sample * lead + row : row * lead + sample;
 }
 
-// ---- the opponent ---------------------------------------------------------------------------------------------------
+// ---- the baseline ---------------------------------------------------------------------------------------------------
 
 namespace {
 
-class ProductOpponent final : public Opponent {
+class ProductBaseline final : public Baseline {
  public:
-  ProductOpponent(const Network& network, MatrixOrder order, const MakeProduct& make,
+  ProductBaseline(const Network& network, MatrixOrder order, const MakeProduct& make,
                   const RowOfWeights& row_of_weights)
       : network_(network), states_(network, order), product_(make(states_)), steps_(network.steps) {
     const Stream stream;
@@ -79,7 +79,7 @@ class ProductOpponent final : public Opponent {
   void check_results() const override {
     for (int which = 1; which <= std::min(steps_, 2); ++which) {
       if (!std::isfinite(norm_of(which))) {
-        throw OpponentRefusal("a state was not written or is not finite");
+        throw BaselineRefusal("a state was not written or is not finite");
       }
     }
   }
@@ -119,7 +119,7 @@ class ProductOpponent final : public Opponent {
       }
       const double growth = norm_of(target_of(steps - 1)) / initial;
       if (!std::isfinite(growth)) {
-        throw OpponentRefusal("the state after " + std::to_string(steps) + " steps was not written or is not finite");
+        throw BaselineRefusal("the state after " + std::to_string(steps) + " steps was not written or is not finite");
       }
       if (growth > 0) {  // else the weights are such that nothing can keep the state
         scale_ = static_cast<float>(scale_ * std::pow(growth, -1.0 / steps));
@@ -163,7 +163,7 @@ class ProductOpponent final : public Opponent {
       }
       const double error = relative_error(expected, got);
       if (!(error <= tolerance)) {
-        throw OpponentRefusal("wrong: a step's relative error is " + std::to_string(error));
+        throw BaselineRefusal("wrong: a step's relative error is " + std::to_string(error));
       }
     }
   }
@@ -177,9 +177,9 @@ class ProductOpponent final : public Opponent {
 
 }  // namespace
 
-std::unique_ptr<Opponent> make_product_opponent(const Network& network, MatrixOrder order, const MakeProduct& make,
+std::unique_ptr<Baseline> make_product_baseline(const Network& network, MatrixOrder order, const MakeProduct& make,
                                                 const RowOfWeights& row_of_weights) {
-  return std::make_unique<ProductOpponent>(network, order, make, row_of_weights);
+  return std::make_unique<ProductBaseline>(network, order, make, row_of_weights);
 }
 
 }  // namespace onchip

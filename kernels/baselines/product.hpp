@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opponents that are one library call per time step:
+// Baselines that are one library call per time step:
 //   result[t] = scale W state[t]      W: [rows, hidden], rows = gates * hidden; result: [rows, batch]
 //   state[0] is random; state[t] is the first `hidden` rows of result[t - 1]
 // As in the real recurrence, no call can begin before the one before it is done. Input, bias and activation are
@@ -64,9 +64,9 @@ using MakeProduct = std::function<std::unique_ptr<Product>(const ProductStates&)
 // A row of W as the device has it, zeros included: [hidden].
 using RowOfWeights = std::function<std::vector<float>(int row)>;
 
-// Finds the scale, then compares some rows of single steps with sums in double precision. Throws OpponentRefusal if a
+// Finds the scale, then compares some rows of single steps with sums in double precision. Throws BaselineRefusal if a
 // result is wrong, was not written or is not finite.
-std::unique_ptr<Opponent> make_product_opponent(const Network& network, MatrixOrder order, const MakeProduct& make,
+std::unique_ptr<Baseline> make_product_baseline(const Network& network, MatrixOrder order, const MakeProduct& make,
                                                 const RowOfWeights& row_of_weights);
 
 }  // namespace onchip

@@ -25,15 +25,20 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 constexpr int kPairs = kUnitsPerSm / 2;
 constexpr int kThreadUnits = kGates == 1 ? 2 : 1;
 constexpr int kThreadRows = kThreadUnits * kGates;
-constexpr int kItems = kGates == 1 ? kPairs * kTeamBatch : (kPairs * kTeamBatch + 15) / 16 * 32;
+constexpr int kItems = kGates == 1 ? kPairs * kGroupBatch : (kPairs * kGroupBatch + 15) / 16 * 32;
 constexpr int kItemInput = kGates == 1 ? 4 : 8;  // bytes
 static_assert(kUnitsPerSm % 2 == 0, "a word of the state is two units of one SM");
 
-constexpr int kItemsAt = kSharedWeightBytes + kWarps * kPartialBytes;
-constexpr int kInputAt = kItemsAt + 16 * kItems;
-constexpr int kCarryAt = kInputAt + 2 * kItemInput * kItems;
-constexpr int kBiasAt = kCarryAt + (kCarries ? 4 * kItems : 0);
-constexpr int kItemsEnd = kBiasAt + (kCell == kGru ? 4 * kItems : 0);
+// Where they are in shared memory, from the model's map (DenseRegion of model/dense/geometry.hpp).
+constexpr int kPartialsAt = ONCHIP_AT_PARTIALS;
+constexpr int kItemsAt = ONCHIP_AT_ITEMS;
+constexpr int kInputAt = ONCHIP_AT_INPUT;
+constexpr int kCarryAt = ONCHIP_AT_CARRY;
+constexpr int kBiasAt = ONCHIP_AT_BIAS;
+static_assert(kItemsAt - kPartialsAt == kWarps * kPartialBytes &&
+                  kInputAt - kItemsAt == 16 * kItems &&
+                  kCarryAt - kInputAt == 2 * kItemInput * kItems,
+              "the plan and the kernel count the same items");
 
 struct Item {
   u32 partials;  // address of its rows in the first warp's sums
@@ -103,42 +108,42 @@ __device__ __forceinline__ void sum_partials(u32 address, float (&rows)[kThreadR
   }
 }
 
-// This SM among those of its team, and its team.
-__device__ __forceinline__ int sm_of_team() { return static_cast<int>(blockIdx.x) % kBlocks; }
-__device__ __forceinline__ int team() { return kTeams == 1 ? 0 : static_cast<int>(blockIdx.x) / kBlocks; }
+// This SM among those of its batch group, and the batch group.
+__device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x) % kBlocks; }
+__device__ __forceinline__ int batch_group() { return kBatchGroups == 1 ? 0 : static_cast<int>(blockIdx.x) / kBlocks; }
 
-// Of the SM, of its team.
+// Of the SM, of its batch group.
 struct UnitSample {
   int unit, sample;
   bool exists;
 };
 __device__ __forceinline__ UnitSample of_item(int i) {
   const int pair = kGates == 1 ? i : i / 2;
-  const bool exists = kGates == 1 || pair < kPairs * kTeamBatch;
+  const bool exists = kGates == 1 || pair < kPairs * kGroupBatch;
   const int place = exists ? pair : 0;  // who finishes nothing reads what is there
   // The pairs of one span after another, sample by sample; the first and the last span may be of several SMs.
   constexpr int kSpanPairs = kSpanUnits / 2;
-  const int before = sm_of_team() * (kUnitsPerSm / 2) % kSpanPairs;  // other SMs' in the first span
+  const int before = sm_of_group() * (kUnitsPerSm / 2) % kSpanPairs;  // other SMs' in the first span
   const int in_first = min(kSpanPairs - before, kPairs);
-  const bool is_first = place < in_first * kTeamBatch;
-  const int beyond = place - in_first * kTeamBatch;
-  const int span = is_first ? 0 : beyond / (kSpanPairs * kTeamBatch);  // of those after the first
+  const bool is_first = place < in_first * kGroupBatch;
+  const int beyond = place - in_first * kGroupBatch;
+  const int span = is_first ? 0 : beyond / (kSpanPairs * kGroupBatch);  // of those after the first
   const int pairs = is_first ? in_first : min(kSpanPairs, kPairs - in_first - kSpanPairs * span);
-  const int in_span = is_first ? place : beyond - kSpanPairs * kTeamBatch * span;
+  const int in_span = is_first ? place : beyond - kSpanPairs * kGroupBatch * span;
   const int pair_of_sm = (is_first ? 0 : in_first + kSpanPairs * span) + in_span % pairs;
   return {pair_of_sm * 2 + (kGates == 1 ? 0 : i % 2), in_span / pairs, exists};
 }
 // Of a carry in that of the launch.
 __device__ __forceinline__ long long carry_index(const UnitSample& of) {
-  return (static_cast<long long>(sm_of_team()) * kUnitsPerSm + of.unit) * kBatchPadded + team() * kTeamBatch + of.sample;
+  return (static_cast<long long>(sm_of_group()) * kUnitsPerSm + of.unit) * kBatchPadded + batch_group() * kGroupBatch + of.sample;
 }
 
 __device__ __forceinline__ void lay_items(const Arguments& a, u32 shared, u32 partials, int thread) {
 #pragma unroll 1
   for (int i = thread; i < kItems; i += kThreads) {
     const UnitSample of = of_item(i);
-    const int unit = sm_of_team() * kUnitsPerSm + of.unit;
-    u32 place = in_l2(kElementBytes * index_in_team(unit - of.unit % 2, of.sample));
+    const int unit = sm_of_group() * kUnitsPerSm + of.unit;
+    u32 place = in_l2(kElementBytes * index_in_group(unit - of.unit % 2, of.sample));
     // Weights beyond the last unit are zero, but zero times infinity is not.
     place |= unit >= kHidden ? kFirstIsNone : 0;
     if constexpr (kGates == 1) {
@@ -149,7 +154,7 @@ __device__ __forceinline__ void lay_items(const Arguments& a, u32 shared, u32 pa
     const u32 input = kElementBytes * kGates * (of.sample * kStateUnits + unit);
     int last = -1;
     if constexpr (kCarries) {
-      last = of.exists ? a.lengths[team() * kTeamBatch + of.sample] - a.first_step - 1 : -1;
+      last = of.exists ? a.lengths[batch_group() * kGroupBatch + of.sample] - a.first_step - 1 : -1;
       store_shared_float(shared + kCarryAt + 4 * i, a.carry[carry_index(of)]);
     }
     if constexpr (kCell == kGru) {
@@ -165,7 +170,7 @@ __device__ __forceinline__ void fetch_items(const Arguments& a, int t, u32 share
   if (t < a.steps) {
     constexpr int kStepBytes = kBatch * kStateUnits * kGates * kElementBytes;
     const char* const step = static_cast<const char*>(a.input) + static_cast<long long>(t) * kStepBytes +
-                             team() * (kStepBytes / kTeams);
+                             batch_group() * (kStepBytes / kBatchGroups);
     const u32 to = shared + kInputAt + t % 2 * (kItemInput * kItems);
 #pragma unroll 1
     for (int i = thread; i < kItems; i += kThreads) {
@@ -183,7 +188,7 @@ __device__ __forceinline__ void fetch_items(const Arguments& a, int t, u32 share
   end_copies();
 }
 
-__device__ __forceinline__ void hand_back_carries(const Arguments& a, u32 shared, int thread) {
+__device__ __forceinline__ void return_carries(const Arguments& a, u32 shared, int thread) {
 #pragma unroll 1
   for (int i = thread; i < kItems; i += kThreads) {
     const UnitSample of = of_item(i);

@@ -21,7 +21,7 @@
 //   | emit      the word to states[t+1]; block barrier, while the others' words are on their way
 //   +--------------------------------------------------------+
 //
-// The blocks are kTeams times kBlocks; each team computes its own samples, and knows nothing of the others.
+// The blocks are kBatchGroups times kBlocks; each batch group computes its own samples, and knows nothing of the others.
 //
 // The state is in owner's order: SM s computes its units [s * ONCHIP_UNITS_PER_SM, ...). A unit's place is its number. What
 // a step needs of the input is copied to shared memory two steps ahead; what is carried from step to step in fp32 (LSTM: c,
@@ -40,17 +40,17 @@
 #include "combine.cuh"
 #include "cluster.cuh"
 
-// Shared memory: tiles [kWarps][kSharedTiles] or their words [kBankWords][32], the warps' sums, and what is known of the
-// items (see combine.cuh), in whole 16-byte words (sizes: shared_bytes() in model/plan/plan.cpp).
-constexpr int kPartialsAt = kSharedWeightBytes;
-constexpr int kClusterAt = (kItemsEnd + 15) / 16 * 16;  // the states of two steps, and their barriers
-static_assert(kClusterAt + (kInCluster ? 2 * kStateBytes + 16 : 0) == ONCHIP_SHARED_BYTES,
+// Shared memory begins with the tiles [kWarps][kSharedTiles], or their words [ONCHIP_BANK_WORDS][32]; the model's map
+// (DenseRegion of model/dense/geometry.hpp) says where the rest is, as ONCHIP_AT_<REGION>.
+constexpr int kClusterAt = ONCHIP_AT_CLUSTER;  // the states of two steps, and their barriers
+static_assert(ONCHIP_AT_TILES == 0 && kPartialsAt == kSharedWeightBytes &&
+                  ONCHIP_SHARED_BYTES == kClusterAt + (kInCluster ? 2 * kStateBytes + 16 : 0),
               "the plan and the kernel count the same shared memory");
 
 __device__ __forceinline__ void store_word(char* to, u32 word) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(word) : "memory");
 }
-// Hands out one word, and empties its place of a later step.
+// Publishes one word, and empties its place of a later step.
 __device__ __forceinline__ void emit(char* to, u32 word, int t, int steps) {
   store_word(to, word);
   if (kExchange == kLamport && t + 1 + kAhead <= steps) {
@@ -59,14 +59,14 @@ __device__ __forceinline__ void emit(char* to, u32 word, int t, int steps) {
 }
 
 // The last span may reach beyond the last SM's units: nobody's words, and zero in every state. They need not be emptied,
-// only zero before anybody looks, and each SM sees to a share of them: kAhead steps before, while the others' states are
+// only zero before anybody polls, and each SM sees to a share of them: kAhead steps before, while the others' states are
 // on their way.
 constexpr int kPadding = (kSpans * kSpanUnits - kStateUnits) / 2;  // words of a sample
 __device__ __forceinline__ void zero_padding(char* state, int thread) {
   if constexpr (kPadding > 0 && !kInCluster) {
 #pragma unroll 1
-    for (int i = thread * kBlocks + sm_of_team(); i < kPadding * kTeamBatch; i += kThreads * kBlocks) {
-      store_word(state + in_l2(kElementBytes * index_in_team(kStateUnits + i / kTeamBatch * 2, i % kTeamBatch)), 0);
+    for (int i = thread * kBlocks + sm_of_group(); i < kPadding * kGroupBatch; i += kThreads * kBlocks) {
+      store_word(state + in_l2(kElementBytes * index_in_group(kStateUnits + i / kGroupBatch * 2, i % kGroupBatch)), 0);
     }
   }
 }
@@ -119,9 +119,9 @@ __device__ __forceinline__ void finish(const Arguments& a, const Prepared& p, ch
   }
 }
 
-// Only the first team's steps are clocked.
+// Only the first batch group's steps are clocked.
 __device__ __forceinline__ void mark(const Arguments& a, int t, int thread, Mark mark) {
-  if (kTeams == 1 || team() == 0) {
+  if (kBatchGroups == 1 || batch_group() == 0) {
     mark_clock(a, t, thread, mark);
   }
 }
@@ -133,7 +133,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
 
   constexpr long long kTileWords = kRegisterTiles * kWarps * (kTileBytes / 4ll) + kSharedWeightBytes / 4;
   constexpr long long kBlockWords = kTileWords + kWarps * kMetadataWords * 32ll;
-  const u32* const block_weights = a.weights + sm_of_team() * kBlockWords;
+  const u32* const block_weights = a.weights + sm_of_group() * kBlockWords;
   Weights weights{};
 #pragma unroll
   for (int i = 0; i < kRegisterTiles; ++i) {
@@ -163,10 +163,10 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
 
   weights.zero = static_cast<u32>(a.steps) >> 31;
   const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
-  char* const states = static_cast<char*>(a.states) + team() * kTeamStride;
+  char* const states = static_cast<char*>(a.states) + batch_group() * kGroupStride;
   const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
   Source source{states + in_l2(place), place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
-                kTeamBatch % 8 == 0 ? kSampleTiles : (kTeamBatch - lane / 4 + 7) / 8};
+                kGroupBatch % 8 == 0 ? kSampleTiles : (kGroupBatch - lane / 4 + 7) / 8};
   if constexpr (kInCluster) {
     begin_cluster(in_cluster(shared), states, thread);
   }
@@ -241,7 +241,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
     }
     mark(a, t, thread, kEmitted);
     if (t + 1 < a.steps) {
-      wait_for_first_look();
+      wait_before_polling();
     }
   }
   if (polls <= 0) {
@@ -249,7 +249,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
   }
   wait_for_copies<0>();
   if constexpr (kCarries) {
-    hand_back_carries(a, shared, thread);
+    return_carries(a, shared, thread);
   }
   if constexpr (kInCluster) {
     wait_for_cluster();  // no SM leaves while another may store into its shared memory

@@ -17,14 +17,14 @@
 
 constexpr int kRows = kUnitsPerSm * kGates;
 constexpr int kRowTiles = (kRows + 15) / 16;
-constexpr int kSampleTiles = (kTeamBatch + 7) / 8;
+constexpr int kSampleTiles = (kGroupBatch + 7) / 8;
 constexpr int kWarpSpans = (kSpans + kWarps - 1) / kWarps;  // the last warps may have fewer, or none
 constexpr int kSpanTiles = kIsStructured ? 1 : 2;
 constexpr int kTiles = kWarpSpans * kSpanTiles * kRowTiles;
 constexpr int kSharedTiles = ONCHIP_SHARED_TILES;
 constexpr int kRegisterTiles = kTiles - kSharedTiles;
 constexpr int kTileBytes = 512;
-constexpr bool kIsCompact = ONCHIP_BITMAP && kSharedTiles > 0;
+constexpr bool kIsCompact = kStorage == kBitmap && kSharedTiles > 0;
 constexpr int kSharedWeightBytes = kIsCompact ? 128 * ONCHIP_BANK_WORDS : kWarps * kSharedTiles * kTileBytes;
 constexpr int kMetadataWords = kIsStructured ? (kTiles + 1) / 2 : kIsCompact ? (kSharedTiles + 7) / 8 + 1 : 0;  // of a lane
 constexpr int kBegin = kIsCompact ? kMetadataWords - 1 : 0;  // of them: where the lane's words begin
@@ -49,8 +49,7 @@ struct Weights {
   u32 zero;    // always, of which the compiler knows nothing
 };
 
-// Tiles from shared memory, on their way while those before them are multiplied. Those that are expanded take longer:
-// with four of them ahead steps take 0.8 % less than with two, on average of 14 networks, and up to 3 %, for no register.
+// Tiles from shared memory, on their way while those before them are multiplied. Those that are expanded take longer.
 constexpr int kMostAhead = kIsCompact ? 4 : 2;
 constexpr int kTilesAhead = kSharedTiles < kMostAhead ? kSharedTiles : kMostAhead;
 struct Ring {
@@ -72,16 +71,13 @@ struct Source {
   int samples;        // this lane's sample is in as many sample tiles
 };
 
-// Whether the warp has its span i, and this lane a sample in sample tile j. Where tiles are expanded, and where warps
-// have spans and lanes samples in different numbers and there are several tiles of these (ONCHIP_RAGGED), the compiler
-// knows that all have the first ones: asking for each took up to 80 registers more. Elsewhere it took none.
+// Whether the warp has its span i, and this lane a sample in sample tile j. Where tiles are expanded, and where both warps
+// have spans and lanes have samples in different numbers (ONCHIP_RAGGED), the compiler is told that all have the first
+// ones: a predicate for each takes up to 80 registers more. Elsewhere it takes none.
+constexpr bool kFirstAreOfAll = kIsCompact || ONCHIP_RAGGED != 0;
 __device__ __forceinline__ bool is_there(const Source& source, int i, int j) {
-#ifdef ONCHIP_RAGGED
-  constexpr int kSpansOfAll = kSpans - (kWarps - 1) * kWarpSpans, kTilesOfAll = kTeamBatch / 8;
-#else
-  constexpr int kSpansOfAll = kIsCompact ? kSpans - (kWarps - 1) * kWarpSpans : 0;
-  constexpr int kTilesOfAll = kIsCompact ? kTeamBatch / 8 : 0;
-#endif
+  constexpr int kSpansOfAll = kFirstAreOfAll ? kSpans - (kWarps - 1) * kWarpSpans : 0;
+  constexpr int kTilesOfAll = kFirstAreOfAll ? kGroupBatch / 8 : 0;
   return (i < kSpansOfAll || i < source.spans) && (j < kTilesOfAll || j < source.samples);
 }
 
@@ -91,7 +87,7 @@ struct Group {
 };
 
 // A word is two units of one SM, written at once; its neighbours may come from other SMs. The largest of them and
-// `after`, in an order that lets nothing be looked at before `after` is known.
+// `after`, in an order that lets nothing be compared before `after` is known.
 __device__ __forceinline__ u32 largest(const u32 (&words)[4], u32 after) {
   return max(max(max(max(after, words[0]), words[1]), words[2]), words[3]);
 }

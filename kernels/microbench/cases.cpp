@@ -178,15 +178,15 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
       }
     }
   }
-  // What the wait before the first look is worth; all of them without it, too, where most looks are in vain, so that
+  // What the poll delay is worth; all of them without it, too, where most polls are in vain, so that
   // what a look takes can be told from the rest of the exchange.
   for (std::size_t i = 0, count = cases.size(); i < count; ++i) {
     cases.push_back(cases[i]);
-    cases.back().first_look = 0;
+    cases.back().poll_delay = 0;
   }
-  for (const int first_look : {0, 60, 120, 240, 320, 420}) {
+  for (const int poll_delay : {0, 60, 120, 240, 320, 420}) {
     for (const auto& [threads, loads] : {std::pair{512, 1}, {256, 2}, {128, 4}}) {
-      cases.push_back({8192, 4, std::min(sms, 128), threads, loads, 1, first_look});
+      cases.push_back({8192, 4, std::min(sms, 128), threads, loads, 1, poll_delay});
     }
   }
   // Of as many SMs as plans use, in one round, as plans have it, with waits of which one is nearly best.
@@ -194,9 +194,9 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
     for (const int bytes : {2048, 4096, 8192, 16384, 32768}) {
       for (const int threads : {64, 128, 256, 512, 1024}) {
         const int loads = (bytes / 16 + threads - 1) / threads;
-        for (const int first_look : {100, kExchangeFirstLook, 260}) {
+        for (const int poll_delay : {100, kExchangePollDelay, 260}) {
           if (loads <= 8 && of <= sms) {
-            cases.push_back({bytes, 4, of, threads, loads, 1, first_look});
+            cases.push_back({bytes, 4, of, threads, loads, 1, poll_delay});
           }
         }
       }
@@ -207,7 +207,7 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
 }
 
 // The constants of a kernel of fp16 states whose batch one load fetches, so in one plane. The exchange does not depend
-// on the cell; with four gates any number of units has an input of whole 4-byte pieces.
+// on the cell; with four gates any number of units has an input of whole 4-byte words.
 CompileRequest exchange_request(const std::string& architecture, const ExchangeCase& c) {
   return request(
       architecture, "microbench_exchange", kExchangeSource,
@@ -215,8 +215,9 @@ CompileRequest exchange_request(const std::string& architecture, const ExchangeC
        define("LINE_WORDS", c.line_words()), define("BATCH", c.batch), define("BATCH_PADDED", c.batch),
        define("PRECISION", static_cast<int>(Precision::fp16)), define("CELL", static_cast<int>(Cell::lstm)),
        define("PLANE_UNIT_BYTES", 2 * c.batch), define("ZERO_UNITS", ExchangeCase::kZeroUnits),
+       define("AT_OUTBOX", c.bytes() + ExchangeCase::kZeroUnits * 2 * c.batch),
        define("EXCHANGE", static_cast<int>(ExchangeProtocol::lamport)), define("THREADS", c.threads),
-       define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead), define("FIRST_LOOK", c.first_look)});
+       define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead), define("POLL_DELAY", c.poll_delay)});
 }
 
 CompileRequest cluster_request(const std::string& architecture, const ExchangeCase& c) {
@@ -263,10 +264,10 @@ CompileRequest send_request(const std::string& architecture, const SendCase& c) 
   const int units = c.bytes / 2;
   return request(architecture, "microbench_cluster", kClusterSource,
                  {define("HIDDEN", units), define("BLOCKS", c.sms), define("UNITS_PER_SM", units / c.sms),
-                  define("LINE_WORDS", kLineWords), define("BATCH", 1), define("BATCH_PADDED", 1), define("TEAMS", 1),
-                  define("PRECISION", kFp16), define("CELL", kRelu), define("THREADS", c.threads),
-                  define("EXCHANGE", kClusterExchange), define("AHEAD", kEmptiedAhead), define("FIRST_LOOK", 0),
-                  define("STRUCTURED", 0)});
+                  define("LINE_WORDS", kLineWords), define("BATCH", 1), define("BATCH_PADDED", 1),
+                  define("BATCH_GROUPS", 1), define("PRECISION", kFp16), define("CELL", kRelu),
+                  define("THREADS", c.threads), define("EXCHANGE", kClusterExchange), define("AHEAD", kEmptiedAhead),
+                  define("POLL_DELAY", 0), define("STORAGE", static_cast<int>(Storage::dense))});
 }
 
 u32 expected_sent(const SendCase& c, int steps) {

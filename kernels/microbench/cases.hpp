@@ -6,6 +6,7 @@
 #include "kernels/runtime/compiler.hpp"
 #include "model/plan/instructions.hpp"
 #include "model/plan/plan.hpp"
+#include "model/sparse/family.hpp"
 
 #include <algorithm>
 #include <array>
@@ -98,12 +99,12 @@ CompileRequest shuffle_request(const std::string& architecture, const ShuffleCas
 // ---- exchange and signals -------------------------------------------------------------------------------------------
 
 inline constexpr int kExchangeWarmup = 32, kExchangeSteps = 300;
-inline constexpr int kExchangeFirstLook = 180;  // cycles, as most plans have (Plan::first_look)
+inline constexpr int kExchangePollDelay = 180;  // cycles, as most plans have
 
 struct ExchangeCase {
   int nominal_bytes, batch, sms, threads, loads;
   int cluster = 1;  // SMs that fetch the state together
-  int first_look = kExchangeFirstLook;
+  int poll_delay = kExchangePollDelay;
 
   int words_per_sm() const { return std::max(1, (nominal_bytes + 8 * sms) / (16 * sms)); }
   int bytes() const { return 16 * words_per_sm() * sms; }

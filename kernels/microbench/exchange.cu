@@ -19,7 +19,7 @@
 #include "../sparse/planes.cuh"
 #include "../recurrent/memory.cuh"
 #include "../recurrent/protocol.cuh"
-#include "../recurrent/exchange.cuh"
+#include "../sparse/exchange.cuh"
 
 static_assert(kPlanes == 1, "the words of an SM lie side by side");
 static_assert(kOutboxWords <= kThreads, "a thread changes one word at most");
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) microbench_exchange(co
       store_shared(outbox, changed(read));
     }
     outbox_word += kStateStride;
-    wait_for_first_look();
+    wait_before_polling();
   }
 
   u32 checksum = 0;

@@ -60,8 +60,9 @@ struct CalibratedConstant {
 
 // The constants that the rows determine; one for which rows are missing is left out.
 //
-// The exchange: least squares of relative errors over all of its rows, with the formula of model/exchange/exchange_time.hpp that
-// predict() evaluates; the method has the mean and the worst error. Likewise that inside a cluster.
+// The exchange: least squares of relative errors over all of its rows, with the formula of
+// model/exchange/exchange_time.hpp that predict() evaluates; the method has the mean and the worst error. Likewise that
+// inside a cluster.
 std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> rows);
 
 }  // namespace onchip

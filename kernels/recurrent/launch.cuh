@@ -5,14 +5,14 @@ constexpr bool kExchangeOnly = ONCHIP_EXCHANGE_ONLY;  // no products: what the e
 constexpr bool kCarries = kGates > 1;                 // a vector in fp32 from step to step
 
 constexpr __host__ __device__ int whole_words(int bytes) { return (bytes + 15) / 16 * 16; }
-constexpr int kInputPieces = kUnitsPerSm * kGates * kElementBytes / 4;  // of one sample
-constexpr int kInputBytes = whole_words(kBatch * kInputPieces * 4);
+constexpr int kInputWords = kUnitsPerSm * kGates * kElementBytes / 4;  // of one sample
+constexpr int kInputBytes = whole_words(kBatch * kInputWords * 4);
 
 struct Arguments {
   const u32* weights;           // of each block, as its family lays them out: those of registers, those of shared memory
   const char* streamed;         // sparse: chunks, of each warp in order of use
-  const int* tails;             // sparse, per block: [kTailInts]; [kWarps] first streamed chunk; [kWarps] streamed in a step;
-                                // or the table of pieces.cuh
+  const int* overflow;          // sparse, per block: [kOverflowInts]; [kWarps] first streamed chunk; [kWarps] chunks streamed
+                                // in a step; behind that of all blocks the table of row_splits.cuh
   const u32* gates;             // sparse: [kStateUnits], see cell.cuh
   const float* scales;          // sparse, fp8: [kStateUnits][kGates], in the order of each unit's rows
   const float* recurrent_bias;  // GRU: [kStateUnits], of the n gate
@@ -44,12 +44,12 @@ template <int kInputAt, int kCopying = kThreads>
 __device__ __forceinline__ void fetch_input(const Arguments& a, int t, u32 shared, int thread) {
   if (t < a.steps) {
     const char* const from = static_cast<const char*>(a.input) +
-                             4ll * kInputPieces * (static_cast<long long>(t) * kBatch * kBlocks + blockIdx.x);
+                             4ll * kInputWords * (static_cast<long long>(t) * kBatch * kBlocks + blockIdx.x);
 #pragma unroll 1
-    for (int i = thread; i < kBatch * kInputPieces; i += kCopying) {
-      const int sample = i / kInputPieces;
+    for (int i = thread; i < kBatch * kInputWords; i += kCopying) {
+      const int sample = i / kInputWords;
       copy_4(shared + kInputAt + t % 2 * kInputBytes + 4 * i,
-             from + 4ll * (sample * (kBlocks - 1) * static_cast<long long>(kInputPieces) + i));
+             from + 4ll * (sample * (kBlocks - 1) * static_cast<long long>(kInputWords) + i));
     }
   }
   end_copies();
@@ -67,7 +67,7 @@ __device__ __forceinline__ void take_carry(const Arguments& a, u32 to, u32 lengt
     store_shared_int(lengths + 4 * thread, a.lengths[thread]);
   }
 }
-__device__ __forceinline__ void hand_back_carry(const Arguments& a, u32 from, int thread) {
+__device__ __forceinline__ void return_carry(const Arguments& a, u32 from, int thread) {
   float* const carry = a.carry + static_cast<long long>(blockIdx.x) * kUnitsPerSm * kBatchPadded;
 #pragma unroll 1
   for (int i = thread; i < kUnitsPerSm * kBatchPadded; i += kThreads) {

@@ -3,6 +3,7 @@
 // Made without a GPU; recurrence.hpp runs it.
 #pragma once
 
+#include "kernels/recurrent/family_kernel.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/plan/layout.hpp"
@@ -17,19 +18,13 @@
 
 namespace onchip {
 
-// `exchange_only`: the steps without their gathers and cells, every state zero: what the exchange of the
-// plan's state takes, the larger part of the floor that no kernel gets below.
-// `clocked`: every warp writes down when it passes each point of a step; this takes a little time itself.
-// `captured`: every warp writes down each of its accesses to shared memory of one step (capture.hpp), which takes long;
-// sparse plans only.
-enum class Work : std::uint8_t { whole, exchange_only, clocked, captured };
-
 // The points of a step, and what a warp has done at each. A block barrier blocks at the first instruction that needs
 // it: the wait of those before "complete" and "all_finished" counts to the point after.
 inline constexpr std::array<std::string_view, 8> kStepMarks{"begun",   "staged",   "complete",     "gathered",
                                                             "reduced", "finished", "all_finished", "emitted"};
 
-// What the plan compiles to: works without a GPU.
+// What the plan compiles to: works without a GPU. Throws InputError for a library's plan, and for what the architecture
+// does not have.
 CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture,
                                Work work = Work::whole);
 // The translation kernels of its sequences (state_order.cu).
@@ -51,7 +46,7 @@ class DoesNotFit : public CudaError {
 struct ConstantPlaces {
   std::size_t weights = 0;
   std::size_t streamed = 0;
-  std::size_t tails = 0;
+  std::size_t overflow = 0;
   std::size_t gates = 0;           // u32 [state units]
   std::size_t order = 0;           // i32 [hidden]
   std::size_t row_places = 0;      // i32 [gates * hidden]
@@ -64,7 +59,10 @@ inline constexpr std::size_t kWorkspaceAlignment = 256;
 struct Program {
   Network network;
   Plan plan;
+  StateGeometry state;
+  LaunchShape shape;
   Work work = Work::whole;
+  int captured_accesses = 0;      // of a warp, at most
   CompiledKernel kernel;          // of the plan's family
   std::vector<char> order_cubin;  // the translations
   ConstantPlaces places;
@@ -98,14 +96,8 @@ inline constexpr std::int64_t kMostLaunchBytes = std::int64_t{256} << 20;
 // warps] of CaptureSize; else none.
 std::size_t record_words(const Program& program, std::int64_t steps_per_launch);
 
-// Of what one warp captures: two words, then so many accesses, each of so many words (kernels/recurrent/capture.cuh).
-struct CaptureSize {
-  static constexpr int kAccessWords = 3 + 32;
-  int accesses = 0;
-  std::size_t words() const { return 2 + static_cast<std::size_t>(accesses) * kAccessWords; }
-};
+// Throws InputError for plans that cannot be captured.
 CaptureSize capture_size(const Network& network, const Plan& plan);
-inline constexpr int kCapturedStep = 2;
 
 // Throws InputError if `most_steps` is below 1.
 ScratchPlaces scratch_places(const Program& program, std::int64_t most_steps);

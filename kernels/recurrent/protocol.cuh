@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the SMs of a persistent kernel hand the state to each other.
+// How the SMs of a persistent kernel exchange the state.
 //
 // Lamport: states[step] is written once, and the data is its own flag. What is still empty is all ones, a NaN that the
 // conversion instructions never produce (they give the canonical NaN 0x7fff or 0x7fffffff), so NaN and infinity travel
 // like any other value. Every SM empties its own segment kAhead steps before it writes it; two fences by every thread lie
 // in between, so whoever has seen the state one step earlier sees the segment empty. For comparison, ONCHIP_EXCHANGE
-// selects a barrier over all blocks instead, after which the states are read without a look.
-
-enum Exchange { kLamport, kAtomicBarrier, kCooperativeBarrier };
+// selects a barrier over all blocks instead, after which the states are read without polling.
 
 constexpr Exchange kExchange = static_cast<Exchange>(ONCHIP_EXCHANGE);
 constexpr int kThreads = ONCHIP_THREADS;
@@ -15,21 +13,10 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kAhead = ONCHIP_AHEAD;                    // steps from emptying a segment to writing it
 constexpr int kPolls = 1 << 20;  // a thread's polls in vain before it gives up: most of a second, a million steps' worth
 
-// Cycles that a warp waits before its first look for the next state (Plan::first_look in model/plan/plan.hpp). A look that comes
-// too early is answered late, and the looks of all SMs are in the way of what is being written. us per step on an H200
-// (first_look.csv of experiments/data), after a wait of so many cycles:
-//                                   0    60   120   180   240   320   420   560
-//   sparse  relu 1152 B=1 10 %     0.72  0.68  0.67  0.68  0.71  0.73  0.80  0.88
-//           lstm 5632 B=4 10 %     5.99  5.90  5.87  5.84  5.80  5.81  5.83  5.91
-//     turns relu 2304 B=4 30 %     1.55  1.43  1.34  1.32  1.26  1.28  1.36  1.49
-//                                   0    40    80   120   160   200   260   320
-//   dense   relu 512 B=4           0.65  0.63  0.63  0.65  0.67  0.70  0.73  0.77
-//           relu 2304 B=4          0.95  0.92  0.97  1.00  0.97  1.00  1.02  1.06
-//           lstm 1536 B=8          1.61  1.42  1.37  1.33  1.32  1.31  1.32  1.33
-// The longer an SM computes, the more the SMs' times differ, and the longer a wait is best. Waits that every thread learns
-// (32 cycles more for each look in vain, one less for each state) are as good in these, but not stable: who is late makes
-// all others late, and exchanges of several words a thread without products took up to 1.5 times as long.
-constexpr u32 kFirstLook = kExchange == kLamport ? ONCHIP_FIRST_LOOK : 0;
+// Cycles that a warp waits before it first polls for the next state. A poll that comes too early is answered late, and the
+// polls of all SMs are in the way of what is being written. The longer an SM computes, the more the SMs' times differ, and
+// the longer the best delay is: 120 to 240 cycles of most sparse plans on an H200, 40 to 200 of dense ones.
+constexpr u32 kPollDelay = kExchange == kLamport ? ONCHIP_POLL_DELAY : 0;
 
 static_assert((kAhead & (kAhead - 1)) == 0 && kAhead >= 8, "a power of two, so that fences come at even distances");
 
@@ -39,11 +26,11 @@ __device__ __forceinline__ u32 read_clock() {
   return now;
 }
 
-__device__ __forceinline__ void wait_for_first_look() {
-  if constexpr (kFirstLook > 0) {
+__device__ __forceinline__ void wait_before_polling() {
+  if constexpr (kPollDelay > 0) {
     const u32 begin = read_clock();
 #pragma unroll 1
-    while (read_clock() - begin < kFirstLook) {
+    while (read_clock() - begin < kPollDelay) {
     }
   }
 }

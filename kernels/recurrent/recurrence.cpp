@@ -61,7 +61,7 @@ Recurrence::Recurrence(std::shared_ptr<const Program> program, void* workspace, 
       scratch_(scratch_places(*program_, most_steps)),
       workspace_(static_cast<std::byte*>(checked_workspace(workspace, workspace_bytes, scratch_.bytes))),
       device_(current_device()),
-      kernel_(program_->kernel.cubin, std::string(name(program_->plan.family))),
+      kernel_(program_->kernel.cubin, std::string(program_->shape.kernel)),
       order_(std::make_shared<const LoadedCubin>(program_->order_cubin)),
       set_lengths_(order_, "set_lengths"),
       to_input_order_(order_, "to_input_order"),
@@ -70,19 +70,18 @@ Recurrence::Recurrence(std::shared_ptr<const Program> program, void* workspace, 
       to_final_state_(order_, "to_final_state"),
       to_carry_order_(order_, "to_carry_order"),
       from_carry_order_(order_, "from_carry_order") {
-  const Plan& plan = program_->plan;
-  const std::int64_t shared = shared_bytes(program_->network, plan);
-  if (kernel_.blocks_per_sm(plan.block_threads(), static_cast<std::size_t>(shared)) < 1 ||
-      (plan.exchange == ExchangeProtocol::cluster &&
-       kernel_.clusters(plan.sms, plan.block_threads(), static_cast<std::size_t>(shared)) < 1)) {
-    throw DoesNotFit("one SM cannot hold a block of plan '" + to_string(plan) + "' (" +
+  const LaunchShape& shape = program_->shape;
+  const auto shared = static_cast<std::size_t>(shape.shared_bytes);
+  if (kernel_.blocks_per_sm(shape.threads, shared) < 1 ||
+      (shape.cluster_blocks > 0 && kernel_.clusters(shape.cluster_blocks, shape.threads, shared) < 1)) {
+    throw DoesNotFit("one SM cannot hold a block of plan '" + to_string(program_->plan) + "' (" +
                      std::to_string(program_->kernel.resources.registers) + " registers per thread, " +
                      std::to_string(shared) + " bytes of shared memory)");
   }
   int sms = 0;
   ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device_));
-  if (plan.blocks() > sms) {
-    throw DoesNotFit("the plan needs " + std::to_string(plan.blocks()) + " SMs, but this device has " +
+  if (shape.blocks > sms) {
+    throw DoesNotFit("the plan needs " + std::to_string(shape.blocks) + " SMs, but this device has " +
                      std::to_string(sms));
   }
   on(stream, [&](const auto& run) { run.fill_workspace(); });

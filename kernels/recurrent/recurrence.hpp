@@ -54,7 +54,7 @@ class Recurrence {
   void enqueue(cudaStream_t stream, const Sequences& sequences) const;
 
   // Enqueues the recurrence alone, on the input and the initial state that the last enqueue() left in the workspace,
-  // zeros beyond: what remains where neither has to be brought into the plan's order. Results are not handed out.
+  // zeros beyond: what remains where neither has to be brought into the plan's order. Results stay in the workspace.
   void enqueue_recurrence(cudaStream_t stream, std::int64_t steps) const;
 
   // Waits for the stream. Throws CudaError if, in any run since the workspace was filled, a block gave up waiting for

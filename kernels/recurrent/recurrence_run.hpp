@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run of a recurrence does: fills, copies and launches, one after the other, on whatever executes them. A GPU's
-// stream does (recurrence.cpp), and so does host memory with an interpreter of the kernels (experiments/measurement/interpret.cpp).
+// stream does (recurrence.cpp), and so does host memory with an interpreter of the kernels
+// (experiments/measurement/interpret.cpp).
 //
 // A Device has
 //   void fill(void* to, int byte, std::size_t bytes);
@@ -45,7 +46,7 @@ inline constexpr std::array<std::string_view, 8> kEntryNames{"",  // the family'
 struct RecurrenceArguments {
   const std::uint32_t* weights;
   const std::uint32_t* streamed;
-  const std::int32_t* tails;
+  const std::int32_t* overflow;
   const std::uint32_t* gates;
   const float* scales;
   const float* recurrent_bias;
@@ -129,19 +130,18 @@ void RecurrenceRun<Device>::set_lengths(const Sequences& sequences) const {
 
 template <typename Device>
 void RecurrenceRun<Device>::launch(std::int64_t first_step, std::int64_t steps) const {
-  const Network& network = program_.network;
-  const Plan& plan = program_.plan;
   const ConstantPlaces& constants = program_.places;
-  const auto state = static_cast<std::size_t>(state_stride(network, plan));
-  if (plan.exchange == ExchangeProtocol::lamport) {
+  const LaunchShape& shape = program_.shape;
+  const auto state = static_cast<std::size_t>(program_.state.state_stride);
+  if (shape.exchange == ExchangeProtocol::lamport) {
     const std::int64_t emptied = std::min<std::int64_t>(steps, kEmptiedAhead);
     device_.fill(at<std::byte>(scratch_.states) + state, 0xff, emptied * state);
-  } else if (plan.exchange != ExchangeProtocol::cluster) {
-    device_.fill(at<std::uint32_t>(scratch_.barrier), 0, static_cast<std::size_t>(barrier_bytes(network, plan)));
+  } else if (shape.cluster_blocks == 0) {
+    device_.fill(at<std::uint32_t>(scratch_.barrier), 0, static_cast<std::size_t>(program_.state.barrier_bytes));
   }
   const RecurrenceArguments arguments{.weights = at<std::uint32_t>(constants.weights),
                                       .streamed = at<std::uint32_t>(constants.streamed),
-                                      .tails = at<std::int32_t>(constants.tails),
+                                      .overflow = at<std::int32_t>(constants.overflow),
                                       .gates = at<std::uint32_t>(constants.gates),
                                       .scales = at<float>(constants.scales),
                                       .recurrent_bias = at<float>(constants.recurrent_bias),
@@ -155,9 +155,8 @@ void RecurrenceRun<Device>::launch(std::int64_t first_step, std::int64_t steps) 
                                       .barrier = at<std::uint32_t>(scratch_.barrier),
                                       .status = at<std::uint32_t>(scratch_.status),
                                       .record = at<std::uint32_t>(scratch_.record)};
-  device_.launch(Entry::recurrence, plan.blocks(), plan.block_threads(),
-                 static_cast<std::size_t>(shared_bytes(network, plan)),
-                 /*cooperative=*/plan.exchange != ExchangeProtocol::cluster, arguments);
+  device_.launch(Entry::recurrence, shape.blocks, shape.threads, static_cast<std::size_t>(shape.shared_bytes),
+                 /*cooperative=*/shape.cluster_blocks == 0, arguments);
 }
 
 template <typename Device>
@@ -168,9 +167,8 @@ void RecurrenceRun<Device>::enqueue(const Sequences& sequences) const {
   }
   set_lengths(sequences);
   const Network& network = program_.network;
-  const Plan& plan = program_.plan;
-  const auto state = static_cast<std::size_t>(state_stride(network, plan));
-  const auto input_row = static_cast<std::size_t>(input_bytes(network, plan) / network.batch);
+  const auto state = static_cast<std::size_t>(program_.state.state_stride);
+  const auto input_row = static_cast<std::size_t>(program_.state.input_bytes / network.batch);
   const std::int64_t steps_per_launch = scratch_.steps_per_launch;
   std::byte* const states = at<std::byte>(scratch_.states);
   float* const carry = at<float>(scratch_.carry);
@@ -187,7 +185,7 @@ void RecurrenceRun<Device>::enqueue(const Sequences& sequences) const {
     device_.fill(states, 0, state);
   }
   if (info(network.cell).gates > 1) {
-    const std::size_t carry_bytes = sizeof(float) * state_units(network, plan) * plan.batch_padded;
+    const std::size_t carry_bytes = sizeof(float) * program_.state.state_units * program_.state.batch_padded;
     device_.fill(carry, 0, carry_bytes);
     const void* initial = network.cell == Cell::lstm ? sequences.initial_cell : sequences.initial;
     if (initial) {
@@ -210,10 +208,8 @@ void RecurrenceRun<Device>::enqueue(const Sequences& sequences) const {
     launch(first, count);
     if (sequences.output) {
       order.stride = sequences.output_stride != 0 ? sequences.output_stride : network.hidden;
-      // The state without what lies between its lines, for which shared memory may be too small.
-      const bool is_staged = plan.family == Family::sparse_persistent;
       translate(Entry::from_state_order, states + state, sequences.output, count,
-                is_staged ? static_cast<std::size_t>(exchange_bytes(network, plan)) : 0);
+                static_cast<std::size_t>(program_.shape.staged_bytes));
     }
     if (sequences.final_state) {
       translate(Entry::to_final_state, states, sequences.final_state, network.batch, 0);

@@ -45,8 +45,8 @@ Network common_network(int input_size, int directions, std::span<const StackWeig
     if (own.recurrent == nullptr) {
       throw InputError(where + "there are no recurrent weights");
     }
-    const Network& network = own.recurrent->network;
-    const Network& first = weights[0].recurrent->network;
+    const Network& network = network_of(*own.recurrent);
+    const Network& first = network_of(*weights[0].recurrent);
     if (network.cell != first.cell || network.precision != first.precision || network.hidden != first.hidden ||
         network.batch != first.batch) {
       throw InputError(where + "the network is " + describe(network) + "; that of the first layer is " +
@@ -60,7 +60,7 @@ Network common_network(int input_size, int directions, std::span<const StackWeig
     }
   }
   // Columns of a product are counted by an int.
-  const Network& network = weights[0].recurrent->network;
+  const Network& network = network_of(*weights[0].recurrent);
   check_range("the largest number of steps", most_steps, std::numeric_limits<int>::max() / network.batch);
   device_info();  // these say what is missing before anything else can fail
   Cublas::require();

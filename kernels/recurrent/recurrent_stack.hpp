@@ -6,8 +6,8 @@
 //   (persistent_kernel.hpp)
 #pragma once
 
-#include "kernels/recurrent/cublas.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/runtime/cublas.hpp"
 
 #include <cstddef>
 #include <cstdint>

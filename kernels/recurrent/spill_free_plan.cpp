@@ -12,8 +12,8 @@ namespace {
 constexpr int kSpareStep = 2, kMostSpare = 8;
 
 // Or is no kernel, or none that runs; what does not compile at all is said where it is needed.
-bool is_kept(const PlannedNetwork& planned, const std::string& architecture) {
-  if (!planned.prediction.footprint.fits || is_library(planned.plan.family)) {
+bool is_spill_free(const PlannedNetwork& planned, const std::string& architecture) {
+  if (!planned.prediction.footprint.fits || !is_on_chip(planned.plan)) {
     return true;
   }
   try {
@@ -23,18 +23,19 @@ bool is_kept(const PlannedNetwork& planned, const std::string& architecture) {
   }
 }
 
-// `choose(wishes)` with more and more registers to spare, until the compiler keeps all that it gives; the first choice
-// where that no longer fits.
-template <typename Choose, typename Fits, typename IsKept>
-auto choose_kept(PlanWishes wishes, const Choose& choose, const Fits& fits, const IsKept& is_kept) {
-  const auto first = choose(wishes);
+// `choose(constraints)` with more and more registers to spare, until nothing spills; the first choice where that no
+// longer fits.
+template <typename Choose, typename Fits, typename IsSpillFree>
+auto choose_spill_free(Constraints constraints, const Choose& choose, const Fits& fits,
+                       const IsSpillFree& is_spill_free) {
+  const auto first = choose(constraints);
   auto choice = first;
-  while (!is_kept(choice)) {
-    wishes.spare_registers += kSpareStep;
-    if (wishes.spare_registers > kMostSpare) {
+  while (!is_spill_free(choice)) {
+    constraints.spare_registers += kSpareStep;
+    if (constraints.spare_registers > kMostSpare) {
       return first;
     }
-    choice = choose(wishes);
+    choice = choose(constraints);
     if (!fits(choice)) {
       return first;
     }
@@ -44,22 +45,22 @@ auto choose_kept(PlanWishes wishes, const Choose& choose, const Fits& fits, cons
 
 }  // namespace
 
-PlannedNetwork choose_kept_plan(const Chip& chip, const Network& network, const RowProfile& rows, PlanWishes wishes,
-                                const std::string& architecture) {
-  return choose_kept(
-      std::move(wishes), [&](const PlanWishes& w) { return choose_plan(chip, network, rows, w); },
+PlannedNetwork choose_spill_free_plan(const Chip& chip, const Network& network, const RowProfile& rows,
+                                      Constraints constraints, const std::string& architecture) {
+  return choose_spill_free(
+      std::move(constraints), [&](const Constraints& asked) { return choose_plan(chip, network, rows, asked); },
       [](const PlannedNetwork& planned) { return planned.prediction.footprint.fits; },
-      [&](const PlannedNetwork& planned) { return is_kept(planned, architecture); });
+      [&](const PlannedNetwork& planned) { return is_spill_free(planned, architecture); });
 }
 
-std::vector<RankedPlan> rank_kept_families(const Chip& chip, const Network& network, const RowProfile& rows,
-                                           PlanWishes wishes, const std::string& architecture) {
-  return choose_kept(
-      std::move(wishes), [&](const PlanWishes& w) { return rank_families(chip, network, rows, w); },
+std::vector<RankedPlan> rank_spill_free_families(const Chip& chip, const Network& network, const RowProfile& rows,
+                                                 Constraints constraints, const std::string& architecture) {
+  return choose_spill_free(
+      std::move(constraints), [&](const Constraints& asked) { return rank_families(chip, network, rows, asked); },
       [](const std::vector<RankedPlan>&) { return true; },  // a library always does
       [&](const std::vector<RankedPlan>& ranking) {
         return std::ranges::all_of(ranking, [&](const RankedPlan& ranked) {
-          return !ranked.planned || is_kept(*ranked.planned, architecture);
+          return !ranked.planned || is_spill_free(*ranked.planned, architecture);
         });
       });
 }

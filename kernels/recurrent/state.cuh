@@ -12,6 +12,8 @@ typedef unsigned long long u64;
 
 enum Precision { kFp16, kBf16, kFp32, kFp8 };
 enum Cell { kRelu, kTanh, kLstm, kGru };
+enum Storage { kPackedPair, kDense, kPackedDelta, kStructured24, kBitmap };
+enum Exchange { kLamport, kAtomicBarrier, kCooperativeBarrier, kCluster, kBulkCopy };
 
 [[maybe_unused]] constexpr int kHidden = ONCHIP_HIDDEN;
 constexpr int kBlocks = ONCHIP_BLOCKS;
@@ -27,14 +29,14 @@ constexpr int kStateUnits = kBlocks * kUnitsPerSm;
 constexpr int kLineWords = ONCHIP_LINE_WORDS;             // 16-byte words of the state in a line of L2
 
 static_assert((kBatchPadded & (kBatchPadded - 1)) == 0 && kBatch <= kBatchPadded, "the batch is padded to a power of two");
-static_assert(kUnitsPerSm * kGates * kElementBytes % 4 == 0, "an SM's input of one sample is copied in 4-byte pieces");
+static_assert(kUnitsPerSm * kGates * kElementBytes % 4 == 0, "an SM's input of one sample is copied in 4-byte words");
 
 static_assert(kLineWords == 1 || kLineWords == 2 || kLineWords == 4 || kLineWords == 8, "a line has 8 words");
 
-// Where byte `offset` of a state is in L2. A line could hold 8 words; the rest of it is left empty where that keeps SMs
-// from writing the same line while others poll it. 128 SMs that write 16 bytes each (H200, B=1): relu 1024 sparse 0.97 us
-// with 8 words in a line, 0.83 with 4, 0.77 with 2, 0.75 with 1; dense 1.18, 0.75, 0.72, 0.74; lstm 1024 dense 1.34, 0.95,
-// 0.93, 0.95. Where an SM writes more than half a line, more lines only cost: relu 2304 B=4 sparse 1.50, 1.62, 1.82, 2.37.
+// Where byte `offset` of a state is in L2. A line has room for 8 words. Where an SM writes less than half a line, the rest
+// is left empty, so that several SMs do not write the same line while others poll it: 128 SMs of an H200 that write 16
+// bytes each take 0.97 us per step with 8 words in a line, 0.75 us with one (relu, 1024 units). Where an SM writes more,
+// more lines to poll only take longer.
 __device__ __forceinline__ constexpr int in_l2(u32 offset) {
   return kLineWords == 8 ? offset : offset / (16 * kLineWords) * 128 + offset % (16 * kLineWords);
 }

@@ -3,14 +3,14 @@
 // Sequences of samples of different lengths run from step 0 to their own last; backward ones from their last to step 0.
 
 #include "state.cuh"
-#if ONCHIP_DENSE
+#if ONCHIP_STATE_IN_SPANS != 0
 #include "../dense/spans.cuh"
 #else
 #include "../sparse/planes.cuh"
 #endif
 
 // A state that shared memory holds is read from there, because its units lie far apart.
-constexpr bool kStagesState = !ONCHIP_DENSE;
+constexpr bool kStagesState = ONCHIP_STATE_IN_SPANS == 0;
 
 // Element index of (unit, sample) in a state in L2.
 __device__ __forceinline__ int l2_index(int unit, int sample) {

@@ -2,16 +2,15 @@
 #include "kernels/runtime/compiler.hpp"
 
 #include "kernels/runtime/cubin.hpp"
+#include "kernels/runtime/cubin_cache.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/significant_text.hpp"
 #include "model/base/error.hpp"
 
 #include <dlfcn.h>
 #include <nvrtc.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -28,19 +27,6 @@ void check_nvrtc(nvrtcResult status, std::string_view what) {
   if (status != NVRTC_SUCCESS) {
     throw CudaError(std::string(what) + ": " + nvrtcGetErrorString(status));
   }
-}
-
-// FNV-1a, 64 bits, as 16 hex digits. Not a defence against forgery: a hit also compares the whole key.
-std::string hash_text(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : bytes) {
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
-  }
-  std::string text(16, '0');
-  for (std::size_t i = 16; i-- > 0; hash >>= 4) {
-    text[i] = "0123456789abcdef"[hash & 15];
-  }
-  return text;
 }
 
 // ---- what ptxas says ------------------------------------------------------------------------------------------------
@@ -115,70 +101,6 @@ ResourceReport parse_report(std::string_view log, std::string_view kernel) {
     throw CudaError("the compiler reported no registers for '" + std::string(kernel) + "':\n" + std::string(log));
   }
   return worst;
-}
-
-// ---- the cache ------------------------------------------------------------------------------------------------------
-// A file: "onchip cubin 2\n", "registers spill_bytes stack_bytes key_size cubin_size\n", key, cubin, and the hash of
-// all that comes before it.
-
-constexpr std::string_view kMagic = "onchip cubin 2\n";
-constexpr std::size_t kHashDigits = 16;
-
-struct CacheEntry {
-  std::vector<char> cubin;
-  ResourceReport resources;
-};
-
-std::optional<CacheEntry> load(const std::filesystem::path& path, std::string_view key) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return std::nullopt;
-  }
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (bytes.size() < kMagic.size() + kHashDigits || !bytes.starts_with(kMagic)) {
-    return std::nullopt;
-  }
-  const std::string_view body = std::string_view(bytes).substr(0, bytes.size() - kHashDigits);
-  if (hash_text(body) != std::string_view(bytes).substr(body.size())) {
-    return std::nullopt;
-  }
-  const std::size_t line_end = std::min(body.find('\n', kMagic.size()), body.size() - 1);
-  std::istringstream header(std::string(body.substr(kMagic.size(), line_end - kMagic.size())));
-  CacheEntry entry;
-  std::size_t key_size = 0, cubin_size = 0;
-  header >> entry.resources.registers >> entry.resources.spill_bytes >> entry.resources.stack_bytes >> key_size >>
-      cubin_size;
-  const std::string_view rest = body.substr(line_end + 1);
-  if (!header || key_size != key.size() || key_size > rest.size() || cubin_size != rest.size() - key_size ||
-      rest.substr(0, key_size) != key) {
-    return std::nullopt;
-  }
-  entry.cubin.assign(rest.begin() + static_cast<std::ptrdiff_t>(key_size), rest.end());
-  return entry;
-}
-
-// Written beside its final place and renamed, so that a reader sees a whole file or none. Failures are no error.
-void store(const std::filesystem::path& path, std::string_view key, const CacheEntry& entry) {
-  static std::atomic<unsigned> count{0};
-  std::error_code ignored;
-  std::filesystem::create_directories(path.parent_path(), ignored);
-  std::filesystem::path temporary = path;
-  temporary += "." + std::to_string(getpid()) + "." + std::to_string(count++) + ".tmp";
-  std::ostringstream text;
-  text << kMagic << entry.resources.registers << ' ' << entry.resources.spill_bytes << ' '
-       << entry.resources.stack_bytes << ' ' << key.size() << ' ' << entry.cubin.size() << '\n'
-       << key;
-  text.write(entry.cubin.data(), static_cast<std::streamsize>(entry.cubin.size()));
-  std::ofstream file(temporary, std::ios::binary);
-  file << text.view() << hash_text(text.view());
-  file.close();
-  std::error_code error;
-  if (file) {
-    std::filesystem::rename(temporary, path, error);
-  }
-  if (!file || error) {
-    std::filesystem::remove(temporary, ignored);
-  }
 }
 
 // ---- NVRTC ----------------------------------------------------------------------------------------------------------
@@ -369,7 +291,7 @@ CompiledKernel compile(const CompileRequest& request) {
   kernel.fingerprint = fingerprint(request);
   const std::filesystem::path directory = cache_directory();
   const std::filesystem::path path = directory.empty() ? directory : directory / (hash_text(key) + ".cubin");
-  std::optional<CacheEntry> entry = path.empty() ? std::nullopt : load(path, key);
+  std::optional<CacheEntry> entry = path.empty() ? std::nullopt : load_cubin(path, key);
   kernel.cached = entry.has_value();
   if (!entry) {
     entry = run_compiler(request, options);
@@ -392,7 +314,7 @@ CompiledKernel compile(const CompileRequest& request) {
       }
     }
     if (!path.empty()) {
-      store(path, key, *entry);
+      store_cubin(path, key, *entry);
     }
   }
   kernel.cubin = std::move(entry->cubin);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace onchip {
@@ -74,13 +75,65 @@ std::string_view kind_of(std::string_view name) {
   return name.substr(0, name.find('.', name.starts_with(kVendor) ? kVendor.size() : 1));
 }
 
+// From sm_100 on a cubin has all of it again for another of the compiler's stages.
 bool is_loaded(const Section& section) {
-  return (section.header.sh_flags & SHF_ALLOC) != 0;
+  return (section.header.sh_flags & SHF_ALLOC) != 0 && !section.name.starts_with(".nv.merc.");
 }
 
-// Where the linker puts which address: places in sections for names, but of what others define.
-std::vector<std::string> relocations_of(const ElfFile& file, std::span<const Section> sections, std::size_t target) {
-  std::vector<std::string> relocations;
+bool has_variables(const Section& section) {
+  return kind_of(section.name).starts_with(".nv.global");
+}
+
+// NVRTC keeps each `constexpr` number of a source as a local variable, though the code has its value.
+bool is_constant(const Elf64_Sym& symbol) {
+  constexpr std::uint64_t kLargestNumber = 8;
+  return ELF64_ST_BIND(symbol.st_info) == STB_LOCAL && symbol.st_size <= kLargestNumber;
+}
+
+// The variables of a section, in the order of their addresses, without those that are constants.
+std::vector<Elf64_Sym> variables_of(const ElfFile& file, std::span<const Section> sections, std::size_t target) {
+  std::vector<Elf64_Sym> variables;
+  for (const Section& section : sections) {
+    for (std::uint64_t i = 0; section.header.sh_type == SHT_SYMTAB && i < section.header.sh_size / sizeof(Elf64_Sym);
+         ++i) {
+      const auto symbol = file.at<Elf64_Sym>(section.header.sh_offset + i * sizeof(Elf64_Sym));
+      if (symbol.st_shndx == target && ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && !is_constant(symbol)) {
+        variables.push_back(symbol);
+      }
+    }
+  }
+  std::ranges::sort(variables, {}, &Elf64_Sym::st_value);
+  return variables;
+}
+
+// What an address is of: a section and the place in it, of a variable its number there; or a name that others define.
+// Nothing for constants.
+std::string target_of(const ElfFile& file, std::span<const Section> sections, const Elf64_Sym& symbol,
+                      std::string_view name) {
+  if (symbol.st_shndx >= sections.size() || symbol.st_shndx == SHN_UNDEF) {
+    return std::string(name) + ' ' + std::to_string(symbol.st_value);
+  }
+  const Section& section = sections[symbol.st_shndx];
+  std::uint64_t place = symbol.st_value;
+  if (has_variables(section) && ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT) {
+    if (is_constant(symbol)) {
+      return {};
+    }
+    const std::vector<Elf64_Sym> variables = variables_of(file, sections, symbol.st_shndx);
+    place = static_cast<std::uint64_t>(std::ranges::find(variables, symbol.st_value, &Elf64_Sym::st_value) -
+                                       variables.begin());
+  }
+  return std::string(kind_of(section.name)) + ' ' + std::to_string(place);
+}
+
+struct Relocation {
+  std::uint64_t offset = 0;
+  std::string what;  // type, addend, target
+};
+
+// Where the linker puts which address, but those of constants.
+std::vector<Relocation> relocations_of(const ElfFile& file, std::span<const Section> sections, std::size_t target) {
+  std::vector<Relocation> relocations;
   for (const Section& section : sections) {
     const bool has_addend = section.header.sh_type == SHT_RELA;
     if ((!has_addend && section.header.sh_type != SHT_REL) || section.header.sh_info != target) {
@@ -95,15 +148,17 @@ std::vector<std::string> relocations_of(const ElfFile& file, std::span<const Sec
       const auto plain = file.at<Elf64_Rel>(place);
       const std::int64_t addend = has_addend ? file.at<Elf64_Rela>(place).r_addend : 0;
       const auto symbol = file.at<Elf64_Sym>(symbols.sh_offset + ELF64_R_SYM(plain.r_info) * sizeof(Elf64_Sym));
-      const std::string_view of = symbol.st_shndx < sections.size() && symbol.st_shndx != SHN_UNDEF
-                                      ? kind_of(sections[symbol.st_shndx].name)
-                                      : file.text(sections[symbols.sh_link].header.sh_offset + symbol.st_name);
-      relocations.push_back(std::to_string(plain.r_offset) + ' ' + std::to_string(ELF64_R_TYPE(plain.r_info)) + ' ' +
-                            std::to_string(addend) + ' ' + std::string(of) + ' ' + std::to_string(symbol.st_value) +
-                            '\n');
+      const std::string of =
+          target_of(file, sections, symbol, file.text(sections[symbols.sh_link].header.sh_offset + symbol.st_name));
+      if (!of.empty()) {
+        relocations.push_back(
+            {plain.r_offset, std::to_string(ELF64_R_TYPE(plain.r_info)) + ' ' + std::to_string(addend) + ' ' + of});
+      }
     }
   }
-  std::ranges::sort(relocations);
+  std::ranges::sort(relocations, [](const Relocation& a, const Relocation& b) {
+    return std::tie(a.offset, a.what) < std::tie(b.offset, b.what);
+  });
   return relocations;
 }
 
@@ -128,13 +183,28 @@ std::string significant_code(std::span<const char> cubin) {
     if (!is_loaded(sections[i])) {
       continue;
     }
-    std::string& part = parts.emplace_back(kind_of(sections[i].name));
-    part += ' ' + std::to_string(header.sh_type) + ' ' + std::to_string(header.sh_size) + '\n';
-    if (header.sh_type != SHT_NOBITS) {
-      part += file.bytes(header.sh_offset, header.sh_size);
+    std::string part;
+    const auto add_bytes = [&](std::uint64_t begin, std::uint64_t size) {
+      part += ' ' + std::to_string(size) + '\n';
+      if (header.sh_type != SHT_NOBITS) {
+        ElfFile::require(begin <= header.sh_size && size <= header.sh_size - begin);
+        part += file.bytes(header.sh_offset + begin, size);
+      }
+    };
+    const bool has_addresses = sections[i].name == ".nv.constant4";  // of all variables, constants among them
+    if (has_variables(sections[i])) {
+      for (const Elf64_Sym& variable : variables_of(file, sections, i)) {
+        add_bytes(variable.st_value, variable.st_size);
+      }
+    } else if (!has_addresses) {
+      add_bytes(0, header.sh_size);
     }
-    for (const std::string& relocation : relocations_of(file, sections, i)) {
-      part += relocation;
+    const std::vector<Relocation> relocations = relocations_of(file, sections, i);
+    for (std::size_t k = 0; k < relocations.size(); ++k) {
+      part += std::to_string(has_addresses ? k : relocations[k].offset) + ' ' + relocations[k].what + '\n';
+    }
+    if (!part.empty()) {
+      parts.push_back(std::string(kind_of(sections[i].name)) + ' ' + std::to_string(header.sh_type) + part);
     }
   }
   std::ranges::sort(parts);

@@ -14,8 +14,9 @@ namespace onchip {
 std::int64_t code_bytes(std::span<const char> cubin, std::string_view kernel);
 
 // What of a cubin a launch runs: the bytes and relocations of its code, constants and initialised variables, the sizes
-// of its shared and global memory. Without names, symbol numbers, the order of the sections, and what is there for
-// debuggers, so that two sources whose words differ, but not their machine code, have the same. Throws as above.
+// of its shared and global memory. Without names, symbol numbers, the order of the sections, what is there for
+// debuggers, and the `constexpr` numbers of the source, so that two sources whose words differ, but not their machine
+// code, have the same. Throws as above.
 std::string significant_code(std::span<const char> cubin);
 
 }  // namespace onchip

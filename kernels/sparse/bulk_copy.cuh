@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchange of a pass by flags and bulk copies, instead of words that threads look at (pipeline.cuh), for large states.
+// The exchange of a pass by flags and bulk copies, instead of words that threads poll (pipeline.cuh), for large states.
 //
-//   the warp that hands out   stores the SM's words to L2 | a fence | the SM's flag: the number of its states
-//   the warp that fetches     looks at all flags, in 16-byte words | asks the copy engine for the pass | the next pass ...
+//   the warp that publishes   stores the SM's words to L2 | a fence | the SM's flag: the number of its states
+//   the warp that fetches     polls all flags, in 16-byte words | asks the copy engine for the pass | the next pass ...
 //   the pass's mbarrier       counts the bytes, as they come
 //
 // Words in registers go through the load unit twice, out of L2 and into shared memory, and wait there among the loads of
-// the warps that compute; the copy engine only writes to shared memory. But a flag must wait for the words before it, and a
-// copy for the flags: 2.3 us instead of 0.8 until a small state is there. So this is for passes that compute for longer than
-// that. us per step on an H200 (bulk_copy.csv of experiments/data), by words and so: lstm 4096 B=16 10 % 10.5, 9.7; lstm
-// 2048 B=32 10 % 6.3, 5.4; but lstm 3072 B=16 10 % 6.1, 6.5. A copy for each four SMs, as soon as their flags are up, took up to
-// a third longer than few copies of all.
+// the warps that compute; the copy engine only writes to shared memory. But a flag must wait for the words before it, and
+// a copy for the flags: on an H200 a small state is there after 2.3 us instead of 0.8. So this is for passes that compute
+// for longer than that. Few copies of all SMs' words are faster than one for each four SMs as soon as their flags are up.
 //
 //   flags   u32 [kPasses][kFlagsStride] in L2, zero before the launch; an SM only ever raises its own
 //
 // Nothing has to be emptied, and no value is special.
 
-constexpr Exchange kBulkCopy = static_cast<Exchange>(4);
 static_assert(kExchange == kBulkCopy && kLineWords == 8, "a pass lies in L2 as it does in shared memory");
 
 constexpr int kFlagsStride = (kBlocks + 31) / 32 * 32;

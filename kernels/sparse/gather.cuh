@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lane's share of the products of W and the state.
 //
-// Of each of its rows a lane has kSlots[row] slots in registers, and as many of each piece of other rows (pieces.cuh).
-// What a row has beyond them, its tail, comes in chunks of kChunkSlots slots for every lane of the warp, as many as this
-// warp's rows need: first the chunks in shared memory, then those that are streamed from L2 through a ring of kRingChunks
-// chunks, the warp's own, each asked for kRingChunks - 1 chunks ahead of its use, across steps too.
+// Of each of its rows a lane has kSlots[row] slots in registers, and as many of each split of other rows
+// (row_splits.cuh). What a row has beyond them, its overflow, comes in chunks of kChunkSlots slots for every lane of the
+// warp, as many as this warp's rows need: first the chunks in shared memory, then those that are streamed from L2 through
+// a ring of kRingChunks chunks, the warp's own, each asked for kRingChunks - 1 chunks ahead of its use, across steps too.
 //
 // Sums are fp32, but with fp16 values ONCHIP_PROMOTE_EVERY consecutive products of a lane are first summed in fp16. fp8
 // (e4m3) values are widened to fp16 bit by bit, which leaves them 2^8 too small; the row's scale makes up for it.
-
-enum Storage { kPackedPair, kDense, kPackedDelta };
 
 constexpr Storage kStorage = static_cast<Storage>(ONCHIP_STORAGE);
 constexpr int kLanesPerRow = ONCHIP_LANES_PER_ROW;     // power of two
 constexpr int kRowsPerGroup = ONCHIP_ROWS_PER_GROUP;   // gated cells: gates * units per group, a unit's gates together
 constexpr int kTileRows = ONCHIP_TILE_ROWS;            // reduced together, a power of two
-constexpr int kPieces = ONCHIP_PIECES;                 // of rows, per group, a power of two
-constexpr int kSlots[] = {ONCHIP_SLOTS};               // per lane in registers, of the group's r-th row, then of its pieces
-constexpr bool kHasTail = ONCHIP_HAS_TAIL;
+constexpr int kRowSplits = ONCHIP_ROW_SPLITS;          // of longer rows, per group, a power of two; 0: none
+constexpr int kSlots[] = {ONCHIP_SLOTS};               // per lane in registers, of the group's r-th row, then of its splits
+constexpr bool kHasOverflow = ONCHIP_HAS_OVERFLOW;     // of rows or splits
+constexpr bool kRowsOverflow = ONCHIP_ROWS_OVERFLOW;
+constexpr bool kSplitsOverflow = ONCHIP_SPLITS_OVERFLOW;
 constexpr int kChunksInFlight = ONCHIP_CHUNKS_IN_FLIGHT;  // that a warp takes from shared memory at once, a power of two
 constexpr int kRingChunks = ONCHIP_RING_CHUNKS;        // per warp; 0: nothing is streamed
 constexpr int kPassPlanes = ONCHIP_PASS_PLANES;        // planes reduced together
@@ -30,7 +30,7 @@ constexpr int kPassSamples = kPassPlanes * kPlaneSamples;
 constexpr int kPasses = kPlanes / kPassPlanes;
 constexpr int kValues = kTileRows * kPassSamples;  // sums of a tile, of one pass: [kPassSamples][kTileRows]
 
-static_assert(sizeof(kSlots) / sizeof(int) == kRowsPerGroup + kPieces, "every row of a group has its number of slots");
+static_assert(sizeof(kSlots) / sizeof(int) == kRowsPerGroup + kRowSplits, "every row of a group has its number of slots");
 static_assert((kTileRows & (kTileRows - 1)) == 0, "a tile has a power of two of rows");
 static_assert(kPlanes % kPassPlanes == 0, "a pass takes whole planes");
 static_assert((kPrecision != kBf16 && kPrecision != kFp32) || kPromoteEvery == 1, "only fp16 products are summed below fp32");
@@ -64,7 +64,7 @@ constexpr __host__ __device__ int first_word(int row) {
   for (int r = 0; r < row; ++r) words += kStartWords + row_words(kSlots[r]);
   return words;
 }
-constexpr int kRegisterWords = first_word(kRowsPerGroup + kPieces);  // of a thread
+constexpr int kRegisterWords = first_word(kRowsPerGroup + kRowSplits);  // of a thread
 
 // Chunks: whole bundles. Of four words: [32][4], of two: [32][2], else [kChunkWords][32].
 constexpr int kChunkSlots = ONCHIP_CHUNK_SLOTS;
@@ -109,7 +109,7 @@ __device__ __forceinline__ u32 ring_place(const Weights& w, u32 place, int dista
   return place >= w.ring_begin + kChunkBytes * kRingChunks ? place - kChunkBytes * kRingChunks : place;
 }
 
-// Asks for the warp's next streamed chunk, which lanes copy in pieces of 16 bytes.
+// Asks for the warp's next streamed chunk, which lanes copy 16 bytes at a time.
 __device__ __forceinline__ void fetch_chunk(Weights& w, u32 to, int lane) {
   if (kChunkBytes == 512 || lane < kChunkBytes / 16) {
     copy_16(to + 16 * lane, w.list + static_cast<long long>(w.next) * kChunkBytes);
@@ -248,14 +248,10 @@ __device__ __forceinline__ u32 gather_run(WordAt word, u32 plane, u32 offset, in
 }
 
 // kChunks neighbouring chunks of a row, times the planes of a pass; takes and returns the offset as gather_run() does.
-// Where pieces have tails, too, the sums are of a tile's rows or of pieces, as many as are reduced together.
-#ifdef ONCHIP_PIECES_ANYWHERE
-template <int kChunks, int kPass, int kValues, int kTileRows = kValues / kPassSamples>
-#else
-template <int kChunks, int kPass>
-#endif
-__device__ __forceinline__ u32 gather_chunks(u32 address, u32 shared, u32 offset, int row_of_tile,
-                                             float (&sum)[kValues]) {
+// The sums are of a tile's rows, or of splits, of as many as are reduced together; this row is the `place`-th of them.
+template <int kChunks, int kPass, int kSums>
+__device__ __forceinline__ u32 gather_chunks(u32 address, u32 shared, u32 offset, int place, float (&sum)[kSums]) {
+  constexpr int kRows = kSums / kPassSamples;
   u32 words[kChunks * kChunkWords];
 #pragma unroll
   for (int i = 0; i < kChunks; ++i) {
@@ -264,40 +260,32 @@ __device__ __forceinline__ u32 gather_chunks(u32 address, u32 shared, u32 offset
   u32 next = offset;
 #pragma unroll
   for (int plane = 0; plane < kPassPlanes; ++plane) {
-    next = gather_run<kChunks * kChunkSlots, kTileRows>([&](int i) { return words[i]; },
-                                             shared + (kPass * kPassPlanes + plane) * kPlaneBytes, offset,
-                                             plane * kPlaneSamples * kTileRows + row_of_tile, sum);
+    next = gather_run<kChunks * kChunkSlots, kRows>([&](int i) { return words[i]; },
+                                                    shared + (kPass * kPassPlanes + plane) * kPlaneBytes, offset,
+                                                    plane * kPlaneSamples * kRows + place, sum);
   }
   return next;
 }
 
-// Of the tail of a row, `left` chunks in shared memory, kChunks at a time and the rest in halves of that.
-#ifdef ONCHIP_PIECES_ANYWHERE
-template <int kChunks, int kPass, int kValues>
-#else
-template <int kChunks, int kPass>
-#endif
-__device__ __forceinline__ void gather_shared(Weights& w, int left, u32 shared, u32& offset, int row_of_tile,
-                                              float (&sum)[kValues]) {
+// Of the overflow of a row, `left` chunks in shared memory, kChunks at a time and the rest in halves of that.
+template <int kChunks, int kPass, int kSums>
+__device__ __forceinline__ void gather_shared(Weights& w, int left, u32 shared, u32& offset, int place,
+                                              float (&sum)[kSums]) {
 #pragma unroll 1
   for (; left >= kChunks; left -= kChunks) {
-    offset = gather_chunks<kChunks, kPass>(w.chunk, shared, offset, row_of_tile, sum);
+    offset = gather_chunks<kChunks, kPass>(w.chunk, shared, offset, place, sum);
     w.chunk += kChunks * kChunkBytes;
   }
   if constexpr (kChunks > 1) {
-    gather_shared<kChunks / 2, kPass>(w, left, shared, offset, row_of_tile, sum);
+    gather_shared<kChunks / 2, kPass>(w, left, shared, offset, place, sum);
   }
 }
 
-// The tail of a row; `chunks`: how many in shared memory, and << 16 how many streamed.
-#ifdef ONCHIP_PIECES_ANYWHERE
-template <int kPass, int kValues>
-#else
-template <int kPass>
-#endif
-__device__ __forceinline__ void gather_tail(Weights& w, int chunks, u32 shared, u32 offset, int row_of_tile, int lane,
-                                            float (&sum)[kValues]) {
-  gather_shared<kChunksInFlight, kPass>(w, chunks & 0xffff, shared, offset, row_of_tile, sum);
+// The overflow of a row; `chunks`: how many in shared memory, and << 16 how many streamed.
+template <int kPass, int kSums>
+__device__ __forceinline__ void gather_overflow(Weights& w, int chunks, u32 shared, u32 offset, int place, int lane,
+                                                float (&sum)[kSums]) {
+  gather_shared<kChunksInFlight, kPass>(w, chunks & 0xffff, shared, offset, place, sum);
   if constexpr (kRingChunks > 0) {
 #pragma unroll 1
     for (int left = chunks >> 16; left > 0; --left) {
@@ -305,20 +293,16 @@ __device__ __forceinline__ void gather_tail(Weights& w, int chunks, u32 shared, 
       __syncwarp();
       // The chunk used before this one has been read by all lanes: its place takes the next one that is not under way.
       fetch_chunk(w, ring_place(w, w.ring, kRingChunks - 1), lane);
-      offset = gather_chunks<1, kPass>(w.ring + kLaneBytes * lane, shared, offset, row_of_tile, sum);
+      offset = gather_chunks<1, kPass>(w.ring + kLaneBytes * lane, shared, offset, place, sum);
       w.ring = ring_place(w, w.ring, 1);
     }
   }
 }
 
-// What a warp must know of its tails, in shared memory: int [kRowsPerGroup][kWarps] chunks of each row, as gather_tail
-// takes them, then [kWarps] the byte in shared memory where the warp's chunks begin; then [kPieces][kWarps] chunks of the
-// pieces, which a step takes before those of the rows.
-#ifdef ONCHIP_PIECES_ANYWHERE
-constexpr int kTailInts = kHasTail ? (kRowsPerGroup + 1 + kPieces) * kWarps : 0;
-#else
-constexpr int kTailInts = kHasTail ? (kRowsPerGroup + 1) * kWarps : 0;
-#endif
+// What a warp must know of its overflow, in shared memory: int [kRowsPerGroup][kWarps] chunks of each row, as
+// gather_overflow() takes them, then [kWarps] the byte in shared memory where the warp's chunks begin; then
+// [kRowSplits][kWarps] chunks of the splits, which a step takes before those of the rows.
+constexpr int kOverflowInts = kHasOverflow ? (kRowsPerGroup + 1 + kRowSplits) * kWarps : 0;
 
 // Where the first slot of a row reads, in bytes from the beginning of a plane.
 template <int kRow>
@@ -347,33 +331,30 @@ __device__ __forceinline__ u32 gather_registers(const Weights& w, u32 shared, in
 
 // One row of tile kTile, in one pass.
 template <int kTile, int kPass, int kRowOfTile>
-__device__ __forceinline__ void gather_row(Weights& w, u32 shared, u32 tails, int lane_of_row, int thread,
+__device__ __forceinline__ void gather_row(Weights& w, u32 shared, u32 overflow, int lane_of_row, int thread,
                                            float (&sum)[kValues]) {
-#ifdef ONCHIP_PIECES_ANYWHERE
-  constexpr bool kHasTail = ONCHIP_ROW_CHUNKS != 0;  // pieces may have tails where rows have none
-#endif
   constexpr int row = kTile * kTileHeight + kRowOfTile;
   int chunks = 0;
-  if constexpr (kHasTail) {
-    chunks = load_shared_int(tails + 4 * row * kWarps);
+  if constexpr (kRowsOverflow) {
+    chunks = load_shared_int(overflow + 4 * row * kWarps);
   }
   const u32 offset = gather_registers<row, kPass, kTileRows>(w, shared, lane_of_row, kRowOfTile, sum);
-  if constexpr (kHasTail) {
-    gather_tail<kPass>(w, chunks, shared, offset, kRowOfTile, thread % 32, sum);
+  if constexpr (kRowsOverflow) {
+    gather_overflow<kPass>(w, chunks, shared, offset, kRowOfTile, thread % 32, sum);
   }
 }
 
 template <int kTile, int kPass, int kRowOfTile = 0>
-__device__ __forceinline__ void gather_tile(Weights& w, u32 shared, u32 tails, int lane_of_row, int thread,
+__device__ __forceinline__ void gather_tile(Weights& w, u32 shared, u32 overflow, int lane_of_row, int thread,
                                             float (&sum)[kValues]) {
   if constexpr (kRowOfTile < kTileHeight && kTile * kTileHeight + kRowOfTile < kRowsPerGroup) {
-#ifdef ONCHIP_EXCHANGE_WARPS  // every pass sets out from the first tile's
-    gather_row<kTile, kPass, kRowOfTile>(w, shared, tails, lane_of_row, thread, sum);
-    gather_tile<kTile, kPass, kRowOfTile + 1>(w, shared, tails, lane_of_row, thread, sum);
+#if ONCHIP_PRODUCER_WARPS != 0  // every pass sets out from the first tile's
+    gather_row<kTile, kPass, kRowOfTile>(w, shared, overflow, lane_of_row, thread, sum);
+    gather_tile<kTile, kPass, kRowOfTile + 1>(w, shared, overflow, lane_of_row, thread, sum);
 #else
     const u32 begin = w.chunk;
-    gather_row<kTile, kPass, kRowOfTile>(w, shared, tails, lane_of_row, thread, sum);
-    gather_tile<kTile, kPass, kRowOfTile + 1>(w, shared, tails, lane_of_row, thread, sum);
+    gather_row<kTile, kPass, kRowOfTile>(w, shared, overflow, lane_of_row, thread, sum);
+    gather_tile<kTile, kPass, kRowOfTile + 1>(w, shared, overflow, lane_of_row, thread, sum);
     if constexpr (kRowOfTile == 0 && kPass < kPasses - 1) {
       w.chunk = begin;  // the next pass takes the same chunks again
     }

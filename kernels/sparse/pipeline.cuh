@@ -1,40 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps in which samples take turns: some are computed while the state of the others is on its way.
+// Software pipelining over samples: some are computed while the state of the others is on its way.
 //
 // A pass computes the samples of its planes. Samples know nothing of each other, so every pass exchanges its part of the
-// state on its own, and warps that do nothing else see to that:
+// state on its own, and producer warps, which do nothing else, see to that:
 //
-//   warps that compute   gather, reduce, finish 0 | 1              | 0 of the next step ...
-//   the last warp                                 | hands out 0    | hands out 1 ...
-//   the others                                    | fetch 0 ............ | fetch 1 ..........
+//   warps that compute    gather, reduce, finish 0 | 1              | 0 of the next step ...
+//   the last producer                              | publishes 0    | publishes 1 ...
+//   the other producers                            | fetch 0 ............ | fetch 1 ..........
 //
 // A step waits for the exchange only as far as that takes longer than the other passes. The price: loads of fewer samples
-// (a wavefront serves as many bytes, an instruction fewer), a reduction for each pass, and the registers of the exchange
-// warps; where these make up whole warpgroups they hand most of theirs over.
+// (a wavefront serves as many bytes, an instruction fewer), a reduction for each pass, and the registers of the producer
+// warps; where these make up whole warpgroups they pass most of theirs on. One warp publishes, so that the warps that
+// compute do not wait for its stores. Large states are fetched by the copy engine (bulk_copy.cuh).
 //
-// us per step on an H200 (turns.csv of experiments/data), without and with exchange warps: lstm 4096 B=16 10 % 11.3, 10.5;
-// relu 2304 B=16 30 % 3.72, 2.99; gru 2048 B=16 10 % 3.83, 2.92; relu 2304 B=4 30 % 1.39, 1.24. Asynchronous copies instead
-// of words in registers took up to a third longer, as did a warp that hands out only when those that fetch have come by;
-// a warp that hands out is 3 to 6 % better than the computing warps, which then wait for its stores. Large states are
-// fetched by the copy engine (bulk_copy.cuh).
+// Warps that compute do not wait for each other, but for row splits: some reduce while others gather, so that shared
+// memory is read all the time. What they wait for is a pass's state, at an mbarrier of the pass: its phase of a step ends
+// when all warps that fetch have brought it, and for the first pass the one that publishes the step's input.
 //
-// Warps that compute do not wait for each other, but for pieces of rows: some reduce while others gather, so that shared
-// memory is read all the time (3 % off steps, at the geometric mean of 101, up to 27 %; a pass that nobody begins before
-// all have gathered the one before gives 2 % of that back). What they wait for is a pass's state, at an mbarrier of the
-// pass: its phase of a step ends when all warps that fetch have brought it, and for the first pass the one that hands out
-// the step's input.
-//
-// And there are two named barriers a pass, which they announce only: kComputed, for the warp that hands out, and kTaken,
-// once the pass's state has been read, for those that fetch. Nobody comes to one of these twice before all have come
-// once: that takes the pass's next state, and to that the words of every SM, this one's own too.
+// And there are two named barriers a pass, at which they arrive without waiting: kComputed, for the warp that publishes,
+// and kTaken, once the pass's state has been read, for those that fetch. Nobody comes to one of these twice before all
+// have come once: that takes the pass's next state, and to that the words of every SM, this one's own too.
 
-constexpr int kExchangeThreads = 32 * ONCHIP_EXCHANGE_WARPS;
+constexpr int kProducerThreads = 32 * ONCHIP_PRODUCER_WARPS;
 #if ONCHIP_EXCHANGE == 4
-constexpr int kFetchThreads = 32;  // the second warp emits, and others only hand over their registers; see bulk_copy.cuh
+constexpr int kFetchThreads = 32;  // the second warp emits, and others only give their registers away; see bulk_copy.cuh
 #else
-constexpr int kFetchThreads = kExchangeThreads - 32;  // the last warp emits
+constexpr int kFetchThreads = kProducerThreads - 32;  // the last warp emits
 #endif
-constexpr int kBlockThreads = kThreads + kExchangeThreads;
+constexpr int kBlockThreads = kThreads + kProducerThreads;
 constexpr int kPassWords = kPassPlanes * kPlaneWords;
 constexpr int kPassOutboxWords = kPassPlanes * kOutboxPlaneWords;
 
@@ -42,7 +35,7 @@ constexpr int kComputing = 1, kTaken = 2, kComputed = kTaken + kPasses;  // name
 static_assert(kPasses > 1 && kComputed + kPasses <= 16, "a pass is fetched while another is computed; there are 16 barriers");
 constexpr int kWithFetching = kThreads + kFetchThreads, kWithEmitting = kThreads + 32;  // threads that take part in them
 #if ONCHIP_EXCHANGE != 4
-static_assert(kExchange == kLamport && kRingChunks == 0, "passes take turns where nobody waits for all SMs");
+static_assert(kExchange == kLamport && kRingChunks == 0, "passes are pipelined where nobody waits for all SMs");
 #endif
 
 template <int kCount>
@@ -50,7 +43,7 @@ __device__ __forceinline__ void wait_at(int barrier) {
   asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "n"(kCount) : "memory");
 }
 template <int kCount>
-__device__ __forceinline__ void announce(int barrier) {
+__device__ __forceinline__ void arrive_at(int barrier) {
   asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier), "n"(kCount) : "memory");
 }
 
@@ -58,7 +51,7 @@ __device__ __forceinline__ void announce(int barrier) {
 __device__ __forceinline__ u32 fetched(u32 shared, int pass) { return shared + kFetchedAt + 8 * pass; }
 
 // Before all warps of the block have met.
-__device__ __forceinline__ void prepare_turns(u32 shared, int thread) {
+__device__ __forceinline__ void prepare_pipeline(u32 shared, int thread) {
   if (thread < kPasses) {
     const int warps = kFetchThreads / 32 + (thread == 0 ? 1 : 0);
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(fetched(shared, thread)), "r"(warps) : "memory");
@@ -89,7 +82,7 @@ __device__ __forceinline__ void await_phase(u32 barrier, u32 parity) {
   }
 }
 
-// Registers go from the exchange warps to the others, where whole warpgroups of them can hand some over.
+// Registers go from the producer warps to the others, where whole warpgroups of them can give some away.
 __device__ __forceinline__ void have_fetching_registers() {
 #ifdef ONCHIP_FETCHING_REGISTERS
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ONCHIP_FETCHING_REGISTERS));
@@ -101,7 +94,7 @@ __device__ __forceinline__ void have_computing_registers() {
 #endif
 }
 
-// ---- exchange warps -------------------------------------------------------------------------------------------------
+// ---- producer warps -------------------------------------------------------------------------------------------------
 
 #if ONCHIP_EXCHANGE == 4
 #include "bulk_copy.cuh"
@@ -116,7 +109,7 @@ __device__ __forceinline__ u32 placed_at(int i) {
 }
 
 // Copies kCount words of a pass, whose first is word `begin` of the state, to shared memory, kFetchThreads apart, the
-// last only if it `exists`. Few instructions for each: the warps that compute issue most of the time, and what an exchange
+// last only if it `exists`. Few instructions for each: the warps that compute issue most of the time, and what a producer
 // warp does takes several times as long as it would alone.
 template <int kCount>
 __device__ __forceinline__ void fetch_words(const char* from, int begin, u32 to, int first, bool exists, int& polls) {
@@ -174,8 +167,8 @@ __device__ __forceinline__ void fetch_pass(const char* from, u32 to, int pass, i
   }
 }
 
-// Who has given up takes what is there of others, but still awaits what this SM itself hands out: the warps that compute
-// must not be a step ahead of the one that hands out, or its barrier would see them twice. Every such thread awaits all.
+// Who has given up takes what is there of others, but still awaits what this SM itself publishes: the warps that compute
+// must not be a step ahead of the one that publishes, or its barrier would see them twice. Every such thread awaits all.
 __device__ __forceinline__ void await_own_words(const char* state, int pass) {
 #pragma unroll 1
   for (int i = 0; i < kPassOutboxWords; ++i) {
@@ -207,7 +200,7 @@ __device__ __forceinline__ void fetch_states(const Arguments& a, u32 shared, int
     for (int pass = 0; pass < kPasses; ++pass) {
       if (t > 0) {
         wait_at<kWithFetching>(kTaken + pass);
-        wait_for_first_look();
+        wait_before_polling();
       }
       fetch_pass(state, shared, pass, thread, polls);
       if (polls <= 0) {
@@ -231,11 +224,11 @@ __device__ __forceinline__ void fetch_states(const Arguments& a, u32 shared, int
 
 #endif
 
-// Hands out what the others have computed, and empties its places of a later step. The outbox is free again once all
+// Publishes what the others have computed, and empties its places of a later step. The outbox is free again once all
 // words of the pass can be seen in L2: before this SM has fetched them itself, nobody writes to it. Where the words go is
 // known before they are there. The input of a step is asked for two steps ahead, once that of the step before has been
 // read, and is there before the step's first pass begins.
-__device__ __forceinline__ void emit_states(const Arguments& a, u32 shared, int lane) {
+__device__ __forceinline__ void publish_states(const Arguments& a, u32 shared, int lane) {
 #if ONCHIP_EXCHANGE != 4
   constexpr long long kEmptied = static_cast<long long>(kAhead) * kStateStride;
 #endif
@@ -287,8 +280,8 @@ __device__ __forceinline__ void emit_states(const Arguments& a, u32 shared, int 
   }
 }
 
-// All that exchange warps do; `thread`: of theirs, from 0.
-__device__ __forceinline__ void exchange_states(const Arguments& a, u32 shared, int thread) {
+// All that producer warps do; `thread`: of theirs, from 0.
+__device__ __forceinline__ void produce_states(const Arguments& a, u32 shared, int thread) {
   have_fetching_registers();
 #if ONCHIP_EXCHANGE == 4
   if (thread >= 2 * kFetchThreads) {
@@ -298,7 +291,7 @@ __device__ __forceinline__ void exchange_states(const Arguments& a, u32 shared, 
   if (thread < kFetchThreads) {
     fetch_states(a, shared, thread);
   } else {
-    emit_states(a, shared, thread - kFetchThreads);
+    publish_states(a, shared, thread - kFetchThreads);
   }
 }
 
@@ -308,26 +301,26 @@ template <int kPass, int kTile = 0>
 __device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments& a, const Step& step) {
   if constexpr (kTile < kTiles) {
     float sum[kValues] = {};
-#if ONCHIP_PIECES != 0
-    int pieces[kTileHeight];
-    find_pieces<kTile>(step, pieces);
-    PieceSums of_pieces;
+#if ONCHIP_ROW_SPLITS != 0
+    int splits[kTileHeight];
+    find_splits<kTile>(step, splits);
+    SplitSums split_sums;
     if constexpr (kTile == 0) {
-      multiply_pieces<kPass, kPass + 1>(weights, step, of_pieces);
+      multiply_splits<kPass, kPass + 1>(weights, step, split_sums);
     }
 #endif
-    gather_tile<kTile, kPass>(weights, step.shared, step.kept_shared + kTailsAt + 4 * (step.thread / 32), step.lane,
+    gather_tile<kTile, kPass>(weights, step.shared, step.kept_shared + kOverflowAt + 4 * (step.thread / 32), step.lane,
                               step.thread, sum);
     mark_clock(a, step.number - a.first_step, step.thread, kGathered);
     Output outputs[kOutputs];
     fetch_outputs<kTile, kPass>(step, outputs);
     const Gates gates = find_gates<kTile>(step);
-#if ONCHIP_PIECES != 0
+#if ONCHIP_ROW_SPLITS != 0
     if constexpr (kTile == 0) {
-      store_pieces<kPass, kPass + 1>(step, of_pieces);
+      store_splits<kPass, kPass + 1>(step, split_sums);
       wait_at<kThreads>(kComputing);
     }
-    add_pieces<kPass>(step, pieces, sum);
+    add_splits<kPass>(step, splits, sum);
 #endif
     reduce<kValues, 1>(sum, step.lane);
     mark_clock(a, step.number - a.first_step, step.thread, kReduced);
@@ -344,8 +337,8 @@ __device__ __forceinline__ void passes_step(Weights& weights, const Arguments& a
     await_phase(fetched(step.kept_shared, kPass), t & 1);
     mark_clock(a, t, step.thread, kComplete);
     if constexpr (!kExchangeOnly) {
-      if constexpr (kHasTail) {
-        const u32 begins = step.kept_shared + kTailsAt + 4 * kRowsPerGroup * kWarps;
+      if constexpr (kHasOverflow) {
+        const u32 begins = step.kept_shared + kOverflowAt + 4 * kRowsPerGroup * kWarps;
         weights.chunk = step.kept_shared + load_shared_int(begins + 4 * (step.thread / 32)) + kLaneBytes * (step.thread % 32);
       }
       tiles_of_pass<kPass>(weights, a, step);
@@ -353,8 +346,8 @@ __device__ __forceinline__ void passes_step(Weights& weights, const Arguments& a
     mark_clock(a, t, step.thread, kFinished);
     mark_clock(a, t, step.thread, kAllFinished);
     __syncwarp();
-    announce<kWithEmitting>(kComputed + kPass);
-    announce<kWithFetching>(kTaken + kPass);
+    arrive_at<kWithEmitting>(kComputed + kPass);
+    arrive_at<kWithFetching>(kTaken + kPass);
     mark_clock(a, t, step.thread, kEmitted);
     passes_step<kPass + 1>(weights, a, step, t);
   }
@@ -377,6 +370,6 @@ __device__ __forceinline__ void compute_steps(Weights& weights, const Arguments&
   }
   if constexpr (kCarries) {
     wait_at<kThreads>(kComputing);
-    hand_back_carry(a, shared + kCarryAt, thread);
+    return_carry(a, shared + kCarryAt, thread);
   }
 }

@@ -4,8 +4,8 @@
 //   registers   this thread's share of W, packed once on the host, loaded once, never read again
 //   smem        the whole state h[t], batch contiguous: state[unit][sample]; where a unit's samples exceed the widest
 //               load, in planes of one load, state[plane][unit][sample], so that the loads reach every bank;
-//               the tails: what rows have beyond the registers, for each warp as much as its rows need
-//   L2          the sequence of states, through which the SMs exchange h[t+1]; tails that not even shared memory holds,
+//               the overflow: what rows have beyond the registers, for each warp as much as its rows need
+//   L2          the sequence of states, through which the SMs exchange h[t+1]; overflow that not even shared memory holds,
 //               copied through a small ring ahead of their use, in every step
 //
 //   one step of one SM                                            lane group = ONCHIP_LANES_PER_ROW lanes = one row
@@ -14,11 +14,11 @@
 //   | gather   each lane: for its slots, sum += value * state[index]     one wide load serves a whole plane; gather.cuh
 //   | reduce   over the lanes of a group, all rows of a tile at once     halving exchange, then butterfly; cell.cuh
 //   | finish   the cell, in the lanes that hold the sums -> outbox in smem
-//   | emit     block barrier; outbox -> this SM's segment of states[t+1]; a wait before the next look
+//   | emit     block barrier; outbox -> this SM's segment of states[t+1]; a delay before the next poll
 //   +--------------------------------------------------------+
 //
-// Where samples take turns, further warps stage and emit, pass by pass (pipeline.cuh). Where few rows are longer than
-// most, they are shared out (pieces.cuh).
+// With pipelined passes, further warps stage and emit, pass by pass (pipeline.cuh). Where few rows are longer than most,
+// they are split (row_splits.cuh).
 //
 // The state is in owner's order: SM s computes its units [s * ONCHIP_UNITS_PER_SM, ...), whole 16-byte words, and
 // writes them with one coalesced store; the input is in that order too (state_order.cu translates). What a step needs of
@@ -31,7 +31,7 @@
 #include "planes.cuh"
 #include "../recurrent/memory.cuh"
 #include "../recurrent/protocol.cuh"
-#include "../recurrent/exchange.cuh"
+#include "exchange.cuh"
 #include "gather.cuh"
 #include "../recurrent/launch.cuh"
 
@@ -39,34 +39,31 @@
 // in more registers than there are. They are then computed in every step, which costs some cycles of the critical path.
 constexpr bool kManyAddresses = kStateWords > kThreads * kLoadsInFlight || kPlanes > 2 || kTiles > 2;
 
-// Shared memory: state [kPlanes][kStateUnits + kZeroUnits][kPlaneSamples], outbox [kPlanes][kUnitsPerSm][kPlaneSamples],
-// then these, each in whole 16-byte words (sizes: shared_bytes() in model/plan/plan.cpp).
-constexpr int kInputAt = kOutboxAt + 16 * kOutboxWords;  // [2][kBatch][kUnitsPerSm][kGates], this step's and the next's
-constexpr int kCarryAt = kInputAt + 2 * kInputBytes;     // float [kUnitsPerSm][kBatchPadded]
-constexpr int kLengthsAt = kCarryAt + (kCarries ? whole_words(4 * kUnitsPerSm * kBatchPadded) : 0);  // int [kBatchPadded]
-constexpr int kGatesAt = kLengthsAt + (kCarries ? whole_words(4 * kBatchPadded) : 0);  // u32 [kUnitsPerSm], see cell.cuh
-constexpr int kBiasAt = kGatesAt + (kCarries ? whole_words(4 * kUnitsPerSm) : 0);      // GRU: float [kUnitsPerSm]
-constexpr int kScaleAt = kBiasAt + (kCell == kGru ? whole_words(4 * kUnitsPerSm) : 0);  // fp8: float [kUnitsPerSm][kGates]
-constexpr int kTailsAt = kScaleAt + (kPrecision == kFp8 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // int [kTailInts]
-constexpr int kPartialsAt = kTailsAt + whole_words(4 * kTailInts);               // of pieces, see pieces.cuh
-constexpr int kPieceTableAt = kPartialsAt + whole_words(4 * kPieces * (kThreads / kLanesPerRow) * kBatchPadded);
-constexpr int kFetchedAt = kPieceTableAt + (kPieces > 0 ? whole_words(4 * kUnitsPerSm * kGates) : 0);  // mbarriers, see
-#ifdef ONCHIP_EXCHANGE_WARPS                                                                              // pipeline.cuh
-constexpr int kChunksAt = kFetchedAt + whole_words(8 * kPasses);
-#else
-constexpr int kChunksAt = kFetchedAt;
-#endif
-constexpr int kRingAt = kChunksAt + ONCHIP_SHARED_CHUNKS * kChunkBytes;          // [kWarps][kRingChunks][kChunkBytes]
-constexpr int kSharedBytes = kRingAt + kWarps * kRingChunks * kChunkBytes;
-static_assert(kSharedBytes == ONCHIP_SHARED_BYTES, "the plan and the kernel count the same shared memory");
+// Where the regions of shared memory begin, from the model's map (SparseRegion of model/sparse/geometry.hpp).
+constexpr int kInputAt = ONCHIP_AT_INPUT;            // [2][kBatch][kUnitsPerSm][kGates], this step's and the next's
+constexpr int kCarryAt = ONCHIP_AT_CARRY;            // float [kUnitsPerSm][kBatchPadded]
+constexpr int kLengthsAt = ONCHIP_AT_LENGTHS;        // int [kBatchPadded]
+constexpr int kGatesAt = ONCHIP_AT_GATES;            // u32 [kUnitsPerSm], see cell.cuh
+constexpr int kBiasAt = ONCHIP_AT_BIAS;              // GRU: float [kUnitsPerSm]
+constexpr int kScaleAt = ONCHIP_AT_SCALES;           // fp8: float [kUnitsPerSm][kGates]
+constexpr int kOverflowAt = ONCHIP_AT_OVERFLOW;      // int [kOverflowInts]
+constexpr int kSplitSumsAt = ONCHIP_AT_SPLIT_SUMS;   // see row_splits.cuh
+constexpr int kSplitTableAt = ONCHIP_AT_SPLIT_TABLE;
+constexpr int kFetchedAt = ONCHIP_AT_BARRIERS;       // mbarriers, see pipeline.cuh
+constexpr int kChunksAt = ONCHIP_AT_CHUNKS;          // [ONCHIP_SHARED_CHUNKS][kChunkBytes]
+constexpr int kRingAt = ONCHIP_AT_RING;              // [kWarps][kRingChunks][kChunkBytes]
+static_assert(kInputAt - kOutboxAt == 16 * kOutboxWords && kCarryAt - kInputAt == 2 * kInputBytes &&
+                  kRingAt - kChunksAt == ONCHIP_SHARED_CHUNKS * kChunkBytes &&
+                  ONCHIP_SHARED_BYTES == kRingAt + kWarps * kRingChunks * kChunkBytes,
+              "the plan and the kernel count the same shared memory");
 
 #include "../recurrent/activation.cuh"
-#include "../recurrent/cell.cuh"
+#include "cell.cuh"
 
-#if ONCHIP_PIECES != 0
+#if ONCHIP_ROW_SPLITS != 0
 #include "row_splits.cuh"
 #endif
-#ifdef ONCHIP_EXCHANGE_WARPS
+#if ONCHIP_PRODUCER_WARPS != 0
 #include "pipeline.cuh"
 #endif
 
@@ -76,26 +73,26 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
     tiles_step<kTile + 1, 0>(weights, a, step);
   } else if constexpr (kTile < kTiles) {
     float sum[kValues] = {};
-    const u32 tails = step.kept_shared + kTailsAt + 4 * (step.thread / 32);
-#if ONCHIP_PIECES != 0
-    int pieces[kTileHeight];
-    find_pieces<kTile>(step, pieces);
-    PieceSums of_pieces;
+    const u32 overflow = step.kept_shared + kOverflowAt + 4 * (step.thread / 32);
+#if ONCHIP_ROW_SPLITS != 0
+    int splits[kTileHeight];
+    find_splits<kTile>(step, splits);
+    SplitSums split_sums;
     if constexpr (kTile == 0 && kPass == 0) {
-      multiply_pieces<0, kPasses>(weights, step, of_pieces);
+      multiply_splits<0, kPasses>(weights, step, split_sums);
     }
 #endif
-    gather_tile<kTile, kPass>(weights, step.shared, tails, step.lane, step.thread, sum);
+    gather_tile<kTile, kPass>(weights, step.shared, overflow, step.lane, step.thread, sum);
     mark_clock(a, step.number - a.first_step, step.thread, kGathered);
     Output outputs[kOutputs];
     fetch_outputs<kTile, kPass>(step, outputs);
     const Gates gates = find_gates<kTile>(step);
-#if ONCHIP_PIECES != 0
+#if ONCHIP_ROW_SPLITS != 0
     if constexpr (kTile == 0 && kPass == 0) {
-      store_pieces<0, kPasses>(step, of_pieces);
+      store_splits<0, kPasses>(step, split_sums);
       __syncthreads();
     }
-    add_pieces<kPass>(step, pieces, sum);
+    add_splits<kPass>(step, splits, sum);
 #endif
     reduce<kValues, 1>(sum, step.lane);
     mark_clock(a, step.number - a.first_step, step.thread, kReduced);
@@ -104,22 +101,22 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
   }
 }
 
-// The tails of this warp's rows: those of shared memory, all of the block at once, and the first of the streamed ones.
-__device__ __forceinline__ void load_tails(const Arguments& a, Weights& weights, u32 shared, int thread,
+// The overflow of this warp's rows: those of shared memory, all of the block at once, and the first of the streamed ones.
+__device__ __forceinline__ void load_overflow(const Arguments& a, Weights& weights, u32 shared, int thread,
                                            const char* chunks) {
 #pragma unroll 1
   for (int i = thread; i < ONCHIP_SHARED_CHUNKS * (kChunkBytes / 16); i += kThreads) {
     copy_16(shared + kChunksAt + 16 * i, chunks + 16ll * i);
   }
-  const int* const tails = a.tails + blockIdx.x * (kTailInts + 2 * kWarps);
+  const int* const overflow = a.overflow + blockIdx.x * (kOverflowInts + 2 * kWarps);
 #pragma unroll 1
-  for (int i = thread; i < kTailInts; i += kThreads) {
-    store_shared_int(shared + kTailsAt + 4 * i, tails[i]);
+  for (int i = thread; i < kOverflowInts; i += kThreads) {
+    store_shared_int(shared + kOverflowAt + 4 * i, overflow[i]);
   }
   if constexpr (kRingChunks > 0) {
     const int warp = thread / 32, lane = thread % 32;
-    weights.list = a.streamed + static_cast<long long>(tails[kTailInts + warp]) * kChunkBytes + 16 * lane;
-    weights.streamed = tails[kTailInts + kWarps + warp];
+    weights.list = a.streamed + static_cast<long long>(overflow[kOverflowInts + warp]) * kChunkBytes + 16 * lane;
+    weights.streamed = overflow[kOverflowInts + kWarps + warp];
     weights.ring = weights.ring_begin = shared + kRingAt + warp * (kRingChunks * kChunkBytes);
     if (weights.streamed > 0) {
 #pragma unroll 1
@@ -130,7 +127,7 @@ __device__ __forceinline__ void load_tails(const Arguments& a, Weights& weights,
   }
 }
 
-#ifdef ONCHIP_EXCHANGE_WARPS
+#if ONCHIP_PRODUCER_WARPS != 0
 extern "C" __global__ void __launch_bounds__(kBlockThreads, 1) sparse_persistent(const Arguments a) {
 #else
 extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(const Arguments a) {
@@ -145,11 +142,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     store_shared(shared + 16 * i, {0, 0, 0, 0});
   }
   __syncthreads();
-#ifdef ONCHIP_EXCHANGE_WARPS
-  prepare_turns(kept_shared, thread);
+#if ONCHIP_PRODUCER_WARPS != 0
+  prepare_pipeline(kept_shared, thread);
   __syncthreads();
   if (thread >= kThreads) {
-    exchange_states(a, kept_shared, thread - kThreads);
+    produce_states(a, kept_shared, thread - kThreads);
     return;
   }
   have_computing_registers();
@@ -160,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   Weights weights{};
 #ifdef ONCHIP_NARROW_THREAD
   // As an index the thread's number takes a pair of registers, and ptxas (13.0) keeps it in the same pair before and after
-  // the exchange warps part and have other registers to choose from: where it finds none for both, it spills that pair,
+  // the producer warps part and have other registers to choose from: where it finds none for both, it spills that pair,
   // and others with it.
   const u32* thread_weights;
   asm("mad.wide.u32 %0, %1, 4, %2;" : "=l"(thread_weights) : "r"(thread), "l"(block_weights));
@@ -174,11 +171,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
 #endif
     asm volatile("" : "+r"(weights.registers[i]));  // not loadable again: the compiler must keep the register
   }
-  if constexpr (kHasTail) {
-    load_tails(a, weights, kept_shared, thread, reinterpret_cast<const char*>(block_weights + kRegisterWords * kThreads));
+  if constexpr (kHasOverflow) {
+    load_overflow(a, weights, kept_shared, thread, reinterpret_cast<const char*>(block_weights + kRegisterWords * kThreads));
   }
-#if ONCHIP_PIECES != 0
-  load_piece_table(a, kept_shared, thread);
+#if ONCHIP_ROW_SPLITS != 0
+  load_split_table(a, kept_shared, thread);
 #endif
   if constexpr (kCarries) {
     take_carry(a, shared + kCarryAt, shared + kLengthsAt, thread);
@@ -196,8 +193,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
       store_shared_float(shared + kScaleAt + 4 * i, a.scales[blockIdx.x * kUnitsPerSm * kGates + i]);
     }
   }
-#ifdef ONCHIP_EXCHANGE_WARPS
-  end_copies();  // of tails
+#if ONCHIP_PRODUCER_WARPS != 0
+  end_copies();  // of overflow
   wait_for_copies<0>();
   compute_steps(weights, a, shared, kept_shared, thread);
 #else
@@ -236,8 +233,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
                     place % 32 / (32 / kSpread) * kNeighbours + place % kNeighbours,
                     place / 32 * (32 / kLanesPerRow) + place % (32 / kSpread) / kNeighbours};
     if constexpr (!kExchangeOnly) {
-      if constexpr (kHasTail) {
-        const u32 begins = kept_shared + kTailsAt + 4 * kRowsPerGroup * kWarps;
+      if constexpr (kHasOverflow) {
+        const u32 begins = kept_shared + kOverflowAt + 4 * kRowsPerGroup * kWarps;
         weights.chunk = kept_shared + load_shared_int(begins + 4 * (place / 32)) + kLaneBytes * (place % 32);
       }
       tiles_step<0, 0>(weights, a, step);
@@ -268,7 +265,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
       __syncthreads();
     }
     if (t + 1 < a.steps) {
-      wait_for_first_look();
+      wait_before_polling();
     }
   }
   if (polls <= 0) {
@@ -277,7 +274,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   wait_for_copies<0>();
   if constexpr (kCarries) {
     __syncthreads();
-    hand_back_carry(a, shared + kCarryAt, thread);
+    return_carry(a, shared + kCarryAt, thread);
   }
 #endif
 }

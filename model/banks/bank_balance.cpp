@@ -15,19 +15,18 @@ constexpr int kCandidates = 32;  // tried for each unit and sweep
 
 class Balancer {
  public:
-  Balancer(const Network& network, const Plan& plan, const RowProfile& rows, const SparseMatrix& matrix,
+  Balancer(const SparseGeometry& geometry, const RowProfile& rows, const SparseMatrix& matrix,
            std::vector<std::int32_t> ranks)
-      : network_(network),
-        plan_(plan),
+      : geometry_(geometry),
         rows_(rows),
-        rule_(network, plan),
+        rule_(geometry),
         gates_(rows.gates()),
-        units_per_sm_(units_per_sm(network, plan)),
-        spread_(spread_over_phases(network, plan)),
-        together_(kWarpLanes / plan.lanes_per_row / (load_phases(network, plan) / spread_)),
+        units_per_sm_(geometry_.units_per_sm),
+        spread_(geometry_.spread),
+        together_(kWarpLanes / geometry_.lanes_per_row / (geometry_.load_phases / spread_)),
         ranks_(std::move(ranks)) {
-    for (int length = 0; length <= network.hidden; ++length) {
-      slots_of_length_.push_back(row_slots(network, plan, length));
+    for (int length = 0; length <= geometry_.network.hidden; ++length) {
+      slots_of_length_.push_back(geometry_.row_slots(length));
     }
     count_loads(matrix);
     for (std::size_t place = 0; place < ranks_.size(); ++place) {
@@ -76,40 +75,42 @@ class Balancer {
     return loads_[(static_cast<std::size_t>(rank) * gates_ + at) * rule_.bank_sets + set];
   }
 
-  // Where pieces are counted, of the unit at `place`: two that are exchanged must have as many.
-  int pieces(int place) const {
-    const int r = place % units_per_sm_ / plan_.groups() * gates_;
-    return plan_.pieces > 0 ? pieces_of_unit(network_, plan_, rows_, r, ranks_[place]) : 0;
+  // Where splits are counted, of the unit at `place`: two that are exchanged must have as many.
+  int splits(int place) const {
+    const int r = place % units_per_sm_ / geometry_.groups() * gates_;
+    return geometry_.row_splits > 0 ? splits_of_unit(geometry_, rows_, r, ranks_[place]) : 0;
   }
 
   // Units that may be exchanged: of the same set and rank class.
-  int key(int place) const { return (place % units_per_sm_ / plan_.groups()) * rule_.bank_sets + rule_.set_of(place); }
+  int key(int place) const {
+    return (place % units_per_sm_ / geometry_.groups()) * rule_.bank_sets + rule_.set_of(place);
+  }
 
   // Calls `visit` with the ranks of the units at `count` groups from `group` on, in the class and SM of `place`.
   template <typename Visit>
   void for_each_rank(int place, int group, int count, Visit&& visit) const {
     const int in_sm = place % units_per_sm_;
-    const int first = in_sm / plan_.groups() * plan_.groups() + group;
+    const int first = in_sm / geometry_.groups() * geometry_.groups() + group;
     for (int at = first; at < std::min(first + count, units_per_sm_); ++at) {
       if (const std::int32_t rank = ranks_[place - in_sm + at]; rank >= 0) {
         visit(rank);
       }
     }
   }
-  int group_of(int place) const { return place % units_per_sm_ % plan_.groups(); }
+  int group_of(int place) const { return place % units_per_sm_ % geometry_.groups(); }
 
   // Slots of each of the warp's rows.
   std::array<int, 4> slots_of_warp(int place) const {
-    const int groups = kWarpLanes / plan_.lanes_per_row;
+    const int groups = kWarpLanes / geometry_.lanes_per_row;
     std::array<int, 4> slots{};
     for_each_rank(place, group_of(place) / groups * groups, groups, [&](int rank) {
       for (int at = 0; at < gates_; ++at) {
         slots[at] = std::max(slots[at], slots_of_length_[static_cast<std::size_t>(rows_.length(rank, at))]);
       }
     });
-    const int first = place % units_per_sm_ / plan_.groups() * gates_;
+    const int first = place % units_per_sm_ / geometry_.groups() * gates_;
     for (int at = 0; at < gates_; ++at) {
-      slots[at] = std::max(slots[at], plan_.slots[first + at]);
+      slots[at] = std::max(slots[at], geometry_.slots[first + at]);
     }
     return slots;
   }
@@ -140,8 +141,8 @@ class Balancer {
     int best = -1, best_gain = 0;
     for (int i = 0; i < kCandidates; ++i) {
       const int other = candidates[random() % candidates.size()];
-      if (pieces(place) != pieces(other) || (plan_.piece_chunks > 0 && pieces(place) > 0)) {
-        continue;  // where pieces have chunks, how many goes by all lengths of the SM's cut rows
+      if (splits(place) != splits(other) || (geometry_.split_chunks > 0 && splits(place) > 0)) {
+        continue;  // where splits have chunks, how many goes by all lengths of the SM's cut rows
       }
       const int others = excess(other);
       const std::array<int, 4> other_slots = slots_of_warp(other);
@@ -163,8 +164,7 @@ class Balancer {
     }
   }
 
-  const Network& network_;
-  const Plan& plan_;
+  const SparseGeometry& geometry_;
   const RowProfile& rows_;
   BankRule rule_;
   int gates_, units_per_sm_;
@@ -178,9 +178,9 @@ class Balancer {
 
 }  // namespace
 
-std::vector<std::int32_t> balance_banks(const Network& network, const Plan& plan, const RowProfile& rows,
+std::vector<std::int32_t> balance_banks(const SparseGeometry& geometry, const RowProfile& rows,
                                         const SparseMatrix& matrix, std::vector<std::int32_t> ranks) {
-  return Balancer(network, plan, rows, matrix, std::move(ranks)).balanced();
+  return Balancer(geometry, rows, matrix, std::move(ranks)).balanced();
 }
 
 }  // namespace onchip

@@ -6,8 +6,8 @@
 // so that no other row's needs change, as long as this takes wavefronts away and no warp needs more slots than before.
 #pragma once
 
+#include "model/sparse/geometry.hpp"
 #include "model/workload/mask.hpp"
-#include "model/plan/plan.hpp"
 #include "model/workload/row_profile.hpp"
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace onchip {
 
-// `ranks`: as deal_units gives them, [sms, units_per_sm]; returns them exchanged. Deterministic.
-std::vector<std::int32_t> balance_banks(const Network& network, const Plan& plan, const RowProfile& rows,
+// `ranks`: as assign_units gives them, [sms, units_per_sm]; returns them exchanged. Deterministic.
+std::vector<std::int32_t> balance_banks(const SparseGeometry& geometry, const RowProfile& rows,
                                         const SparseMatrix& matrix, std::vector<std::int32_t> ranks);
 
 }  // namespace onchip

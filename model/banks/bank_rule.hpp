@@ -3,7 +3,7 @@
 // many sets of banks. A phase takes as many wavefronts as the most loaded set has distinct words.
 #pragma once
 
-#include "model/plan/plan.hpp"
+#include "model/sparse/geometry.hpp"
 
 #include <algorithm>
 
@@ -19,8 +19,8 @@ struct BankRule {
   int phase_lanes;  // 32 for accesses of up to 4 bytes, 16 for 8, 8 for 16
   int bank_sets;
 
-  BankRule(const Network& network, const Plan& plan)
-      : stride(plane_unit_bytes(network, plan)),
+  BankRule(const SparseGeometry& geometry)
+      : stride(geometry.plane_unit_bytes),
         phase_lanes(kWarpLanes * kBankBytes / std::max(kBankBytes, stride)),
         bank_sets(kBanks * kBankBytes / std::max(kBankBytes, stride)) {}
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "model/base/units.hpp"
+#include "model/chip/cost_terms.hpp"
 
 #include <filesystem>
 #include <map>
@@ -103,6 +104,8 @@ struct Chip {
   Number library_element_seconds;      // of a sparse product, per non-zero of a row: they come one after another
   Number library_scatter;              // 95 % of steps lie within this fraction of the formula
   Number gather_scatter;               // likewise, of the gathers and what follows them inside an SM
+
+  CostValues cost;  // what prices multiply with beside these numbers (cost_terms.hpp)
 };
 
 // One row per number: where it stands in the file, what it measures, and what is possible.
@@ -142,9 +145,10 @@ ChipFile find_chip(std::string_view name_or_file);
 // Names of the shipped chips, in the order of their compute capability.
 std::vector<std::string> shipped_chips();
 
-// Applies "key=quantity" ("shared_memory.per_sm=512 KiB", "sm.clock=+10%") as `--set` does; the result is validated
-// like a file and the provenance says "set by user". A relative change is rounded to what the hardware can have: whole
-// numbers, whole warps of threads, whole allocation units. Throws InputError and then leaves `file` as it was.
+// Applies "key=quantity" ("shared_memory.per_sm=512 KiB", "sm.clock=+10%", "cost.overflow_parting=0") as `--set` does;
+// the result is validated like a file and the provenance says "set by user". A relative change is rounded to what the
+// hardware can have: whole numbers, whole warps of threads, whole allocation units. Throws InputError and then leaves
+// `file` as it was.
 void set_chip_key(ChipFile& file, std::string_view assignment);
 
 }  // namespace onchip

@@ -18,26 +18,27 @@ constexpr int kWarp = 32;
 static_assert(WordMask::kSpan == kSpanUnits);
 
 // Of a warp's tiles, which are in shared memory.
-std::vector<char> tiles_in_shared(const Network& network, const Plan& plan) {
-  const int tiles = warp_tiles(network, plan);
+std::vector<char> tiles_in_shared(const DenseGeometry& geometry) {
+  const int tiles = geometry.warp_tiles;
   std::vector<char> in_shared(tiles);
   for (int tile = 0; tile < tiles; ++tile) {
-    in_shared[tile] = is_in_shared(tile, plan.shared_tiles, tiles);
+    in_shared[tile] = is_in_shared(tile, geometry.shared_tiles, tiles);
   }
   return in_shared;
 }
 
 }  // namespace
 
-std::vector<int> stream_lengths(const Network& network, const Plan& plan, const WordMask& mask) {
-  const int units = units_per_sm(network, plan), gates = info(network.cell).gates;
-  const int row_tiles_of_sm = row_tiles(network, plan), spans_of_warp = warp_spans(network, plan);
-  const std::vector<char> in_shared = tiles_in_shared(network, plan);
-  std::vector<int> lengths(static_cast<std::size_t>(plan.sms) * plan.threads);
-  for (int row = 0; row < network.rows(); ++row) {
-    const int gate = row / network.hidden, unit = row % network.hidden;
+std::vector<int> stream_lengths(const DenseGeometry& geometry, const WordMask& mask) {
+  const int units = geometry.units_per_sm, gates = geometry.gates;
+  const int row_tiles_of_sm = geometry.row_tiles, spans_of_warp = geometry.warp_spans;
+  const std::vector<char> in_shared = tiles_in_shared(geometry);
+  std::vector<int> lengths(static_cast<std::size_t>(geometry.sms) * geometry.threads);
+  for (int row = 0; row < geometry.network.rows(); ++row) {
+    const int gate = row / geometry.network.hidden, unit = row % geometry.network.hidden;
     const int row_of_sm = unit % units * gates + gate;
-    int* const of_sm = lengths.data() + static_cast<std::size_t>(unit / units) * plan.threads + row_of_sm % 16 / 2 * 4;
+    int* const of_sm =
+        lengths.data() + static_cast<std::size_t>(unit / units) * geometry.threads + row_of_sm % 16 / 2 * 4;
     const std::uint16_t* const spans = mask.of_span.data() + static_cast<std::size_t>(row) * mask.spans;
     for (int span = 0; span < mask.spans; ++span) {
       int* const lanes = of_sm + span / spans_of_warp * kWarp;
@@ -52,7 +53,7 @@ std::vector<int> stream_lengths(const Network& network, const Plan& plan, const 
   return lengths;
 }
 
-int deal_streams(std::span<const int> lengths, std::span<std::uint32_t> begins) {
+int assign_streams(std::span<const int> lengths, std::span<std::uint32_t> begins) {
   std::array<int, kWarp> words{}, banks, lanes;
   std::iota(banks.begin(), banks.end(), 0);
   for (std::size_t first = 0; first < lengths.size(); first += kWarp) {
@@ -70,41 +71,41 @@ int deal_streams(std::span<const int> lengths, std::span<std::uint32_t> begins) 
   return *std::max_element(words.begin(), words.end());
 }
 
-int needed_bank_words(const Network& network, const Plan& plan, const WordMask& mask) {
-  const std::vector<int> lengths = stream_lengths(network, plan, mask);
-  std::vector<std::uint32_t> begins(plan.threads);
+int needed_bank_words(const DenseGeometry& geometry, const WordMask& mask) {
+  const std::vector<int> lengths = stream_lengths(geometry, mask);
+  std::vector<std::uint32_t> begins(geometry.threads);
   int most = 0;
-  for (int sm = 0; sm < plan.sms; ++sm) {
-    most = std::max(most, deal_streams(std::span(lengths).subspan(static_cast<std::size_t>(sm) * plan.threads,
-                                                                  static_cast<std::size_t>(plan.threads)),
-                                       begins));
+  for (int sm = 0; sm < geometry.sms; ++sm) {
+    most = std::max(most, assign_streams(std::span(lengths).subspan(static_cast<std::size_t>(sm) * geometry.threads,
+                                                                    static_cast<std::size_t>(geometry.threads)),
+                                         begins));
   }
   return most;
 }
 
-void check_bank_words(const Network& network, const Plan& plan, const WordMask& mask) {
-  const int needed = needed_bank_words(network, plan, mask);
-  if (needed > plan.bank_words) {
+void check_bank_words(const DenseGeometry& geometry, const WordMask& mask) {
+  const int needed = needed_bank_words(geometry, mask);
+  if (needed > geometry.bank_words) {
     throw InputError("the mask needs bank_words=" + std::to_string(needed) +
                      " for the words of its tiles in shared memory that are not empty, the plan has room for " +
-                     std::to_string(plan.bank_words));
+                     std::to_string(geometry.bank_words));
   }
 }
 
-int expected_bank_words(const Network& network, const Plan& plan, double share) {
+int expected_bank_words(const DenseGeometry& geometry, double share) {
   // The words of an SM beyond what is expected, and those of the fullest bank beyond the mean one's, which depends on
   // how uneven single streams are: of 1500 draws of nine shapes at most 3.8 of their deviations, 1.0 on average; and on
   // how much longer some are than the mean one, because other lanes have rows beyond the last.
   constexpr double kDeviations = 7, kOfStream = 4;
-  const int tiles = warp_tiles(network, plan), rows = units_per_sm(network, plan) * info(network.cell).gates;
-  const int all_spans = spans(network, plan), spans_of_warp = warp_spans(network, plan);
-  const int tiles_of_rows = row_tiles(network, plan);
+  const int tiles = geometry.warp_tiles, rows = geometry.units_per_sm * geometry.gates;
+  const int all_spans = geometry.spans, spans_of_warp = geometry.warp_spans;
+  const int tiles_of_rows = geometry.row_tiles;
   double words = 0, of_warp = 0;  // that there may be: of an SM, and of a warp that has all of its spans
   int due = 0;                    // of the next tile in shared memory (shared_tiles_before()), in parts of `tiles`
   for (int span = 0; span < spans_of_warp; ++span) {
     const int warps = all_spans / spans_of_warp + (span < all_spans % spans_of_warp ? 1 : 0);  // that have so many
     for (int tile = 0; tile < 2 * tiles_of_rows; ++tile) {
-      due += plan.shared_tiles;
+      due += geometry.shared_tiles;
       if (due >= tiles) {
         due -= tiles;
         const double of_tile = 8.0 * std::min(16, rows - tile % tiles_of_rows * 16);
@@ -114,10 +115,10 @@ int expected_bank_words(const Network& network, const Plan& plan, double share) 
     }
   }
   const double deviation = std::sqrt(share * (1 - share));
-  const double longest = kLaneWords * plan.shared_tiles;
+  const double longest = kLaneWords * geometry.shared_tiles;
   const double fullest = (share * words + kDeviations * deviation * std::sqrt(words)) / kWarp +
                          kOfStream * deviation * std::sqrt(longest) + share * (longest - of_warp / kWarp) + 1;
-  return static_cast<int>(std::ceil(std::min(fullest, longest * plan.warps())));
+  return static_cast<int>(std::ceil(std::min(fullest, longest * geometry.warps())));
 }
 
 }  // namespace onchip

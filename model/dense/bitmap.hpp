@@ -14,8 +14,8 @@
 // Shared memory: [bank_words][32 banks], for the fullest bank of the fullest SM.
 #pragma once
 
+#include "model/dense/geometry.hpp"
 #include "model/workload/mask.hpp"
-#include "model/plan/plan.hpp"
 
 #include <cstdint>
 #include <span>
@@ -31,20 +31,20 @@ constexpr bool has_word(const float* tile, int lane, int k) {
 }
 
 // Words that are stored of each lane: [sms, warps, 32 lanes].
-std::vector<int> stream_lengths(const Network& network, const Plan& plan, const WordMask& mask);
+std::vector<int> stream_lengths(const DenseGeometry& geometry, const WordMask& mask);
 
-// Deals the streams of one SM's lanes, lengths [warps, 32 lanes], to the banks. Sets, [warps, 32 lanes], the byte of
+// Assigns the streams of one SM's lanes, lengths [warps, 32 lanes], to the banks. Sets, [warps, 32 lanes], the byte of
 // the region where each begins, and returns the words of the fullest bank.
-int deal_streams(std::span<const int> lengths, std::span<std::uint32_t> begins);
+int assign_streams(std::span<const int> lengths, std::span<std::uint32_t> begins);
 
 // The bank_words that a mask needs.
-int needed_bank_words(const Network& network, const Plan& plan, const WordMask& mask);
+int needed_bank_words(const DenseGeometry& geometry, const WordMask& mask);
 
 // Throws InputError if the plan has room for fewer.
-void check_bank_words(const Network& network, const Plan& plan, const WordMask& mask);
+void check_bank_words(const DenseGeometry& geometry, const WordMask& mask);
 
 // What a mask needs of which each word holds a weight with the probability `share`, or in about one of a thousand
 // million masks more.
-int expected_bank_words(const Network& network, const Plan& plan, double share);
+int expected_bank_words(const DenseGeometry& geometry, double share);
 
 }  // namespace onchip

@@ -1,145 +1,263 @@
 // SPDX-License-Identifier: Apache-2.0
+// The dense plans that are worth pricing.
 #include "model/dense/bitmap.hpp"
-#include "model/plan/footprint.hpp"
-#include "model/plan/plan_choices.hpp"
-#include "model/plan/registers.hpp"
+#include "model/dense/family.hpp"
+#include "model/dense/registers.hpp"
+#include "model/plan/search.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 namespace onchip {
 namespace {
 
-constexpr std::array kDenseThreads{128, 256, 384, 512, 768, 1024};
+constexpr std::array kThreads{128, 256, 384, 512, 768, 1024};
+constexpr int kFirstWithTheProduct = 8;  // compute capability of mma.m16n8k16
 
-// Tiles beyond what the registers hold go to shared memory, unless it is wished that nothing does.
-void keep_tiles(const Chip& chip, const Network& network, const PlanWishes& wishes, Plan& plan) {
-  constexpr int kTileRegisters = 4;
-  const int tiles = warp_tiles(network, plan);
-  const Tier most = wishes.tier.value_or(Tier::streamed);
-  plan.shared_tiles = 0;
-  for (int more = tiles; most != Tier::registers && more > 0;) {  // tiles on their way from there take registers too
-    const int room = registers_available(chip, plan) - working_registers(chip, network, plan) -
-                     metadata_words(network, plan) - wishes.spare_registers;
-    more = tiles - std::clamp(room / kTileRegisters, 0, tiles) - plan.shared_tiles;
-    plan.shared_tiles += std::max(0, more);
-  }
+bool is_possible(const Chip& chip, const Network& network) {
+  const bool multiplies = network.precision == Precision::fp16 || network.precision == Precision::bf16;
+  return chip.compute_capability_major >= kFirstWithTheProduct && multiplies;
 }
 
-bool has_room(const Chip& chip, const Network& network, const Plan& plan) {
-  return static_cast<double>(shared_bytes(network, plan)) <= chip.smem_bytes_per_block;
-}
+class Candidates {
+ public:
+  // Words of a bitmap plan's tiles are as many as is expected of rows like these, times `crowding`.
+  Candidates(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+             double crowding, const Consider<DensePlan>& consider)
+      : chip_(chip),
+        network_(network),
+        rows_(rows),
+        constraints_(constraints),
+        crowding_(crowding),
+        consider_(consider),
+        storage_(fixed_value<&DensePlan::storage>(constraints)),
+        exchange_(fixed_value<&DensePlan::exchange>(constraints)),
+        sms_(fixed_value<&DensePlan::sms>(constraints)),
+        loads_in_flight_(fixed_value<&DensePlan::loads_in_flight>(constraints)),
+        batch_groups_(fixed_value<&DensePlan::batch_groups>(constraints)) {}
 
-// A dense plan stored without the empty words of its tiles in shared memory, of which a share is not empty. Unless it
-// is wished, one that has no room for far fewer words is not looked at closely.
-Plan compact_plan(const Chip& chip, const Network& network, const PlanWishes& wishes, double share, double crowding,
-                  Plan plan) {
-  plan.storage = Storage::bitmap;
-  plan.bank_words = 0;
-  keep_tiles(chip, network, wishes, plan);
-  const int all_words = kLaneWords * plan.shared_tiles * plan.warps();
-  constexpr double kFewest = 0.4;  // of what is expected of them: there may be fewer spans and rows than tiles have
-  plan.bank_words = static_cast<int>(kFewest * share * all_words);
-  if (wishes.storage || has_room(chip, network, plan)) {
-    const double expected = std::ceil(crowding * expected_bank_words(network, plan, share));
-    plan.bank_words = static_cast<int>(std::min<double>(all_words, expected));
-  }
-  return plan;
-}
-
-// Calls `consider` with the plan for every useful number of loads in flight.
-void for_each_load(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
-                   double crowding, Plan plan, const Consider& consider) {
-  const int one = 2 * sample_tiles(network, plan);  // loads of a span
-  const int spans_of_warp = warp_spans(network, plan);
-  int last_groups = 0;
-  for (int group_spans = 1; group_spans <= std::max(1, (spans_of_warp + 1) / 2); ++group_spans) {
-    const int groups = (spans_of_warp + group_spans - 1) / group_spans;
-    if (groups == last_groups) {
-      continue;  // registers for nothing
+  void all() {
+    if (!is_possible(chip_, network_)) {
+      return;
     }
-    last_groups = groups;
-    plan.loads_in_flight = wishes.loads_in_flight.value_or(one * group_spans);
-    if (plan.loads_in_flight % one == 0) {
-      keep_tiles(chip, network, wishes, plan);
-      const bool wishes_bitmap = wishes.storage == Storage::bitmap;
-      if (!wishes_bitmap) {
-        consider(plan);
+    if (storage_ != Storage::structured_2_4) {
+      of_storage(Storage::dense);
+    }
+    if (rows_.is_two_four() && storage_.value_or(Storage::structured_2_4) == Storage::structured_2_4) {
+      of_storage(Storage::structured_2_4);
+    }
+  }
+
+ private:
+  void of_storage(Storage storage) {
+    const auto even = [](int units) { return (units + 1) / 2 * 2; };
+    const ExchangeProtocol over_l2 = exchange_.value_or(ExchangeProtocol::lamport);
+    for (int groups = batch_groups_.value_or(1); groups <= network_.batch; groups *= 2) {
+      const bool alone = groups > 1 && over_l2 != ExchangeProtocol::lamport && over_l2 != ExchangeProtocol::cluster;
+      if (network_.batch % groups != 0 || alone) {
+        break;
       }
-      const bool is_of_use = plan.storage == Storage::dense && rows.word_share() < 1 && !wishes.storage;
-      if (wishes_bitmap || (is_of_use && !has_room(chip, network, plan))) {
-        const Plan compact = compact_plan(chip, network, wishes, rows.word_share(), crowding, plan);
-        if (wishes_bitmap || has_room(chip, network, compact)) {
-          consider(compact);
+      if (over_l2 != ExchangeProtocol::cluster) {
+        const int all = std::max(1, static_cast<int>(chip_.sm_count) / groups);
+        const int fewest = even((network_.hidden + all - 1) / all);
+        int last_sms = 0;
+        // As many SMs as there are, or fewer that have more to do: up to four times as much.
+        for (int units = fewest; units <= 4 * fewest; units += 2) {
+          const int sms = sms_.value_or((network_.hidden + units - 1) / units);
+          if (sms != last_sms) {
+            of_groups(storage, over_l2, sms, groups);
+          }
+          last_sms = sms;
         }
       }
-    }
-    if (wishes.loads_in_flight) {
-      break;
+      if (exchange_.value_or(ExchangeProtocol::cluster) == ExchangeProtocol::cluster) {
+        constexpr int kFewest = 2;
+        const double usable = std::min<double>(chip_.cluster_usable_sms, chip_.sm_count);
+        for (auto sms = static_cast<int>(chip_.cluster_sms); sms >= kFewest; sms /= 2) {
+          if (sms * groups <= usable && sms_.value_or(sms) == sms) {
+            of_groups(storage, ExchangeProtocol::cluster, sms, groups);
+          }
+        }
+      }
+      if (batch_groups_) {
+        break;
+      }
     }
   }
-}
+
+  void of_groups(Storage storage, ExchangeProtocol exchange, int sms, int groups) {
+    for (const int threads : kThreads) {
+      DensePlan plan = shape_dense_plan(network_, sms, threads, groups, storage);
+      plan.exchange = exchange;
+      // A span of a sample is half a line, of several SMs in any case; in a cluster there are no lines.
+      plan.line_words = exchange != ExchangeProtocol::cluster && network_.batch == groups ? kLineWords / 2 : kLineWords;
+      of_loads(plan);
+    }
+  }
+
+  // Every useful number of loads in flight.
+  void of_loads(DensePlan plan) {
+    const DenseGeometry shape(network_, plan);
+    const int one = 2 * shape.sample_tiles;  // loads of a span
+    int last_groups = 0;
+    for (int group_spans = 1; group_spans <= std::max(1, (shape.warp_spans + 1) / 2); ++group_spans) {
+      const int groups = (shape.warp_spans + group_spans - 1) / group_spans;
+      if (groups == last_groups) {
+        continue;  // registers for nothing
+      }
+      last_groups = groups;
+      plan.loads_in_flight = loads_in_flight_.value_or(one * group_spans);
+      if (plan.loads_in_flight % one == 0) {
+        keep_tiles(plan);
+        const bool asks_bitmap = storage_ == Storage::bitmap;
+        if (!asks_bitmap) {
+          consider_(plan);
+        }
+        const bool is_of_use = plan.storage == Storage::dense && rows_.word_share() < 1 && !storage_;
+        if (asks_bitmap || (is_of_use && !has_room(plan))) {
+          const DensePlan compact = compact_plan(plan);
+          if (asks_bitmap || has_room(compact)) {
+            consider_(compact);
+          }
+        }
+      }
+      if (loads_in_flight_) {
+        break;
+      }
+    }
+  }
+
+  // Tiles beyond what the registers hold go to shared memory, unless it is asked that nothing does.
+  void keep_tiles(DensePlan& plan) const {
+    constexpr int kTileRegisters = 4;
+    plan.shared_tiles = 0;
+    const int tiles = DenseGeometry(network_, plan).warp_tiles;
+    const Tier most = constraints_.tier.value_or(Tier::streamed);
+    for (int more = tiles; most != Tier::registers && more > 0;) {  // tiles on their way from there take registers too
+      const DenseGeometry geometry(network_, plan);
+      const int room = registers_available(chip_, plan) - working_registers(chip_, geometry) - geometry.metadata_words -
+                       constraints_.spare_registers;
+      more = tiles - std::clamp(room / kTileRegisters, 0, tiles) - plan.shared_tiles;
+      plan.shared_tiles += std::max(0, more);
+    }
+  }
+
+  bool has_room(const DensePlan& plan) const {
+    return static_cast<double>(DenseGeometry(network_, plan).shared_bytes()) <= chip_.smem_bytes_per_block;
+  }
+
+  // A plan stored without the empty words of its tiles in shared memory, of which a share is not empty. Unless it is
+  // asked for, one that has no room for far fewer words is not looked at closely.
+  DensePlan compact_plan(DensePlan plan) const {
+    plan.storage = Storage::bitmap;
+    plan.bank_words = 0;
+    keep_tiles(plan);
+    const double share = rows_.word_share();
+    const int all_words = kLaneWords * plan.shared_tiles * plan.warps();
+    constexpr double kFewest = 0.4;  // of what is expected of them: there may be fewer spans and rows than tiles have
+    plan.bank_words = static_cast<int>(kFewest * share * all_words);
+    if (storage_ || has_room(plan)) {
+      const double expected = std::ceil(crowding_ * expected_bank_words(DenseGeometry(network_, plan), share));
+      plan.bank_words = static_cast<int>(std::min<double>(all_words, expected));
+    }
+    return plan;
+  }
+
+  const Chip& chip_;
+  const Network& network_;
+  const RowProfile& rows_;
+  const Constraints& constraints_;
+  const double crowding_;
+  const Consider<DensePlan>& consider_;
+  const std::optional<Storage> storage_;
+  const std::optional<ExchangeProtocol> exchange_;
+  const std::optional<int> sms_, loads_in_flight_, batch_groups_;
+};
 
 }  // namespace
 
-bool dense_is_possible(const Chip& chip, const Network& network, const PlanWishes& wishes) {
-  constexpr int kFirstWithTheProduct = 8;  // compute capability of mma.m16n8k16
-  const Storage storage = wishes.storage.value_or(Storage::dense);
-  const bool wishes_sparse = storage == Storage::packed_pair || storage == Storage::packed_delta || wishes.order ||
-                             wishes.lanes_per_row || wishes.rows_per_group || wishes.tile_rows || wishes.load_bytes ||
-                             wishes.promote_every || wishes.exchange_warps.value_or(0) > 0 ||
-                             wishes.pieces.value_or(0) > 0 || wishes.exchange == ExchangeProtocol::bulk_copy;
-  const bool multiplies = network.precision == Precision::fp16 || network.precision == Precision::bf16;
-  return chip.compute_capability_major >= kFirstWithTheProduct && multiplies && !wishes_sparse;
+DensePlan shape_dense_plan(const Network& network, int sms, int threads, int batch_groups, Storage storage) {
+  DensePlan plan;
+  plan.storage = storage;
+  plan.sms = sms;
+  plan.threads = threads;
+  plan.batch_groups = batch_groups;
+  plan.loads_in_flight = 2 * DenseGeometry(network, plan).sample_tiles;
+  return plan;
 }
 
-void for_each_dense_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
-                         Storage storage, double crowding, const Consider& consider) {
-  const auto even = [](int units) { return (units + 1) / 2 * 2; };
-  const auto with_teams = [&](ExchangeProtocol exchange, int sms, int teams) {
-    for (const int threads : kDenseThreads) {
-      Plan plan = shape_dense_plan(network, sms, threads, teams, storage);
-      plan.exchange = exchange;
-      plan.line_words = best_line_words(network, plan);
-      for_each_load(chip, network, rows, wishes, crowding, plan, consider);
-    }
-  };
-  const ExchangeProtocol over_l2 = wishes.exchange.value_or(ExchangeProtocol::lamport);
-  for (int teams = wishes.teams.value_or(1); teams <= network.batch; teams *= 2) {
-    const bool alone = teams > 1 && over_l2 != ExchangeProtocol::lamport && over_l2 != ExchangeProtocol::cluster;
-    if (network.batch % teams != 0 || alone) {
-      break;
-    }
-    if (over_l2 != ExchangeProtocol::cluster) {
-      const int all = std::max(1, static_cast<int>(chip.sm_count) / teams);
-      const int fewest = even((network.hidden + all - 1) / all);
-      int last_sms = 0;
-      // As many SMs as there are, or fewer that have more to do: up to four times as much.
-      for (int units = fewest; units <= 4 * fewest; units += 2) {
-        const int sms = wishes.sms.value_or((network.hidden + units - 1) / units);
-        if (sms != last_sms) {
-          with_teams(over_l2, sms, teams);
-        }
-        last_sms = sms;
-      }
-    }
-    if (wishes.exchange.value_or(ExchangeProtocol::cluster) == ExchangeProtocol::cluster) {
-      constexpr int kFewest = 2;
-      const double usable = std::min<double>(chip.cluster_usable_sms, chip.sm_count);
-      for (auto sms = static_cast<int>(chip.cluster_sms); sms >= kFewest; sms /= 2) {
-        if (sms * teams > usable) {
-          continue;
-        }
-        if (wishes.sms.value_or(sms) == sms) {
-          with_teams(ExchangeProtocol::cluster, sms, teams);
-        }
-      }
-    }
-    if (wishes.teams) {
-      break;
-    }
+void for_each_candidate(const Chip& chip, const Network& network, const RowProfile& rows,
+                        const Constraints& constraints, const Consider<DensePlan>& consider) {
+  Candidates(chip, network, rows, constraints, /*crowding=*/1, consider).all();
+}
+
+std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Network& network, const RowProfile& rows,
+                                            const Constraints& constraints, const DensePlan&) {
+  if (fixed_value<&DensePlan::storage>(constraints) == Storage::structured_2_4) {
+    check_two_four(rows);
   }
+  std::optional<Planned<DensePlan>> best;
+  // The words of a bitmap plan's tiles are estimated until it is the best, then counted, of a mask that is known. Where
+  // they are crowded, so that it does not fit after all, the next search knows; the last one expects all of them.
+  double crowding = 1;
+  constexpr int kSearches = 3;
+  for (int searches = kSearches; searches > 0; --searches) {
+    best = best_candidate<DensePlan>(chip, network, constraints, [&](const Consider<DensePlan>& consider) {
+      Candidates(chip, network, rows, constraints, crowding, consider).all();
+    });
+    if (!best || best->plan.storage != Storage::bitmap || rows.words() == nullptr) {
+      break;
+    }
+    const bool seemed_to_fit = best->prediction.footprint.fits;
+    const int counted = needed_bank_words(DenseGeometry(network, best->plan), *rows.words());
+    const double expected = std::exchange(best->plan.bank_words, counted);
+    best->prediction = predict_one(chip, network, best->plan);
+    if (!seemed_to_fit || best->prediction.footprint.fits) {
+      break;
+    }
+    constexpr double kAll = 1e9;
+    crowding = searches > 2 ? crowding * best->plan.bank_words / expected : kAll;
+  }
+  return best;
+}
+
+std::string remark(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+                   const DensePlan& plan) {
+  const bool is_dense = plan.storage == Storage::dense;
+  if (fixed_value<&DensePlan::storage>(constraints) || (is_dense && !rows.is_two_four())) {
+    return "";
+  }
+  Constraints otherwise = constraints;
+  otherwise.family = DensePlan::kName;
+  fix<&DensePlan::storage>(otherwise, is_dense ? Storage::structured_2_4 : Storage::dense);
+  const std::optional<Planned<DensePlan>> other = best_plan(chip, network, rows, otherwise, DensePlan{});
+  return other ? "; stored as " + std::string(name(other->plan.storage)) + ", " +
+                     why_slower(predict_one(chip, network, plan), other->prediction)
+               : "";
+}
+
+DensePlan settled(const Chip&, const Network& network, const RowProfile&, const Constraints& constraints,
+                  const DensePlan& chosen) {
+  DensePlan plan = chosen;
+  plan.poll_delay =
+      fixed_value<&DensePlan::poll_delay>(constraints).value_or(best_poll_delay(DenseGeometry(network, plan)));
+  return plan;
+}
+
+std::string why_none(const Chip& chip, const Network& network, const Constraints& constraints, const DensePlan&) {
+  if (!is_possible(chip, network)) {
+    return std::string(DensePlan::kName) + " needs compute capability 8.0, and fp16 or bf16";
+  }
+  if (fixed_value<&DensePlan::exchange>(constraints) == ExchangeProtocol::cluster && chip.cluster_sms < 2) {
+    return "the cluster exchange needs clusters, which " + chip.name + " has not";
+  }
+  return std::string(DensePlan::kName) +
+         " needs loads_in_flight in multiples of two for every 8 samples of a batch group, batch groups that divide "
+         "the "
+         "batch, and of a cluster a size that the chip has";
 }
 
 }  // namespace onchip

@@ -24,7 +24,7 @@
 //             stand in another order (place_in_span): a group of the product is one of W then, 4 neighbouring columns
 #pragma once
 
-#include "model/plan/plan.hpp"
+#include "model/dense/geometry.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,14 +36,14 @@ inline constexpr int kTileElements = 256;
 // Index in [sms, warps, warp_tiles, 32 lanes, 8] of the weight from unit `column` to row `row` of W; lane's elements 2
 // i and 2 i + 1 are the low and the high half of its word i. Structured_2_4: that of the first value of the column's
 // group; the second one follows.
-std::size_t fragment_index(const Network& network, const Plan& plan, int row, int column);
+std::size_t fragment_index(const DenseGeometry& geometry, int row, int column);
 
 // Structured_2_4: where the 4 bits of the column's group are in [sms, warps, metadata_words, 32 lanes] words.
 struct MetadataPlace {
   std::size_t word;
   int shift;  // bits
 };
-MetadataPlace metadata_place(const Network& network, const Plan& plan, int row, int column);
+MetadataPlace metadata_place(const DenseGeometry& geometry, int row, int column);
 
 // The place of a unit in its span of the state: of unit 16 h + 4 w + 2 b + e of a span, h, b, e = 0, 1, structured_2_4:
 // 16 h + 8 b + 2 w + e. Pairs of units stay together.

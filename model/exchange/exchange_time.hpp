@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time of one all-to-all exchange of the state: emit, L2, poll, copy to shared memory. One formula, which the model
-// evaluates and the calibration fits (kernels/microbench/fit.cpp):
+// evaluates and the calibration fits (kernels/microbench_fit.cpp):
 //
 //   cycles = latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * looks
 //            + per_warp * warps + 2 block barriers
@@ -14,11 +14,11 @@
 // trip is for words beyond those first in flight, with the looks at them; a thread looks at its words one after the
 // other, each behind a branch, but where all threads have one word there is none in the loop (exchange.cuh), which is
 // some 50 cycles quicker; and every warp that polls is in the others' way. SMs that write little have lines of their
-// own (best_line_words in model/plan/plan.hpp); where they share them, it takes longer than this says.
+// own (best_line_words in model/plan.hpp); where they share them, it takes longer than this says.
 #pragma once
 
 #include "model/chip/chip.hpp"
-#include "model/plan/plan.hpp"
+#include "model/plan/choices.hpp"
 
 #include <algorithm>
 #include <array>
@@ -34,10 +34,11 @@ struct Exchange {
 
 // What the constants are multiplied with, in the order latency, per_sm, 1 / bytes_per_cycle, round_trip, per_word,
 // per_warp. How much of how many lines is hidden was chosen by the same exchanges as the constants.
-inline std::array<double, 6> exchange_terms(const Exchange& exchange) {
-  constexpr double kLineBytes = 16 * kLineWords, kFirstLines = 256, kHidden = 0.5;
+inline std::array<double, 6> exchange_terms(const CostValues& cost, const Exchange& exchange) {
+  constexpr double kLineBytes = 16 * kLineWords;
   const double words = exchange.bytes / 16, lines = words / exchange.line_words;
-  const double late_bytes = kLineBytes * (lines - kHidden * std::min(lines, kFirstLines));
+  const double late_bytes =
+      kLineBytes * (lines - cost[Cost::exchange_hidden_share] * std::min(lines, cost[Cost::exchange_first_lines]));
   const double of_thread = std::ceil(words / exchange.threads);
   const double rounds = std::ceil(of_thread / exchange.loads_in_flight);
   const double looks = words == exchange.threads ? 0 : std::min<double>(of_thread, exchange.loads_in_flight);
@@ -53,7 +54,7 @@ struct ExchangeCycles {
   double copying = 0;  // until all are in shared memory
 };
 inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange) {
-  const std::array<double, 6> terms = exchange_terms(exchange);
+  const std::array<double, 6> terms = exchange_terms(chip.cost, exchange);
   return {chip.exchange_latency_seconds * chip.clock_hz + chip.exchange_per_sm_cycles * terms[1] +
               chip.exchange_per_warp_cycles * terms[5] + 2 * block_barrier_cycles(chip, exchange.threads),
           terms[2] / chip.exchange_bytes_per_cycle_per_sm + chip.exchange_round_trip_cycles * terms[3] +
@@ -61,7 +62,7 @@ inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange
 }
 
 // The same where words go from the cells to L2, and from there to the products of all warps
-// (kernels/dense/dense_persistent.cu):
+// (kernels/dense_persistent.cu):
 //
 //   cycles = signal + 2 block barriers + stores / stores_per_cycle + shared_word * shared_words
 //            + (word * lanes + look_per_word * warps_per_partition) * words
@@ -80,20 +81,20 @@ struct DirectExchange {
   double shared_words = 0;         // SMs that a word is of, beyond the first, on average
 };
 inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExchange& exchange) {
-  constexpr double kStoresPerCycle = 9, kWord = 36, kSharedWord = 87;
-  return {chip.signal_cycles + 2 * block_barrier_cycles(chip, exchange.threads) + exchange.stores / kStoresPerCycle +
-              kSharedWord * exchange.shared_words,
-          (kWord * exchange.lanes + chip.look_per_word_cycles * exchange.warps_per_partition) * exchange.words};
+  return {chip.signal_cycles + 2 * block_barrier_cycles(chip, exchange.threads) +
+              exchange.stores / chip.cost[Cost::dense_stores_per_cycle] +
+              chip.cost[Cost::dense_shared_word] * exchange.shared_words,
+          (chip.cost[Cost::dense_word] * exchange.lanes + chip.look_per_word_cycles * exchange.warps_per_partition) *
+              exchange.words};
 }
 
-// The same by flags and bulk copies, of what is copied together (kernels/sparse/bulk_copy.cuh): a fence until the words are in
+// The same by flags and bulk copies, of what is copied together (kernels/bulk_copy.cuh): a fence until the words are in
 // L2, the flag's way, the copy's way and its bytes, and on either side what orders one kind of access after the other.
 // All but the bytes is counted in signals, as many as steps of bulk_copy.csv (experiments/data) took on an H200, and
 // the bytes come at a share of the rate of words, read off the same steps.
 inline ExchangeCycles bulk_exchange_cycles(const Chip& chip, double bytes, int threads) {
-  constexpr double kSignals = 6.5, kShare = 0.74;
-  return {kSignals * chip.signal_cycles + 2 * block_barrier_cycles(chip, threads),
-          bytes / (kShare * chip.exchange_bytes_per_cycle_per_sm)};
+  return {chip.cost[Cost::bulk_signals] * chip.signal_cycles + 2 * block_barrier_cycles(chip, threads),
+          bytes / (chip.cost[Cost::bulk_rate_share] * chip.exchange_bytes_per_cycle_per_sm)};
 }
 
 // The same inside a cluster: every SM stores its part of the state to all SMs, each of which receives all of it; then a

@@ -2,6 +2,7 @@
 // The largest network that fits, and what would change it.
 #include "model/base/parallel.hpp"
 #include "model/plan/planner.hpp"
+#include "model/sparse/family.hpp"
 
 #include <algorithm>
 #include <array>
@@ -47,24 +48,24 @@ int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int exp
   return fits;
 }
 
-// Unless wished otherwise, what fits stays in registers and shared memory.
-PlanWishes on_chip(PlanWishes wishes) {
-  wishes.tier = wishes.tier.value_or(Tier::shared_memory);
-  return wishes;
+// Unless asked otherwise, what fits stays in registers and shared memory.
+Constraints on_chip(Constraints constraints) {
+  constraints.tier = constraints.tier.value_or(Tier::shared_memory);
+  return constraints;
 }
 
 }  // namespace
 
-Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& asked,
+Capacity find_capacity(const Chip& chip, const Network& network, int granule, const Constraints& asked,
                        const PlanOf& exact, MaskKind kind) {
-  const PlanWishes wishes = on_chip(asked);
-  const PlanOf expected = [&](const Network& sized, const PlanWishes& all) {
+  const Constraints constraints = on_chip(asked);
+  const PlanOf expected = [&](const Network& sized, const Constraints& all) {
     return choose_plan(chip, sized, RowProfile::uniform(sized, kind), all);
   };
   const auto plan_with = [&](const PlanOf& plan_of, int granules) {
     Network sized = network;
     sized.hidden = granules * granule;
-    return plan_of(sized, wishes);
+    return plan_of(sized, constraints);
   };
   const auto plan_at = [&](int granules) { return plan_with(expected, granules); };
   const int most = kMaxHidden / granule;
@@ -115,9 +116,9 @@ bool decides_size(std::string_view key) {
 }  // namespace
 
 std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& network, const RowProfile& rows,
-                                       int granule, const PlanWishes& wishes) {
-  const double base_step_us = choose_plan(file.chip, network, rows, wishes).prediction.step_us;
-  const PlanWishes sought = on_chip(wishes);
+                                       int granule, const Constraints& constraints) {
+  const double base_step_us = choose_plan(file.chip, network, rows, constraints).prediction.step_us;
+  const Constraints sought = on_chip(constraints);
   const auto capacity = [&](const Chip& chip, int expected) {  // granules
     const auto fits_at = [&](int granules) {
       Network sized = network;
@@ -150,7 +151,7 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& netw
     if (base_capacity > 0 && decides_size(key.key)) {
       s.hidden_percent = 100 * (static_cast<double>(capacity(changed, base_capacity)) / base_capacity - 1);
     }
-    s.step_percent = 100 * (choose_plan(changed, network, rows, wishes).prediction.step_us / base_step_us - 1);
+    s.step_percent = 100 * (choose_plan(changed, network, rows, constraints).prediction.step_us / base_step_us - 1);
   });
   std::erase_if(result, [](const Sensitivity& s) {
     return std::abs(s.hidden_percent) <= 1e-9 && std::abs(s.step_percent) <= 1e-9;

@@ -10,7 +10,6 @@
 #pragma once
 
 #include "model/chip/chip.hpp"
-#include "model/plan/plan.hpp"
 
 #include <array>
 #include <cstdint>
@@ -53,11 +52,8 @@ struct Footprint {
   bool registers_in_doubt = false;
 };
 
-// Registers of a thread beyond its weights: accumulators, loads in flight, addresses. A fit to
-// what NVRTC 13.0 compiles for the chip's architecture (model/plan/registers.hpp).
-int working_registers(const Chip& chip, const Network& network, const Plan& plan);
-
-Footprint footprint(const Chip& chip, const Network& network, const Plan& plan);
+// Derives `fits`, `binding` and `registers_in_doubt` from the resources and the indexed units.
+void conclude(Footprint& footprint);
 
 // One sentence: whether it fits, and what binds it with its numbers.
 //   "does not fit: needs 300 of 255 registers per thread"

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "model/chip/chip.hpp"
-#include "model/plan/step_time.hpp"
+#include "model/plan/family.hpp"
+#include "model/plan/plan.hpp"
 
 #include <functional>
 #include <optional>
@@ -13,42 +14,39 @@
 
 namespace onchip {
 
-struct PlannedNetwork {
-  Network network;
-  Plan plan;
-  Prediction prediction;
-};
+using PlannedNetwork = Planned<Plan>;
 
 // The fastest plan that fits; if none fits, the one that misses by least (its footprint says by how much). Of the
-// families that keep the weights on the chip, unless another is wished.
+// families that keep the weights on the chip, unless another is asked for. Throws InputError where no family has a
+// candidate.
 PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowProfile& rows,
-                           const PlanWishes& wishes = {});
+                           const Constraints& constraints = {});
 
 // The fastest of the libraries, which run every network.
 PlannedNetwork quickest_library(const Chip& chip, const Network& network);
 
-// The best plan of every family, libraries among them, the fastest first, then those that do not fit; with why it is
-// the answer or why it is not.
+// The best plan of every family, libraries among them, the fastest first, then those that do not fit, then families
+// that cannot run the network as it is asked for; with why it is the answer or why it is not.
 struct RankedPlan {
-  Family family = Family::sparse_persistent;
-  std::optional<PlannedNetwork> planned;  // nothing if the family cannot run the network as wished
-  std::string why;                        // "0.48 us slower, most of it gather: 0.461 instead of 0.000 us"
+  std::string_view family;
+  std::optional<PlannedNetwork> planned;
+  std::string why;  // "0.48 us slower, most of it gather: 0.461 instead of 0.000 us"
 };
 std::vector<RankedPlan> rank_families(const Chip& chip, const Network& network, const RowProfile& rows,
-                                      const PlanWishes& wishes = {});
+                                      const Constraints& constraints = {});
 
 // The plan of a network of a given size.
-using PlanOf = std::function<PlannedNetwork(const Network&, const PlanWishes&)>;
+using PlanOf = std::function<PlannedNetwork(const Network&, const Constraints&)>;
 
 // The largest hidden size, a multiple of `granule`, that fits with its fastest plan, everything else as in `network`,
 // and the next granule, which does not. The search goes by the expected rows of a uniform mask, or of one that is 2:4;
-// with `exact`, which may take long (a certain mask, a compiler), only its end is decided by that. Unless wished
+// with `exact`, which may take long (a certain mask, a compiler), only its end is decided by that. Unless asked
 // otherwise, what fits stays in registers and shared memory: no step reads a weight from L2.
 struct Capacity {
   std::optional<PlannedNetwork> largest;  // nothing if not even one granule fits
   PlannedNetwork next;                    // does not fit; its footprint says what would have to change
 };
-Capacity find_capacity(const Chip& chip, const Network& network, int granule, const PlanWishes& wishes = {},
+Capacity find_capacity(const Chip& chip, const Network& network, int granule, const Constraints& constraints = {},
                        const PlanOf& exact = {}, MaskKind kind = MaskKind::uniform);
 
 // How capacity and step time answer to 10 % more of one chip number, everything else unchanged.
@@ -60,6 +58,6 @@ struct Sensitivity {
 // For every chip number that matters to the answer, largest effect first; numbers without effect are left out. Computed
 // on all cores.
 std::vector<Sensitivity> sensitivities(const ChipFile& chip, const Network& network, const RowProfile& rows,
-                                       int granule, const PlanWishes& wishes = {});
+                                       int granule, const Constraints& constraints = {});
 
 }  // namespace onchip

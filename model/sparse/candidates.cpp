@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/plan/plan_choices.hpp"
-#include "model/plan/registers.hpp"
-#include "model/sparse/tiers.hpp"
+// The sparse plans that are worth pricing.
+#include "model/sparse/family.hpp"
+#include "model/sparse/overflow.hpp"
+#include "model/sparse/registers.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <optional>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -21,11 +24,10 @@ constexpr std::array kFetchings{Fetching{ExchangeProtocol::lamport, 4}, Fetching
                                 Fetching{ExchangeProtocol::lamport, 8}, Fetching{ExchangeProtocol::bulk_copy, 2},
                                 Fetching{ExchangeProtocol::bulk_copy, 4}};
 constexpr int kLeastOfBulk = 32000;  // bytes of a plane of the state, below which its flags take longer than its words
-// Bytes of a load where passes take turns: at least one bank's. With seven warps that fetch, at least two: with 4 bytes
-// their steps took up to a third longer than with four (turns.csv of experiments/data), with 8 and more up to a
-// quarter less.
-constexpr int kLeastOfTurns = 4, kLeastOfManyWarps = 8, kManyWarps = 8;
-constexpr int kMostLoadsInFlight = 8;
+// Bytes of a load where passes are pipelined: at least one bank's. With seven warps that fetch, at least two: with 4
+// bytes their steps took up to a third longer than with four (pipelined.csv), with 8 and more up to a quarter less.
+constexpr int kLeastPipelinedLoad = 4, kLeastOfManyWarps = 8, kManyWarps = 8;
+constexpr int kMostLoads = 8;
 constexpr int kMostLoadsOfPlanes = 6;  // of several planes at once, what the registers of a fetching thread hold
 constexpr int kPromote = 8;            // products summed in fp16 before they join the fp32 sum
 
@@ -49,108 +51,6 @@ std::vector<int> sm_choices(const Chip& chip, const Network& network) {
   return choices;
 }
 
-// Calls `consider` with every way to run a shape that the wishes allow, for one width of loads and number of exchange
-// warps.
-void for_each_variant(const Chip& chip, const Network& network, const PlanWishes& wishes, SparseShape& shape, Plan plan,
-                      const Consider& consider) {
-  const int gates = info(network.cell).gates;
-  const bool half_sums = state_type(network.precision) == Precision::fp16;
-  plan.promote_every = wishes.promote_every.value_or(half_sums ? kPromote : 1);
-  const int all_planes = planes(network, plan);
-  const RowOrder order_of_cut = wishes.order.value_or(RowOrder::bank_merged);
-  plan.order = order_of_cut;
-  const std::vector<Cut> cuts = wished_cuts(network, wishes, plan, shape);
-  const int most_tile_rows =
-      gates > 1 ? 4 : std::min<int>(kMaxTileRows, std::bit_ceil(static_cast<unsigned>(plan.rows_per_group)));
-  for (int tile_rows = gates > 1 ? 4 : 1; tile_rows <= most_tile_rows; tile_rows *= 2) {
-    if (gates == 1 && wishes.tile_rows && *wishes.tile_rows != tile_rows) {
-      continue;
-    }
-    plan.tile_rows = tile_rows;
-    for (int pass_planes = 1; pass_planes <= all_planes; pass_planes *= 2) {
-      plan.pass_planes = pass_planes;
-      plan.ring_chunks = 0;
-      if (plan.exchange_warps > 0 && !takes_turns(network, plan)) {
-        continue;
-      }
-      const int needed = fetched_words(network, plan);
-      const int most_loads = plan.pass_planes > 1 && register_split(plan) ? kMostLoadsOfPlanes : kMostLoadsInFlight;
-      for (int loads = 1; loads <= most_loads; ++loads) {
-        plan.loads_in_flight = wishes.loads_in_flight.value_or(loads);
-        if (wishes.pieces.value_or(0) == 0) {
-          plan.order = wishes.order.value_or(RowOrder::bank_aware);
-          consider_tiers(chip, network, wishes, shape, plan, consider);
-        }
-        plan.order = order_of_cut;
-        consider_cuts(chip, network, wishes, cuts, shape, plan, consider);
-        if (wishes.loads_in_flight || loads >= needed || plan.exchange == ExchangeProtocol::bulk_copy) {
-          break;  // more than there are words
-        }
-      }
-    }
-  }
-}
-
-// The same for every width of loads and number of exchange warps that the wishes allow.
-void for_each_exchange(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
-                       Plan plan, const Consider& consider) {
-  const int element = info(network.precision).bytes;
-  plan.exchange = wishes.exchange.value_or(ExchangeProtocol::lamport);
-  std::optional<SparseShape> shape;
-  int units_of_shape = 0;
-  const auto for_each = [&](Plan variant) {
-    variant.line_words = best_line_words(network, variant);
-    if (variant.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
-      const int before = variant.slots[0];
-      const int slots = row_slots(network, variant, state_units(network, variant));
-      std::replace(variant.slots.begin(), variant.slots.begin() + variant.rows_per_group, before, slots);
-    }
-    const int units = units_per_sm(network, variant);
-    if (!shape || (variant.storage != Storage::packed_pair && units != units_of_shape)) {  // places of the others
-      shape.emplace(network, variant, rows);
-      units_of_shape = units;
-    }
-    for_each_variant(chip, network, wishes, *shape, variant, consider);
-  };
-  plan.load_bytes = std::max(element, wishes.load_bytes.value_or(kWidestLoad));
-  if (wishes.exchange_warps.value_or(0) == 0 && plan.exchange != ExchangeProtocol::bulk_copy) {
-    for_each(plan);
-  }
-  // The loads that rows stored dense share take more registers than is known where passes take turns; mbarriers came
-  // with compute capability 8.
-  constexpr int kFirstWithMbarriers = 8;
-  if (chip.compute_capability_major < kFirstWithMbarriers || plan.storage == Storage::dense ||
-      wishes.exchange_warps == 0) {
-    return;
-  }
-  // Two passes at least: loads of half of the samples where one load could take all.
-  plan.load_bytes = std::max(element, wishes.load_bytes.value_or(std::min(kWidestLoad, unit_bytes(network, plan) / 2)));
-  if (planes(network, plan) == 1 || (plan.load_bytes < kLeastOfTurns && !wishes.exchange_warps)) {
-    return;
-  }
-  const bool is_large = exchange_bytes(network, plan) / planes(network, plan) >= kLeastOfBulk;
-  const auto wished = [&](ExchangeProtocol exchange) {
-    const bool is_possible =
-        exchange == ExchangeProtocol::lamport || chip.compute_capability_major >= kFirstThatCopiesInBulk;
-    const bool is_usual = exchange == ExchangeProtocol::lamport || is_large;
-    return is_possible && (wishes.exchange ? *wishes.exchange == exchange : is_usual);
-  };
-  std::optional<ExchangeProtocol> last;
-  for (const Fetching& fetching : kFetchings) {
-    const bool crowds = fetching.warps >= kManyWarps && plan.load_bytes < kLeastOfManyWarps && !wishes.exchange_warps;
-    const bool is_again = wishes.exchange_warps && last == fetching.exchange;
-    if (!wished(fetching.exchange) || crowds || is_again) {
-      continue;
-    }
-    plan.exchange = fetching.exchange;
-    plan.exchange_warps = wishes.exchange_warps.value_or(fetching.warps);
-    last = plan.exchange;
-    if (plan.block_threads() <= chip.max_threads_per_block) {
-      for_each(plan);
-    }
-  }
-}
-
 // Zeros cost dense storage more than indices cost the others; distances are slower to read than indices, and worth it
 // where indices leave no room in the registers.
 bool is_worth_trying(const Chip& chip, const Network& network, const RowProfile& rows, Storage storage) {
@@ -162,57 +62,277 @@ bool is_worth_trying(const Chip& chip, const Network& network, const RowProfile&
   return storage == Storage::packed_pair || pairs > kFilled * chip.registers_per_sm * chip.sm_count;
 }
 
-}  // namespace
+// What is fixed of the plan, read once.
+struct Fixed {
+  explicit Fixed(const Constraints& constraints)
+      : storage(fixed_value<&SparsePlan::storage>(constraints)),
+        order(fixed_value<&SparsePlan::order>(constraints)),
+        exchange(fixed_value<&SparsePlan::exchange>(constraints)),
+        sms(fixed_value<&SparsePlan::sms>(constraints)),
+        lanes_per_row(fixed_value<&SparsePlan::lanes_per_row>(constraints)),
+        rows_per_group(fixed_value<&SparsePlan::rows_per_group>(constraints)),
+        tile_rows(fixed_value<&SparsePlan::tile_rows>(constraints)),
+        load_bytes(fixed_value<&SparsePlan::load_bytes>(constraints)),
+        loads_in_flight(fixed_value<&SparsePlan::loads_in_flight>(constraints)),
+        promote_every(fixed_value<&SparsePlan::promote_every>(constraints)),
+        row_splits(fixed_value<&SparsePlan::row_splits>(constraints)),
+        producer_warps(fixed_value<&SparsePlan::producer_warps>(constraints)) {}
 
-bool sparse_is_possible(const PlanWishes& wishes) {
-  return wishes.storage != Storage::structured_2_4 && wishes.storage != Storage::bitmap &&
-         wishes.exchange.value_or(ExchangeProtocol::lamport) != ExchangeProtocol::cluster &&
-         wishes.teams.value_or(1) == 1;
-}
+  std::optional<Storage> storage;
+  std::optional<RowOrder> order;
+  std::optional<ExchangeProtocol> exchange;
+  std::optional<int> sms, lanes_per_row, rows_per_group, tile_rows, load_bytes, loads_in_flight, promote_every,
+      row_splits, producer_warps;
+};
 
-void for_each_sparse_plan(const Chip& chip, const Network& network, const RowProfile& rows, const PlanWishes& wishes,
-                          const Consider& consider) {
-  const int gates = info(network.cell).gates;
-  int last_threads = 0;
-  for (const Storage storage : {Storage::packed_pair, Storage::dense, Storage::packed_delta}) {
-    if (wishes.storage ? *wishes.storage != storage : !is_worth_trying(chip, network, rows, storage)) {
-      continue;
-    }
-    if (storage == Storage::packed_delta && network.precision == Precision::fp32) {
-      continue;  // no smaller than pairs
-    }
-    for (const int choice : sm_choices(chip, network)) {
-      const int sms = wishes.sms.value_or(choice);
-      for (const int lanes : kLanes) {
-        if ((wishes.lanes_per_row && *wishes.lanes_per_row != lanes) || (gates > 1 && lanes < 4)) {
-          continue;
-        }
-        for (int rows_per_group = gates; rows_per_group <= kMaxRowsPerGroup; rows_per_group += gates) {
-          if (wishes.rows_per_group && *wishes.rows_per_group != rows_per_group) {
-            continue;
-          }
-          const int units = (rows.units() + sms - 1) / sms;
-          const int units_per_group = rows_per_group / gates;
-          const int groups = (units + units_per_group - 1) / units_per_group;
-          const int threads = (groups * lanes + 31) / 32 * 32;
-          if (!wishes.rows_per_group) {
-            if (threads > chip.max_threads_per_block) {
-              continue;
-            }
-            if (rows_per_group > gates && threads == last_threads) {
-              continue;  // as many threads as with fewer units each
-            }
-          }
-          last_threads = threads;
-          for_each_exchange(chip, network, rows, wishes, shape_plan(network, rows, storage, sms, lanes, rows_per_group),
-                            consider);
-        }
+class Candidates {
+ public:
+  Candidates(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+             const Consider<SparsePlan>& consider)
+      : chip_(chip),
+        network_(network),
+        rows_(rows),
+        constraints_(constraints),
+        fixed_(constraints),
+        gates_(info(network.cell).gates),
+        consider_(consider) {}
+
+  void all() {
+    for (const Storage storage : {Storage::packed_pair, Storage::dense, Storage::packed_delta}) {
+      if (fixed_.storage ? *fixed_.storage != storage : !is_worth_trying(chip_, network_, rows_, storage)) {
+        continue;
       }
-      if (wishes.sms) {
-        break;
+      if (storage == Storage::packed_delta && network_.precision == Precision::fp32) {
+        continue;  // no smaller than pairs
+      }
+      for (const int choice : sm_choices(chip_, network_)) {
+        of_sms(storage, fixed_.sms.value_or(choice));
+        if (fixed_.sms) {
+          break;
+        }
       }
     }
   }
+
+ private:
+  void of_sms(Storage storage, int sms) {
+    for (const int lanes : kLanes) {
+      if ((fixed_.lanes_per_row && *fixed_.lanes_per_row != lanes) || (gates_ > 1 && lanes < 4)) {
+        continue;
+      }
+      for (int rows_per_group = gates_; rows_per_group <= kMaxRowsPerGroup; rows_per_group += gates_) {
+        if (fixed_.rows_per_group && *fixed_.rows_per_group != rows_per_group) {
+          continue;
+        }
+        const int units = (rows_.units() + sms - 1) / sms;
+        const int units_per_group = rows_per_group / gates_;
+        const int groups = (units + units_per_group - 1) / units_per_group;
+        const int threads = (groups * lanes + 31) / 32 * 32;
+        if (!fixed_.rows_per_group) {
+          if (threads > chip_.max_threads_per_block) {
+            continue;
+          }
+          if (rows_per_group > gates_ && threads == last_threads_) {
+            continue;  // as many threads as with fewer units each
+          }
+        }
+        last_threads_ = threads;
+        shape_.reset();
+        of_shape(shape_sparse_plan(network_, rows_, storage, sms, lanes, rows_per_group));
+      }
+    }
+  }
+
+  // A shape with every width of loads and number of producer warps.
+  void of_shape(SparsePlan plan) {
+    const int element = info(network_.precision).bytes;
+    plan.exchange = fixed_.exchange.value_or(ExchangeProtocol::lamport);
+    plan.load_bytes = std::max(element, fixed_.load_bytes.value_or(kWidestLoad));
+    if (fixed_.producer_warps.value_or(0) == 0 && plan.exchange != ExchangeProtocol::bulk_copy) {
+      of_loads(plan);
+    }
+    // The loads that rows stored dense share take more registers than is known where passes are pipelined; mbarriers
+    // came with compute capability 8.
+    constexpr int kFirstWithMbarriers = 8;
+    if (chip_.compute_capability_major < kFirstWithMbarriers || plan.storage == Storage::dense ||
+        fixed_.producer_warps == 0) {
+      return;
+    }
+    // Two passes at least: loads of half of the samples where one load could take all.
+    const int unit_bytes = geometry(network_, plan).unit_bytes;
+    plan.load_bytes = std::max(element, fixed_.load_bytes.value_or(std::min(kWidestLoad, unit_bytes / 2)));
+    const SparseGeometry shape = geometry(network_, plan);
+    if (shape.planes == 1 || (plan.load_bytes < kLeastPipelinedLoad && !fixed_.producer_warps)) {
+      return;
+    }
+    const bool is_large = shape.exchange_bytes / shape.planes >= kLeastOfBulk;
+    std::optional<ExchangeProtocol> last;
+    for (const Fetching& fetching : kFetchings) {
+      const bool in_bulk = fetching.exchange == ExchangeProtocol::bulk_copy;
+      const bool is_possible = !in_bulk || chip_.compute_capability_major >= kFirstThatCopiesInBulk;
+      const bool is_wanted = fixed_.exchange ? *fixed_.exchange == fetching.exchange : !in_bulk || is_large;
+      const bool crowds = fetching.warps >= kManyWarps && plan.load_bytes < kLeastOfManyWarps && !fixed_.producer_warps;
+      const bool is_again = fixed_.producer_warps && last == fetching.exchange;
+      if (!is_possible || !is_wanted || crowds || is_again) {
+        continue;
+      }
+      plan.exchange = fetching.exchange;
+      plan.producer_warps = fixed_.producer_warps.value_or(fetching.warps);
+      last = plan.exchange;
+      if (plan.block_threads() <= chip_.max_threads_per_block) {
+        of_loads(plan);
+      }
+    }
+  }
+
+  void of_loads(SparsePlan plan) {
+    const SparseGeometry shape = geometry(network_, plan);
+    plan.line_words = plan.exchange == ExchangeProtocol::bulk_copy
+                          ? kLineWords  // it copies many at once
+                          : line_words_for(shape.units_per_sm * shape.plane_unit_bytes / 16);
+    if (plan.storage == Storage::dense) {  // narrower loads may need more places than the shape was made for
+      const int before = plan.slots[0];
+      const int slots = shape.row_slots(shape.state_units);
+      std::replace(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group, before, slots);
+    }
+    // Whatever is not stored as pairs has other places where the units of an SM are others.
+    if (!shape_ || (plan.storage != Storage::packed_pair && shape.units_per_sm != units_of_shape_)) {
+      shape_.emplace(network_, plan, rows_);
+      units_of_shape_ = shape.units_per_sm;
+    }
+    of_variants(plan);
+  }
+
+  // Every way to run a shape, for one width of loads and number of producer warps.
+  void of_variants(SparsePlan plan) {
+    const bool half_sums = state_type(network_.precision) == Precision::fp16;
+    plan.promote_every = fixed_.promote_every.value_or(half_sums ? kPromote : 1);
+    const int all_planes = geometry(network_, plan).planes;
+    const RowOrder order_of_split = fixed_.order.value_or(RowOrder::bank_merged);
+    plan.order = order_of_split;
+    const std::vector<SplitChoice> splits = worthwhile_splits(network_, fixed_.row_splits, plan, *shape_);
+    const int most_tile_rows =
+        gates_ > 1 ? 4 : std::min<int>(kMaxTileRows, std::bit_ceil(static_cast<unsigned>(plan.rows_per_group)));
+    for (int tile_rows = gates_ > 1 ? 4 : 1; tile_rows <= most_tile_rows; tile_rows *= 2) {
+      if (gates_ == 1 && fixed_.tile_rows && *fixed_.tile_rows != tile_rows) {
+        continue;
+      }
+      plan.tile_rows = tile_rows;
+      for (int pass_planes = 1; pass_planes <= all_planes; pass_planes *= 2) {
+        plan.pass_planes = pass_planes;
+        plan.ring_chunks = 0;
+        const SparseGeometry shape = geometry(network_, plan);
+        if (plan.producer_warps > 0 && !shape.can_pipeline()) {
+          continue;
+        }
+        const int most_loads = plan.pass_planes > 1 && register_split(plan) ? kMostLoadsOfPlanes : kMostLoads;
+        for (int loads = 1; loads <= most_loads; ++loads) {
+          plan.loads_in_flight = fixed_.loads_in_flight.value_or(loads);
+          if (fixed_.row_splits.value_or(0) == 0) {
+            plan.order = fixed_.order.value_or(RowOrder::bank_aware);
+            consider_overflow(chip_, network_, constraints_, *shape_, plan, consider_);
+          }
+          plan.order = order_of_split;
+          consider_splits(chip_, network_, constraints_, splits, *shape_, plan, consider_);
+          if (fixed_.loads_in_flight || loads >= shape.fetched_words || plan.exchange == ExchangeProtocol::bulk_copy) {
+            break;  // more than there are words
+          }
+        }
+      }
+    }
+  }
+
+  const Chip& chip_;
+  const Network& network_;
+  const RowProfile& rows_;
+  const Constraints& constraints_;
+  const Fixed fixed_;
+  const int gates_;
+  const Consider<SparsePlan>& consider_;
+  int last_threads_ = 0;
+  std::optional<SparseShape> shape_;
+  int units_of_shape_ = 0;
+};
+
+}  // namespace
+
+int line_words_for(int words_of_sm) {
+  return words_of_sm == 1 ? 1 : words_of_sm <= kLineWords / 2 ? kLineWords / 2 : kLineWords;
+}
+
+SparsePlan shape_sparse_plan(const Network& network, const RowProfile& rows, Storage storage, int sms,
+                             int lanes_per_row, int rows_per_group) {
+  SparsePlan plan;
+  const int gates = info(network.cell).gates;
+  plan.storage = storage;
+  plan.sms = sms;
+  plan.lanes_per_row = lanes_per_row;
+  plan.rows_per_group = rows_per_group;
+  plan.tile_rows = gates > 1 ? 4 : 1;
+  const int units_per_group = rows_per_group / gates;
+  const int units = (rows.units() + sms - 1) / sms;
+  const int groups = (units + units_per_group - 1) / units_per_group;
+  plan.threads = (groups * lanes_per_row + 31) / 32 * 32;
+  give_slots(network, rows, plan);
+  return plan;
+}
+
+void give_slots(const Network& network, const RowProfile& rows, SparsePlan& plan) {
+  const SparseGeometry shape = geometry(network, plan);
+  const int gates = rows.gates(), units_per_rank = plan.groups() * plan.sms;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    const std::int64_t first = std::int64_t{r / gates} * units_per_rank;
+    int longest = 0;
+    if (first < rows.units()) {
+      longest =
+          plan.storage == Storage::dense ? shape.state_units : rows.longest_from(static_cast<int>(first), r % gates);
+    }
+    plan.slots[static_cast<std::size_t>(r)] = std::max(1, shape.row_slots(longest));
+  }
+}
+
+void for_each_candidate(const Chip& chip, const Network& network, const RowProfile& rows,
+                        const Constraints& constraints, const Consider<SparsePlan>& consider) {
+  bool found = false;
+  const Consider<SparsePlan> counted = [&](const SparsePlan& plan) {
+    found = true;
+    consider(plan);
+  };
+  if (Fixed(constraints).producer_warps == 1) {
+    return;  // why_none() says why
+  }
+  Candidates(chip, network, rows, constraints, counted).all();
+  if (!found && why_none(chip, network, constraints, SparsePlan{}).empty()) {
+    // No shape has few enough threads: one says by how much.
+    Constraints most_rows = constraints;
+    const int gates = info(network.cell).gates;
+    fix<&SparsePlan::rows_per_group>(most_rows, kMaxRowsPerGroup / gates * gates);
+    Candidates(chip, network, rows, most_rows, consider).all();
+  }
+}
+
+std::string why_none(const Chip& chip, const Network& network, const Constraints& constraints, const SparsePlan&) {
+  const Fixed fixed(constraints);
+  if (fixed.producer_warps == 1) {
+    return "producer_warps is 0, or 2 and more: one publishes, the others fetch";
+  }
+  if (const int least = info(network.cell).gates > 1 ? 4 : 2; fixed.lanes_per_row && *fixed.lanes_per_row < least) {
+    return "lanes_per_row is " + std::to_string(least) + " or more";
+  }
+  if (fixed.storage == Storage::packed_delta && network.precision == Precision::fp32) {
+    return "packed_delta stores values of 8 or 16 bits, found fp32: packed_pair takes no more room for them";
+  }
+  if (fixed.exchange == ExchangeProtocol::bulk_copy && chip.compute_capability_major < kFirstThatCopiesInBulk) {
+    return "bulk_copy needs compute capability 9.0";
+  }
+  if (fixed.producer_warps.value_or(0) > 0 || fixed.exchange == ExchangeProtocol::bulk_copy) {
+    return "producer warps need the lamport or the bulk_copy exchange, and at least two loads' worth of samples, of "
+           "which each is exchanged in turn";
+  }
+  if (fixed.row_splits.value_or(0) > 0) {
+    return "splits of rows are of packed_pair or packed_delta, 1, 2 or 4";
+  }
+  return fixed.rows_per_group ? "rows_per_group must be a multiple of the gates" : "";
 }
 
 }  // namespace onchip

@@ -3,10 +3,10 @@
 
 #include "model/banks/bank_rule.hpp"
 #include "model/banks/conflict_merging.hpp"
-#include "model/sparse/row_assignment.hpp"
+#include "model/banks/phase_colouring.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
-#include "model/banks/phase_colouring.hpp"
+#include "model/sparse/row_assignment.hpp"
 #include "model/sparse/row_elements.hpp"
 #include "model/sparse/warp_slots.hpp"
 
@@ -24,53 +24,53 @@ constexpr int kWarp = kWarpLanes;
 
 class Packer {
  public:
-  Packer(Layout& layout, const SparseMatrix& matrix)
+  Packer(SparseLayout& layout, const SparseMatrix& matrix)
       : layout_(layout),
         matrix_(matrix),
-        plan_(layout.plan),
-        rule_(layout.network, layout.plan),
+        geometry_(layout.geometry),
+        rule_(layout.geometry),
         into_(layout, matrix, 0) {}
 
   // First slots of all warps' rows, then what is in them.
   void pack(int threads) {
-    const int warp_rows = plan_.sms * plan_.all_rows() * plan_.warps();
+    const int warp_rows = geometry_.sms * geometry_.all_rows() * geometry_.warps();
     layout_.first.assign(static_cast<std::size_t>(warp_rows) + 1, 0);
     parallel_for(warp_rows, threads, [&](int warp_row) {
       layout_.first[static_cast<std::size_t>(warp_row) + 1] = slots_for(rows_of(warp_row), rank_of(warp_row));
     });
     std::partial_sum(layout_.first.begin(), layout_.first.end(), layout_.first.begin());
     const std::size_t entries = static_cast<std::size_t>(layout_.first.back()) * kWarp;
-    layout_.place.assign(entries, state_units(layout_.network, plan_));
+    layout_.place.assign(entries, geometry_.state_units);
     layout_.value.assign(entries, 0.0f);
     parallel_for(warp_rows, threads, [&](int warp_row) {
       Packer one = *this;
       one.into_ = WarpSlots(layout_, matrix_, static_cast<std::size_t>(warp_row));
-      one.pack_row(warp_row % plan_.warps(), rows_of(warp_row));
+      one.pack_row(warp_row % geometry_.warps(), rows_of(warp_row));
     });
   }
 
  private:
   // Warp rows are numbered [sms][all_rows][warps].
-  int rank_of(int warp_row) const { return warp_row / plan_.warps() % plan_.all_rows(); }
+  int rank_of(int warp_row) const { return warp_row / geometry_.warps() % geometry_.all_rows(); }
   // The rows of its groups.
   const std::int32_t* rows_of(int warp_row) const {
-    const std::size_t at = static_cast<std::size_t>(warp_row) / plan_.warps();
-    return &layout_.rows[at * plan_.groups() + warp_row % plan_.warps() * groups_per_warp()];
+    const std::size_t at = static_cast<std::size_t>(warp_row) / geometry_.warps();
+    return &layout_.rows[at * geometry_.groups() + warp_row % geometry_.warps() * groups_per_warp()];
   }
 
   void pack_row(int warp, const std::int32_t* rows) {
-    if (plan_.storage == Storage::dense) {
+    if (geometry_.storage == Storage::dense) {
       pack_dense(warp, rows);
-    } else if (plan_.storage == Storage::packed_delta) {
+    } else if (geometry_.storage == Storage::packed_delta) {
       pack_deltas(warp, rows);
-    } else if (plan_.order == RowOrder::natural) {
+    } else if (geometry_.order == RowOrder::natural) {
       pack_natural(warp, rows);
     } else {
       pack_bank_aware(warp, rows);
     }
   }
 
-  int groups_per_warp() const { return kWarp / plan_.lanes_per_row; }
+  int groups_per_warp() const { return kWarp / geometry_.lanes_per_row; }
   int slots() const { return into_.count(); }
   std::vector<std::int64_t> elements_at(const std::int32_t* row) const {
     return elements_in(layout_, matrix_, rule_, row - layout_.rows.data());
@@ -78,7 +78,7 @@ class Packer {
 
   // Slots of the warp's r-th rows.
   int slots_for(const std::int32_t* rows, int r) const {
-    if (plan_.storage == Storage::packed_delta) {
+    if (geometry_.storage == Storage::packed_delta) {
       return delta_slots_for(rows, r);
     }
     std::int64_t longest = 0;
@@ -90,22 +90,23 @@ class Packer {
         longest_row = row;
       }
     }
-    const int chunks = r < plan_.rows_per_group ? chunks_needed(layout_.network, plan_, r, longest)
-                                                : chunks_beyond(layout_.network, plan_, plan_.piece_slots,
-                                                                row_slots(layout_.network, plan_, longest));
-    if (chunks > 0 && !plan_.has_tail()) {
+    const int chunks = r < geometry_.rows_per_group
+                           ? chunks_needed(geometry_, r, longest)
+                           : chunks_beyond(geometry_, geometry_.split_slots, geometry_.row_slots(longest));
+    if (chunks > 0 && !geometry_.has_overflow()) {
       throw InputError("row " + std::to_string(longest_row) + " has " + std::to_string(longest) +
-                       " non-zeros, but the plan's slots hold " + std::to_string(plan_.slots[r] * plan_.lanes_per_row));
+                       " non-zeros, but the plan's slots hold " +
+                       std::to_string(geometry_.slots[r] * geometry_.lanes_per_row));
     }
-    return plan_.slots_of(r) + chunks * chunk_slots(layout_.network, plan_);
+    return geometry_.slots_of(r) + chunks * geometry_.chunk_slots;
   }
 
   // Of a group's row, the non-zeros that stand here.
   std::int64_t length_at(const std::int32_t* row) const {
     const std::size_t group_row = row - layout_.rows.data();
-    return *row < 0           ? 0
-           : plan_.pieces > 0 ? layout_.ends[group_row] - layout_.begins[group_row]
-                              : matrix_.row_begin[*row + 1] - matrix_.row_begin[*row];
+    return *row < 0                   ? 0
+           : geometry_.row_splits > 0 ? layout_.ends[group_row] - layout_.begins[group_row]
+                                      : matrix_.row_begin[*row + 1] - matrix_.row_begin[*row];
   }
   std::vector<Placed> placed_at(const std::int32_t* row) const {
     return placed_in(layout_, matrix_, row - layout_.rows.data());
@@ -113,31 +114,30 @@ class Packer {
 
   // The plan's, and as many chunks as the rows turn out to need.
   int delta_slots_for(const std::int32_t* rows, int r) const {
-    const int in_registers = plan_.slots_of(r);
-    const int room = plan_.pieces == 0          ? in_registers
-                     : r < plan_.rows_per_group ? row_room(layout_.network, plan_, r)
-                                                : piece_room(layout_.network, plan_);
+    const int in_registers = geometry_.slots_of(r);
+    const int room = geometry_.row_splits == 0      ? in_registers
+                     : r < geometry_.rows_per_group ? geometry_.row_room(r)
+                                                    : geometry_.split_room();
     int slots = in_registers;
     for (int group = 0; group < groups_per_warp(); ++group) {
       const int needed = delta_slots(placed_at(rows + group));
-      if (needed > room * plan_.lanes_per_row && (plan_.pieces > 0 || !plan_.has_tail())) {
+      if (needed > room * geometry_.lanes_per_row && (geometry_.row_splits > 0 || !geometry_.has_overflow())) {
         throw InputError("row " + std::to_string(rows[group]) + " needs " + std::to_string(needed) +
-                         " slots as packed_delta, but the plan has " + std::to_string(room * plan_.lanes_per_row) +
+                         " slots as packed_delta, but the plan has " + std::to_string(room * geometry_.lanes_per_row) +
                          " for it: its non-zeros are too few or too far apart; packed_pair does not mind");
       }
-      slots = std::max(slots, (needed + plan_.lanes_per_row - 1) / plan_.lanes_per_row);
+      slots = std::max(slots, (needed + geometry_.lanes_per_row - 1) / geometry_.lanes_per_row);
     }
-    return in_registers +
-           chunks_beyond(layout_.network, plan_, in_registers, slots) * chunk_slots(layout_.network, plan_);
+    return in_registers + chunks_beyond(geometry_, in_registers, slots) * geometry_.chunk_slots;
   }
 
   // Lane of the warp.
-  int lane_of(int group, int lane) const { return thread_of(layout_.network, plan_, group, lane) % kWarp; }
+  int lane_of(int group, int lane) const { return geometry_.thread_of(group, lane) % kWarp; }
 
   // Slot and lane follow from the place in the state: no index is stored.
   void pack_dense(int warp, const std::int32_t* rows) {
-    const int lanes = plan_.lanes_per_row;
-    const int zeros = state_units(layout_.network, plan_);
+    const int lanes = geometry_.lanes_per_row;
+    const int zeros = geometry_.state_units;
     for (int group = 0; group < groups_per_warp(); ++group) {
       const auto lane_at = [&](int lane) { return lane_of(warp * groups_per_warp() + group, lane); };
       for (int slot = 0; slot < slots(); ++slot) {
@@ -160,7 +160,7 @@ class Packer {
       const std::vector<std::int64_t> elements = elements_at(rows + group);
       auto e = elements.begin();
       for (int slot = 0; slot < slots(); ++slot) {
-        for (int i = 0; i < plan_.lanes_per_row; ++i) {
+        for (int i = 0; i < geometry_.lanes_per_row; ++i) {
           const int lane = lane_of(warp * groups_per_warp() + group, i);
           if (e != elements.end()) {
             into_.put(slot, lane, *e++);
@@ -178,14 +178,14 @@ class Packer {
     std::array<int, kWarp> group_of;
     for (int group = 0; group < groups_per_warp(); ++group) {
       const std::vector<Placed>& row = elements.emplace_back(placed_at(rows + group));
-      const auto stretches = cut_row(row, plan_.lanes_per_row);
-      for (int lane = 0; lane < plan_.lanes_per_row; ++lane) {
+      const auto stretches = cut_row(row, geometry_.lanes_per_row);
+      for (int lane = 0; lane < geometry_.lanes_per_row; ++lane) {
         const int of_warp = lane_of(warp * groups_per_warp() + group, lane);
         lanes[of_warp] = stretches[lane];
         group_of[of_warp] = group;
       }
     }
-    if (plan_.order != RowOrder::natural) {
+    if (geometry_.order != RowOrder::natural) {
       even_out_phases(lanes, group_of, rule_);
     }
     into_.put_deltas(lanes);
@@ -194,10 +194,10 @@ class Packer {
   // The groups of a warp that share phases are coloured together: all of them, unless a group has fewer lanes than
   // there are phases.
   void pack_bank_aware(int warp, const std::int32_t* rows) {
-    const int spread = spread_over_phases(layout_.network, plan_);
-    const int apart = load_phases(layout_.network, plan_) / spread;  // sets of groups that never share a phase
+    const int spread = geometry_.spread;
+    const int apart = geometry_.load_phases / spread;  // sets of groups that never share a phase
     const int together = groups_per_warp() / apart;
-    const int neighbours = plan_.lanes_per_row / spread;  // lanes of a group in one phase
+    const int neighbours = geometry_.lanes_per_row / spread;  // lanes of a group in one phase
     const int phases = slots() * spread;
     for (int part = 0; part < apart; ++part) {
       PhaseColouring colouring(rule_.bank_sets, together * neighbours, phases);
@@ -265,7 +265,7 @@ class Packer {
         place(best->first, best->second, item.element, item.set);
         idle.erase(best);
       }
-      if (plan_.order == RowOrder::bank_merged) {
+      if (geometry_.order == RowOrder::bank_merged) {
         sets.merge_conflicts();
       }
       for (int lane = 0; lane < lanes; ++lane) {
@@ -289,16 +289,16 @@ class Packer {
     return lane_of(warp * groups_per_warp() + group + lane / neighbours, turn * neighbours + lane % neighbours);
   }
 
-  Layout& layout_;
+  SparseLayout& layout_;
   const SparseMatrix& matrix_;
-  const Plan& plan_;
+  const SparseGeometry& geometry_;
   BankRule rule_;
   WarpSlots into_;  // those that are being filled
 };
 
 }  // namespace
 
-void pack_rows(Layout& layout, const SparseMatrix& matrix, int threads) {
+void pack_rows(SparseLayout& layout, const SparseMatrix& matrix, int threads) {
   Packer(layout, matrix).pack(threads);
 }
 

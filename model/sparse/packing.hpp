@@ -2,13 +2,13 @@
 // Filling the slots of the rows that one warp works on at the same time.
 #pragma once
 
-#include "model/plan/layout.hpp"
+#include "model/sparse/layout.hpp"
 #include "model/workload/mask.hpp"
 
 namespace onchip {
 
-// Gives a layout whose rows are dealt, and cut, its slots: how many each warp's rows have, and what stands in them.
+// Gives a layout whose rows are assigned, and cut, its slots: how many each warp's rows have, and what stands in them.
 // Works on so many threads. Throws InputError if a row does not fit.
-void pack_rows(Layout& layout, const SparseMatrix& matrix, int threads);
+void pack_rows(SparseLayout& layout, const SparseMatrix& matrix, int threads);
 
 }  // namespace onchip

@@ -4,7 +4,7 @@
 
 #include "model/banks/bank_rule.hpp"
 #include "model/sparse/delta_order.hpp"
-#include "model/plan/layout.hpp"
+#include "model/sparse/layout.hpp"
 #include "model/workload/mask.hpp"
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 namespace onchip {
 
 // The set of banks that a non-zero's column is in. Non-zeros are told by their number in the matrix.
-int set_of(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule, std::int64_t element);
+int set_of(const SparseLayout& layout, const SparseMatrix& matrix, const BankRule& rule, std::int64_t element);
 
-// The non-zeros that stand in a group's row, as Layout::rows counts these. Of one cut into pieces each has about as
+// The non-zeros that stand in a group's row, as Layout::rows counts these. Of one cut into splits each has about as
 // many from each set of banks, or it could not be without conflicts, for its slots are full.
-std::vector<std::int64_t> elements_in(const Layout& layout, const SparseMatrix& matrix, const BankRule& rule,
+std::vector<std::int64_t> elements_in(const SparseLayout& layout, const SparseMatrix& matrix, const BankRule& rule,
                                       std::size_t group_row);
 
 // A row's non-zeros, in the order of the state; nothing in row -1.
-std::vector<Placed> placed(const Layout& layout, const SparseMatrix& matrix, std::int32_t row);
-// Those that stand in a group's row: of one that is cut, without its pieces, or a piece.
-std::vector<Placed> placed_in(const Layout& layout, const SparseMatrix& matrix, std::size_t group_row);
+std::vector<Placed> placed(const SparseLayout& layout, const SparseMatrix& matrix, std::int32_t row);
+// Those that stand in a group's row: of one that is cut, without its splits, or a split.
+std::vector<Placed> placed_in(const SparseLayout& layout, const SparseMatrix& matrix, std::size_t group_row);
 
 }  // namespace onchip

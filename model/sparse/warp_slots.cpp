@@ -13,7 +13,7 @@ void WarpSlots::put(int slot, int lane, std::int64_t element) {
 
 void WarpSlots::put_padding(int slot, int lane, int set) {
   // The zero units cover every bank set; take the one in `set`.
-  const int zeros = state_units(layout_->network, layout_->plan);
+  const int zeros = layout_->geometry.state_units;
   const int units_per_set = std::max(1, kBankBytes / rule_.stride);
   int unit = zeros;
   for (int i = 0; i < rule_.bank_sets * units_per_set; ++i) {
@@ -26,8 +26,8 @@ void WarpSlots::put_padding(int slot, int lane, int set) {
 }
 
 void WarpSlots::put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes) {
-  const std::vector<Placed> taken = order_deltas(lanes, count(), rule_, layout_->plan.order != RowOrder::natural,
-                                                 state_units(layout_->network, layout_->plan));
+  const std::vector<Placed> taken =
+      order_deltas(lanes, count(), rule_, layout_->geometry.order != RowOrder::natural, layout_->geometry.state_units);
   for (std::size_t i = 0; i < taken.size(); ++i) {
     const std::size_t entry = static_cast<std::size_t>(layout_->first[warp_row_]) * kWarpLanes + i;
     layout_->place[entry] = taken[i].place;

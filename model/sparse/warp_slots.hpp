@@ -4,7 +4,7 @@
 
 #include "model/banks/bank_rule.hpp"
 #include "model/sparse/delta_order.hpp"
-#include "model/plan/layout.hpp"
+#include "model/sparse/layout.hpp"
 #include "model/workload/mask.hpp"
 
 #include <array>
@@ -13,11 +13,11 @@
 
 namespace onchip {
 
-// The slots of a warp's rows (Layout::warp_row), which a layout has room for; lanes are those of the warp.
+// The slots of a warp's rows (SparseLayout::warp_row), which a layout has room for; lanes are those of the warp.
 class WarpSlots {
  public:
-  WarpSlots(Layout& layout, const SparseMatrix& matrix, std::size_t warp_row)
-      : layout_(&layout), matrix_(&matrix), rule_(layout.network, layout.plan), warp_row_(warp_row) {}
+  WarpSlots(SparseLayout& layout, const SparseMatrix& matrix, std::size_t warp_row)
+      : layout_(&layout), matrix_(&matrix), rule_(layout.geometry), warp_row_(warp_row) {}
 
   int count() const { return layout_->slots(warp_row_); }
   std::size_t entry(int slot, int lane) const { return layout_->entry(warp_row_, slot, lane); }
@@ -28,7 +28,7 @@ class WarpSlots {
   void put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes);
 
  private:
-  Layout* layout_;
+  SparseLayout* layout_;
   const SparseMatrix* matrix_;
   BankRule rule_;
   std::size_t warp_row_;

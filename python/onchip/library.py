@@ -6,7 +6,7 @@ import os
 import pathlib
 from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 
-API_VERSION = 1
+API_VERSION = 2
 OK, INVALID, DOES_NOT_FIT, CUDA = range(4)
 RESOURCES = 5
 
@@ -15,8 +15,16 @@ class Error(ctypes.Structure):
     _fields_ = [("message", c_char * 1024)]
 
 
-class Network(ctypes.Structure):
+class _Sized(ctypes.Structure):
+    """A struct that begins with its own size."""
+
+    def __init__(self, *values, **named):
+        super().__init__(ctypes.sizeof(self), *values, **named)
+
+
+class Network(_Sized):
     _fields_ = [
+        ("struct_bytes", c_size_t),
         ("cell", c_int32),
         ("precision", c_int32),
         ("hidden", c_int32),
@@ -30,8 +38,9 @@ class Resource(ctypes.Structure):
     _fields_ = [("used", c_double), ("available", c_double), ("name", c_char * 16), ("unit", c_char * 32)]
 
 
-class Fit(ctypes.Structure):
+class Fit(_Sized):
     _fields_ = [
+        ("struct_bytes", c_size_t),
         ("fits", c_int32),
         ("binding", c_int32),
         ("resources", Resource * RESOURCES),
@@ -45,8 +54,9 @@ class Fit(ctypes.Structure):
     ]
 
 
-class Sequences(ctypes.Structure):
+class Sequences(_Sized):
     _fields_ = [
+        ("struct_bytes", c_size_t),
         ("steps", c_int64),
         ("input", c_void_p),
         ("initial", c_void_p),

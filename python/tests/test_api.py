@@ -140,7 +140,7 @@ class Programs(unittest.TestCase):
         self.assertIn("the workspace is null", str(caught.exception))
 
     def test_structures_are_as_large_as_the_headers(self):
-        header = pathlib.Path(__file__).resolve().parents[2] / "kernels"
+        header = pathlib.Path(__file__).resolve().parents[2] / "kernels" / "api"
         structures = {name: getattr(library, name) for name in ("Error", "Network", "Resource", "Fit", "Sequences")}
         lines = "".join(
             f'printf("%zu\\n", sizeof(onchip_{name.lower()}));'

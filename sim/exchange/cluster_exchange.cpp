@@ -20,10 +20,6 @@ struct Packet {
   }
 };
 
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 }  // namespace
 
 ClusterArrivals exchange_in_cluster(const ClusterLink& link, const std::vector<std::vector<Emission>>& emissions,

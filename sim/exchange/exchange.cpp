@@ -19,9 +19,9 @@ constexpr double kBehindWait = 34;
 constexpr int kStoreWavefronts = 4;  // of a warp's 16-byte stores to shared memory
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
 
-// What a partition issues for a warp, read off machine code for sm_90. Of a look: two comparisons for each word, at
+// What a partition issues for a warp, read off machine code for sm_90. Of a poll: two comparisons for each word, at
 // half rate, and its load; the count of polls, the branch. Of a round: four empty words and an address for each.
-constexpr double kLookIssueCycles = 9, kLookIssueCyclesPerWord = 5, kRoundIssueCyclesPerWord = 6;
+constexpr double kPollIssueCycles = 9, kPollIssueCyclesPerWord = 5, kRoundIssueCyclesPerWord = 6;
 
 // Where an SM is on the chip, in no order that matters here: a hash, the finaliser of SplitMix64.
 std::uint64_t place_of(int sm) {
@@ -39,7 +39,7 @@ double distance_of(int sm) {
   return static_cast<double>(place_of(sm) >> 32) * 0x1p-32 - 0.5;
 }
 
-// All stores and looks of one step's exchange. Times count from `start`, before which nothing happens.
+// All stores and polls of one step's exchange. Times count from `start`, before which nothing happens.
 class Exchange {
  public:
   Exchange(const Chip& chip, const ExchangeShape& shape, std::size_t sms, double start)
@@ -65,7 +65,7 @@ class Exchange {
   }
   // A warp whose body has ended.
   void begin(int sm, int warp, double at) {
-    const double wait = shape_.first_look > 0 ? shape_.first_look + kBehindWait : 0;
+    const double wait = shape_.poll_delay > 0 ? shape_.poll_delay + kBehindWait : 0;
     events_.push({at - start_ + wait, Event::begin, sm * warps_per_sm() + warp, 0, 0, false});
   }
 
@@ -79,7 +79,7 @@ class Exchange {
         case Event::store:
           arrive(event);
           break;
-        case Event::look:
+        case Event::poll:
           serve(event);
           break;
         case Event::copy:
@@ -113,7 +113,7 @@ class Exchange {
   };
   struct Warp {
     std::int64_t round_begin = 0;       // first word of the block's round
-    int under_way = 0;                  // looks
+    int under_way = 0;                  // polls
     double last = 0;                    // of them to return
     std::vector<std::int32_t> missing;  // lines
   };
@@ -127,8 +127,8 @@ class Exchange {
   };
   struct Event {
     double at;
-    enum Kind : std::uint8_t { begin, store, look, copy, back } kind;
-    std::int32_t who, line;  // a store's first word, or the warp that looks
+    enum Kind : std::uint8_t { begin, store, poll, copy, back } kind;
+    std::int32_t who, line;  // a store's first word, or the warp that polls
     std::int32_t count;      // of a store's words
     bool complete;           // all of the line's words were there
   };
@@ -147,7 +147,7 @@ class Exchange {
   // Neighbouring lines are at home in different halves, and go round the slices of a half, as interleaved addresses do.
   static int home(std::int32_t line) { return line % 2; }
   static bool near(std::int32_t line, int sm) { return home(line) == side_of(sm); }
-  // A slice takes what comes to it, one after another. Returns when.
+  // A slice takes what comes to it, one after another. Repasses when.
   double take(std::int32_t line, int half, double at) {
     double& free = slice_free_[static_cast<std::size_t>(half) * slices_ + static_cast<std::size_t>(line) % slices_];
     at = std::max(at, free);
@@ -188,7 +188,7 @@ class Exchange {
     Sm& sm = sms_[sm_of(w)];
     for (const std::int32_t line : warp.missing) {
       sm.sent = std::max(sm.sent, at) + 1;
-      events_.push({sm.sent + sm.half_latency, Event::look, w, line, 0, false});
+      events_.push({sm.sent + sm.half_latency, Event::poll, w, line, 0, false});
     }
     warp.missing.clear();
   }
@@ -253,8 +253,8 @@ class Exchange {
     const double begin = std::max(warp.last, free);
     const double slowdown = shape_.issue_slowdown;
     free = begin +
-           slowdown * (kLookIssueCycles + kLookIssueCyclesPerWord * words + chip_.integer_issue_cycles * addresses);
-    // A thread looks at its words one after another, a predicate for each.
+           slowdown * (kPollIssueCycles + kPollIssueCyclesPerWord * words + chip_.integer_issue_cycles * addresses);
+    // A thread checks its words one after another, a predicate for each.
     warp.last = begin + slowdown * (chip_.look_cycles + chip_.look_per_word_cycles * words);
     if (!warp.missing.empty()) {
       send(event.who, warp.last + slowdown * chip_.arithmetic_latency_cycles * addresses);
@@ -299,10 +299,6 @@ class Exchange {
   EventQueue<Event> events_;
   std::int64_t polls_ = 0;
 };
-
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 }  // namespace
 
@@ -350,25 +346,25 @@ ExchangeRun run_exchange(const Chip& chip, const ExchangeShape& shape, const std
   return result;
 }
 
-TurnsRun run_turns(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
-                   const ExchangeOptions& options) {
-  const std::size_t turns = bodies.size(), sms = bodies.front().size();
-  TurnsRun result;
-  std::vector<std::vector<double>> released(turns, std::vector<double>(sms));
+PipelinedRun run_pipelined(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
+                           const ExchangeOptions& options) {
+  const std::size_t passes = bodies.size(), sms = bodies.front().size();
+  PipelinedRun result;
+  std::vector<std::vector<double>> released(passes, std::vector<double>(sms));
   std::vector<double> computed(sms), fetched(sms);  // until when the SM's warps of either kind are busy
   double first = 0;
   for (int step = 0; step < options.warmup_steps + options.steps; ++step) {
     const bool is_first = step == options.warmup_steps;
     first = is_first ? mean(computed) : first;
     std::int64_t polls = 0;
-    for (std::size_t turn = 0; turn < turns; ++turn) {
+    for (std::size_t pass = 0; pass < passes; ++pass) {
       std::vector<double> begun, emitted;
       for (std::size_t sm = 0; sm < sms; ++sm) {
-        begun.push_back(std::max(released[turn][sm], computed[sm]));
+        begun.push_back(std::max(released[pass][sm], computed[sm]));
       }
       Exchange exchange(chip, shape, sms, *std::min_element(begun.begin(), begun.end()));
       for (std::size_t sm = 0; sm < sms; ++sm) {
-        const SmBody& body = bodies[turn][sm];
+        const SmBody& body = bodies[pass][sm];
         for (const Emission& emission : body.emissions) {
           exchange.store(static_cast<int>(sm), emission.first_word, emission.words, begun[sm] + emission.cycle);
         }
@@ -392,7 +388,7 @@ TurnsRun run_turns(const Chip& chip, const ExchangeShape& shape, const std::vect
         result.emitted.push_back(emitted);
         result.released.push_back(next);
       }
-      released[turn] = std::move(next);
+      released[pass] = std::move(next);
     }
     result.polls = static_cast<double>(polls) / static_cast<double>(sms);
   }

@@ -12,9 +12,9 @@
 //   store                half a latency to L2, and half a crossing if the line's home is the other half; then visible
 //                        at home, and half a crossing later the other half's copy is invalid
 //   data                 into the SM at its bandwidth
-//   wait                 of a warp before its first look, as the plan says; then it begins its first round: an empty
+//   wait                 of a warp before its first poll, as the plan says; then it begins its first round: an empty
 //                        word and an address each
-//   next look            of a warp that misses a word, after it has looked at what came, at the lines it misses
+//   next poll            of a warp that misses a word, after it has seen what came, of the lines it misses
 //   round                once all words of a round are there, they are stored to shared memory, 4 wavefronts per warp
 //   barrier              some cycles after the last round (exchange.before_barrier); then the next step's body begins
 //
@@ -22,10 +22,10 @@
 // a poll that waits for half a period, a latency, and comes back in half of one; and where the poller is far from the
 // line's home, the invalidation, half a crossing, and the new copy, one. On average that is 1.5 latencies and one
 // crossing. The latency is not the same for all SMs: from the nearest to the farthest lies a tenth of it on an H200, so
-// that even where all emit at once some look too early for others.
+// that even where all emit at once some poll too early for others.
 //
-// So a look that comes too early costs more than itself: it leaves a copy behind that the next one has to wait for. On
-// an H200 a step of 128 SMs, 8 KiB and nothing else takes 1580 cycles if the first look follows the store at once, 1340
+// So a poll that comes too early costs more than itself: it leaves a copy behind that the next one has to wait for. On
+// an H200 a step of 128 SMs, 8 KiB and nothing else takes 1580 cycles if the first poll follows the store at once, 1340
 // if it waits for 120 cycles, 1250 if it waits for 320 (microbench.csv of experiments/data, 512 threads).
 //
 // Each SM's body takes the same time in every step (the same instructions from a common start), so only the exchange is
@@ -33,12 +33,18 @@
 #pragma once
 
 #include "model/chip/chip.hpp"
-#include "model/plan/plan.hpp"
+#include "model/plan/choices.hpp"
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace onchip {
+
+// Of the SMs.
+inline double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
 
 // When 16-byte words of the next state, of one line of L2, leave their SM, in cycles from the barrier after staging.
 struct Emission {
@@ -50,7 +56,7 @@ struct SmBody {
   double cycles = 0;  // from the barrier after staging to the last emission
   std::vector<Emission> emissions;
   std::vector<double> warp_end;  // [warps]: when each warp begins to wait for the next state
-  double computing = 0;          // until the SM may compute something else: where samples take turns, before it emits
+  double computing = 0;          // until the SM may compute something else: where passes are pipelined, before it emits
 };
 
 // Appends to the emissions, together with those before it that left at the same cycle for the same line.
@@ -60,13 +66,14 @@ struct ExchangeShape {
   std::int64_t state_words = 0;  // of 16 bytes
   int threads = 0;               // per SM
   int loads_in_flight = 1;       // words of a thread and round
-  int first_look = 0;            // cycles that a warp waits before its first look
+  int poll_delay = 0;            // cycles that a warp waits before its first poll
   int line_words = kLineWords;   // of the state in each line of L2, a power of two
-  // Instructions with which a look computes each word's address, one on the result of the other; 0: the addresses are
-  // kept from look to look.
+  // Instructions with which a poll computes each word's address, one on the result of the other; 0: the addresses are
+  // kept from poll to poll.
   int address_instructions = 0;
   int placing_instructions = 0;  // with which the place in shared memory of each word of a round is found
-  // Of bulk copies (kernels/sparse/bulk_copy.cuh), from the last word that is handed out until all are there; 0: warps look.
+  // Of bulk copies (kernels/sparse/bulk_copy.cuh), from the last word that is published until all are there; 0: warps
+  // poll.
   double bulk_cycles = 0;
   // How many times as long as alone the warps that poll take for what they issue, and for what they store: where others
   // compute beside them.
@@ -83,24 +90,24 @@ struct ExchangeRun {
   std::vector<double> first_released;  // [SMs]: the barrier after staging of the first counted step
   std::vector<double> last_emitted;    // [SMs]: in that step
   std::vector<double> next_released;   // [SMs]: the barrier after staging of the step after
-  double polls = 0;                    // looks at lines, per step and SM
+  double polls = 0;                    // of lines, per step and SM
 };
 
-// Where samples take turns (kernels/sparse/pipeline.cuh): the parts of a state are computed one after another, each as soon as
-// the SM has it and has done with the one before; then warps that do nothing else fetch the same part of the next
-// state, part after part. Each part is an exchange of its own.
-struct TurnsRun {
+// Where passes are pipelined (kernels/sparse/pipeline.cuh): the parts of a state are computed one after another, each
+// as soon as the SM has it and has done with the one before; then warps that do nothing else fetch the same part of the
+// next state, part after part. Each part is an exchange of its own.
+struct PipelinedRun {
   double step_cycles = 0;  // mean over the steps after the warm-up
-  // [turns][SMs], of the first counted step: when the body begins, when its last word is emitted, and when the next
+  // [passes][SMs], of the first counted step: when the body begins, when its last word is emitted, and when the next
   // state's part is there.
   std::vector<std::vector<double>> begun, emitted, released;
-  double polls = 0;  // looks at lines, per step and SM
+  double polls = 0;  // of lines, per step and SM
 };
 
-// `bodies`: [turns][SMs], their emissions counted from the first word of the turn; `warp_end` is when the warps that
-// fetch may begin. `shape`: of one turn.
-TurnsRun run_turns(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
-                   const ExchangeOptions& options = {});
+// `bodies`: [passes][SMs], their emissions counted from the first word of the pass; `warp_end` is when the warps that
+// fetch may begin. `shape`: of one pass.
+PipelinedRun run_pipelined(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
+                           const ExchangeOptions& options = {});
 
 // Every word of the state is emitted by exactly one SM.
 ExchangeRun run_exchange(const Chip& chip, const ExchangeShape& shape, const std::vector<SmBody>& bodies,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/exchange/exchange_bench.hpp"
 
+#include "model/sparse/family.hpp"
 #include "sim/machine/sm.hpp"
 #include "sim/sparse/warp_writer.hpp"
 
@@ -76,7 +77,7 @@ double simulate_exchange_bench(const Chip& chip, const ExchangeBench& bench, con
   const ExchangeShape shape{.state_words = words,
                             .threads = bench.threads,
                             .loads_in_flight = bench.loads_in_flight,
-                            .first_look = bench.first_look,
+                            .poll_delay = bench.poll_delay,
                             .line_words = line_words};
   return run_exchange(chip, shape, bodies, options).step_cycles;
 }

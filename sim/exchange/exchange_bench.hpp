@@ -11,7 +11,7 @@ namespace onchip {
 struct ExchangeBench {
   int state_bytes = 0;  // whole 16-byte words, the same number for each SM
   int sms = 0, threads = 0, loads_in_flight = 1;
-  int first_look = 0;  // cycles, see Plan
+  int poll_delay = 0;  // cycles, see SparsePlan
 };
 
 // Cycles per step.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a warp's sums of a tile to the next state, as kernels/recurrent/cell.cuh does it: fetch what the cell needs, find the
-// gates, reduce, finish.
+// From a warp's sums of a tile to the next state, as kernels/sparse/cell.cuh does it: fetch what the cell needs,
+// find the gates, reduce, finish.
 #pragma once
 
 #include "sim/sparse/warp_writer.hpp"
@@ -18,12 +18,12 @@ class CellTrace {
   void fetch_tile(int tile, int pass);
   void finish_tile();
 
-  // Pieces of rows: their sums reduced; the registers that hold them of each pass.
-  std::vector<int> reduce_pieces();
-  void store_pieces(int pass, const std::vector<int>& sums);
-  // Where the pieces of a tile's rows are; and their sums added to the tile's, once all warps have stored theirs.
-  void find_pieces(int tile);
-  void add_pieces(int tile, int pass);
+  // Splits of rows: their sums reduced; the registers that hold them of each pass.
+  std::vector<int> reduce_splits();
+  void store_splits(int pass, const std::vector<int>& sums);
+  // Where the splits of a tile's rows are; and their sums added to the tile's, once all warps have stored theirs.
+  void find_splits(int tile);
+  void add_splits(int tile, int pass);
 
  private:
   struct Output {
@@ -36,16 +36,15 @@ class CellTrace {
   Output fetch(int tile, int pass, int number, const Output* same_row);
   int find_gates(int tile);
   std::vector<int> reduce(std::vector<int> values);
-  // This lane's row of the tile, of whose pieces the table has as many; none: -1.
+  // This lane's row of the tile, of whose splits the table has as many; none: -1.
   int table_place(int lane, int tile, int row) const;
   int squash(int value, Squash to);
   void finish(const Output& output, int sum, int gates);
 
   WarpWriter& out_;
   const WarpPlace& place_;
-  const Network& network_;
-  const Plan& plan_;
-  const KernelMap& map_;
+  const SparseGeometry& geometry_;
+  int state_bytes_;              // of an element
   std::vector<Output> outputs_;  // of the tile
   int gates_ = kNoRegister;      // the register with the lanes that hold its gates
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sparse/gather_trace.hpp"
 
-#include "model/plan/instructions.hpp"
+#include "model/sparse/instructions.hpp"
 
 #include <algorithm>
 
@@ -9,10 +9,11 @@ namespace onchip {
 namespace {
 
 // Addresses of a step's first gathers that machine code for sm_90 has ready before the barrier: 8 or 9 where a step is
-// one straight line (relu and tanh, all weights in registers), about 2 with tails, gated cells or several tiles.
-int addresses_before_barrier(const Plan& plan, const KernelMap& map) {
+// one straight line (relu and tanh, all weights in registers), about 2 with overflow, gated cells or several tiles.
+int addresses_before_barrier(const SparseGeometry& geometry) {
   constexpr int kStraight = 8, kElse = 2;
-  return map.gates == 1 && map.tiles * map.passes == 1 && !plan.has_tail() ? kStraight : kElse;
+  const bool is_straight = geometry.gates == 1 && geometry.tiles * geometry.passes == 1 && !geometry.has_overflow();
+  return is_straight ? kStraight : kElse;
 }
 
 }  // namespace
@@ -20,89 +21,90 @@ int addresses_before_barrier(const Plan& plan, const KernelMap& map) {
 GatherTrace::GatherTrace(WarpWriter& writer, const WarpPlace& place)
     : out_(writer),
       place_(place),
-      layout_(place.layout),
-      network_(place.layout.network),
-      plan_(place.layout.plan),
-      map_(place.map),
-      bundle_(bundle(network_, plan_)),
-      before_barrier_(addresses_before_barrier(plan_, map_)) {
-  for (int r = 0; plan_.has_tail() && r < plan_.all_rows(); ++r) {
-    streamed_ += map_.passes * place.tables.tails[place.warp_row(r)].streamed;
+      geometry_(place.geometry),
+      unit_words_((place.geometry.plane_unit_bytes + 3) / 4),
+      half_sums_(sums_in_half(place.geometry)),
+      before_barrier_(addresses_before_barrier(place.geometry)) {
+  for (int r = 0; geometry_.has_overflow() && r < geometry_.all_rows(); ++r) {
+    streamed_ += geometry_.passes * place.tables.overflow[place.warp_row(r)].streamed;
   }
   used_ = kTracedStep * streamed_;
-  asked_ = used_ + std::max(0, plan_.ring_chunks - 1);  // in the step before
+  asked_ = used_ + std::max(0, geometry_.ring_chunks - 1);  // in the step before
   streamed_ += used_;
   under_way_.fill(kNoRegister);
 }
 
 void GatherTrace::begin_step() {
-  if (!plan_.has_tail()) {
+  if (!geometry_.has_overflow()) {
     return;
   }
-  const std::int64_t begins =
-      static_cast<std::int64_t>(map_.tails_at) + 4 * (std::int64_t{plan_.rows_per_group} * plan_.warps() + place_.warp);
+  const std::int64_t begins = place_.at(SparseRegion::overflow) +
+                              4 * (std::int64_t{geometry_.rows_per_group} * geometry_.warps() + place_.warp);
   chunk_ = out_.integers(1, out_.load(4, kNoRegister, [&](int) { return begins; }));
-  chunk_at_ = place_.tables.first_chunk[static_cast<std::size_t>(place_.sm * plan_.warps() + place_.warp)];
+  chunk_at_ = place_.tables.first_chunk[static_cast<std::size_t>(place_.sm * geometry_.warps() + place_.warp)];
 }
 
 void GatherTrace::tile(int tile, int pass) {
-  const std::uint64_t begin = chunk_at_;
-  const int first = tile * map_.tile_height, end = std::min(plan_.rows_per_group, (tile + 1) * map_.tile_height);
-  if (out_.as_compiled() && rows_per_load(network_, plan_) > 1) {
+  const std::int64_t begin = chunk_at_;
+  const int first = tile * geometry_.tile_height,
+            end = std::min(geometry_.rows_per_group, (tile + 1) * geometry_.tile_height);
+  if (out_.as_compiled() && rows_per_load(geometry_) > 1) {
     rows_together(first, end, pass);
     return;
   }
   for (int r = first; r < end; ++r) {
-    row({r, r % map_.tile_height, plan_.tile_rows}, pass);
+    row({r, r % geometry_.tile_height, geometry_.tile_rows}, pass);
   }
-  if (pass + 1 < map_.passes && plan_.exchange_warps == 0) {
-    chunk_at_ = begin;  // the next pass takes the same chunks again; where samples take turns, from the step's first on
+  if (pass + 1 < geometry_.passes && geometry_.producer_warps == 0) {
+    chunk_at_ =
+        begin;  // the next pass takes the same chunks again; where passes are pipelined, from the step's first on
   }
 }
 
-void GatherTrace::pieces(int pass) {
-  const std::uint64_t begin = chunk_at_;
-  for (int piece = 0; piece < plan_.pieces; ++piece) {
-    row({plan_.rows_per_group + piece, map_.values + piece, plan_.pieces}, pass);
+void GatherTrace::splits(int pass) {
+  const std::int64_t begin = chunk_at_;
+  for (int split = 0; split < geometry_.row_splits; ++split) {
+    row({geometry_.rows_per_group + split, place_.values() + split, geometry_.row_splits}, pass);
   }
-  if (pass + 1 < map_.passes && plan_.exchange_warps == 0) {
+  if (pass + 1 < geometry_.passes && geometry_.producer_warps == 0) {
     chunk_at_ = begin;  // see tile()
   }
 }
 
 void GatherTrace::row(const Row& row, int pass) {
-  const bool is_piece = row.r >= plan_.rows_per_group, has_tail = plan_.has_tail(row.r);
+  const bool is_split = row.r >= geometry_.rows_per_group, has_overflow = geometry_.has_overflow(row.r);
   int chunks = kNoRegister;
-  if (has_tail) {
-    const std::int64_t in_table = is_piece ? row.r + 1 : row.r;  // where chunks begin stands between rows and pieces
+  if (has_overflow) {
+    const std::int64_t in_table = is_split ? row.r + 1 : row.r;  // where chunks begin stands between rows and splits
     chunks = out_.load(4, kNoRegister, [&](int) {
-      return static_cast<std::int64_t>(map_.tails_at) + 4 * (in_table * plan_.warps() + place_.warp);
+      return place_.at(SparseRegion::overflow) + 4 * (in_table * geometry_.warps() + place_.warp);
     });
   }
-  for (int plane = 0; plane < plan_.pass_planes; ++plane) {
-    Run in_registers{row.r, 0, plan_.slots_of(row.r), {}, {}, row.first_sum, row.together};  // unpacked for every plane
+  for (int plane = 0; plane < geometry_.pass_planes; ++plane) {
+    Run in_registers{row.r,         0,           geometry_.slots_of(row.r), {}, {},
+                     row.first_sum, row.together};  // unpacked for every plane
     read_at_ = kNoRegister;
-    run(in_registers, pass * plan_.pass_planes + plane);
+    run(in_registers, pass * geometry_.pass_planes + plane);
   }
-  if (has_tail) {
-    tail(row, pass, chunks);
+  if (has_overflow) {
+    overflow(row, pass, chunks);
   }
 }
 
 // Rows that are stored dense read the same columns, which the compiler loads once for all of them.
 void GatherTrace::rows_together(int begin, int end, int pass) {
-  for (int plane = 0; plane < plan_.pass_planes; ++plane) {
+  for (int plane = 0; plane < geometry_.pass_planes; ++plane) {
     std::vector<Run> rows;
     for (int r = begin; r < end; ++r) {
-      rows.push_back({r, 0, plan_.slots[r], {}, {}, r % map_.tile_height, plan_.tile_rows});
+      rows.push_back({r, 0, geometry_.slots[r], {}, {}, r % geometry_.tile_height, geometry_.tile_rows});
     }
     std::vector<std::vector<int>> partials(rows.size());
-    for (int s = 0; s < *std::max_element(plan_.slots.begin() + begin, plan_.slots.begin() + end); ++s) {
-      const State state = load_state(rows.front(), s, pass * plan_.pass_planes + plane, {});
+    for (int s = 0; s < *std::max_element(geometry_.slots.begin() + begin, geometry_.slots.begin() + end); ++s) {
+      const State state = load_state(rows.front(), s, pass * geometry_.pass_planes + plane, {});
       for (std::size_t i = 0; i < rows.size(); ++i) {
         if (s < rows[i].count) {
           partial_.swap(partials[i]);
-          multiply(rows[i], s, pass * plan_.pass_planes + plane, prepare(rows[i], s), state);
+          multiply(rows[i], s, pass * geometry_.pass_planes + plane, prepare(rows[i], s), state);
           partial_.swap(partials[i]);
         }
       }
@@ -110,22 +112,23 @@ void GatherTrace::rows_together(int begin, int end, int pass) {
   }
 }
 
-// ---- tails ----------------------------------------------------------------------------------------------------------
+// ---- overflow
+// ----------------------------------------------------------------------------------------------------------
 
 // `chunks`: the register with their number.
-void GatherTrace::tail(const Row& row, int pass, int chunks) {
-  const TailChunks& of_row = place_.tables.tails[place_.warp_row(row.r)];
-  int first = plan_.slots_of(row.r);
+void GatherTrace::overflow(const Row& row, int pass, int chunks) {
+  const OverflowChunks& of_row = place_.tables.overflow[place_.warp_row(row.r)];
+  int first = geometry_.slots_of(row.r);
   int left = of_row.shared;
   int counter = out_.integers(1, chunks);  // the half of the number that counts these
-  for (int together = plan_.chunks_in_flight; together > 0; together /= 2) {
+  for (int together = geometry_.chunks_in_flight; together > 0; together /= 2) {
     out_.branch(counter);
     for (; left >= together; left -= together) {
       gather_chunks(row, pass, first, together, chunk_at_, chunk_);
-      chunk_at_ += static_cast<std::uint64_t>(together * map_.chunk_bytes);
-      first += together * map_.chunk_slots;
+      chunk_at_ += together * geometry_.chunk_bytes;
+      first += together * geometry_.chunk_slots;
       chunk_ = out_.integers(1, chunk_);
-      if (plan_.storage == Storage::dense) {
+      if (geometry_.storage == Storage::dense) {
         out_.integers(1);  // the offset in the state
       }
       counter = out_.integers(1, counter);
@@ -133,7 +136,7 @@ void GatherTrace::tail(const Row& row, int pass, int chunks) {
     }
     out_.converge();
   }
-  if (plan_.ring_chunks > 0) {
+  if (geometry_.ring_chunks > 0) {
     stream(row, pass, first, of_row.streamed, out_.integers(1, chunks));
   }
 }
@@ -141,14 +144,14 @@ void GatherTrace::tail(const Row& row, int pass, int chunks) {
 // `left`: the register with the number of chunks.
 void GatherTrace::stream(const Row& row, int pass, int first, int count, int left) {
   out_.branch(left);
-  for (int i = 0; i < count; ++i, first += map_.chunk_slots) {
-    const int at = used_++ % plan_.ring_chunks;
+  for (int i = 0; i < count; ++i, first += geometry_.chunk_slots) {
+    const int at = used_++ % geometry_.ring_chunks;
     out_.operate(Operation::other, kNoRegister, {under_way_[at], kNoRegister, kNoRegister, kNoRegister});  // waits
     out_.operate(Operation::other);  // brings the warp together
     out_.flush();
     fetch_chunk();
     const auto address =
-        map_.ring_at + static_cast<std::uint64_t>((place_.warp * plan_.ring_chunks + at) * map_.chunk_bytes);
+        place_.at(SparseRegion::ring) + std::int64_t{place_.warp * geometry_.ring_chunks + at} * geometry_.chunk_bytes;
     gather_chunks(row, pass, first, 1, address, kNoRegister);
     out_.integers(3);  // the ring's next place
     left = out_.integers(1, left);
@@ -159,36 +162,35 @@ void GatherTrace::stream(const Row& row, int pass, int first, int count, int lef
 
 // The next chunk that is not under way, to the place of the one that was used before this.
 void GatherTrace::fetch_chunk() {
-  const int to = asked_ % plan_.ring_chunks;
+  const int to = asked_ % geometry_.ring_chunks;
   const int place = out_.integers(3);                        // in the ring, and round it
   const int from = out_.operate(Operation::integer, place);  // the address of the list's next
   out_.integers(3);                                          // the number of the one after
   const bool in_this_step = asked_++ < streamed_;
   under_way_[to] = in_this_step ? kFirstCopyRegister + 4 * to : kNoRegister;
   out_.access(Operation::async_copy, 16, under_way_[to], from, [&](int lane) {
-    const int offset = (place_.warp * plan_.ring_chunks + to) * map_.chunk_bytes + 16 * lane;
-    return 16 * lane < map_.chunk_bytes ? static_cast<std::int64_t>(map_.ring_at) + offset : -1;
+    const int offset = (place_.warp * geometry_.ring_chunks + to) * geometry_.chunk_bytes + 16 * lane;
+    return 16 * lane < geometry_.chunk_bytes ? place_.at(SparseRegion::ring) + offset : -1;
   });
   out_.operate(Operation::other);  // the end of a group of copies
 }
 
 // `count` neighbouring chunks at `at`, whose address the register `source` holds, for all planes of the pass.
-void GatherTrace::gather_chunks(const Row& row, int pass, int first, int count, std::uint64_t at, int source) {
+void GatherTrace::gather_chunks(const Row& row, int pass, int first, int count, std::int64_t at, int source) {
   std::vector<int> words;
-  for (int i = 0; i < count; ++i, at += static_cast<std::uint64_t>(map_.chunk_bytes)) {
-    const bool wide = map_.chunk_words % 2 == 0;
-    const int width = wide ? 4 * map_.chunk_words : 4;
-    for (int word = 0; word < map_.chunk_words; word += width / 4) {
-      const int loaded =
-          out_.load(width, source, [&](int lane) { return static_cast<std::int64_t>(at) + 128 * word + width * lane; });
+  for (int i = 0; i < count; ++i, at += geometry_.chunk_bytes) {
+    const bool wide = geometry_.chunk_words % 2 == 0;
+    const int width = wide ? 4 * geometry_.chunk_words : 4;
+    for (int word = 0; word < geometry_.chunk_words; word += width / 4) {
+      const int loaded = out_.load(width, source, [&](int lane) { return at + 128 * word + width * lane; });
       for (int k = 0; k < width / 4; ++k) {
         words.push_back(loaded + k);
       }
     }
   }
-  Run chunk{row.r, first, count * map_.chunk_slots, words, {}, row.first_sum, row.together};
-  for (int plane = 0; plane < plan_.pass_planes; ++plane) {
-    run(chunk, pass * plan_.pass_planes + plane);
+  Run chunk{row.r, first, count * geometry_.chunk_slots, words, {}, row.first_sum, row.together};
+  for (int plane = 0; plane < geometry_.pass_planes; ++plane) {
+    run(chunk, pass * geometry_.pass_planes + plane);
   }
 }
 
@@ -206,33 +208,35 @@ void GatherTrace::run(Run& run, int plane) {
 
 // What slot `s` reads.
 GatherTrace::State GatherTrace::load_state(const Run& run, int s, int plane, const Operands& slot) {
-  const bool dense = plan_.storage == Storage::dense;
-  const int state = out_.load(map_.plane_unit_bytes, slot.offset, [&](int lane) {
-    const std::int64_t unit = dense ? (run.first + s) * plan_.lanes_per_row + place_.lanes[lane].lane
-                                    : layout_.place[layout_.entry(place_.warp_row(run.r), run.first + s, lane)];
-    return plane * static_cast<std::int64_t>(map_.plane_bytes) + unit * map_.plane_unit_bytes;
+  const bool dense = geometry_.storage == Storage::dense;
+  const int state = out_.load(geometry_.plane_unit_bytes, slot.offset, [&](int lane) {
+    const std::int64_t unit =
+        dense ? (run.first + s) * geometry_.lanes_per_row + place_.lanes[lane].lane
+              : place_.layout.place[place_.layout.entry(place_.warp_row(run.r), run.first + s, lane)];
+    return plane * place_.state.plane_bytes + unit * geometry_.plane_unit_bytes;
   });
   ++loads_;
-  return {state, map_.half2_sums ? std::vector<int>{} : widen(state)};
+  return {state, half_sums_ ? std::vector<int>{} : widen(state)};
 }
 
 void GatherTrace::multiply(const Run& run, int s, int plane, const Operands& slot, const State& state) {
-  const int first_sum = plane % plan_.pass_planes * map_.plane_samples * run.rows + run.first_sum;
-  if (!map_.half2_sums) {
+  const int first_sum = plane % geometry_.pass_planes * geometry_.plane_samples * run.rows + run.first_sum;
+  if (!half_sums_) {
     multiply_wide(slot, state.wide, first_sum, run);
     return;
   }
-  multiply_half(slot, state.first, s % plan_.promote_every == 0);
-  if (s % plan_.promote_every == plan_.promote_every - 1 || s + 1 == run.count) {
+  multiply_half(slot, state.first, s % geometry_.promote_every == 0);
+  if (s % geometry_.promote_every == geometry_.promote_every - 1 || s + 1 == run.count) {
     promote(first_sum, run);
   }
 }
 
 // See bundle_offset() and bundle_value() in the kernel.
 GatherTrace::Operands GatherTrace::prepare(const Run& run, int s) {
-  const int bundle_first = s / bundle_.slots * bundle_.words, i = s % bundle_.slots;
-  const bool packed = plan_.storage == Storage::packed_pair, deltas = plan_.storage == Storage::packed_delta;
-  const bool is_fp8 = network_.precision == Precision::fp8, is_fp32 = network_.precision == Precision::fp32;
+  const int bundle_first = s / geometry_.bundle.slots * geometry_.bundle.words, i = s % geometry_.bundle.slots;
+  const bool packed = geometry_.storage == Storage::packed_pair, deltas = geometry_.storage == Storage::packed_delta;
+  const bool is_fp8 = geometry_.network.precision == Precision::fp8,
+             is_fp32 = geometry_.network.precision == Precision::fp32;
   const auto word = [&](int k) {
     return run.words.empty() ? kNoRegister : run.words[static_cast<std::size_t>(bundle_first + k)];
   };
@@ -255,15 +259,15 @@ GatherTrace::Operands GatherTrace::prepare(const Run& run, int s) {
 
 // A slot's value as it is multiplied: of narrow values whose products are not summed in fp16 in fp32.
 int GatherTrace::value_of(int word) {
-  const bool is_narrow = network_.precision != Precision::fp32;
-  const Operation widen = network_.precision == Precision::bf16 ? Operation::integer : Operation::conversion;
-  return is_narrow && !map_.half2_sums ? out_.operate(widen, word) : word;
+  const bool is_narrow = geometry_.network.precision != Precision::fp32;
+  const Operation widen = geometry_.network.precision == Precision::bf16 ? Operation::integer : Operation::conversion;
+  return is_narrow && !half_sums_ ? out_.operate(widen, word) : word;
 }
 
 // The byte offset of what a slot reads. Those of a step's first slots in registers are computed before the barrier.
 int GatherTrace::index(int word) {
   const bool before_barrier = word == kNoRegister && loads_ < before_barrier_;
-  const int operations = index_shift(network_, plan_) > 0 ? 2 : 1;  // mask or shift the index, scale it
+  const int operations = geometry_.index_shift > 0 ? 2 : 1;  // mask or shift the index, scale it
   return out_.integers(before_barrier ? 0 : operations, word);
 }
 
@@ -271,7 +275,7 @@ void GatherTrace::multiply_half(const Operands& slot, int state, bool starts_sum
   if (starts_sum) {
     partial_.clear();
   }
-  for (int i = 0; i < map_.unit_words; ++i) {
+  for (int i = 0; i < unit_words_; ++i) {
     if (starts_sum) {
       partial_.push_back(out_.operate(Operation::half2, state + i, slot.value));
     } else {
@@ -282,7 +286,7 @@ void GatherTrace::multiply_half(const Operands& slot, int state, bool starts_sum
 }
 
 void GatherTrace::promote(int first_sum, const Run& run) {
-  for (int b = 0; b < map_.plane_samples; ++b) {
+  for (int b = 0; b < geometry_.plane_samples; ++b) {
     const int total = WarpWriter::sum(first_sum + b * run.rows);
     const int single = out_.operate(Operation::conversion, partial_[static_cast<std::size_t>(b / 2)]);
     out_.operate(Operation::fp32, total, {total, single, kNoRegister, kNoRegister});
@@ -292,9 +296,10 @@ void GatherTrace::promote(int first_sum, const Run& run) {
 // Of products that are not summed in fp16: the state in fp32. bf16 is widened by shifts, which run on the fp32 pipe as
 // multiplications, and by masks.
 std::vector<int> GatherTrace::widen(int state) {
-  const bool is_bf16 = network_.precision == Precision::bf16, is_fp32 = network_.precision == Precision::fp32;
+  const bool is_bf16 = geometry_.network.precision == Precision::bf16,
+             is_fp32 = geometry_.network.precision == Precision::fp32;
   std::vector<int> wide;
-  for (int b = 0; b < map_.plane_samples; ++b) {
+  for (int b = 0; b < geometry_.plane_samples; ++b) {
     const Operation shift = !is_bf16 ? Operation::conversion : b % 2 ? Operation::integer : Operation::fp32;
     wide.push_back(is_fp32 ? state + b : out_.operate(shift, state + b / 2));
   }
@@ -302,7 +307,7 @@ std::vector<int> GatherTrace::widen(int state) {
 }
 
 void GatherTrace::multiply_wide(const Operands& slot, const std::vector<int>& wide, int first_sum, const Run& run) {
-  for (int b = 0; b < map_.plane_samples; ++b) {
+  for (int b = 0; b < geometry_.plane_samples; ++b) {
     const int total = WarpWriter::sum(first_sum + b * run.rows);
     out_.operate(Operation::fp32, total, {total, wide[static_cast<std::size_t>(b)], slot.value, kNoRegister});
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gathers of one warp, as kernels/sparse/gather.cuh does them: row after row, the slots in registers plane by plane, then
-// the row's tail, chunk by chunk behind branches: first from shared memory, then through the ring.
+// The gathers of one warp, as kernels/sparse/gather.cuh does them: row after row, the slots in registers plane by
+// plane, then the row's overflow, chunk by chunk behind branches: first from shared memory, then through the ring.
 #pragma once
 
 #include "sim/sparse/warp_writer.hpp"
@@ -20,8 +20,8 @@ class GatherTrace {
 
   void begin_step();
   void tile(int tile, int pass);
-  // The group's pieces of rows; their sums are those that follow a tile's, [samples of the pass][pieces].
-  void pieces(int pass);
+  // The group's splits of rows; their sums are those that follow a tile's, [samples of the pass][splits].
+  void splits(int pass);
 
  private:
   // A slot's registers: the byte offset of what it reads, and its value.
@@ -42,16 +42,16 @@ class GatherTrace {
     int first_sum = 0, rows = 1;     // of the sums [samples of the pass][rows] this row's first
   };
 
-  // A row or a piece: of the sums [samples of the pass][rows that are reduced together] its first.
+  // A row or a split: of the sums [samples of the pass][rows that are reduced together] its first.
   struct Row {
     int r, first_sum, together;
   };
 
   void row(const Row& row, int pass);
   void rows_together(int begin, int end, int pass);
-  void tail(const Row& row, int pass, int chunks);
+  void overflow(const Row& row, int pass, int chunks);
   void stream(const Row& row, int pass, int first, int count, int left);
-  void gather_chunks(const Row& row, int pass, int first, int count, std::uint64_t at, int source);
+  void gather_chunks(const Row& row, int pass, int first, int count, std::int64_t at, int source);
   void fetch_chunk();
   void run(Run& run, int plane);
   State load_state(const Run& run, int s, int plane, const Operands& slot);
@@ -66,17 +66,15 @@ class GatherTrace {
 
   WarpWriter& out_;
   const WarpPlace& place_;
-  const Layout& layout_;
-  const Network& network_;
-  const Plan& plan_;
-  const KernelMap& map_;
-  Bundle bundle_;
-  int before_barrier_;          // of the step's first slots: their addresses are computed before its barrier
-  int loads_ = 0;               // gathers so far
-  int read_at_ = kNoRegister;   // packed_delta: the register with where the slot before reads, if it was computed
-  std::vector<int> partial_;    // fp16 sums since the last promotion
-  int chunk_ = kNoRegister;     // the register with the address of the next chunk in shared memory
-  std::uint64_t chunk_at_ = 0;  // that address
+  const SparseGeometry& geometry_;
+  int unit_words_;             // 32-bit words that one load fetches
+  bool half_sums_;             // products are summed in fp16 first
+  int before_barrier_;         // of the step's first slots: their addresses are computed before its barrier
+  int loads_ = 0;              // gathers so far
+  int read_at_ = kNoRegister;  // packed_delta: the register with where the slot before reads, if it was computed
+  std::vector<int> partial_;   // fp16 sums since the last promotion
+  int chunk_ = kNoRegister;    // the register with the address of the next chunk in shared memory
+  std::int64_t chunk_at_ = 0;  // that address
   int streamed_ = 0, asked_ = 0, used_ = 0;       // chunks of the ring, so far: at the step's end; now
   std::array<int, kMostRingChunks> under_way_{};  // [ring places]: the register of a copy, if it is of this step
 };

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sparse/plan_trace.hpp"
 
-#include "model/plan/footprint.hpp"
-#include "model/plan/instructions.hpp"
+#include "model/base/error.hpp"
+#include "model/sparse/instructions.hpp"
 #include "sim/sparse/cell_trace.hpp"
 #include "sim/sparse/gather_trace.hpp"
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <utility>
+#include <variant>
 
 namespace onchip {
 namespace {
@@ -24,24 +27,21 @@ struct Share {
 };
 
 // Words of the outbox of SM `sm`.
-void emit(WarpWriter& out, const PlanTrace& trace, int sm, const Share& share) {
-  const KernelMap& map = trace.map();
-  const auto state = static_cast<std::int64_t>(16 * map.state_words);
+void publish(WarpWriter& out, const PlanTrace& trace, int sm, const Share& share) {
+  const std::int64_t state = StateWords::kBytes * trace.state().all;
   for (std::int64_t first = 0; share.word(first, 0) >= 0; first += share.threads) {
     const int v = out.load(16, out.operate(Operation::integer), [&](int lane) {
       const std::int64_t word = share.word(first, lane);
-      return word < 0 ? -1 : static_cast<std::int64_t>(map.outbox_at) + 16 * word;
+      return word < 0 ? -1 : trace.geometry().memory.at(SparseRegion::outbox) + 16 * word;
     });
     const auto store = [&](int steps_later, int value) {
       out.access(Operation::global_store, 16, kNoRegister, value, [&](int lane) {
         const std::int64_t word = share.word(first, lane);
-        return word < 0
-                   ? -1
-                   : steps_later * state + static_cast<std::int64_t>(map.outbox_offset(sm, static_cast<int>(word)));
+        return word < 0 ? -1 : steps_later * state + trace.state().outbox_offset(sm, static_cast<int>(word));
       });
     };
     store(1, v);
-    if (trace.layout().plan.exchange == ExchangeProtocol::lamport) {
+    if (trace.geometry().exchange == ExchangeProtocol::lamport) {
       store(1 + kEmptiedAhead, kNoRegister);
     }
     out.flush();
@@ -51,17 +51,19 @@ void emit(WarpWriter& out, const PlanTrace& trace, int sm, const Share& share) {
 
 // The input of the step after the next, into the buffer that this step has used.
 void fetch_input(WarpWriter& out, const WarpPlace& place) {
-  const KernelMap& map = place.map;
-  const int pieces = place.layout.network.batch * map.input_pieces;
-  out.branch();  // past it, where there is no such step or piece
-  for (int first = 0; first + kWarpLanes * place.warp < pieces; first += place.layout.plan.threads) {
+  constexpr int kWordBytes = 4;
+  const SparseGeometry& geometry = place.geometry;
+  const int element_bytes = info(geometry.network.precision).bytes;
+  const int words = geometry.network.batch * (geometry.units_per_sm * geometry.gates * element_bytes / kWordBytes);
+  out.branch();  // past it, where there is no such step or word
+  for (int first = 0; first + kWarpLanes * place.warp < words; first += geometry.threads) {
     int at = kNoRegister;
     for (int i = 0; i < 12; ++i) {  // a division among them
       at = out.operate(Operation::integer, i % 2 ? at : kNoRegister);
     }
-    out.access(Operation::async_copy, 4, kNoRegister, at, [&](int lane) {
+    out.access(Operation::async_copy, kWordBytes, kNoRegister, at, [&](int lane) {
       const int i = first + place.thread(lane);
-      return i < pieces ? static_cast<std::int64_t>(map.input_at) + 4 * i : -1;
+      return i < words ? place.at(SparseRegion::input) + kWordBytes * i : -1;
     });
     out.branch();
   }
@@ -69,13 +71,13 @@ void fetch_input(WarpWriter& out, const WarpPlace& place) {
   out.operate(Operation::other);  // the end of a group of copies
 }
 
-// This warp's pieces of rows in passes [first, end); the registers with their sums, of each pass.
-std::vector<std::vector<int>> reduced_pieces(GatherTrace& gather, CellTrace& cell, const WarpPlace& place, int first,
+// This warp's splits of rows in passes [first, end); the registers with their sums, of each pass.
+std::vector<std::vector<int>> reduced_splits(GatherTrace& gather, CellTrace& cell, const WarpPlace& place, int first,
                                              int end) {
   std::vector<std::vector<int>> sums;
-  for (int pass = first; place.layout.plan.pieces > 0 && pass < end; ++pass) {
-    gather.pieces(pass);
-    sums.push_back(cell.reduce_pieces());
+  for (int pass = first; place.geometry.row_splits > 0 && pass < end; ++pass) {
+    gather.splits(pass);
+    sums.push_back(cell.reduce_splits());
   }
   return sums;
 }
@@ -87,25 +89,25 @@ void write_tiles(WarpWriter& out, const WarpPlace& place) {
   GatherTrace gather(out, place);
   CellTrace cell(out, place);
   gather.begin_step();
-  for (int tile = 0; tile < place.map.tiles; ++tile) {
-    for (int pass = 0; pass < place.map.passes; ++pass) {
-      const bool has_pieces = place.layout.plan.pieces > 0;
-      if (has_pieces) {
-        cell.find_pieces(tile);
+  for (int tile = 0; tile < place.geometry.tiles; ++tile) {
+    for (int pass = 0; pass < place.geometry.passes; ++pass) {
+      const bool has_splits = place.geometry.row_splits > 0;
+      if (has_splits) {
+        cell.find_splits(tile);
       }
       const bool is_first = tile == 0 && pass == 0;
       const std::vector<std::vector<int>> sums =
-          is_first ? reduced_pieces(gather, cell, place, 0, place.map.passes) : std::vector<std::vector<int>>{};
+          is_first ? reduced_splits(gather, cell, place, 0, place.geometry.passes) : std::vector<std::vector<int>>{};
       gather.tile(tile, pass);
       cell.fetch_tile(tile, pass);
-      for (std::size_t of_pass = 0; has_pieces && of_pass < sums.size(); ++of_pass) {
-        cell.store_pieces(static_cast<int>(of_pass), sums[of_pass]);
+      for (std::size_t of_pass = 0; has_splits && of_pass < sums.size(); ++of_pass) {
+        cell.store_splits(static_cast<int>(of_pass), sums[of_pass]);
       }
-      if (has_pieces && is_first) {
+      if (has_splits && is_first) {
         out.barrier();
       }
-      if (has_pieces) {
-        cell.add_pieces(tile, pass);
+      if (has_splits) {
+        cell.add_splits(tile, pass);
       }
       cell.finish_tile();
     }
@@ -123,34 +125,34 @@ void write_body(WarpWriter& out, const PlanTrace& trace, const WarpPlace& place,
     write_tiles(out, place);
   }
   out.barrier();
-  out.branch();  // past it, without a word to emit
-  emit(out, trace, place.sm, {0, place.map.outbox_words, place.layout.plan.threads, place.warp});
+  out.branch();  // past it, without a word to publish
+  publish(out, trace, place.sm, {0, place.state.outbox, place.geometry.threads, place.warp});
   fetch_input(out, place);
   end_step(out);
 }
 
-// What a warp that computes does in one turn.
-void write_turn(WarpWriter& out, const WarpPlace& place, Traced traced, int turn) {
+// What a warp that computes does in one pass.
+void write_pass(WarpWriter& out, const WarpPlace& place, Traced traced, int pass) {
   out.begin_with_addresses(kAddressesFirst);
   if (traced == Traced::whole) {
     GatherTrace gather(out, place);
     CellTrace cell(out, place);
     gather.begin_step();
-    const bool has_pieces = place.layout.plan.pieces > 0;
-    for (int tile = 0; tile < place.map.tiles; ++tile) {
-      if (has_pieces) {
-        cell.find_pieces(tile);
+    const bool has_splits = place.geometry.row_splits > 0;
+    for (int tile = 0; tile < place.geometry.tiles; ++tile) {
+      if (has_splits) {
+        cell.find_splits(tile);
       }
       const std::vector<std::vector<int>> sums =
-          tile == 0 ? reduced_pieces(gather, cell, place, turn, turn + 1) : std::vector<std::vector<int>>{};
-      gather.tile(tile, turn);
-      cell.fetch_tile(tile, turn);
-      if (has_pieces && tile == 0) {
-        cell.store_pieces(turn, sums.front());
+          tile == 0 ? reduced_splits(gather, cell, place, pass, pass + 1) : std::vector<std::vector<int>>{};
+      gather.tile(tile, pass);
+      cell.fetch_tile(tile, pass);
+      if (has_splits && tile == 0) {
+        cell.store_splits(pass, sums.front());
         out.barrier();
       }
-      if (has_pieces) {
-        cell.add_pieces(tile, turn);
+      if (has_splits) {
+        cell.add_splits(tile, pass);
       }
       cell.finish_tile();
     }
@@ -166,7 +168,7 @@ void write_copies(WarpWriter& out, const PlanTrace& trace, const Share& share) {
   for (std::int64_t first = 0; first < share.end - share.begin; first += share.threads) {
     out.access(Operation::shared_store, 16, kNoRegister, kNoRegister, [&](int lane) {
       const std::int64_t word = share.word(first, lane);
-      return word < 0 ? -1 : static_cast<std::int64_t>(trace.map().staged_at(word));
+      return word < 0 ? -1 : trace.state().staged_at(word);
     });
   }
   out.flush();
@@ -174,7 +176,7 @@ void write_copies(WarpWriter& out, const PlanTrace& trace, const Share& share) {
 
 void write_stage(WarpWriter& out, const PlanTrace& trace, const Share& share) {
   const std::int64_t words = share.end - share.begin;
-  const int in_flight = trace.layout().plan.loads_in_flight;
+  const int in_flight = trace.geometry().loads_in_flight;
   for (std::int64_t done = 0; done < words; done += std::int64_t{in_flight} * share.threads) {
     const auto round = std::min<std::int64_t>(in_flight, (words - done + share.threads - 1) / share.threads);
     std::vector<int> fetched;
@@ -188,7 +190,7 @@ void write_stage(WarpWriter& out, const PlanTrace& trace, const Share& share) {
         const int reg = fetched[static_cast<std::size_t>(k)];
         out.access(operation, 16, loads ? reg : kNoRegister, loads ? kNoRegister : reg, [&](int lane) {
           const std::int64_t word = share.word(done + k * share.threads, lane);
-          return word < 0 ? -1 : loads ? 16 * word : static_cast<std::int64_t>(trace.map().staged_at(word));
+          return word < 0 ? -1 : loads ? 16 * word : trace.state().staged_at(word);
         });
       }
     }
@@ -198,22 +200,23 @@ void write_stage(WarpWriter& out, const PlanTrace& trace, const Share& share) {
 
 }  // namespace
 
-PlanTrace::PlanTrace(Layout layout, int spare_registers, Traced traced, Issued issued)
-    : layout_(std::move(layout)), map_(layout_.network, layout_.plan), tables_(layout_, map_), traced_(traced) {
+SparseLayout replayable(Layout layout) {
+  if (auto* const sparse = std::get_if<SparseLayout>(&layout)) {
+    return std::move(*sparse);
+  }
+  throw InputError("the simulator replays " + std::string(SparsePlan::kName) + " plans, not those of " +
+                   std::string(family_name(plan_of(layout))));
+}
+
+PlanTrace::PlanTrace(SparseLayout layout, int spare_registers, Traced traced, Issued issued)
+    : layout_(std::move(layout)), state_(layout_.geometry), tables_(layout_), traced_(traced) {
   // The working registers hold a few loads in flight; what is left over holds more, with their addresses. In machine
   // code for sm_90 of 14 kernels that fill their registers 4 or 5 other loads stand between a load and its use, at the
   // median.
   constexpr int kAtLeast = 5;
-  view_.loads_ahead = std::clamp(kAtLeast + spare_registers / (map_.unit_words + 1), kAtLeast, view_.loads_ahead);
+  const int unit_words = (geometry().plane_unit_bytes + 3) / 4;
+  view_.loads_ahead = std::clamp(kAtLeast + spare_registers / (unit_words + 1), kAtLeast, view_.loads_ahead);
   view_.reorders = issued == Issued::as_compiled;
-}
-
-int PlanTrace::turns() const {
-  return layout_.plan.exchange_warps > 0 ? map_.passes : 1;
-}
-
-std::int64_t PlanTrace::turn_words() const {
-  return map_.state_words / turns();
 }
 
 template <typename Write>
@@ -225,21 +228,21 @@ void PlanTrace::add_warp(BlockTrace& block, Write&& write) const {
 
 template <typename Write>
 void PlanTrace::add_computing_warps(BlockTrace& block, int sm, Write&& write) const {
-  for (int warp = 0; warp < layout_.plan.warps(); ++warp) {
-    const WarpPlace place(layout_, map_, tables_, sm, warp);
+  for (int warp = 0; warp < geometry().warps(); ++warp) {
+    const WarpPlace place(layout_, state_, tables_, sm, warp);
     add_warp(block, [&](WarpWriter& out) { write(out, place); });
   }
 }
 
-// The warp that hands out comes after those that fetch.
-void PlanTrace::add_exchange_warps(BlockTrace& block, int sm) const {
-  const int threads = layout_.plan.fetching_threads();
-  const int barriers = 2 + (layout_.plan.pieces > 0 ? turns() : 0);  // those of the warps that compute, too
+// The warp that publishes comes after those that fetch.
+void PlanTrace::add_producer_warps(BlockTrace& block, int sm) const {
+  const int threads = geometry().fetching_threads();
+  const int barriers = 2 + (geometry().row_splits > 0 ? bodies() : 0);  // those of the warps that compute, too
   for (int warp = 0; warp < threads / kWarpLanes; ++warp) {
     add_warp(block, [&](WarpWriter& out) {
-      const bool in_bulk = layout_.plan.exchange == ExchangeProtocol::bulk_copy;  // which no warp's instructions write
-      for (int turn = 0; turn < turns() && !in_bulk; ++turn) {
-        write_stage(out, *this, {turn * turn_words(), (turn + 1) * turn_words(), threads, warp});
+      const bool in_bulk = geometry().exchange == ExchangeProtocol::bulk_copy;  // which no warp's instructions write
+      for (int pass = 0; pass < bodies() && !in_bulk; ++pass) {
+        write_stage(out, *this, {pass * body_words(), (pass + 1) * body_words(), threads, warp});
       }
       for (int i = 0; i < barriers; ++i) {
         out.barrier();
@@ -250,58 +253,56 @@ void PlanTrace::add_exchange_warps(BlockTrace& block, int sm) const {
     for (int i = 0; i < barriers; ++i) {
       out.barrier();
     }
-    const int words = map_.outbox_words / turns();
-    for (int turn = 0; turn < turns(); ++turn) {
-      emit(out, *this, sm, {turn * words, (turn + 1) * words, kWarpLanes, 0});
+    const int words = published_words();
+    for (int pass = 0; pass < bodies(); ++pass) {
+      publish(out, *this, sm, {pass * words, (pass + 1) * words, kWarpLanes, 0});
     }
   });
 }
 
 BlockTrace PlanTrace::block(int sm) const {
-  const Plan& plan = layout_.plan;
   BlockTrace block;
   add_computing_warps(block, sm, [&](WarpWriter& out, const WarpPlace& place) {
-    if (plan.exchange_warps == 0) {
-      write_stage(out, *this, {0, map_.state_words, plan.threads, place.warp});
+    if (geometry().producer_warps == 0) {
+      write_stage(out, *this, {0, state_.all, geometry().threads, place.warp});
       out.barrier();
       write_body(out, *this, place, traced_);
       return;
     }
     out.barrier();
-    for (int turn = 0; turn < turns(); ++turn) {
-      write_turn(out, place, traced_, turn);
+    for (int pass = 0; pass < bodies(); ++pass) {
+      write_pass(out, place, traced_, pass);
     }
     out.barrier();
     end_step(out);
   });
-  if (plan.exchange_warps > 0) {
-    add_exchange_warps(block, sm);
+  if (geometry().producer_warps > 0) {
+    add_producer_warps(block, sm);
   }
   return block;
 }
 
-BlockTrace PlanTrace::body(int sm, int turn) const {
-  const Plan& plan = layout_.plan;
+BlockTrace PlanTrace::body(int sm, int pass) const {
   BlockTrace block;
   add_computing_warps(block, sm, [&](WarpWriter& out, const WarpPlace& place) {
-    if (plan.exchange_warps == 0) {
+    if (geometry().producer_warps == 0) {
       write_body(out, *this, place, traced_);
     } else {
-      write_turn(out, place, traced_, turn);
+      write_pass(out, place, traced_, pass);
     }
   });
-  const int fetching = plan.exchange_warps > 0 ? plan.fetching_threads() : 0;
+  const int fetching = geometry().producer_warps > 0 ? geometry().fetching_threads() : 0;
   for (int warp = 0; warp < fetching / kWarpLanes; ++warp) {
     add_warp(block, [&](WarpWriter& out) {
-      const Share share{turn * turn_words(), (turn + 1) * turn_words(), fetching, warp};
-      if (plan.exchange == ExchangeProtocol::bulk_copy) {
+      const Share share{pass * body_words(), (pass + 1) * body_words(), fetching, warp};
+      if (geometry().exchange == ExchangeProtocol::bulk_copy) {
         write_copies(out, *this, share);
       } else {
         write_stage(out, *this, share);
       }
     });
   }
-  block.loop_instructions = cached_instructions(layout_.network, plan);
+  block.loop_instructions = cached_instructions(geometry());
   return block;
 }
 

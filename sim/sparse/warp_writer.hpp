@@ -9,8 +9,9 @@
 #pragma once
 
 #include "model/banks/bank_rule.hpp"
-#include "sim/sparse/kernel_map.hpp"
 #include "sim/machine/list_schedule.hpp"
+#include "sim/sparse/kernel_tables.hpp"
+#include "sim/sparse/state_words.hpp"
 #include "sim/trace/trace.hpp"
 
 #include <algorithm>
@@ -26,18 +27,22 @@ static_assert(kFirstCopyRegister + 4 * kMostRingChunks <= kNoRegister);
 
 // The warp whose instructions are generated, and what they follow from.
 struct WarpPlace {
-  const Layout& layout;
-  const KernelMap& map;
+  const SparseLayout& layout;
+  const SparseGeometry& geometry;
+  const StateWords& state;
   const KernelTables& tables;
   int sm, warp;
-  std::array<GroupLane, kWarpLanes> lanes;
+  std::array<SparseGeometry::GroupLane, kWarpLanes> lanes;
 
-  WarpPlace(const Layout& of, const KernelMap& its_map, const KernelTables& its_tables, int its_sm, int its_warp)
-      : layout(of), map(its_map), tables(its_tables), sm(its_sm), warp(its_warp) {
+  WarpPlace(const SparseLayout& of, const StateWords& its_state, const KernelTables& its_tables, int its_sm,
+            int its_warp)
+      : layout(of), geometry(of.geometry), state(its_state), tables(its_tables), sm(its_sm), warp(its_warp) {
     for (int lane = 0; lane < kWarpLanes; ++lane) {
-      lanes[lane] = group_lane_of(of.network, of.plan, thread(lane));
+      lanes[lane] = geometry.group_lane_of(thread(lane));
     }
   }
+  std::int64_t at(SparseRegion region) const { return geometry.memory.at(region); }  // its first byte
+  int values() const { return geometry.tile_rows * geometry.pass_samples; }          // sums of a tile in one pass
   int thread(int lane) const { return kWarpLanes * warp + lane; }
   std::size_t warp_row(int r) const { return layout.warp_row(sm, r, warp); }
 };

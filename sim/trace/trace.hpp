@@ -73,7 +73,7 @@ struct WarpTrace {
 
 struct BlockTrace {
   std::vector<WarpTrace> warps;
-  double loop_instructions = 0;  // of the loops in which the warps go round, if the trace is one turn of them
+  double loop_instructions = 0;  // of the loops in which the warps go round, if the trace is one round of them
   friend bool operator==(const BlockTrace&, const BlockTrace&) = default;
 };
 

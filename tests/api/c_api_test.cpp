@@ -52,7 +52,8 @@ Owned<onchip_matrix> matrix_of(const SparseMatrix& m) {
 }
 
 onchip_network network_of(const Network& network) {
-  return {static_cast<int>(network.cell),
+  return {sizeof(onchip_network),
+          static_cast<int>(network.cell),
           static_cast<int>(network.precision),
           network.hidden,
           network.batch,
@@ -70,13 +71,14 @@ SparseMatrix weights_of(const Network& network) {
 
 TEST_CASE("a C caller learns what fits, and what binds what does not", "[fast]") {
   CHECK(onchip_api_version() == ONCHIP_API_VERSION);
-  onchip_fit fit;
+  onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
   onchip_error error;
   REQUIRE(fits_in_c("h200", 1024, 0.1, &fit, &error) == ONCHIP_OK);
   CHECK(std::string(error.message).empty());
   CHECK(fit.fits == 1);
   CHECK(std::string(fit.why).starts_with("fits: "));
-  CHECK(parse_plan(fit.plan).sms > 0);
+  CHECK(is_on_chip(parse_plan(fit.plan)));
   CHECK(fit.floor_us > 0);
   CHECK((fit.floor_us <= fit.step_us && fit.low_us <= fit.step_us && fit.step_us <= fit.high_us));
   CHECK(fit.streamed_share == 0);
@@ -98,8 +100,9 @@ TEST_CASE("a C caller learns what fits, and what binds what does not", "[fast]")
 
 TEST_CASE("weights beyond the SMs are streamed only if the caller allows it, and the answer says how many", "[fast]") {
   const auto h200 = chip();
-  onchip_network network{ONCHIP_LSTM, ONCHIP_FP16, 6656, 4, 0.1, ONCHIP_TIER_STREAMED};
-  onchip_fit fit;
+  onchip_network network{sizeof network, ONCHIP_LSTM, ONCHIP_FP16, 6656, 4, 0.1, ONCHIP_TIER_STREAMED};
+  onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
   REQUIRE(onchip_fit_network(h200.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
   CHECK(fit.fits == 1);
   CHECK((fit.streamed_share > 0.1 && fit.streamed_share < 0.5));
@@ -112,13 +115,14 @@ TEST_CASE("weights beyond the SMs are streamed only if the caller allows it, and
 
 TEST_CASE("the largest network that fits fits, and the next does not", "[fast]") {
   const auto h200 = chip();
-  onchip_network network{ONCHIP_RELU, ONCHIP_FP16, 0, 4, 0.3, ONCHIP_TIER_SHARED_MEMORY};
+  onchip_network network{sizeof network, ONCHIP_RELU, ONCHIP_FP16, 0, 4, 0.3, ONCHIP_TIER_SHARED_MEMORY};
   std::int32_t hidden = 0;
   REQUIRE(onchip_largest_hidden(h200.get(), &network, 256, &hidden, nullptr) == ONCHIP_OK);
   CHECK(hidden > 0);
   for (const int more : {0, 256}) {
     network.hidden = hidden + more;
-    onchip_fit fit;
+    onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
     REQUIRE(onchip_fit_network(h200.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
     CHECK(fit.fits == (more == 0));
   }
@@ -127,8 +131,9 @@ TEST_CASE("the largest network that fits fits, and the next does not", "[fast]")
 TEST_CASE("a chip's numbers can be changed, one chip's only", "[fast]") {
   const auto changed = chip(), other = chip();
   REQUIRE(onchip_chip_set(changed.get(), "sm.count=20", nullptr) == ONCHIP_OK);
-  const onchip_network network{ONCHIP_RELU, ONCHIP_FP16, 2304, 4, 0.3, ONCHIP_TIER_STREAMED};
-  onchip_fit fit;
+  const onchip_network network{sizeof network, ONCHIP_RELU, ONCHIP_FP16, 2304, 4, 0.3, ONCHIP_TIER_STREAMED};
+  onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
   REQUIRE(onchip_fit_network(changed.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
   CHECK(fit.resources[ONCHIP_SMS].available == 20);
   REQUIRE(onchip_fit_network(other.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
@@ -160,16 +165,19 @@ TEST_CASE("a matrix is the same from an array and from compressed rows, without 
 TEST_CASE("a matrix that is 2:4 is planned for the sparse tensor cores, another one is not", "[fast]") {
   const auto h200 = chip();
   constexpr int kHidden = 512;
-  const onchip_network network{ONCHIP_RELU, ONCHIP_FP16, kHidden, 4, 0.5, ONCHIP_TIER_SHARED_MEMORY};
+  const onchip_network network{sizeof network, ONCHIP_RELU, ONCHIP_FP16, kHidden, 4, 0.5, ONCHIP_TIER_SHARED_MEMORY};
   for (const MaskKind kind : {MaskKind::two_four, MaskKind::uniform}) {
     const std::vector<float> weights = to_dense(generate_mask(kHidden, kHidden, 0.5, 1, Precision::fp16, kind));
     const auto matrix = made<onchip_matrix>([&](onchip_matrix** to, onchip_error* e) {
       return onchip_matrix_create_dense(kHidden, kHidden, weights.data(), to, e);
     });
-    onchip_fit fit;
+    onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
     REQUIRE(onchip_fit_network(h200.get(), &network, matrix.get(), &fit, nullptr) == ONCHIP_OK);
     CHECK(fit.fits == 1);
-    CHECK((parse_plan(fit.plan).storage == Storage::structured_2_4) == (kind == MaskKind::two_four));
+    const Plan plan = parse_plan(fit.plan);
+    const auto* const dense = std::get_if<DensePlan>(&plan);
+    CHECK((dense != nullptr && dense->storage == Storage::structured_2_4) == (kind == MaskKind::two_four));
   }
 }
 
@@ -204,13 +212,18 @@ TEST_CASE("hostile matrices are refused in words", "[fast]") {
 
 TEST_CASE("null handles and numbers without a meaning are refused, and null is destroyed", "[fast]") {
   const auto h200 = chip();
-  onchip_fit fit;
-  onchip_network network{ONCHIP_LSTM, ONCHIP_FP16, 128, 4, 0.1, ONCHIP_TIER_STREAMED};
+  onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
+  onchip_network network{sizeof network, ONCHIP_LSTM, ONCHIP_FP16, 128, 4, 0.1, ONCHIP_TIER_STREAMED};
   const auto asked = [&](const onchip_chip* of, const onchip_network* n) {
     return answer([&](onchip_error* e) { return onchip_fit_network(of, n, nullptr, &fit, e); });
   };
   CHECK(asked(nullptr, &network) == "1: 'chip' is null");
   CHECK(asked(h200.get(), nullptr) == "1: 'network' is null");
+  network.struct_bytes = 0;
+  CHECK(asked(h200.get(), &network) ==
+        "1: 'network' has a struct_bytes of 0; expected " + std::to_string(sizeof network) + ", its size");
+  network.struct_bytes = sizeof network;
   network.cell = 4;
   CHECK(asked(h200.get(), &network) == "1: 'cell' is 4; expected 0 to 3");
   network.cell = ONCHIP_GRU;
@@ -251,7 +264,8 @@ TEST_CASE("a program is made and asked without a GPU, and needs nothing that it 
       return onchip_program_create(h200.get(), &asked, matrix.get(), nullptr, nullptr, "sm_90", to, e);
     });
   }
-  onchip_fit fit;
+  onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
   std::int32_t registers = 0;
   std::size_t few = 0, many = 0;
   REQUIRE(onchip_program_fit(program.get(), &fit, nullptr) == ONCHIP_OK);
@@ -348,7 +362,7 @@ struct Running {
 TEST_CASE("the C API computes what the reference does, in one call and step by step", "[gpu]") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
-    const PlannedCase c{small(cell, precision), weights_of(small(cell, precision)), {}};
+    const SparseCase c{small(cell, precision), weights_of(small(cell, precision)), {}};
     const Given g = given(c.network, 9);
     CAPTURE(describe(c.network));
     Running on(c.network, c.matrix, g, 9);
@@ -360,6 +374,7 @@ TEST_CASE("the C API computes what the reference does, in one call and step by s
     const auto output = poisoned(9 * state), final_state = poisoned(state), final_cell = poisoned(state);
     ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());
     onchip_sequences sequences{};
+    sequences.struct_bytes = sizeof sequences;
     sequences.steps = 9;
     sequences.input = input.data();
     sequences.initial = kept.data();

@@ -4,7 +4,7 @@
 
 int fits_in_c(const char* chip_name, int hidden, double density, onchip_fit* fit, onchip_error* error) {
   onchip_chip* chip = NULL;
-  onchip_network network = {ONCHIP_LSTM, ONCHIP_FP16, 0, 4, 0, ONCHIP_TIER_SHARED_MEMORY};
+  onchip_network network = {sizeof(onchip_network), ONCHIP_LSTM, ONCHIP_FP16, 0, 4, 0, ONCHIP_TIER_SHARED_MEMORY};
   onchip_status status;
   network.hidden = hidden;
   network.density = density;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generated accesses to shared memory against those that kernels wrote down on an H200 (measure --capture), address
 // by address.
-#include "experiments/measurement/configuration.hpp"
 #include "experiments/command/table.hpp"
+#include "experiments/measurement/configuration.hpp"
 #include "model/plan/layout.hpp"
+#include "sim/sparse/plan_trace.hpp"
 #include "sim/trace/capture_difference.hpp"
 #include "sim/trace/compact_trace.hpp"
-#include "sim/sparse/plan_trace.hpp"
 #include "tests/catch.hpp"
 
 #include <filesystem>
@@ -21,8 +21,9 @@ TEST_CASE("every access to shared memory is where a kernel on an H200 made it", 
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const Configuration configuration = read_configuration_row(rows, row);
     CAPTURE(row, describe(configuration.network), to_string(*configuration.plan));
-    const PlanTrace generated(make_layout(configuration.network, *configuration.plan, *recurrent_matrix(configuration)),
-                              PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
+    const PlanTrace generated(
+        replayable(make_layout(configuration.network, *configuration.plan, *recurrent_matrix(configuration))),
+        PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
     const auto captured = read_compact_trace(folder / (std::to_string(row) + ".trace"));
     REQUIRE(captured->blocks() == generated.blocks());
     double accesses = 0;

@@ -2,11 +2,12 @@
 // The kernels' own PTX, executed by sim/ptx, against the reference: what they compute, without a GPU.
 #include "experiments/measurement/interpret.hpp"
 #include "experiments/measurement/capture.hpp"
-#include "sim/trace/capture_difference.hpp"
 #include "sim/sparse/plan_trace.hpp"
+#include "sim/trace/capture_difference.hpp"
 
 #include "tests/kernels/given.hpp"
 
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -26,12 +27,11 @@ Got interpret(InterpretedKernel& kernel, const Network& network, const Given& g)
   Got got{std::vector<std::byte>(static_cast<std::size_t>(g.steps) * state, poison),
           std::vector<std::byte>(state, poison), std::vector<std::byte>(has_cell ? state : 0, poison)};
   const auto pointer = [&](std::vector<std::byte>& bytes) { return bytes.empty() ? nullptr : bytes.data(); };
-  std::vector<std::byte>* const all[] = {&input,      &initial,         &initial_cell,
-                                         &got.states, &got.final_state, &got.final_cell};
+  std::vector<std::vector<std::byte>*> all{&input,      &initial,         &initial_cell,
+                                           &got.states, &got.final_state, &got.final_cell};
+  std::erase_if(all, [](const std::vector<std::byte>* bytes) { return bytes->empty(); });
   for (std::vector<std::byte>* const bytes : all) {
-    if (!bytes->empty()) {
-      kernel.allow(*bytes);
-    }
+    kernel.allow(*bytes);
   }
   Sequences sequences;
   sequences.steps = g.steps;
@@ -45,21 +45,30 @@ Got interpret(InterpretedKernel& kernel, const Network& network, const Given& g)
   sequences.backward = g.backward;
   kernel.run(sequences);
   for (std::vector<std::byte>* const bytes : all) {
-    if (!bytes->empty()) {
-      kernel.forget(*bytes);
-    }
+    kernel.forget(*bytes);
   }
   return got;
 }
 
-Got interpret(const PlannedCase& c, const Given& g, std::int64_t most_steps = 8) {
+template <typename P>
+Got interpret(const PlannedCase<P>& c, const Given& g, std::int64_t most_steps = 8) {
   InterpretedKernel kernel(c.layout(), g.biases(), most_steps);
   return interpret(kernel, c.network, g);
 }
 
-void check_interpreted(const PlannedCase& c, const Given& g, std::int64_t most_steps = 8) {
+template <typename P>
+void check_interpreted(const PlannedCase<P>& c, const Given& g, std::int64_t most_steps = 8) {
   CAPTURE(c.text(), g.steps, g.backward);
   check_right(interpret(c, g, most_steps), expected(c, g), c.network.precision);
+}
+
+// Samples of different lengths.
+Given uneven(const Network& network) {
+  Given g = given(network, 9);
+  for (int sample = 0; sample < network.batch; ++sample) {
+    g.lengths.push_back(sample * 4 % 9 + 1);
+  }
+  return g;
 }
 
 TEST_CASE("interpreted sparse kernels of every cell and precision give what the reference gives") {
@@ -70,21 +79,21 @@ TEST_CASE("interpreted sparse kernels of every cell and precision give what the 
     if (batch != 3 && (static_cast<int>(cell) + static_cast<int>(precision) + batch) % 2 != 0) {
       continue;
     }
-    const PlannedCase c = planned_case({.cell = cell,
-                                        .precision = precision,
-                                        .hidden = batch == 1 ? 127 : 61,
-                                        .batch = batch,
-                                        .sms = batch == 8 ? 2 : 3,
-                                        .lanes = batch == 3 ? 32 : 8,
-                                        .units_per_group = batch == 8 ? 1 : 2});
+    const SparseCase c = sparse_case({.cell = cell,
+                                      .precision = precision,
+                                      .hidden = batch == 1 ? 127 : 61,
+                                      .batch = batch,
+                                      .sms = batch == 8 ? 2 : 3,
+                                      .lanes = batch == 3 ? 32 : 8,
+                                      .units_per_group = batch == 8 ? 1 : 2});
     check_interpreted(c, given(c.network, 5), 3);
   }
 }
 
-TEST_CASE("interpreted tails give what the reference gives, wherever they are") {
+TEST_CASE("interpreted overflow gives what the reference gives, wherever it is") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
-  for (const Tiers tiers : kTailTiers) {
+  for (const Tiers tiers : kOverflowTiers) {
     // Each tier with every cell and with every precision, not with both; one that streams with all.
     if (tiers != Tiers::mixed &&
         (static_cast<int>(cell) + static_cast<int>(precision) + static_cast<int>(tiers)) % 2 != 0) {
@@ -93,17 +102,17 @@ TEST_CASE("interpreted tails give what the reference gives, wherever they are") 
     // One plane, two and more.
     const int several_planes = info(cell).gates == 1 ? 17 : precision == Precision::fp32 ? 5 : 9;
     const int batch = tiers == Tiers::shared ? 3 : tiers == Tiers::mixed ? several_planes : 4;
-    PlannedCase c = with_tiers(planned_case({.cell = cell,
-                                             .precision = precision,
-                                             .hidden = 61,
-                                             .batch = batch,
-                                             .sms = 2,
-                                             .lanes = batch == 3 ? 32 : 8,
-                                             .units_per_group = tiers == Tiers::mixed ? 1 : 2}),
-                               tiers, batch == 4 ? 2 : 4);
+    SparseCase c = with_tiers(sparse_case({.cell = cell,
+                                           .precision = precision,
+                                           .hidden = 61,
+                                           .batch = batch,
+                                           .sms = 2,
+                                           .lanes = batch == 3 ? 32 : 8,
+                                           .units_per_group = tiers == Tiers::mixed ? 1 : 2}),
+                              tiers, batch == 4 ? 2 : 4);
     c.plan.chunks_in_flight = tiers == Tiers::mixed ? 2 : 4;
-    REQUIRE(c.plan.has_tail());
-    REQUIRE((planes(c.network, c.plan) > 1) == (tiers == Tiers::mixed));
+    REQUIRE(c.plan.has_overflow());
+    REQUIRE((c.geometry().planes > 1) == (tiers == Tiers::mixed));
     REQUIRE((c.plan.streamed_chunks() > 0) == (tiers != Tiers::shared));
     check_interpreted(c, given(c.network, 3));
   }
@@ -112,17 +121,17 @@ TEST_CASE("interpreted tails give what the reference gives, wherever they are") 
 TEST_CASE("interpreted kernels of other storages give what the reference gives") {
   for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
     for (const Cell cell : {Cell::tanh, Cell::gru}) {
-      const PlannedCase dense = stored_as(
-          Storage::dense, planned_case({.cell = cell, .precision = precision, .hidden = 31, .density = 0.9}), 3, 8, 2);
+      const SparseCase dense = stored_as(
+          Storage::dense, sparse_case({.cell = cell, .precision = precision, .hidden = 31, .density = 0.9}), 3, 8, 2);
       check_interpreted(with_tiers(dense, cell == Cell::tanh ? Tiers::registers : Tiers::mixed, 2),
                         given(dense.network, 3));
       if (precision != Precision::fp32) {
         // Few non-zeros are further apart than one slot reaches; of many a lane takes its own back and forth.
         for (const auto& [density, tiers] : {std::pair(0.02, Tiers::registers), std::pair(0.4, Tiers::mixed)}) {
-          const PlannedCase delta = stored_as(
+          const SparseCase delta = stored_as(
               Storage::packed_delta,
-              planned_case({.cell = cell, .precision = precision, .hidden = 131, .batch = 1, .density = density}), 5,
-              16, 2);
+              sparse_case({.cell = cell, .precision = precision, .hidden = 131, .batch = 1, .density = density}), 5, 16,
+              2);
           check_interpreted(with_tiers(delta, tiers, 2), given(delta.network, 3));
         }
       }
@@ -130,23 +139,19 @@ TEST_CASE("interpreted kernels of other storages give what the reference gives")
   }
 }
 
-TEST_CASE("interpreted kernels whose samples take turns give what the reference gives, over any number of launches") {
-  for (const PlannedCase& c : every_turn()) {
+TEST_CASE("interpreted kernels whose passes are pipelined give what the reference gives, over any number of launches") {
+  for (const SparseCase& c : every_pipeline()) {
     CAPTURE(c.text());
-    REQUIRE(takes_turns(c.network, c.plan));
+    REQUIRE(c.geometry().can_pipeline());
     check_interpreted(c, given(c.network, 1));
-    Given g = given(c.network, 9);
-    for (int sample = 0; sample < c.network.batch; ++sample) {
-      g.lengths.push_back(sample * 4 % 9 + 1);
-    }
-    check_interpreted(c, g, 4);
+    check_interpreted(c, uneven(c.network), 4);
   }
 }
 
-TEST_CASE("interpreted kernels whose long rows are cut give what the reference gives, over any number of launches") {
-  for (const PlannedCase& c : every_cut()) {
+TEST_CASE("interpreted kernels whose long rows are split give what the reference gives, over any number of launches") {
+  for (const SparseCase& c : every_split()) {
     CAPTURE(c.text());
-    REQUIRE(c.plan.pieces > 0);
+    REQUIRE(c.plan.row_splits > 0);
     check_interpreted(c, given(c.network, 5), 3);
   }
 }
@@ -155,13 +160,13 @@ TEST_CASE("interpreted dense kernels give what the reference gives") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
   for (const int batch : {1, 3, 8, 9}) {
-    const PlannedCase c = dense_case({.cell = cell,
-                                      .precision = precision,
-                                      .hidden = batch == 1 ? 127 : 61,
-                                      .batch = batch,
-                                      .sms = batch == 3 ? 2 : 3,
-                                      .threads = batch == 8 ? 128 : 96,
-                                      .in_shared = batch == 9 ? 0.0 : 0.4});
+    const DenseCase c = dense_case({.cell = cell,
+                                    .precision = precision,
+                                    .hidden = batch == 1 ? 127 : 61,
+                                    .batch = batch,
+                                    .sms = batch == 3 ? 2 : 3,
+                                    .threads = batch == 8 ? 128 : 96,
+                                    .in_shared = batch == 9 ? 0.0 : 0.4});
     check_interpreted(c, given(c.network, 5), 3);
   }
 }
@@ -169,20 +174,18 @@ TEST_CASE("interpreted dense kernels give what the reference gives") {
 TEST_CASE("interpreted dense kernels of 2:4 masks give what the reference gives") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
-  for (const int batch : {1, 3, 8, 20}) {
+  for (const auto& [batch, hidden] : {std::pair{1, 127}, {3, 230}, {8, 61}, {20, 61}}) {
     // Spans that end in the middle of a group of four columns and of a pair of units; one, two and more tiles of rows.
-    const PlannedCase c = dense_case({.cell = cell,
-                                      .precision = precision,
-                                      .hidden = batch == 1   ? 127
-                                                : batch == 3 ? 230
-                                                             : 61,
-                                      .batch = batch,
-                                      .sms = batch == 3 ? 2 : 7,
-                                      .threads = batch == 8 ? 64 : 96,
-                                      .in_shared = batch == 8 ? 0.0 : 0.4,
-                                      .density = batch == 20 ? 0.3 : 0.5,
-                                      .groups_loads = batch == 3 ? 2 : 1,
-                                      .storage = Storage::structured_2_4});
+    const DenseCase c = dense_case({.cell = cell,
+                                    .precision = precision,
+                                    .hidden = hidden,
+                                    .batch = batch,
+                                    .sms = batch == 3 ? 2 : 7,
+                                    .threads = batch == 8 ? 64 : 96,
+                                    .in_shared = batch == 8 ? 0.0 : 0.4,
+                                    .density = batch == 20 ? 0.3 : 0.5,
+                                    .groups_loads = batch == 3 ? 2 : 1,
+                                    .storage = Storage::structured_2_4});
     check_interpreted(c, given(c.network, 5), 3);
   }
 }
@@ -190,20 +193,18 @@ TEST_CASE("interpreted dense kernels of 2:4 masks give what the reference gives"
 TEST_CASE("interpreted dense kernels of bitmaps give what the reference gives") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
-  for (const int batch : {1, 3, 8, 20}) {
+  for (const auto& [batch, in_shared] : {std::pair{1, 1.0}, {3, 0.9}, {8, 0.6}, {20, 0.6}}) {
     // Of a warp one tile in shared memory, some, and more than the bits of a word are of.
-    const PlannedCase c = dense_case({.cell = cell,
-                                      .precision = precision,
-                                      .hidden = batch == 3 ? 230 : 61,
-                                      .batch = batch,
-                                      .sms = batch == 3 ? 2 : 7,
-                                      .threads = batch == 8 ? 64 : 96,
-                                      .in_shared = batch == 1   ? 1
-                                                   : batch == 3 ? 0.9
-                                                                : 0.6,
-                                      .density = batch == 20 ? 0.05 : 0.3,
-                                      .groups_loads = batch == 3 ? 2 : 1,
-                                      .storage = Storage::bitmap});
+    const DenseCase c = dense_case({.cell = cell,
+                                    .precision = precision,
+                                    .hidden = batch == 3 ? 230 : 61,
+                                    .batch = batch,
+                                    .sms = batch == 3 ? 2 : 7,
+                                    .threads = batch == 8 ? 64 : 96,
+                                    .in_shared = in_shared,
+                                    .density = batch == 20 ? 0.05 : 0.3,
+                                    .groups_loads = batch == 3 ? 2 : 1,
+                                    .storage = Storage::bitmap});
     check_interpreted(c, given(c.network, 5), 3);
   }
 }
@@ -213,13 +214,13 @@ TEST_CASE("storing fragments without their empty words changes no bit of an inte
     if (shape.storage != Storage::bitmap) {
       continue;
     }
-    PlannedCase c = dense_case(shape);
+    DenseCase c = dense_case(shape);
     CAPTURE(c.text());
     const Given g = given(c.network, 5);
     const Got usual = interpret(c, g, 5);
     check_right(usual, expected(c, g), c.network.precision);
-    for (const int tiles : {0, 1, 9, warp_tiles(c.network, c.plan)}) {
-      keep_in_shared(c, std::min(tiles, warp_tiles(c.network, c.plan)));
+    for (const int tiles : {0, 1, 9, c.geometry().warp_tiles}) {
+      keep_in_shared(c, std::min(tiles, c.geometry().warp_tiles));
       CHECK(interpret(c, g, 5) == usual);
     }
     c.plan.bank_words += 3;  // room to spare
@@ -230,20 +231,17 @@ TEST_CASE("storing fragments without their empty words changes no bit of an inte
   }
 }
 
-TEST_CASE("interpreted teams and clusters give what the reference gives") {
-  for (const DenseShape& shape : kEveryTeam) {
-    const PlannedCase c = dense_case(shape);
+TEST_CASE("interpreted batch groups and clusters give what the reference gives") {
+  for (const DenseShape& shape : kEveryBatchGroup) {
+    const DenseCase c = dense_case(shape);
     check_interpreted(c, given(c.network, 4), 3);
   }
 }
 
 TEST_CASE("interpreted samples of different lengths end each for itself, forward and backward") {
-  const auto check = [&](const PlannedCase& c) {
+  const auto check = [&](const auto& c) {
     CAPTURE(c.text());
-    Given g = given(c.network, 9);
-    for (int sample = 0; sample < c.network.batch; ++sample) {
-      g.lengths.push_back(sample * 4 % 9 + 1);
-    }
+    Given g = uneven(c.network);
     InterpretedKernel kernel(c.layout(), g.biases(), /*most_steps=*/4);
     for (const bool backward : {false, true}) {
       g.backward = backward;
@@ -251,7 +249,7 @@ TEST_CASE("interpreted samples of different lengths end each for itself, forward
     }
   };
   for (const Shape& shape : kEveryKind) {
-    check(planned_case(shape));
+    check(sparse_case(shape));
   }
   for (const DenseShape& shape : kEveryDenseKind) {
     check(dense_case(shape));
@@ -259,8 +257,7 @@ TEST_CASE("interpreted samples of different lengths end each for itself, forward
 }
 
 TEST_CASE("the exchange, its waits and the place of the state in L2 change no bit of an interpreted result") {
-  for (PlannedCase c : {planned_case(kEveryKind[0]), planned_case(kEveryKind[3]), dense_case(kEveryDenseKind[2]),
-                        dense_case(kEveryDenseKind[7])}) {
+  const auto check = [](auto c) {
     CAPTURE(c.text());
     const Given g = given(c.network, 140);  // more than segments are emptied ahead
     const Got usual = interpret(c, g, 200);
@@ -269,21 +266,25 @@ TEST_CASE("the exchange, its waits and the place of the state in L2 change no bi
       c.plan.line_words = line_words;
       CHECK(interpret(c, g, 200) == usual);
     }
-    c.plan.first_look = 200;
+    c.plan.poll_delay = 200;
     CHECK(interpret(c, g, 200) == usual);
     for (const auto exchange : {ExchangeProtocol::atomic_barrier, ExchangeProtocol::cooperative_barrier}) {
       c.plan.exchange = exchange;
       CHECK(interpret(c, g, 40) == usual);
     }
-  }
+  };
+  check(sparse_case(kEveryKind[0]));
+  check(sparse_case(kEveryKind[3]));
+  check(dense_case(kEveryDenseKind[2]));
+  check(dense_case(kEveryDenseKind[7]));
 }
 
 TEST_CASE("interpreted networks of one unit, and of fewer units than SMs, are right, too") {
   for (const int hidden : {1, 3}) {
-    const PlannedCase sparse = planned_case({.cell = Cell::gru, .hidden = hidden, .units_per_group = 1, .density = 1});
+    const SparseCase sparse = sparse_case({.cell = Cell::gru, .hidden = hidden, .units_per_group = 1, .density = 1});
     check_interpreted(sparse, given(sparse.network, 4));
     for (const Storage storage : {Storage::dense, Storage::structured_2_4, Storage::bitmap}) {
-      const PlannedCase dense = dense_case({.cell = Cell::lstm, .hidden = hidden, .storage = storage});
+      const DenseCase dense = dense_case({.cell = Cell::lstm, .hidden = hidden, .storage = storage});
       check_interpreted(dense, given(dense.network, 4));
     }
   }
@@ -291,7 +292,7 @@ TEST_CASE("interpreted networks of one unit, and of fewer units than SMs, are ri
 
 TEST_CASE("NaN and infinity travel through interpreted kernels as in the reference") {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
-  const auto check = [&](const PlannedCase& c) {
+  const auto check = [&](const auto& c) {
     CAPTURE(c.text());
     const Given usual = given(c.network, 4);
     InterpretedKernel kernel(c.layout(), usual.biases());
@@ -306,7 +307,7 @@ TEST_CASE("NaN and infinity travel through interpreted kernels as in the referen
     }
   };
   for (const Shape& shape : kEveryKind) {
-    check(planned_case(shape));
+    check(sparse_case(shape));
   }
   for (DenseShape shape : kEveryDenseKind) {
     shape.density = 1;  // zeros that are multiplied by infinity are not the reference's
@@ -315,9 +316,9 @@ TEST_CASE("NaN and infinity travel through interpreted kernels as in the referen
 }
 
 TEST_CASE("interpreted kernels touch shared memory where the simulator says that they do") {
-  const auto check = [](const PlannedCase& c) {
+  const auto check = [](const SparseCase& c) {
     CAPTURE(c.text());
-    const PlanTrace generated(c.layout(), PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
+    const PlanTrace generated(replayable(c.layout()), PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
     const std::vector<BlockTrace> captured = capture_interpreted_step(c.layout());
     std::size_t accesses = 0;
     for (int block = 0; block < generated.blocks(); ++block) {
@@ -330,17 +331,16 @@ TEST_CASE("interpreted kernels touch shared memory where the simulator says that
     CHECK(accesses > 100);
   };
   for (Shape shape : kEveryKind) {
-    shape.hidden = 61;
-    shape.sms = 2;
-    check(planned_case(shape));
-    check(with_tiers(planned_case(shape), shape.batch == 3 ? Tiers::mixed : Tiers::shared));
+    shape.hidden = 61, shape.sms = 2;
+    check(sparse_case(shape));
+    check(with_tiers(sparse_case(shape), shape.batch == 3 ? Tiers::mixed : Tiers::shared));
   }
-  for (const PlannedCase& c : every_cut()) {
-    if (c.plan.exchange_warps == 0) {  // kernels with them are not captured
+  for (const SparseCase& c : every_split()) {
+    if (c.plan.producer_warps == 0) {  // kernels with them are not captured
       check(c);
     }
   }
-  check(stored_as(Storage::packed_delta, planned_case({.hidden = 131, .density = 0.4}), 3, 8, 2));
+  check(stored_as(Storage::packed_delta, sparse_case({.hidden = 131, .density = 0.4}), 3, 8, 2));
 }
 
 // The PTX of a small kernel with the first of some texts, after another one, replaced.
@@ -350,36 +350,17 @@ std::string changed(std::string ptx, std::string_view after, std::string_view fr
   return ptx.replace(place, from.size(), to);
 }
 
-TEST_CASE("a kernel with one instruction wrong is not right when it is interpreted") {
-  const PlannedCase sparse = planned_case({.cell = Cell::lstm});
-  const PlannedCase dense = dense_case({.cell = Cell::relu, .in_shared = 0.5});
-  const PlannedCase structured = dense_case({.cell = Cell::relu, .storage = Storage::structured_2_4});
-  const PlannedCase bitmap = dense_case({.cell = Cell::relu, .density = 0.3, .storage = Storage::bitmap});
-  struct Change {
-    const PlannedCase& of;
-    std::string_view after, from, to;
-  };
-  const Change changes[] = {
-      {sparse, "", "fma.rn.f16x2", "fma.rn.f16x2 "},  // none: right
-      {sparse, "", "fma.rn.f16x2 ", "mul.rn.f16x2 %r0, %r0, %r0; //"},
-      {sparse, "", "shfl.sync.bfly.b32", "shfl.sync.down.b32"},
-      {sparse, "", "ex2.approx.ftz.f32", "rcp.approx.ftz.f32"},
-      {sparse, "", "cp.async.wait_group 1;", ""},
-      {sparse, "fence.acq_rel", "bar.sync", "//"},
-      {sparse, "", "st.relaxed.gpu.global.b128 [", "// ["},
-      {dense, "", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "// "},
-      {dense, "mma.sync", "add.f32", "sub.f32"},
-      {structured, "", "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "// "},
-      {bitmap, "", "@p ld.shared.u32", "@!p ld.shared.u32"},
-      {bitmap, "", "shl.b32 bit, bit, 7;", "shl.b32 bit, bit, 6;"},
-      {dense, "mma.sync", "bar.sync", "//"},
-      {dense, "", "cp.async.cg.shared.global", "//"},
-  };
+struct Change {
+  std::string_view after, from, to;
+};
+
+// Whether the kernel is still right with each of the changes.
+template <typename P>
+void check_changes(const PlannedCase<P>& c, std::initializer_list<Change> changes) {
+  const Given g = given(c.network, 4);
+  const std::string ptx = compile_ptx(compile_request(c.network, c.plan, kInterpretedArchitecture));
   for (const Change& change : changes) {
-    const PlannedCase& c = change.of;
     CAPTURE(c.text(), std::string(change.after), std::string(change.from), std::string(change.to));
-    const Given g = given(c.network, 4);
-    const std::string ptx = compile_ptx(compile_request(c.network, c.plan, kInterpretedArchitecture));
     InterpretedKernel kernel(c.layout(), g.biases(), 4, Work::whole,
                              changed(ptx, change.after, change.from, change.to));
     kernel.limit(2'000'000);
@@ -393,6 +374,25 @@ TEST_CASE("a kernel with one instruction wrong is not right when it is interpret
     }
     CHECK(is_right == (change.to == "fma.rn.f16x2 "));
   }
+}
+
+TEST_CASE("a kernel with one instruction wrong is not right when it is interpreted") {
+  check_changes(sparse_case({.cell = Cell::lstm}), {{"", "fma.rn.f16x2", "fma.rn.f16x2 "},  // none: right
+                                                    {"", "fma.rn.f16x2 ", "mul.rn.f16x2 %r0, %r0, %r0; //"},
+                                                    {"", "shfl.sync.bfly.b32", "shfl.sync.down.b32"},
+                                                    {"", "ex2.approx.ftz.f32", "rcp.approx.ftz.f32"},
+                                                    {"", "cp.async.wait_group 1;", ""},
+                                                    {"fence.acq_rel", "bar.sync", "//"},
+                                                    {"", "st.relaxed.gpu.global.b128 [", "// ["}});
+  check_changes(dense_case({.cell = Cell::relu, .in_shared = 0.5}),
+                {{"", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "// "},
+                 {"mma.sync", "add.f32", "sub.f32"},
+                 {"mma.sync", "bar.sync", "//"},
+                 {"", "cp.async.cg.shared.global", "//"}});
+  check_changes(dense_case({.cell = Cell::relu, .storage = Storage::structured_2_4}),
+                {{"", "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "// "}});
+  check_changes(dense_case({.cell = Cell::relu, .density = 0.3, .storage = Storage::bitmap}),
+                {{"", "@p ld.shared.u32", "@!p ld.shared.u32"}, {"", "shl.b32 bit, bit, 7;", "shl.b32 bit, bit, 6;"}});
 }
 
 }  // namespace

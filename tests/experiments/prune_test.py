@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""experiments/recipes/prune.py as `record` runs it, on networks that train in a second. Exit status 77: there is no PyTorch."""
+"""experiments/recipes/prune.py as `record.sh` runs it, on networks that train in a second. Exit status 77: there is no PyTorch."""
 import importlib.util
 import pathlib
 import subprocess
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "experiments" / "prune.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "experiments" / "recipes" / "prune.py"
 
 
 class Prune(unittest.TestCase):

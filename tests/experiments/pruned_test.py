@@ -18,7 +18,7 @@ ONCHIP = sys.argv.pop(1)
 
 
 def masks(*arguments):
-    return subprocess.run([sys.executable, EXPERIMENTS / "masks", *arguments], capture_output=True, text=True,
+    return subprocess.run([sys.executable, EXPERIMENTS / "recipes" / "masks.py", *arguments], capture_output=True, text=True,
                           check=False)
 
 
@@ -54,7 +54,7 @@ class PackedMasks(InFolder):
         archive.write_bytes((SHIPPED / "pruned.masks.xz").read_bytes()[:1000])
         done = masks("unpack", archive, self.folder / "damaged")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"\Amasks: .*damaged.masks.xz: .*\n\Z")
+        self.assertRegex(done.stderr, r"\Amasks.py: .*damaged.masks.xz: .*\n\Z")
         self.assertEqual(list((self.folder / "damaged").iterdir()), [])
 
 

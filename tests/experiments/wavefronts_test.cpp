@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated shared-memory accesses against an H200's counters (experiments/recipes/wavefronts.py), to the last wavefront.
-#include "experiments/measurement/configuration.hpp"
+// The simulated shared-memory accesses against an H200's counters (experiments/recipes/wavefronts.py), to the last
+// wavefront.
 #include "experiments/command/table.hpp"
-#include "model/plan/layout.hpp"
+#include "experiments/measurement/configuration.hpp"
 #include "model/base/parallel.hpp"
+#include "model/plan/layout.hpp"
 #include "sim/simulate.hpp"
 #include "sim/trace/trace_run.hpp"
 #include "tests/catch.hpp"
@@ -38,9 +39,9 @@ Simulated simulate_banks(const Chip& chip, const Configuration& configuration) {
 
 }  // namespace
 
-// Some launches have a few wavefronts of stores more, which are no whole
-// number a step: where the state is polled, where weights are streamed, and now and then elsewhere. One network of
-// pieces has 16 wavefronts of loads less; which of its loads, some of few lanes, are served together is not known.
+// Some launches have a few wavefronts of stores more, which are no whole number a step: where the state is polled,
+// where weights are streamed, and now and then elsewhere. One network of split rows has 16 wavefronts of loads less;
+// which of its loads, some of few lanes, are served together is not known.
 TEST_CASE("shared-memory loads and stores take the wavefronts that an H200 counts", "[slow]") {
   const Chip chip = find_chip("h200").chip;
   const CsvReader rows(std::string(ONCHIP_SOURCE_DIR) + "/experiments/data/h200/wavefronts.csv");
@@ -62,4 +63,3 @@ TEST_CASE("shared-memory loads and stores take the wavefronts that an H200 count
   CHECK(equal_loads >= 77);
   CHECK(equal >= 60);
 }
-

@@ -17,14 +17,14 @@ TEST_CASE("dense kernels of every cell and precision give what the reference giv
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
   for (const int batch : {1, 3, 8, 9, 17, 32}) {
-    const PlannedCase c = dense_case({.cell = cell,
-                                      .precision = precision,
-                                      .hidden = batch == 1 ? 257 : 127,
-                                      .batch = batch,
-                                      .sms = batch == 3 ? 2 : 7,
-                                      .threads = batch == 8 ? 256 : 96,
-                                      .in_shared = batch == 9 ? 0.0 : 0.4,
-                                      .density = batch == 17 ? 0.3 : 1.0});
+    const DenseCase c = dense_case({.cell = cell,
+                                    .precision = precision,
+                                    .hidden = batch == 1 ? 257 : 127,
+                                    .batch = batch,
+                                    .sms = batch == 3 ? 2 : 7,
+                                    .threads = batch == 8 ? 256 : 96,
+                                    .in_shared = batch == 9 ? 0.0 : 0.4,
+                                    .density = batch == 17 ? 0.3 : 1.0});
     PersistentKernel kernel(c.layout());
     for (const int steps : {1, 6}) {
       Given g = given(c.network, steps);
@@ -40,18 +40,18 @@ TEST_CASE("dense kernels of 2:4 masks give what the reference gives, on awkward 
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
   for (const int batch : {1, 3, 8, 20, 32}) {
-    const PlannedCase c = dense_case({.cell = cell,
-                                      .precision = precision,
-                                      .hidden = batch == 1   ? 257
-                                                : batch == 3 ? 126  // on two SMs: more would spill
-                                                             : 127,
-                                      .batch = batch,
-                                      .sms = batch == 3 ? 2 : 7,
-                                      .threads = batch == 8 ? 256 : 96,
-                                      .in_shared = batch == 8 ? 0.0 : 0.4,
-                                      .density = batch == 20 ? 0.3 : 0.5,
-                                      .groups_loads = batch == 3 ? 2 : 1,
-                                      .storage = Storage::structured_2_4});
+    const DenseCase c = dense_case({.cell = cell,
+                                    .precision = precision,
+                                    .hidden = batch == 1   ? 257
+                                              : batch == 3 ? 126  // on two SMs: more would spill
+                                                           : 127,
+                                    .batch = batch,
+                                    .sms = batch == 3 ? 2 : 7,
+                                    .threads = batch == 8 ? 256 : 96,
+                                    .in_shared = batch == 8 ? 0.0 : 0.4,
+                                    .density = batch == 20 ? 0.3 : 0.5,
+                                    .groups_loads = batch == 3 ? 2 : 1,
+                                    .storage = Storage::structured_2_4});
     PersistentKernel kernel(c.layout());
     for (const int steps : {1, 6}) {
       Given g = given(c.network, steps);
@@ -67,18 +67,18 @@ TEST_CASE("dense kernels of bitmaps give what the reference gives, on awkward si
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
   for (const int batch : {1, 3, 8, 20, 32}) {
-    const PlannedCase c = dense_case({.cell = cell,
-                                      .precision = precision,
-                                      .hidden = batch == 1 ? 257 : 127,
-                                      .batch = batch,
-                                      .sms = batch == 3 ? 2 : 7,
-                                      .threads = batch == 8 ? 256 : 96,
-                                      .in_shared = batch == 8 ? 0.3 : 0.9,
-                                      .density = batch == 20   ? 0.01
-                                                 : batch == 32 ? 0.6
-                                                               : 0.2,
-                                      .groups_loads = batch == 3 ? 2 : 1,
-                                      .storage = Storage::bitmap});
+    const DenseCase c = dense_case({.cell = cell,
+                                    .precision = precision,
+                                    .hidden = batch == 1 ? 257 : 127,
+                                    .batch = batch,
+                                    .sms = batch == 3 ? 2 : 7,
+                                    .threads = batch == 8 ? 256 : 96,
+                                    .in_shared = batch == 8 ? 0.3 : 0.9,
+                                    .density = batch == 20   ? 0.01
+                                               : batch == 32 ? 0.6
+                                                             : 0.2,
+                                    .groups_loads = batch == 3 ? 2 : 1,
+                                    .storage = Storage::bitmap});
     PersistentKernel kernel(c.layout());
     for (const int steps : {1, 6}) {
       Given g = given(c.network, steps);
@@ -94,7 +94,7 @@ TEST_CASE("dense networks of one unit, and of fewer units than SMs, are networks
   const Cell cell = GENERATE(Cell::tanh, Cell::lstm, Cell::gru);
   const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4, Storage::bitmap);
   for (const int hidden : {1, 3}) {
-    const PlannedCase c = dense_case({.cell = cell, .hidden = hidden, .storage = storage});
+    const DenseCase c = dense_case({.cell = cell, .hidden = hidden, .storage = storage});
     check_right(c, given(c.network, 4));
   }
 }
@@ -103,14 +103,14 @@ TEST_CASE("all SMs of the device work together on a dense network", "[gpu]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm);
   const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4, Storage::bitmap);
   for (const int threads : {256, 1024}) {
-    const PlannedCase c = dense_case({.cell = cell,
-                                      .hidden = 1021,
-                                      .batch = 4,
-                                      .sms = device_info().sm_count,
-                                      .threads = threads,
-                                      .in_shared = 0.3,
-                                      .density = storage == Storage::bitmap ? 0.3 : 1,
-                                      .storage = storage});
+    const DenseCase c = dense_case({.cell = cell,
+                                    .hidden = 1021,
+                                    .batch = 4,
+                                    .sms = device_info().sm_count,
+                                    .threads = threads,
+                                    .in_shared = 0.3,
+                                    .density = storage == Storage::bitmap ? 0.3 : 1,
+                                    .storage = storage});
     check_right(c, given(c.network, 300));  // more steps than segments are emptied ahead
   }
 }
@@ -123,13 +123,13 @@ TEST_CASE("dense kernels end where spans divide evenly over neither warps nor gr
         continue;  // more weights than so few threads have room for
       }
       for (const int groups_loads : {1, 2, 3, 4}) {
-        const PlannedCase c = dense_case({.cell = cell,
-                                          .hidden = hidden,
-                                          .batch = 1,
-                                          .sms = device_info().sm_count / 2,
-                                          .threads = threads,
-                                          .in_shared = 0.7,
-                                          .groups_loads = groups_loads});
+        const DenseCase c = dense_case({.cell = cell,
+                                        .hidden = hidden,
+                                        .batch = 1,
+                                        .sms = device_info().sm_count / 2,
+                                        .threads = threads,
+                                        .in_shared = 0.7,
+                                        .groups_loads = groups_loads});
         check_right(c, given(c.network, 3));
       }
     }
@@ -138,7 +138,7 @@ TEST_CASE("dense kernels end where spans divide evenly over neither warps nor gr
 
 TEST_CASE("dense kernels add input and recurrent biases where they belong", "[gpu]") {
   for (const DenseShape& shape : kEveryDenseKind) {
-    const PlannedCase c = dense_case(shape);
+    const DenseCase c = dense_case(shape);
     for (const int which : {0, 1, 2}) {
       Given g = given(c.network, 4);
       (which == 0 ? g.input_bias : which == 1 ? g.recurrent_bias : g.initial_cell).clear();
@@ -158,7 +158,7 @@ TEST_CASE("dense kernels add input and recurrent biases where they belong", "[gp
 TEST_CASE("samples of different lengths end each for itself in dense kernels, in one launch and in several", "[gpu]") {
   const bool backward = GENERATE(false, true);
   for (const DenseShape& shape : kEveryDenseKind) {
-    const PlannedCase c = dense_case(shape);
+    const DenseCase c = dense_case(shape);
     Given g = given(c.network, 9);
     g.backward = backward;
     check_right(c, g);  // all as long
@@ -172,7 +172,7 @@ TEST_CASE("samples of different lengths end each for itself in dense kernels, in
 
 TEST_CASE("dense kernels give the same bits in every run, launch and exchange, wherever their weights are", "[gpu]") {
   for (const DenseShape& shape : kEveryDenseKind) {
-    PlannedCase c = dense_case(shape);
+    DenseCase c = dense_case(shape);
     const Given g = given(c.network, 150);  // more than segments are emptied ahead
     CAPTURE(c.text());
     PersistentKernel kernel(c.layout(), g.biases());
@@ -201,7 +201,7 @@ TEST_CASE("dense kernels give the same bits in every run, launch and exchange, w
     for (keep_in_shared(c, 0); !footprint(chip, c.network, c.plan).fits; keep_in_shared(c, fewest)) {
       ++fewest;
     }
-    for (const int tiles : {fewest, fewest + 1, warp_tiles(c.network, c.plan)}) {
+    for (const int tiles : {fewest, fewest + 1, c.geometry().warp_tiles}) {
       keep_in_shared(c, tiles);
       CAPTURE(tiles);
       CHECK(run(c, g) == first);
@@ -209,11 +209,12 @@ TEST_CASE("dense kernels give the same bits in every run, launch and exchange, w
   }
 }
 
-TEST_CASE("teams and clusters compute what the reference does, the same bits in every run and launch", "[gpu][team]") {
-  for (DenseShape shape : kEveryTeam) {
-    const PlannedCase c = dense_case(shape);
+TEST_CASE("batch groups and clusters compute what the reference does, the same bits in every run and launch",
+          "[gpu][batch_groups]") {
+  for (DenseShape shape : kEveryBatchGroup) {
+    const DenseCase c = dense_case(shape);
     shape.density = 1;  // zeros that are multiplied by infinity are not the reference's
-    const PlannedCase of_no_zeros = dense_case(shape);
+    const DenseCase of_no_zeros = dense_case(shape);
     CAPTURE(c.text());
     Given g = given(c.network, 9);
     check_right(c, g);
@@ -245,7 +246,7 @@ TEST_CASE("NaN and infinity travel through dense kernels as in the reference, an
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
   for (DenseShape shape : kEveryDenseKind) {
     shape.density = 1;  // zeros that are multiplied by infinity are not the reference's
-    const PlannedCase c = dense_case(shape);
+    const DenseCase c = dense_case(shape);
     const std::size_t hidden = c.network.hidden, rows = c.network.rows();
     for (const float poison : {kNan, -kNan, kInfinity, -kInfinity}) {
       Given g = given(c.network, 5);

@@ -3,8 +3,9 @@
 // kernels compute is in dense_persistent_run_test.cpp.
 #include "kernels/recurrent/program.hpp"
 #include "model/chip/chip.hpp"
-#include "model/plan/footprint.hpp"
 #include "model/chip/occupancy.hpp"
+#include "model/dense/registers.hpp"
+#include "model/plan/footprint.hpp"
 #include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/plans.hpp"
@@ -17,27 +18,27 @@ namespace {
 
 constexpr const char* kArchitectures[] = {"sm_80", "sm_90", "sm_100", "sm_120"};
 
-ResourceReport compiled(const PlannedCase& c, const std::string& architecture) {
+ResourceReport compiled(const DenseCase& c, const std::string& architecture) {
   return compile(compile_request(c.network, c.plan, architecture)).resources;
 }
 
 TEST_CASE("dense kernels of every cell, batch and exchange compile", "[fast]") {
   int number = 0;
   for (const DenseShape& shape : kEveryDenseKind) {
-    PlannedCase c = dense_case(shape);
+    DenseCase c = dense_case(shape);
     c.plan.exchange = static_cast<ExchangeProtocol>(number++ % 3);
     INFO(c.text());
     const ResourceReport report = compiled(c, kArchitectures[number % 4]);
     CHECK(report.spill_bytes == 0);
     CHECK(report.stack_bytes == 0);
-    CHECK(report.registers >= register_words(c.network, c.plan));
+    CHECK(report.registers >= c.geometry().register_words);
     CHECK(compile(compile_order_request(c.network, c.plan, "sm_90")).cubin.size() > 500);
   }
 }
 
-TEST_CASE("dense kernels of teams and of clusters compile", "[fast]") {
-  for (const DenseShape& shape : kEveryTeam) {
-    const PlannedCase c = dense_case(shape);
+TEST_CASE("dense kernels of batch groups and of clusters compile", "[fast]") {
+  for (const DenseShape& shape : kEveryBatchGroup) {
+    const DenseCase c = dense_case(shape);
     INFO(c.text());
     const ResourceReport report = compiled(c, "sm_90");
     CHECK(report.spill_bytes == 0);
@@ -47,22 +48,22 @@ TEST_CASE("dense kernels of teams and of clusters compile", "[fast]") {
 }
 
 TEST_CASE("dense plans that differ in what the kernel is built from are different kernels", "[fast]") {
-  const PlannedCase c = dense_case({.cell = Cell::relu, .batch = 16});
+  const DenseCase c = dense_case({.cell = Cell::relu, .batch = 16});
   const auto other = [&](auto&& change) {
-    PlannedCase changed = c;
+    DenseCase changed = c;
     change(changed);
     return fingerprint(compile_request(changed.network, changed.plan, "sm_90"));
   };
-  const std::string base = other([](PlannedCase&) {});
+  const std::string base = other([](DenseCase&) {});
   CHECK(base == fingerprint(compile_request(c.network, c.plan, "sm_90")));
-  CHECK(other([](PlannedCase& d) { ++d.plan.shared_tiles; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.loads_in_flight *= 2; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.threads *= 2; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.exchange = ExchangeProtocol::atomic_barrier; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.teams = 2; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.storage = Storage::structured_2_4; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.storage = Storage::bitmap; }) != base);
-  CHECK(other([](PlannedCase& d) { d.network.precision = Precision::bf16; }) != base);
+  CHECK(other([](DenseCase& d) { ++d.plan.shared_tiles; }) != base);
+  CHECK(other([](DenseCase& d) { d.plan.loads_in_flight *= 2; }) != base);
+  CHECK(other([](DenseCase& d) { d.plan.threads *= 2; }) != base);
+  CHECK(other([](DenseCase& d) { d.plan.exchange = ExchangeProtocol::atomic_barrier; }) != base);
+  CHECK(other([](DenseCase& d) { d.plan.batch_groups = 2; }) != base);
+  CHECK(other([](DenseCase& d) { d.plan.storage = Storage::structured_2_4; }) != base);
+  CHECK(other([](DenseCase& d) { d.plan.storage = Storage::bitmap; }) != base);
+  CHECK(other([](DenseCase& d) { d.network.precision = Precision::bf16; }) != base);
 }
 
 // Networks of the sizes that the family is for, with all its shapes of rows, samples and threads.
@@ -85,17 +86,17 @@ constexpr Size kBitmapSizes[] = {{Cell::relu, 5120, 8}, {Cell::tanh, 5632, 1},  
 
 // The plan with no more tiles in registers than the model has room for, and so many more of them; nothing if it has
 // fewer than that.
-std::optional<PlannedCase> full_case(const Size& size, Precision precision, int threads, Storage storage,
-                                     int groups_loads, int more_tiles = 0) {
+std::optional<DenseCase> full_case(const Size& size, Precision precision, int threads, Storage storage,
+                                   int groups_loads, int more_tiles = 0) {
   static const Chip chip = find_chip("h200").chip;  // every architecture here has the same register file
-  PlannedCase c;
+  DenseCase c;
   c.network = {size.cell, precision, size.hidden, size.batch, 16, 0.5};
   c.plan = shape_dense_plan(c.network, 128, threads, 1, storage);
   c.plan.loads_in_flight *= groups_loads;
-  const int tiles = warp_tiles(c.network, c.plan);
+  const int tiles = c.geometry().warp_tiles;
   const auto has_registers = [&](int in_shared) {
     c.plan.shared_tiles = in_shared;
-    return register_words(c.network, c.plan) + working_registers(chip, c.network, c.plan) <=
+    return c.geometry().register_words + working_registers(chip, c.geometry()) <=
            max_registers_per_thread(chip, threads);
   };
   int in_shared = tiles;
@@ -106,11 +107,11 @@ std::optional<PlannedCase> full_case(const Size& size, Precision precision, int 
     return {};
   }
   c.plan.shared_tiles = in_shared - more_tiles;
-  c.plan.bank_words = storage == Storage::bitmap ? expected_bank_words(c.network, c.plan, 0.2) : 0;
+  c.plan.bank_words = storage == Storage::bitmap ? expected_bank_words(c.geometry(), 0.2) : 0;
   return c;
 }
 
-bool spills(const PlannedCase& c, const std::string& architecture) {
+bool spills(const DenseCase& c, const std::string& architecture) {
   return compiled(c, architecture).spills();
 }
 
@@ -120,7 +121,7 @@ TEST_CASE("no dense plan that the model lets fit spills", "[slow]") {
   std::size_t full = 0;
   const auto check = [&](const Size& size, int threads, Storage storage, int groups_loads) {
     const Precision precision = full % 2 == 0 ? Precision::fp16 : Precision::bf16;
-    if (const std::optional<PlannedCase> c = full_case(size, precision, threads, storage, groups_loads)) {
+    if (const std::optional<DenseCase> c = full_case(size, precision, threads, storage, groups_loads)) {
       const std::string architecture = kArchitectures[full / 2 % 4];
       INFO(c->text() << " on " << architecture);
       CHECK_FALSE(spills(*c, architecture));
@@ -172,11 +173,10 @@ TEST_CASE("the register model of 2:4 plans is mostly within 8 words of what comp
 // Asked which spans a warp has and which samples a lane, the compiler took so many registers that it spilled 480 bytes.
 TEST_CASE("spans and samples that divide nothing take no more registers than others", "[fast]") {
   const std::string text =
-      "dense_persistent dense natural lamport sms=101 threads=256 batch_padded=64 loads_in_flight=16 first_look=200 "
-      "shared_tiles=29 teams=1";
+      "dense_persistent dense lamport sms=101 threads=256 loads_in_flight=16 poll_delay=200 shared_tiles=29";
   const auto report = [&](int hidden, int batch) {
     const Network network{Cell::tanh, Precision::bf16, hidden, batch, 1, 1};
-    Plan plan = parse_plan(text);
+    DensePlan plan = std::get<DensePlan>(parse_plan(text));
     plan.sms = (hidden + 31) / 32;
     return compile(compile_request(network, plan, "sm_90")).resources;
   };
@@ -186,18 +186,18 @@ TEST_CASE("spans and samples that divide nothing take no more registers than oth
 }
 
 TEST_CASE("the planner's plans of bitmaps compile without a spill", "[slow]") {
-  PlanWishes wishes;
-  wishes.family = Family::dense_persistent;
+  Constraints constraints;
+  constraints.family = DensePlan::kName;
   int compact = 0;
   for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
     const Chip chip = find_chip(chip_name).chip;
     for (const Size& size : kBitmapSizes) {
       const Network network{size.cell, Precision::bf16, size.hidden, size.batch, 1, 0.1};
-      const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), wishes);
+      const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), constraints);
       if (planned.prediction.footprint.fits) {
         INFO(chip_name << ", " << describe(network) << ": " << to_string(planned.plan));
         CHECK(compile(compile_request(network, planned.plan, chip.architecture)).resources.spill_bytes == 0);
-        compact += planned.plan.storage == Storage::bitmap;
+        compact += std::get<DensePlan>(planned.plan).storage == Storage::bitmap;
       }
     }
   }
@@ -206,13 +206,13 @@ TEST_CASE("the planner's plans of bitmaps compile without a spill", "[slow]") {
 
 TEST_CASE("the planner's dense plans compile without a spill", "[slow]") {
   const MaskKind mask = GENERATE(MaskKind::uniform, MaskKind::two_four);
-  PlanWishes wishes;
-  wishes.family = Family::dense_persistent;
+  Constraints constraints;
+  constraints.family = DensePlan::kName;
   for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
     const Chip chip = find_chip(chip_name).chip;
     for (const Size& size : kSizes) {
       const Network network{size.cell, Precision::fp16, size.hidden, size.batch, 1, 0.5};
-      const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network, mask), wishes);
+      const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network, mask), constraints);
       if (planned.prediction.footprint.fits) {
         INFO(chip_name << ", " << describe(network) << ": " << to_string(planned.plan));
         CHECK(compile(compile_request(network, planned.plan, chip.architecture)).resources.spill_bytes == 0);

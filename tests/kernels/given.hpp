@@ -57,7 +57,8 @@ struct Expected {
   std::vector<double> final_state, final_cell;  // [batch, hidden]
 };
 
-inline Expected expected(const PlannedCase& c, const Given& g) {
+template <typename P>
+Expected expected(const PlannedCase<P>& c, const Given& g) {
   const Network& network = c.network;
   const int batch = network.batch, hidden = network.hidden, rows = network.rows();
   const bool is_gru = network.cell == Cell::gru;

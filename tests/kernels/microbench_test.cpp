@@ -3,6 +3,7 @@
 #include "kernels/runtime/sources.hpp"
 #include "model/exchange/exchange_time.hpp"
 
+#include "model/sparse/family.hpp"
 #include "tests/catch.hpp"
 
 #include <array>
@@ -34,10 +35,10 @@ class SyntheticChip {
     }
   }
 
-  void add_exchange(int bytes, int sms, int threads, int loads, int first_look, double cycles) {
+  void add_exchange(int bytes, int sms, int threads, int loads, int poll_delay, double cycles) {
     add("exchange",
         "bytes=" + std::to_string(bytes) + " batch=4 sms=" + std::to_string(sms) + " threads=" +
-            std::to_string(threads) + " loads=" + std::to_string(loads) + " first_look=" + std::to_string(first_look),
+            std::to_string(threads) + " loads=" + std::to_string(loads) + " poll_delay=" + std::to_string(poll_delay),
         cycles);
   }
 
@@ -49,21 +50,21 @@ class SyntheticChip {
       for (const int loads : {1, 2, 4}) {
         for (const int bytes : {4608, 18432, 45056, 90112}) {
           for (const int sms : {16, 66, 132}) {
-            const std::array<double, 6> terms =
-                exchange_terms({static_cast<double>(bytes), sms, threads, loads, line_words_for(bytes / 16 / sms)});
+            const std::array<double, 6> terms = exchange_terms(
+                CostValues{}, {static_cast<double>(bytes), sms, threads, loads, line_words_for(bytes / 16 / sms)});
             double cycles = 2 * (kBarrier + kBarrierPerWarp * threads / 32);
             for (std::size_t i = 0; i < terms.size(); ++i) {
               cycles += constants[i] * terms[i];
             }
-            for (const auto& [first_look, late] : {std::pair{100, 1.1}, {180, 1.0}}) {
-              add_exchange(bytes, sms, threads, loads, first_look, late * cycles);
+            for (const auto& [poll_delay, late] : {std::pair{100, 1.1}, {180, 1.0}}) {
+              add_exchange(bytes, sms, threads, loads, poll_delay, late * cycles);
             }
           }
         }
       }
     }
     // A measurement that failed is no measurement.
-    rows.push_back({"exchange", "bytes=18432 batch=4 sms=132 threads=512 loads=2 first_look=180 failed=timeout",
+    rows.push_back({"exchange", "bytes=18432 batch=4 sms=132 threads=512 loads=2 poll_delay=180 failed=timeout",
                     std::nan(""), std::nan(""), std::nan(""), "cycles", 0, std::nan("")});
     add("clock", "under=exchange", kClock, "Hz");
   }
@@ -112,7 +113,7 @@ TEST_CASE("a small exchange that was measured with one wait says nothing of how 
   chip.add_exchanges();
   const double latency = chip.fit().at("exchange.latency").value;
   for (const int threads : {192, 320}) {
-    chip.add_exchange(/*bytes=*/4608, /*sms=*/66, threads, /*loads=*/2, /*first_look=*/180, /*cycles=*/5000);
+    chip.add_exchange(/*bytes=*/4608, /*sms=*/66, threads, /*loads=*/2, /*poll_delay=*/180, /*cycles=*/5000);
   }
   CHECK(chip.fit().at("exchange.latency").value == latency);
 }

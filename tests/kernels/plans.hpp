@@ -4,11 +4,12 @@
 #pragma once
 
 #include "model/dense/bitmap.hpp"
-#include "model/sparse/row_assignment.hpp"
+#include "model/dense/family.hpp"
 #include "model/plan/layout.hpp"
+#include "model/sparse/family.hpp"
+#include "model/sparse/row_assignment.hpp"
 #include "model/workload/mask.hpp"
-#include "model/plan/plan.hpp"
-#include "tests/tails.hpp"
+#include "tests/overflow.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +17,21 @@
 #include <vector>
 
 namespace onchip {
+
+template <typename P>
+struct PlannedCase {
+  Network network;
+  SparseMatrix matrix;
+  P plan;
+
+  auto geometry() const { return onchip::geometry(network, plan); }
+  Layout layout() const { return make_layout(network, plan, matrix); }
+  std::string text() const { return describe(network) + ": " + to_string(plan); }
+};
+using SparseCase = PlannedCase<SparsePlan>;
+using DenseCase = PlannedCase<DensePlan>;
+
+// ---- sparse persistent ---------------------------------------------------------------------------------------------
 
 struct Shape {
   Cell cell = Cell::tanh;
@@ -26,144 +42,135 @@ struct Shape {
   MaskKind mask = MaskKind::uniform;
 };
 
-// Where the tails are: nowhere, for all weights are in registers; in shared memory; there and streamed; all streamed.
+inline SparseCase sparse_case(const Shape& shape) {
+  SparseCase c;
+  c.network = {shape.cell, shape.precision, shape.hidden, shape.batch, 16, shape.density};
+  c.matrix = generate_mask(c.network.rows(), shape.hidden, shape.density, 5, shape.precision, shape.mask);
+  c.plan = shape_sparse_plan(c.network, RowProfile::from_matrix(c.matrix), Storage::packed_pair, shape.sms, shape.lanes,
+                             shape.units_per_group * info(shape.cell).gates);
+  c.plan.promote_every = state_type(shape.precision) == Precision::fp16 ? 8 : 1;
+  return c;
+}
+
+// The case stored otherwise, in other shapes of SMs and lanes.
+inline SparseCase stored_as(Storage storage, SparseCase c, int sms, int lanes, int units_per_group) {
+  const int promote_every = c.plan.promote_every;
+  c.plan = shape_sparse_plan(c.network, RowProfile::from_matrix(c.matrix), storage, sms, lanes,
+                             units_per_group * info(c.network.cell).gates);
+  c.plan.promote_every = promote_every;
+  return c;
+}
+
+// Where the overflow is: nowhere, for all weights are in registers; in shared memory; there and streamed; all streamed.
 enum class Tiers { registers, shared, mixed, streamed };
 inline constexpr Tiers kAllTiers[] = {Tiers::registers, Tiers::shared, Tiers::mixed, Tiers::streamed};
-inline constexpr Tiers kTailTiers[] = {Tiers::shared, Tiers::mixed, Tiers::streamed};
-
-struct PlannedCase {
-  Network network;
-  SparseMatrix matrix;
-  Plan plan;
-
-  Layout layout() const { return make_layout(network, plan, matrix); }
-  std::string text() const { return describe(network) + ": " + to_string(plan); }
-};
+inline constexpr Tiers kOverflowTiers[] = {Tiers::shared, Tiers::mixed, Tiers::streamed};
 
 // The case with the share `kept` of each row's slots in registers and the rest where `tiers` says.
-inline PlannedCase with_tiers(PlannedCase c, Tiers tiers, int ring_chunks = 3, double kept = 0.4) {
+inline SparseCase with_tiers(SparseCase c, Tiers tiers, int ring_chunks = 3, double kept = 0.4) {
   if (tiers == Tiers::registers) {
     return c;
   }
-  c.plan = with_tail(c.network, c.plan, RowProfile::from_matrix(c.matrix), kept);
-  if (c.plan.has_tail() && tiers != Tiers::shared) {
+  c.plan = with_overflow(c.network, c.plan, RowProfile::from_matrix(c.matrix), kept);
+  if (c.plan.has_overflow() && tiers != Tiers::shared) {
     c.plan.shared_chunks = tiers == Tiers::mixed ? c.plan.shared_chunks / 2 : 0;
     c.plan.ring_chunks = ring_chunks;
   }
   return c;
 }
 
-inline PlannedCase planned_case(const Shape& shape) {
-  PlannedCase c;
-  c.network = {shape.cell, shape.precision, shape.hidden, shape.batch, 16, shape.density};
-  c.matrix = generate_mask(c.network.rows(), shape.hidden, shape.density, 5, shape.precision, shape.mask);
-  c.plan = shape_plan(c.network, RowProfile::from_matrix(c.matrix), Storage::packed_pair, shape.sms, shape.lanes,
-                      shape.units_per_group * info(shape.cell).gates);
-  c.plan.promote_every = state_type(shape.precision) == Precision::fp16 ? 8 : 1;
-  return c;
-}
-
-// The case stored otherwise, in other shapes of SMs and lanes.
-inline PlannedCase stored_as(Storage storage, PlannedCase c, int sms, int lanes, int units_per_group) {
-  const int promote_every = c.plan.promote_every;
-  c.plan = shape_plan(c.network, RowProfile::from_matrix(c.matrix), storage, sms, lanes,
-                      units_per_group * info(c.network.cell).gates);
-  c.plan.promote_every = promote_every;
-  return c;
-}
-
-// What a plan says of the row that has most pieces.
-inline void count_pieces(PlannedCase& c) {
+// What a plan says of the row that has most splits.
+inline void count_splits(SparseCase& c) {
   const RowProfile rows = RowProfile::from_matrix(c.matrix);
-  c.plan.most_pieces = 0;
+  const SparseGeometry geometry = c.geometry();
+  c.plan.most_splits = 0;
   for (int rank = 0; rank < rows.units(); ++rank) {
-    const int r = rank / (c.plan.groups() * c.plan.sms) * rows.gates();
+    const int r = rank / (geometry.groups() * geometry.sms) * rows.gates();
     for (int at = 0; at < rows.gates(); ++at) {
-      c.plan.most_pieces =
-          std::max(c.plan.most_pieces, pieces_of_row(c.network, c.plan, r + at, rows.length(rank, at)));
+      c.plan.most_splits = std::max(c.plan.most_splits, splits_of_row(geometry, r + at, rows.length(rank, at)));
     }
   }
 }
 
-// The case with its longest rows cut to as few slots as so many pieces for every group, of as few slots, allow.
-inline PlannedCase in_pieces(PlannedCase c, int pieces) {
+// The case with its longest rows split down to as few slots as so many splits for every group, of as few slots, allow.
+inline SparseCase in_splits(SparseCase c, int row_splits) {
   const RowProfile rows = RowProfile::from_matrix(c.matrix);
-  const std::vector<std::int32_t> ranks = deal_units(c.network, c.plan, rows);
-  const Plan whole = c.plan;
-  c.plan.pieces = pieces;
-  const auto fits = [&] { return most_pieces(c.network, c.plan, rows, ranks) <= pieces * c.plan.groups(); };
-  for (int kept = 1; !(c.plan.piece_slots > 0 && fits()); ++kept) {
+  const std::vector<std::int32_t> ranks = assign_units(c.geometry(), rows);
+  const SparsePlan whole = c.plan;
+  c.plan.row_splits = row_splits;
+  const auto fits = [&] { return most_splits(c.geometry(), rows, ranks) <= row_splits * c.plan.groups(); };
+  for (int kept = 1; !(c.plan.split_slots > 0 && fits()); ++kept) {
     for (int r = 0; r < c.plan.rows_per_group; ++r) {
       c.plan.slots[r] = std::min(kept, whole.slots[r]);
     }
-    for (c.plan.piece_slots = 1; c.plan.piece_slots < whole.slots[0] && !fits();) {
-      ++c.plan.piece_slots;
+    for (c.plan.split_slots = 1; c.plan.split_slots < whole.slots[0] && !fits();) {
+      ++c.plan.split_slots;
     }
   }
-  count_pieces(c);
+  count_splits(c);
   return c;
 }
 
-// The case, whose rows are cut, with so many chunks of each row and piece instead of slots in registers, where `tiers`
-// says.
-inline PlannedCase in_chunks(PlannedCase c, int row_chunks, int piece_chunks, Tiers tiers, int ring_chunks = 3) {
-  const int per_chunk = chunk_slots(c.network, c.plan);
-  const auto fewer = [&](int& slots, int chunks) { slots = std::max(0, slots - chunks * per_chunk); };
+// The case, whose rows are split, with so many chunks of each row and split instead of slots in registers, where
+// `tiers` says.
+inline SparseCase in_chunks(SparseCase c, int row_chunks, int split_chunks, Tiers tiers, int ring_chunks = 3) {
+  const int chunk_slots = c.geometry().chunk_slots;
+  const auto fewer = [&](int& slots, int chunks) { slots = std::max(0, slots - chunks * chunk_slots); };
   for (int r = 0; r < c.plan.rows_per_group; ++r) {
     fewer(c.plan.slots[r], c.plan.slots[r] > 0 ? row_chunks : 0);
   }
-  fewer(c.plan.piece_slots, piece_chunks);
+  fewer(c.plan.split_slots, split_chunks);
   c.plan.row_chunks = row_chunks;
-  c.plan.piece_chunks = piece_chunks;
-  const Tail tail = tail_of(c.network, c.plan, RowProfile::from_matrix(c.matrix), /*exact=*/true);
-  c.plan.tail_chunks = static_cast<int>(std::ceil(tail.mean));
-  c.plan.longest_tail = tail.longest;
-  c.plan.shared_chunks = tiers == Tiers::shared ? tail.fullest : tiers == Tiers::mixed ? tail.fullest / 2 : 0;
+  c.plan.split_chunks = split_chunks;
+  const Overflow overflow = overflow_of(c.geometry(), RowProfile::from_matrix(c.matrix), /*exact=*/true);
+  c.plan.overflow_chunks = static_cast<int>(std::ceil(overflow.mean));
+  c.plan.longest_overflow = overflow.longest;
+  c.plan.shared_chunks = tiers == Tiers::shared ? overflow.fullest : tiers == Tiers::mixed ? overflow.fullest / 2 : 0;
   c.plan.ring_chunks = tiers == Tiers::shared ? 0 : ring_chunks;
-  count_pieces(c);
+  count_splits(c);
   return c;
 }
 
-// Every cell and type, with 1, 2 and 4 pieces, in one pass and several, of one tile and several; with chunks of pieces,
+// Every cell and type, with 1, 2 and 4 splits, in one pass and several, of one tile and several; with chunks of splits,
 // of rows and of both, in shared memory and streamed; stored as distances, in registers and in chunks.
-inline std::vector<PlannedCase> every_cut() {
+inline std::vector<SparseCase> every_split() {
   const auto uneven = [](Cell cell, Precision precision, int batch, int lanes, int units_per_group = 2) {
-    return planned_case({.cell = cell,
-                         .precision = precision,
-                         .batch = batch,
-                         .lanes = lanes,
-                         .units_per_group = units_per_group,
-                         .mask = MaskKind::power_law});
+    return sparse_case({.cell = cell,
+                        .precision = precision,
+                        .batch = batch,
+                        .lanes = lanes,
+                        .units_per_group = units_per_group,
+                        .mask = MaskKind::power_law});
   };
-  const auto cut = [&](Cell cell, Precision precision, int batch, int lanes, int pieces, int units_per_group = 2) {
-    return in_pieces(uneven(cell, precision, batch, lanes, units_per_group), pieces);
+  const auto pairs = [&](Cell cell, Precision precision, int batch, int lanes, int splits, int units_per_group = 2) {
+    return in_splits(uneven(cell, precision, batch, lanes, units_per_group), splits);
   };
-  const auto cut_distances = [&](Cell cell, Precision precision, int batch, int lanes, int pieces) {
-    return in_pieces(stored_as(Storage::packed_delta, uneven(cell, precision, batch, lanes), 5, lanes, 2), pieces);
+  const auto distances = [&](Cell cell, Precision precision, int batch, int lanes, int splits) {
+    return in_splits(stored_as(Storage::packed_delta, uneven(cell, precision, batch, lanes), 5, lanes, 2), splits);
   };
-  const auto cut_merged = [&](Cell cell, Precision precision, int batch, int lanes, int pieces) {
-    PlannedCase c = uneven(cell, precision, batch, lanes);
+  const auto merged = [&](Cell cell, Precision precision, int batch, int lanes, int splits) {
+    SparseCase c = uneven(cell, precision, batch, lanes);
     c.plan.order = RowOrder::bank_merged;
-    return in_pieces(c, pieces);
+    return in_splits(c, splits);
   };
-  std::vector<PlannedCase> cases{
-      cut(Cell::relu, Precision::fp16, 4, 8, 1),    cut(Cell::tanh, Precision::fp32, 3, 16, 2),
-      cut(Cell::lstm, Precision::bf16, 5, 16, 1),   cut(Cell::gru, Precision::fp8, 16, 8, 2, 1),
-      cut(Cell::lstm, Precision::fp16, 30, 32, 4),  cut(Cell::relu, Precision::fp16, 1, 4, 2, 3),
-      cut(Cell::tanh, Precision::bf16, 2, 32, 4, 1)};
+  std::vector<SparseCase> cases{
+      pairs(Cell::relu, Precision::fp16, 4, 8, 1),    pairs(Cell::tanh, Precision::fp32, 3, 16, 2),
+      pairs(Cell::lstm, Precision::bf16, 5, 16, 1),   pairs(Cell::gru, Precision::fp8, 16, 8, 2, 1),
+      pairs(Cell::lstm, Precision::fp16, 30, 32, 4),  pairs(Cell::relu, Precision::fp16, 1, 4, 2, 3),
+      pairs(Cell::tanh, Precision::bf16, 2, 32, 4, 1)};
   cases[0].plan.order = RowOrder::natural;
   cases[1].plan.tile_rows = 2;
   cases[5].plan.tile_rows = 2;  // of three rows
   cases[4].plan.pass_planes = 1;
-  for (const PlannedCase& c :
+  for (const SparseCase& c :
        {in_chunks(cases[0], 0, 9, Tiers::shared), in_chunks(cases[1], 1, 1, Tiers::mixed, 2),
         in_chunks(cases[2], 1, 0, Tiers::shared), in_chunks(cases[3], 1, 1, Tiers::streamed, 4),
         in_chunks(cases[4], 0, 1, Tiers::mixed), in_chunks(cases[5], 1, 1, Tiers::shared),
-        cut_distances(Cell::relu, Precision::fp16, 4, 8, 1), cut_distances(Cell::gru, Precision::fp8, 5, 16, 2),
-        in_chunks(cut_distances(Cell::tanh, Precision::bf16, 17, 8, 4), 0, 9, Tiers::shared),
-        in_chunks(cut_distances(Cell::lstm, Precision::fp16, 3, 16, 2), 1, 1, Tiers::mixed),
-        cut_merged(Cell::relu, Precision::fp16, 2, 16, 1),
-        in_chunks(cut_merged(Cell::lstm, Precision::bf16, 4, 8, 2), 1, 1, Tiers::shared)}) {
+        distances(Cell::relu, Precision::fp16, 4, 8, 1), distances(Cell::gru, Precision::fp8, 5, 16, 2),
+        in_chunks(distances(Cell::tanh, Precision::bf16, 17, 8, 4), 0, 9, Tiers::shared),
+        in_chunks(distances(Cell::lstm, Precision::fp16, 3, 16, 2), 1, 1, Tiers::mixed),
+        merged(Cell::relu, Precision::fp16, 2, 16, 1),
+        in_chunks(merged(Cell::lstm, Precision::bf16, 4, 8, 2), 1, 1, Tiers::shared)}) {
     cases.push_back(c);
   }
   cases[7].plan.chunks_in_flight = cases[15].plan.chunks_in_flight = 4;
@@ -171,58 +178,57 @@ inline std::vector<PlannedCase> every_cut() {
   return cases;
 }
 
-// The case with half of the samples exchanged while the others are computed, or a quarter, by so many exchange warps:
-// loads are as narrow as that takes.
-inline PlannedCase in_turns(PlannedCase c, int exchange_warps, int turns = 2, int loads_in_flight = 2) {
-  c.plan.exchange_warps = exchange_warps;
+// The case in so many passes, of which one is exchanged by the producer warps while another is computed: loads are as
+// narrow as that takes.
+inline SparseCase pipelined(SparseCase c, int producer_warps, int passes = 2, int loads_in_flight = 2) {
+  c.plan.producer_warps = producer_warps;
   c.plan.pass_planes = 1;
-  c.plan.load_bytes = std::min(kWidestLoad, unit_bytes(c.network, c.plan) / turns);
+  c.plan.load_bytes = std::min(kWidestLoad, c.geometry().unit_bytes / passes);
   c.plan.loads_in_flight = loads_in_flight;
   return c;
 }
 
-// Every cell and type, in two and four passes; with tails; with pieces of rows; with registers handed over from one
-// kind of warps to the other (register_split), by four and by eight of them.
-inline std::vector<PlannedCase> every_turn() {
+// Every cell and type, in two and four passes; with overflow; with row splits; with registers given from one kind of
+// warps to the other (register_split), by four and by eight of them; with bulk copies.
+inline std::vector<SparseCase> every_pipeline() {
   const auto shaped = [](Cell cell, Precision precision, int batch, int sms = 5) {
-    return planned_case(
+    return sparse_case(
         {.cell = cell, .precision = precision, .batch = batch, .sms = sms, .lanes = 8, .units_per_group = 1});
   };
-  std::vector<PlannedCase> cases{in_turns(shaped(Cell::relu, Precision::fp16, 4), 2, 2, 1),
-                                 in_turns(shaped(Cell::tanh, Precision::fp32, 3), 3),
-                                 in_turns(shaped(Cell::lstm, Precision::bf16, 5), 2),
-                                 in_turns(shaped(Cell::gru, Precision::fp8, 16), 5, 2, 3),
-                                 in_turns(shaped(Cell::lstm, Precision::fp16, 30), 3, 4),
-                                 in_turns(planned_case({.cell = Cell::gru, .batch = 8, .lanes = 16}), 4, 2, 4),
-                                 in_turns(shaped(Cell::relu, Precision::fp16, 2, 2), 4)};
-  const auto split = [](int warps, int loads_in_flight) {
-    return in_turns(planned_case({.hidden = 509, .batch = 8, .sms = 4, .lanes = 2, .units_per_group = 1}), warps, 2,
-                    loads_in_flight);
+  const auto with_split_registers = [](int warps, int loads_in_flight) {
+    return pipelined(sparse_case({.hidden = 509, .batch = 8, .sms = 4, .lanes = 2, .units_per_group = 1}), warps, 2,
+                     loads_in_flight);
   };
-  for (const PlannedCase& c : {split(4, 4), split(4, 8), split(8, 3)}) {
-    cases.push_back(c);
-  }
-  cases.push_back(in_turns(every_cut()[2], 3));
-  cases.push_back(in_turns(every_cut()[4], 3, 4));
-  cases.push_back(in_turns(every_cut()[0], 4));
-  cases.push_back(in_turns(every_cut()[7], 3));
-  cases.push_back(in_turns(every_cut()[9], 4));
-  cases.push_back(in_turns(every_cut()[15], 3, 4));
-  // Bulk copies: of two and of four passes, of one with several planes, and where registers are handed over.
-  const auto in_bulk = [](PlannedCase c, int pass_planes = 1) {
+  // Bulk copies: of two and of four passes, of one with several planes, and where registers are given away.
+  const auto in_bulk = [](SparseCase c, int pass_planes = 1) {
     c.plan.exchange = ExchangeProtocol::bulk_copy;
     c.plan.pass_planes = pass_planes;
     return c;
   };
-  for (const PlannedCase& c : {in_bulk(in_turns(shaped(Cell::relu, Precision::fp16, 4), 2)),
-                               in_bulk(in_turns(shaped(Cell::lstm, Precision::bf16, 30), 3, 4)),
-                               in_bulk(in_turns(shaped(Cell::gru, Precision::fp16, 64), 2, 8), 2),
-                               in_bulk(in_turns(shaped(Cell::tanh, Precision::fp32, 7), 2)), in_bulk(split(4, 1))}) {
-    cases.push_back(c);
-  }
-  cases.push_back(with_tiers(in_turns(shaped(Cell::lstm, Precision::fp16, 16, 4), 4), Tiers::shared));
-  cases.push_back(with_tiers(in_turns(planned_case({.cell = Cell::tanh, .batch = 7, .lanes = 16}), 3), Tiers::shared));
-  return cases;
+  const std::vector<SparseCase> split = every_split();
+  return {pipelined(shaped(Cell::relu, Precision::fp16, 4), 2, 2, 1),
+          pipelined(shaped(Cell::tanh, Precision::fp32, 3), 3),
+          pipelined(shaped(Cell::lstm, Precision::bf16, 5), 2),
+          pipelined(shaped(Cell::gru, Precision::fp8, 16), 5, 2, 3),
+          pipelined(shaped(Cell::lstm, Precision::fp16, 30), 3, 4),
+          pipelined(sparse_case({.cell = Cell::gru, .batch = 8, .lanes = 16}), 4, 2, 4),
+          pipelined(shaped(Cell::relu, Precision::fp16, 2, 2), 4),
+          with_split_registers(4, 4),
+          with_split_registers(4, 8),
+          with_split_registers(8, 3),
+          pipelined(split[2], 3),
+          pipelined(split[4], 3, 4),
+          pipelined(split[0], 4),
+          pipelined(split[7], 3),
+          pipelined(split[9], 4),
+          pipelined(split[15], 3, 4),
+          in_bulk(pipelined(shaped(Cell::relu, Precision::fp16, 4), 2)),
+          in_bulk(pipelined(shaped(Cell::lstm, Precision::bf16, 30), 3, 4)),
+          in_bulk(pipelined(shaped(Cell::gru, Precision::fp16, 64), 2, 8), 2),
+          in_bulk(pipelined(shaped(Cell::tanh, Precision::fp32, 7), 2)),
+          in_bulk(with_split_registers(4, 1)),
+          with_tiers(pipelined(shaped(Cell::lstm, Precision::fp16, 16, 4), 4), Tiers::shared),
+          with_tiers(pipelined(sparse_case({.cell = Cell::tanh, .batch = 7, .lanes = 16}), 3), Tiers::shared)};
 }
 
 // ---- dense persistent ----------------------------------------------------------------------------------------------
@@ -235,30 +241,30 @@ struct DenseShape {
   double in_shared = 0.5;  // share of the tiles in shared memory
   double density = 1;
   int groups_loads = 1;  // loads in flight, in pairs of spans
-  int teams = 1;
+  int batch_groups = 1;
   ExchangeProtocol exchange = ExchangeProtocol::lamport;
   Storage storage = Storage::dense;  // structured_2_4: of at most half the density
 };
 
 // So many of each warp's tiles in shared memory.
-inline void keep_in_shared(PlannedCase& c, int tiles) {
+inline void keep_in_shared(DenseCase& c, int tiles) {
   c.plan.shared_tiles = tiles;
   if (c.plan.storage == Storage::bitmap) {
-    c.plan.bank_words = needed_bank_words(c.network, c.plan, word_mask(c.matrix));
+    c.plan.bank_words = needed_bank_words(c.geometry(), word_mask(c.matrix));
   }
 }
 
-inline PlannedCase dense_case(const DenseShape& shape) {
-  PlannedCase c;
+inline DenseCase dense_case(const DenseShape& shape) {
+  DenseCase c;
   const bool is_structured = shape.storage == Storage::structured_2_4;
   const double density = is_structured ? std::min(shape.density, 0.5) : shape.density;
   c.network = {shape.cell, shape.precision, shape.hidden, shape.batch, 16, density};
   c.matrix = generate_mask(c.network.rows(), shape.hidden, density, 5, shape.precision,
                            is_structured ? MaskKind::two_four : MaskKind::uniform);
-  c.plan = shape_dense_plan(c.network, shape.sms, shape.threads, shape.teams, shape.storage);
+  c.plan = shape_dense_plan(c.network, shape.sms, shape.threads, shape.batch_groups, shape.storage);
   c.plan.exchange = shape.exchange;
-  c.plan.loads_in_flight = shape.groups_loads * 2 * sample_tiles(c.network, c.plan);
-  keep_in_shared(c, static_cast<int>(shape.in_shared * warp_tiles(c.network, c.plan)));
+  c.plan.loads_in_flight = shape.groups_loads * 2 * c.geometry().sample_tiles;
+  keep_in_shared(c, static_cast<int>(shape.in_shared * c.geometry().warp_tiles));
   return c;
 }
 
@@ -283,18 +289,23 @@ inline const DenseShape kEveryDenseKind[] = {
     {.cell = Cell::gru, .hidden = 131, .batch = 1, .density = 0.6, .groups_loads = 2, .storage = Storage::bitmap},
 };
 
-// Teams, and the exchange inside clusters, of every cell, with states that spans do and do not divide.
-inline const DenseShape kEveryTeam[] = {
+// Batch groups, and the exchange inside clusters, of every cell, with states that spans do and do not divide.
+inline const DenseShape kEveryBatchGroup[] = {
     {.cell = Cell::relu, .batch = 1, .sms = 2, .exchange = ExchangeProtocol::cluster},
     {.cell = Cell::tanh, .hidden = 512, .batch = 4, .sms = 16, .exchange = ExchangeProtocol::cluster},
     {.cell = Cell::lstm, .precision = Precision::bf16, .batch = 5, .sms = 8, .exchange = ExchangeProtocol::cluster},
     {.cell = Cell::gru, .hidden = 259, .batch = 9, .sms = 16, .groups_loads = 2, .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::lstm, .batch = 6, .sms = 4, .teams = 3, .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::gru, .batch = 32, .sms = 16, .teams = 4, .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::relu, .hidden = 300, .batch = 16, .sms = 16, .teams = 2, .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::tanh, .precision = Precision::bf16, .batch = 4, .teams = 2},
-    {.cell = Cell::lstm, .batch = 32, .teams = 4},
-    {.cell = Cell::gru, .batch = 6, .teams = 6},
+    {.cell = Cell::lstm, .batch = 6, .sms = 4, .batch_groups = 3, .exchange = ExchangeProtocol::cluster},
+    {.cell = Cell::gru, .batch = 32, .sms = 16, .batch_groups = 4, .exchange = ExchangeProtocol::cluster},
+    {.cell = Cell::relu,
+     .hidden = 300,
+     .batch = 16,
+     .sms = 16,
+     .batch_groups = 2,
+     .exchange = ExchangeProtocol::cluster},
+    {.cell = Cell::tanh, .precision = Precision::bf16, .batch = 4, .batch_groups = 2},
+    {.cell = Cell::lstm, .batch = 32, .batch_groups = 4},
+    {.cell = Cell::gru, .batch = 6, .batch_groups = 6},
     {.cell = Cell::lstm,
      .hidden = 132,
      .batch = 5,
@@ -307,10 +318,10 @@ inline const DenseShape kEveryTeam[] = {
      .batch = 18,
      .sms = 4,
      .groups_loads = 2,
-     .teams = 2,
+     .batch_groups = 2,
      .exchange = ExchangeProtocol::cluster,
      .storage = Storage::structured_2_4},
-    {.cell = Cell::relu, .hidden = 140, .batch = 6, .teams = 2, .storage = Storage::structured_2_4},
+    {.cell = Cell::relu, .hidden = 140, .batch = 6, .batch_groups = 2, .storage = Storage::structured_2_4},
     {.cell = Cell::lstm,
      .hidden = 133,
      .batch = 9,
@@ -326,10 +337,10 @@ inline const DenseShape kEveryTeam[] = {
      .in_shared = 0.9,
      .density = 0.2,
      .groups_loads = 2,
-     .teams = 2,
+     .batch_groups = 2,
      .exchange = ExchangeProtocol::cluster,
      .storage = Storage::bitmap},
-    {.cell = Cell::tanh, .batch = 32, .density = 0.05, .teams = 4, .storage = Storage::bitmap},
+    {.cell = Cell::tanh, .batch = 32, .density = 0.05, .batch_groups = 4, .storage = Storage::bitmap},
 };
 
 }  // namespace onchip

@@ -34,11 +34,11 @@ TEST_CASE("no kernel asks for more shared memory than a block may have", "[fast]
   const Network network = GENERATE(Network{Cell::lstm, Precision::fp32, 453, 64, 1, 0.2},
                                    Network{Cell::relu, Precision::fp16, 2304, 4, 1, 0.1},
                                    Network{Cell::gru, Precision::bf16, 512, 16, 1, 0.1});
-  PlanWishes wishes;
-  wishes.family = Family::sparse_persistent;
-  PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), wishes);
+  Constraints constraints;
+  constraints.family = SparsePlan::kName;
+  PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), constraints);
   REQUIRE(planned.prediction.footprint.fits);
-  planned.plan.line_words = GENERATE(4, 8);
+  std::get<SparsePlan>(planned.plan).line_words = GENERATE(4, 8);
   const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, network.density, 1, network.precision);
   const Program program = make_uncompiled_program(make_layout(network, planned.plan, matrix), {});
   const ScratchPlaces scratch = scratch_places(program, 1);

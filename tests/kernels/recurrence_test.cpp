@@ -30,40 +30,39 @@ std::string error_of(const auto& action) {
 
 TEST_CASE("a workspace has room for all that a program reads and writes, one after another", "[fast]") {
   for (const Shape& shape : kEveryKind) {
-    const PlannedCase c = planned_case(shape);
+    const SparseCase c = sparse_case(shape);
     CAPTURE(c.text());
     const Program program = make_program(with_tiers(c, Tiers::mixed).layout(), {}, kArchitecture);
     const Network& network = program.network;
-    const Plan& plan = program.plan;
+    const StateGeometry& geometry = program.state;
     const ConstantPlaces& constants = program.places;
     const ScratchPlaces scratch = scratch_places(program, 7);
-    const auto state = static_cast<std::size_t>(state_stride(network, plan));
-    const std::size_t carry = sizeof(float) * state_units(network, plan) * plan.batch_padded;
+    const auto state = static_cast<std::size_t>(geometry.state_stride);
+    const std::size_t carry = sizeof(float) * geometry.state_units * geometry.batch_padded;
     CHECK(scratch.steps_per_launch == 7);
     const std::size_t rows = network.rows();
-    const Encoded encoded = encode(make_layout(network, plan, c.matrix));
+    const Encoded encoded = encode(make_layout(network, program.plan, c.matrix));
     struct Extent {
       std::size_t begin, bytes;
     };
-    const std::vector<Extent> extents{
-        {constants.weights, 4 * encoded.weights.size()},
-        {constants.streamed, 4 * encoded.streamed.size()},
-        {constants.tails, 4 * encoded.tails.size()},
-        {constants.gates, 4 * static_cast<std::size_t>(state_units(network, plan))},
-        {constants.order, 4 * static_cast<std::size_t>(network.hidden)},
-        {constants.row_places, 4 * rows},
-        {constants.input_bias, 4 * rows},
-        {constants.recurrent_bias, 4 * static_cast<std::size_t>(state_units(network, plan))},
-        {constants.scales, 0},
-        {scratch.input, 7 * static_cast<std::size_t>(input_bytes(network, plan))},
-        {scratch.states, 8 * state},
-        {scratch.carry, carry},
-        {scratch.final_carry, carry},
-        {scratch.lengths, sizeof(int) * plan.batch_padded},
-        {scratch.barrier, 4},
-        {scratch.status, 4},
-        {scratch.record, 0},
-        {scratch.bytes, 0}};
+    const std::vector<Extent> extents{{constants.weights, 4 * encoded.weights.size()},
+                                      {constants.streamed, 4 * encoded.streamed.size()},
+                                      {constants.overflow, 4 * encoded.overflow.size()},
+                                      {constants.gates, 4 * static_cast<std::size_t>(geometry.state_units)},
+                                      {constants.order, 4 * static_cast<std::size_t>(network.hidden)},
+                                      {constants.row_places, 4 * rows},
+                                      {constants.input_bias, 4 * rows},
+                                      {constants.recurrent_bias, 4 * static_cast<std::size_t>(geometry.state_units)},
+                                      {constants.scales, 0},
+                                      {scratch.input, 7 * static_cast<std::size_t>(geometry.input_bytes)},
+                                      {scratch.states, 8 * state},
+                                      {scratch.carry, carry},
+                                      {scratch.final_carry, carry},
+                                      {scratch.lengths, sizeof(int) * geometry.batch_padded},
+                                      {scratch.barrier, 4},
+                                      {scratch.status, 4},
+                                      {scratch.record, 0},
+                                      {scratch.bytes, 0}};
     for (std::size_t i = 0; i + 1 < extents.size(); ++i) {
       CHECK(extents[i].begin % kWorkspaceAlignment == 0);
       CHECK(extents[i].begin + extents[i].bytes <= extents[i + 1].begin);
@@ -73,7 +72,7 @@ TEST_CASE("a workspace has room for all that a program reads and writes, one aft
 }
 
 TEST_CASE("a workspace grows with the steps until a launch has as many as it may", "[fast]") {
-  const PlannedCase c = planned_case({.cell = Cell::lstm});
+  const SparseCase c = sparse_case({.cell = Cell::lstm});
   const Program program = make_program(c.layout(), {}, kArchitecture);
   CHECK(Recurrence::workspace_bytes(program, 1) < Recurrence::workspace_bytes(program, 100));
   const ScratchPlaces most = scratch_places(program, std::int64_t{1} << 40);
@@ -88,10 +87,10 @@ TEST_CASE("a workspace grows with the steps until a launch has as many as it may
 }
 
 TEST_CASE("a program's constants are the layout's, byte by byte", "[fast]") {
-  const PlannedCase c = planned_case({.cell = Cell::gru, .precision = Precision::fp16});
+  const SparseCase c = sparse_case({.cell = Cell::gru, .precision = Precision::fp16});
   const std::vector<float> input_bias = random_values(c.network.rows(), Precision::fp32, 1);
   const std::vector<float> recurrent_bias = random_values(c.network.rows(), Precision::fp32, 2);
-  const Layout layout = c.layout();
+  const SparseLayout layout = make_layout(c.geometry(), c.matrix);
   const Program program = make_program(layout, {input_bias, recurrent_bias}, kArchitecture);
   const auto floats = [&](std::size_t place, std::size_t count) {
     std::vector<float> values(count);
@@ -103,7 +102,7 @@ TEST_CASE("a program's constants are the layout's, byte by byte", "[fast]") {
   CHECK(std::memcmp(program.constants.data() + program.places.order, layout.order.data(), 4 * layout.order.size()) ==
         0);
   const std::vector<float> added = floats(program.places.input_bias, c.network.rows());
-  const std::vector<float> reset = floats(program.places.recurrent_bias, state_units(c.network, c.plan));
+  const std::vector<float> reset = floats(program.places.recurrent_bias, c.geometry().state_units);
   for (int unit = 0; unit < c.network.hidden; ++unit) {
     const int n = 2 * c.network.hidden + unit;
     CHECK(added[unit] == input_bias[unit] + recurrent_bias[unit]);
@@ -119,7 +118,7 @@ TEST_CASE("a program's constants are the layout's, byte by byte", "[fast]") {
 
 TEST_CASE("a recurrence refuses a workspace that is null, not aligned or too small before it touches a device",
           "[fast]") {
-  const PlannedCase c = planned_case({});
+  const SparseCase c = sparse_case({});
   const auto program = std::make_shared<const Program>(make_program(c.layout(), {}, kArchitecture));
   const std::size_t bytes = Recurrence::workspace_bytes(*program, 4);
   const auto error = [&](std::uintptr_t workspace, std::size_t size) {
@@ -137,7 +136,7 @@ TEST_CASE("a recurrence refuses a workspace that is null, not aligned or too sma
 struct InCallersMemory {
   static constexpr std::size_t kGuard = 4096;
 
-  InCallersMemory(const PlannedCase& c, const Biases& biases, std::int64_t most_steps)
+  InCallersMemory(const SparseCase& c, const Biases& biases, std::int64_t most_steps)
       : program(std::make_shared<const Program>(make_program(c.layout(), biases, device_info().architecture))),
         bytes(Recurrence::workspace_bytes(*program, most_steps)),
         memory(poisoned(bytes + 2 * kGuard)),
@@ -193,7 +192,7 @@ struct OnDevice {
 
 TEST_CASE("a recurrence in its caller's memory gives the same bits, and writes nowhere else", "[gpu]") {
   for (const Shape& shape : kEveryKind) {
-    const PlannedCase c = planned_case(shape);
+    const SparseCase c = sparse_case(shape);
     const Given g = given(c.network, 9);
     CAPTURE(c.text());
     for (const int most_steps : {4, 9}) {
@@ -209,7 +208,7 @@ TEST_CASE("a recurrence in its caller's memory gives the same bits, and writes n
 
 TEST_CASE("a captured recurrence replays with its own lengths, whatever ran in between", "[gpu]") {
   for (const Shape& shape : kEveryKind) {
-    const PlannedCase c = planned_case(shape);
+    const SparseCase c = sparse_case(shape);
     Given g = given(c.network, 9);
     const Got all = run(c, g);
     g.lengths.assign(c.network.batch, 9);
@@ -249,7 +248,7 @@ TEST_CASE("a captured recurrence replays with its own lengths, whatever ran in b
 
 TEST_CASE("one step at a time, the state kept in the caller's memory, gives what the whole sequence gives", "[gpu]") {
   for (const Shape& shape : kEveryKind) {
-    const PlannedCase c = planned_case(shape);
+    const SparseCase c = sparse_case(shape);
     const Given g = given(c.network, 9);
     CAPTURE(c.text());
     InCallersMemory in(c, g.biases(), 1);
@@ -280,7 +279,7 @@ TEST_CASE("one step at a time, the state kept in the caller's memory, gives what
 }
 
 TEST_CASE("two recurrences of one program keep apart", "[gpu]") {
-  const PlannedCase c = planned_case({.cell = Cell::lstm});
+  const SparseCase c = sparse_case({.cell = Cell::lstm});
   const Given g = given(c.network, 9);
   const Got wanted = run(c, g);
   InCallersMemory first(c, g.biases(), 9);

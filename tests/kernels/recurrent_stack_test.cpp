@@ -3,8 +3,8 @@
 #include "kernels/recurrent/recurrent_stack.hpp"
 
 #include "kernels/baselines/random_fill.hpp"
-#include "model/chip/chip.hpp"
 #include "model/base/error.hpp"
+#include "model/chip/chip.hpp"
 #include "model/plan/planner.hpp"
 #include "model/workload/reference.hpp"
 #include "tests/catch.hpp"
@@ -121,7 +121,7 @@ TEST_CASE("a stack says what is wrong with its sizes") {
   all[3].biases = {};
   CHECK(error() == "no error");
   Layout other = weights.layouts[1];
-  other.network.batch = 4;
+  std::visit([](auto& of_family) { of_family.geometry.network.batch = 4; }, other);
   all[1].recurrent = &other;
   CHECK(error().starts_with("layer 0, backward: the network is gru H=37 B=4"));
   all[1].recurrent = nullptr;

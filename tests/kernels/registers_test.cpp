@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The register model against the compiler: no plan spills that it says fits beyond doubt. Needs no GPU.
-#include "model/plan/registers.hpp"
+#include "model/sparse/registers.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"
 #include "model/chip/chip.hpp"
-#include "model/plan/footprint.hpp"
 #include "model/chip/occupancy.hpp"
+#include "model/plan/footprint.hpp"
 #include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
 
@@ -32,8 +32,8 @@ struct Shape {
   Storage storage = Storage::packed_pair;
   Cell cell = Cell::relu;
   int tile_rows = 1, pass_planes = 1;
-  bool tail = false;
-  int ring_chunks = 0;  // of the tail
+  bool overflow = false;
+  int ring_chunks = 0;  // of the overflow
   int chunks_in_flight = 1;
 };
 
@@ -43,14 +43,14 @@ std::string describe(const Shape& shape) {
          std::to_string(shape.rows_per_group) + " rows, " + std::to_string(shape.loads_in_flight) + " loads, " +
          std::string(name(shape.storage)) + ", " + std::string(info(shape.cell).name) + ", tiles of " +
          std::to_string(shape.tile_rows) + " rows and " + std::to_string(shape.pass_planes) + " planes" +
-         (shape.tail ? ", a tail, " + std::to_string(shape.chunks_in_flight) + " chunks in flight, a ring of " +
-                           std::to_string(shape.ring_chunks)
-                     : "");
+         (shape.overflow ? ", overflow, " + std::to_string(shape.chunks_in_flight) + " chunks in flight, a ring of " +
+                               std::to_string(shape.ring_chunks)
+                         : "");
 }
 
 struct Case {
   Network network;
-  Plan plan;
+  SparsePlan plan;
 };
 
 // The largest `words` or fewer words of weights that the shape can hold, evenly over its rows.
@@ -64,15 +64,14 @@ Case with_words(const Shape& shape, int words) {
   c.plan.threads = shape.threads;
   c.plan.lanes_per_row = shape.lanes_per_row;
   c.plan.rows_per_group = shape.rows_per_group;
-  c.plan.batch_padded = shape.batch;
   c.plan.loads_in_flight = shape.loads_in_flight;
   c.plan.promote_every = state_type(shape.precision) == Precision::fp16 ? 8 : 1;
   c.plan.tile_rows = shape.tile_rows;
   c.plan.pass_planes = shape.pass_planes;
-  if (shape.tail) {
-    c.plan.tail_chunks = c.plan.warps() * shape.rows_per_group;
-    c.plan.longest_tail = shape.rows_per_group;
-    c.plan.shared_chunks = shape.ring_chunks > 0 ? c.plan.tail_chunks / 2 : c.plan.tail_chunks;
+  if (shape.overflow) {
+    c.plan.overflow_chunks = c.plan.warps() * shape.rows_per_group;
+    c.plan.longest_overflow = shape.rows_per_group;
+    c.plan.shared_chunks = shape.ring_chunks > 0 ? c.plan.overflow_chunks / 2 : c.plan.overflow_chunks;
     c.plan.ring_chunks = shape.ring_chunks;
     c.plan.chunks_in_flight = shape.chunks_in_flight;
   }
@@ -80,7 +79,7 @@ Case with_words(const Shape& shape, int words) {
   std::fill_n(c.plan.slots.begin(), c.plan.rows_per_group, 1);
   for (int row = 0;; row = (row + 1) % c.plan.rows_per_group) {
     ++c.plan.slots[row];
-    if (register_words(c.network, c.plan) > words) {
+    if (geometry(c.network, c.plan).register_words > words) {
       --c.plan.slots[row];
       return c;
     }
@@ -101,7 +100,7 @@ Chip chip_of(const std::string& architecture) {
 int allowed_words(const Shape& shape, const std::string& architecture) {
   const Chip chip = chip_of(architecture);
   const Case any = with_words(shape, 8 * shape.rows_per_group);
-  return max_registers_per_thread(chip, shape.threads) - working_registers(chip, any.network, any.plan);
+  return max_registers_per_thread(chip, shape.threads) - working_registers(chip, geometry(any.network, any.plan));
 }
 
 bool spills(const Case& c, const std::string& architecture) {
@@ -232,7 +231,7 @@ TEST_CASE("the largest networks that fit on the chips of four architectures comp
       ++which;
       const Capacity capacity = find_capacity(chip, {Cell::relu, precision, 1, batch, 1, density}, 32);
       REQUIRE(capacity.largest);
-      const Case largest{capacity.largest->network, capacity.largest->plan};
+      const Case largest{capacity.largest->network, std::get<SparsePlan>(capacity.largest->plan)};
       INFO(chip_name << ", " << describe(largest.network) << ": " << to_string(largest.plan));
       CHECK_FALSE(spills(largest, chip.architecture));
     }
@@ -241,11 +240,11 @@ TEST_CASE("the largest networks that fit on the chips of four architectures comp
 
 // The same plan with so many words of weights, as evenly over its rows as bundles go.
 Case refilled(Case c, int words) {
-  const int whole = bundle(c.network, c.plan).slots;
+  const int whole = geometry(c.network, c.plan).bundle.slots;
   std::fill_n(c.plan.slots.begin(), c.plan.rows_per_group, whole);
   for (int row = 0;; row = (row + 1) % c.plan.rows_per_group) {
     c.plan.slots[row] += whole;
-    if (register_words(c.network, c.plan) > words) {
+    if (geometry(c.network, c.plan).register_words > words) {
       c.plan.slots[row] -= whole;
       return c;
     }
@@ -253,13 +252,13 @@ Case refilled(Case c, int words) {
 }
 
 // Below the limit of the computing warps, which all have their words in registers of their own numbers: those that the
-// exchange warps do not have. A value that both kinds of warps use stands in none of them.
-TEST_CASE("what warps that compute have in common with exchange warps does not spill", "[slow]") {
+// producer warps do not have. A value that both kinds of warps use stands in none of them.
+TEST_CASE("what warps that compute have in common with producer warps does not spill", "[slow]") {
   const EmptyCache cache;
   Case c{{Cell::relu, fp32, 2896, 16}, {}};
-  c.plan = parse_plan(
-      "sparse_persistent packed_pair bank_aware lamport sms=145 threads=640 slots=1 batch_padded=16 loads_in_flight=4 "
-      "exchange_warps=8");
+  c.plan = std::get<SparsePlan>(
+      parse_plan("sparse_persistent packed_pair bank_aware lamport sms=145 threads=640 slots=1 loads_in_flight=4 "
+                 "producer_warps=8"));
   REQUIRE(register_split(c.plan));
   constexpr int kWords = 39;
   CHECK_FALSE(spills(refilled(c, kWords), "sm_90"));

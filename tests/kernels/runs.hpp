@@ -2,8 +2,8 @@
 // Runs of the persistent kernels on a GPU.
 #pragma once
 
-#include "kernels/runtime/device.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/runtime/device.hpp"
 #include "tests/kernels/given.hpp"
 
 #include <cstddef>
@@ -46,12 +46,14 @@ inline Got run(PersistentKernel& kernel, const Network& network, const Given& g)
   return {output.download(), final_state.download(), has_cell ? final_cell.download() : std::vector<std::byte>()};
 }
 
-inline Got run(const PlannedCase& c, const Given& g, std::int64_t most_steps = 2048) {
+template <typename P>
+Got run(const PlannedCase<P>& c, const Given& g, std::int64_t most_steps = 2048) {
   PersistentKernel kernel(c.layout(), g.biases(), most_steps);
   return run(kernel, c.network, g);
 }
 
-inline void check_right(const PlannedCase& c, const Given& g, std::int64_t most_steps = 2048) {
+template <typename P>
+void check_right(const PlannedCase<P>& c, const Given& g, std::int64_t most_steps = 2048) {
   CAPTURE(c.text(), g.steps, g.backward);
   check_right(run(c, g, most_steps), expected(c, g), c.network.precision);
 }

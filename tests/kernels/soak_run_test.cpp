@@ -45,9 +45,10 @@ TEST_CASE("ten million steps lose, repeat and mix up nothing", "[gpu][soak]") {
     matrix.value.push_back(1);
     matrix.row_begin.push_back(row + 1);
   }
-  PlanWishes wishes;
-  wishes.family = GENERATE(Family::sparse_persistent, Family::dense_persistent);
-  const PlannedNetwork planned = choose_plan(find_chip("h200").chip, network, RowProfile::from_matrix(matrix), wishes);
+  Constraints constraints;
+  constraints.family = GENERATE(SparsePlan::kName, DensePlan::kName);
+  const PlannedNetwork planned =
+      choose_plan(find_chip("h200").chip, network, RowProfile::from_matrix(matrix), constraints);
   CAPTURE(to_string(planned.plan));
   PersistentKernel kernel(make_layout(network, planned.plan, matrix));
 

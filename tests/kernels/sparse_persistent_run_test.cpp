@@ -16,13 +16,13 @@ TEST_CASE("every cell and precision gives what the reference gives, on awkward s
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
   for (const int batch : {1, 3, 5, 17}) {
-    const PlannedCase c = planned_case({.cell = cell,
-                                        .precision = precision,
-                                        .hidden = batch == 1 ? 257 : 127,
-                                        .batch = batch,
-                                        .sms = batch == 5 ? 2 : 7,
-                                        .lanes = batch == 3 ? 32 : 8,
-                                        .units_per_group = batch == 17 ? 1 : 2});
+    const SparseCase c = sparse_case({.cell = cell,
+                                      .precision = precision,
+                                      .hidden = batch == 1 ? 257 : 127,
+                                      .batch = batch,
+                                      .sms = batch == 5 ? 2 : 7,
+                                      .lanes = batch == 3 ? 32 : 8,
+                                      .units_per_group = batch == 17 ? 1 : 2});
     PersistentKernel kernel(c.layout());
     for (const int steps : {1, 6}) {
       Given g = given(c.network, steps);
@@ -37,26 +37,26 @@ TEST_CASE("every cell and precision gives what the reference gives, on awkward s
 TEST_CASE("one unit, and fewer units than SMs, are networks too", "[gpu]") {
   const Cell cell = GENERATE(Cell::tanh, Cell::lstm, Cell::gru);
   for (const int hidden : {1, 3}) {
-    const PlannedCase c = planned_case({.cell = cell, .hidden = hidden, .sms = 5, .units_per_group = 1, .density = 1});
+    const SparseCase c = sparse_case({.cell = cell, .hidden = hidden, .sms = 5, .units_per_group = 1, .density = 1});
     check_right(c, given(c.network, 4));
   }
 }
 
 TEST_CASE("all SMs of the device work together", "[gpu]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm);
-  const PlannedCase c = planned_case({.cell = cell,
-                                      .hidden = 1021,
-                                      .batch = 4,
-                                      .sms = device_info().sm_count,
-                                      .lanes = 32,
-                                      .units_per_group = 1,
-                                      .density = 0.1});
+  const SparseCase c = sparse_case({.cell = cell,
+                                    .hidden = 1021,
+                                    .batch = 4,
+                                    .sms = device_info().sm_count,
+                                    .lanes = 32,
+                                    .units_per_group = 1,
+                                    .density = 0.1});
   check_right(c, given(c.network, 300));  // more steps than segments are emptied ahead
 }
 
 TEST_CASE("input and recurrent biases are added where they belong", "[gpu]") {
   for (const Shape& shape : kEveryKind) {
-    const PlannedCase c = planned_case(shape);
+    const SparseCase c = sparse_case(shape);
     for (const int which : {0, 1, 2}) {
       Given g = given(c.network, 4);
       (which == 0 ? g.input_bias : which == 1 ? g.recurrent_bias : g.initial_cell).clear();
@@ -67,7 +67,7 @@ TEST_CASE("input and recurrent biases are added where they belong", "[gpu]") {
 
 TEST_CASE("without an input, an initial state or a cell, they are zeros", "[gpu]") {
   for (const Shape& shape : kEveryKind) {
-    const PlannedCase c = planned_case(shape);
+    const SparseCase c = sparse_case(shape);
     Given g = given(c.network, 4);
     g.initial_cell.clear();
     std::fill(g.initial.begin(), g.initial.end(), 0.0f);
@@ -84,7 +84,7 @@ TEST_CASE("samples of different lengths end each for itself, forward and backwar
           "[gpu]") {
   const bool backward = GENERATE(false, true);
   for (const Shape& shape : kEveryKind) {
-    const PlannedCase c = planned_case(shape);
+    const SparseCase c = sparse_case(shape);
     Given g = given(c.network, 9);
     g.backward = backward;
     check_right(c, g);  // all as long
@@ -98,7 +98,7 @@ TEST_CASE("samples of different lengths end each for itself, forward and backwar
 
 TEST_CASE("several launches give the same bits as one, and every run the same as the first", "[gpu]") {
   for (const Shape& shape : kEveryKind) {
-    const PlannedCase c = planned_case(shape);
+    const SparseCase c = sparse_case(shape);
     Given g = given(c.network, 11);
     CAPTURE(c.text());
     PersistentKernel kernel(c.layout(), g.biases());
@@ -116,8 +116,8 @@ TEST_CASE("several launches give the same bits as one, and every run the same as
 }
 
 // Right, and the same bits again and in launches of a few steps.
-void check_runs(const std::vector<PlannedCase>& cases) {
-  for (const PlannedCase& c : cases) {
+void check_runs(const std::vector<SparseCase>& cases) {
+  for (const SparseCase& c : cases) {
     CAPTURE(c.text());
     const Given g = given(c.network, 300);  // more steps than segments are emptied ahead
     const Got first = run(c, g);
@@ -127,18 +127,17 @@ void check_runs(const std::vector<PlannedCase>& cases) {
   }
 }
 
-TEST_CASE("samples that take turns come out right, over any number of steps and launches, with the same bits",
-          "[gpu]") {
-  check_runs(every_turn());
+TEST_CASE("pipelined passes come out right, over any number of steps and launches, with the same bits", "[gpu]") {
+  check_runs(every_pipeline());
 }
 
-TEST_CASE("rows that are cut come out right, over any number of steps and launches, with the same bits", "[gpu]") {
-  check_runs(every_cut());
+TEST_CASE("rows that are split come out right, over any number of steps and launches, with the same bits", "[gpu]") {
+  check_runs(every_split());
 }
 
 TEST_CASE("the exchange does not change a bit", "[gpu]") {
   for (const Shape& shape : kEveryKind) {
-    PlannedCase c = planned_case(shape);
+    SparseCase c = sparse_case(shape);
     const Given g = given(c.network, 150);  // more than segments are emptied ahead
     CAPTURE(c.text());
     const Got lamport = run(c, g);
@@ -155,7 +154,7 @@ TEST_CASE("where the words of the state lie in L2 does not change a bit", "[gpu]
   for (Shape shape : kEveryKind) {
     for (const int batch : {1, 17}) {
       shape.batch = batch;
-      PlannedCase c = planned_case(shape);
+      SparseCase c = sparse_case(shape);
       Given g = given(c.network, 150);  // more than segments are emptied ahead
       const Got usual = run(c, g);
       for (const int line_words : {1, 2, 4}) {
@@ -173,7 +172,7 @@ TEST_CASE("where the words of the state lie in L2 does not change a bit", "[gpu]
 TEST_CASE("natural order, narrow loads, tiles of several rows and passes of several planes give the same", "[gpu]") {
   for (Shape shape : kEveryKind) {
     shape.batch = 17;
-    PlannedCase c = planned_case(shape);
+    SparseCase c = sparse_case(shape);
     const Given g = given(c.network, 5);
     c.plan.order = RowOrder::natural;
     check_right(c, g);
@@ -196,7 +195,7 @@ TEST_CASE("natural order, narrow loads, tiles of several rows and passes of seve
 TEST_CASE("NaN and infinity travel as in the reference, stay in their sample, and hang nothing", "[gpu]") {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
   for (const Shape& shape : kEveryKind) {
-    const PlannedCase c = planned_case(shape);
+    const SparseCase c = sparse_case(shape);
     const std::size_t hidden = c.network.hidden, rows = c.network.rows();
     for (const float poison : {kNan, -kNan, kInfinity, -kInfinity}) {
       Given g = given(c.network, 5);
@@ -217,7 +216,7 @@ TEST_CASE("NaN and infinity travel as in the reference, stay in their sample, an
 }
 
 TEST_CASE("lengths that cannot be are refused", "[gpu]") {
-  const PlannedCase c = planned_case({.batch = 3});
+  const SparseCase c = sparse_case({.batch = 3});
   Given g = given(c.network, 4);
   PersistentKernel kernel(c.layout(), g.biases());
   for (const std::vector<int>& lengths : {std::vector<int>{1, 2}, {1, 2, 3, 4}, {0, 1, 1}, {1, 5, 1}, {-1, 1, 1}}) {

@@ -19,65 +19,67 @@ namespace {
 constexpr const char* kArchitecture = "sm_90";
 
 // Compiles, and spills nothing: these plans are far from filling the registers.
-void require_compiles(const PlannedCase& c) {
+void require_compiles(const SparseCase& c) {
   INFO(c.text());
   const CompiledKernel kernel = compile(compile_request(c.network, c.plan, kArchitecture));
   CHECK(kernel.resources.spill_bytes == 0);
   CHECK(kernel.resources.stack_bytes == 0);
-  CHECK(kernel.resources.registers > register_words(c.network, c.plan));
+  CHECK(kernel.resources.registers > c.geometry().register_words);
   CHECK(compile(compile_order_request(c.network, c.plan, kArchitecture)).cubin.size() > 500);
 }
 
-TEST_CASE("a kernel of every cell and precision, and of every tail, exchange and load, compiles", "[fast]") {
+TEST_CASE("a kernel of every cell and precision, of overflow in every tier, of every exchange and load, compiles",
+          "[fast]") {
   int number = 0;
   for (const Cell cell : {Cell::relu, Cell::tanh, Cell::lstm, Cell::gru}) {
     // Every value of everything comes up, not every combination: those are slow.
     const auto precision = static_cast<Precision>(number);
-    PlannedCase c = planned_case({.cell = cell,
-                                  .precision = precision,
-                                  .hidden = 61,
-                                  .batch = 1 + 2 * number,
-                                  .units_per_group = 1,
-                                  .mask = MaskKind::power_law});
+    SparseCase c = sparse_case({.cell = cell,
+                                .precision = precision,
+                                .hidden = 61,
+                                .batch = 1 + 2 * number,
+                                .units_per_group = 1,
+                                .mask = MaskKind::power_law});
     c.plan.exchange = static_cast<ExchangeProtocol>(number % 3);
     c.plan.load_bytes = number == 1 ? 2 : kWidestLoad;
     require_compiles(with_tiers(c, kAllTiers[number], 2 + number % 3));
     ++number;
   }
   require_compiles(
-      with_tiers(stored_as(Storage::packed_delta, planned_case({.precision = Precision::fp8, .hidden = 61}), 3, 8, 2),
+      with_tiers(stored_as(Storage::packed_delta, sparse_case({.precision = Precision::fp8, .hidden = 61}), 3, 8, 2),
                  Tiers::mixed));
 }
 
-TEST_CASE("kernels of every cell, precision and tail compile", "[slow]") {
+TEST_CASE("kernels of every cell and precision, with overflow in every tier, compile", "[slow]") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8}) {
-    const PlannedCase c = planned_case({.cell = cell, .precision = precision});
+    const SparseCase c = sparse_case({.cell = cell, .precision = precision});
     require_compiles(c);
-    for (const Tiers tiers : kTailTiers) {
-      const PlannedCase with = with_tiers(c, tiers, precision == Precision::fp16 ? 2 : 4);
-      REQUIRE(with.plan.has_tail());
+    for (const Tiers tiers : kOverflowTiers) {
+      const SparseCase with = with_tiers(c, tiers, precision == Precision::fp16 ? 2 : 4);
+      REQUIRE(with.plan.has_overflow());
       require_compiles(with);
     }
   }
 }
 
-TEST_CASE("kernels without a weight in registers, and those of uneven rows, compile with every tail", "[slow]") {
+TEST_CASE("kernels without a weight in registers, and those of uneven rows, compile with overflow in every tier",
+          "[slow]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   for (const Precision precision : {Precision::fp16, Precision::fp32, Precision::fp8}) {
-    const PlannedCase c = planned_case({.cell = cell,
-                                        .precision = precision,
-                                        .hidden = 211,
-                                        .sms = 7,
-                                        .lanes = 8,
-                                        .density = 0.08,
-                                        .mask = MaskKind::power_law});
-    for (const Tiers tiers : kTailTiers) {
-      PlannedCase uneven = with_tiers(c, tiers), nothing = with_tiers(c, tiers, 2, 0);
+    const SparseCase c = sparse_case({.cell = cell,
+                                      .precision = precision,
+                                      .hidden = 211,
+                                      .sms = 7,
+                                      .lanes = 8,
+                                      .density = 0.08,
+                                      .mask = MaskKind::power_law});
+    for (const Tiers tiers : kOverflowTiers) {
+      SparseCase uneven = with_tiers(c, tiers), nothing = with_tiers(c, tiers, 2, 0);
       uneven.plan.chunks_in_flight = 4;
       nothing.plan.chunks_in_flight = 2;
-      REQUIRE(uneven.plan.has_tail());
-      REQUIRE(register_words(c.network, nothing.plan) == 0);
+      REQUIRE(uneven.plan.has_overflow());
+      REQUIRE(nothing.geometry().register_words == 0);
       require_compiles(uneven);
       require_compiles(nothing);
     }
@@ -90,11 +92,11 @@ TEST_CASE("kernels of every exchange, width of loads and number of planes at onc
                std::pair{Cell::gru, Precision::fp32}, std::pair{Cell::tanh, Precision::fp8});
   for (const int batch : {1, 5, 17}) {
     for (int load_bytes = info(precision).bytes; load_bytes <= kWidestLoad; load_bytes *= 2) {
-      PlannedCase c =
-          planned_case({.cell = cell, .precision = precision, .hidden = 61, .batch = batch, .units_per_group = 1});
+      SparseCase c =
+          sparse_case({.cell = cell, .precision = precision, .hidden = 61, .batch = batch, .units_per_group = 1});
       c.plan.load_bytes = load_bytes;
       c.plan.exchange = static_cast<ExchangeProtocol>(std::countr_zero(static_cast<unsigned>(load_bytes)) % 3);
-      c.plan.pass_planes = std::min(2, planes(c.network, c.plan));
+      c.plan.pass_planes = std::min(2, c.geometry().planes);
       require_compiles(c);
       require_compiles(with_tiers(c, Tiers::mixed));
     }
@@ -104,7 +106,7 @@ TEST_CASE("kernels of every exchange, width of loads and number of planes at onc
 TEST_CASE("kernels of every tile, group and storage compile", "[slow]") {
   for (const int lanes : {1, 2, 4, 8, 32}) {
     for (int tile_rows = 1; tile_rows <= kMaxTileRows; tile_rows *= 2) {
-      PlannedCase c = planned_case({.batch = 3, .lanes = lanes, .units_per_group = 5});
+      SparseCase c = sparse_case({.batch = 3, .lanes = lanes, .units_per_group = 5});
       c.plan.tile_rows = tile_rows;
       c.plan.loads_in_flight = tile_rows;
       c.plan.promote_every = tile_rows;
@@ -117,8 +119,8 @@ TEST_CASE("kernels of every tile, group and storage compile", "[slow]") {
         if (storage == Storage::packed_delta && precision == Precision::fp32) {
           continue;  // never stored so
         }
-        const PlannedCase c =
-            stored_as(storage, planned_case({.cell = cell, .precision = precision, .density = 0.9}), 5, 16, 1);
+        const SparseCase c =
+            stored_as(storage, sparse_case({.cell = cell, .precision = precision, .density = 0.9}), 5, 16, 1);
         require_compiles(c);
         require_compiles(with_tiers(c, Tiers::mixed));
       }
@@ -126,48 +128,48 @@ TEST_CASE("kernels of every tile, group and storage compile", "[slow]") {
   }
 }
 
-TEST_CASE("kernels of samples that take turns, and of rows that are cut, compile", "[slow]") {
-  for (const std::vector<PlannedCase>& cases : {every_turn(), every_cut()}) {
-    for (const PlannedCase& c : cases) {
+TEST_CASE("kernels of pipelined passes and of row splits compile", "[slow]") {
+  for (const std::vector<SparseCase>& cases : {every_pipeline(), every_split()}) {
+    for (const SparseCase& c : cases) {
       require_compiles(c);
     }
   }
 }
 
 TEST_CASE("plans that differ in what the kernel is built from are different kernels", "[fast]") {
-  const PlannedCase c = planned_case({.cell = Cell::relu, .batch = 16});
+  const SparseCase c = sparse_case({.cell = Cell::relu, .batch = 16});
   const std::string base = fingerprint(compile_request(c.network, c.plan, kArchitecture));
   const auto other = [&](auto&& change) {
-    PlannedCase changed = c;
+    SparseCase changed = c;
     change(changed);
     return fingerprint(compile_request(changed.network, changed.plan, kArchitecture));
   };
-  CHECK(other([](PlannedCase&) {}) == base);
-  CHECK(other([](PlannedCase& d) { d.plan.exchange = ExchangeProtocol::atomic_barrier; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.tile_rows = 2; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.pass_planes = 2; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.load_bytes = 8; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.loads_in_flight = 5; }) != base);
-  CHECK(other([](PlannedCase& d) { d.plan.promote_every = 4; }) != base);
-  CHECK(other([](PlannedCase& d) { ++d.plan.slots[1]; }) != base);
-  CHECK(other([](PlannedCase& d) { d.network.cell = Cell::tanh; }) != base);
-  CHECK(other([](PlannedCase& d) { d.network.precision = Precision::fp8; }) != base);
+  CHECK(other([](SparseCase&) {}) == base);
+  CHECK(other([](SparseCase& d) { d.plan.exchange = ExchangeProtocol::atomic_barrier; }) != base);
+  CHECK(other([](SparseCase& d) { d.plan.tile_rows = 2; }) != base);
+  CHECK(other([](SparseCase& d) { d.plan.pass_planes = 2; }) != base);
+  CHECK(other([](SparseCase& d) { d.plan.load_bytes = 8; }) != base);
+  CHECK(other([](SparseCase& d) { d.plan.loads_in_flight = 5; }) != base);
+  CHECK(other([](SparseCase& d) { d.plan.promote_every = 4; }) != base);
+  CHECK(other([](SparseCase& d) { ++d.plan.slots[1]; }) != base);
+  CHECK(other([](SparseCase& d) { d.network.cell = Cell::tanh; }) != base);
+  CHECK(other([](SparseCase& d) { d.network.precision = Precision::fp8; }) != base);
   // What only the model uses makes no other kernel.
-  CHECK(other([](PlannedCase& d) { d.plan.order = RowOrder::natural; }) == base);
-  // The same of a tail: how long it is stands in a table.
-  const std::string tail = other([](PlannedCase& d) { d = with_tiers(d, Tiers::mixed, 2); });
-  CHECK(tail != base);
-  const auto other_tail = [&](auto&& change) {
-    return other([&](PlannedCase& d) {
+  CHECK(other([](SparseCase& d) { d.plan.order = RowOrder::natural; }) == base);
+  // The same of overflow: how long it is stands in a table.
+  const std::string overflow = other([](SparseCase& d) { d = with_tiers(d, Tiers::mixed, 2); });
+  CHECK(overflow != base);
+  const auto with_other_overflow = [&](auto&& change) {
+    return other([&](SparseCase& d) {
       d = with_tiers(d, Tiers::mixed, 2);
       change(d.plan);
     });
   };
-  CHECK(other_tail([](Plan& plan) { ++plan.shared_chunks; }) != tail);
-  CHECK(other_tail([](Plan& plan) { plan.ring_chunks = 3; }) != tail);
-  CHECK(other_tail([](Plan& plan) { plan.chunks_in_flight = 4; }) != tail);
-  CHECK(other_tail([](Plan& plan) { ++plan.tail_chunks; }) == tail);
-  CHECK(other_tail([](Plan& plan) { ++plan.longest_tail; }) == tail);
+  CHECK(with_other_overflow([](SparsePlan& plan) { ++plan.shared_chunks; }) != overflow);
+  CHECK(with_other_overflow([](SparsePlan& plan) { plan.ring_chunks = 3; }) != overflow);
+  CHECK(with_other_overflow([](SparsePlan& plan) { plan.chunks_in_flight = 4; }) != overflow);
+  CHECK(with_other_overflow([](SparsePlan& plan) { ++plan.overflow_chunks; }) == overflow);
+  CHECK(with_other_overflow([](SparsePlan& plan) { ++plan.longest_overflow; }) == overflow);
 }
 
 TEST_CASE("elements survive the way to the kernel and back", "[fast]") {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Networks, matrices and plans for the tests of dealing, layout and encoding: everything that these depend on, on sizes
-// that divide nothing.
+// Networks, matrices and plans for the tests of row assignment, layout and encoding: everything that these depend on,
+// on sizes that divide nothing.
 #pragma once
 
 #include "model/plan/layout.hpp"
+#include "model/plan/plan_text.hpp"
+#include "model/sparse/family.hpp"
 #include "model/workload/row_profile.hpp"
-#include "tests/tails.hpp"
+#include "tests/overflow.hpp"
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace onchip {
@@ -154,17 +157,25 @@ inline SparseMatrix matrix_of(const Case& c) {
   return {};
 }
 
-// Its tail, if there is one, wholly in shared memory.
-inline Plan plan_of(const Case& c, const SparseMatrix& matrix) {
+// Its overflow, if there is any, wholly in shared memory.
+inline SparsePlan plan_of(const Case& c, const SparseMatrix& matrix) {
   const RowProfile rows = RowProfile::from_matrix(matrix);
-  Plan plan = shape_plan(c.network(), rows, c.storage, c.sms, c.lanes, c.rows_per_group);
+  SparsePlan plan = shape_sparse_plan(c.network(), rows, c.storage, c.sms, c.lanes, c.rows_per_group);
   plan.order = c.order;
   plan.load_bytes = std::max(c.load_bytes, info(c.precision).bytes);
-  return c.kept < 1 ? with_tail(c.network(), plan, rows, c.kept) : plan;
+  return c.kept < 1 ? with_overflow(c.network(), plan, rows, c.kept) : plan;
 }
 
-inline Layout layout_of(const Case& c, const SparseMatrix& matrix) {
-  return make_layout(c.network(), plan_of(c, matrix), matrix);
+inline std::string to_string(const SparsePlan& plan) {
+  return plan_text(plan);
+}
+
+inline SparseGeometry geometry_of(const Case& c, const SparseMatrix& matrix) {
+  return {c.network(), plan_of(c, matrix)};
+}
+
+inline SparseLayout layout_of(const Case& c, const SparseMatrix& matrix) {
+  return make_layout(geometry_of(c, matrix), matrix);
 }
 
 inline int length(const SparseMatrix& matrix, int row) {
@@ -172,18 +183,22 @@ inline int length(const SparseMatrix& matrix, int row) {
 }
 
 // The longest of the r-th rows of a warp's groups.
-inline int longest_row(const Layout& layout, const SparseMatrix& matrix, int sm, int r, int warp) {
+inline int longest_row(const SparseLayout& layout, const SparseMatrix& matrix, int sm, int r, int warp) {
   int longest = 0;
   for (int thread = 32 * warp; thread < 32 * (warp + 1); ++thread) {
-    const std::int32_t row = layout.row(sm, r, group_lane_of(layout.network, layout.plan, thread).group);
+    const std::int32_t row = layout.row(sm, r, layout.geometry.group_lane_of(thread).group);
     longest = row < 0 ? longest : std::max(longest, length(matrix, row));
   }
   return longest;
 }
 
+inline SparseLayout layout_of(const Network& network, const SparsePlan& plan, const SparseMatrix& matrix) {
+  return make_layout(SparseGeometry(network, plan), matrix);
+}
+
 // Calls `visit` with the SM, the row of its groups and the warp of every warp's row.
 template <typename Visit>
-void for_each_warp_row(const Plan& plan, Visit&& visit) {
+void for_each_warp_row(const SparsePlan& plan, Visit&& visit) {
   for (int sm = 0; sm < plan.sms; ++sm) {
     for (int r = 0; r < plan.rows_per_group; ++r) {
       for (int warp = 0; warp < plan.warps(); ++warp) {

@@ -17,7 +17,7 @@ FIGURES = {
     "capacity": ("capacity", ["--data", DATA / "capacity.csv", "--measured", DATA / "capacity_measured.csv"]),
     "capacity_not_measured": ("capacity", ["--data", DATA / "capacity.csv"]),
     "ablation": ("ablation", ["--data", DATA / "ablation.csv"]),
-    "first_look": ("first_look", ["--data", DATA / "first_look.csv"]),
+    "poll_delay": ("poll_delay", ["--data", DATA / "poll_delay.csv"]),
     "families": ("families", ["--data", DATA / "families.csv"]),
     "floor": ("floor", ["--data", DATA / "floor.csv", "--clock", "1.98e9"]),
     "step_parts": ("step_parts", ["--data", DATA / "step_parts.csv", "--measured", DATA / "validation.csv"]),

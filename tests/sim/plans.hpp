@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Networks with their layouts for the simulator's tests: as the planner maps them, and with tails wherever they can be.
+// Networks with their layouts for the simulator's tests: as the planner maps them, and with overflow wherever there can
+// be.
 #pragma once
 
-#include "model/plan/layout.hpp"
+#include "model/plan/plan_text.hpp"
 #include "model/plan/planner.hpp"
+#include "model/sparse/layout.hpp"
 #include "tests/model/cases.hpp"
 
 #include <vector>
@@ -12,13 +14,26 @@ namespace onchip {
 
 struct Made {
   Network network;
-  Layout layout;
+  SparseLayout layout;
 };
 
+inline const SparsePlan& plan_of(const Made& made) {
+  return made.layout.geometry;
+}
+
+inline SparseLayout sparse_layout(const Network& network, const SparsePlan& plan, const SparseMatrix& matrix) {
+  return make_layout(SparseGeometry(network, plan), matrix);
+}
+
 // The simulator replays the sparse family.
-inline Made make(Cell cell, Precision precision, int hidden, int batch, double density, PlanWishes wishes = {},
-                 MaskKind kind = MaskKind::uniform) {
-  wishes.family = Family::sparse_persistent;
+inline SparsePlan sparse_plan(const Network& network, const SparseMatrix& matrix, Constraints constraints = {}) {
+  constraints.family = SparsePlan::kName;
+  return std::get<SparsePlan>(
+      choose_plan(find_chip("h200").chip, network, RowProfile::from_matrix(matrix), constraints).plan);
+}
+
+inline Made make(Cell cell, Precision precision, int hidden, int batch, double density,
+                 const Constraints& constraints = {}, MaskKind kind = MaskKind::uniform) {
   Network network;
   network.cell = cell;
   network.precision = precision;
@@ -26,14 +41,12 @@ inline Made make(Cell cell, Precision precision, int hidden, int batch, double d
   network.batch = batch;
   network.density = density;
   const SparseMatrix matrix = generate_mask(network.rows(), hidden, density, 3, precision, kind);
-  const Chip chip = find_chip("h200").chip;
-  const Plan plan = choose_plan(chip, network, RowProfile::from_matrix(matrix), wishes).plan;
-  return {network, make_layout(network, plan, matrix)};
+  return {network, sparse_layout(network, sparse_plan(network, matrix, constraints), matrix)};
 }
 
-// Small networks by hand, with their tails in shared memory, half streamed, and all streamed; those of several planes
-// also with exchange warps.
-inline std::vector<Made> plans_with_tails() {
+// Small networks by hand, with their overflow in shared memory, half streamed, and all streamed; those of several
+// planes also with producer warps.
+inline std::vector<Made> plans_with_overflow() {
   constexpr auto packed = Storage::packed_pair, dense = Storage::dense, delta = Storage::packed_delta;
   constexpr auto natural = RowOrder::natural, aware = RowOrder::bank_aware;
   const std::vector<Case> cases{
@@ -53,18 +66,19 @@ inline std::vector<Made> plans_with_tails() {
   int number = 0;
   for (const Case& c : cases) {
     const SparseMatrix matrix = matrix_of(c);
-    const Plan whole = plan_of(c, matrix);
+    const SparsePlan whole = plan_of(c, matrix);
     for (const int streamed : {0, 1, 2}) {  // halves
-      Plan plan = whole;
+      SparsePlan plan = whole;
+      const int planes = SparseGeometry(c.network(), plan).planes;
       plan.chunks_in_flight = 1 << number++ % 3;
-      plan.pass_planes = planes(c.network(), plan) > 1 ? 2 : 1;
+      plan.pass_planes = planes > 1 ? 2 : 1;
       plan.shared_chunks = whole.shared_chunks * (2 - streamed) / 2;
       plan.ring_chunks = streamed > 0 ? 1 + streamed : 0;
-      plans.push_back({c.network(), make_layout(c.network(), plan, matrix)});
-      if (streamed == 0 && planes(c.network(), plan) > 1) {
-        plan.pass_planes = planes(c.network(), plan) / 2;
-        plan.exchange_warps = 3;
-        plans.push_back({c.network(), make_layout(c.network(), plan, matrix)});
+      plans.push_back({c.network(), sparse_layout(c.network(), plan, matrix)});
+      if (streamed == 0 && planes > 1) {
+        plan.pass_planes = planes / 2;
+        plan.producer_warps = 3;
+        plans.push_back({c.network(), sparse_layout(c.network(), plan, matrix)});
       }
     }
   }
@@ -72,16 +86,16 @@ inline std::vector<Made> plans_with_tails() {
 }
 
 inline std::vector<Made> some_plans() {
-  PlanWishes natural, dense, no_tail;
-  natural.order = RowOrder::natural;
-  dense.storage = Storage::dense;
-  no_tail.tier = Tier::registers;
-  std::vector<Made> plans = plans_with_tails();
+  Constraints natural, dense, in_registers;
+  fix<&SparsePlan::order>(natural, RowOrder::natural);
+  fix<&SparsePlan::storage>(dense, Storage::dense);
+  in_registers.tier = Tier::registers;
+  std::vector<Made> plans = plans_with_overflow();
   plans.push_back(make(Cell::relu, Precision::fp16, 300, 1, 0.2));
   plans.push_back(make(Cell::relu, Precision::fp16, 300, 2, 0.1, natural));
   plans.push_back(make(Cell::tanh, Precision::bf16, 257, 4, 0.3));
   plans.push_back(make(Cell::relu, Precision::fp16, 512, 8, 0.1, {}, MaskKind::power_law));
-  plans.push_back(make(Cell::relu, Precision::fp16, 512, 8, 0.1, no_tail, MaskKind::power_law));
+  plans.push_back(make(Cell::relu, Precision::fp16, 512, 8, 0.1, in_registers, MaskKind::power_law));
   plans.push_back(make(Cell::lstm, Precision::fp16, 200, 3, 0.2, natural));
   plans.push_back(make(Cell::gru, Precision::fp32, 130, 4, 0.3));
   plans.push_back(make(Cell::lstm, Precision::fp8, 256, 16, 0.1));

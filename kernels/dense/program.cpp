@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/dense/program.hpp"
+
+#include "kernels/runtime/sources.hpp"
+#include "model/base/error.hpp"
+
+namespace onchip {
+
+CompileRequest compile_request(const DenseGeometry& geometry, const std::string& architecture, Work work) {
+  CompileRequest request{DensePlan::kName, kDensePersistentSource, architecture, state_defines(geometry)};
+  Defines& defines = request.defines;
+  define_fields(defines, static_cast<const DensePlan&>(geometry));
+  define(defines, "ragged", geometry.storage != Storage::bitmap && geometry.has_part_tile && geometry.has_uneven_spans);
+  define_regions(defines, geometry.memory, kDenseRegionNames);
+  define_work(defines, work);
+  return request;
+}
+
+CompileRequest compile_order_request(const DenseGeometry& geometry, const std::string& architecture) {
+  CompileRequest request{"state_order", kStateOrderSource, architecture, state_defines(geometry)};
+  define(request.defines, "line_words", geometry.line_words);
+  define(request.defines, "batch_groups", geometry.batch_groups);
+  define(request.defines, "storage", static_cast<int>(geometry.storage));
+  define(request.defines, "state_in_spans", 1);
+  return request;
+}
+
+LaunchShape launch_shape(const DenseGeometry& geometry) {
+  return {.kernel = DensePlan::kName,
+          .blocks = geometry.blocks,
+          .threads = geometry.block_threads(),
+          .shared_bytes = geometry.shared_bytes(),
+          .exchange = geometry.exchange,
+          .cluster_blocks = geometry.exchange == ExchangeProtocol::cluster ? geometry.sms : 0,
+          .recorded_warps = geometry.sms * geometry.warps()};  // of the first batch group
+}
+
+void check_work(const DenseGeometry& geometry, Work work) {
+  if (work == Work::captured) {
+    capture_size(geometry);
+  }
+}
+
+CaptureSize capture_size(const DenseGeometry&) {
+  throw InputError("a plan of " + std::string(DensePlan::kName) + " cannot be captured");
+}
+
+}  // namespace onchip

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exchange between SMs, and what it is made of: barriers, loads from L2, signals.
+#include "kernels/microbench/runner.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+namespace onchip::microbench {
+namespace {
+
+// As in barrier.cu.
+struct SignalArguments {
+  u32* flags;
+  const u64* chain;
+  long long* times;
+  u32* status;
+  int steps, partner;
+};
+
+}  // namespace
+
+// [blocks][4] times of one launch, or nothing if a wait was given up.
+std::optional<std::vector<long long>> Runner::launch_signal(int kind, int blocks, int steps, int partner,
+                                                            const u64* chain) {
+  DeviceBuffer<u32> flags(64);
+  DeviceBuffer<long long> times(static_cast<std::size_t>(blocks) * 4);
+  ONCHIP_CUDA_CHECK(cudaMemsetAsync(flags.data(), 0, flags.bytes(), stream_.get()));
+  ONCHIP_CUDA_CHECK(cudaMemsetAsync(status_.data(), 0, status_.bytes(), stream_.get()));
+  SignalArguments values{flags.data(), chain, times.data(), status_.data(), steps, partner};
+  void* arguments[] = {&values};
+  library_.get(barrier_request(info_.architecture, kind))
+      .launch(stream_.get(), blocks, 256, static_cast<std::size_t>(lone_smem_bytes_), true, arguments);
+  stream_.synchronize();
+  if (status_.download()[0] != 0) {
+    return std::nullopt;
+  }
+  return times.download();
+}
+
+// A row in cycles and one in microseconds, of block 0's times divided by `divisor`.
+void Runner::push_times(const std::string& bench, const std::string& parameters,
+                        const std::vector<std::vector<long long>>& launches, double divisor) {
+  std::vector<double> cycles, us;
+  for (const auto& times : launches) {
+    cycles.push_back(static_cast<double>(times[1] - times[0]) / divisor);
+    us.push_back(static_cast<double>(times[3] - times[2]) * 1e-3 / divisor);
+  }
+  rows_.push_back(make_row(bench, parameters, cycles, "cycles"));
+  rows_.push_back(make_row(bench, parameters, us, "us"));
+}
+
+void Runner::run_grid_barrier(int sms) {
+  constexpr int kSteps = 400;
+  const std::string parameters = join(parameter("sms", sms), "threads=256");
+  std::vector<std::vector<long long>> launches;
+  for (int launch = -1; launch < kLaunches; ++launch) {
+    auto times = launch_signal(0, sms, kSteps, 0, nullptr);
+    if (!times) {
+      rows_.push_back(failed_row("barrier", parameters, "timeout", "us"));
+      return;
+    }
+    if (launch >= 0) {
+      launches.push_back(std::move(*times));
+    }
+  }
+  push_times("barrier", parameters, launches, kSteps);
+}
+
+void Runner::run_chase() {
+  constexpr std::size_t kLines = 1024;  // of 128 bytes, one random cycle
+  constexpr int kSteps = 512;
+  DeviceBuffer<u64> chain(kLines * 16);
+  std::vector<u64> host(kLines * 16);
+  std::vector<std::size_t> order(kLines);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937 random(1);
+  for (std::size_t i = kLines - 1; i > 0; --i) {
+    std::swap(order[i], order[random() % (i + 1)]);
+  }
+  for (std::size_t i = 0; i < kLines; ++i) {
+    host[16 * order[i]] = reinterpret_cast<u64>(chain.data() + 16 * order[(i + 1) % kLines]);
+  }
+  chain.upload(host);
+  std::vector<double> mean, least, most;
+  for (int launch = -1; launch < kLaunches; ++launch) {
+    const auto times = launch_signal(1, std::min<int>(info_.sm_count, kLines), kSteps, 0, chain.data());
+    if (!times) {
+      rows_.push_back(failed_row("l2", "statistic=mean", "timeout", "cycles"));
+      return;
+    }
+    std::vector<double> latency;
+    for (std::size_t i = 0; i < times->size(); i += 4) {
+      latency.push_back(static_cast<double>((*times)[i + 1] - (*times)[i]) / kSteps);
+    }
+    if (launch >= 0) {
+      mean.push_back(std::accumulate(latency.begin(), latency.end(), 0.0) / static_cast<double>(latency.size()));
+      least.push_back(*std::min_element(latency.begin(), latency.end()));
+      most.push_back(*std::max_element(latency.begin(), latency.end()));
+    }
+  }
+  rows_.push_back(make_row("l2", "statistic=mean", mean, "cycles"));
+  rows_.push_back(make_row("l2", "statistic=min", least, "cycles"));
+  rows_.push_back(make_row("l2", "statistic=max", most, "cycles"));
+}
+
+// One sample per partner of block 0: the spread is that of the distances on the chip.
+void Runner::run_signal() {
+  constexpr int kSteps = 300;
+  std::vector<std::vector<long long>> launches;
+  const int partners = std::min(2 * kLaunches, info_.sm_count - 1);
+  for (int i = 0; i < partners; ++i) {
+    const int partner = 1 + i * (info_.sm_count - 1) / partners;
+    auto times = launch_signal(2, info_.sm_count, kSteps, partner, nullptr);
+    if (!times) {
+      rows_.push_back(failed_row("signal", "sms=2", "timeout", "us"));
+      return;
+    }
+    launches.push_back(std::move(*times));
+  }
+  push_times("signal", "sms=2", launches, 2 * kSteps);
+}
+
+void Runner::run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<double>& hertz) {
+  std::string parameters = join(parameter("bytes", c.bytes()), parameter("batch", c.batch), parameter("sms", c.sms),
+                                parameter("threads", c.threads), parameter("loads", c.loads));
+  const std::string operation = is_clustered ? "cluster_exchange" : "exchange";
+  if (is_clustered) {
+    const int lanes = c.lanes();
+    parameters =
+        join(parameters, parameter("lanes", lanes), parameter("rows", c.rows(lanes)), parameter("cluster", c.cluster));
+  } else {
+    parameters = join(parameters, parameter("poll_delay", c.poll_delay));
+  }
+  struct {  // as in both kernels
+    char* states;
+    u32* checksums;
+    long long* times;
+    u32* status;
+    int warmup, steps;
+  } values{};
+  constexpr int kSteps = kExchangeWarmup + kExchangeSteps;
+  static_assert(kSteps % 2 == 0);
+  const auto state_bytes = static_cast<std::size_t>(c.bytes());
+  constexpr std::size_t kLine = 128;
+  const std::size_t stride = is_clustered ? state_bytes : c.in_l2(state_bytes - 1) / kLine * kLine + kLine;
+  DeviceBuffer<char> states((kSteps + 1) * stride);
+  const DeviceBuffer<u32> checksums(static_cast<std::size_t>(c.sms));
+  const DeviceBuffer<long long> times(4);
+  std::vector<char> initial(is_clustered ? state_bytes : stride);
+  for (std::size_t i = 0; i < state_bytes / 2; ++i) {
+    const auto element = static_cast<std::uint16_t>(initial_element(static_cast<u32>(i)));
+    std::memcpy(initial.data() + (is_clustered ? 2 * i : c.in_l2(2 * i)), &element, sizeof element);
+  }
+  states.upload(initial);
+  values = {states.data(), checksums.data(), times.data(), status_.data(), kExchangeWarmup, kSteps};
+  void* arguments[] = {&values};
+  const Kernel& kernel =
+      library_.get(is_clustered ? cluster_request(info_.architecture, c) : exchange_request(info_.architecture, c));
+  const int smem = std::max(c.smem_bytes(), lone_smem_bytes_);
+  const u32 expected = is_clustered ? expected_cluster_checksum(c, kSteps) : expected_checksum(c, kSteps);
+  std::vector<std::vector<long long>> launches;
+  for (int launch = -1; launch < kLaunches; ++launch) {
+    ONCHIP_CUDA_CHECK(cudaMemsetAsync(states.data() + stride, 0xff, kEmptiedAhead * stride, stream_.get()));
+    ONCHIP_CUDA_CHECK(cudaMemsetAsync(status_.data(), 0, status_.bytes(), stream_.get()));
+    kernel.launch(stream_.get(), c.sms, c.threads, static_cast<std::size_t>(smem), true, arguments);
+    stream_.synchronize();
+    if (status_.download()[0] != 0) {
+      rows_.push_back(failed_row(operation, parameters, "timeout", "cycles"));
+      return;
+    }
+    const std::vector<u32> found = checksums.download();
+    if (std::any_of(found.begin(), found.end(), [&](u32 sum) { return sum != expected; })) {
+      rows_.push_back(failed_row(operation, parameters, "checksum", "cycles"));
+      return;
+    }
+    if (launch >= 0) {
+      launches.push_back(times.download());
+      const std::vector<long long>& t = launches.back();
+      hertz.push_back(static_cast<double>(t[1] - t[0]) / (static_cast<double>(t[3] - t[2]) * 1e-9));
+    }
+  }
+  push_times(operation, parameters, launches, kExchangeSteps);
+}
+
+void Runner::run_sends(const SendCase& c) {
+  const std::string parameters =
+      join(parameter("bytes", c.bytes), parameter("sms", c.sms), parameter("threads", c.threads));
+  constexpr std::string_view kBench = "cluster";
+  struct {  // as in cluster.cu
+    const char* initial;
+    u32* checksums;
+    long long* times;
+    u32* status;
+    int warmup, steps;
+  } values{};
+  constexpr int kSteps = kExchangeWarmup + kExchangeSteps;
+  DeviceBuffer<u32> initial(static_cast<std::size_t>(c.bytes) / 4);
+  DeviceBuffer<u32> checksums(static_cast<std::size_t>(c.sms));
+  const DeviceBuffer<long long> times(2);
+  std::vector<u32> words(initial.size());
+  std::iota(words.begin(), words.end(), 0u);
+  initial.upload(words);
+  values = {reinterpret_cast<const char*>(initial.data()),
+            checksums.data(),
+            times.data(),
+            status_.data(),
+            kExchangeWarmup,
+            kSteps};
+  void* arguments[] = {&values};
+  const Kernel& kernel = library_.get(send_request(info_.architecture, c));
+  const auto smem = static_cast<std::size_t>(std::max(c.smem_bytes(), lone_smem_bytes_));
+  if (kernel.clusters(c.sms, c.threads, smem) < 1) {
+    rows_.push_back(failed_row(std::string(kBench), parameters, "residency", "cycles"));
+    return;
+  }
+  const u32 expected = expected_sent(c, kSteps);
+  std::vector<double> cycles;
+  for (int launch = -1; launch < kLaunches; ++launch) {
+    ONCHIP_CUDA_CHECK(cudaMemsetAsync(checksums.data(), 0, checksums.bytes(), stream_.get()));
+    ONCHIP_CUDA_CHECK(cudaMemsetAsync(status_.data(), 0, status_.bytes(), stream_.get()));
+    kernel.launch(stream_.get(), c.sms, c.threads, smem, /*cooperative=*/false, arguments);
+    stream_.synchronize();
+    const std::vector<u32> found = checksums.download();
+    const bool timed_out = status_.download()[0] != 0;
+    if (timed_out || std::any_of(found.begin(), found.end(), [&](u32 sum) { return sum != expected; })) {
+      rows_.push_back(failed_row(std::string(kBench), parameters, timed_out ? "timeout" : "checksum", "cycles"));
+      return;
+    }
+    if (launch >= 0) {
+      const std::vector<long long> t = times.download();
+      cycles.push_back(static_cast<double>(t[1] - t[0]) / kExchangeSteps);
+    }
+  }
+  rows_.push_back(make_row(std::string(kBench), parameters, cycles, "cycles"));
+}
+
+}  // namespace onchip::microbench

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/runtime/cublas.hpp"
+
+#include "kernels/runtime/library.hpp"
+
+#ifdef ONCHIP_HAS_CUBLAS
+#include <cublas_v2.h>
+#endif
+
+#include <array>
+
+namespace onchip {
+
+#ifdef ONCHIP_HAS_CUBLAS
+
+namespace {
+
+#define ONCHIP_CUBLAS_FUNCTIONS(X) \
+  X(cublasCreate_v2)               \
+  X(cublasDestroy_v2)              \
+  X(cublasGetStatusString)         \
+  X(cublasGetVersion_v2)           \
+  X(cublasSetMathMode)             \
+  X(cublasSetStream_v2)            \
+  X(cublasSetWorkspace_v2)
+
+// The header has an overload with an older type of computation; the library has the function below this name.
+using GemmEx = cublasStatus_t (*)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k,
+                                  const void* alpha, const void* a, cudaDataType, int lda, const void* b, cudaDataType,
+                                  int ldb, const void* beta, void* c, cudaDataType, int ldc, cublasComputeType_t,
+                                  cublasGemmAlgo_t);
+
+struct Library : SharedLibrary {
+#define ONCHIP_DECLARE(function) decltype(&::function) function = nullptr;
+  ONCHIP_CUBLAS_FUNCTIONS(ONCHIP_DECLARE)
+#undef ONCHIP_DECLARE
+  decltype(static_cast<GemmEx>(&::cublasGemmEx)) cublasGemmEx = nullptr;
+
+  Library() : SharedLibrary("ONCHIP_CUBLAS", "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR)) {
+#define ONCHIP_LOAD(function) load(function, #function);
+    ONCHIP_CUBLAS_FUNCTIONS(ONCHIP_LOAD)
+#undef ONCHIP_LOAD
+    load(cublasGemmEx, "cublasGemmEx");
+  }
+};
+
+const Library& library() {
+  static const Library loaded;
+  loaded.require();
+  return loaded;
+}
+
+void check(cublasStatus_t status, const char* function) {
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    throw LibraryRefusal(std::string(function) + ": " + library().cublasGetStatusString(status));
+  }
+}
+#define ONCHIP_CUBLAS_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
+
+// By Precision, of the state.
+constexpr std::array<cudaDataType, 3> kTypes{CUDA_R_16F, CUDA_R_16BF, CUDA_R_32F};
+
+// What cuBLAS takes by itself on the largest chips; a graph needs it to be ours.
+constexpr std::size_t kWorkspaceBytes = 32u << 20;
+
+}  // namespace
+
+struct Cublas::Handle {
+  cublasHandle_t handle = nullptr;
+  Handle() { ONCHIP_CUBLAS_CALL(cublasCreate_v2, &handle); }
+  ~Handle() { library().cublasDestroy_v2(handle); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+};
+
+void Cublas::require() {
+  library();
+}
+
+Cublas::Cublas(bool allows_short_sums) : workspace_((require(), kWorkspaceBytes)), handle_(std::make_unique<Handle>()) {
+  if (!allows_short_sums) {
+    ONCHIP_CUBLAS_CALL(
+        cublasSetMathMode, handle_->handle,
+        static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
+  }
+}
+
+void Cublas::use(cudaStream_t stream) const {
+  ONCHIP_CUBLAS_CALL(cublasSetStream_v2, handle_->handle, stream);  // takes the workspace back
+  ONCHIP_CUBLAS_CALL(cublasSetWorkspace_v2, handle_->handle, workspace_.data(), workspace_.bytes());
+}
+
+void Cublas::multiply(const DenseProduct& p) const {
+  const cudaDataType type = kTypes[static_cast<std::size_t>(state_type(p.precision))];
+  const float zero = 0;
+  ONCHIP_CUBLAS_CALL(cublasGemmEx, handle_->handle, p.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, p.rows,
+                     p.columns, p.depth, &p.scale, p.a, type, p.leading_a, p.b, type, p.leading_b, &zero, p.c, type,
+                     p.leading_c, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
+
+std::string Cublas::version() const {
+  int version = 0;  // 130100
+  ONCHIP_CUBLAS_CALL(cublasGetVersion_v2, handle_->handle, &version);
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+#else
+
+struct Cublas::Handle {};
+
+void Cublas::require() {
+  throw LibraryRefusal("built without cuBLAS's header");
+}
+Cublas::Cublas(bool) : workspace_((require(), 0)) {}
+void Cublas::use(cudaStream_t) const {}
+void Cublas::multiply(const DenseProduct&) const {}
+std::string Cublas::version() const {
+  return "";
+}
+
+#endif
+
+Cublas::~Cublas() = default;
+Cublas::Cublas(Cublas&&) noexcept = default;
+
+}  // namespace onchip

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of a chip's numbers, and what is possible: what reading a file and changing a number have in common.
+#pragma once
+
+#include "model/chip/chip.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+const ChipKey* find_key(std::string_view key);
+std::vector<std::string_view> key_names();
+
+// "512 KiB"
+std::string format_quantity(double value, Dimension dimension);
+
+// What is wrong with a value, "" if nothing is.
+std::string number_problem(const ChipKey& row, double value);
+
+// What contradicts itself in a chip, and the key to blame.
+struct Problem {
+  std::string_view key;
+  std::string message;
+};
+std::optional<Problem> inconsistency(const Chip& chip);
+
+}  // namespace onchip

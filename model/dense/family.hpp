@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the dense persistent family provides (plan/family.hpp).
+#pragma once
+
+#include "model/dense/geometry.hpp"
+#include "model/dense/price.hpp"
+#include "model/plan/family.hpp"
+
+#include <optional>
+#include <string>
+
+namespace onchip {
+
+void check(const Network& network, const DensePlan& plan);
+void check_rows(const Network& network, const DensePlan& plan, const RowProfile& rows);
+
+Footprint footprint(const Chip& chip, const DenseGeometry& geometry);
+
+// The words of a bitmap plan's tiles are as many as is expected of rows like these, see best_plan().
+void for_each_candidate(const Chip& chip, const Network& network, const RowProfile& rows,
+                        const Constraints& constraints, const Consider<DensePlan>& consider);
+
+// The best candidate, whose words are counted where it is a bitmap and the mask is known.
+std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Network& network, const RowProfile& rows,
+                                            const Constraints& constraints, const DensePlan&);
+
+// Where there is a choice, what the plan would be with its weights stored otherwise: "; stored as dense, 0.31 us slower,
+// ...".
+std::string remark(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+                   const DensePlan& plan);
+
+// Gives a plan the delay before its first poll.
+DensePlan settled(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+                  const DensePlan& plan);
+
+std::string why_none(const Chip& chip, const Network& network, const Constraints& constraints, const DensePlan&);
+
+// The plan with the given shape; all tiles in registers, nothing is checked against the chip. `batch_groups` divides
+// the batch.
+DensePlan shape_dense_plan(const Network& network, int sms, int threads, int batch_groups = 1,
+                           Storage storage = Storage::dense);
+
+}  // namespace onchip

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A library that reads the weights anew in every step (model/library/time.hpp), each a family of its own, of whose plan
+// nothing is chosen here.
+#pragma once
+
+#include "model/plan/field.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace onchip {
+
+enum class Library : std::uint8_t { cublas_graph, cudnn, cusparse_graph };
+inline constexpr std::array<std::string_view, 3> kLibraryNames{"cublas_graph", "cudnn", "cusparse_graph"};
+
+template <Library kLibrary>
+struct LibraryPlan {
+  static constexpr std::string_view kName = kLibraryNames[static_cast<std::size_t>(kLibrary)];
+  static constexpr bool kIsOnChip = false;
+  // Of a step.
+  static constexpr std::string_view kComputes = kLibrary == Library::cudnn
+                                                    ? "its input's product included"
+                                                    : "its products alone, without input, bias and activation";
+
+  friend bool operator==(const LibraryPlan&, const LibraryPlan&) = default;
+};
+
+template <Library kLibrary>
+std::span<const Field<LibraryPlan<kLibrary>>> fields(const LibraryPlan<kLibrary>&) {
+  return {};
+}
+
+}  // namespace onchip

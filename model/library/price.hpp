@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a step takes with a library, which reads all weights from L2 or DRAM in every step: what a network that does
+// not fit on the chip is computed with, and what a kernel has to beat.
+//
+//   cublas_graph    product + weights / bandwidth                       a dense product per step in one CUDA graph
+//   cusparse_graph  product + (value + 4 bytes per non-zero) / bandwidth + sectors / L2     a sparse one
+//   cudnn           the faster of
+//     standard      product + node + weights / bandwidth + rows of all samples / L2 + all steps' product of the input
+//     persistent    grid barriers + weights / L2, for the networks that were quicker so
+//
+//   grid barriers   one to three, by cell and samples
+//   bandwidth       of L2 for what stays in it, else of DRAM: whoever reads in a circle finds nothing of the last round
+//   weights         also at least as long as one SM needs to copy 64 rows, which a block has; fp32: to multiply them
+//   hidden size     dense libraries: padded to 16 bytes, without which they take up to five times as long
+//   sectors         32-byte sectors of the state, all samples of a unit, one for each non-zero
+//   a sparse product also at least as long as the non-zeros of a row need one after another
+//
+// cuBLAS and cuSPARSE do products only: input, bias and activation come on top. Constants are the chip's; those of
+// [library], and the number of barriers, come from measured steps of these libraries. On an H200 it is off by 5 % on
+// average for the 540 networks of experiments/data/h200/families.csv with cuBLAS, by 7 % with cuDNN (at most 40 %), to
+// which they were fitted, and by 7 % for the 40 steps of tests/model/library/price_test.cpp, cuSPARSE among them; for 43
+// networks on an H100 (families_on_h100.csv), with its bandwidth, by 7 % with cuBLAS and 5 % with cuDNN. For 300
+// networks of every kind (drawn.csv, drawn_again.csv) it is off by 10 % and 18 %, in fp32 by up to 5.7 times with
+// cuDNN.
+#pragma once
+
+#include "model/library/plan.hpp"
+#include "model/plan/prediction.hpp"
+#include "model/workload/network.hpp"
+
+namespace onchip {
+
+template <Library kLibrary>
+struct LibraryGeometry {
+  Network network;
+};
+template <Library kLibrary>
+LibraryGeometry<kLibrary> geometry(const Network& network, const LibraryPlan<kLibrary>&) {
+  return {network};
+}
+
+// A library fits wherever it runs, for it keeps nothing on the SMs.
+Footprint footprint(const Chip& chip, const LibraryGeometry<Library::cublas_graph>& geometry);
+Footprint footprint(const Chip& chip, const LibraryGeometry<Library::cudnn>& geometry);
+Footprint footprint(const Chip& chip, const LibraryGeometry<Library::cusparse_graph>& geometry);
+
+Price price(const Chip& chip, const LibraryGeometry<Library::cublas_graph>& geometry);
+Price price(const Chip& chip, const LibraryGeometry<Library::cudnn>& geometry);
+Price price(const Chip& chip, const LibraryGeometry<Library::cusparse_graph>& geometry);
+
+}  // namespace onchip

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans as text, "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ...", and back; used in data
+// files and on the command line. A plan says its family, its enumerations by their names alone, and the numbers that
+// are not as usual. Made from the families' tables of fields, for any variant of plans.
+#pragma once
+
+#include "model/base/error.hpp"
+#include "model/plan/field.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace onchip {
+
+// A value of a field in words: of an enumeration its name, else the number.
+template <typename P>
+std::string value_text(const Field<P>& field, int value) {
+  return field.is_number() ? std::to_string(value) : std::string(field.names[static_cast<std::size_t>(value)]);
+}
+
+// "a whole number from 1 to 4096", "a power of two from 1 to 32", "packed_pair, dense or packed_delta"
+template <typename P>
+std::string expected_text(const Field<P>& field) {
+  if (field.is_number()) {
+    return std::string(field.is_power_of_two ? field.minimum == 0 ? "0 or a power of two" : "a power of two"
+                                             : "a whole number from " + std::to_string(field.minimum)) +
+           (field.is_power_of_two && field.minimum > 0 ? " from " + std::to_string(field.minimum) : "") +
+           (field.is_power_of_two && field.minimum == 0 ? " up to " : " to ") + std::to_string(field.maximum);
+  }
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < field.names.size(); ++i) {
+    if (field.allows(static_cast<int>(i))) {
+      names.push_back(field.names[i]);
+    }
+  }
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + std::string(names[i]);
+  }
+  return text;
+}
+
+// Old names of plan fields and families' values, with the new ones: what is refused by name.
+std::string_view new_name(std::string_view old_name);  // "" if it is no old name
+
+// Throws InputError unless every number is within its field's range.
+template <typename P>
+void check_ranges(const P& plan) {
+  for (const Field<P>& field : fields(plan)) {
+    if (!field.allows(field.get(plan))) {
+      throw InputError("plan: expected " + std::string(field.name) + " to be " + expected_text(field) + ", found " +
+                       std::to_string(field.get(plan)));
+    }
+  }
+}
+
+namespace detail {
+
+inline int parse_count(std::string_view text, std::string_view what) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw InputError("plan: '" + std::string(what) + "' expects a whole number, found '" + std::string(text) + "'");
+  }
+  return value;
+}
+
+// The slots of a plan that has some: one number for each row of a group.
+template <typename P>
+concept HasSlots = requires(P plan) {
+  plan.slots[plan.rows_per_group];
+};
+
+template <typename P>
+void parse_slots(P& plan, std::string_view value) {
+  plan.rows_per_group = 0;
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const std::size_t end = std::min(value.find('/', begin), value.size());
+    if (plan.rows_per_group == static_cast<int>(plan.slots.size())) {
+      throw InputError("plan: more than " + std::to_string(plan.slots.size()) + " rows per group");
+    }
+    plan.slots[static_cast<std::size_t>(plan.rows_per_group++)] =
+        parse_count(value.substr(begin, end - begin), "slots");
+    begin = end + 1;
+  }
+}
+
+// Takes "key=value" or a name alone; throws InputError for what the family does not know.
+template <typename P>
+void take_word(P& plan, std::string_view word) {
+  const std::size_t equals = word.find('=');
+  const std::string_view key = word.substr(0, equals);
+  const auto table = fields(plan);
+  std::vector<std::string_view> names;
+  if (equals == std::string_view::npos) {
+    for (const Field<P>& field : table) {
+      const auto found = std::ranges::find(field.names, word);
+      if (found != field.names.end() && field.allows(static_cast<int>(found - field.names.begin()))) {
+        field.set(plan, static_cast<int>(found - field.names.begin()));
+        return;
+      }
+      for (std::size_t i = 0; i < field.names.size(); ++i) {
+        if (field.allows(static_cast<int>(i))) {
+          names.push_back(field.names[i]);
+        }
+      }
+    }
+    throw InputError("plan: " + std::string(P::kName) + " does not know '" + std::string(word) + "'" +
+                     did_you_mean(word, names));
+  }
+  const std::string_view value = word.substr(equals + 1);
+  if constexpr (HasSlots<P>) {
+    if (key == "slots") {
+      parse_slots(plan, value);
+      return;
+    }
+    names.push_back("slots");
+  }
+  for (const Field<P>& field : table) {
+    if (field.is_number() && field.is_said) {
+      if (field.name == key) {
+        field.set(plan, parse_count(value, key));
+        return;
+      }
+      names.push_back(field.name);
+    }
+  }
+  const std::string_view today = new_name(key);
+  throw InputError("plan: unknown key '" + std::string(key) + "'" +
+                   (today.empty() ? did_you_mean(key, names) : "; it is called " + std::string(today) + " now"));
+}
+
+}  // namespace detail
+
+template <typename P>
+std::string plan_text(const P& plan) {
+  std::ostringstream text;
+  text << P::kName;
+  for (const Field<P>& field : fields(plan)) {
+    const int value = field.get(plan);
+    if (!field.is_number()) {
+      text << ' ' << value_text(field, value);
+    } else if (field.is_said && field.usual != value) {
+      text << ' ' << field.name << '=' << value;
+    }
+    if constexpr (detail::HasSlots<P>) {
+      if (field.name == "lanes_per_row") {
+        text << " slots=";
+        for (int r = 0; r < plan.rows_per_group; ++r) {
+          text << (r ? "/" : "") << plan.slots[static_cast<std::size_t>(r)];
+        }
+      }
+    }
+  }
+  return text.str();
+}
+
+template <typename... P>
+std::string plan_text_of(const std::variant<P...>& plan) {
+  return std::visit([](const auto& of_family) { return plan_text(of_family); }, plan);
+}
+
+// Throws InputError for an unknown family, key or name. Numbers are not checked against their ranges, see check_plan().
+template <typename... P>
+std::variant<P...> parse_plan_of(std::type_identity<std::variant<P...>>, std::string_view text) {
+  std::istringstream words{std::string(text)};
+  std::string family;
+  words >> family;
+  std::optional<std::variant<P...>> plan;
+  ((family == P::kName ? void(plan.emplace(P{})) : void()), ...);
+  if (!plan) {
+    const std::vector<std::string_view> names{P::kName...};
+    throw InputError("plan: unknown family '" + family + "'" + did_you_mean(family, names));
+  }
+  std::visit(
+      [&](auto& of_family) {
+        if constexpr (detail::HasSlots<std::remove_reference_t<decltype(of_family)>>) {
+          of_family.rows_per_group = 0;
+        }
+        for (std::string word; words >> word;) {
+          detail::take_word(of_family, word);
+        }
+      },
+      *plan);
+  return *plan;
+}
+
+}  // namespace onchip

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the registers hold of a shape's rows, and where the rest goes: to other groups of lanes, as splits of rows, to
+// shared memory, or to L2. A shape is a sparse plan's SMs, lanes and rows of a group; its variants differ in the rest.
+#pragma once
+
+#include "model/plan/family.hpp"
+#include "model/sparse/row_assignment.hpp"
+#include "model/sparse/row_splits.hpp"
+
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+
+// Slots for the registers: those that all rows need, or half of them, or few.
+using Fills = std::array<Slots, 3>;
+
+// The overflow of one shape's rows, by how many slots are in registers and how rows are split: the same for many
+// variants of a plan.
+class Overflows {
+ public:
+  // `rows` must outlive it.
+  Overflows(const RowProfile& rows, bool exact) : rows_(rows), exact_(exact) {}
+
+  Overflow of(const SparseGeometry& geometry);
+  bool exact() const { return exact_; }
+
+ private:
+  using Key = std::pair<Slots, std::array<int, 4>>;
+
+  const RowProfile& rows_;
+  bool exact_;
+  std::vector<std::pair<Key, Overflow>> known_;
+};
+
+// What the variants of a shape have in common.
+struct SparseShape {
+  // `profile` must outlive it.
+  SparseShape(const Network& network, const SparsePlan& plan, const RowProfile& profile);
+
+  // The ways to split its long rows.
+  const std::vector<SplitChoice>& splits(const SparseGeometry& geometry);
+
+  const RowProfile& rows;
+  Fills fills;
+  Overflows overflows;
+  bool long_rows;  // the longest are longer than by chance
+
+ private:
+  int units_of_splits_ = 0;
+  std::vector<SplitChoice> splits_;
+};
+
+// Calls `consider` with the plan that has all weights in registers, if they fit or nothing else is asked for, and with
+// those that overflow where rows are uneven or do not fit.
+void consider_overflow(const Chip& chip, const Network& network, const Constraints& constraints, SparseShape& shape,
+                       SparsePlan plan, const Consider<SparsePlan>& consider);
+
+// The ways to split the long rows of a shape: where there are any, or it is asked for.
+std::vector<SplitChoice> worthwhile_splits(const Network& network, std::optional<int> row_splits,
+                                           const SparsePlan& plan, SparseShape& shape);
+
+// Calls `consider` with the plan split in each of these ways: in registers, or with overflow where they do not hold it.
+void consider_splits(const Chip& chip, const Network& network, const Constraints& constraints,
+                     const std::vector<SplitChoice>& splits, SparseShape& shape, const SparsePlan& whole,
+                     const Consider<SparsePlan>& consider);
+
+// The overflow of a plan that has some, exactly, of all its rows.
+SparsePlan with_exact_overflow(const Chip& chip, const Network& network, const RowProfile& rows,
+                               const Constraints& constraints, SparsePlan plan);
+
+}  // namespace onchip

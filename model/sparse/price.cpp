@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/sparse/price.hpp"
+
+#include "model/exchange/exchange_time.hpp"
+#include "model/sparse/instructions.hpp"
+#include "model/sparse/wavefronts.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace onchip {
+namespace {
+
+constexpr int kWarp = 32;
+
+// Cycles of a partition's issue port and pipes for `count`: the slowest of them.
+double partition_cycles(const Chip& chip, const Instructions& count) {
+  return std::max({count.all(), count.integer * chip.integer_issue_cycles,
+                   count.half2 * chip.half2_issue_cycles + count.conversion * chip.conversion_issue_cycles,
+                   count.fp32 * chip.fp32_issue_cycles});
+}
+
+// Cycles of a partition, in which every warp issues `count`: of the port and the pipes, which warps share, or of the
+// instructions' way from beyond the instruction cache, which they go together.
+double issue_cycles(const Chip& chip, const SparseGeometry& geometry, const Instructions& count) {
+  const double warps = std::ceil(geometry.warps() / chip.partitions);
+  const double in_code = cached_instructions(geometry, chip.cost);
+  // Those of a loop over chunks come once, if they stay. Kernels of overflow beside splits have three times the
+  // instructions that are counted.
+  const bool stay =
+      geometry.row_splits == 0 && instruction_supply_cycles(chip, overflow_loop_instructions(geometry)) == 0;
+  return std::max(warps * partition_cycles(chip, count),
+                  (stay ? std::min(count.all(), in_code) : count.all()) * instruction_supply_cycles(chip, in_code));
+}
+
+// How often a row waits for a chunk in shared memory, of so many, per chunk: as many as are taken at once, while it has
+// them, then half as many, ..., one.
+double chunk_waits(const SparseGeometry& geometry, double chunks_of_row) {
+  const auto chunks = static_cast<unsigned>(std::lround(chunks_of_row));
+  const auto at_once = static_cast<unsigned>(geometry.chunks_in_flight);
+  return chunks == 0 ? 1.0 / geometry.chunks_in_flight
+                     : static_cast<double>(chunks / at_once + std::popcount(chunks % at_once)) / chunks;
+}
+
+// Where only some warps have overflow of a row, they part there, and what the partition's instruction cache does not
+// hold is fetched for some of them again. The share of warps without overflow is that of a Poisson distribution.
+double parting_cycles(const Chip& chip, const SparseGeometry& geometry) {
+  if (!geometry.has_overflow() || geometry.storage == Storage::dense ||
+      instruction_supply_cycles(chip, cached_instructions(geometry, chip.cost)) == 0) {
+    return 0;
+  }
+  return chip.cost[Cost::overflow_parting] *
+         std::exp(-static_cast<double>(geometry.overflow_chunks) / (geometry.warps() * geometry.rows_with_overflow()));
+}
+
+// Tile after tile, all warps alike: gather, reduce, finish. While the gathers of a tile last, the SM's load unit serves
+// wavefronts, the schedulers issue, and each warp's chain of dependent multiply-adds runs: the slowest counts, and what
+// takes nearly as long holds it up (a sum of cubes).
+struct GatherCycles {
+  double loads = 0;   // of the load unit
+  double beyond = 0;  // that the step waits longer, for arithmetic, for first loads, for the longest warp
+};
+GatherCycles gather_cycles(const Chip& chip, const SparseGeometry& geometry) {
+  const double copies = geometry.planes;
+  const double passes_over_overflow = copies / geometry.pass_planes;
+  const double row_bytes = chip.smem_banks * chip.smem_bank_bytes;
+  const double chunk_wavefronts = static_cast<double>(geometry.chunk_bytes) / row_bytes;
+  const double chunks = passes_over_overflow * geometry.overflow_chunks;  // that an SM reads; streamed: also written
+  const double overflow_wavefronts = chunk_wavefronts * (chunks + passes_over_overflow * geometry.streamed_chunks());
+  const double wavefronts =
+      (expected_wavefronts(chip.cost, geometry).expected + overflow_wavefronts) * chip.lds_wavefront_cycles;
+  const double slots = geometry.mean_slots() * copies;
+  const double state = state_loads(geometry) * copies;
+  const double loads = (geometry.warps() * state + chunks) * chip.lds_instruction_cycles;
+  const double promotions = geometry.mean_slots() / geometry.promote_every - geometry.all_rows();
+  Instructions count = slots * per_slot(geometry) + state * per_load(geometry);
+  count = count + copies * std::max(0.0, promotions) * promotion(geometry);
+  const double issue = issue_cycles(chip, geometry, count);
+  // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of an overflow, the chunks that
+  // are taken at once wait for their words and then for the state; a streamed one is taken alone, and has been asked
+  // for as many chunks before as the ring holds beside it.
+  const double product = sums_in_half(geometry) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles;
+  const double loads_of_chunk = 2 * passes_over_overflow * chip.lds_latency_cycles;
+  const double mean_overflow = static_cast<double>(geometry.overflow_chunks) / geometry.warps();
+  const double mean_streamed = static_cast<double>(geometry.streamed_chunks()) / geometry.warps();
+  const double wait = loads_of_chunk * chunk_waits(geometry, (mean_overflow - mean_streamed) /
+                                                                 std::max(1, geometry.rows_with_overflow()));
+  const double streamed_wait =
+      loads_of_chunk + passes_over_overflow * chip.exchange_round_trip_cycles / std::max(1, geometry.ring_chunks - 1);
+  const double chain = slots * product + (mean_overflow - mean_streamed) * wait + mean_streamed * streamed_wait;
+  // The warps share the SM evenly, so when the others have done theirs, the one with the longest overflow has what it
+  // has more than they still before it, alone.
+  const double alone = (geometry.longest_overflow - mean_overflow) * (copies * geometry.chunk_slots * product + wait) *
+                       (geometry.has_overflow() ? 1 : 0);
+  // Producer warps move the state through the same pipe meanwhile: out of L2, and into shared memory; the copy engine,
+  // only into shared memory.
+  const double times_moved = geometry.producer_warps == 0                       ? 0
+                             : geometry.exchange == ExchangeProtocol::bulk_copy ? 1
+                                                                                : 2;
+  const double moved = times_moved * static_cast<double>(geometry.exchange_bytes);
+  const double gather = std::max(wavefronts, loads) + moved / row_bytes;
+  // Every tile but one waits once more for its first load; the exchange has the other. So does every row with overflow,
+  // for the number of its chunks and for what follows them.
+  const double passes = passes_over_tiles(geometry);
+  const double overflows = passes_over_overflow * geometry.rows_with_overflow();
+  const double turnaround =
+      (passes - 1 + overflows) * chip.lds_latency_cycles + overflows * parting_cycles(chip, geometry);
+  const double together = std::cbrt(gather * gather * gather + issue * issue * issue + chain * chain * chain);
+  return {gather, together - gather + alone + turnaround};
+}
+
+// `rows` of a tile of `height` in one pass, with the last promotion of each. A warp's stages wait for one another, each
+// for a shuffle and an addition; what else the warp issues for them, to choose what it keeps, comes on top.
+double reduction_cycles(const Chip& chip, const SparseGeometry& geometry, int rows, int height) {
+  const Reduction reduce = reduction(geometry, rows);
+  const Instructions promotions = static_cast<double>(height * geometry.pass_planes) * promotion(geometry);
+  const double chain = reduce.stages * chip.shuffle_latency_cycles + (reduce.count.all() - 2 * reduce.stages);
+  return std::max({chain, issue_cycles(chip, geometry, reduce.count + promotions),
+                   geometry.warps() * reduce.count.load * chip.lds_instruction_cycles});
+}
+
+// What splits of rows take in a step beside their gathers: each begins anew, they are reduced, stored, awaited by all
+// warps, and loaded, one by a lane at a time.
+double split_cycles(const Chip& chip, const SparseGeometry& geometry) {
+  if (geometry.row_splits == 0) {
+    return 0;
+  }
+  const double further_rounds = std::ceil(1.0 * geometry.most_splits / geometry.lanes_per_row) - 1;
+  const double additions = geometry.passes * (chip.lds_latency_cycles + chip.cost[Cost::split_adding] +
+                                              chip.cost[Cost::split_round] * std::max(0.0, further_rounds));
+  const bool is_pipelined = geometry.producer_warps > 0;
+  const double barriers = is_pipelined ? geometry.passes : 1;
+  const double all = geometry.passes * reduction_cycles(chip, geometry, geometry.row_splits, geometry.row_splits) +
+                     barriers * (block_barrier_cycles(chip, geometry.threads) +
+                                 (2 * geometry.row_splits - 1) * chip.lds_latency_cycles) +
+                     additions;
+  return (is_pipelined ? chip.cost[Cost::split_exposed] : 1) * all;
+}
+
+// What a step waits for the exchange where passes are pipelined, beyond `computing` cycles; and a barrier for each
+// pass. Three things take turns, and the longest counts: the passes that are computed, one after another; one pass,
+// which is computed, published and fetched before it can be computed again; the passes that are fetched, one after
+// another by the same warps, each from when it can be seen. What takes nearly as long holds it up (a sum of eighth
+// powers).
+ExchangeCycles pipelined_cycles(const Chip& chip, const SparseGeometry& geometry, double computing) {
+  const int passes = geometry.passes;
+  const double barriers = passes * block_barrier_cycles(chip, geometry.threads);
+  const double bytes = static_cast<double>(geometry.exchange_bytes) / passes;
+  const bool in_bulk = geometry.exchange == ExchangeProtocol::bulk_copy;
+  const int words = geometry.fetched_words;
+  const double rounds = std::ceil(static_cast<double>(words) / geometry.loads_in_flight);
+  const Exchange of_pass{bytes, geometry.blocks, geometry.fetching_threads(), words, geometry.line_words};
+  const ExchangeCycles first =
+      in_bulk ? bulk_exchange_cycles(chip, bytes, geometry.threads) : exchange_cycles(chip, of_pass);
+  const double rounds_on = chip.exchange_round_trip_cycles * (rounds - 1);
+  const double looks = chip.exchange_per_word_cycles * exchange_terms(chip.cost, of_pass)[4];  // which copying has
+  const double slowdown = chip.cost[Cost::producer_slowdown];
+  const double copying = first.copying + (in_bulk ? 0 : slowdown * rounds_on + (slowdown - 1) * looks);
+  const double all = computing + barriers;
+  const auto eighth = [](double x) { return x * x * x * x * x * x * x * x; };
+  const double one_pass = (all / passes + first.latency + copying) / all;
+  // Copies of several passes may be under way, but the warp that publishes waits for a fence before each flag.
+  const double asking = in_bulk ? chip.cost[Cost::bulk_fence_signals] * chip.signal_cycles
+                                : (1 - chip.cost[Cost::producer_seen_share]) * first.latency;
+  const double fetching = passes * (asking + copying) / all;
+  const double waiting = all * (std::sqrt(std::sqrt(std::sqrt(1 + eighth(one_pass) + eighth(fetching)))) - 1);
+  const double share = waiting / (first.latency + copying);
+  return {share * first.latency + barriers + chip.cost[Cost::producer_hand_over], share * copying};
+}
+
+}  // namespace
+
+double conflict_free_reads_us(const Chip& chip, const SparseGeometry& geometry) {
+  const Network& network = geometry.network;
+  const double state = static_cast<double>(network.hidden) * network.batch * info(network.precision).bytes;
+  const double row_bytes =
+      geometry.storage == Storage::dense ? state / rows_per_load(geometry) : network.density * state;
+  return network.rows() * row_bytes / (geometry.sms * chip.smem_banks * chip.smem_bank_bytes) * 1e6 / chip.clock_hz;
+}
+
+Price price(const Chip& chip, const SparseGeometry& geometry) {
+  const Network& network = geometry.network;
+  const double us_per_cycle = 1e6 / chip.clock_hz;
+  const GatherCycles gathering = gather_cycles(chip, geometry);
+  const double gather = gathering.loads * us_per_cycle, arithmetic = gathering.beyond * us_per_cycle;
+
+  const double passes = passes_over_tiles(geometry);
+  const double reducing = passes * reduction_cycles(chip, geometry, geometry.tile_rows, geometry.tile_height);
+  const double reduction = (reducing + split_cycles(chip, geometry)) * us_per_cycle;
+  // The gates of a unit meet by a shuffle.
+  const double meeting = geometry.gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
+  const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;
+  // What a partition issues for a warp's worth of outputs beside the cell's functions.
+  const double outputs = 1.0 * geometry.units_per_sm * network.batch;
+  const double issue =
+      geometry.producer_warps > 0 ? 0 : outputs / (kWarp * chip.partitions) * chip.cost[Cost::finishing_issue];
+  const double activation = (passes * lane_outputs(geometry) * cell + issue) * us_per_cycle;
+
+  // What is streamed from L2 is asked for long before, but nothing of its way is hidden.
+  const double streamed_bytes = passes / geometry.tiles * geometry.streamed_chunks() * geometry.chunk_bytes;
+  const double streaming = streamed_bytes / chip.exchange_bytes_per_cycle_per_sm * us_per_cycle;
+
+  const Exchange all_at_once{static_cast<double>(geometry.exchange_bytes), geometry.blocks, geometry.threads,
+                             geometry.loads_in_flight, geometry.line_words};
+  const double computing = (gather + arithmetic + reduction + activation + streaming) / us_per_cycle;
+  const ExchangeCycles exchanging =
+      geometry.producer_warps > 0 ? pipelined_cycles(chip, geometry, computing) : exchange_cycles(chip, all_at_once);
+  const double exchange = exchanging.latency * us_per_cycle, staging = exchanging.copying * us_per_cycle;
+  Price result;
+  result.terms.add("exchange", exchange);
+  result.terms.add("staging", staging);
+  result.terms.add("gather", gather);
+  result.terms.add("arithmetic", arithmetic);
+  result.terms.add("reduction", reduction);
+  result.terms.add("activation", activation);
+  result.terms.add("streaming", streaming);
+
+  // The floor: the state in one round, and its gathers without a conflict or a padded slot; of pipelined samples, one
+  // pass has its gathers and its exchange for itself, and all passes have their gathers.
+  constexpr int kAtOnce = 1 << 20;
+  const int turns = geometry.pipelined_passes();
+  const double state = static_cast<double>(network.hidden) * network.batch / turns * info(network.precision).bytes;
+  const ExchangeCycles least =
+      exchange_cycles(chip, {state, geometry.blocks, geometry.threads, kAtOnce, geometry.line_words});
+  const double reads = conflict_free_reads_us(chip, geometry);
+  result.floor_us = std::max(reads, (least.latency + least.copying) * us_per_cycle + reads / turns);
+  result.below_us = result.above_us = half_interval_us(chip, exchange + staging, result.terms.total());
+  return result;
+}
+
+// Where passes are pipelined, warps that poll anew get in the way of those that compute, so the delay grows with what a
+// pass computes; but where passes are fetched more slowly than they are computed, waiting only holds the next pass up.
+// Of 34 networks on an H200 (poll_delay.csv), steps with this delay take at most 3 % longer than with the best, 5 %
+// where passes are pipelined.
+int best_poll_delay(const Chip& chip, const SparseGeometry& geometry, const Terms& terms) {
+  if (geometry.exchange != ExchangeProtocol::lamport) {
+    return 0;
+  }
+  constexpr int kStep = 20;  // fewer different kernels
+  const auto cycles = [&](double us) { return us * 1e-6 * chip.clock_hz; };
+  const double staging = cycles(terms["staging"]);
+  const double body = cycles(terms.total()) - cycles(terms["exchange"]) - staging;
+  if (geometry.producer_warps > 0) {
+    constexpr double kLeast = 40;  // to look at the clock takes nearly as long
+    constexpr double kMost = 640, kOfPass = 0.25, kSooner = 40, kHidden = 70, kOfStaging = 0.75;
+    const double of_pass = kOfPass * body / geometry.passes - kSooner;
+    const double late = kOfStaging * std::max(0.0, staging - kHidden);
+    const double wait = std::min(of_pass - late, kMost);
+    return wait < kLeast ? 0 : static_cast<int>(wait) / kStep * kStep;
+  }
+  constexpr double kLeast = 100, kMost = 480, kOfBody = 0.06;
+  return static_cast<int>(std::clamp(kLeast + kOfBody * body, kLeast, kMost)) / kStep * kStep;
+}
+
+}  // namespace onchip

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long one time step of a sparse plan takes, in terms that sum to the total.
+//
+//   exchange    latency of the all-to-all exchange: publish, L2, poll, both block barriers (exchange/exchange_time.hpp)
+//   staging     copying the state from L2 to shared memory
+//   gather      wavefronts of the state gathers, and of weights outside registers, one after another through the SM's
+//               shared-memory pipe
+//   arithmetic  what the busiest warp scheduler, or the chain of multiply-adds of one warp, takes beyond the gathers
+//   reduction   shuffles over the lanes of a row, for each tile of a group; splits of rows
+//   activation  the cell's transcendental functions
+//   streaming   what copying the streamed weights from L2 takes
+//
+// With producer warps (kernels/sparse/pipeline.cuh) exchange and staging are what a step still waits for them.
+#pragma once
+
+#include "model/plan/prediction.hpp"
+#include "model/sparse/geometry.hpp"
+
+namespace onchip {
+
+// Allocates nothing.
+Price price(const Chip& chip, const SparseGeometry& geometry);
+
+// Cycles that a step takes inside an SM, and those of its copying: what poll delays are chosen by.
+int best_poll_delay(const Chip& chip, const SparseGeometry& geometry, const Terms& terms);
+
+// What reading the states of all non-zeros takes, spread evenly over the SMs, without a conflict or a padded slot.
+double conflict_free_reads_us(const Chip& chip, const SparseGeometry& geometry);
+
+}  // namespace onchip

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/sparse/wavefronts.hpp"
+
+#include "model/banks/bank_rule.hpp"
+#include "model/sparse/instructions.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace onchip {
+namespace {
+
+constexpr int kWarp = 32;
+
+// Expected largest of k standard normal variables, for the bank sets of the three access widths.
+double normal_maximum(int k) {
+  return k >= 32 ? 2.07 : k >= 16 ? 1.77 : 1.42;
+}
+
+// Expected largest bucket when k balls fall on k buckets: conflicts of columns at random.
+double random_maximum(int k) {
+  return k >= 32 ? 3.54 : k >= 16 ? 3.07 : 2.59;
+}
+
+// Wavefronts per phase where a lane chooses among the non-zeros that are near (model/sparse/delta_order.hpp). The sets
+// of so few slots are uneven, and so are those of the few within reach; slots to spare make up for it, and so do words
+// that several of the rows need. Against layouts of uniform masks, hidden sizes of 2048 to 16384 in 12 to 830 slots at
+// densities of 2.5 to 30 %: within 0.03 on average, 0.25 at most.
+double delta_conflicts(const CostValues& cost, const BankRule& rule, double density, double slots, double rows,
+                       double filled) {
+  const double scale = cost[rule.bank_sets >= 32   ? Cost::delta_scale_of_words
+                            : rule.bank_sets >= 16 ? Cost::delta_scale_of_pairs
+                                                   : Cost::delta_scale_of_quads];
+  const double of_reach = cost[Cost::delta_reach] * std::exp(-kMostDelta * density / 2);
+  const double shared = std::exp(-cost[Cost::delta_shared] * (rows - 1) * density);
+  return 1 +
+         scale * std::pow(filled, cost[Cost::delta_filled_power]) * shared * std::hypot(1 / std::sqrt(slots), of_reach);
+}
+
+// How much fuller the fullest sets of banks are than the mean one. An SM's units take whole words of the state, and
+// what is left of the last is nobody's: always in the same sets where SMs' words lie whole turns of the banks apart.
+double uneven_sets(const SparseGeometry& geometry) {
+  constexpr int kTurn = kBanks * kBankBytes;
+  const int units = geometry.units_per_sm, bytes = units * geometry.plane_unit_bytes;
+  const bool meet = kTurn % bytes == 0 || bytes % kTurn == 0;
+  return meet ? static_cast<double>(units) * geometry.sms / geometry.network.hidden : 1;
+}
+
+// Wavefronts more, where lanes have hardly a slot to spare and there are fewer sets than lanes of a phase: some lane of
+// nearly every slot finds none free. Read off some forty layouts of one sample and 16 lanes a row (distances: of a
+// dozen), with 28 to 31 of 32 sets.
+double crowded_slots(const CostValues& cost, Storage storage, double filled, double uneven) {
+  if (uneven <= 1) {
+    return 0;
+  }
+  return storage == Storage::packed_delta
+             ? 1 / (1 + std::exp((cost[Cost::crowded_delta_half] - filled * uneven) / cost[Cost::crowded_delta_width]))
+             : std::clamp(cost[Cost::crowded_slope] * (filled * uneven - cost[Cost::crowded_first]), 0.0, 1.0);
+}
+
+// Wavefronts per phase where `load` is how many times more elements than phases the fullest set of banks has, which
+// scatters by so much: E[max(1, load + noise)], smooth around load = 1.
+double fullest_factor(double load, double noise) {
+  return noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
+}
+
+}  // namespace
+
+ExpectedWavefronts expected_wavefronts(const CostValues& cost, const SparseGeometry& geometry) {
+  const int sets = 128 / std::max(4, geometry.plane_unit_bytes);  // bank sets, and lanes per phase
+  const double phases_per_slot = static_cast<double>(kWarp) / sets;
+  const double copies = geometry.planes;
+  const double warps = static_cast<double>(geometry.groups()) * geometry.lanes_per_row / kWarp;
+  ExpectedWavefronts result;
+  // The rows of a group alike, of their mean number of slots.
+  const double slots = geometry.mean_slots() / geometry.all_rows();
+  result.ideal = warps * state_loads(geometry) * phases_per_slot * copies;
+  result.expected = result.ideal;
+  if (geometry.storage == Storage::dense) {
+    return result;
+  }
+  // The rows that share phases, and the phases in which their elements must go.
+  const double density = geometry.network.density, mean_length = density * geometry.network.hidden;
+  const double rows = static_cast<double>(kWarp) / geometry.lanes_per_row / (geometry.load_phases / geometry.spread);
+  const double phases = std::max(1.0, slots * geometry.spread);
+  // Rows that are split fill their slots, and the others nearly do.
+  const double filled =
+      geometry.row_splits > 0 ? cost[Cost::split_rows_filled] : std::min(1.0, mean_length * rows / (phases * sets));
+  const double uneven = uneven_sets(geometry);
+  double factor = 1;
+  if (geometry.storage == Storage::packed_delta && geometry.order != RowOrder::natural) {
+    factor = delta_conflicts(cost, BankRule(geometry), density, std::max(1.0, slots), rows, filled) +
+             crowded_slots(cost, geometry.storage, filled, uneven);
+  } else if (geometry.order != RowOrder::natural) {
+    // The fullest bank set of these rows needs at least as many wavefronts as it has elements.
+    const double mean = uneven * (geometry.row_splits > 0 ? filled * phases : mean_length * rows / sets);
+    const double deviation = std::sqrt(mean * (1 - density));
+    const double fullest = mean + normal_maximum(sets) * deviation;
+    const double noise = cost[Cost::set_noise] * deviation / phases;  // of the fullest set, over warps
+    factor = fullest_factor(fullest / phases, noise);
+    factor += crowded_slots(cost, geometry.storage, filled, uneven);
+  } else {
+    factor = 1 + filled * (random_maximum(sets) - 1);
+  }
+  result.expected *= factor;
+  return result;
+}
+
+}  // namespace onchip

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expected shared-memory wavefronts of the gathers of one SM and step, and the least possible. Closed forms for uniform
+// masks: rows of equal expected length, columns at random. Fitted to layouts, not to steps.
+#pragma once
+
+#include "model/chip/cost_terms.hpp"
+#include "model/sparse/geometry.hpp"
+
+namespace onchip {
+
+struct ExpectedWavefronts {
+  double expected = 0, ideal = 0;
+};
+ExpectedWavefronts expected_wavefronts(const CostValues& cost, const SparseGeometry& geometry);
+
+}  // namespace onchip

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip measure, as far as it goes without a GPU.
+#include "tests/experiments/command.hpp"
+
+#include <string>
+
+using namespace onchip;
+
+TEST_CASE("measuring without a GPU is one clear line", "[fast]") {
+  // An empty list of visible devices hides the GPU of a machine that has one.
+  require_refusal("measure --hidden 512", "CUDA", "CUDA_VISIBLE_DEVICES=");
+  require_refusal("calibrate", "CUDA", "CUDA_VISIBLE_DEVICES=");
+}
+
+#ifdef ONCHIP_HAS_CUDA
+TEST_CASE("a plan compiles without a GPU", "[fast]") {
+  const Json json = run_json("measure --hidden 1024 --density 10% --compile-only --arch sm_90");
+  CHECK(json.at("spill_bytes") == 0);
+  CHECK(json.at("registers") > 16);
+  CHECK(json.at("weights_per_thread") > 0);
+  CHECK(json.at("predicted_registers").is_number());
+  require_refusal("measure --hidden 512 --compile-only --arch sm_900", "did you mean");
+  require_refusal("measure --hidden 60000 --density 1 --tier registers --compile-only", "weights per thread");
+  require_refusal("measure --hidden 512 --arch sm_90", "--compile-only");
+}
+
+TEST_CASE("a plan is checked without a GPU by executing its PTX", "[fast]") {
+  const std::string small =
+      "measure --hidden 127 --density 20% --batch 3 --cell gru --family sparse_persistent --interpret";
+  const Json json = run_json(small);
+  CHECK(json.at("correct") == true);
+  CHECK(json.at("relative_error").get<double>() > 0);
+  CHECK(json.at("relative_error") <= json.at("tolerance"));
+  CHECK(json.at("thread_instructions").get<double>() > 1e5);
+  const Run again = run(small);
+  CHECK(again.status == 0);
+  CHECK(again.out.find("correct    yes: relative error") != std::string::npos);
+  CHECK(again.out == run(small).out);  // the same in every run
+  const Folder folder;
+  const Run captured = run(small + " --capture " + (folder / "step.trace").string());
+  CHECK(captured.status == 0);
+  CHECK(captured.out.find("as they are generated") != std::string::npos);
+  for (const char* option : {"--baselines", "--floor", "--clocks", "--compile-only", "--repeats 3"}) {
+    require_refusal(small + ' ' + option, "contradicts --interpret");
+  }
+  require_refusal("measure --hidden 512 --plan all --interpret", "'all'");
+  require_refusal("measure --hidden 512 --family cudnn --interpret", "not a library's");
+  require_refusal("measure --interpret --configurations nowhere.csv", "one configuration");
+}
+
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip predict, and what the planner is asked for.
+#include "tests/experiments/command.hpp"
+
+#include <string>
+
+using namespace onchip;
+
+TEST_CASE("predict answers for one network", "[fast]") {
+  const Json json = run_json("predict --hidden 2304 --density 30% --batch 4");
+  require_prediction(json);
+  CHECK(json["fits"] == true);
+  CHECK(json["network"]["hidden"] == 2304);
+  CHECK(json["network"]["density"] == 0.3);
+  // The plan that was printed gives the same answer when it is handed back.
+  const std::string plan = json["plan"]["text"];
+  CHECK(run_json("predict --hidden 2304 --density 0.3 --plan '" + plan + "'") == json);
+}
+
+TEST_CASE("predict answers for the family that is asked for, else for the faster one", "[fast]") {
+  const std::string network = "predict --cell lstm --hidden 1536 --batch 8 --density 100%";
+  const Json dense = run_json(network + " --family dense_persistent");
+  require_prediction(dense);
+  CHECK(dense["plan"]["family"] == "dense_persistent");
+  CHECK(dense["plan"]["storage"] == "dense");
+  const std::string plan = dense["plan"]["text"];
+  CHECK(run_json(network + " --plan '" + plan + "'") == dense);
+  CHECK(run_json(network) == dense);
+  CHECK(run_json(network + " --family auto") == dense);
+  const Json sparse = run_json(network + " --family sparse_persistent");
+  CHECK(sparse["plan"]["family"] == "sparse_persistent");
+  CHECK(sparse["step_us"] > dense["step_us"]);
+}
+
+TEST_CASE("predict compares the families, best first, and says why the others lost", "[fast]") {
+  const std::string network = "predict --cell lstm --hidden 1536 --batch 8 --density 100%";
+  const Json plans = run_json(network + " --plan all").at("plans");
+  REQUIRE(plans.size() == 5);
+  CHECK(plans[0].at("plan") == run_json(network).at("plan"));
+  CHECK(plans[0].at("why") == "the fastest that fits");
+  CHECK(plans[0].at("step_us") < plans[1].at("step_us"));
+  CHECK(plans[1].at("why").get<std::string>().find(" us slower, most of it ") != std::string::npos);
+  const Json single = run_json("predict --hidden 512 --precision fp32 --plan all").at("plans");
+  REQUIRE(single.size() == 5);
+  CHECK(single[4].at("family") == "dense_persistent");
+  CHECK(single[4].at("why").get<std::string>().find("fp16 or bf16") != std::string::npos);
+  const Json large = run_json("predict --hidden 60000 --density 50% --plan all", 1);
+  CHECK(large.at("fits") == false);
+  CHECK(large.at("plans")[0].at("plan").at("family") == "cublas_graph");
+  CHECK(large.at("plans")[4].at("fits") == false);
+  require_refusal("predict --hidden 512 --family dense_persistent --plan all", "contradicts");
+#ifdef ONCHIP_HAS_CUDA
+  require_refusal("measure --hidden 512 --plan all --compile-only", "'all'");
+  require_refusal("measure --hidden 512 --plan all --floor", "'all'");
+  require_refusal("measure --hidden 512 --family dense_persistent --plan all", "contradicts");
+  require_refusal("measure --hidden 512 --family cudnn --clocks", "not a library's");
+  require_refusal("measure --hidden 512 --plan all", "CUDA", "CUDA_VISIBLE_DEVICES=");
+  require_refusal("measure --hidden 512 --plan cublas_graph", "CUDA", "CUDA_VISIBLE_DEVICES=");
+#endif
+}
+
+TEST_CASE("predict says of uneven rows where their overflow is", "[fast]") {
+  const std::string arguments =
+      "predict --family sparse_persistent --hidden 2304 --density 10% --mask power-law "
+      "--producer-warps 0 --row-splits 0";
+  const Json overflow = run_json(arguments).at("plan");
+  CHECK(overflow.at("overflow_chunks") > 0);
+  CHECK(overflow.at("longest_overflow") > 0);
+  CHECK(overflow.at("chunks_in_flight") > 0);
+  CHECK(overflow.at("shared_chunks") > 0);
+  CHECK(overflow.at("ring_chunks") == 0);  // shared memory has room for it
+  const Json none = run_json(arguments + " --tier registers").at("plan");
+  for (const char* key : {"overflow_chunks", "longest_overflow", "shared_chunks", "ring_chunks"}) {
+    CHECK(none.at(key) == 0);
+  }
+}
+
+TEST_CASE("2:4 masks are generated, known by their weights, and searched for the largest", "[fast]") {
+  const Json asked = run_json("predict --hidden 512 --density 50% --mask 2:4");
+  CHECK(asked["network"]["mask"] == "2:4");
+  CHECK(asked["plan"]["text"].get<std::string>().starts_with("dense_persistent structured_2_4 "));
+  const Json uniform = run_json("predict --hidden 512 --density 50%");
+  CHECK(uniform["plan"]["text"].get<std::string>().find("structured_2_4") == std::string::npos);
+  CHECK(asked["step_us"] <= uniform["step_us"]);
+  const Json largest = run_json("fit --density 50% --mask 2:4 --family dense_persistent");
+  CHECK(largest["plan"]["text"].get<std::string>().starts_with("dense_persistent structured_2_4 "));
+  CHECK(largest["network"]["hidden"] > run_json("fit --density 50% --family dense_persistent")["network"]["hidden"]);
+
+  const Folder folder;
+  const auto predicted = [&](const std::string& last) {
+    const std::string file =
+        "%%MatrixMarket matrix coordinate real general\n8 8 5\n1 1 1\n1 4 1\n1 5 1\n8 6 1\n" + last;
+    return "predict --storage structured_2_4 --weights " + folder.write("weights.mtx", file);
+  };
+  CHECK(run_json(predicted("1 6 1\n"))["network"]["mask"] == "file");
+  require_refusal(predicted("1 3 1\n"), "row 0 has 3 non-zeros in columns 0 to 3");
+}
+
+TEST_CASE("dense networks without their empty words are asked for, planned, written down and read back", "[fast]") {
+  const Json asked = run_json("predict --hidden 512 --storage bitmap");
+  CHECK(asked["plan"]["text"].get<std::string>().starts_with("dense_persistent bitmap "));
+  const std::string network = "predict --cell lstm --hidden 2560 --batch 16 --density 20%";
+  const Json large = run_json(network);
+  const auto text = large["plan"]["text"].get<std::string>();
+  CHECK(text.starts_with("dense_persistent bitmap "));
+  CHECK(large["plan"]["bank_words"] > 0);
+  CHECK(text.find(" bank_words=" + std::to_string(large["plan"]["bank_words"].get<int>())) != std::string::npos);
+  CHECK(run_json(network + " --plan '" + text + "'")["step_us"] == large["step_us"]);
+  const std::string fit = "fit --density 10% --family dense_persistent";
+  const Json largest = run_json(fit);
+  CHECK(largest["plan"]["text"].get<std::string>().starts_with("dense_persistent bitmap "));
+  CHECK(largest["network"]["hidden"] > run_json(fit + " --storage dense")["network"]["hidden"]);
+}

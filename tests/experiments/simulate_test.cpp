@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip simulate.
+#include "tests/experiments/command.hpp"
+
+#include <string>
+
+using namespace onchip;
+
+TEST_CASE("simulate takes every policy of the schedulers, and waits before the first poll as long as it is told",
+          "[fast]") {
+  const std::string network = "simulate --hidden 320 --batch 4 --density 20% --family sparse_persistent ";
+  const double step = run_json(network).at("step_us");
+  REQUIRE(run_json(network + "--scheduling greedy_then_youngest").at("step_us") == step);
+  for (const char* policy : {"greedy_then_oldest", "round_robin"}) {
+    REQUIRE(run_json(network + "--scheduling " + policy).at("step_us") > 0.5 * step);
+  }
+  require_refusal(network + "--scheduling youngest", "scheduling");
+  REQUIRE(run_json(network + "--poll-delay 3000").at("step_us") > 1.5);  // the H200's clock: 1980 MHz
+  require_refusal(network + "--poll-delay -1", "poll-delay");
+}
+
+TEST_CASE("simulate answers in predict's form, the same for any number of threads", "[fast]") {
+  const std::string network = "simulate --hidden 320 --density 20% --format json ";
+  const Run one = run(network + "--threads 1");
+  REQUIRE(one.status == 0);
+  REQUIRE(one.err.empty());
+  REQUIRE(run(network + "--threads 3").out == one.out);
+  const Json simulated = Json::parse(one.out);
+  const Json predicted =
+      Json::parse(run("predict --family sparse_persistent --hidden 320 --density 20% --format json").out);
+  for (const auto& [key, value] : predicted.items()) {
+    CAPTURE(key);
+    REQUIRE(simulated.contains(key));
+  }
+  REQUIRE(simulated["plan"] == predicted["plan"]);
+  REQUIRE(simulated["shared_memory"]["heat"].size() == 32);
+  REQUIRE(Json::parse(run(network + "--set shared_memory.banks=64").out)["shared_memory"]["heat"].size() == 64);
+  REQUIRE(Json::parse(run(network + "--without exchange").out)["step_us"] < 0.8 * simulated["step_us"].get<double>());
+  REQUIRE(run("simulate --hidden 20000 --density 100%").status == 1);
+}
+
+#ifdef ONCHIP_HAS_MPI
+TEST_CASE("simulations over several processes write what one writes", "[fast]") {
+  const Folder folder;
+  const std::string header = "cell,hidden,batch,steps,density,precision,mask,seed\n";
+  std::string rows;
+  for (int i = 0; i < 5; ++i) {
+    rows += "lstm," + std::to_string(64 + 32 * i) + ",2,16,0.2,fp16,uniform,1\n";
+  }
+  const std::string good = "simulate --threads 1 --configurations " + folder.write("good.csv", header + rows);
+  const Run one = run(good);
+  REQUIRE(one.status == 0);
+  const std::string last = "gru,-64,2,16,0.2,fp16,uniform,1\n";
+  const std::string bad = "simulate --configurations " + folder.write("bad.csv", header + rows + last);
+  const Run refused = run(bad);
+  REQUIRE(refused.status == 2);
+  for (const char* processes : {"2", "3", "7"}) {
+    // Open MPI leaves memory behind at its end, which the leak sanitizer would make an exit status.
+    const std::string mpirun =
+        "mpirun --allow-run-as-root --oversubscribe -x ASAN_OPTIONS=detect_leaks=0 -n " + std::string(processes);
+    CAPTURE(processes);
+    const Run several = run(good, mpirun);
+    CHECK(several.status == 0);
+    CHECK(several.out == one.out);
+    const Run together = run(bad, mpirun);
+    CHECK(together.status == 2);
+    CHECK(together.out.empty());
+    CHECK(together.err.find(refused.err) != std::string::npos);
+    CHECK(together.err.find(refused.err) == together.err.rfind(refused.err));
+    const Run nowhere = run(good + " --chip nowhere", mpirun);
+    CHECK(nowhere.status == 2);
+    CHECK(nowhere.err.find("nowhere") != std::string::npos);
+  }
+}
+
+#endif
+
+TEST_CASE("a recorded step is simulated from its file, and has the same wavefronts", "[fast]") {
+  const Folder folder;
+  const std::string trace = (folder / "step.trace").string(), timeline = (folder / "step.json").string();
+  const std::string accesses = (folder / "accesses.csv").string();
+  const Run recorded = run("simulate --hidden 256 --density 20% --format json --record " + trace + " --timeline " +
+                           timeline + " --accesses " + accesses);
+  REQUIRE(recorded.status == 0);
+  const Run replayed = run("simulate --format json --trace " + trace);
+  REQUIRE(replayed.status == 0);
+  REQUIRE(Json::parse(replayed.out)["shared_memory"] == Json::parse(recorded.out)["shared_memory"]);
+  REQUIRE(Json::parse(read(timeline))["traceEvents"].size() > 100);
+  REQUIRE(read(accesses).starts_with("warp,instruction,operation,"));
+  std::filesystem::resize_file(trace, std::filesystem::file_size(trace) - 1);
+  REQUIRE((run("simulate --trace " + trace).err).find("the file ends") != std::string::npos);
+  REQUIRE((run("simulate --hidden 256 --trace " + trace).err).find("--hidden contradicts --trace") !=
+          std::string::npos);
+}
+
+TEST_CASE("weights in shared memory and in L2 are simulated, and take longer", "[fast]") {
+  const auto answer = [](const std::string& slots) {
+    return Json::parse(run("simulate --hidden 512 --density 40% --format json --plan "
+                           "'sparse_persistent packed_pair bank_aware lamport sms=128 threads=128 lanes_per_row=32 "
+                           "loads_in_flight=4 promote_every=8 " +
+                           slots + "'")
+                           .out);
+  };
+  const Json whole = answer("slots=8");
+  const Json shared = answer("slots=2 overflow_chunks=8 longest_overflow=2 shared_chunks=8 chunks_in_flight=4");
+  const Json streamed = answer("slots=2 overflow_chunks=8 longest_overflow=2 chunks_in_flight=4 ring_chunks=2");
+  REQUIRE(shared["shared_memory"]["loads"]["instructions"] > whole["shared_memory"]["loads"]["instructions"]);
+  REQUIRE(shared["step_us"] > whole["step_us"]);
+  REQUIRE(streamed["step_us"] > shared["step_us"]);
+}
+
+TEST_CASE("many configurations are simulated in the order of their file", "[fast]") {
+  const Folder folder;
+  const std::string file = folder.write("c.csv",
+                                        "cell,hidden,batch,steps,density,precision,mask,seed\n"
+                                        "relu,256,4,64,0.2,fp16,uniform,1\nlstm,128,1,64,0.3,fp16,power-law,2\n");
+  const Run rows = run("simulate --threads 2 --configurations " + file);
+  REQUIRE(rows.status == 0);
+  REQUIRE(std::count(rows.out.begin(), rows.out.end(), '\n') == 3);
+  REQUIRE(rows.out.find("H200,relu,256") < rows.out.find("H200,lstm,128"));
+  REQUIRE(run("simulate --threads 1 --configurations " + file).out == rows.out);
+}
+
+TEST_CASE("rows may name the weights that they are of, which lie beside them", "[fast]") {
+  const Folder folder;
+  const std::string weights = folder.write("rows/w/four.mtx",
+                                           "%%MatrixMarket matrix coordinate pattern general\n4 4 5\n"
+                                           "1 1\n1 2\n1 4\n2 3\n4 1\n");
+  const std::string header = "cell,hidden,batch,steps,density,precision,mask,seed,weights,tensor\n";
+  const auto rows = [&](const std::string& row) {
+    return "simulate --configurations " + folder.write("rows/c.csv", header + row);
+  };
+  const Run named = run(rows("relu,4,1,64,0,fp16,file,1,w/four.mtx,\n"));
+  REQUIRE(named.status == 0);
+  REQUIRE(named.out.find("H200,relu,4,1,64,0.3125,fp16,file,1,w/four.mtx,") != std::string::npos);
+  const Json alone = run_json("simulate --batch 1 --steps 64 --weights " + weights);
+  REQUIRE(named.out.find(alone["plan"]["text"].get<std::string>()) != std::string::npos);
+  require_refusal(rows("relu,8,1,64,0.3,fp16,file,1,w/four.mtx,\n"), "row 1");
+  require_refusal(rows("relu,4,1,64,0.3,fp16,file,1,w/five.mtx,\n"), "five.mtx");
+  require_refusal(rows("lstm,4,1,64,0.3,fp16,file,1,w/four.mtx,\n"), "lstm");
+  require_refusal(rows("relu,4,1,64,0.3,fp16,file,1,,\n"), "mask");
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip validate and stamp.
+#include "tests/experiments/command.hpp"
+
+#include <optional>
+#include <string>
+
+using namespace onchip;
+
+TEST_CASE("validate scores measured rows against the model", "[fast]") {
+  const Folder folder;
+  const std::string good = measured_file(folder, 1.02);
+  const Json json = run_json("validate " + good);
+  CHECK(json.at("points") == 1);
+  CHECK_THAT(json.at("mape_percent").get<double>(), Catch::Matchers::WithinAbs(100 * (1 - 1 / 1.02), 0.01));
+  CHECK(json.at("max_percent") == json.at("mape_percent"));
+  CHECK_THAT(json.at("bias").get<double>(), Catch::Matchers::WithinAbs(1 / 1.02, 1e-4));
+  CHECK(json.at("kendall_tau").is_number());
+  CHECK(json.at("coverage_percent") == 100);
+  REQUIRE(json.at("rows").size() == 1);
+  CHECK(json["rows"][0].at("configuration").at("hidden") == 2304);
+  CHECK(json["rows"][0].at("inside") == true);
+  CHECK(json.at("history").size() == 5);
+  // The same through the environment, as the shipped data is found.
+  CHECK(run("validate", "ONCHIP_DATA=" + (folder / "").string()).status == 0);
+
+  const std::string bad = measured_file(folder, 2);
+  CHECK(run_json("validate " + bad, 1).at("coverage_percent") == 0);
+  CHECK(run("validate --max-mape 60 " + bad).status == 0);
+}
+
+TEST_CASE("validate scores every chip alone, too", "[fast]") {
+  const Folder folder;
+  measured_file(folder, 1.02);
+  const Json of_one = run_json("validate " + measured_file(folder, 1.25, "a100"), 1);
+  REQUIRE(of_one.at("chips").size() == 1);
+  CHECK(of_one["chips"][0].at("mape_percent") == of_one.at("mape_percent"));
+  const std::string arguments =
+      "validate " + (folder / "a100/validation.csv").string() + " " + (folder / "h200/validation.csv").string();
+  const Json json = run_json(arguments, 1);  // 11 % off on average
+  CHECK(json.at("points") == 2);
+  REQUIRE(json.at("chips").size() == 2);
+  CHECK(json["chips"][0].at("chip") == "A100");
+  CHECK_THAT(json["chips"][0].at("mape_percent").get<double>(), Catch::Matchers::WithinAbs(20, 0.01));
+  CHECK_THAT(json["chips"][1].at("mape_percent").get<double>(), Catch::Matchers::WithinAbs(100 * (1 - 1 / 1.02), 0.01));
+  CHECK(run(arguments).out.find("By chip:") != std::string::npos);
+}
+
+TEST_CASE("validate scores every family, and how often the pick is the measured best", "[fast]") {
+  const Folder folder;
+  const Json plans = run_json("predict --hidden 2304 --density 0.3 --plan all --producer-warps 0").at("plans");
+  std::string text = "cell,hidden,batch,steps,density,precision,mask,seed,nnz,family,plan,step_us,fingerprint,note\n";
+  for (const Json& plan : plans) {
+    const std::string family = plan.at("family");
+    text += "relu,2304,4,256,0.3,fp16,uniform,1,1592000," + family + ",";
+    if (family == "cusparse_graph") {
+      text += ",,,not there\n";
+      continue;
+    }
+    // The pick takes a tenth longer than the sparse plan.
+    const double us = family == "dense_persistent"    ? 2.2
+                      : family == "sparse_persistent" ? 2.0
+                                                      : plan.at("step_us").get<double>();
+    text += plan.at("plan").at("text").get<std::string>() + "," + std::to_string(us) + ",0123456789abcdef,\n";
+  }
+  const Json json = run_json("validate " + folder.write("h200/families.csv", text), 1);
+  CHECK(json.at("points") == 2);  // kernels
+  REQUIRE(json.at("families").size() == 4);
+  CHECK(json["families"][2].at("family") == "cublas_graph");
+  CHECK(json["families"][2].at("mape_percent") < 0.01);
+  CHECK(json.at("left_out") == 1);
+  CHECK(json.at("failed").empty());
+  CHECK(json.at("picks").at("networks") == 1);
+  CHECK(json["picks"].at("best") == 0);
+  CHECK_THAT(json["picks"].at("worst_loss_percent").get<double>(), Catch::Matchers::WithinAbs(10, 0.01));
+  const std::string said = run("validate " + (folder / "h200/families.csv").string()).out;
+  CHECK(said.find("measured best of 0 in 1 networks (0.0 %); at worst it takes 10.0 % longer") != std::string::npos);
+  const Json simulated = run_json("validate --simulate " + (folder / "h200/families.csv").string(), 1);
+  CHECK(simulated.at("points") == 1);
+  CHECK(simulated.at("not_simulated") == 3);
+  CHECK(simulated.at("left_out") == 1);
+}
+
+TEST_CASE("validate refuses data that it cannot read", "[fast]") {
+  const Folder folder;
+  require_refusal("validate", "no measured data", "ONCHIP_DATA=" + (folder / "nowhere").string());
+  require_refusal("validate " + folder.write("h200/empty.csv", ""), "empty.csv");
+  require_refusal("validate " + folder.write("h200/short.csv", "cell,hidden\nrelu\n"), "short.csv:2:1");
+  require_refusal("validate " + folder.write("nobody/v.csv", kMeasured), "--chip");
+  require_refusal("validate " + folder.write("h200/plan.csv", kMeasured), "row 1");
+  require_refusal("validate --max-mape x " + measured_file(folder, 1), "number");
+}
+
+#ifdef ONCHIP_HAS_CUDA
+namespace {
+
+// A row of a kernel, with the plan and the fingerprints that `compiled`, a JSON of --compile-only, has, and one of a
+// library. The code's column is there if `code` is.
+std::string stamped_file(const Json& compiled, const std::string& source, const std::optional<std::string>& code) {
+  return "cell,hidden,batch,steps,density,precision,mask,seed,nnz,plan,step_us,fingerprint," +
+         std::string(code ? "code_fingerprint," : "") +
+         "note\n"
+         "relu,1024,4,256,0.1,fp16,uniform,1,104879," +
+         compiled.at("plan").at("text").get<std::string>() + ",0.9," + source + "," + (code ? *code + "," : "") +
+         "\n"
+         "relu,1024,4,256,0.1,fp16,uniform,1,104879,cublas_graph,2.5,," +
+         (code ? "," : "") + "\"a, quoted\"\n";
+}
+
+std::string manifest_text(const std::string& compiler) {
+  return Json{{"gpu", "NVIDIA H200"}, {"architecture", "sm_90"}, {"driver", "580"},   {"runtime", "13.0"},
+              {"compiler", compiler}, {"sm_count", 132},         {"clock_mhz", 1980}, {"date", "2026-11-23"}}
+      .dump();
+}
+
+}  // namespace
+
+TEST_CASE("stamp renews the fingerprints of rows whose machine code is the same, and of no others", "[fast]") {
+  const Folder folder;
+  const Json compiled = run_json("measure --hidden 1024 --batch 4 --density 10% --compile-only --arch sm_90");
+  const std::string source = compiled.at("fingerprint"), code = compiled.at("code_fingerprint");
+  const std::string compiler = compiled.at("compiler"), other = "0123456789abcdef";
+  folder.write("h200/rows.manifest.json", manifest_text(compiler));
+  const auto file = [&](const std::string& text) { return folder.write("h200/rows.csv", text); };
+  const auto stamp = [&](const std::string& text, const std::string& answer, int status = 0) {
+    const std::string path = file(text);
+    const Json json = run_json("stamp " + path, status);
+    CHECK(json.at(answer) == 1);
+    CHECK(json.at("files").at(0).at("rows") == 1);  // without the library's
+    return read(path);
+  };
+  // Its source is today's, and so is its compiler: what it compiles to is what ran.
+  CHECK(stamp(stamped_file(compiled, source, std::nullopt), "recorded") == stamped_file(compiled, source, code));
+  CHECK(stamp(stamped_file(compiled, source, ""), "recorded") == stamped_file(compiled, source, code));
+  CHECK(stamp(stamped_file(compiled, source, code), "unchanged") == stamped_file(compiled, source, code));
+  // Its source has changed.
+  CHECK(stamp(stamped_file(compiled, other, code), "same") == stamped_file(compiled, source, code));
+  CHECK(stamp(stamped_file(compiled, other, other), "differs", 1) == stamped_file(compiled, other, other));
+  CHECK(stamp(stamped_file(compiled, other, ""), "unknown") == stamped_file(compiled, other, ""));
+  // Nothing is written in a dry run.
+  const std::string path = file(stamped_file(compiled, other, code));
+  CHECK(run_json("stamp --dry-run " + path).at("same") == 1);
+  CHECK(read(path) == stamped_file(compiled, other, code));
+  // A plan that there is no longer.
+  std::string text = stamped_file(compiled, other, code);
+  text.replace(text.find("_persistent"), 11, "_forgotten");
+  const std::string forgotten = text;
+  CHECK(stamp(forgotten, "failed", 1) == forgotten);
+  // What would not be written as it was.
+  const std::string quoted = "\"cell\"" + stamped_file(compiled, other, code).substr(4);
+  require_refusal("stamp " + file(quoted), "not written as onchip writes it");
+  CHECK(read(path) == quoted);
+  require_refusal("stamp", "no file");
+  // Another compiler makes other machine code, of whichever source.
+  folder.write("h200/rows.manifest.json", manifest_text("NVRTC 12.0.1"));
+  CHECK(stamp(stamped_file(compiled, other, code), "other_compiler") == stamped_file(compiled, other, code));
+  CHECK(stamp(stamped_file(compiled, source, ""), "other_compiler") == stamped_file(compiled, source, ""));
+  // Files that have no kernels are left alone.
+  CHECK(run_json("stamp " + folder.write("h200/other.csv", "a,b\n1,2\n")).at("files").empty());
+}
+
+TEST_CASE("validate lets the machine code decide whether a row is stale, where it is asked to", "[fast]") {
+  const Folder folder;
+  const Json compiled = run_json("measure --hidden 1024 --batch 4 --density 10% --compile-only --arch sm_90");
+  const std::string source = compiled.at("fingerprint"), code = compiled.at("code_fingerprint");
+  const std::string other = "0123456789abcdef";
+  folder.write("h200/rows.manifest.json", manifest_text(compiled.at("compiler")));
+  const auto validate = [&](const std::string& options, const std::string& text, int status) {
+    return run_json("validate --max-mape 1000 " + options + folder.write("h200/rows.csv", text), status);
+  };
+  CHECK(validate("", stamped_file(compiled, other, code), 0).at("stale") == 1);
+  Json json = validate("--machine-code ", stamped_file(compiled, other, code), 0);
+  CHECK(json.at("stale") == 0);
+  CHECK(json.at("machine_code").at("same") == 1);
+  CHECK(json.at("rows").at(0).at("machine_code") == "same");
+  json = validate("--machine-code ", stamped_file(compiled, source, other), 1);
+  CHECK(json.at("stale") == 1);
+  CHECK(json.at("machine_code").at("differs") == 1);
+  CHECK(json.at("machine_code").at("differing").size() == 1);
+  CHECK(validate("--machine-code ", stamped_file(compiled, source, ""), 0).at("machine_code").at("not_recorded") == 1);
+  folder.write("h200/rows.manifest.json", manifest_text("NVRTC 12.0.1"));
+  json = validate("--machine-code ", stamped_file(compiled, other, code), 0);
+  CHECK(json.at("machine_code").at("other_compiler") == 1);
+  CHECK(json.at("stale") == 1);
+  const Run said = run("validate --machine-code --max-mape 1000 " + (folder / "h200/rows.csv").string());
+  CHECK(said.out.find("Machine code: of 0 rows what ran") != std::string::npos);
+}
+
+#endif

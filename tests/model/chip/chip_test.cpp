@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/chip/chip.hpp"
+
+#include "model/base/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/model/chip/chip_text.hpp"
+
+#include <stdlib.h>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+using namespace onchip;
+
+namespace {
+
+std::string edited(std::string_view from, std::string_view to) {
+  std::string text(kChipText);
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::string load_error(std::string_view text) {
+  try {
+    load_chip_text(text, "t.toml");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string edit_error(std::string_view from, std::string_view to) {
+  return load_error(edited(from, to));
+}
+
+std::string find_error(std::string_view name) {
+  try {
+    find_chip(name);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string set_error(std::string_view assignment) {
+  ChipFile file = load_chip_text(kChipText, "t.toml");
+  try {
+    set_chip_key(file, assignment);
+  } catch (const InputError& error) {
+    REQUIRE(file.chip.sm_count == 132);
+    return error.what();
+  }
+  return "no error";
+}
+
+double value_after(std::string_view assignment, Number Chip::*member) {
+  ChipFile file = load_chip_text(kChipText, "t.toml");
+  set_chip_key(file, assignment);
+  return file.chip.*member;
+}
+
+struct Environment {
+  explicit Environment(const std::string& directory) { ::setenv("ONCHIP_CHIPS", directory.c_str(), 1); }
+  ~Environment() { ::unsetenv("ONCHIP_CHIPS"); }
+};
+
+}  // namespace
+
+TEST_CASE("a chip file is read in base units with intervals and sources", "[fast]") {
+  const ChipFile file = load_chip_text(kChipText, "t.toml");
+  REQUIRE(file.chip.name == "Test");
+  REQUIRE(file.chip.architecture == "sm_90");
+  REQUIRE(file.chip.clock_hz == 1.98e9);
+  REQUIRE(file.chip.smem_bytes_per_block == 227 * 1024);
+  REQUIRE(file.chip.grid_barrier_seconds == 931 * 1e-9);
+  REQUIRE(file.chip.sm_count.half_width == 0);
+  REQUIRE(file.chip.lds_latency_cycles.half_width == 2);  // the longer side of [28, 31] around 29
+  REQUIRE(file.provenance.size() == chip_keys().size());
+  REQUIRE(file.provenance.at("sm.clock").unit == "GHz");
+  REQUIRE(file.provenance.at("sm.count").unit == "1");
+  REQUIRE(file.provenance.at("sm.count").source == "a");
+}
+
+TEST_CASE("every key of a chip file is needed and has a meaning of one line", "[fast]") {
+  for (const ChipKey& key : chip_keys()) {
+    CAPTURE(key.key);
+    REQUIRE_FALSE(key.meaning.empty());
+    REQUIRE(key.meaning.find('\n') == std::string_view::npos);
+    const std::string line = "\n" + std::string(key.key.substr(key.key.find('.') + 1)) + " = ";
+    // Two tables have keys of the same name: look within the table.
+    const std::string table = "[" + std::string(key.key.substr(0, key.key.find('.'))) + "]";
+    std::string text(kChipText);
+    const std::size_t at = text.find(line, text.find(table));
+    REQUIRE(at != std::string::npos);
+    text.erase(at, text.find('\n', at + 1) - at);
+    const std::string error = load_error(text);
+    REQUIRE(error.ends_with("missing key '" + std::string(key.key) + "'"));
+  }
+}
+
+TEST_CASE("every shipped chip loads, and each of its numbers has a source", "[fast]") {
+  const std::vector<std::string> names = shipped_chips();
+  REQUIRE(names == std::vector<std::string>{"TITAN X Maxwell", "P100", "V100", "A100", "L40S", "RTX 4090", "H100 SXM",
+                                            "H200", "B200"});
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    const ChipFile file = find_chip(name);
+    REQUIRE(file.chip.name == name);
+    for (const ChipKey& key : chip_keys()) {
+      CAPTURE(key.key);
+      const Number& number = file.chip.*key.member;
+      const std::string& source = file.provenance.at(std::string(key.key)).source;
+      REQUIRE(source.size() > 10);
+      // An estimate without an interval would pass for a fact.
+      REQUIRE((source.find("estimated") == std::string::npos || number.half_width > 0));
+    }
+    // CUDA 13 compiles for 7.5 and later.
+    REQUIRE(file.chip.architecture.empty() == (file.chip.compute_capability_major < 8));
+  }
+}
+
+TEST_CASE("a shipped chip is found whatever the case and punctuation of its name", "[fast]") {
+  for (const std::string_view name : {"rtx4090", "RTX 4090", "rtx-4090", "RTX_4090"}) {
+    REQUIRE(find_chip(name).chip.name == "RTX 4090");
+  }
+  REQUIRE(find_error("h20") == "unknown chip 'h20'; did you mean 'H200'?");
+  REQUIRE(find_error("h100") == "unknown chip 'h100'; did you mean 'H100 SXM'?");
+  REQUIRE(find_error("tpu") ==
+          "unknown chip 'tpu': expected the path of a file ending in .toml or one of 'TITAN X Maxwell', 'P100', "
+          "'V100', 'A100', 'L40S', 'RTX 4090', 'H100 SXM', 'H200', 'B200'");
+  REQUIRE(find_error("absent.toml") == "absent.toml: cannot read the file: No such file or directory");
+  REQUIRE(find_error("/") == "/: cannot read the file: it is a directory");
+}
+
+TEST_CASE("chips are looked for where ONCHIP_CHIPS says", "[fast]") {
+  std::string directory = (std::filesystem::temp_directory_path() / "onchip-chips-XXXXXX").string();
+  REQUIRE(::mkdtemp(directory.data()) != nullptr);
+  std::ofstream(directory + "/test.toml") << kChipText;
+  {
+    const Environment environment(directory);
+    REQUIRE(shipped_chips() == std::vector<std::string>{"Test"});
+    REQUIRE(find_chip("TEST").chip.sm_count == 132);
+    REQUIRE(find_chip(directory + "/test.toml").chip.sm_count == 132);
+  }
+  std::filesystem::remove_all(directory);
+  const Environment environment(directory);
+  REQUIRE(find_error("h200") == directory +
+                                    ": cannot read the directory of chip files: No such file or directory "
+                                    "(ONCHIP_CHIPS names it)");
+}
+
+TEST_CASE("a file that is not TOML is refused with its place", "[fast]") {
+  REQUIRE(load_error("") == "t.toml:1:1: missing key 'name'");
+  REQUIRE(load_error("name = ") == "t.toml:1:8: not valid TOML: key-value pair: encountered end-of-file");
+  REQUIRE(load_error("name = \"a\"\nname = \"b\"\n")
+              .starts_with("t.toml:2:8: not valid TOML: key-value pair: cannot redefine existing string 'name'"));
+  REQUIRE(load_error(std::string("\xff\xfe\x00\x01", 4)) ==
+          "t.toml:1:1: found byte '\\xff' outside of comments: expected ASCII, \\uXXXX in strings");
+  REQUIRE(load_error("# \xd0\x91\nname = \"a\" \xd0\x91") ==
+          "t.toml:2:12: found byte '\\xd0' outside of comments: expected ASCII, \\uXXXX in strings");
+  REQUIRE(edit_error("\"Test\"", "\"\"\"Test\"\"\"") ==
+          "t.toml:1:8: found a string of several lines: expected one line");
+  REQUIRE(load_error("\xef\xbb\xbf" + std::string(kChipText)) == "no error");
+  REQUIRE(edit_error("source = \"a\"", "source = \"M\xc3\xbcller\"") ==
+          "t.toml:4:33: found byte '\\xc3' outside of comments: expected ASCII, \\uXXXX in strings");
+  REQUIRE(edit_error("source = \"a\"", R"(source = "M\u00fcller \"2024\" \\")") == "no error");
+  REQUIRE(edit_error("[l2]", "[sm]").starts_with("t.toml:25:1: not valid TOML: "));
+  REQUIRE(edit_error("value = 132", "value = 132, value = 133").starts_with("t.toml:7:32: not valid TOML: "));
+  REQUIRE(load_error(std::string(100, '[')).starts_with("t.toml:1:"));
+  REQUIRE(load_error("a = " + std::string(100000, '[')).starts_with("t.toml:1:"));
+}
+
+TEST_CASE("a hostile file costs neither the stack nor the time", "[fast]") {
+  std::string deep = "a";
+  for (int i = 0; i < 100000; ++i) {
+    deep += ".a";
+  }
+  REQUIRE(load_error(deep + " = 1") == "t.toml:1:2002: more than 1000 dots outside of strings: a key has at most one");
+  REQUIRE(load_error("name = \"a\"\n[" + deep + "]") ==
+          "t.toml:2:2003: more than 1000 dots outside of strings: a key has at most one");
+  REQUIRE(load_error(std::string(1048577, '#')) == "t.toml: 1048577 bytes: a chip file has at most 1 MiB");
+  REQUIRE(load_error(std::string(1048576, '#')) == "t.toml:1:1: missing key 'name'");
+}
+
+TEST_CASE("an unknown name is refused with the nearest known one", "[fast]") {
+  REQUIRE(edit_error("banks", "bankz") ==
+          "t.toml:23:1: unknown key 'shared_memory.bankz'; did you mean 'shared_memory.banks'?");
+  REQUIRE(edit_error("[timing]", "[timings]") == "t.toml:30:2: unknown table 'timings'; did you mean 'timing'?");
+  REQUIRE(edit_error("name =", "nam =") == "t.toml:1:1: unknown key 'nam'; did you mean 'name'?");
+  REQUIRE(edit_error("[l2]", "extra = 1\n[l2]") == "t.toml:25:1: unknown key 'shared_memory.extra'");
+  REQUIRE(edit_error("count = { value", "count = { vlaue") ==
+          "t.toml:7:11: unknown field 'vlaue' of 'sm.count'; did you mean 'value'?");
+  REQUIRE(edit_error("[l2]", "[l2.x]") == "t.toml:25:5: unknown key 'l2.x'");
+  REQUIRE(edit_error("[l2]", "[\"l\\n2\"]") == "t.toml:25:2: unknown table 'l\\x0a2'; did you mean 'l2'?");
+}
+
+TEST_CASE("a missing name is refused at its table", "[fast]") {
+  REQUIRE(edit_error("count = { value = 132, source = \"a\" }\n", "") == "t.toml:6:1: missing key 'sm.count'");
+  REQUIRE(
+      edit_error(
+          "[l2]\nsize = { value = 50, unit = \"MiB\", source = \"a\" }\nslices = { value = 160, source = \"test\" }\n",
+          "") == "t.toml:1:1: missing table 'l2'");
+  REQUIRE(edit_error("architecture = \"sm_90\"\n", "") == "t.toml:1:1: missing key 'architecture'");
+  REQUIRE(edit_error("value = 132, ", "") == "t.toml:7:9: 'sm.count' has no 'value'");
+  REQUIRE(edit_error("132, source = \"a\"", "132") ==
+          "t.toml:7:9: 'sm.count' has no 'source': say where the number comes from");
+  REQUIRE(edit_error("132, source = \"a\"", "132, source = \" \"") ==
+          "t.toml:7:33: 'source' of 'sm.count' is empty: say where the number comes from");
+  REQUIRE(edit_error("1.98, unit = \"GHz\"", "1.98") == "t.toml:8:9: 'sm.clock' has no 'unit'");
+}
+
+TEST_CASE("a wrong type is refused with what was expected", "[fast]") {
+  REQUIRE(edit_error("count = { value = 132, source = \"a\" }", "count = 132") ==
+          "t.toml:7:9: 'sm.count' is an integer: expected { value = ..., unit = \"...\", source = \"...\" }");
+  REQUIRE(edit_error("132", "\"132\"") == "t.toml:7:19: 'value' of 'sm.count' is a string: expected a number");
+  REQUIRE(edit_error("132", "true") == "t.toml:7:19: 'value' of 'sm.count' is a boolean: expected a number");
+  REQUIRE(edit_error("132", "1979-05-27") == "t.toml:7:19: 'value' of 'sm.count' is a date or time: expected a number");
+  REQUIRE(edit_error("\"GHz\"", "9") == "t.toml:8:32: 'unit' of 'sm.clock' is an integer: expected a string");
+  REQUIRE(edit_error("\"sm_90\"", "90.5") == "t.toml:2:16: 'architecture' is a number: expected a string");
+  REQUIRE(edit_error("name = \"Test\"\n", "l2 = [1]\nname = \"Test\"\n").starts_with("t.toml:26:1: not valid TOML: "));
+  REQUIRE(load_error("name = \"a\"\nsm = 3") == "t.toml:2:1: 'sm' is an integer: expected a table");
+  REQUIRE(edit_error("\"Test\"", "\"a\\nb\"") == "t.toml:1:8: 'name' is 'a\\x0ab': expected printable ASCII text");
+  REQUIRE(edit_error("\"Test\"", "\"\"") == "t.toml:1:8: 'name' is '': expected printable ASCII text");
+}
+
+TEST_CASE("an impossible number is refused with what is possible", "[fast]") {
+  REQUIRE(edit_error("132", "0") == "t.toml:7:19: 'sm.count' is 0: expected 1 to 4096");
+  REQUIRE(edit_error("132", "-5") == "t.toml:7:19: 'sm.count' is -5: expected 1 to 4096");
+  REQUIRE(edit_error("132", "131.5") == "t.toml:7:19: 'sm.count' is 131.5: expected a whole number");
+  REQUIRE(edit_error("132", "nan") == "t.toml:7:19: 'sm.count' is not a finite number");
+  REQUIRE(edit_error("132", "-inf") == "t.toml:7:19: 'sm.count' is not a finite number");
+  REQUIRE(edit_error("132", "9223372036854775807") ==
+          "t.toml:7:19: 'sm.count' is 9223372036854775808: expected 1 to 4096");
+  REQUIRE(edit_error("1.98", "1e300") == "t.toml:8:19: 'sm.clock' is not a finite number");
+  REQUIRE(edit_error("\"GHz\"", "\"Hz\"") ==
+          "t.toml:8:19: 'sm.clock' is 1.98 Hz: expected 1000000 Hz to 100000000000 Hz");
+  REQUIRE(edit_error("\"GHz\"", "\"KiB\"") ==
+          "t.toml:8:32: 'sm.clock': unit 'KiB' does not fit: expected Hz, kHz, MHz or GHz");
+  REQUIRE(edit_error("227, unit = \"KiB\"", "0.3, unit = \"MB\"") ==
+          "t.toml:20:13: 'shared_memory.per_block' (300000 B) is more than 'shared_memory.per_sm' (228 KiB)");
+  REQUIRE(edit_error("value = 50, unit = \"MiB\"", "value = 50000.5, unit = \"B\"") ==
+          "t.toml:26:18: 'l2.size' is 50000.5 B: expected a whole number of bytes");
+}
+
+TEST_CASE("an interval must be two possible numbers around the value", "[fast]") {
+  REQUIRE(edit_error("[28, 31]", "[30, 31]") ==
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' is not around its value");
+  REQUIRE(edit_error("[28, 31]", "[31, 28]") ==
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' is not around its value");
+  REQUIRE(edit_error("[28, 31]", "[nan, 31]") ==
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' is not around its value");
+  REQUIRE(edit_error("[28, 31]", "[28]") ==
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' is an array of 1: expected [low, high]");
+  REQUIRE(edit_error("[28, 31]", "2") ==
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' is an integer: expected [low, high]");
+  REQUIRE(edit_error("[28, 31]", "[28, \"x\"]") ==
+          "t.toml:31:62: 'interval' of 'timing.lds_latency' is a string: expected a number");
+  REQUIRE(edit_error("[28, 31]", "[-28, inf]") ==
+          "t.toml:31:57: 'interval' of 'timing.lds_latency' reaches beyond 1 cycles to 10000 cycles");
+}
+
+TEST_CASE("numbers that contradict each other are refused", "[fast]") {
+  REQUIRE(edit_error("227", "228") ==
+          "t.toml:20:13: 'shared_memory.per_block' (228 KiB) and 'shared_memory.reserved_per_block' (1 KiB) together "
+          "are more than 'shared_memory.per_sm' (228 KiB)");
+  REQUIRE(edit_error("2048", "2047") == "t.toml:10:15: 'sm.max_threads' is 2047: expected a multiple of 32");
+  REQUIRE(edit_error("1024", "1000") == "t.toml:12:25: 'sm.max_threads_per_block' is 1000: expected a multiple of 32");
+  REQUIRE(edit_error("2048", "512") ==
+          "t.toml:12:25: 'sm.max_threads_per_block' (1024) is more than 'sm.max_threads' (512)");
+  REQUIRE(edit_error("per_sm = { value = 65536", "per_sm = { value = 32768") ==
+          "t.toml:15:13: 'registers.per_block' (65536) is more than 'registers.per_sm' (32768)");
+  REQUIRE(
+      edit_error("per_block = { value = 65536", "per_block = { value = 4096") ==
+      "t.toml:16:14: 'registers.per_thread' (255) for each of 32 threads is more than 'registers.per_block' (4096)");
+  REQUIRE(edit_error("sm_90", "sm_80") ==
+          "t.toml:2:16: 'architecture' is 'sm_80': expected 'sm_90' after the compute capability, or '' if no compiler "
+          "targets it");
+  REQUIRE(edit_error("sm_90", "") == "no error");
+}
+
+TEST_CASE("a key is set to a quantity, and the user is its source", "[fast]") {
+  ChipFile file = load_chip_text(kChipText, "t.toml");
+  set_chip_key(file, " timing.lds_latency = 31 ");
+  REQUIRE(file.chip.lds_latency_cycles == 31);
+  REQUIRE(file.chip.lds_latency_cycles.half_width == 0);
+  REQUIRE(file.provenance.at("timing.lds_latency").source == "set by user");
+  set_chip_key(file, "shared_memory.per_sm=512 KiB");
+  REQUIRE(file.chip.smem_bytes_per_sm == 524288);
+  REQUIRE(file.provenance.at("shared_memory.per_sm").unit == "B");
+}
+
+TEST_CASE("a relative change is rounded to what the hardware can have", "[fast]") {
+  REQUIRE_THAT(value_after("sm.clock=+10%", &Chip::clock_hz), Catch::Matchers::WithinRel(2.178e9, 1e-12));
+  REQUIRE(value_after("sm.count=-10%", &Chip::sm_count) == 119);                          // 118.8
+  REQUIRE(value_after("shared_memory.per_sm=+10%", &Chip::smem_bytes_per_sm) == 256768);  // 256819.2, units of 128
+  REQUIRE(value_after("sm.max_threads=+1%", &Chip::max_threads_per_sm) == 2080);          // 2068.48, warps
+  REQUIRE(value_after("registers.per_sm=+1 %", &Chip::registers_per_sm) == 66560);        // 66191.36, 4 x 256
+  REQUIRE(value_after("sm.count=+0%", &Chip::sm_count) == 132);
+  ChipFile file = load_chip_text(kChipText, "t.toml");
+  set_chip_key(file, "timing.lds_latency=+100%");
+  REQUIRE(file.chip.lds_latency_cycles == 58);
+  REQUIRE(file.chip.lds_latency_cycles.half_width == 4);
+  REQUIRE(file.provenance.at("timing.lds_latency").source == "set by user");
+}
+
+TEST_CASE("a bad assignment is refused and changes nothing", "[fast]") {
+  REQUIRE(set_error("sm.clokc=1") == "cannot set 'sm.clokc=1': unknown key 'sm.clokc'; did you mean 'sm.clock'?");
+  REQUIRE(set_error("") == "cannot set '': expected key=quantity");
+  REQUIRE(set_error("=") == "cannot set '=': unknown key ''");
+  REQUIRE(set_error("sm.count=") == "cannot set 'sm.count=': found '': expected a number");
+  REQUIRE(set_error("sm.count=0") == "cannot set 'sm.count=0': 'sm.count' is 0: expected 1 to 4096");
+  REQUIRE(set_error("sm.count=1.5") == "cannot set 'sm.count=1.5': 'sm.count' is 1.5: expected a whole number");
+  REQUIRE(set_error("sm.count=-200%") == "cannot set 'sm.count=-200%': 'sm.count' is -132: expected 1 to 4096");
+  REQUIRE(set_error("sm.count=+x%") ==
+          "cannot set 'sm.count=+x%': found '+x%': expected a change such as +10% or -10%");
+  REQUIRE(set_error("sm.count=+-1%") ==
+          "cannot set 'sm.count=+-1%': found '+-1%': expected a change such as +10% or -10%");
+  REQUIRE(set_error("sm.count=+ %") ==
+          "cannot set 'sm.count=+ %': found '+ %': expected a change such as +10% or -10%");
+  REQUIRE(set_error("sm.count=10%") == "cannot set 'sm.count=10%': unit '%' does not fit: expected 1");
+  REQUIRE(set_error("sm.clock=2") == "cannot set 'sm.clock=2': number '2' has no unit: expected Hz, kHz, MHz or GHz");
+  REQUIRE(set_error("shared_memory.per_sm=100 KiB") ==
+          "cannot set 'shared_memory.per_sm=100 KiB': 'shared_memory.per_block' (227 KiB) is more than "
+          "'shared_memory.per_sm' (100 KiB)");
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles without their empty words: what they take, and how they share out the banks. What the kernel reads of them is
+// multiplied in fragments_test.cpp.
+#include "model/dense/bitmap.hpp"
+
+#include "model/dense/family.hpp"
+#include "model/dense/fragments.hpp"
+#include "model/dense/layout.hpp"
+#include "model/plan/plan_text.hpp"
+#include "tests/catch.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+#include <tuple>
+
+using namespace onchip;
+
+namespace {
+
+DensePlan bitmap_plan(const Network& network, int sms, int threads, double share_in_shared) {
+  DensePlan plan = shape_dense_plan(network, sms, threads, 1, Storage::bitmap);
+  plan.shared_tiles = static_cast<int>(share_in_shared * DenseGeometry(network, plan).warp_tiles);
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a word of the mask is two neighbouring columns of which one holds a weight", "[fast]") {
+  const SparseMatrix matrix{2, 35, {0, 4, 6}, {0, 1, 5, 34}, {1, 1, 1, 1}};
+  SparseMatrix with_zeros = matrix;
+  with_zeros.column.insert(with_zeros.column.end(), {3, 33});
+  with_zeros.value.insert(with_zeros.value.end(), {0.0f, -2.0f});
+  const WordMask mask = word_mask(with_zeros);
+  CHECK(mask.spans == 2);
+  CHECK(mask.of_span == std::vector<std::uint16_t>{0b101, 0b10, 0, 0b1});
+}
+
+TEST_CASE("streams are as long as what the layout holds of each lane", "[fast]") {
+  for (const auto& [cell, hidden, threads] :
+       {std::tuple{Cell::lstm, 61, 96}, {Cell::gru, 259, 128}, {Cell::relu, 1000, 256}, {Cell::relu, 1, 32}}) {
+    const Network network{cell, Precision::fp16, hidden, 3, 1, 0.2};
+    DensePlan plan = bitmap_plan(network, 5, threads, 0.6);
+    const SparseMatrix matrix = generate_mask(network.rows(), hidden, 0.2, 3, Precision::fp16);
+    plan.bank_words = needed_bank_words(DenseGeometry(network, plan), word_mask(matrix));
+    CAPTURE(describe(network), plan_text(plan));
+    const DenseLayout layout = make_layout(DenseGeometry(network, plan), matrix);
+    const std::vector<int> lengths = stream_lengths(layout.geometry, word_mask(matrix));
+    const int tiles = layout.geometry.warp_tiles;
+    REQUIRE(lengths.size() == static_cast<std::size_t>(plan.sms) * plan.threads);
+    for (std::size_t lane = 0; lane < lengths.size(); ++lane) {
+      int words = 0;
+      for (int tile = 0; tile < tiles; ++tile) {
+        const bool in_shared = shared_tiles_before(tile + 1, plan.shared_tiles, tiles) >
+                               shared_tiles_before(tile, plan.shared_tiles, tiles);
+        const float* const values = layout.value.data() + (lane / 32 * tiles + tile) * kTileElements;
+        for (int k = 0; k < kLaneWords && in_shared; ++k) {
+          words += has_word(values, static_cast<int>(lane % 32), k);
+        }
+      }
+      REQUIRE(words == lengths[lane]);
+    }
+    const Wavefronts wavefronts = gather_wavefronts(layout);
+    CHECK(wavefronts.total <= std::int64_t{4} * plan.shared_tiles * plan.warps() * plan.sms);
+    CHECK(wavefronts.total * 32 >= std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
+  }
+}
+
+TEST_CASE("streams lie below each other, a warp's in different banks, and leave the banks about equally full",
+          "[fast]") {
+  std::mt19937 random(3);
+  for (const int warps : {1, 2, 8, 12}) {
+    for (const int longest : {0, 1, 60, 400}) {
+      std::vector<int> lengths(static_cast<std::size_t>(warps) * 32);
+      for (int& length : lengths) {
+        length = static_cast<int>(random() % static_cast<unsigned>(longest + 1));
+      }
+      std::vector<std::uint32_t> begins(lengths.size());
+      const int fullest = assign_streams(lengths, begins);
+      std::set<std::uint32_t> taken;
+      int last = 0;
+      for (int warp = 0; warp < warps; ++warp) {
+        std::set<std::uint32_t> banks;
+        for (int lane = 0; lane < 32; ++lane) {
+          const std::size_t i = static_cast<std::size_t>(warp) * 32 + lane;
+          REQUIRE(begins[i] % 4 == 0);
+          REQUIRE(banks.insert(begins[i] / 4 % 32).second);
+          for (int word = 0; word < lengths[i]; ++word) {
+            REQUIRE(taken.insert(begins[i] / 4 + 32 * static_cast<std::uint32_t>(word)).second);
+          }
+          last = std::max(last, lengths[i] > 0 ? static_cast<int>(begins[i] / 128) + lengths[i] : 0);
+        }
+      }
+      CHECK(last == fullest);
+      // No bank is fuller than the emptiest by more than the longest stream.
+      const int all = std::accumulate(lengths.begin(), lengths.end(), 0);
+      CHECK(fullest * 32 <= all + 32 * longest);
+      CHECK(fullest * 32 >= all);
+    }
+  }
+}
+
+TEST_CASE("what is expected of uniform masks has room for all that are drawn, and little more", "[fast]") {
+  for (const auto& [cell, hidden, sms, threads] : {std::tuple{Cell::lstm, 500, 25, 256},
+                                                   {Cell::relu, 1003, 17, 128},
+                                                   {Cell::gru, 301, 8, 96},
+                                                   {Cell::relu, 1500, 30, 512},
+                                                   {Cell::relu, 40, 3, 32}}) {
+    for (const double density : {0.005, 0.05, 0.2, 0.5, 1.0}) {
+      const Network network{cell, Precision::fp16, hidden, 8, 1, density};
+      for (const double in_shared : {0.0, 0.02, 0.5, 1.0}) {
+        const DensePlan plan = bitmap_plan(network, sms, threads, in_shared);
+        CAPTURE(describe(network), plan_text(plan));
+        const int expected = expected_bank_words(DenseGeometry(network, plan), 1 - (1 - density) * (1 - density));
+        CHECK(expected <= 4 * plan.shared_tiles * plan.warps());
+        for (const std::uint64_t seed : {1, 2}) {
+          const SparseMatrix mask = generate_mask(network.rows(), hidden, density, seed, Precision::fp16);
+          const int needed = needed_bank_words(DenseGeometry(network, plan), word_mask(mask));
+          CHECK(needed <= expected);
+          if (needed > 100) {
+            CHECK(expected < 1.5 * needed);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a mask with more words than a bitmap plan has room for is refused with what it needs", "[fast]") {
+  const Network network{Cell::relu, Precision::fp16, 128, 3, 1, 0.1};
+  DensePlan plan = bitmap_plan(network, 4, 64, 0.5);
+  plan.bank_words = expected_bank_words(DenseGeometry(network, plan), 0.19);
+  const SparseMatrix uniform = generate_mask(128, 128, 0.1, 1, Precision::fp16);
+  CHECK_NOTHROW(make_layout(DenseGeometry(network, plan), uniform));
+  SparseMatrix crowded{128, 128, {0}, {}, {}};  // as many weights, all of one SM's tiles in shared memory
+  for (int row = 0; row < 128; ++row) {
+    for (int column = 0; row >= 16 && row < 29 && column < 128; ++column) {
+      crowded.column.push_back(column);
+      crowded.value.push_back(1);
+    }
+    crowded.row_begin.push_back(crowded.nnz());
+  }
+  const int needed = needed_bank_words(DenseGeometry(network, plan), word_mask(crowded));
+  CHECK(needed > plan.bank_words);
+  CHECK_THROWS_WITH(make_layout(DenseGeometry(network, plan), crowded),
+                    Catch::Matchers::Contains("needs bank_words=" + std::to_string(needed)));
+  plan.bank_words = needed;
+  CHECK(unpack(make_layout(DenseGeometry(network, plan), crowded)) == crowded);
+  plan.bank_words = needed - 1;
+  CHECK_THROWS_WITH(make_layout(DenseGeometry(network, plan), crowded), Catch::Matchers::Contains("room for "));
+}
