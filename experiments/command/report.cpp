@@ -39,17 +39,17 @@ std::string fits_text(const Footprint& footprint) {
          (footprint.registers_in_doubt ? ", but registers are in doubt, " + numbers + ": the compiler decides" : "");
 }
 
-// Where weights may lie.
+// Where the answer lets weights lie.
 std::string tier_text(Tier tier) {
   switch (tier) {
     case Tier::registers:
-      return "registers: weights nowhere else";
+      return "weights in registers alone";
     case Tier::shared_memory:
-      return "shared_memory: weights there and in registers, none read from L2 in a step";
+      return "weights in registers, then in shared memory";
     case Tier::streamed:
       break;
   }
-  return "streamed: weights that registers and shared memory do not hold come from L2 in every step";
+  return "weights in registers, then in shared memory, then streamed from L2 in every step";
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
-#include "model/plan/instructions.hpp"
+#include "model/chip/instructions.hpp"
 #include "model/plan/plan.hpp"
 #include "model/sparse/family.hpp"
 

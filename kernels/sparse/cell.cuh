@@ -5,7 +5,7 @@
 // tanh network. Of a tile's values, value v = sample * kTileRows + row ends in lane v of the group, so that the gates of
 // a unit meet in four neighbouring lanes, each applies its own gate's function, and shuffles bring them together.
 //
-// The rows of a unit stand in the order of their lengths, longest first (model/sparse/layout.hpp), which is another for
+// The rows of a unit stand in the order of their lengths, longest first (model/sparse/layout/layout.hpp), which is another for
 // every unit: `gates` has, for gate g, the row's place in bits [2 g, 2 g + 2), and for place p its gate in bits
 // [8 + 2 p, 10 + 2 p).
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/recurrent/family_kernel.hpp"
-#include "model/sparse/layout.hpp"
+#include "model/sparse/layout/layout.hpp"
 
 #include <cstdint>
 #include <string>

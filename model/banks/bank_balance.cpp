@@ -2,7 +2,7 @@
 #include "model/banks/bank_balance.hpp"
 
 #include "model/banks/bank_rule.hpp"
-#include "model/sparse/row_assignment.hpp"
+#include "model/sparse/search/row_assignment.hpp"
 
 #include <array>
 #include <random>

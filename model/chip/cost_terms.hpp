@@ -30,11 +30,9 @@ enum class Cost : std::uint8_t {
   crowded_delta_width,
   // Sparse steps.
   overflow_parting,
-  split_adding,
   split_round,
   split_exposed,
   finishing_issue,
-  producer_slowdown,
   producer_seen_share,
   bulk_fence_signals,
   producer_hand_over,
@@ -130,16 +128,12 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
     {Cost::overflow_parting, "overflow_parting", 300, 0, "cycles", "sm.clock",
      "of a row and pass in which only some warps have overflow and its loop is beyond the instruction cache",
      "h200/validation.csv", 128},
-    {Cost::split_adding, "split_adding", 15, 0, "cycles", "sm.clock", "adding the splits of a row, beside the loads",
-     "h200/validation.csv", 36},
     {Cost::split_round, "split_round", 18, 0, "cycles", "sm.clock", "a further round of these additions",
      "h100_sxm/row_splits.csv", 18},
     {Cost::split_exposed, "split_exposed", 0.5, 1, "share", "as is",
      "of what splits take that pipelined samples do not hide", "h200/pipelined.csv", 40},
     {Cost::finishing_issue, "finishing_issue", 140, 0, "cycles", "sm.clock",
      "that a partition issues for a warp's worth of outputs beside the cell's functions", "h200/validation.csv", 343},
-    {Cost::producer_slowdown, "producer_slowdown", 1.15, 1, "factor", "as is",
-     "how much longer producer warps fetch beside warps that compute", "h200/pipelined.csv", 222},
     {Cost::producer_seen_share, "producer_seen_share", 0.5, 1, "share", "as is",
      "of the latency of an exchange that passes before the reader's part", "h200/pipelined.csv", 222},
     {Cost::bulk_fence_signals, "bulk_fence_signals", 1.5, 0, "signals", "exchange.signal",
@@ -238,18 +232,45 @@ constexpr const CostTerm& info(Cost cost) {
   return kCostTerms[static_cast<std::size_t>(cost)];
 }
 
+// The parts of the enumeration, by the first term of each.
+struct CostGroup {
+  Cost first;
+  std::string_view name;
+};
+inline constexpr std::array kCostGroups{
+    CostGroup{Cost::exchange_first_lines, "exchange"},
+    CostGroup{Cost::split_rows_filled, "bank conflicts"},
+    CostGroup{Cost::overflow_parting, "sparse steps"},
+    CostGroup{Cost::sparse_output_instructions, "sparse instructions"},
+    CostGroup{Cost::dense_stores_per_cycle, "dense steps"},
+    CostGroup{Cost::library_plain_node, "libraries"},
+    CostGroup{Cost::exchange_scatter_in_step, "intervals"},
+};
+constexpr std::string_view group_of(Cost cost) {
+  std::string_view name;
+  for (const CostGroup& group : kCostGroups) {
+    if (group.first <= cost) {
+      name = group.name;
+    }
+  }
+  return name;
+}
+
 // Files by whose steps it was chosen which terms there are; nothing was fitted to them.
 inline constexpr std::array<std::string_view, 1> kTermsChosenBy{"h100_sxm/drawn.csv"};
 
 // Whether a measured file, ".../h200/validation.csv", had a say in the terms: their values, or which there are.
 constexpr bool is_in_sample(std::string_view file) {
+  const auto is = [file](std::string_view name) {
+    return file.ends_with(name) && (file.size() == name.size() || file[file.size() - name.size() - 1] == '/');
+  };
   for (const CostTerm& term : kCostTerms) {
-    if (file.ends_with(term.fitted_to)) {
+    if (is(term.fitted_to)) {
       return true;
     }
   }
   for (const std::string_view chosen_by : kTermsChosenBy) {
-    if (file.ends_with(chosen_by)) {
+    if (is(chosen_by)) {
       return true;
     }
   }

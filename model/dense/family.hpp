@@ -24,7 +24,8 @@ void for_each_candidate(const Chip& chip, const Network& network, const RowProfi
 std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Network& network, const RowProfile& rows,
                                             const Constraints& constraints, const DensePlan&);
 
-// Where there is a choice, what the plan would be with its weights stored otherwise: "; stored as dense, 0.31 us slower,
+// Where there is a choice, what the plan would be with its weights stored otherwise: "; stored as dense, 0.31 us
+// slower,
 // ...".
 std::string remark(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
                    const DensePlan& plan);

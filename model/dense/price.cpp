@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/dense/price.hpp"
 
+#include "model/chip/instructions.hpp"
 #include "model/exchange/exchange_time.hpp"
-#include "model/plan/instructions.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -13,7 +13,7 @@ enum class Storage : std::uint8_t {
   packed_pair,   // value and 16-bit index: 24 (fp8), 32 (fp16, bf16) or 48 bits (fp32) per non-zero
   dense,         // values alone, zeros included, position implied
   packed_delta,  // value and 8-bit distance from the lane's non-zero before, 16 (fp8) or 24 bits (fp16, bf16), and the
-                 // lane's first place, 32 bits per row; model/sparse/delta_order.hpp
+                 // lane's first place, 32 bits per row; model/sparse/layout/delta_order.hpp
   structured_2_4,  // of every four neighbouring columns of a row two values and their places, 2 bits each;
                    // model/dense/fragments.hpp
   bitmap,  // as dense, but of tiles in shared memory the words of two weights that are not zero, and a bit for each
@@ -67,7 +67,7 @@ constexpr std::uint32_t known(Values... values) {
 inline constexpr int kLineWords = 8;              // of 16 bytes, in a line of L2
 inline constexpr int kMostSms = 4096;             // of a plan
 inline constexpr int kMostPollDelay = 1 << 20;    // cycles
-inline constexpr int kEmptiedAhead = 128;  // steps from emptying a segment of the exchange to writing it
+inline constexpr int kEmptiedAhead = 128;         // steps from emptying a segment of the exchange to writing it
 inline constexpr int kFirstThatCopiesInBulk = 9;  // compute capability
 
 }  // namespace onchip

@@ -5,7 +5,7 @@
 
 #include "model/dense/layout.hpp"
 #include "model/plan/plan.hpp"
-#include "model/sparse/layout.hpp"
+#include "model/sparse/layout/layout.hpp"
 
 #include <cstdint>
 #include <variant>

@@ -4,7 +4,7 @@
 // overflow of rows.
 #pragma once
 
-#include "model/plan/instructions.hpp"
+#include "model/chip/instructions.hpp"
 #include "model/sparse/geometry.hpp"
 
 namespace onchip {

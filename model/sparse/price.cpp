@@ -127,7 +127,7 @@ double split_cycles(const Chip& chip, const SparseGeometry& geometry) {
     return 0;
   }
   const double further_rounds = std::ceil(1.0 * geometry.most_splits / geometry.lanes_per_row) - 1;
-  const double additions = geometry.passes * (chip.lds_latency_cycles + chip.cost[Cost::split_adding] +
+  const double additions = geometry.passes * (chip.lds_latency_cycles +
                                               chip.cost[Cost::split_round] * std::max(0.0, further_rounds));
   const bool is_pipelined = geometry.producer_warps > 0;
   const double barriers = is_pipelined ? geometry.passes : 1;
@@ -154,9 +154,7 @@ ExchangeCycles pipelined_cycles(const Chip& chip, const SparseGeometry& geometry
   const ExchangeCycles first =
       in_bulk ? bulk_exchange_cycles(chip, bytes, geometry.threads) : exchange_cycles(chip, of_pass);
   const double rounds_on = chip.exchange_round_trip_cycles * (rounds - 1);
-  const double looks = chip.exchange_per_word_cycles * exchange_terms(chip.cost, of_pass)[4];  // which copying has
-  const double slowdown = chip.cost[Cost::producer_slowdown];
-  const double copying = first.copying + (in_bulk ? 0 : slowdown * rounds_on + (slowdown - 1) * looks);
+  const double copying = first.copying + (in_bulk ? 0 : rounds_on);
   const double all = computing + barriers;
   const auto eighth = [](double x) { return x * x * x * x * x * x * x * x; };
   const double one_pass = (all / passes + first.latency + copying) / all;

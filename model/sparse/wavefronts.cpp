@@ -22,10 +22,10 @@ double random_maximum(int k) {
   return k >= 32 ? 3.54 : k >= 16 ? 3.07 : 2.59;
 }
 
-// Wavefronts per phase where a lane chooses among the non-zeros that are near (model/sparse/delta_order.hpp). The sets
-// of so few slots are uneven, and so are those of the few within reach; slots to spare make up for it, and so do words
-// that several of the rows need. Against layouts of uniform masks, hidden sizes of 2048 to 16384 in 12 to 830 slots at
-// densities of 2.5 to 30 %: within 0.03 on average, 0.25 at most.
+// Wavefronts per phase where a lane chooses among the non-zeros that are near (model/sparse/layout/delta_order.hpp).
+// The sets of so few slots are uneven, and so are those of the few within reach; slots to spare make up for it, and so
+// do words that several of the rows need. Against layouts of uniform masks, hidden sizes of 2048 to 16384 in 12 to 830
+// slots at densities of 2.5 to 30 %: within 0.03 on average, 0.25 at most.
 double delta_conflicts(const CostValues& cost, const BankRule& rule, double density, double slots, double rows,
                        double filled) {
   const double scale = cost[rule.bank_sets >= 32   ? Cost::delta_scale_of_words

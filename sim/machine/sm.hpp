@@ -11,7 +11,7 @@
 #pragma once
 
 #include "model/chip/chip.hpp"
-#include "model/plan/instructions.hpp"
+#include "model/chip/instructions.hpp"
 #include "sim/machine/banks.hpp"
 #include "sim/machine/scheduler.hpp"
 #include "sim/trace/trace.hpp"

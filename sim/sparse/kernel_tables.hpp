@@ -3,7 +3,7 @@
 // which splits, which gate a row of a unit is.
 #pragma once
 
-#include "model/sparse/layout.hpp"
+#include "model/sparse/layout/layout.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -2,6 +2,8 @@
 // onchip validate and stamp.
 #include "tests/experiments/command.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -79,6 +81,103 @@ TEST_CASE("validate scores every family, and how often the pick is the measured 
   CHECK(simulated.at("points") == 1);
   CHECK(simulated.at("not_simulated") == 3);
   CHECK(simulated.at("left_out") == 1);
+}
+
+TEST_CASE("validate scores rows in-sample and held out apart, as the table of cost terms says", "[fast]") {
+  const Folder folder;
+  const std::string fitted = measured_file(folder, 1.02);  // h200/validation.csv
+  Json json = run_json("validate " + fitted);
+  CHECK(json.at("in_sample") == true);
+  REQUIRE(json.at("scores").size() == 1);
+  CHECK(json["scores"][0].at("in_sample") == true);
+  CHECK(json["rows"][0].at("in_sample") == true);
+  // The same steps in a file that no term was fitted to.
+  const std::string fresh = folder.write("h200/fresh.csv", read(fitted));
+  json = run_json("validate " + fresh);
+  CHECK(json.at("in_sample") == false);
+  CHECK(json.at("scores").at(0).at("in_sample") == false);
+  CHECK(run("validate " + fresh).out.find("in-sample") == std::string::npos);
+  // Of both kinds; an error in either is enough to say no.
+  const std::string wrong = folder.write("h200/wrong.csv", read(measured_file(folder, 1.15)));
+  measured_file(folder, 1.02);
+  json = run_json("validate " + fitted + " " + wrong, 1);
+  CHECK(json.at("in_sample").is_null());
+  CHECK(json.at("mape_percent") < 10);
+  REQUIRE(json.at("scores").size() == 2);
+  CHECK(json["scores"][0].at("in_sample") == true);
+  CHECK(json["scores"][0].at("mape_percent") < 3);
+  CHECK(json["scores"][1].at("in_sample") == false);
+  CHECK(json["scores"][1].at("mape_percent") > 10);
+  const Run text = run("validate " + fitted + " " + wrong);
+  CHECK(text.out.find("\nin-sample") < text.out.find("\nheld out"));
+  CHECK(text.out.find("\nheld out") != std::string::npos);
+  // A file is known by its folder, from wherever it is named.
+  const Run csv = run("validate --format csv " + (folder / "h200/../h200/validation.csv").string());
+  CHECK(csv.out.find(",in_sample\n") != std::string::npos);
+  CHECK(csv.out.ends_with(",1\n"));
+}
+
+TEST_CASE("validate says what a cost term is worth", "[fast]") {
+  const Folder folder;
+  const std::string file = measured_file(folder, 1);  // as predicted, so every term that it uses is worth something
+  Json json = run_json("validate --without exchange_first_lines " + file);
+  CHECK(json.at("without").at("terms") == Json{"exchange_first_lines"});
+  const Json used = json["without"].at("used");
+  CHECK(used.at("points") == 1);
+  CHECK(used.at("mape_percent") < 0.01);
+  CHECK(used.at("mape_without_percent") > 1);
+  CHECK(json["without"].at("rows") == used);
+  // The same as the chip with another number.
+  const Json changed = run_json("validate --max-mape 100 --set cost.exchange_first_lines=0 " + file);
+  CHECK(changed.at("mape_percent") == used.at("mape_without_percent"));
+  CHECK(changed.at("rows").at(0).at("predicted_us") == json.at("rows").at(0).at("without_us"));
+  // A term that the plan does not use changes nothing, whatever is left out with it.
+  json = run_json("validate --without dense_look " + file);
+  CHECK(json.at("without").at("used").at("points") == 0);
+  CHECK(json["without"]["used"].at("difference_percent").is_null());
+  CHECK(run_json("validate --without dense_look --without exchange_first_lines " + file)["without"]["used"] == used);
+  CHECK(run("validate --without dense_look " + file).out.find("Without dense_look:") != std::string::npos);
+
+  const Json all = run_json("validate --without all " + file);
+  CHECK(all.size() == run_json("chips --cost-terms").size());
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i].at("points") > 0) {
+      CHECK(all[i - 1].at("difference_percent") >= all[i].at("difference_percent"));
+    }
+  }
+  const auto line =
+      std::find_if(all.begin(), all.end(), [](const Json& term) { return term.at("term") == "exchange_first_lines"; });
+  REQUIRE(line != all.end());
+  CHECK(line->at("mape_without_percent") == used.at("mape_without_percent"));
+
+  require_refusal("validate --without dense_lok " + file, "did you mean 'dense_look'?");
+  require_refusal("validate --without all --without squash " + file, "expected no other");
+  require_refusal("validate --simulate --without squash " + file, "banks");
+}
+
+TEST_CASE("the page of equations has the terms of the table with their values", "[fast]") {
+  const std::string page = read(ONCHIP_SOURCE_DIR "/docs/equations.md");
+  const Json terms = run_json("chips --cost-terms");
+  CHECK(terms.size() > 20);
+  const std::string csv = run("chips --cost-terms --format csv").out;
+  for (const Json& term : terms) {
+    const std::string name = term.at("term");
+    const std::size_t in_csv = csv.find("," + name + ",");
+    REQUIRE(in_csv != std::string::npos);
+    const std::size_t value = in_csv + name.size() + 2;
+    CAPTURE(name);
+    CHECK(page.find("| `" + name + "` | " + csv.substr(value, csv.find(',', value) - value) + " | ") !=
+          std::string::npos);
+    CHECK(!term.at("group").get<std::string>().empty());
+  }
+  std::size_t rows = 0;
+  for (std::size_t at = page.find("\n| `"); at != std::string::npos; at = page.find("\n| `", at + 1)) {
+    ++rows;
+  }
+  CHECK(rows == terms.size());  // none that is gone
+  // A chip's own values.
+  const Run changed = run("chips h200 --cost-terms --set cost.squash=77 --format csv");
+  CHECK(changed.out.find(",squash,77,0,cycles,") != std::string::npos);
 }
 
 TEST_CASE("validate refuses data that it cannot read", "[fast]") {

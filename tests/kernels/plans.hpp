@@ -7,7 +7,7 @@
 #include "model/dense/family.hpp"
 #include "model/plan/layout.hpp"
 #include "model/sparse/family.hpp"
-#include "model/sparse/row_assignment.hpp"
+#include "model/sparse/search/row_assignment.hpp"
 #include "model/workload/mask.hpp"
 #include "tests/overflow.hpp"
 

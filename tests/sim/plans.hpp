@@ -5,7 +5,7 @@
 
 #include "model/plan/plan_text.hpp"
 #include "model/plan/planner.hpp"
-#include "model/sparse/layout.hpp"
+#include "model/sparse/layout/layout.hpp"
 #include "tests/model/cases.hpp"
 
 #include <vector>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words that the kernel loads, read back by their description alone (model/sparse/layout.hpp,
+// The words that the kernel loads, read back by their description alone (model/sparse/layout/layout.hpp,
 // kernels/sparse/gather.cuh).
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
-#include "model/sparse/layout.hpp"
+#include "model/sparse/layout/layout.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/cases.hpp"
 

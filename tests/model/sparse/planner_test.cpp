@@ -3,7 +3,7 @@
 #include "model/plan/planner.hpp"
 
 #include "model/base/error.hpp"
-#include "model/sparse/row_assignment.hpp"
+#include "model/sparse/search/row_assignment.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/plan/planned.hpp"
 

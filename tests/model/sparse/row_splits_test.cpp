@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/sparse/row_splits.hpp"
+#include "model/sparse/search/row_splits.hpp"
 
 #include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
-#include "model/sparse/row_assignment.hpp"
+#include "model/sparse/search/row_assignment.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/sparse/split_cases.hpp"
 

@@ -2,7 +2,7 @@
 // Networks with uneven rows, of whose plans the long rows are split.
 #pragma once
 
-#include "model/sparse/row_assignment.hpp"
+#include "model/sparse/search/row_assignment.hpp"
 #include "tests/model/cases.hpp"
 
 #include <algorithm>

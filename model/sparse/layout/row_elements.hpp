@@ -3,8 +3,8 @@
 #pragma once
 
 #include "model/banks/bank_rule.hpp"
-#include "model/sparse/delta_order.hpp"
-#include "model/sparse/layout.hpp"
+#include "model/sparse/layout/delta_order.hpp"
+#include "model/sparse/layout/layout.hpp"
 #include "model/workload/mask.hpp"
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/sparse/warp_slots.hpp"
+#include "model/sparse/layout/warp_slots.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/sparse/layout.hpp"
+#include "model/sparse/layout/layout.hpp"
 
 #include "model/banks/bank_rule.hpp"
 #include "model/base/numeric.hpp"

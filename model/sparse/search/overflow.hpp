@@ -4,8 +4,8 @@
 #pragma once
 
 #include "model/plan/family.hpp"
-#include "model/sparse/row_assignment.hpp"
-#include "model/sparse/row_splits.hpp"
+#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/search/row_splits.hpp"
 
 #include <array>
 #include <optional>

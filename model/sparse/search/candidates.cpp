@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sparse plans that are worth pricing.
 #include "model/sparse/family.hpp"
-#include "model/sparse/overflow.hpp"
 #include "model/sparse/registers.hpp"
+#include "model/sparse/search/overflow.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/sparse/packing.hpp"
+#include "model/sparse/layout/packing.hpp"
 
 #include "model/banks/bank_rule.hpp"
 #include "model/banks/conflict_merging.hpp"
 #include "model/banks/phase_colouring.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
-#include "model/sparse/row_assignment.hpp"
-#include "model/sparse/row_elements.hpp"
-#include "model/sparse/warp_slots.hpp"
+#include "model/sparse/layout/row_elements.hpp"
+#include "model/sparse/layout/warp_slots.hpp"
+#include "model/sparse/search/row_assignment.hpp"
 
 #include <algorithm>
 #include <array>

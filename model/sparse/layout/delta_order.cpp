@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/sparse/delta_order.hpp"
+#include "model/sparse/layout/delta_order.hpp"
 
 #include <algorithm>
 #include <cassert>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a layout's rows and their splits are, as the kernel looks them up.
-#include "model/sparse/layout.hpp"
+#include "model/sparse/layout/layout.hpp"
 
 namespace onchip {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/sparse/row_elements.hpp"
+#include "model/sparse/layout/row_elements.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // Filling the slots of the rows that one warp works on at the same time.
 #pragma once
 
-#include "model/sparse/layout.hpp"
+#include "model/sparse/layout/layout.hpp"
 #include "model/workload/mask.hpp"
 
 namespace onchip {

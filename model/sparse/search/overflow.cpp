@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/sparse/overflow.hpp"
+#include "model/sparse/search/overflow.hpp"
 
 #include "model/sparse/family.hpp"
 #include "model/sparse/registers.hpp"

@@ -2,7 +2,7 @@
 // From a layout's slots to the words that the kernel loads (kernels/sparse/gather.cuh).
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
-#include "model/sparse/layout.hpp"
+#include "model/sparse/layout/layout.hpp"
 
 #include <algorithm>
 
