@@ -39,17 +39,17 @@ std::string fits_text(const Footprint& footprint) {
          (footprint.registers_in_doubt ? ", but registers are in doubt, " + numbers + ": the compiler decides" : "");
 }
 
-// Where the answer lets weights lie.
+// Where a plan's weights lie.
 std::string tier_text(Tier tier) {
   switch (tier) {
     case Tier::registers:
-      return "weights in registers alone";
+      return "registers: every weight stays there";
     case Tier::shared_memory:
-      return "weights in registers, then in shared memory";
+      return "shared_memory: what registers do not hold stays there";
     case Tier::streamed:
       break;
   }
-  return "weights in registers, then in shared memory, then streamed from L2 in every step";
+  return "streamed: what the chip does not hold comes from L2 or DRAM in every step";
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ Json to_json(const Case& answer, Binding binding) {
   json["network"]["mask"] = mask_name(answer.configuration);
   json["network"]["seed"] = answer.configuration.seed;
   if (is_on_chip(answer.planned.plan)) {  // where weights may lie
-    json["tier"] = name(answer.configuration.constraints.tier.value_or(Tier::streamed));
+    json["tier"] = name(tier_of(answer.planned.plan));
   }
   if (answer.planned.refused) {
     json["refused_plan"] = to_string(*answer.planned.refused);
@@ -201,7 +201,7 @@ std::string to_text(const Case& answer) {
     line("fits", fits_text(prediction.footprint));
   }
   if (!answer.configuration.plan && is_on_chip(answer.planned.plan)) {
-    line("tier", tier_text(answer.configuration.constraints.tier.value_or(Tier::streamed)));
+    line("tier", tier_text(tier_of(answer.planned.plan)));
   }
   line("plan", to_string(answer.planned.plan));
   if (answer.planned.refused) {

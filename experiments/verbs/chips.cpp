@@ -99,6 +99,33 @@ Report show_chip(const ChipFile& file) {
   return report;
 }
 
+Report list_cost_terms(const CostValues& values) {
+  Report report;
+  report.json = Json::array();
+  report.csv.columns = {"group", "term", "value", "neutral", "unit", "scales_with", "meaning", "fitted_to", "points"};
+  Table shown{{"term", "value", "unit", "scales with", "fitted to", "points", "meaning"}, {}};
+  for (const CostTerm& term : kCostTerms) {
+    const double value = rounded(values[term.cost]);
+    const std::string number = format_number(value);
+    const std::string name(term.name), unit(term.unit), scales(term.scales), meaning(term.meaning),
+        fitted_to(term.fitted_to), points = std::to_string(term.points);
+    report.json.push_back({{"group", group_of(term.cost)},
+                           {"term", name},
+                           {"value", value},
+                           {"neutral", term.neutral},
+                           {"unit", unit},
+                           {"scales_with", scales},
+                           {"meaning", meaning},
+                           {"fitted_to", fitted_to},
+                           {"points", term.points}});
+    report.csv.rows.push_back({std::string(group_of(term.cost)), name, number, format_number(term.neutral), unit,
+                               scales, meaning, fitted_to, points});
+    shown.rows.push_back({name, number, unit, scales, fitted_to, points, meaning});
+  }
+  report.text = to_aligned(shown);
+  return report;
+}
+
 }  // namespace
 
 int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -109,7 +136,8 @@ int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
       ("chip", po::value<std::string>()->value_name("NAME|FILE"),
        "Show every number of this chip; the option's name may be left out (default: list all chips).")
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
-       "Change a number of the chip; repeatable.");
+       "Change a number of the chip; repeatable.")
+      ("cost-terms", "List the terms of the prices instead: value, unit, what each was fitted to.");
   // clang-format on
   const auto options = parse_options(verb, arguments, {group, output_options()}, "chip");
   if (!options) {
@@ -119,6 +147,10 @@ int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
     throw InputError("--set needs a chip: 'onchip chips NAME --set KEY=QUANTITY'");
   }
   Output output(*options);
+  if (options->flag("cost-terms")) {
+    output.write(list_cost_terms(options->given("chip") ? read_chip(*options).chip.cost : kCostDefaults));
+    return 0;
+  }
   output.write(options->given("chip") ? show_chip(read_chip(*options)) : list_chips());
   return 0;
 }

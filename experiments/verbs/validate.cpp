@@ -17,6 +17,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
@@ -146,6 +147,11 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
   const CsvReader file(path);
   const ChipFile chip = chip_of(options, path);
   const std::size_t first = data.rows.size();
+  const bool in_sample = is_in_sample(std::filesystem::absolute(path).lexically_normal().generic_string());
+  std::vector<Chip> ablated;
+  for (const Ablation& ablation : data.ablations) {
+    ablated.push_back(without(chip.chip, ablation));
+  }
   for (std::size_t i = 0; i < file.size(); ++i) {
     ValidationRow row{file.file(),
                       chip.chip.name,
@@ -184,12 +190,28 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
     row.comparison.predicted = prediction.step_us;
     row.comparison.low = prediction.low_us;
     row.comparison.high = prediction.high_us;
+    row.in_sample = in_sample;
+    for (const Chip& ablated_chip : ablated) {
+      row.ablated_us.push_back(predict(ablated_chip, network, *row.configuration.plan).step_us);
+    }
     data.rows.push_back(std::move(row));
   }
   if (options.flag("simulate")) {
     simulate_rows(options, chip.chip, std::span(data.rows).subspan(first));
   }
   find_stale(data, first, path);
+}
+
+// The verb's own --without has the simulator's as a case.
+OptionGroup simulator_options_but_without() {
+  const OptionGroup all = simulator_options();
+  OptionGroup group = option_group("Simulator");
+  for (const auto& option : all.options()) {
+    if (option->long_name() != "without") {
+      group.add(option);
+    }
+  }
+  return group;
 }
 
 }  // namespace
@@ -205,15 +227,20 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
        "Change a number of the chip; repeatable.")
       ("simulate", "Score the simulator instead of the analytic model, for the sparse kernels.")
+      ("without", po::value<std::vector<std::string>>()->composing()->value_name("TERM"),
+       "Leave out a term of the prices ('onchip chips --cost-terms') and score with and without it; repeatable, then all "
+       "of them are left out together. 'all': instead a line for each term. With --simulate a part of the simulator: "
+       "banks, issue, scoreboard, fetch, exchange or skew.")
       ("machine-code",
        "Compile every row's plan and compare the machine code with what ran: a row is stale if that differs, whatever "
        "became of the source's words. Exit with 1 if any does.")
       ("max-mape", po::value<std::string>()->value_name("PERCENT")->default_value("10"),
-       "Exit with 1 if the mean absolute percentage error is larger.")
+       "Exit with 1 if a mean absolute percentage error, in-sample or held out, is larger.")
       ("rows", po::value<std::string>()->value_name("N")->default_value("20"),
        "Show this many of the worst rows in the table; csv and json have all.");
   // clang-format on
-  const auto options = parse_options(verb, arguments, {group, simulator_options(), output_options()}, "data");
+  const auto options =
+      parse_options(verb, arguments, {group, simulator_options_but_without(), output_options()}, "data");
   if (!options) {
     return 0;
   }
@@ -229,6 +256,9 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   ValidationData data;
   data.compares_code = options->flag("machine-code");
+  if (!options->flag("simulate")) {
+    data.ablations = read_ablations(options->list("without"));
+  }
 #ifndef ONCHIP_HAS_CUDA
   if (data.compares_code) {
     throw InputError("built without CUDA: --machine-code needs a CUDA toolkit when onchip is configured");
@@ -240,13 +270,14 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   if (data.rows.empty()) {
     throw InputError(files.front().string() + ": no row has a measured time");
   }
-  const bool any_kernel = std::ranges::any_of(data.rows, is_kernel);
-  const Accuracy accuracy =
-      score(comparisons_of(data, [&](const ValidationRow& row) { return !any_kernel || is_kernel(row); }));
-  output.write(report(data, accuracy, published_figures(), shown_rows));
+  const Scores scores = score_rows(data);
+  output.write(data.ablations.size() > 1 ? report_worth(data) : report(data, scores, published_figures(), shown_rows));
   const bool any_differs =
       std::ranges::any_of(data.rows, [](const ValidationRow& row) { return row.machine_code == CodeAnswer::differs; });
-  return accuracy.mape_percent <= max_mape && data.failed.empty() && !any_differs ? 0 : 1;
+  const bool is_good = std::ranges::all_of(std::array{scores.in_sample, scores.held_out}, [&](const auto& accuracy) {
+    return !accuracy || accuracy->mape_percent <= max_mape;
+  });
+  return is_good && data.failed.empty() && !any_differs ? 0 : 1;
 }
 
 }  // namespace onchip

@@ -25,7 +25,123 @@ std::vector<Comparison> comparisons_of(const ValidationData& data,
   return comparisons;
 }
 
+Scores score_rows(const ValidationData& data) {
+  const bool any_kernel = std::ranges::any_of(data.rows, is_kernel);
+  const auto counts = [&](const ValidationRow& row) { return !any_kernel || is_kernel(row); };
+  Scores scores{score(comparisons_of(data, counts)), {}, {}};
+  for (const bool in_sample : {true, false}) {
+    const auto of_kind =
+        comparisons_of(data, [&](const ValidationRow& row) { return counts(row) && row.in_sample == in_sample; });
+    if (!of_kind.empty()) {
+      (in_sample ? scores.in_sample : scores.held_out) = score(of_kind);
+    }
+  }
+  return scores;
+}
+
 namespace {
+
+Json to_json(const Accuracy& accuracy) {
+  return {{"points", accuracy.points},
+          {"mape_percent", rounded(accuracy.mape_percent)},
+          {"median_ape_percent", rounded(accuracy.median_ape_percent)},
+          {"p90_percent", rounded(accuracy.p90_percent)},
+          {"max_percent", rounded(accuracy.max_percent)},
+          {"bias", rounded(accuracy.bias)},
+          {"kendall_tau", rounded(accuracy.kendall_tau)},
+          {"coverage_percent", rounded(accuracy.coverage_percent)}};
+}
+
+// In-sample and held out apart; there is no sum of the two to be read.
+void add_scores(const Scores& scores, Report& report) {
+  Table table{{"rows", "points", "MAPE %", "median %", "p90 %", "max %", "bias", "Kendall tau", "coverage %"}, {}};
+  report.json["scores"] = Json::array();
+  for (const auto& [kind, of_kind] :
+       {std::pair{"in-sample", &scores.in_sample}, std::pair{"held out", &scores.held_out}}) {
+    if (!*of_kind) {
+      continue;
+    }
+    const Accuracy& accuracy = **of_kind;
+    table.rows.push_back({kind, std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1),
+                          fixed(accuracy.median_ape_percent, 1), fixed(accuracy.p90_percent, 1),
+                          fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3), fixed(accuracy.kendall_tau, 3),
+                          fixed(accuracy.coverage_percent, 0)});
+    Json json = to_json(accuracy);
+    json["in_sample"] = of_kind == &scores.in_sample;
+    report.json["scores"].push_back(std::move(json));
+  }
+  report.text = "Step time, predicted against measured:\n\n" + to_aligned(table);
+}
+
+// Mean errors in per cent with and without the terms of an ablation.
+struct Worth {
+  int points = 0;
+  double with = 0, without = 0;
+  double difference() const { return without - with; }
+};
+
+Worth worth(const ValidationData& data, std::size_t ablation, const std::function<bool(const ValidationRow&)>& wanted) {
+  std::vector<Comparison> with, without;
+  for (const ValidationRow& row : data.rows) {
+    if (wanted(row)) {
+      with.push_back(row.comparison);
+      without.push_back({row.comparison.measured, row.ablated_us[ablation], 0, 0});
+    }
+  }
+  if (with.empty()) {
+    return {};
+  }
+  return {static_cast<int>(with.size()), score(with).mape_percent, score(without).mape_percent};
+}
+
+bool changes(const ValidationRow& row, std::size_t ablation) {
+  const double rounding = 1e-9 * row.comparison.predicted;
+  return std::abs(row.ablated_us[ablation] - row.comparison.predicted) > rounding;
+}
+
+// Over the rows whose prediction the ablation changes, libraries' included.
+Worth worth_to_users(const ValidationData& data, std::size_t ablation) {
+  return worth(data, ablation, [&](const ValidationRow& row) { return changes(row, ablation); });
+}
+
+Json to_json(const Worth& worth) {
+  Json json{{"points", worth.points}};
+  for (const auto& [key, value] :
+       {std::pair{"mape_percent", worth.with}, std::pair{"mape_without_percent", worth.without},
+        std::pair{"difference_percent", worth.difference()}}) {
+    json[key] = worth.points > 0 ? Json(rounded(value)) : Json(nullptr);
+  }
+  return json;
+}
+
+std::vector<std::string> cells(const Worth& worth, int digits) {
+  if (worth.points == 0) {
+    return {"0", "", "", ""};
+  }
+  return {std::to_string(worth.points), fixed(worth.with, digits), fixed(worth.without, digits),
+          fixed(worth.difference(), digits)};
+}
+
+// What the left-out terms are worth, together.
+void add_ablation(const ValidationData& data, Report& report) {
+  const bool any_kernel = std::ranges::any_of(data.rows, is_kernel);
+  const Worth of_all = worth(data, 0, [&](const ValidationRow& row) { return !any_kernel || is_kernel(row); });
+  const Worth of_users = worth_to_users(data, 0);
+  report.json["without"] = {
+      {"terms", data.ablations[0].names()}, {"rows", to_json(of_all)}, {"used", to_json(of_users)}};
+  Table table{{"rows", "points", "MAPE %", "without %", "difference"}, {}};
+  for (const auto& [name, worth] :
+       {std::pair{any_kernel ? "all kernels" : "all", &of_all}, {"that use it", &of_users}}) {
+    std::vector<std::string> row = cells(*worth, 2);
+    row.insert(row.begin(), name);
+    table.rows.push_back(std::move(row));
+  }
+  std::string names;
+  for (const std::string& name : data.ablations[0].names()) {
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  report.text += "\nWithout " + names + ":\n\n" + to_aligned(table);
+}
 
 // The rows' scores, group by group: those of a chip, or of a family.
 struct Groups {
@@ -150,31 +266,30 @@ void add_machine_code(const ValidationData& data, Report& report) {
 
 }  // namespace
 
-Report report(const ValidationData& data, const Accuracy& accuracy, const std::vector<PublishedFigure>& history,
+Report report(const ValidationData& data, const Scores& scores, const std::vector<PublishedFigure>& history,
               std::size_t shown_rows) {
   const auto stale = static_cast<std::size_t>(std::ranges::count(data.rows, true, &ValidationRow::stale));
+  const bool ablates = !data.ablations.empty();
   Report report;
-  report.json = {{"points", accuracy.points},
-                 {"mape_percent", rounded(accuracy.mape_percent)},
-                 {"median_ape_percent", rounded(accuracy.median_ape_percent)},
-                 {"p90_percent", rounded(accuracy.p90_percent)},
-                 {"max_percent", rounded(accuracy.max_percent)},
-                 {"bias", rounded(accuracy.bias)},
-                 {"kendall_tau", rounded(accuracy.kendall_tau)},
-                 {"coverage_percent", rounded(accuracy.coverage_percent)},
-                 {"stale", stale},
-                 {"stale_unknown", data.unknown},
-                 {"failed", data.failed},
-                 {"rows", Json::array()},
-                 {"history", to_json(history)}};
+  report.json = to_json(scores.all);
+  report.json["in_sample"] = scores.in_sample && scores.held_out ? Json(nullptr) : Json(scores.in_sample.has_value());
+  add_scores(scores, report);
+  report.json["stale"] = stale;
+  report.json["stale_unknown"] = data.unknown;
+  report.json["failed"] = data.failed;
+  report.json["rows"] = Json::array();
+  report.json["history"] = to_json(history);
   report.csv.columns = configuration_columns();
   report.csv.columns.insert(report.csv.columns.begin(), "chip");
   for (const char* column :
-       {"plan", "measured_us", "predicted_us", "low_us", "high_us", "error_percent", "inside", "stale"}) {
+       {"plan", "measured_us", "predicted_us", "low_us", "high_us", "error_percent", "inside", "stale", "in_sample"}) {
     report.csv.columns.emplace_back(column);
   }
   if (data.compares_code) {
     report.csv.columns.emplace_back("machine_code");
+  }
+  if (ablates) {
+    report.csv.columns.emplace_back("without_us");
   }
   std::vector<const ValidationRow*> worst;
   for (const ValidationRow& row : data.rows) {
@@ -192,17 +307,22 @@ Report report(const ValidationData& data, const Accuracy& accuracy, const std::v
                                    {"high_us", rounded(comparison.high)},
                                    {"error_percent", rounded(comparison.error_percent())},
                                    {"inside", comparison.inside()},
-                                   {"stale", row.stale}});
+                                   {"stale", row.stale},
+                                   {"in_sample", row.in_sample}});
     std::vector<std::string> cells = configuration_cells(row.configuration);
     cells.insert(cells.begin(), row.chip);
-    cells.insert(cells.end(),
-                 {plan, significant(comparison.measured, 6), significant(comparison.predicted, 6),
-                  significant(comparison.low, 6), significant(comparison.high, 6),
-                  significant(comparison.error_percent(), 4), comparison.inside() ? "1" : "0", row.stale ? "1" : "0"});
+    cells.insert(cells.end(), {plan, significant(comparison.measured, 6), significant(comparison.predicted, 6),
+                               significant(comparison.low, 6), significant(comparison.high, 6),
+                               significant(comparison.error_percent(), 4), comparison.inside() ? "1" : "0",
+                               row.stale ? "1" : "0", row.in_sample ? "1" : "0"});
     if (data.compares_code) {
       const std::string answer(row.machine_code ? name(*row.machine_code) : "");
       report.json["rows"].back()["machine_code"] = answer;
       cells.push_back(answer);
+    }
+    if (ablates) {
+      report.json["rows"].back()["without_us"] = rounded(row.ablated_us[0]);
+      cells.push_back(significant(row.ablated_us[0], 6));
     }
     report.csv.rows.push_back(std::move(cells));
     worst.push_back(&row);
@@ -210,12 +330,9 @@ Report report(const ValidationData& data, const Accuracy& accuracy, const std::v
   std::ranges::stable_sort(worst, std::ranges::greater(),
                            [](const ValidationRow* row) { return std::abs(row->comparison.error_percent()); });
 
-  const Table summary{
-      {"points", "MAPE %", "median %", "p90 %", "max %", "bias", "Kendall tau", "coverage %"},
-      {{std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1), fixed(accuracy.median_ape_percent, 1),
-        fixed(accuracy.p90_percent, 1), fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3),
-        fixed(accuracy.kendall_tau, 3), fixed(accuracy.coverage_percent, 0)}}};
-  report.text = "Step time, predicted against measured:\n\n" + to_aligned(summary);
+  if (ablates) {
+    add_ablation(data, report);
+  }
   add_chips(data, report);
   add_families(data, report);
   if (data.not_simulated > 0) {
@@ -250,6 +367,33 @@ Report report(const ValidationData& data, const Accuracy& accuracy, const std::v
   }
   report.text += "\nWorst first, " + std::to_string(rows.rows.size()) + " of " + std::to_string(data.rows.size()) +
                  ":\n\n" + to_aligned(rows);
+  return report;
+}
+
+Report report_worth(const ValidationData& data) {
+  std::vector<std::pair<std::size_t, Worth>> lines;
+  for (std::size_t i = 0; i < data.ablations.size(); ++i) {
+    lines.emplace_back(i, worth_to_users(data, i));
+  }
+  std::ranges::stable_sort(lines, std::ranges::greater(), [](const auto& line) {
+    return std::pair(line.second.points > 0, line.second.difference());
+  });
+  Report report;
+  report.json = Json::array();
+  report.csv.columns = {"term", "points", "mape_percent", "mape_without_percent", "difference_percent"};
+  Table shown{{"term", "points", "MAPE %", "without %", "difference"}, {}};
+  for (const auto& [i, worth] : lines) {
+    const std::string term = data.ablations[i].names().front();
+    Json json{{"term", term}};
+    json.update(to_json(worth));
+    report.json.push_back(std::move(json));
+    for (auto& [table, digits] : {std::pair{&report.csv, 4}, std::pair{&shown, 2}}) {
+      std::vector<std::string> row = cells(worth, digits);
+      row.insert(row.begin(), term);
+      table->rows.push_back(std::move(row));
+    }
+  }
+  report.text = "Mean errors over the rows that use a term, with it and without:\n\n" + to_aligned(shown);
   return report;
 }
 

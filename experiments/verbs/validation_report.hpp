@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured steps beside what was predicted, in the three output forms: all of them, chip by chip, family by family.
+// Measured steps beside what was predicted, in the three output forms: in-sample and held out, chip by chip, family by
+// family.
 #pragma once
 
 #include "experiments/command/report.hpp"
 #include "experiments/measurement/machine_code.hpp"
 #include "experiments/validation/accuracy.hpp"
 #include "experiments/validation/published.hpp"
+#include "experiments/verbs/ablation.hpp"
 
 #include <functional>
 #include <optional>
@@ -21,6 +23,8 @@ struct ValidationRow {
   std::string fingerprint, code_fingerprint;  // of the kernel that ran
   bool stale = false;
   std::optional<CodeAnswer> machine_code;  // if asked for, of kernels
+  bool in_sample = false;                  // of a file that had a say in the cost terms
+  std::vector<double> ablated_us{};        // predicted, for each of ValidationData::ablations
 };
 
 struct ValidationData {
@@ -29,6 +33,7 @@ struct ValidationData {
   std::size_t not_simulated = 0;    // of plans that the simulator does not replay
   std::vector<std::string> failed;  // measured, but without a time
   bool compares_code = false;
+  std::vector<Ablation> ablations;
   std::vector<std::string> unknown;  // files of which nobody can say here whether they are stale, with the reason
 };
 
@@ -36,8 +41,18 @@ bool is_kernel(const ValidationRow& row);  // not a library
 std::vector<Comparison> comparisons_of(const ValidationData& data,
                                        const std::function<bool(const ValidationRow&)>& wanted);
 
-// `accuracy`: of the rows that count; of `history` the errors stand beside it; the text has so many of the worst rows.
-Report report(const ValidationData& data, const Accuracy& accuracy, const std::vector<PublishedFigure>& history,
+// Of the rows that count, which are the kernels' or, where there are none, all.
+struct Scores {
+  Accuracy all;
+  std::optional<Accuracy> in_sample, held_out;  // where there are such rows
+};
+Scores score_rows(const ValidationData& data);
+
+// Of `history` the errors stand beside the scores; the text has so many of the worst rows.
+Report report(const ValidationData& data, const Scores& scores, const std::vector<PublishedFigure>& history,
               std::size_t shown_rows);
+
+// A line for each ablation instead: the rows whose prediction it changes, their mean error with and without.
+Report report_worth(const ValidationData& data);
 
 }  // namespace onchip

@@ -128,7 +128,7 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
     {Cost::overflow_parting, "overflow_parting", 300, 0, "cycles", "sm.clock",
      "of a row and pass in which only some warps have overflow and its loop is beyond the instruction cache",
      "h200/validation.csv", 128},
-    {Cost::split_round, "split_round", 18, 0, "cycles", "sm.clock", "a further round of these additions",
+    {Cost::split_round, "split_round", 18, 0, "cycles", "sm.clock", "a further round of adding the splits of a row",
      "h100_sxm/row_splits.csv", 18},
     {Cost::split_exposed, "split_exposed", 0.5, 1, "share", "as is",
      "of what splits take that pipelined samples do not hide", "h200/pipelined.csv", 40},

@@ -46,6 +46,9 @@ struct DensePlan {
 
   int block_threads() const { return threads; }
   int warps() const { return threads / 32; }
+  Tier tier() const {
+    return shared_tiles > 0 ? Tier::shared_memory : Tier::registers;
+  }  // where its weights lie at most
   friend bool operator==(const DensePlan&, const DensePlan&) = default;
 };
 

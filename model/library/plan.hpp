@@ -3,6 +3,7 @@
 // nothing is chosen here.
 #pragma once
 
+#include "model/plan/choices.hpp"
 #include "model/plan/field.hpp"
 
 #include <array>
@@ -24,6 +25,7 @@ struct LibraryPlan {
                                                     ? "its input's product included"
                                                     : "its products alone, without input, bias and activation";
 
+  Tier tier() const { return Tier::streamed; }
   friend bool operator==(const LibraryPlan&, const LibraryPlan&) = default;
 };
 

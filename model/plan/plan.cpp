@@ -32,6 +32,10 @@ bool is_on_chip(const Plan& plan) {
   return std::visit([](const auto& of_family) { return of_family.kIsOnChip; }, plan);
 }
 
+Tier tier_of(const Plan& plan) {
+  return std::visit([](const auto& of_family) { return of_family.tier(); }, plan);
+}
+
 std::string to_string(const Plan& plan) {
   return plan_text_of(plan);
 }

@@ -30,6 +30,7 @@ struct FamilyInfo {
 std::span<const FamilyInfo> families();
 
 std::string_view family_name(const Plan& plan);  // "sparse_persistent"
+Tier tier_of(const Plan& plan);                  // where its weights lie at most
 bool is_on_chip(const Plan& plan);               // whether its weights stay there; else it is a library's
 
 // "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ..." and back (plan/plan_text.hpp).

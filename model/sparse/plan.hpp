@@ -96,6 +96,9 @@ struct SparsePlan {
   int streamed_chunks() const {  // of an SM, on average
     return ring_chunks > 0 ? std::max(0, overflow_chunks - shared_chunks) : 0;
   }
+  Tier tier() const {  // where its weights lie at most
+    return ring_chunks > 0 ? Tier::streamed : has_overflow() ? Tier::shared_memory : Tier::registers;
+  }
   friend bool operator==(const SparsePlan&, const SparsePlan&) = default;
 };
 

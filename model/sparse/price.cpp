@@ -127,8 +127,8 @@ double split_cycles(const Chip& chip, const SparseGeometry& geometry) {
     return 0;
   }
   const double further_rounds = std::ceil(1.0 * geometry.most_splits / geometry.lanes_per_row) - 1;
-  const double additions = geometry.passes * (chip.lds_latency_cycles +
-                                              chip.cost[Cost::split_round] * std::max(0.0, further_rounds));
+  const double additions =
+      geometry.passes * (chip.lds_latency_cycles + chip.cost[Cost::split_round] * std::max(0.0, further_rounds));
   const bool is_pipelined = geometry.producer_warps > 0;
   const double barriers = is_pipelined ? geometry.passes : 1;
   const double all = geometry.passes * reduction_cycles(chip, geometry, geometry.row_splits, geometry.row_splits) +

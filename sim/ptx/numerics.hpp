@@ -5,8 +5,8 @@
 // Approximate instructions (ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh with .approx) give the double-precision result
 // rounded to nearest: what the hardware approaches, not its very bits.
 //
-// Not those of model/base/numeric.hpp, with which the reference rounds: a mistake there would be none here. Tests compare
-// both.
+// Not those of model/base/numeric.hpp, with which the reference rounds: a mistake there would be none here. Tests
+// compare both.
 #pragma once
 
 #include <bit>

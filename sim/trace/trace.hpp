@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instruction and address streams: what a simulation replays. A stream comes from a plan's layout (sim/sparse/plan_trace.hpp),
-// from a file (sim/trace/compact_trace.hpp, sim/trace/accel_sim_trace.hpp), or from whatever else implements TraceSource.
+// Instruction and address streams: what a simulation replays. A stream comes from a plan's layout
+// (sim/sparse/plan_trace.hpp), from a file (sim/trace/compact_trace.hpp, sim/trace/accel_sim_trace.hpp), or from
+// whatever else implements TraceSource.
 #pragma once
 
 #include <array>

@@ -122,7 +122,7 @@ TEST_CASE("the largest network that fits fits, and the next does not", "[fast]")
   for (const int more : {0, 256}) {
     network.hidden = hidden + more;
     onchip_fit fit{};
-  fit.struct_bytes = sizeof fit;
+    fit.struct_bytes = sizeof fit;
     REQUIRE(onchip_fit_network(h200.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
     CHECK(fit.fits == (more == 0));
   }
@@ -172,7 +172,7 @@ TEST_CASE("a matrix that is 2:4 is planned for the sparse tensor cores, another 
       return onchip_matrix_create_dense(kHidden, kHidden, weights.data(), to, e);
     });
     onchip_fit fit{};
-  fit.struct_bytes = sizeof fit;
+    fit.struct_bytes = sizeof fit;
     REQUIRE(onchip_fit_network(h200.get(), &network, matrix.get(), &fit, nullptr) == ONCHIP_OK);
     CHECK(fit.fits == 1);
     const Plan plan = parse_plan(fit.plan);

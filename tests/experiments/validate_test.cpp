@@ -120,22 +120,22 @@ TEST_CASE("validate scores rows in-sample and held out apart, as the table of co
 TEST_CASE("validate says what a cost term is worth", "[fast]") {
   const Folder folder;
   const std::string file = measured_file(folder, 1);  // as predicted, so every term that it uses is worth something
-  Json json = run_json("validate --without exchange_first_lines " + file);
-  CHECK(json.at("without").at("terms") == Json{"exchange_first_lines"});
+  Json json = run_json("validate --without item_warp " + file);
+  CHECK(json.at("without").at("terms") == Json{"item_warp"});
   const Json used = json["without"].at("used");
   CHECK(used.at("points") == 1);
   CHECK(used.at("mape_percent") < 0.01);
   CHECK(used.at("mape_without_percent") > 1);
   CHECK(json["without"].at("rows") == used);
   // The same as the chip with another number.
-  const Json changed = run_json("validate --max-mape 100 --set cost.exchange_first_lines=0 " + file);
+  const Json changed = run_json("validate --max-mape 100 --set cost.item_warp=0 " + file);
   CHECK(changed.at("mape_percent") == used.at("mape_without_percent"));
   CHECK(changed.at("rows").at(0).at("predicted_us") == json.at("rows").at(0).at("without_us"));
   // A term that the plan does not use changes nothing, whatever is left out with it.
   json = run_json("validate --without dense_look " + file);
   CHECK(json.at("without").at("used").at("points") == 0);
   CHECK(json["without"]["used"].at("difference_percent").is_null());
-  CHECK(run_json("validate --without dense_look --without exchange_first_lines " + file)["without"]["used"] == used);
+  CHECK(run_json("validate --without dense_look --without item_warp " + file)["without"]["used"] == used);
   CHECK(run("validate --without dense_look " + file).out.find("Without dense_look:") != std::string::npos);
 
   const Json all = run_json("validate --without all " + file);
@@ -146,7 +146,7 @@ TEST_CASE("validate says what a cost term is worth", "[fast]") {
     }
   }
   const auto line =
-      std::find_if(all.begin(), all.end(), [](const Json& term) { return term.at("term") == "exchange_first_lines"; });
+      std::find_if(all.begin(), all.end(), [](const Json& term) { return term.at("term") == "item_warp"; });
   REQUIRE(line != all.end());
   CHECK(line->at("mape_without_percent") == used.at("mape_without_percent"));
 

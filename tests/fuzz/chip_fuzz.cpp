@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds bytes as a chip file and, after the first zero byte, as an assignment for it: only InputError may escape, its
 // text is one line, and what is accepted is possible.
-#include "model/chip/chip.hpp"
 #include "model/base/error.hpp"
+#include "model/chip/chip.hpp"
 
 #include <cmath>
 #include <cstddef>

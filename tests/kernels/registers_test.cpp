@@ -220,8 +220,11 @@ TEST_CASE("no plan spills where the register model says that it fits", "[slow]")
   }
 }
 
-TEST_CASE("the largest networks that fit on the chips of four architectures compile without a spill", "[slow]") {
+TEST_CASE("the largest networks that sparse plans fit on the chips of four architectures compile without a spill",
+          "[slow]") {
   const EmptyCache cache;
+  Constraints constraints;
+  constraints.family = SparsePlan::kName;
   int which = 0;
   for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
     const Chip chip = find_chip(chip_name).chip;
@@ -229,7 +232,7 @@ TEST_CASE("the largest networks that fit on the chips of four architectures comp
       const double density = which % 2 == 0 ? 0.05 : 0.3;
       const int batch = std::array{1, 8, 4, 16}[(which + which / 4) % 4];
       ++which;
-      const Capacity capacity = find_capacity(chip, {Cell::relu, precision, 1, batch, 1, density}, 32);
+      const Capacity capacity = find_capacity(chip, {Cell::relu, precision, 1, batch, 1, density}, 32, constraints);
       REQUIRE(capacity.largest);
       const PlannedNetwork& largest = *capacity.largest;
       INFO(chip_name << ", " << describe(largest.network) << ": " << to_string(largest.plan));

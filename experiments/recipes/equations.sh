@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Writes docs/equations.md: the cost terms as `onchip chips --cost-terms` has them, and what each is worth on the drawn
+# networks (`onchip validate --without all`). No GPU; seconds.
+#   experiments/recipes/equations.sh ONCHIP > docs/equations.md     ONCHIP: the built command
+set -euo pipefail
+
+onchip=$1
+data=$(dirname "$0")/../data/h100_sxm
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+"$onchip" chips --cost-terms --format csv -o "$out/terms.csv"
+for set in drawn drawn_again; do
+  # A large error is an answer here (status 1), not a failure.
+  "$onchip" validate "$data/$set.csv" --without all --format csv -o "$out/$set.csv" || [ $? -eq 1 ]
+done
+python3 - "$out" << 'PYTHON'
+import csv, pathlib, sys
+
+out = pathlib.Path(sys.argv[1])
+read = lambda name: list(csv.DictReader((out / f"{name}.csv").open(newline="")))
+worth = {name: {row["term"]: row for row in read(name)} for name in ("drawn", "drawn_again")}
+
+def cell(name, term):
+    row = worth[name][term["term"]]
+    if term["value"] == term["neutral"]:
+        return "-"  # there is no pricing without it
+    return f"{float(row['difference_percent']):+.1f} ({row['points']})" if row["points"] != "0" else "(0)"
+
+print("""# Equations
+
+<!-- Generated: experiments/recipes/equations.sh build/onchip > docs/equations.md -->
+
+The formulas stand at the top of `model/sparse/price.hpp`, `model/dense/price.hpp`, `model/library/price.hpp` and
+`model/exchange/exchange_time.hpp`. They multiply two kinds of numbers.
+
+- **Numbers of the hardware** stand in the chip files (`model/chips/*.toml`): `onchip chips NAME` lists each with its unit,
+  interval and source, and `--set KEY=QUANTITY` changes one.
+- **Cost terms**, below, stand in `model/chip/cost_terms.hpp` and are the same for all chips: `onchip chips --cost-terms`. "Scales
+  with" is the chip number that carries a term to another chip. `--set cost.TERM=VALUE` changes one.
+
+"Worth" is how many points of per cent the mean error of the plans that use a term would be larger with the term at its
+neutral value (`onchip validate FILE --without TERM`), and in parentheses of how many plans. The other terms stay as they are,
+so a term that was fitted together with others looks worth more than it would be after a new fit; below 0, the set would do
+better without it. `drawn.csv` is the set by which it was chosen which terms there are, `drawn_again.csv` is held out; both are of
+the H100. A term that is not worth 0.3 on `drawn.csv` and on what it was fitted to has to go. Terms that count instructions
+have no neutral value: "-".
+
+"Layouts" are packed weights, counted without a GPU; "machine code" is what the compiler made of plans.""")
+group = None
+for term in read("terms"):
+    if term["group"] != group:
+        group = term["group"]
+        print(f"\n## {group[0].upper()}{group[1:]}\n")
+        print("| term | value | unit | scales with | meaning | fitted to | points | worth (drawn.csv) | worth (drawn_again.csv) |")
+        print("|---|---|---|---|---|---|---|---|---|")
+    cells = [f"`{term['term']}`", term["value"], term["unit"], term["scales_with"], term["meaning"], term["fitted_to"],
+             term["points"], cell("drawn", term), cell("drawn_again", term)]
+    print("| " + " | ".join(cells) + " |")
+PYTHON
