@@ -19,8 +19,8 @@ class RowProfile {
  public:
   static RowProfile from_matrix(const SparseMatrix& matrix);
   // A typical random mask whose rows are alike, uniform or two_four: lengths at equal steps of probability (normal
-  // approximation of their distribution), dealt to units and gates by a fixed shuffle. Throws InputError if a 2:4 mask
-  // cannot be that dense.
+  // approximation of their distribution), assigned to units and gates by a fixed shuffle. Throws InputError if a 2:4
+  // mask cannot be that dense.
   static RowProfile uniform(const Network& network, MaskKind kind = MaskKind::uniform);
 
   int units() const { return units_; }

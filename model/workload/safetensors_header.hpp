@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The header of a safetensors file: its tensors' types, shapes and extents.
+#pragma once
+
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace onchip::safetensors {
+
+struct Tensor {
+  std::string type;
+  std::uint64_t dimensions = 0;
+  std::array<std::uint64_t, 2> shape{};  // the first two dimensions
+  std::uint64_t elements = 1;
+  bool too_many_elements = false;  // the product of all dimensions overflows
+  std::uint64_t begin = 0, end = 0;
+};
+using Tensors = std::map<std::string, Tensor, std::less<>>;
+
+inline constexpr std::array<std::string_view, 3> kTensorKeys{"dtype", "shape", "data_offsets"};
+enum class TensorKey : std::uint8_t { dtype, shape, data_offsets, none };
+
+// Builds the table of tensors while the JSON is read, so that a hostile header (deep nesting, long shapes) takes no
+// memory beyond its names.
+class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit HeaderReader(std::string_view file_name) : file_name_(file_name) {}
+
+  Tensors take() { return std::move(tensors_); }
+
+  bool start_object(std::size_t) override {
+    if (depth_ >= 2) {
+      unexpected("an object");
+    }
+    ++depth_;
+    return true;
+  }
+  bool end_object() override {
+    if (depth_ == 2 && tensor_) {
+      for (std::size_t i = 0; i < kTensorKeys.size(); ++i) {
+        if (!seen_[i]) {
+          fail("has no " + in_quotes(kTensorKeys[i]));
+        }
+      }
+    }
+    --depth_;
+    return true;
+  }
+  bool key(std::string& name) override {
+    if (depth_ == 1) {
+      name_ = name;
+      seen_ = {};
+      key_ = TensorKey::none;
+      tensor_ = nullptr;
+      if (name == "__metadata__") {
+        if (std::exchange(metadata_, true)) {
+          fail("is there twice");
+        }
+        return true;
+      }
+      const auto [position, inserted] = tensors_.try_emplace(name);
+      if (!inserted) {
+        fail("is there twice");
+      }
+      tensor_ = &position->second;
+    } else if (tensor_) {
+      const auto found = std::find(kTensorKeys.begin(), kTensorKeys.end(), name);
+      if (found == kTensorKeys.end()) {
+        fail("has an unknown key " + in_quotes(name) + did_you_mean(shortened(name), kTensorKeys));
+      }
+      const auto index = static_cast<std::size_t>(found - kTensorKeys.begin());
+      if (std::exchange(seen_[index], true)) {
+        fail("has " + in_quotes(name) + " twice");
+      }
+      key_ = static_cast<TensorKey>(index);
+    }
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    if (depth_ != 2 || !tensor_ || (key_ != TensorKey::shape && key_ != TensorKey::data_offsets)) {
+      unexpected("an array");
+    }
+    ++depth_;
+    offsets_ = 0;
+    return true;
+  }
+  bool end_array() override {
+    --depth_;
+    if (key_ == TensorKey::data_offsets && offsets_ != 2) {
+      fail("needs two numbers as 'data_offsets'");
+    }
+    return true;
+  }
+  bool number_unsigned(std::uint64_t number) override {
+    if (depth_ != 3) {
+      unexpected("a number");
+    }
+    if (key_ == TensorKey::shape) {
+      if (tensor_->dimensions < tensor_->shape.size()) {
+        tensor_->shape[tensor_->dimensions] = number;
+      }
+      ++tensor_->dimensions;
+      tensor_->too_many_elements |= __builtin_mul_overflow(tensor_->elements, number, &tensor_->elements);
+    } else {
+      if (offsets_ == 2) {
+        fail("needs two numbers as 'data_offsets'");
+      }
+      (offsets_ == 0 ? tensor_->begin : tensor_->end) = number;
+      ++offsets_;
+    }
+    return true;
+  }
+  bool string(std::string& text) override {
+    if (depth_ == 2 && metadata_value()) {
+      return true;
+    }
+    if (depth_ != 2 || key_ != TensorKey::dtype) {
+      unexpected("a string");
+    }
+    tensor_->type = text;
+    return true;
+  }
+  bool number_integer(std::int64_t) override { return unexpected("a negative number"); }
+  bool number_float(double, const std::string&) override {
+    return unexpected("a number that is no 64-bit unsigned integer");
+  }
+  bool null() override { return unexpected("null"); }
+  bool boolean(bool) override { return unexpected("a truth value"); }
+  bool binary(nlohmann::json::binary_t&) override { return unexpected("binary data"); }
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) override {
+    throw InputError(file_name_ + ": the header is not valid JSON at its byte " + std::to_string(byte));
+  }
+
+ private:
+  bool metadata_value() const { return !tensor_; }
+
+  // did_you_mean takes time by the square of the length.
+  static std::string_view shortened(std::string_view name) { return name.substr(0, 32); }
+
+  [[noreturn]] void fail(const std::string& message) const {
+    throw InputError(file_name_ + ": " + (name_ == "__metadata__" ? "" : "tensor ") + in_quotes(name_) + " " + message);
+  }
+  [[noreturn]] bool unexpected(const std::string& found) const {
+    if (depth_ == 0) {
+      throw InputError(file_name_ + ": expected the header to be an object, found " + found);
+    }
+    std::string where = depth_ == 1 || metadata_value() || key_ == TensorKey::none
+                            ? std::string()
+                            : "as " + in_quotes(kTensorKeys[static_cast<std::size_t>(key_)]) + " ";
+    fail("has " + found + " " + where + "where the format has none");
+  }
+
+  std::string file_name_;
+  Tensors tensors_;
+  bool metadata_ = false;  // seen
+  // Where the reader is: depth 1 in the header, 2 in a tensor or the metadata, 3 in a shape or the offsets.
+  int depth_ = 0;
+  std::string name_;
+  Tensor* tensor_ = nullptr;  // null in the metadata
+  TensorKey key_ = TensorKey::none;
+  std::array<bool, kTensorKeys.size()> seen_{};
+  int offsets_ = 0;
+};
+
+}  // namespace onchip::safetensors
