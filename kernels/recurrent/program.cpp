@@ -18,7 +18,7 @@ template <typename Answer, typename Ask>
 Answer of_kernel(const Network& network, const Plan& plan, const Ask& ask) {
   return std::visit(
       [&](const auto& of_family) -> Answer {
-        if constexpr (of_family.kIsOnChip) {
+        if constexpr (std::remove_cvref_t<decltype(of_family)>::kIsOnChip) {
           return ask(geometry(network, of_family));
         } else {
           throw InputError("a plan of " + std::string(of_family.kName) +

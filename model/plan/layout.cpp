@@ -15,7 +15,7 @@ Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix&
   }
   return std::visit(
       [&](const auto& of_family) -> Layout {
-        if constexpr (of_family.kIsOnChip) {
+        if constexpr (std::remove_cvref_t<decltype(of_family)>::kIsOnChip) {
           return make_layout(geometry(network, of_family), matrix, threads);
         } else {
           throw InputError("a plan of " + std::string(of_family.kName) + " has no layout: the library has its own");
