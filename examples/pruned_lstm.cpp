@@ -69,7 +69,7 @@ std::vector<Layer> read_layers(const std::string& file) {
 
 // Plans and compiles; says whether the layer fits. Null if it does not.
 std::shared_ptr<const Program> plan(const Chip& chip, const Layer& layer, int batch, const std::string& architecture) {
-  Network network;
+  Recurrent network;
   network.cell = Cell::lstm;
   network.precision = kPrecision;
   network.hidden = layer.recurrent.columns;
@@ -227,8 +227,8 @@ int main(int count, char** words) {
   }
   try {
     const int batch = count > 3 ? std::atoi(words[3]) : 4, steps = count > 4 ? std::atoi(words[4]) : 100;
-    if (batch < 1 || batch > kMaxBatch || steps < 1) {
-      throw InputError("expected a batch of 1 to " + std::to_string(kMaxBatch) + ", and at least one step");
+    if (batch < 1 || batch > kMostSamples || steps < 1) {
+      throw InputError("expected a batch of 1 to " + std::to_string(kMostSamples) + ", and at least one step");
     }
     Chip chip = find_chip(count > 2 ? words[2] : "h200").chip;
     std::vector<Layer> layers = read_layers(words[1]);

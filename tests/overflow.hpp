@@ -11,7 +11,8 @@ namespace onchip {
 
 // The plan with the share `kept` of each row's slots in registers and all chunks beyond in shared memory; itself if no
 // row overflows then.
-inline SparsePlan with_overflow(const Network& network, const SparsePlan& whole, const RowProfile& rows, double kept) {
+inline SparsePlan with_overflow(const Recurrent& network, const SparsePlan& whole, const RowProfile& rows,
+                                double kept) {
   SparsePlan plan = whole;
   for (int r = 0; r < plan.rows_per_group; ++r) {
     plan.slots[r] = static_cast<int>(whole.slots[r] * kept);

@@ -176,7 +176,7 @@ OptionGroup network_options() {
   group.add_options()
       ("cell", text("CELL", "relu"), "Set the cell: relu, tanh, lstm or gru.")
       ("hidden", text("N"), "Set the number of hidden units.")
-      ("batch", text("N", "4"), "Set the number of sequences computed together, 1 to 64.")
+      ("batch", text("N", "4"), "Set the number of sequences computed together; on the chip at most 64.")
       ("steps", text("N", "256"), "Set the number of time steps.")
       ("density", text("D", "0.3"), "Set the share of non-zero weights: 0.3 or 30%.")
       ("precision", text("TYPE", "fp16"), "Set the type of weights and state: fp16, bf16, fp32 or fp8 (state fp16).")
@@ -279,7 +279,7 @@ int read_granule(const Options& options) {
 
 Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families) {
   Configuration configuration;
-  Network& network = configuration.network;
+  Recurrent& network = configuration.network;
   network.cell = parse_cell(options.text("cell"));
   network.precision = parse_precision(options.text("precision"));
   network.batch = static_cast<int>(options.whole("batch", 1, kMaxBatch));

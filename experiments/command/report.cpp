@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/report.hpp"
 
+#include "experiments/command/plan_options.hpp"
 #include "model/base/units.hpp"
 #include "model/plan/plan_text.hpp"
 
@@ -54,7 +55,7 @@ std::string tier_text(Tier tier) {
 
 }  // namespace
 
-Json to_json(const Network& network) {
+Json to_json(const Recurrent& network) {
   return {{"cell", info(network.cell).name}, {"hidden", network.hidden},   {"batch", network.batch},
           {"steps", network.steps},          {"density", network.density}, {"precision", info(network.precision).name}};
 }
@@ -147,16 +148,9 @@ std::vector<std::string> case_cells(const Case& answer, Binding binding) {
 }
 
 std::string instead_text(const PlannedNetwork& other) {
-  const std::string_view note = std::visit(
-      [](const auto& plan) -> std::string_view {
-        if constexpr (requires { plan.kComputes; }) {
-          return plan.kComputes;
-        } else {
-          return "with weights streamed from L2";
-        }
-      },
-      other.plan);
-  return std::string(family_name(other.plan)) + ": " + time_text(other.prediction) + ", " + std::string(note);
+  const FamilyInfo& family = find_family(family_name(other.plan));
+  return std::string(family.name) + ": " + time_text(other.prediction) + ", " +
+         std::string(family.computes.empty() ? "with weights streamed from L2" : family.computes);
 }
 
 Json instead_json(const PlannedNetwork& other) {
@@ -183,7 +177,7 @@ std::string resources_text(const Footprint& footprint) {
 
 std::string to_text(const Case& answer) {
   const Prediction& prediction = answer.planned.prediction;
-  const Network& network = answer.planned.network;
+  const Recurrent& network = answer.planned.network;
   std::string text = describe(network) + " on " + answer.chip + "\n\n";
   const auto line = [&](const char* title, const std::string& value) {
     text += std::string(title) + std::string(10 - std::string_view(title).size(), ' ') + value + '\n';

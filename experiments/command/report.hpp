@@ -20,7 +20,7 @@ struct Case {
   ChosenPlan planned;           // what was found
 };
 
-Json to_json(const Network& network);
+Json to_json(const Recurrent& network);
 Json to_json(const Plan& plan);
 Json to_json(const Case& answer, Binding binding);
 

@@ -56,7 +56,7 @@ std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& config
   if (configuration.weights) {
     return configuration.weights;
   }
-  const Network& network = configuration.network;
+  const Recurrent& network = configuration.network;
   return std::make_shared<const SparseMatrix>(generate_mask(network.rows(), network.hidden, network.density,
                                                             configuration.seed, network.precision, configuration.mask));
 }
@@ -64,7 +64,7 @@ std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& config
 namespace {
 
 bool has_exact_rows(const Configuration& configuration) {
-  const Network& network = configuration.network;
+  const Recurrent& network = configuration.network;
   return configuration.weights || network.density * network.rows() * network.hidden <= kMostGenerated;
 }
 
@@ -138,7 +138,7 @@ void let_compiler_decide(const Chip& chip, const Configuration& configuration, c
 
 ChosenPlan plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
                         const std::string& architecture) {
-  const Network& network = configuration.network;
+  const Recurrent& network = configuration.network;
   ChosenPlan chosen;
   if (configuration.plan) {
     check_plan(network, *configuration.plan);
@@ -182,7 +182,7 @@ std::vector<std::string> configuration_columns() {
 }
 
 std::vector<std::string> configuration_cells(const Configuration& configuration) {
-  const Network& network = configuration.network;
+  const Recurrent& network = configuration.network;
   return {std::string(info(network.cell).name),
           std::to_string(network.hidden),
           std::to_string(network.batch),
@@ -223,7 +223,7 @@ Configuration read_configuration_row(const CsvReader& file, std::size_t row, boo
   };
   constexpr double kInt = 2147483647;
   Configuration configuration;
-  Network& network = configuration.network;
+  Recurrent& network = configuration.network;
   network.hidden = static_cast<int>(whole("hidden", kInt));
   network.batch = static_cast<int>(whole("batch", kInt));
   network.steps = static_cast<int>(whole("steps", kInt));

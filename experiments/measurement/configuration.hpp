@@ -21,7 +21,7 @@ inline constexpr std::int64_t kMostSeed = std::int64_t{1} << 53;  // exact as a 
 inline constexpr double kMostGenerated = 1 << 25;
 
 struct Configuration {
-  Network network;
+  Recurrent network;
   MaskKind mask = MaskKind::uniform;
   std::uint64_t seed = 1;
   std::shared_ptr<const SparseMatrix> weights;  // the user's file; empty: generated from mask and seed

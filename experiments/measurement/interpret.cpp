@@ -23,7 +23,7 @@ std::byte* aligned(std::byte* memory) {
 // Memory that nobody may touch, between the arrays of the workspace: whoever reads or writes beyond one is found.
 constexpr std::size_t kGap = 64 * kWorkspaceAlignment;
 
-constexpr std::array kConstants{
+constexpr std::array kConstantMemory{
     &ConstantPlaces::weights,    &ConstantPlaces::streamed,       &ConstantPlaces::overflow,
     &ConstantPlaces::gates,      &ConstantPlaces::order,          &ConstantPlaces::row_places,
     &ConstantPlaces::input_bias, &ConstantPlaces::recurrent_bias, &ConstantPlaces::scales};
@@ -92,7 +92,7 @@ InterpretedKernel::InterpretedKernel(const Layout& layout, const Biases& biases,
           ptx::parse(compile_ptx(compile_order_request(network_of(layout), plan_of(layout), kInterpretedArchitecture)),
                      "state_order.ptx")) {
   std::size_t end = 0;
-  const std::vector<MovedArray> constants = set_apart(program_.places, kConstants, program_.constants.size(), end);
+  const std::vector<MovedArray> constants = set_apart(program_.places, kConstantMemory, program_.constants.size(), end);
   std::vector<std::byte> apart(end);
   for (const MovedArray& array : constants) {
     std::copy_n(program_.constants.begin() + static_cast<std::ptrdiff_t>(array.from), array.bytes,

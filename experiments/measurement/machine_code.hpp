@@ -19,7 +19,7 @@
 namespace onchip {
 
 struct MeasuredKernel {
-  Network network;
+  Recurrent network;
   Plan plan;                                  // of a kernel, not of a library
   std::string fingerprint, code_fingerprint;  // the row's; the second is empty where none was recorded
 };

@@ -53,7 +53,7 @@ constexpr double kMostSequenceBytes = 8e9;
 
 }  // namespace
 
-Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
+Prepared prepare(const Recurrent& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
                  const MeasureOptions& options) {
   if (2.0 * network.steps * network.batch * network.rows() * info(network.precision).bytes > kMostSequenceBytes) {
     throw InputError("a sequence of " + std::to_string(network.steps) +
@@ -89,7 +89,7 @@ Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& p
   return prepare(configuration.network, planned.plan, std::move(matrix), options);
 }
 
-std::vector<Prepared> prepare_all(const Network& network, std::span<const Plan> plans,
+std::vector<Prepared> prepare_all(const Recurrent& network, std::span<const Plan> plans,
                                   std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options) {
   std::vector<Prepared> all;
   for (const Plan& plan : plans) {
@@ -112,7 +112,7 @@ Correctness compare(std::span<const double> expected, std::span<const std::byte>
 }
 
 Interpretation interpret(const Prepared& prepared, const MeasureOptions& options) {
-  const Network& network = network_of(prepared.layout);
+  const Recurrent& network = network_of(prepared.layout);
   InterpretedKernel kernel(prepared.layout, {}, options.check_steps);
   std::vector<std::byte> initial = to_elements(prepared.initial, network.precision);
   std::vector<std::byte> cell = to_elements(prepared.initial_cell, network.precision);
@@ -245,7 +245,7 @@ class TimedKernel {
     return (long_us - short_us) / static_cast<double>(steps);
   }
 
-  Network network_;
+  Recurrent network_;
   PersistentKernel kernel_;
   std::optional<PersistentKernel> exchange_;
   DeviceBuffer<std::byte> initial_, cell_, input_, output_;
@@ -320,7 +320,7 @@ FamilyMeasurement fastest_of(std::string_view family, std::span<const BaselineRe
 
 }  // namespace
 
-std::vector<FamilyMeasurement> measure_families(const Network& network, const SparseMatrix& matrix,
+std::vector<FamilyMeasurement> measure_families(const Recurrent& network, const SparseMatrix& matrix,
                                                 std::span<const Prepared> kernels,
                                                 std::span<const std::string_view> libraries,
                                                 const MeasureOptions& options) {

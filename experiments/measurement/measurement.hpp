@@ -54,7 +54,7 @@ struct Prepared {
   std::vector<double> expected;              // [check_steps, batch, hidden]: the reference's states
 };
 // Throws InputError for a sequence that the device's memory cannot hold.
-Prepared prepare(const Network& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
+Prepared prepare(const Recurrent& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
                  const MeasureOptions& options);
 
 // Of a planned configuration. Throws InputError with the reason if the plan does not fit.
@@ -62,7 +62,7 @@ Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& p
                      std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
 
 // The same for several plans of one network, whose reference is computed once.
-std::vector<Prepared> prepare_all(const Network& network, std::span<const Plan> plans,
+std::vector<Prepared> prepare_all(const Recurrent& network, std::span<const Plan> plans,
                                   std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
 
 // A kernel's states beside the reference's.
@@ -93,7 +93,7 @@ struct FamilyMeasurement {
 
 // Kernels and what is likely the fastest of the libraries, by their families' names, in turns in one run. All of one
 // network and matrix.
-std::vector<FamilyMeasurement> measure_families(const Network& network, const SparseMatrix& matrix,
+std::vector<FamilyMeasurement> measure_families(const Recurrent& network, const SparseMatrix& matrix,
                                                 std::span<const Prepared> kernels,
                                                 std::span<const std::string_view> libraries,
                                                 const MeasureOptions& options);

@@ -2,8 +2,6 @@
 #include "experiments/measurement/step_clocks.hpp"
 
 #include <algorithm>
-#include <utility>
-#include <variant>
 
 namespace onchip {
 
@@ -18,11 +16,7 @@ StepClocks measure_step_clocks(const Layout& layout, Sequences sequences) {
   kernel.check_status();
 
   const std::vector<std::uint32_t> clocks = kernel.record();
-  const auto [sms, warps] = std::visit(
-      [](const auto& of) {
-        return std::pair(static_cast<std::size_t>(of.geometry.sms), static_cast<std::size_t>(of.geometry.warps()));
-      },
-      layout);
+  const std::size_t sms = kernel.shape().recorded_sms, warps = kernel.shape().recorded_warps;
   const std::size_t per_step = sms * warps * kMarks;
   StepClocks result;
   for (std::size_t step = kWarmUpSteps; step < kClockedSteps; ++step) {

@@ -23,7 +23,7 @@ void TimedBaselines::Entry::refuse(const std::string& reason) {
   step_us.clear();
 }
 
-TimedBaselines::TimedBaselines(const Network& network, const SparseMatrix& matrix, const Wanted& wanted,
+TimedBaselines::TimedBaselines(const Recurrent& network, const SparseMatrix& matrix, const Wanted& wanted,
                                const std::function<void(const std::string&)>& say) {
   using Clock = std::chrono::steady_clock;
   for (const BaselineCandidate& candidate : baseline_candidates(network)) {

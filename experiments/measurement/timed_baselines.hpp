@@ -16,7 +16,7 @@ class TimedBaselines {
  public:
   using Wanted = std::function<bool(const BaselineCandidate&)>;
   // `say`: what is being prepared.
-  TimedBaselines(const Network& network, const SparseMatrix& matrix, const Wanted& wanted,
+  TimedBaselines(const Recurrent& network, const SparseMatrix& matrix, const Wanted& wanted,
                  const std::function<void(const std::string&)>& say);
 
   void run_each(const Stream& stream, bool warm_up);

@@ -33,7 +33,7 @@ using namespace onchip;
 
 struct Configuration {
   const Chip* chip;
-  Network network;
+  Recurrent network;
   Plan plan;
 };
 
@@ -45,7 +45,7 @@ std::vector<Configuration> varied(const std::vector<Chip>& chips) {
         for (const int hidden : {512, 1111, 2304, 5760}) {
           for (const int batch : {1, 4, 16}) {
             for (const double density : {0.01, 0.1, 0.3, 1.0}) {
-              const Network network{
+              const Recurrent network{
                   .cell = cell, .precision = precision, .hidden = hidden, .batch = batch, .density = density};
               const RowProfile rows = RowProfile::uniform(network);
               for (const int lanes : {8, 32}) {

@@ -43,7 +43,7 @@ std::vector<PublishedFigure> published_figures() {
   std::vector<PublishedFigure> figures;
   for (const Layer& layer : kLargest) {
     const Chip chip = find_chip(layer.chip).chip;
-    const Network network{.precision = layer.precision, .batch = 4, .density = 1};
+    const Recurrent network{.precision = layer.precision, .batch = 4, .density = 1};
     Constraints dense;
     fix<&SparsePlan::storage>(dense, Storage::dense);
     dense.tier = Tier::registers;  // as the published kernels kept them
@@ -54,7 +54,7 @@ std::vector<PublishedFigure> published_figures() {
   }
   const Chip p100 = find_chip("P100").chip;
   for (const Step& step : kStepTimes) {
-    const Network network{.hidden = step.hidden, .batch = step.batch, .density = step.density};
+    const Recurrent network{.hidden = step.hidden, .batch = step.batch, .density = step.density};
     Constraints constraints;
     fix<&SparsePlan::sms>(constraints, step.sms);
     constraints.tier = Tier::registers;

@@ -57,7 +57,7 @@ struct Remedy {
   std::string text;
 };
 
-bool fits(const Chip& chip, const Network& network, const Constraints& constraints, MaskKind kind) {
+bool fits(const Chip& chip, const Recurrent& network, const Constraints& constraints, MaskKind kind) {
   return choose_plan(chip, network, RowProfile::uniform(network, kind), constraints).prediction.footprint.fits;
 }
 
@@ -91,7 +91,7 @@ const std::vector<Knob>& knobs() {
 // As the model expects, for a network that does not fit.
 std::vector<Remedy> remedies(const Chip& chip, const PlannedNetwork& planned, int granule,
                              const Constraints& constraints, MaskKind kind) {
-  const Network& network = planned.network;
+  const Recurrent& network = planned.network;
   if (footprint(chip, network, planned.plan).fits) {
     return {};  // it is the compiler that lacks registers, and the model knows not of what it would keep
   }
@@ -104,7 +104,7 @@ std::vector<Remedy> remedies(const Chip& chip, const PlannedNetwork& planned, in
   }
   constexpr int kSteps = 1000;
   const int sparser = least(kSteps - 1, [&](int step) {
-    Network changed = network;
+    Recurrent changed = network;
     changed.density *= 1 - static_cast<double>(step) / kSteps;
     return fits(chip, changed, constraints, kind);
   });
@@ -241,7 +241,7 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
     return answer.planned.prediction.footprint.fits ? 0 : 1;
   }
   Output output(*options);
-  const auto exact = [&](const Network& network, const Constraints& constraints) -> PlannedNetwork {
+  const auto exact = [&](const Recurrent& network, const Constraints& constraints) -> PlannedNetwork {
     Configuration sized = configuration;
     sized.network = network;
     sized.constraints = constraints;

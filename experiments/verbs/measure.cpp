@@ -98,8 +98,8 @@ void refuse_contradictions(const Options& options) {
 }
 
 // Everything that measure() compiles.
-std::vector<CompileRequest> compile_requests(const Network& network, const Plan& plan, const std::string& architecture,
-                                             const MeasureOptions& options) {
+std::vector<CompileRequest> compile_requests(const Recurrent& network, const Plan& plan,
+                                             const std::string& architecture, const MeasureOptions& options) {
   std::vector<CompileRequest> requests{compile_request(network, plan, architecture),
                                        compile_order_request(network, plan, architecture)};
   if (options.floor) {

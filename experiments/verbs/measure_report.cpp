@@ -100,7 +100,7 @@ std::string correctness_text(const Correctness& correctness) {
 Report report_result(const Case& asked, const MeasuredNetwork& result, const Manifest& manifest) {
   const Configuration& configuration = asked.configuration;
   const Measurement& m = result.measurement;
-  const Network& network = configuration.network;
+  const Recurrent& network = configuration.network;
   const Prediction& prediction = result.planned.prediction;
   const double whole_us = m.sequence_us.median / network.steps;
   Report report;

@@ -12,7 +12,7 @@ Report compare(const ChipFile& chip, const Configuration& configuration) {
   if (configuration.constraints.family) {
     throw InputError("--family contradicts --plan all, which compares them");
   }
-  const Network& network = configuration.network;
+  const Recurrent& network = configuration.network;
   Report report;
   report.json = {{"chip", chip.chip.name}, {"network", to_json(network)}, {"plans", Json::array()}};
   report.csv.columns = case_columns();

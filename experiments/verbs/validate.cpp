@@ -161,7 +161,7 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
                       file.has("code_fingerprint") ? file.text(i, "code_fingerprint") : "",
                       false,
                       {}};
-    const Network& network = row.configuration.network;
+    const Recurrent& network = row.configuration.network;
     if (file.has("note") && file.text(i, "plan").empty()) {
       ++data.left_out;
       continue;

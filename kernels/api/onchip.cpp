@@ -27,7 +27,7 @@ static_assert(ONCHIP_TIER_STREAMED == static_cast<int>(Tier::streamed) && kTierN
 static_assert(ONCHIP_WORKSPACE_ALIGNMENT == kWorkspaceAlignment);
 
 struct Asked {
-  Network network;
+  Recurrent network;
   Constraints constraints;
 };
 
@@ -47,7 +47,7 @@ Asked read_network(const onchip_network* given) {
 }
 
 // The weights as the kernels store them.
-SparseMatrix rounded_weights(const Network& network, const SparseMatrix& given) {
+SparseMatrix rounded_weights(const Recurrent& network, const SparseMatrix& given) {
   if (given.rows != network.rows() || given.columns != network.hidden) {
     throw InputError("the matrix is " + std::to_string(given.rows) + " x " + std::to_string(given.columns) + "; a " +
                      std::string(info(network.cell).name) + " network of " + std::to_string(network.hidden) +
@@ -62,18 +62,6 @@ SparseMatrix rounded_weights(const Network& network, const SparseMatrix& given) 
     throw InputError("a weight is too large for " + std::string(info(network.precision).name));
   }
   return matrix;
-}
-
-// Of the stored weights' bytes, those that every step reads from L2; of families that stream none, 0.
-double streamed_share(const Network& network, const Plan& plan) {
-  return std::visit(
-      [&]<typename P>(const P& of_family) {
-        if constexpr (requires { geometry(network, of_family).streamed_share(); }) {
-          return geometry(network, of_family).streamed_share();
-        }
-        return 0.0;
-      },
-      plan);
 }
 
 onchip_fit to_fit(const PlannedNetwork& planned) {
@@ -105,7 +93,7 @@ onchip_fit to_fit(const PlannedNetwork& planned) {
   return fit;
 }
 
-Sequences read_sequences(const Network& network, const onchip_sequences* given) {
+Sequences read_sequences(const Recurrent& network, const onchip_sequences* given) {
   require_struct(given, "sequences");
   require_range("steps", given->steps, 1, 2147483647);
   if (network.cell != Cell::lstm && (given->initial_cell != nullptr || given->final_cell != nullptr)) {
@@ -279,7 +267,7 @@ onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_strea
   return guarded(error, [&] {
     require(recurrence, "recurrence");
     require(state, "state");
-    const Network& network = recurrence->recurrence.program().network;
+    const Recurrent& network = recurrence->recurrence.program().network;
     if (network.cell == Cell::lstm) {
       require(cell, "cell");
     }

@@ -106,8 +106,8 @@ typedef struct onchip_network {
   size_t struct_bytes; /* sizeof(onchip_network) */
   int32_t cell;
   int32_t precision;
-  int32_t hidden; /* units, 1 to 65472 */
-  int32_t batch;  /* samples, 1 to 64 */
+  int32_t hidden; /* units, 1 to 262144 */
+  int32_t batch;  /* samples, 1 to 64 on the chip */
   double density; /* non-zeros of W / its elements, above 0, at most 1; not read where a matrix is given */
   int32_t tier;   /* ONCHIP_TIER_* */
 } onchip_network;

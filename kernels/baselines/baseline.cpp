@@ -12,7 +12,7 @@ namespace onchip {
 namespace {
 
 // No library has a recurrent network of fp8 weights; fp16 is nearest.
-Network as_baselines_have_it(Network network) {
+Recurrent as_baselines_have_it(Recurrent network) {
   network.precision = state_type(network.precision);
   return network;
 }
@@ -30,12 +30,12 @@ std::vector<int> padded(int count, std::initializer_list<int> multiples) {
   return counts;
 }
 
-std::string shape_name(const Network& network, int hidden, int batch) {
+std::string shape_name(const Recurrent& network, int hidden, int batch) {
   return " B=" + std::to_string(batch) + (hidden == network.hidden ? "" : " H=" + std::to_string(hidden));
 }
 
-std::vector<BaselineCandidate> baseline_candidates(const Network& wanted) {
-  const Network network = as_baselines_have_it(wanted);
+std::vector<BaselineCandidate> baseline_candidates(const Recurrent& wanted) {
+  const Recurrent network = as_baselines_have_it(wanted);
   std::vector<BaselineCandidate> all;
   for (const auto candidates_of : {cudnn_candidates, cublas_candidates, cusparse_candidates}) {
     std::vector<BaselineCandidate> candidates = candidates_of(network);
@@ -44,7 +44,7 @@ std::vector<BaselineCandidate> baseline_candidates(const Network& wanted) {
   return all;
 }
 
-std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Network& network,
+std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
                                         const SparseMatrix& matrix) {
   try {
     device_info();  // says in a plain sentence that there is no device, before a library says it in its own way

@@ -7,7 +7,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/library.hpp"
 #include "model/workload/mask.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <functional>
 #include <initializer_list>
@@ -42,7 +42,7 @@ class Baseline {
 
 struct BaselineCandidate {
   std::string name;  // the library first: "cudnn PERSIST_STATIC B=8"
-  std::function<std::unique_ptr<Baseline>(const Network&, const SparseMatrix&)> make;  // see make_baseline
+  std::function<std::unique_ptr<Baseline>(const Recurrent&, const SparseMatrix&)> make;  // see make_baseline
   bool likely = false;  // has been the fastest of its library at some size: enough where all of them take too long
 
   std::string library() const { return name.substr(0, name.find(' ')); }
@@ -55,11 +55,11 @@ struct BaselineCandidate {
 std::vector<int> padded(int count, std::initializer_list<int> multiples);
 
 // " B=8", or " B=8 H=2312" where the hidden size is padded.
-std::string shape_name(const Network& network, int hidden, int batch);
+std::string shape_name(const Recurrent& network, int hidden, int batch);
 
 // What is worth trying, library by library. Names are distinct. The candidates are for one network and one matrix: what
 // several have in common on the device is made once, for as long as one of them is there.
-std::vector<BaselineCandidate> baseline_candidates(const Network& network);
+std::vector<BaselineCandidate> baseline_candidates(const Recurrent& network);
 
 template <typename T>
 class Shared {
@@ -79,7 +79,7 @@ class Shared {
 
 // `matrix`: [gates * hidden, hidden]; only what multiplies with a sparse matrix reads it. Throws BaselineRefusal with
 // the library's words.
-std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Network& network,
+std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
                                         const SparseMatrix& matrix);
 
 struct BaselineResult {

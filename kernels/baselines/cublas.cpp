@@ -24,19 +24,21 @@ struct Weights {
   std::vector<float> pattern;
   DeviceBuffer<std::byte> elements;
 
-  explicit Weights(const Network& network)
+  explicit Weights(const Recurrent& network)
       // Variance 1 / hidden, as a recurrent network's.
       : pattern(
             random_pattern(count(network), network.precision, std::sqrt(3.0f / static_cast<float>(network.hidden)), 2)),
         elements(count(network) * info(network.precision).bytes) {
     fill(elements, network.precision, pattern);
   }
-  static std::size_t count(const Network& network) { return static_cast<std::size_t>(network.rows()) * network.hidden; }
+  static std::size_t count(const Recurrent& network) {
+    return static_cast<std::size_t>(network.rows()) * network.hidden;
+  }
 };
 
 class Gemm final : public Product {
  public:
-  Gemm(const Network& network, WeightOrder order, std::shared_ptr<const Weights> weights, const ProductStates& states)
+  Gemm(const Recurrent& network, WeightOrder order, std::shared_ptr<const Weights> weights, const ProductStates& states)
       : network_(network), order_(order), states_(states), weights_(std::move(weights)) {}
 
   void use(cudaStream_t stream) override { cublas_.use(stream); }
@@ -63,14 +65,14 @@ class Gemm final : public Product {
   }
 
  private:
-  Network network_;
+  Recurrent network_;
   WeightOrder order_;
   const ProductStates& states_;
   std::shared_ptr<const Weights> weights_;
   Cublas cublas_;  // goes first: it may wait for work that uses the buffers
 };
 
-std::unique_ptr<Baseline> make_gemm(const Network& network, WeightOrder order, Shared<Weights>& shared) {
+std::unique_ptr<Baseline> make_gemm(const Recurrent& network, WeightOrder order, Shared<Weights>& shared) {
   Cublas::require();  // says that it is missing before anything else can fail
   const auto rows = static_cast<std::size_t>(network.rows()), hidden = static_cast<std::size_t>(network.hidden);
   const auto uploaded = shared.get([&] { return std::make_shared<Weights>(network); });
@@ -91,7 +93,7 @@ std::unique_ptr<Baseline> make_gemm(const Network& network, WeightOrder order, S
 
 }  // namespace
 
-std::vector<BaselineCandidate> cublas_candidates(const Network& network) {
+std::vector<BaselineCandidate> cublas_candidates(const Recurrent& network) {
   const bool is_narrow = network.precision != Precision::fp32;
   const std::vector<int> batches = padded(network.batch, {is_narrow ? 8 : 1});
   const std::vector<int> sizes = padded(network.hidden, {16 / info(network.precision).bytes});
@@ -102,7 +104,7 @@ std::vector<BaselineCandidate> cublas_candidates(const Network& network) {
       for (const int batch : batches) {
         candidates.push_back({"cublas GEMM " + std::string(kWeightOrderNames[static_cast<std::size_t>(order)]) +
                                   shape_name(network, hidden, batch),
-                              [order, hidden, batch, shared](Network wanted, const SparseMatrix&) {
+                              [order, hidden, batch, shared](Recurrent wanted, const SparseMatrix&) {
                                 wanted.hidden = hidden;
                                 wanted.batch = batch;
                                 return make_gemm(wanted, order, *shared);

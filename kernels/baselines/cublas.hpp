@@ -9,6 +9,6 @@ namespace onchip {
 
 // The weights row-major (TN) and column-major (NN), the batch as it is and, for 16-bit types, padded to a multiple of
 // 8, which takes other kernels, the hidden size likewise, to 16 bytes; each step by step and as a graph.
-std::vector<BaselineCandidate> cublas_candidates(const Network& network);
+std::vector<BaselineCandidate> cublas_candidates(const Recurrent& network);
 
 }  // namespace onchip

@@ -125,7 +125,7 @@ constexpr std::array<cudnnRNNAlgo_t, 4> kAlgorithms{CUDNN_RNN_ALGO_STANDARD, CUD
 
 class CudnnRnn final : public Baseline {
  public:
-  CudnnRnn(const Network& wanted, std::size_t algorithm, int batch);
+  CudnnRnn(const Recurrent& wanted, std::size_t algorithm, int batch);
 
   void enqueue(cudaStream_t stream) override;
   int steps() const override { return network_.steps; }
@@ -134,7 +134,7 @@ class CudnnRnn final : public Baseline {
   void check_results() const override;
 
  private:
-  Network network_;
+  Recurrent network_;
   Handle handle_;
   Dropout dropout_;
   Rnn rnn_;
@@ -147,7 +147,7 @@ class CudnnRnn final : public Baseline {
 // PERSIST_DYNAMIC compiles a kernel that has the weights in registers. Beyond what there are it does not refuse, but
 // compiles code that grows with the weights of a thread, and steps take 8 to 12 times as long as the standard
 // algorithm's (LSTM of 2304, ReLU of 5632 units on an H200).
-void refuse_without_registers(const Network& network) {
+void refuse_without_registers(const Recurrent& network) {
   const double weights =
       static_cast<double>(network.rows()) * network.hidden * static_cast<double>(info(network.precision).bytes);
   int device = 0, sms = 0, registers = 0;
@@ -162,7 +162,7 @@ void refuse_without_registers(const Network& network) {
   }
 }
 
-CudnnRnn::CudnnRnn(const Network& wanted, std::size_t algorithm, int batch) : network_(wanted) {
+CudnnRnn::CudnnRnn(const Recurrent& wanted, std::size_t algorithm, int batch) : network_(wanted) {
   if (algorithm == kPersistDynamic) {
     refuse_without_registers(wanted);
   }
@@ -254,14 +254,14 @@ void CudnnRnn::check_results() const {
   }
 }
 
-std::unique_ptr<Baseline> make_cudnn(const Network& network, std::size_t algorithm, int batch) {
+std::unique_ptr<Baseline> make_cudnn(const Recurrent& network, std::size_t algorithm, int batch) {
   library();  // says that it is missing before anything else can fail
   return std::make_unique<CudnnRnn>(network, algorithm, batch);
 }
 
 #else
 
-std::unique_ptr<Baseline> make_cudnn(const Network&, std::size_t, int) {
+std::unique_ptr<Baseline> make_cudnn(const Recurrent&, std::size_t, int) {
   throw BaselineRefusal("built without cuDNN's header");
 }
 
@@ -269,7 +269,7 @@ std::unique_ptr<Baseline> make_cudnn(const Network&, std::size_t, int) {
 
 }  // namespace
 
-std::vector<BaselineCandidate> cudnn_candidates(const Network& network) {
+std::vector<BaselineCandidate> cudnn_candidates(const Recurrent& network) {
   const std::vector<int> batches = padded(network.batch, {8});
   const std::vector<int> sizes = padded(network.hidden, {8, 64});
   std::vector<BaselineCandidate> candidates;
@@ -279,7 +279,7 @@ std::vector<BaselineCandidate> cudnn_candidates(const Network& network) {
       for (const int batch : batches) {
         const bool is_padded = batch == batches.back() && (hidden != network.hidden || sizes.size() == 1);
         some.push_back({"cudnn " + std::string(kAlgorithmNames[algorithm]) + shape_name(network, hidden, batch),
-                        [algorithm, hidden, batch](Network wanted, const SparseMatrix&) {
+                        [algorithm, hidden, batch](Recurrent wanted, const SparseMatrix&) {
                           wanted.hidden = hidden;
                           return make_cudnn(wanted, algorithm, batch);
                         },

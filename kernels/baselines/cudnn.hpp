@@ -16,6 +16,6 @@ namespace onchip {
 // Every algorithm with the network's batch and with the batch padded to a multiple of 8, which takes other kernels, and
 // with its hidden size as it is and padded to multiples of 8 and of 64. The standard algorithm, which launches kernels
 // in every step, also as a graph.
-std::vector<BaselineCandidate> cudnn_candidates(const Network& network);
+std::vector<BaselineCandidate> cudnn_candidates(const Recurrent& network);
 
 }  // namespace onchip

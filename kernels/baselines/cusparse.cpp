@@ -125,7 +125,7 @@ struct Elements {
   DeviceBuffer<std::int32_t> row_begin, column;
   DeviceBuffer<std::byte> value;
 
-  Elements(const Network& network, const SparseMatrix& matrix)
+  Elements(const Recurrent& network, const SparseMatrix& matrix)
       : row_begin(
             std::span<const std::int32_t>(std::vector<std::int32_t>(matrix.row_begin.begin(), matrix.row_begin.end()))),
         column(std::span<const std::int32_t>(matrix.column)),
@@ -136,7 +136,7 @@ struct Elements {
 
 class SparseProduct : public Product {
  public:
-  SparseProduct(const Network& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements)
+  SparseProduct(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements)
       : type_(kTypes[static_cast<std::size_t>(network.precision)]),
         elements_(std::move(elements)),
         csr_(matrix.rows, matrix.columns, matrix.nnz(), elements_->row_begin.data(), elements_->column.data(),
@@ -173,7 +173,7 @@ class SparseProduct : public Product {
 
 class Spmm final : public SparseProduct {
  public:
-  Spmm(const Network& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
+  Spmm(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
        const ProductStates& states)
       : SparseProduct(network, matrix, std::move(elements)), algorithm_(kSpmmAlgorithms[algorithm - 1]) {
     const cusparseOrder_t order = states.order() == MatrixOrder::column_major ? CUSPARSE_ORDER_COL : CUSPARSE_ORDER_ROW;
@@ -207,7 +207,7 @@ class Spmm final : public SparseProduct {
 
 class Spmv final : public SparseProduct {
  public:
-  Spmv(const Network& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
+  Spmv(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
        const ProductStates& states)
       : SparseProduct(network, matrix, std::move(elements)), algorithm_(kSpmvAlgorithms[algorithm - 1]) {
     for (int i = 0; i < 3; ++i) {
@@ -238,7 +238,7 @@ class Spmv final : public SparseProduct {
   std::array<std::optional<DenseVector>, 3> state_, result_;
 };
 
-std::unique_ptr<Baseline> make_sparse(const Network& network, const SparseMatrix& matrix, const Algorithm& algorithm,
+std::unique_ptr<Baseline> make_sparse(const Recurrent& network, const SparseMatrix& matrix, const Algorithm& algorithm,
                                       MatrixOrder order, Shared<Elements>& shared) {
   library();  // says that it is missing before anything else can fail
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
@@ -270,7 +270,7 @@ std::unique_ptr<Baseline> make_sparse(const Network& network, const SparseMatrix
 
 struct Elements {};
 
-std::unique_ptr<Baseline> make_sparse(const Network&, const SparseMatrix&, const Algorithm&, MatrixOrder,
+std::unique_ptr<Baseline> make_sparse(const Recurrent&, const SparseMatrix&, const Algorithm&, MatrixOrder,
                                       Shared<Elements>&) {
   throw BaselineRefusal("built without cuSPARSE's header");
 }
@@ -279,7 +279,7 @@ std::unique_ptr<Baseline> make_sparse(const Network&, const SparseMatrix&, const
 
 }  // namespace
 
-std::vector<BaselineCandidate> cusparse_candidates(const Network& network) {
+std::vector<BaselineCandidate> cusparse_candidates(const Recurrent& network) {
   const auto shared = std::make_shared<Shared<Elements>>();
   std::vector<BaselineCandidate> candidates;
   for (const Algorithm& algorithm : kAlgorithms) {
@@ -294,7 +294,7 @@ std::vector<BaselineCandidate> cusparse_candidates(const Network& network) {
       }
       candidates.push_back(
           {name,
-           [algorithm, order, shared](const Network& wanted, const SparseMatrix& matrix) {
+           [algorithm, order, shared](const Recurrent& wanted, const SparseMatrix& matrix) {
              return make_sparse(wanted, matrix, algorithm, order, *shared);
            },
            /*likely=*/algorithm.call == Call::spmv || (algorithm.number == 3 && order == MatrixOrder::row_major)});

@@ -11,6 +11,6 @@ namespace onchip {
 
 // SpMM with each algorithm for this format and the states column- and row-major; with a batch of one SpMV, too. Each
 // step by step and as a graph.
-std::vector<BaselineCandidate> cusparse_candidates(const Network& network);
+std::vector<BaselineCandidate> cusparse_candidates(const Recurrent& network);
 
 }  // namespace onchip

@@ -107,15 +107,15 @@ std::vector<BaselineCandidate> with_graphs(const std::vector<BaselineCandidate>&
   std::vector<BaselineCandidate> both;
   for (const BaselineCandidate& candidate : candidates) {
     const auto inner = [make = candidate.make, shared = std::make_shared<Shared<Baseline>>()](
-                           const Network& network, const SparseMatrix& matrix) {
+                           const Recurrent& network, const SparseMatrix& matrix) {
       return shared->get([&] { return make(network, matrix); });
     };
-    both.push_back({candidate.name, [inner](const Network& network, const SparseMatrix& matrix) {
+    both.push_back({candidate.name, [inner](const Recurrent& network, const SparseMatrix& matrix) {
                       return std::make_unique<PlainBaseline>(inner(network, matrix));
                     }});
     both.push_back(
         {candidate.name + " graph",
-         [inner](const Network& network, const SparseMatrix& matrix) { return as_graph(inner(network, matrix)); },
+         [inner](const Recurrent& network, const SparseMatrix& matrix) { return as_graph(inner(network, matrix)); },
          candidate.likely});
   }
   return both;

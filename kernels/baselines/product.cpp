@@ -15,14 +15,14 @@ namespace onchip {
 
 namespace {
 
-DeviceBuffer<std::byte> result_buffer(const Network& network) {
+DeviceBuffer<std::byte> result_buffer(const Recurrent& network) {
   return DeviceBuffer<std::byte>(static_cast<std::size_t>(network.rows()) * network.batch *
                                  info(network.precision).bytes);
 }
 
 }  // namespace
 
-ProductStates::ProductStates(const Network& network, MatrixOrder order)
+ProductStates::ProductStates(const Recurrent& network, MatrixOrder order)
     : network_(network),
       order_(order),
       matrices_{result_buffer(network), result_buffer(network), result_buffer(network)} {
@@ -51,7 +51,7 @@ namespace {
 
 class ProductBaseline final : public Baseline {
  public:
-  ProductBaseline(const Network& network, MatrixOrder order, const MakeProduct& make,
+  ProductBaseline(const Recurrent& network, MatrixOrder order, const MakeProduct& make,
                   const RowOfWeights& row_of_weights)
       : network_(network), states_(network, order), product_(make(states_)), steps_(network.steps) {
     const Stream stream;
@@ -168,7 +168,7 @@ class ProductBaseline final : public Baseline {
     }
   }
 
-  Network network_;
+  Recurrent network_;
   ProductStates states_;
   std::unique_ptr<Product> product_;  // may refer to the states
   int steps_;
@@ -177,7 +177,7 @@ class ProductBaseline final : public Baseline {
 
 }  // namespace
 
-std::unique_ptr<Baseline> make_product_baseline(const Network& network, MatrixOrder order, const MakeProduct& make,
+std::unique_ptr<Baseline> make_product_baseline(const Recurrent& network, MatrixOrder order, const MakeProduct& make,
                                                 const RowOfWeights& row_of_weights) {
   return std::make_unique<ProductBaseline>(network, order, make, row_of_weights);
 }

@@ -33,7 +33,7 @@ inline constexpr std::string_view kProductOnly = "product only, without input, b
 // results go to 1 and 2 in turns.
 class ProductStates {
  public:
-  ProductStates(const Network& network, MatrixOrder order);
+  ProductStates(const Recurrent& network, MatrixOrder order);
 
   void* data(int which) const { return matrices_[which].data(); }
   MatrixOrder order() const { return order_; }
@@ -45,7 +45,7 @@ class ProductStates {
   std::size_t index(int row, int sample) const;  // of an element in what download returns
 
  private:
-  Network network_;
+  Recurrent network_;
   MatrixOrder order_;
   std::array<DeviceBuffer<std::byte>, 3> matrices_;
 };
@@ -66,7 +66,7 @@ using RowOfWeights = std::function<std::vector<float>(int row)>;
 
 // Finds the scale, then compares some rows of single steps with sums in double precision. Throws BaselineRefusal if a
 // result is wrong, was not written or is not finite.
-std::unique_ptr<Baseline> make_product_baseline(const Network& network, MatrixOrder order, const MakeProduct& make,
+std::unique_ptr<Baseline> make_product_baseline(const Recurrent& network, MatrixOrder order, const MakeProduct& make,
                                                 const RowOfWeights& row_of_weights);
 
 }  // namespace onchip

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/runtime/device.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <cstddef>
 #include <span>

@@ -32,7 +32,8 @@ LaunchShape launch_shape(const DenseGeometry& geometry) {
           .shared_bytes = geometry.shared_bytes(),
           .exchange = geometry.exchange,
           .cluster_blocks = geometry.exchange == ExchangeProtocol::cluster ? geometry.sms : 0,
-          .recorded_warps = geometry.sms * geometry.warps()};  // of the first batch group
+          .recorded_sms = geometry.sms,  // of the first batch group
+          .recorded_warps = geometry.warps()};
 }
 
 void check_work(const DenseGeometry& geometry, Work work) {

@@ -8,7 +8,7 @@
 #include "model/plan/choices.hpp"
 #include "model/plan/field.hpp"
 #include "model/plan/shared_memory.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <array>
 #include <cctype>
@@ -43,8 +43,9 @@ struct LaunchShape {
   int blocks = 0, threads = 0;
   std::int64_t shared_bytes = 0;  // of a block
   ExchangeProtocol exchange = ExchangeProtocol::lamport;
-  int cluster_blocks = 0;         // of a cluster; 0: a cooperative launch
-  int recorded_warps = 0;         // that write down clocks or accesses
+  int cluster_blocks = 0;  // of a cluster; 0: a cooperative launch
+  int recorded_sms = 0;    // that write down clocks or accesses, with each of their
+  int recorded_warps = 0;
   std::int64_t staged_bytes = 0;  // of shared memory, to which a state is copied before it is translated; 0: it is not
 };
 

@@ -22,6 +22,7 @@ class PersistentKernel {
   explicit PersistentKernel(const Layout& layout, const Biases& biases = {}, std::int64_t most_steps = 2048,
                             Work work = Work::whole);
 
+  const LaunchShape& shape() const { return recurrence_.program().shape; }
   const ResourceReport& resources() const { return recurrence_.program().kernel.resources; }
   const std::string& fingerprint() const { return recurrence_.program().kernel.fingerprint; }
   const std::string& code_fingerprint() const { return recurrence_.program().kernel.code_fingerprint; }

@@ -15,7 +15,7 @@ namespace {
 
 // Calls ask(geometry) with that of a plan whose kernel is ours.
 template <typename Answer, typename Ask>
-Answer of_kernel(const Network& network, const Plan& plan, const Ask& ask) {
+Answer of_kernel(const Recurrent& network, const Plan& plan, const Ask& ask) {
   return std::visit(
       [&](const auto& of_family) -> Answer {
         if constexpr (std::remove_cvref_t<decltype(of_family)>::kIsOnChip) {
@@ -30,7 +30,7 @@ Answer of_kernel(const Network& network, const Plan& plan, const Ask& ask) {
 
 // ---- what a launch reads beside the weights, in owner's order -------------------------------------------------------
 
-void check_biases(const Network& network, const Biases& biases) {
+void check_biases(const Recurrent& network, const Biases& biases) {
   const auto rows = static_cast<std::size_t>(network.rows());
   for (const std::span<const float> bias : {biases.input, biases.recurrent}) {
     if (!bias.empty() && bias.size() != rows) {
@@ -40,7 +40,7 @@ void check_biases(const Network& network, const Biases& biases) {
 }
 
 // [gates * hidden]: all that can be added to the input beforehand.
-std::vector<float> bias_of_input(const Network& network, const Biases& biases) {
+std::vector<float> bias_of_input(const Recurrent& network, const Biases& biases) {
   std::vector<float> sum(network.rows(), 0.0f);
   const auto add = [&](std::span<const float> bias, std::size_t rows) {
     for (std::size_t row = 0; row < std::min(rows, bias.size()); ++row) {
@@ -53,7 +53,7 @@ std::vector<float> bias_of_input(const Network& network, const Biases& biases) {
 }
 
 // [state units]; `order`: place of each unit in the state.
-std::vector<float> bias_of_reset(const Network& network, const StateGeometry& state,
+std::vector<float> bias_of_reset(const Recurrent& network, const StateGeometry& state,
                                  std::span<const std::int32_t> order, const Biases& biases) {
   std::vector<float> bias(state.state_units, 0.0f);
   if (network.cell == Cell::gru && !biases.recurrent.empty()) {
@@ -79,15 +79,10 @@ std::size_t append(std::vector<std::byte>& constants, const std::vector<T>& valu
 }
 
 template <typename LayoutOfFamily>
-void check_program(const LayoutOfFamily& layout, const Biases& biases, Work work) {
-  check_work(layout.geometry, work);
-  check_biases(layout.geometry.network, biases);
-}
-
-template <typename LayoutOfFamily>
 Program uncompiled(const LayoutOfFamily& layout, const Biases& biases, Work work) {
-  check_program(layout, biases, work);
   const auto& geometry = layout.geometry;
+  check_work(geometry, work);
+  check_biases(geometry.network, biases);
   const Encoded encoded = encode(layout);
   Program program;
   program.network = geometry.network;
@@ -111,35 +106,19 @@ Program uncompiled(const LayoutOfFamily& layout, const Biases& biases, Work work
   return program;
 }
 
-template <typename LayoutOfFamily>
-Program compiled(const LayoutOfFamily& layout, const Biases& biases, const std::string& architecture, Work work) {
-  check_program(layout, biases, work);  // before what takes long
-  CompiledKernel kernel = compile(compile_request(layout.geometry, architecture, work));
-  const ResourceReport& resources = kernel.resources;
-  if (work != Work::captured && resources.spills()) {
-    throw DoesNotFit("the kernel of plan '" + to_string(Plan(layout.geometry)) + "' spills " +
-                     std::to_string(resources.spill_bytes) + " bytes of registers; a persistent kernel must not");
-  }
-  std::vector<char> order_cubin = compile(compile_order_request(layout.geometry, architecture)).cubin;
-  Program program = uncompiled(layout, biases, work);
-  program.kernel = std::move(kernel);
-  program.order_cubin = std::move(order_cubin);
-  return program;
-}
-
 }  // namespace
 
-CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture, Work work) {
+CompileRequest compile_request(const Recurrent& network, const Plan& plan, const std::string& architecture, Work work) {
   return of_kernel<CompileRequest>(network, plan,
                                    [&](const auto& geometry) { return compile_request(geometry, architecture, work); });
 }
 
-CompileRequest compile_order_request(const Network& network, const Plan& plan, const std::string& architecture) {
+CompileRequest compile_order_request(const Recurrent& network, const Plan& plan, const std::string& architecture) {
   return of_kernel<CompileRequest>(network, plan,
                                    [&](const auto& geometry) { return compile_order_request(geometry, architecture); });
 }
 
-CaptureSize capture_size(const Network& network, const Plan& plan) {
+CaptureSize capture_size(const Recurrent& network, const Plan& plan) {
   return of_kernel<CaptureSize>(network, plan, [](const auto& geometry) { return capture_size(geometry); });
 }
 
@@ -148,11 +127,19 @@ Program make_uncompiled_program(const Layout& layout, const Biases& biases, Work
 }
 
 Program make_program(const Layout& layout, const Biases& biases, const std::string& architecture, Work work) {
-  return std::visit([&](const auto& of_family) { return compiled(of_family, biases, architecture, work); }, layout);
+  Program program = make_uncompiled_program(layout, biases, work);
+  program.kernel = compile(compile_request(program.network, program.plan, architecture, work));
+  const ResourceReport& resources = program.kernel.resources;
+  if (work != Work::captured && resources.spills()) {
+    throw DoesNotFit("the kernel of plan '" + to_string(program.plan) + "' spills " +
+                     std::to_string(resources.spill_bytes) + " bytes of registers; a persistent kernel must not");
+  }
+  program.order_cubin = compile(compile_order_request(program.network, program.plan, architecture)).cubin;
+  return program;
 }
 
 std::size_t record_words(const Program& program, std::int64_t steps_per_launch) {
-  const auto warps = static_cast<std::size_t>(program.shape.recorded_warps);
+  const std::size_t warps = static_cast<std::size_t>(program.shape.recorded_sms) * program.shape.recorded_warps;
   return program.work == Work::clocked    ? static_cast<std::size_t>(steps_per_launch) * warps * kStepMarks.size()
          : program.work == Work::captured ? warps * CaptureSize{program.captured_accesses}.words()
                                           : 0;

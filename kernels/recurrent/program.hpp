@@ -25,10 +25,10 @@ inline constexpr std::array<std::string_view, 8> kStepMarks{"begun",   "staged",
 
 // What the plan compiles to: works without a GPU. Throws InputError for a library's plan, and for what the architecture
 // does not have.
-CompileRequest compile_request(const Network& network, const Plan& plan, const std::string& architecture,
+CompileRequest compile_request(const Recurrent& network, const Plan& plan, const std::string& architecture,
                                Work work = Work::whole);
 // The translation kernels of its sequences (state_order.cu).
-CompileRequest compile_order_request(const Network& network, const Plan& plan, const std::string& architecture);
+CompileRequest compile_order_request(const Recurrent& network, const Plan& plan, const std::string& architecture);
 
 // Added to every step's input, [gates * hidden] each; empty: zeros. PyTorch's bias_ih and bias_hh. They differ only in
 // the GRU, whose recurrent bias of the n gate is multiplied by the reset gate.
@@ -57,7 +57,7 @@ struct ConstantPlaces {
 inline constexpr std::size_t kWorkspaceAlignment = 256;
 
 struct Program {
-  Network network;
+  Recurrent network;
   Plan plan;
   StateGeometry state;
   LaunchShape shape;
@@ -97,7 +97,7 @@ inline constexpr std::int64_t kMostLaunchBytes = std::int64_t{256} << 20;
 std::size_t record_words(const Program& program, std::int64_t steps_per_launch);
 
 // Throws InputError for plans that cannot be captured.
-CaptureSize capture_size(const Network& network, const Plan& plan);
+CaptureSize capture_size(const Recurrent& network, const Plan& plan);
 
 // Throws InputError if `most_steps` is below 1.
 ScratchPlaces scratch_places(const Program& program, std::int64_t most_steps);

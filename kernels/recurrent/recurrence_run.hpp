@@ -63,7 +63,7 @@ struct RecurrenceArguments {
 };
 struct LengthArguments {
   int* to;
-  int lengths[kMaxBatch];
+  int lengths[kMostSamples];
 };
 struct OrderArguments {
   const std::int32_t* order;
@@ -125,7 +125,7 @@ void RecurrenceRun<Device>::set_lengths(const Sequences& sequences) const {
     }
     arguments.lengths[sample] = static_cast<int>(length);
   }
-  device_.launch(Entry::set_lengths, 1, kMaxBatch, 0, /*cooperative=*/false, arguments);
+  device_.launch(Entry::set_lengths, 1, kMostSamples, 0, /*cooperative=*/false, arguments);
 }
 
 template <typename Device>
@@ -166,7 +166,7 @@ void RecurrenceRun<Device>::enqueue(const Sequences& sequences) const {
     return;
   }
   set_lengths(sequences);
-  const Network& network = program_.network;
+  const Recurrent& network = program_.network;
   const auto state = static_cast<std::size_t>(program_.state.state_stride);
   const auto input_row = static_cast<std::size_t>(program_.state.input_bytes / network.batch);
   const std::int64_t steps_per_launch = scratch_.steps_per_launch;

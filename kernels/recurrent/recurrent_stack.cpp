@@ -25,12 +25,13 @@ void check_range(const std::string& what, std::int64_t value, std::int64_t most)
   }
 }
 
-int layer_input(const Network& network, int input_size, int directions, std::size_t layer) {
+int layer_input(const Recurrent& network, int input_size, int directions, std::size_t layer) {
   return layer == 0 ? input_size : directions * network.hidden;
 }
 
 // What all layers and directions share.
-Network common_network(int input_size, int directions, std::span<const StackWeights> weights, std::int64_t most_steps) {
+Recurrent common_network(int input_size, int directions, std::span<const StackWeights> weights,
+                         std::int64_t most_steps) {
   check_range("the number of directions", directions, 2);
   check_range("the input size", input_size, std::numeric_limits<int>::max());
   if (weights.empty() || weights.size() % directions != 0) {
@@ -45,8 +46,8 @@ Network common_network(int input_size, int directions, std::span<const StackWeig
     if (own.recurrent == nullptr) {
       throw InputError(where + "there are no recurrent weights");
     }
-    const Network& network = network_of(*own.recurrent);
-    const Network& first = network_of(*weights[0].recurrent);
+    const Recurrent& network = network_of(*own.recurrent);
+    const Recurrent& first = network_of(*weights[0].recurrent);
     if (network.cell != first.cell || network.precision != first.precision || network.hidden != first.hidden ||
         network.batch != first.batch) {
       throw InputError(where + "the network is " + describe(network) + "; that of the first layer is " +
@@ -60,7 +61,7 @@ Network common_network(int input_size, int directions, std::span<const StackWeig
     }
   }
   // Columns of a product are counted by an int.
-  const Network& network = network_of(*weights[0].recurrent);
+  const Recurrent& network = network_of(*weights[0].recurrent);
   check_range("the largest number of steps", most_steps, std::numeric_limits<int>::max() / network.batch);
   device_info();  // these say what is missing before anything else can fail
   Cublas::require();

@@ -62,7 +62,7 @@ class RecurrentStack {
   void check(const StackSequences& sequences) const;
   void project(const InputWeights& weights, const void* input, std::int64_t steps) const;
 
-  Network network_;
+  Recurrent network_;
   int directions_;
   std::int64_t most_steps_;
   std::vector<InputWeights> input_weights_;    // [layers]

@@ -45,7 +45,7 @@ auto choose_spill_free(Constraints constraints, const Choose& choose, const Fits
 
 }  // namespace
 
-PlannedNetwork choose_spill_free_plan(const Chip& chip, const Network& network, const RowProfile& rows,
+PlannedNetwork choose_spill_free_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                       Constraints constraints, const std::string& architecture) {
   return choose_spill_free(
       std::move(constraints), [&](const Constraints& asked) { return choose_plan(chip, network, rows, asked); },
@@ -53,7 +53,7 @@ PlannedNetwork choose_spill_free_plan(const Chip& chip, const Network& network, 
       [&](const PlannedNetwork& planned) { return is_spill_free(planned, architecture); });
 }
 
-std::vector<RankedPlan> rank_spill_free_families(const Chip& chip, const Network& network, const RowProfile& rows,
+std::vector<RankedPlan> rank_spill_free_families(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                                  Constraints constraints, const std::string& architecture) {
   return choose_spill_free(
       std::move(constraints), [&](const Constraints& asked) { return rank_families(chip, network, rows, asked); },

@@ -14,11 +14,11 @@ namespace onchip {
 // choose_plan()'s plan, if the compiler keeps its kernel's values in registers or it does not fit anyway; else the
 // fastest with 2 registers of a thread to spare, or 4, up to 8; else the first again. Compiles for `architecture`
 // ("sm_90"), or finds in the cache; a kernel that does not compile counts as free of spills.
-PlannedNetwork choose_spill_free_plan(const Chip& chip, const Network& network, const RowProfile& rows,
+PlannedNetwork choose_spill_free_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                       Constraints constraints, const std::string& architecture);
 
 // Likewise for rank_families(): with registers to spare in all families.
-std::vector<RankedPlan> rank_spill_free_families(const Chip& chip, const Network& network, const RowProfile& rows,
+std::vector<RankedPlan> rank_spill_free_families(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                                  Constraints constraints, const std::string& architecture);
 
 }  // namespace onchip

@@ -75,7 +75,8 @@ LaunchShape launch_shape(const SparseGeometry& geometry) {
           .threads = geometry.block_threads(),
           .shared_bytes = geometry.shared_bytes(),
           .exchange = geometry.exchange,
-          .recorded_warps = geometry.sms * geometry.warps(),
+          .recorded_sms = geometry.sms,
+          .recorded_warps = geometry.warps(),
           .staged_bytes = geometry.exchange_bytes};  // its units lie far apart
 }
 

@@ -2,7 +2,7 @@
 // Numbers as the kernels store them.
 #pragma once
 
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <cstdint>
 

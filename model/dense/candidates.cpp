@@ -17,7 +17,7 @@ namespace {
 constexpr std::array kThreads{128, 256, 384, 512, 768, 1024};
 constexpr int kFirstWithTheProduct = 8;  // compute capability of mma.m16n8k16
 
-bool is_possible(const Chip& chip, const Network& network) {
+bool is_possible(const Chip& chip, const Recurrent& network) {
   const bool multiplies = network.precision == Precision::fp16 || network.precision == Precision::bf16;
   return chip.compute_capability_major >= kFirstWithTheProduct && multiplies;
 }
@@ -25,7 +25,7 @@ bool is_possible(const Chip& chip, const Network& network) {
 class Candidates {
  public:
   // Words of a bitmap plan's tiles are as many as is expected of rows like these, times `crowding`.
-  Candidates(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+  Candidates(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
              double crowding, const Consider<DensePlan>& consider)
       : chip_(chip),
         network_(network),
@@ -167,7 +167,7 @@ class Candidates {
   }
 
   const Chip& chip_;
-  const Network& network_;
+  const Recurrent& network_;
   const RowProfile& rows_;
   const Constraints& constraints_;
   const double crowding_;
@@ -179,7 +179,7 @@ class Candidates {
 
 }  // namespace
 
-DensePlan shape_dense_plan(const Network& network, int sms, int threads, int batch_groups, Storage storage) {
+DensePlan shape_dense_plan(const Recurrent& network, int sms, int threads, int batch_groups, Storage storage) {
   DensePlan plan;
   plan.storage = storage;
   plan.sms = sms;
@@ -189,12 +189,12 @@ DensePlan shape_dense_plan(const Network& network, int sms, int threads, int bat
   return plan;
 }
 
-void for_each_candidate(const Chip& chip, const Network& network, const RowProfile& rows,
+void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                         const Constraints& constraints, const Consider<DensePlan>& consider) {
   Candidates(chip, network, rows, constraints, /*crowding=*/1, consider).all();
 }
 
-std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Network& network, const RowProfile& rows,
+std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                             const Constraints& constraints, const DensePlan&) {
   if (fixed_value<&DensePlan::storage>(constraints) == Storage::structured_2_4) {
     check_two_four(rows);
@@ -224,7 +224,7 @@ std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Network& net
   return best;
 }
 
-std::string remark(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+std::string remark(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
                    const DensePlan& plan) {
   const bool is_dense = plan.storage == Storage::dense;
   if (fixed_value<&DensePlan::storage>(constraints) || (is_dense && !rows.is_two_four())) {
@@ -239,7 +239,7 @@ std::string remark(const Chip& chip, const Network& network, const RowProfile& r
                : "";
 }
 
-DensePlan settled(const Chip&, const Network& network, const RowProfile&, const Constraints& constraints,
+DensePlan settled(const Chip&, const Recurrent& network, const RowProfile&, const Constraints& constraints,
                   const DensePlan& chosen) {
   DensePlan plan = chosen;
   plan.poll_delay =
@@ -247,7 +247,7 @@ DensePlan settled(const Chip&, const Network& network, const RowProfile&, const 
   return plan;
 }
 
-std::string why_none(const Chip& chip, const Network& network, const Constraints& constraints, const DensePlan&) {
+std::string why_none(const Chip& chip, const Recurrent& network, const Constraints& constraints, const DensePlan&) {
   if (!is_possible(chip, network)) {
     return std::string(DensePlan::kName) + " needs compute capability 8.0, and fp16 or bf16";
   }

@@ -7,7 +7,7 @@
 
 namespace onchip {
 
-void check(const Network& network, const DensePlan& plan) {
+void check(const Recurrent& network, const DensePlan& plan) {
   require(network.precision == Precision::fp16 || network.precision == Precision::bf16,
           "fp16 or bf16, which the tensor cores of dense_persistent multiply, found " +
               std::string(info(network.precision).name));
@@ -34,7 +34,7 @@ void check(const Network& network, const DensePlan& plan) {
   require_range("bank_words", plan.bank_words, 0, most_words);
 }
 
-void check_rows(const Network& network, const DensePlan& plan, const RowProfile& rows) {
+void check_rows(const Recurrent& network, const DensePlan& plan, const RowProfile& rows) {
   if (plan.storage == Storage::structured_2_4) {
     check_two_four(rows);
   }

@@ -11,34 +11,37 @@
 
 namespace onchip {
 
-void check(const Network& network, const DensePlan& plan);
-void check_rows(const Network& network, const DensePlan& plan, const RowProfile& rows);
+inline std::string beyond_limits(const Recurrent& network, const DensePlan&) {
+  return beyond_state(network);
+}
+void check(const Recurrent& network, const DensePlan& plan);
+void check_rows(const Recurrent& network, const DensePlan& plan, const RowProfile& rows);
 
 Footprint footprint(const Chip& chip, const DenseGeometry& geometry);
 
 // The words of a bitmap plan's tiles are as many as is expected of rows like these, see best_plan().
-void for_each_candidate(const Chip& chip, const Network& network, const RowProfile& rows,
+void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                         const Constraints& constraints, const Consider<DensePlan>& consider);
 
 // The best candidate, whose words are counted where it is a bitmap and the mask is known.
-std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Network& network, const RowProfile& rows,
+std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                             const Constraints& constraints, const DensePlan&);
 
 // Where there is a choice, what the plan would be with its weights stored otherwise: "; stored as dense, 0.31 us
 // slower,
 // ...".
-std::string remark(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+std::string remark(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
                    const DensePlan& plan);
 
 // Gives a plan the delay before its first poll.
-DensePlan settled(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+DensePlan settled(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
                   const DensePlan& plan);
 
-std::string why_none(const Chip& chip, const Network& network, const Constraints& constraints, const DensePlan&);
+std::string why_none(const Chip& chip, const Recurrent& network, const Constraints& constraints, const DensePlan&);
 
 // The plan with the given shape; all tiles in registers, nothing is checked against the chip. `batch_groups` divides
 // the batch.
-DensePlan shape_dense_plan(const Network& network, int sms, int threads, int batch_groups = 1,
+DensePlan shape_dense_plan(const Recurrent& network, int sms, int threads, int batch_groups = 1,
                            Storage storage = Storage::dense);
 
 }  // namespace onchip

@@ -6,7 +6,7 @@
 
 namespace onchip {
 
-DenseGeometry::DenseGeometry(const Network& of_network, const DensePlan& plan)
+DenseGeometry::DenseGeometry(const Recurrent& of_network, const DensePlan& plan)
     : DensePlan(plan), network(of_network), gates(info(of_network.cell).gates) {
   const int element = info(network.precision).bytes;
   batch_padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch)));

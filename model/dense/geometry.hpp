@@ -6,7 +6,7 @@
 #include "model/dense/plan.hpp"
 #include "model/exchange/state.hpp"
 #include "model/plan/shared_memory.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <array>
 #include <cstdint>
@@ -33,9 +33,9 @@ inline constexpr std::array<std::string_view, 7> kDenseRegionNames{"tiles", "par
 // sample_tiles of 8 samples.
 struct DenseGeometry : DensePlan, StateGeometry {
   // Expects a plan whose numbers are within their ranges (check()).
-  DenseGeometry(const Network& of_network, const DensePlan& plan);
+  DenseGeometry(const Recurrent& of_network, const DensePlan& plan);
 
-  Network network;
+  Recurrent network;
   int gates = 1;
 
   int group_batch = 1;  // samples of a batch group
@@ -62,7 +62,7 @@ struct DenseGeometry : DensePlan, StateGeometry {
   std::int64_t shared_bytes() const { return memory.bytes(); }
 };
 
-inline DenseGeometry geometry(const Network& network, const DensePlan& plan) {
+inline DenseGeometry geometry(const Recurrent& network, const DensePlan& plan) {
   return {network, plan};
 }
 

@@ -142,7 +142,7 @@ SparseMatrix unpack(const DenseLayout& layout) {
 }
 
 std::vector<std::int32_t> row_places(const DenseLayout& layout) {
-  const Network& network = layout.geometry.network;
+  const Recurrent& network = layout.geometry.network;
   std::vector<std::int32_t> places(network.rows());
   for (int row = 0; row < network.rows(); ++row) {
     places[row] = layout.order[row % network.hidden] * layout.geometry.gates + row / network.hidden;

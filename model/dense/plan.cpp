@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/dense/plan.hpp"
 
+#include "model/exchange/state.hpp"
+
 namespace onchip {
 namespace {
 
@@ -32,7 +34,7 @@ constexpr Field<P> kFields[] = {
         .option("CYCLES", "Let every warp wait so long before it first polls for the next state."),
     number<&P::shared_tiles>("shared_tiles", 0, kMostTiles).usually(0).define(),
     number<&P::bank_words>("bank_words", 0, kMostTiles).usually(0).define(),
-    number<&P::batch_groups>("batch_groups", 1, kMaxBatch)
+    number<&P::batch_groups>("batch_groups", 1, kMostSamples)
         .usually(1)
         .define()
         .option("N", "Share the samples out to this many groups of SMs, each with all weights."),

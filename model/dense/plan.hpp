@@ -12,7 +12,7 @@
 
 #include "model/plan/choices.hpp"
 #include "model/plan/field.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <span>
 #include <string_view>
@@ -29,6 +29,7 @@ inline constexpr int kMostTiles = 1 << 20;
 inline constexpr int kMostDenseLoads = 256;
 
 struct DensePlan {
+  using Workload = Recurrent;
   static constexpr std::string_view kName = "dense_persistent";
   static constexpr bool kIsOnChip = true;  // the weights stay on the chip
 

@@ -4,10 +4,17 @@
 #pragma once
 
 #include "model/plan/choices.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <cstdint>
+#include <string>
 
 namespace onchip {
+
+inline constexpr int kMostSamples = 64;  // lengths that a launch takes as arguments
+inline std::string beyond_state(const Recurrent& network) {
+  return network.batch <= kMostSamples ? "" : "takes at most " + std::to_string(kMostSamples) + " samples";
+}
 
 // The state is ordered by the SM that computes it: SM s owns units [s * units_per_sm, (s + 1) * units_per_sm), a whole
 // number of 16-byte words, of which the last may be unused. In L2 it lies in lines of line_words words each, fewer than

@@ -10,21 +10,25 @@
 namespace onchip {
 
 template <Library kLibrary>
-void check(const Network&, const LibraryPlan<kLibrary>&) {}
+std::string beyond_limits(const Recurrent&, const LibraryPlan<kLibrary>&) {
+  return "";
+}
 template <Library kLibrary>
-void check_rows(const Network&, const LibraryPlan<kLibrary>&, const RowProfile&) {}
+void check(const Recurrent&, const LibraryPlan<kLibrary>&) {}
 template <Library kLibrary>
-void for_each_candidate(const Chip&, const Network&, const RowProfile&, const Constraints&,
+void check_rows(const Recurrent&, const LibraryPlan<kLibrary>&, const RowProfile&) {}
+template <Library kLibrary>
+void for_each_candidate(const Chip&, const Recurrent&, const RowProfile&, const Constraints&,
                         const Consider<LibraryPlan<kLibrary>>& consider) {
   consider({});
 }
 template <Library kLibrary>
-LibraryPlan<kLibrary> settled(const Chip&, const Network&, const RowProfile&, const Constraints&,
+LibraryPlan<kLibrary> settled(const Chip&, const Recurrent&, const RowProfile&, const Constraints&,
                               const LibraryPlan<kLibrary>& plan) {
   return plan;
 }
 template <Library kLibrary>
-std::string why_none(const Chip&, const Network&, const Constraints&, const LibraryPlan<kLibrary>&) {
+std::string why_none(const Chip&, const Recurrent&, const Constraints&, const LibraryPlan<kLibrary>&) {
   return "";
 }
 

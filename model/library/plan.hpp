@@ -5,6 +5,7 @@
 
 #include "model/plan/choices.hpp"
 #include "model/plan/field.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <array>
 #include <cstdint>
@@ -18,6 +19,7 @@ inline constexpr std::array<std::string_view, 3> kLibraryNames{"cublas_graph", "
 
 template <Library kLibrary>
 struct LibraryPlan {
+  using Workload = Recurrent;
   static constexpr std::string_view kName = kLibraryNames[static_cast<std::size_t>(kLibrary)];
   static constexpr bool kIsOnChip = false;
   // Of a step.

@@ -18,12 +18,12 @@ struct LibraryStep {
   double total() const { return waiting + streaming + arithmetic; }
 };
 
-double elements(const Network& network) {
+double elements(const Recurrent& network) {
   return static_cast<double>(network.rows()) * network.hidden;
 }
 
 // Of a library's elements: fp8 weights are fp16 there.
-double element_bytes(const Network& network) {
+double element_bytes(const Recurrent& network) {
   return info(state_type(network.precision)).bytes;
 }
 
@@ -34,7 +34,7 @@ double streaming_seconds(const Chip& chip, double bytes) {
 }
 
 // All multiplications of a step, on tensor cores or, in fp32, without them.
-double multiplying_seconds(const Chip& chip, const Network& network) {
+double multiplying_seconds(const Chip& chip, const Recurrent& network) {
   const bool tensor = state_type(network.precision) != Precision::fp32;
   const double per_instruction = tensor ? 16 * 8 * 16 : 32;
   const double samples = tensor ? std::ceil(network.batch / 8.0) * 8 : network.batch;
@@ -45,7 +45,7 @@ double multiplying_seconds(const Chip& chip, const Network& network) {
 // In fp32 a block of 64 rows multiplies with all of so many samples, however few there are, and waits for each product:
 // read off 18 steps of cuBLAS on an H100. So 50 of them are 17 % off on average, at most 71 % (drawn.csv and
 // drawn_again.csv of experiments/data/h100_sxm).
-double blocks_seconds(const Chip& chip, const Network& network) {
+double blocks_seconds(const Chip& chip, const Recurrent& network) {
   constexpr int kFewSamples = 8, kOfFew = 20, kSamples = 32;
   const double samples =
       network.batch <= kFewSamples ? kOfFew : std::ceil(static_cast<double>(network.batch) / kSamples) * kSamples;
@@ -55,13 +55,13 @@ double blocks_seconds(const Chip& chip, const Network& network) {
 }
 
 // Rows and samples that begin at multiples of 16 bytes are loaded in words: who uses a library pads its units to that.
-Network padded(Network network) {
+Recurrent padded(Recurrent network) {
   const int units = 16 / static_cast<int>(element_bytes(network));
   network.hidden = (network.hidden + units - 1) / units * units;
   return network;
 }
 
-LibraryStep product(const Chip& chip, const Network& network) {
+LibraryStep product(const Chip& chip, const Recurrent& network) {
   const double row_bytes = network.hidden * element_bytes(network);
   const double of_block =
       std::min(kBlockRows, network.rows()) * row_bytes / (chip.library_sm_bytes_per_cycle * chip.clock_hz);
@@ -75,7 +75,7 @@ LibraryStep product(const Chip& chip, const Network& network) {
   return step;
 }
 
-LibraryStep sparse_product(const Chip& chip, const Network& network) {
+LibraryStep sparse_product(const Chip& chip, const Recurrent& network) {
   const double nnz = network.density * elements(network);
   const double sectors = std::ceil(network.batch * element_bytes(network) / kSectorBytes);
   LibraryStep step;
@@ -91,7 +91,7 @@ constexpr int kFewUnits = 256, kFewSamples = 8;
 
 // For which networks cuDNN 9.14 and 9.19 were quicker with a persistent algorithm than with the standard one, on an
 // H200: fp16, of so many units, and with few samples.
-bool takes_persistent(const Network& network) {
+bool takes_persistent(const Recurrent& network) {
   constexpr int kMostPlain = 2560, kMostGated = 1536, kLstmSamples = 32;
   const bool is_gated = info(network.cell).gates > 1;
   if (state_type(network.precision) != Precision::fp16 || network.hidden > (is_gated ? kMostGated : kMostPlain)) {
@@ -103,7 +103,7 @@ bool takes_persistent(const Network& network) {
 
 // What a step of a persistent algorithm waits, in grid barriers. For few
 // units without gates cuDNN has an algorithm of its own.
-double barriers(const CostValues& cost, const Network& network) {
+double barriers(const CostValues& cost, const Recurrent& network) {
   const bool is_few = network.batch <= kFewSamples;
   switch (network.cell) {
     case Cell::lstm:
@@ -117,7 +117,7 @@ double barriers(const CostValues& cost, const Network& network) {
   }
 }
 
-LibraryStep recurrent_network(const Chip& chip, const Network& network) {
+LibraryStep recurrent_network(const Chip& chip, const Recurrent& network) {
   LibraryStep standard = product(chip, network);
   standard.waiting +=
       chip.library_node_seconds * (info(network.cell).gates > 1 ? 1 : chip.cost[Cost::library_plain_node]);
@@ -167,7 +167,7 @@ Footprint footprint(const Chip& chip, const LibraryGeometry<Library::cudnn>& geo
   return footprint_of(chip, elements(geometry.network) * element_bytes(geometry.network));
 }
 Footprint footprint(const Chip& chip, const LibraryGeometry<Library::cusparse_graph>& geometry) {
-  const Network& network = geometry.network;
+  const Recurrent& network = geometry.network;
   return footprint_of(chip, network.density * elements(network) * (element_bytes(network) + kIndexBytes));
 }
 

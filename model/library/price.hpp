@@ -26,16 +26,16 @@
 
 #include "model/library/plan.hpp"
 #include "model/plan/prediction.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 namespace onchip {
 
 template <Library kLibrary>
 struct LibraryGeometry {
-  Network network;
+  Recurrent network;
 };
 template <Library kLibrary>
-LibraryGeometry<kLibrary> geometry(const Network& network, const LibraryPlan<kLibrary>&) {
+LibraryGeometry<kLibrary> geometry(const Recurrent& network, const LibraryPlan<kLibrary>&) {
   return {network};
 }
 

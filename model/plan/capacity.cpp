@@ -56,14 +56,14 @@ Constraints on_chip(Constraints constraints) {
 
 }  // namespace
 
-Capacity find_capacity(const Chip& chip, const Network& network, int granule, const Constraints& asked,
+Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, const Constraints& asked,
                        const PlanOf& exact, MaskKind kind) {
   const Constraints constraints = on_chip(asked);
-  const PlanOf expected = [&](const Network& sized, const Constraints& all) {
+  const PlanOf expected = [&](const Recurrent& sized, const Constraints& all) {
     return choose_plan(chip, sized, RowProfile::uniform(sized, kind), all);
   };
   const auto plan_with = [&](const PlanOf& plan_of, int granules) {
-    Network sized = network;
+    Recurrent sized = network;
     sized.hidden = granules * granule;
     return plan_of(sized, constraints);
   };
@@ -115,13 +115,13 @@ bool decides_size(std::string_view key) {
 
 }  // namespace
 
-std::vector<Sensitivity> sensitivities(const ChipFile& file, const Network& network, const RowProfile& rows,
+std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& network, const RowProfile& rows,
                                        int granule, const Constraints& constraints) {
   const double base_step_us = choose_plan(file.chip, network, rows, constraints).prediction.step_us;
   const Constraints sought = on_chip(constraints);
   const auto capacity = [&](const Chip& chip, int expected) {  // granules
     const auto fits_at = [&](int granules) {
-      Network sized = network;
+      Recurrent sized = network;
       sized.hidden = granules * granule;
       return choose_plan(chip, sized, RowProfile::uniform(sized, rows.kind()), sought).prediction.footprint.fits;
     };

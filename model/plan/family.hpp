@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a family of plans provides, by overload for its plan `P`; docs/add-a-family.md has an example.
 //
+//   P::Workload                                     what its plans map: Recurrent
 //   P::kName, P::kIsOnChip                          how its plans are called; whether their weights stay on the chip
+//   beyond_limits(network, plan)                    "takes at most 64 samples", or "" for a network within its limits
 //   fields(plan)                                    the table of its plan's fields
 //   check(network, plan)                            throws InputError for what no kernel can be built from
 //   check_rows(network, plan, rows)                 throws InputError if the plan cannot hold the rows
@@ -21,7 +23,7 @@
 #include "model/plan/field.hpp"
 #include "model/plan/footprint.hpp"
 #include "model/plan/prediction.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 #include "model/workload/row_profile.hpp"
 
 #include <concepts>
@@ -36,19 +38,20 @@ template <typename P>
 using Consider = std::function<void(const P&)>;
 
 // A network with a plan of any family, or of one.
-template <typename Plan>
+template <typename Plan, typename Workload = Recurrent>
 struct Planned {
-  Network network;
+  Workload network;
   Plan plan;
   Prediction prediction;
 };
 
 template <typename P>
-concept Family = requires(const Chip& chip, const Network& network, const RowProfile& rows,
+concept Family = requires(const Chip& chip, const typename P::Workload& network, const RowProfile& rows,
                           const Constraints& constraints, const P& plan, const Consider<P>& consider) {
   { P::kName } -> std::convertible_to<std::string_view>;
   { P::kIsOnChip } -> std::convertible_to<bool>;
   { fields(plan) } -> std::same_as<std::span<const Field<P>>>;
+  { beyond_limits(network, plan) } -> std::convertible_to<std::string>;
   check(network, plan);
   check_rows(network, plan, rows);
   { footprint(chip, geometry(network, plan)) } -> std::same_as<Footprint>;

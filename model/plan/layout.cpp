@@ -7,7 +7,7 @@
 
 namespace onchip {
 
-Layout make_layout(const Network& network, const Plan& plan, const SparseMatrix& matrix, int threads) {
+Layout make_layout(const Recurrent& network, const Plan& plan, const SparseMatrix& matrix, int threads) {
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
     throw InputError("the recurrent matrix is " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
                      ", but " + describe(network) + " needs " + std::to_string(network.rows()) + " x " +
@@ -36,8 +36,8 @@ Wavefronts gather_wavefronts(const Layout& layout) {
   return std::visit([](const auto& of_family) { return gather_wavefronts(of_family); }, layout);
 }
 
-const Network& network_of(const Layout& layout) {
-  return std::visit([](const auto& of_family) -> const Network& { return of_family.geometry.network; }, layout);
+const Recurrent& network_of(const Layout& layout) {
+  return std::visit([](const auto& of_family) -> const Recurrent& { return of_family.geometry.network; }, layout);
 }
 
 Plan plan_of(const Layout& layout) {

@@ -35,12 +35,12 @@ std::string why_slower(const Prediction& best, const Prediction& other) {
          microseconds(most->us) + " instead of " + microseconds(best.terms[most->name]) + " us";
 }
 
-PlannedNetwork choose_plan(const Chip& chip, const Network& network, const RowProfile& rows,
+PlannedNetwork choose_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                            const Constraints& constraints) {
   return choose_of(std::type_identity<Plan>{}, chip, network, rows, constraints);
 }
 
-PlannedNetwork quickest_library(const Chip& chip, const Network& network) {
+PlannedNetwork quickest_library(const Chip& chip, const Recurrent& network) {
   std::optional<PlannedNetwork> best;
   const auto offer = [&](const Plan& plan) {
     PlannedNetwork other{network, plan, predict(chip, network, plan)};
@@ -54,7 +54,7 @@ PlannedNetwork quickest_library(const Chip& chip, const Network& network) {
   return *best;
 }
 
-std::vector<RankedPlan> rank_families(const Chip& chip, const Network& network, const RowProfile& rows,
+std::vector<RankedPlan> rank_families(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                       const Constraints& constraints) {
   std::vector<RankedPlan> ranking;
   for (Ranked<Plan>& ranked : rank_of(std::type_identity<Plan>{}, chip, network, rows, constraints)) {

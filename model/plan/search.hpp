@@ -17,7 +17,7 @@
 namespace onchip {
 
 template <Family P>
-Prediction predict_one(const Chip& chip, const Network& network, const P& plan) {
+Prediction predict_one(const Chip& chip, const typename P::Workload& network, const P& plan) {
   const auto shape = geometry(network, plan);
   return predicted(footprint(chip, shape), price(chip, shape));
 }
@@ -42,9 +42,9 @@ inline bool is_better(const Prediction& a, const Prediction& b) {
 // The best of the candidates that `for_each` calls its argument with, with registers to spare if that is asked for;
 // nothing if there is none. Only those that fit are priced.
 template <Family P>
-std::optional<Planned<P>> best_candidate(const Chip& chip, const Network& network, const Constraints& constraints,
-                                         auto&& for_each) {
-  std::optional<Planned<P>> best;
+std::optional<Planned<P, typename P::Workload>> best_candidate(const Chip& chip, const typename P::Workload& network,
+                                                               const Constraints& constraints, auto&& for_each) {
+  std::optional<Planned<P, typename P::Workload>> best;
   for_each(Consider<P>([&](const P& plan) {
     const auto shape = geometry(network, plan);
     Prediction prediction;
@@ -58,17 +58,24 @@ std::optional<Planned<P>> best_candidate(const Chip& chip, const Network& networ
       prediction = predicted(prediction.footprint, price(chip, shape));
     }
     if (!best || is_better(prediction, best->prediction)) {
-      best = Planned<P>{network, plan, prediction};
+      best = {network, plan, prediction};
     }
   }));
   return best;
 }
 
+// Why a family is no candidate, "" if it is one.
+template <Family P>
+std::string why_not(const typename P::Workload& network, const Constraints& constraints) {
+  const std::string beyond = beyond_limits(network, P{});
+  return beyond.empty() ? why_not_possible<P>(constraints) : std::string(P::kName) + " " + beyond;
+}
+
 // The best candidate of a family. One whose candidates are estimates may have a best_plan() of its own, which counts.
 template <Family P>
-std::optional<Planned<P>> best_of_family(const Chip& chip, const Network& network, const RowProfile& rows,
-                                         const Constraints& constraints) {
-  if ((constraints.family && *constraints.family != P::kName) || !why_not_possible<P>(constraints).empty()) {
+std::optional<Planned<P, typename P::Workload>> best_of_family(const Chip& chip, const typename P::Workload& network,
+                                                               const RowProfile& rows, const Constraints& constraints) {
+  if ((constraints.family && *constraints.family != P::kName) || !why_not<P>(network, constraints).empty()) {
     return std::nullopt;
   }
   if constexpr (requires { best_plan(chip, network, rows, constraints, P{}); }) {
@@ -80,21 +87,34 @@ std::optional<Planned<P>> best_of_family(const Chip& chip, const Network& networ
   }
 }
 
+// Calls `ask` with a plan that maps such a workload, as the family's own.
+template <typename Workload>
+void with_family(auto& any, auto&& ask) {
+  std::visit(
+      [&]<Family P>(P& plan) {
+        if constexpr (std::is_same_v<typename P::Workload, Workload>) {
+          ask(plan);
+        }
+      },
+      any);
+}
+
 // The best plan of any family that keeps the weights on the chip, or of the one that is asked for: the fastest that
 // fits; if none fits, the one that misses by least (its footprint says by how much). Throws InputError where no family
-// has a candidate.
-template <typename... P>
-Planned<std::variant<P...>> choose_of(std::type_identity<std::variant<P...>>, const Chip& chip, const Network& network,
-                                      const RowProfile& rows, const Constraints& constraints) {
-  using Any = std::variant<P...>;
-  std::optional<Planned<Any>> best;
+// has a candidate. Families of other workloads are none.
+template <typename... P, typename Workload>
+Planned<std::variant<P...>, Workload> choose_of(std::type_identity<std::variant<P...>>, const Chip& chip,
+                                                const Workload& network, const RowProfile& rows,
+                                                const Constraints& constraints) {
+  std::optional<Planned<std::variant<P...>, Workload>> best;
   const auto offer = [&]<Family One>(std::type_identity<One>) {
-    if (!One::kIsOnChip && constraints.family != One::kName) {
-      return;
-    }
-    if (const auto one = best_of_family<One>(chip, network, rows, constraints)) {
-      if (!best || is_better(one->prediction, best->prediction)) {
-        best = Planned<Any>{network, one->plan, one->prediction};
+    if constexpr (std::is_same_v<typename One::Workload, Workload>) {
+      if (!One::kIsOnChip && constraints.family != One::kName) {
+        return;
+      }
+      const auto one = best_of_family<One>(chip, network, rows, constraints);
+      if (one && (!best || is_better(one->prediction, best->prediction))) {
+        best = {network, one->plan, one->prediction};
       }
     }
   };
@@ -102,78 +122,76 @@ Planned<std::variant<P...>> choose_of(std::type_identity<std::variant<P...>>, co
   if (!best) {
     std::string why;
     const auto tell = [&]<Family One>(std::type_identity<One>) {
-      if (constraints.family ? *constraints.family == One::kName : One::kIsOnChip) {
-        const std::string reason = why_not_possible<One>(constraints);
-        why += (why.empty() ? "" : "; ") + (reason.empty() ? why_none(chip, network, constraints, One{}) : reason);
+      if constexpr (std::is_same_v<typename One::Workload, Workload>) {
+        if (constraints.family ? *constraints.family == One::kName : One::kIsOnChip) {
+          const std::string reason = why_not<One>(network, constraints);
+          why += (why.empty() ? "" : "; ") + (reason.empty() ? why_none(chip, network, constraints, One{}) : reason);
+        }
       }
     };
     (tell(std::type_identity<P>{}), ...);
     throw InputError("no plan computes " + describe(network) + " with what is asked for: " + why);
   }
-  std::visit(
-      [&](auto& plan) {
-        plan = settled(chip, network, rows, constraints, plan);
-        best->prediction = predict_one(chip, network, plan);
-      },
-      best->plan);
+  with_family<Workload>(best->plan, [&](auto& plan) {
+    plan = settled(chip, network, rows, constraints, plan);
+    best->prediction = predict_one(chip, network, plan);
+  });
   return *best;
 }
 
-// The best plan of every family, the fastest first, then those that do not fit, then families without a candidate; with
-// why it is the answer or why it is not.
-template <typename Any>
+// The best plan of every family of the workload, the fastest first, then those that do not fit, then families without a
+// candidate; with why it is the answer or why it is not.
+template <typename Any, typename Workload = Recurrent>
 struct Ranked {
   std::string_view family;
-  std::optional<Planned<Any>> planned;
+  std::optional<Planned<Any, Workload>> planned;
   std::string why;  // "0.48 us slower, most of it gather: 0.461 instead of 0.000 us"
 };
 
 std::string why_slower(const Prediction& best, const Prediction& other);
 
-template <typename... P>
-std::vector<Ranked<std::variant<P...>>> rank_of(std::type_identity<std::variant<P...>>, const Chip& chip,
-                                                const Network& network, const RowProfile& rows,
-                                                const Constraints& constraints) {
+template <typename... P, typename Workload>
+std::vector<Ranked<std::variant<P...>, Workload>> rank_of(std::type_identity<std::variant<P...>>, const Chip& chip,
+                                                          const Workload& network, const RowProfile& rows,
+                                                          const Constraints& constraints) {
   using Any = std::variant<P...>;
-  std::vector<Ranked<Any>> ranking;
-  const auto add = [&]<Family One>(std::type_identity<One>) {
-    Ranked<Any>& ranked = ranking.emplace_back();
-    ranked.family = One::kName;
-    Constraints one = One::kIsOnChip ? constraints : Constraints{};
-    one.family = One::kName;
-    ranked.why = why_not_possible<One>(one);
-    if (!ranked.why.empty()) {
-      return;
-    }
-    try {
-      ranked.planned = choose_of(std::type_identity<Any>{}, chip, network, rows, one);
-    } catch (const InputError& error) {
-      ranked.why = error.what();
+  using One = Ranked<Any, Workload>;
+  std::vector<One> ranking;
+  const auto add = [&]<Family F>(std::type_identity<F>) {
+    if constexpr (std::is_same_v<typename F::Workload, Workload>) {
+      One& ranked = ranking.emplace_back();
+      ranked.family = F::kName;
+      Constraints of_family = F::kIsOnChip ? constraints : Constraints{};
+      of_family.family = F::kName;
+      ranked.why = why_not<F>(network, of_family);
+      if (!ranked.why.empty()) {
+        return;
+      }
+      try {
+        ranked.planned = choose_of(std::type_identity<Any>{}, chip, network, rows, of_family);
+      } catch (const InputError& error) {
+        ranked.why = error.what();
+      }
     }
   };
   (add(std::type_identity<P>{}), ...);
-  std::ranges::stable_sort(ranking, [](const Ranked<Any>& a, const Ranked<Any>& b) {
+  std::ranges::stable_sort(ranking, [](const One& a, const One& b) {
     return a.planned && (!b.planned || is_better(a.planned->prediction, b.planned->prediction));
   });
-  if (!ranking.empty() && ranking.front().planned) {
-    const Planned<Any>& best = *ranking.front().planned;
-    ranking.front().why = std::visit([](const auto& plan) { return plan.kIsOnChip; }, best.plan)
-                              ? "the fastest that fits"
-                              : "the fastest, reading all weights anew in every step";
-    for (auto other = ranking.begin() + 1; other != ranking.end(); ++other) {
-      other->why = other->planned ? why_slower(best.prediction, other->planned->prediction) : other->why;
+  for (One& ranked : ranking) {
+    if (!ranked.planned) {
+      continue;
     }
-  }
-  for (Ranked<Any>& ranked : ranking) {
-    if (ranked.planned) {
-      std::visit(
-          [&](const auto& plan) {
-            if constexpr (requires { remark(chip, network, rows, constraints, plan); }) {
-              ranked.why += remark(chip, network, rows, constraints, plan);
-            }
-          },
-          ranked.planned->plan);
-    }
+    with_family<Workload>(ranked.planned->plan, [&](const auto& plan) {
+      if (&ranked == &ranking.front()) {
+        ranked.why = plan.kIsOnChip ? "the fastest that fits" : "the fastest, reading all weights anew in every step";
+      } else {
+        ranked.why = why_slower(ranking.front().planned->prediction, ranked.planned->prediction);
+      }
+      if constexpr (requires { remark(chip, network, rows, constraints, plan); }) {
+        ranked.why += remark(chip, network, rows, constraints, plan);
+      }
+    });
   }
   return ranking;
 }

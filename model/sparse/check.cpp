@@ -7,7 +7,7 @@
 
 namespace onchip {
 
-void check(const Network& network, const SparsePlan& plan) {
+void check(const Recurrent& network, const SparsePlan& plan) {
   const int gates = info(network.cell).gates;
   require(plan.threads % 32 == 0, "threads in whole warps of 32, found " + std::to_string(plan.threads));
   require(plan.rows_per_group % gates == 0, "slots for the " + std::to_string(gates) + " gates of each unit, found " +
@@ -45,7 +45,7 @@ void check(const Network& network, const SparsePlan& plan) {
               " passes over the planes, the lamport or the bulk_copy exchange and no streamed chunks");
 }
 
-void check_rows(const Network& network, const SparsePlan& plan, const RowProfile& rows) {
+void check_rows(const Recurrent& network, const SparsePlan& plan, const RowProfile& rows) {
   const SparseGeometry geometry(network, plan);
   const int gates = rows.gates();
   const std::int64_t units_per_rank = std::int64_t{plan.sms} * plan.groups();

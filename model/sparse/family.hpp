@@ -10,27 +10,30 @@
 
 namespace onchip {
 
-void check(const Network& network, const SparsePlan& plan);
-void check_rows(const Network& network, const SparsePlan& plan, const RowProfile& rows);
+inline std::string beyond_limits(const Recurrent& network, const SparsePlan&) {
+  return beyond_state(network);
+}
+void check(const Recurrent& network, const SparsePlan& plan);
+void check_rows(const Recurrent& network, const SparsePlan& plan, const RowProfile& rows);
 
 Footprint footprint(const Chip& chip, const SparseGeometry& geometry);
 
 // Overflow is estimated, see settled().
-void for_each_candidate(const Chip& chip, const Network& network, const RowProfile& rows,
+void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                         const Constraints& constraints, const Consider<SparsePlan>& consider);
 
 // Gives a plan that has overflow the exact one, of all its rows, and a plan the delay before its first poll.
-SparsePlan settled(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+SparsePlan settled(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
                    const SparsePlan& plan);
 
-std::string why_none(const Chip& chip, const Network& network, const Constraints& constraints, const SparsePlan&);
+std::string why_none(const Chip& chip, const Recurrent& network, const Constraints& constraints, const SparsePlan&);
 
 // The plan with the given shape: threads, slots and tile follow from the rows. All weights in registers, as many slots
 // as the longest row of each class takes; nothing is checked against the chip.
-SparsePlan shape_sparse_plan(const Network& network, const RowProfile& rows, Storage storage, int sms,
+SparsePlan shape_sparse_plan(const Recurrent& network, const RowProfile& rows, Storage storage, int sms,
                              int lanes_per_row, int rows_per_group);
 // Sets the slots of a plan, as many as the longest row of each class takes.
-void give_slots(const Network& network, const RowProfile& rows, SparsePlan& plan);
+void give_slots(const Recurrent& network, const RowProfile& rows, SparsePlan& plan);
 
 // What is best for SMs that write so many words of the state each, side by side, as measured on an H200: where many SMs
 // write the same line, the exchange takes up to 0.4 us longer (kernels/recurrent/state.cuh), but more lines take longer

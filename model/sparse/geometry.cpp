@@ -20,7 +20,7 @@ Bundle bundle_of(Storage storage, int value_bits) {
 
 }  // namespace
 
-SparseGeometry::SparseGeometry(const Network& of_network, const SparsePlan& plan)
+SparseGeometry::SparseGeometry(const Recurrent& of_network, const SparsePlan& plan)
     : SparsePlan(plan), network(of_network), gates(info(of_network.cell).gates) {
   const int element = info(network.precision).bytes;
   batch_padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch)));

@@ -6,7 +6,7 @@
 #include "model/exchange/state.hpp"
 #include "model/plan/shared_memory.hpp"
 #include "model/sparse/plan.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <array>
 #include <cstdint>
@@ -43,9 +43,9 @@ struct Bundle {
 
 struct SparseGeometry : SparsePlan, StateGeometry {
   // Expects a plan whose numbers are within their ranges (check()).
-  SparseGeometry(const Network& of_network, const SparsePlan& plan);
+  SparseGeometry(const Recurrent& of_network, const SparsePlan& plan);
 
-  Network network;
+  Recurrent network;
   int gates = 1;
 
   // The state lies in planes of what one load fetches of a unit, so that the loads reach every bank:
@@ -114,7 +114,7 @@ struct SparseGeometry : SparsePlan, StateGeometry {
   std::int64_t shared_bytes() const { return memory.bytes(); }
 };
 
-inline SparseGeometry geometry(const Network& network, const SparsePlan& plan) {
+inline SparseGeometry geometry(const Recurrent& network, const SparsePlan& plan) {
   return {network, plan};
 }
 

@@ -17,6 +17,7 @@
 
 #include "model/plan/choices.hpp"
 #include "model/plan/field.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <algorithm>
 #include <array>
@@ -42,6 +43,7 @@ inline constexpr int kMostSlots = 65536, kMostChunks = 1 << 20;
 using Slots = std::array<int, kMaxRowsPerGroup>;  // of every row of a group
 
 struct SparsePlan {
+  using Workload = Recurrent;
   static constexpr std::string_view kName = "sparse_persistent";
   static constexpr bool kIsOnChip = true;  // the weights stay on the chip
 

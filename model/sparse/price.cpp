@@ -170,7 +170,7 @@ ExchangeCycles pipelined_cycles(const Chip& chip, const SparseGeometry& geometry
 }  // namespace
 
 double conflict_free_reads_us(const Chip& chip, const SparseGeometry& geometry) {
-  const Network& network = geometry.network;
+  const Recurrent& network = geometry.network;
   const double state = static_cast<double>(network.hidden) * network.batch * info(network.precision).bytes;
   const double row_bytes =
       geometry.storage == Storage::dense ? state / rows_per_load(geometry) : network.density * state;
@@ -178,7 +178,7 @@ double conflict_free_reads_us(const Chip& chip, const SparseGeometry& geometry) 
 }
 
 Price price(const Chip& chip, const SparseGeometry& geometry) {
-  const Network& network = geometry.network;
+  const Recurrent& network = geometry.network;
   const double us_per_cycle = 1e6 / chip.clock_hz;
   const GatherCycles gathering = gather_cycles(chip, geometry);
   const double gather = gathering.loads * us_per_cycle, arithmetic = gathering.beyond * us_per_cycle;

@@ -2,7 +2,7 @@
 // A sparse recurrent matrix: generated with a seed, or read from a user's file.
 #pragma once
 
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <array>
 #include <cstddef>

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "model/workload/mask.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <span>
 #include <vector>

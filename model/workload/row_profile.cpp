@@ -96,7 +96,7 @@ RowProfile RowProfile::from_matrix(const SparseMatrix& matrix) {
   return profile;
 }
 
-RowProfile RowProfile::uniform(const Network& network, MaskKind kind) {
+RowProfile RowProfile::uniform(const Recurrent& network, MaskKind kind) {
   const bool is_two_four = kind == MaskKind::two_four;
   const double mean = network.hidden * network.density;
   double variance = mean * (1 - network.density);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/workload/mask.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@ class RowProfile {
   // A typical random mask whose rows are alike, uniform or two_four: lengths at equal steps of probability (normal
   // approximation of their distribution), assigned to units and gates by a fixed shuffle. Throws InputError if a 2:4
   // mask cannot be that dense.
-  static RowProfile uniform(const Network& network, MaskKind kind = MaskKind::uniform);
+  static RowProfile uniform(const Recurrent& network, MaskKind kind = MaskKind::uniform);
 
   int units() const { return units_; }
   int gates() const { return gates_; }

@@ -51,7 +51,7 @@ Owned<onchip_matrix> matrix_of(const SparseMatrix& m) {
   });
 }
 
-onchip_network network_of(const Network& network) {
+onchip_network network_of(const Recurrent& network) {
   return {sizeof(onchip_network),
           static_cast<int>(network.cell),
           static_cast<int>(network.precision),
@@ -61,11 +61,11 @@ onchip_network network_of(const Network& network) {
           ONCHIP_TIER_STREAMED};
 }
 
-Network small(Cell cell, Precision precision = Precision::fp16) {
+Recurrent small(Cell cell, Precision precision = Precision::fp16) {
   return {cell, precision, 127, 3, 16, 0.25};
 }
 
-SparseMatrix weights_of(const Network& network) {
+SparseMatrix weights_of(const Recurrent& network) {
   return generate_mask(network.rows(), network.hidden, network.density, 5, network.precision);
 }
 
@@ -253,7 +253,7 @@ TEST_CASE("a message longer than its place is cut and ended", "[fast]") {
 }
 
 TEST_CASE("a program is made and asked without a GPU, and needs nothing that it was made from", "[fast]") {
-  const Network network = small(Cell::lstm);
+  const Recurrent network = small(Cell::lstm);
   const SparseMatrix weights = weights_of(network);
   const onchip_network asked = network_of(network);
   Owned<onchip_program> program;
@@ -286,7 +286,7 @@ TEST_CASE("a program is made and asked without a GPU, and needs nothing that it 
 }
 
 TEST_CASE("what no program can be made of is refused in words", "[fast]") {
-  const Network network = small(Cell::gru);
+  const Recurrent network = small(Cell::gru);
   SparseMatrix weights = weights_of(network);
   const auto h200 = chip();
   const auto error_of = [&](onchip_network asked, const SparseMatrix& m, const char* architecture = "sm_90") {
@@ -306,7 +306,7 @@ TEST_CASE("what no program can be made of is refused in words", "[fast]") {
   CHECK(error_of(asked, {381, 127, std::vector<std::int64_t>(382, 0), {}, {}}) == "1: the matrix has no non-zero");
   weights.value[7] = 1e6F;
   CHECK(error_of(asked, weights) == "1: a weight is too large for fp16");
-  Network large = small(Cell::relu);
+  Recurrent large = small(Cell::relu);
   large.hidden = 16000;
   large.density = 0.2;
   onchip_network too_large = network_of(large);
@@ -320,7 +320,7 @@ TEST_CASE("a program for the current device says in a plain sentence that there 
   if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0) {
     return;
   }
-  const Network network = small(Cell::relu);
+  const Recurrent network = small(Cell::relu);
   const onchip_network asked = network_of(network);
   const auto h200 = chip();
   const auto matrix = matrix_of(weights_of(network));
@@ -334,7 +334,7 @@ TEST_CASE("a program for the current device says in a plain sentence that there 
 
 // A recurrence made and run by the C API alone, in memory of the test.
 struct Running {
-  Running(const Network& network, const SparseMatrix& weights, const Given& g, std::int64_t most_steps) {
+  Running(const Recurrent& network, const SparseMatrix& weights, const Given& g, std::int64_t most_steps) {
     const auto on = chip();
     const int sms = device_info().sm_count;
     REQUIRE(onchip_chip_set(on.get(), ("sm.count=" + std::to_string(std::min(sms, 132))).c_str(), nullptr) ==

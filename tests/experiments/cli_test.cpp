@@ -75,7 +75,7 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   require_refusal("predict --hidden 1000000000", "from 1 to");
   require_refusal("predict --hidden 99999999999999999999", "from 1 to");
   require_refusal("predict --hidden 12abc", "'12abc'");
-  require_refusal("predict --hidden 64 --batch 65", "1 to 64");
+  require_refusal("predict --hidden 64 --batch 65", "sparse_persistent takes at most 64 samples");
   for (const char* density : {"0", "1.5", "-0.1", "150%", "nan", "inf", "abc", "''", "%"}) {
     require_refusal(std::string("predict --hidden 64 --density=") + density, "--density");
   }

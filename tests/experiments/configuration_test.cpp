@@ -35,7 +35,7 @@ PlannedNetwork require_sound(const Chip& chip, const Configuration& configuratio
   const auto matrix = recurrent_matrix(configuration);
   const RowProfile rows = RowProfile::from_matrix(*matrix);
   const PlannedNetwork planned = plan_network(chip, configuration, rows);
-  const Network& network = configuration.network;
+  const Recurrent& network = configuration.network;
   INFO(describe(network) << ": " << to_string(planned.plan));
   CHECK_NOTHROW(check_plan(network, planned.plan));
   Configuration handed_back = configuration;
@@ -130,8 +130,8 @@ TEST_CASE("plans of dense storage are sound at every width of the loads", "[fast
 }
 
 TEST_CASE("plans that no kernel can be built from are refused", "[fast]") {
-  const Network network{Cell::tanh, Precision::bf16, 509, 4, 16, 0.2};
-  const Network gated{Cell::lstm, Precision::fp16, 127, 4, 16, 0.2};
+  const Recurrent network{Cell::tanh, Precision::bf16, 509, 4, 16, 0.2};
+  const Recurrent gated{Cell::lstm, Precision::fp16, 127, 4, 16, 0.2};
   const SparsePlan plan = shape_sparse_plan(network, RowProfile::uniform(network), Storage::packed_pair, 7, 16, 3);
   const SparsePlan gated_plan = shape_sparse_plan(gated, RowProfile::uniform(gated), Storage::packed_pair, 7, 16, 4);
   REQUIRE_NOTHROW(check_plan(network, plan));

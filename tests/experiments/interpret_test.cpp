@@ -17,7 +17,7 @@
 namespace onchip {
 namespace {
 
-Got interpret(InterpretedKernel& kernel, const Network& network, const Given& g) {
+Got interpret(InterpretedKernel& kernel, const Recurrent& network, const Given& g) {
   const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden * info(network.precision).bytes;
   const bool has_cell = network.cell == Cell::lstm;
   std::vector<std::byte> input = to_elements(g.input, network.precision);
@@ -63,7 +63,7 @@ void check_interpreted(const PlannedCase<P>& c, const Given& g, std::int64_t mos
 }
 
 // Samples of different lengths.
-Given uneven(const Network& network) {
+Given uneven(const Recurrent& network) {
   Given g = given(network, 9);
   for (int sample = 0; sample < network.batch; ++sample) {
     g.lengths.push_back(sample * 4 % 9 + 1);

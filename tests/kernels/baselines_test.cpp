@@ -31,8 +31,8 @@ std::string refusal_of(Action&& action) {
   return "no refusal";
 }
 
-Network network_of(Cell cell, Precision precision, int hidden, int batch, int steps) {
-  Network network;
+Recurrent network_of(Cell cell, Precision precision, int hidden, int batch, int steps) {
+  Recurrent network;
   network.cell = cell;
   network.precision = precision;
   network.hidden = hidden;
@@ -42,7 +42,7 @@ Network network_of(Cell cell, Precision precision, int hidden, int batch, int st
   return network;
 }
 
-std::vector<std::string> names_of(const Network& network) {
+std::vector<std::string> names_of(const Recurrent& network) {
   std::vector<std::string> names;
   for (const BaselineCandidate& candidate : baseline_candidates(network)) {
     names.push_back(candidate.name);
@@ -133,14 +133,14 @@ TEST_CASE("a baseline and its graph are made once, and anew when both are gone")
     void check_results() const override {}
   };
   int made = 0;
-  const auto make = [&](const Network&, const SparseMatrix&) {
+  const auto make = [&](const Recurrent&, const SparseMatrix&) {
     ++made;
     return std::make_unique<Idle>();
   };
   const std::vector<BaselineCandidate> both = with_graphs({{"idle", make}});
   REQUIRE(both.size() == 2);
   CHECK(both[1].name == "idle graph");
-  const Network network = network_of(Cell::relu, Precision::fp16, 8, 1, 3);
+  const Recurrent network = network_of(Cell::relu, Precision::fp16, 8, 1, 3);
   {
     const auto first = both[0].make(network, {}), second = both[0].make(network, {});
     CHECK(made == 1);
@@ -187,7 +187,7 @@ TEST_CASE("a library that is absent, or lacks a function, is told by name") {
 
 TEST_CASE("without a GPU every baseline refuses with a reason") {
   if (!has_device()) {
-    const Network network = network_of(Cell::relu, Precision::fp16, 64, 1, 4);
+    const Recurrent network = network_of(Cell::relu, Precision::fp16, 64, 1, 4);
     const SparseMatrix matrix = generate_mask(64, 64, 0.2, 1, Precision::fp16);
     for (const BaselineCandidate& candidate : baseline_candidates(network)) {
       CAPTURE(candidate.name);
@@ -199,7 +199,7 @@ TEST_CASE("without a GPU every baseline refuses with a reason") {
 // ---- on a GPU -------------------------------------------------------------------------------------------------------
 
 TEST_CASE("libraries run padded networks", "[gpu]") {
-  const Network network = network_of(Cell::gru, Precision::bf16, 261, 3, 17);
+  const Recurrent network = network_of(Cell::gru, Precision::bf16, 261, 3, 17);
   const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, network.density, 1, network.precision);
   for (const BaselineCandidate& candidate : baseline_candidates(network)) {
     CAPTURE(candidate.name);
@@ -215,7 +215,7 @@ TEST_CASE("every library runs every cell in every precision, or says why not", "
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32);
   const int batch = GENERATE(1, 4);
-  const Network network = network_of(cell, precision, 256, batch, 17);
+  const Recurrent network = network_of(cell, precision, 256, batch, 17);
   const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, network.density, 1, precision);
   CAPTURE(describe(network));
   const Stream stream;
@@ -252,7 +252,7 @@ TEST_CASE("every library runs every cell in every precision, or says why not", "
 TEST_CASE("products run with awkward sizes: primes, empty rows, one step, fewer rows than are checked", "[gpu]") {
   const int hidden = GENERATE(1, 7, 211);
   const int steps = GENERATE(1, 2, 19);
-  const Network network = network_of(Cell::gru, Precision::fp32, hidden, 3, steps);
+  const Recurrent network = network_of(Cell::gru, Precision::fp32, hidden, 3, steps);
   SparseMatrix matrix;
   matrix.rows = network.rows();
   matrix.columns = hidden;
@@ -291,7 +291,7 @@ class Copy final : public Product {
 };
 
 std::unique_ptr<Baseline> copying_baseline(MatrixOrder order, std::size_t bytes, float diagonal) {
-  const Network network = network_of(Cell::relu, Precision::fp32, 40, 2, 9);
+  const Recurrent network = network_of(Cell::relu, Precision::fp32, 40, 2, 9);
   const auto make = [&](const ProductStates& states) { return std::make_unique<Copy>(states, bytes); };
   const auto row_of_weights = [&](int row) {
     std::vector<float> weights(40);

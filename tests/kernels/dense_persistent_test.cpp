@@ -175,7 +175,7 @@ TEST_CASE("spans and samples that divide nothing take no more registers than oth
   const std::string text =
       "dense_persistent dense lamport sms=101 threads=256 loads_in_flight=16 poll_delay=200 shared_tiles=29";
   const auto report = [&](int hidden, int batch) {
-    const Network network{Cell::tanh, Precision::bf16, hidden, batch, 1, 1};
+    const Recurrent network{Cell::tanh, Precision::bf16, hidden, batch, 1, 1};
     DensePlan plan = std::get<DensePlan>(parse_plan(text));
     plan.sms = (hidden + 31) / 32;
     return compile(compile_request(network, plan, "sm_90")).resources;
@@ -192,7 +192,7 @@ TEST_CASE("the planner's plans of bitmaps compile without a spill", "[slow]") {
   for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
     const Chip chip = find_chip(chip_name).chip;
     for (const Size& size : kBitmapSizes) {
-      const Network network{size.cell, Precision::bf16, size.hidden, size.batch, 1, 0.1};
+      const Recurrent network{size.cell, Precision::bf16, size.hidden, size.batch, 1, 0.1};
       const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), constraints);
       if (planned.prediction.footprint.fits) {
         INFO(chip_name << ", " << describe(network) << ": " << to_string(planned.plan));
@@ -211,7 +211,7 @@ TEST_CASE("the planner's dense plans compile without a spill", "[slow]") {
   for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
     const Chip chip = find_chip(chip_name).chip;
     for (const Size& size : kSizes) {
-      const Network network{size.cell, Precision::fp16, size.hidden, size.batch, 1, 0.5};
+      const Recurrent network{size.cell, Precision::fp16, size.hidden, size.batch, 1, 0.5};
       const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network, mask), constraints);
       if (planned.prediction.footprint.fits) {
         INFO(chip_name << ", " << describe(network) << ": " << to_string(planned.plan));

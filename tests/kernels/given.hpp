@@ -37,7 +37,7 @@ inline std::vector<float> random_values(std::size_t count, Precision precision, 
   return values;
 }
 
-inline Given given(const Network& network, int steps) {
+inline Given given(const Recurrent& network, int steps) {
   const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden;
   const Precision type = network.precision;
   Given g;
@@ -59,7 +59,7 @@ struct Expected {
 
 template <typename P>
 Expected expected(const PlannedCase<P>& c, const Given& g) {
-  const Network& network = c.network;
+  const Recurrent& network = c.network;
   const int batch = network.batch, hidden = network.hidden, rows = network.rows();
   const bool is_gru = network.cell == Cell::gru;
   const auto length = [&](int sample) { return g.lengths.empty() ? g.steps : g.lengths[sample]; };

@@ -88,7 +88,7 @@ TEST_CASE("the model's count of a step's instructions is close to the compiler's
   const Chip chip = find_chip("h200").chip;
   double sum = 0;
   for (const Case& c : cases) {
-    const Network network{
+    const Recurrent network{
         .cell = c.cell, .precision = c.precision, .hidden = c.hidden, .batch = c.batch, .density = c.density};
     Constraints constraints;
     constraints.family = c.family;

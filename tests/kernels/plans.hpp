@@ -20,7 +20,7 @@ namespace onchip {
 
 template <typename P>
 struct PlannedCase {
-  Network network;
+  Recurrent network;
   SparseMatrix matrix;
   P plan;
 

@@ -31,9 +31,9 @@ struct Notes {
 // memory.
 TEST_CASE("no kernel asks for more shared memory than a block may have", "[fast]") {
   const Chip chip = find_chip("h200").chip;
-  const Network network = GENERATE(Network{Cell::lstm, Precision::fp32, 453, 64, 1, 0.2},
-                                   Network{Cell::relu, Precision::fp16, 2304, 4, 1, 0.1},
-                                   Network{Cell::gru, Precision::bf16, 512, 16, 1, 0.1});
+  const Recurrent network = GENERATE(Recurrent{Cell::lstm, Precision::fp32, 453, 64, 1, 0.2},
+                                     Recurrent{Cell::relu, Precision::fp16, 2304, 4, 1, 0.1},
+                                     Recurrent{Cell::gru, Precision::bf16, 512, 16, 1, 0.1});
   Constraints constraints;
   constraints.family = SparsePlan::kName;
   PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), constraints);

@@ -33,7 +33,7 @@ TEST_CASE("a workspace has room for all that a program reads and writes, one aft
     const SparseCase c = sparse_case(shape);
     CAPTURE(c.text());
     const Program program = make_program(with_tiers(c, Tiers::mixed).layout(), {}, kArchitecture);
-    const Network& network = program.network;
+    const Recurrent& network = program.network;
     const StateGeometry& geometry = program.state;
     const ConstantPlaces& constants = program.places;
     const ScratchPlaces scratch = scratch_places(program, 7);
@@ -159,7 +159,7 @@ struct InCallersMemory {
 
 // Everything that a run is given and gives, on the device.
 struct OnDevice {
-  OnDevice(const Network& network, const Given& g)
+  OnDevice(const Recurrent& network, const Given& g)
       : state_bytes(static_cast<std::size_t>(network.batch) * network.hidden * info(network.precision).bytes),
         input(to_elements(g.input, network.precision)),
         initial(to_elements(g.initial, network.precision)),

@@ -40,7 +40,7 @@ struct Shape {
 };
 
 Layout planned(const Shape& shape, const SparseMatrix& matrix) {
-  Network network;
+  Recurrent network;
   network.cell = shape.cell;
   network.precision = shape.precision;
   network.hidden = shape.hidden;

@@ -49,7 +49,7 @@ std::string describe(const Shape& shape) {
 }
 
 struct Case {
-  Network network;
+  Recurrent network;
   SparsePlan plan;
 };
 

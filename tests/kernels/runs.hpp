@@ -17,7 +17,7 @@ inline DeviceBuffer<std::byte> poisoned(std::size_t bytes) {
   return DeviceBuffer<std::byte>(std::span<const std::byte>(std::vector<std::byte>(bytes, std::byte{0xff})));
 }
 
-inline Got run(PersistentKernel& kernel, const Network& network, const Given& g) {
+inline Got run(PersistentKernel& kernel, const Recurrent& network, const Given& g) {
   const auto upload = [&](const std::vector<float>& values) {
     return DeviceBuffer<std::byte>(to_elements(values, network.precision));
   };

@@ -30,7 +30,7 @@ std::vector<int> applied(const std::vector<int>& to, std::int64_t steps) {
 }
 
 TEST_CASE("ten million steps lose, repeat and mix up nothing", "[gpu][soak]") {
-  const Network network{.cell = Cell::relu, .hidden = 1024, .batch = 4, .density = 1.0 / 1024};
+  const Recurrent network{.cell = Cell::relu, .hidden = 1024, .batch = 4, .density = 1.0 / 1024};
   std::mt19937_64 random(7);
   std::vector<int> to(network.hidden);  // unit u of a step is unit to[u] of the next
   std::iota(to.begin(), to.end(), 0);

@@ -28,7 +28,7 @@ Chip promising_chip() {
 
 TEST_CASE("where the best plan spills, one is taken that leaves the compiler more registers", "[fast]") {
   const Chip chip = promising_chip();
-  const Network network{Cell::relu, Precision::fp16, 2048, 1, 1, 0.1};
+  const Recurrent network{Cell::relu, Precision::fp16, 2048, 1, 1, 0.1};
   const RowProfile rows = RowProfile::uniform(network);
   Constraints constraints;
   constraints.family = SparsePlan::kName;
@@ -51,7 +51,7 @@ TEST_CASE("where the best plan spills, one is taken that leaves the compiler mor
 
 TEST_CASE("where the compiler keeps the best plan, it is taken", "[fast]") {
   const Chip chip = find_chip("h200").chip;
-  const Network network{Cell::relu, Precision::fp16, 2304, 1, 1, 0.03};
+  const Recurrent network{Cell::relu, Precision::fp16, 2304, 1, 1, 0.03};
   const RowProfile rows = RowProfile::uniform(network);
   const PlannedNetwork best = choose_plan(chip, network, rows);
   REQUIRE_FALSE(spills(best));

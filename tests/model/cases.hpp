@@ -35,7 +35,7 @@ struct Case {
   double kept = 1;  // share of the slots that stay in registers
   int load_bytes = kWidestLoad;
 
-  Network network() const { return {cell, precision, hidden, batch, 16, density}; }
+  Recurrent network() const { return {cell, precision, hidden, batch, 16, density}; }
 };
 
 inline Case relu_case(int hidden, int batch, double density, int sms, int lanes, int rows_per_group,
@@ -192,7 +192,7 @@ inline int longest_row(const SparseLayout& layout, const SparseMatrix& matrix, i
   return longest;
 }
 
-inline SparseLayout layout_of(const Network& network, const SparsePlan& plan, const SparseMatrix& matrix) {
+inline SparseLayout layout_of(const Recurrent& network, const SparsePlan& plan, const SparseMatrix& matrix) {
   return make_layout(SparseGeometry(network, plan), matrix);
 }
 

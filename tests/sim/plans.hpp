@@ -13,7 +13,7 @@
 namespace onchip {
 
 struct Made {
-  Network network;
+  Recurrent network;
   SparseLayout layout;
 };
 
@@ -21,12 +21,12 @@ inline const SparsePlan& plan_of(const Made& made) {
   return made.layout.geometry;
 }
 
-inline SparseLayout sparse_layout(const Network& network, const SparsePlan& plan, const SparseMatrix& matrix) {
+inline SparseLayout sparse_layout(const Recurrent& network, const SparsePlan& plan, const SparseMatrix& matrix) {
   return make_layout(SparseGeometry(network, plan), matrix);
 }
 
 // The simulator replays the sparse family.
-inline SparsePlan sparse_plan(const Network& network, const SparseMatrix& matrix, Constraints constraints = {}) {
+inline SparsePlan sparse_plan(const Recurrent& network, const SparseMatrix& matrix, Constraints constraints = {}) {
   constraints.family = SparsePlan::kName;
   return std::get<SparsePlan>(
       choose_plan(find_chip("h200").chip, network, RowProfile::from_matrix(matrix), constraints).plan);
@@ -34,7 +34,7 @@ inline SparsePlan sparse_plan(const Network& network, const SparseMatrix& matrix
 
 inline Made make(Cell cell, Precision precision, int hidden, int batch, double density,
                  const Constraints& constraints = {}, MaskKind kind = MaskKind::uniform) {
-  Network network;
+  Recurrent network;
   network.cell = cell;
   network.precision = precision;
   network.hidden = hidden;

@@ -21,7 +21,7 @@ const ChipFile& h200() {
 
 PlanTrace make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = MaskKind::uniform,
                      int producer_warps = 0) {
-  Network network;
+  Recurrent network;
   network.cell = cell;
   network.hidden = 320;
   network.batch = producer_warps > 0 ? 16 : 4;

@@ -34,7 +34,7 @@ constexpr int kPromote = 8;            // products summed in fp16 before they jo
 // The numbers of SMs worth trying: as few as give each the same number of units as all would; all, which leaves room to
 // give an SM with long rows fewer of them; half of the first; and as many as have whole words of the state, so that it
 // lies in all banks alike.
-std::vector<int> sm_choices(const Chip& chip, const Network& network) {
+std::vector<int> sm_choices(const Chip& chip, const Recurrent& network) {
   const int units = network.hidden, all = static_cast<int>(chip.sm_count);
   const auto with = [&](int units_per_sm) { return (units + units_per_sm - 1) / units_per_sm; };
   const int fewest_units = with(all);
@@ -53,7 +53,7 @@ std::vector<int> sm_choices(const Chip& chip, const Network& network) {
 
 // Zeros cost dense storage more than indices cost the others; distances are slower to read than indices, and worth it
 // where indices leave no room in the registers.
-bool is_worth_trying(const Chip& chip, const Network& network, const RowProfile& rows, Storage storage) {
+bool is_worth_trying(const Chip& chip, const Recurrent& network, const RowProfile& rows, Storage storage) {
   if (storage == Storage::dense) {
     return network.density >= 0.4;
   }
@@ -87,7 +87,7 @@ struct Fixed {
 
 class Candidates {
  public:
-  Candidates(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+  Candidates(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
              const Consider<SparsePlan>& consider)
       : chip_(chip),
         network_(network),
@@ -243,7 +243,7 @@ class Candidates {
   }
 
   const Chip& chip_;
-  const Network& network_;
+  const Recurrent& network_;
   const RowProfile& rows_;
   const Constraints& constraints_;
   const Fixed fixed_;
@@ -260,7 +260,7 @@ int line_words_for(int words_of_sm) {
   return words_of_sm == 1 ? 1 : words_of_sm <= kLineWords / 2 ? kLineWords / 2 : kLineWords;
 }
 
-SparsePlan shape_sparse_plan(const Network& network, const RowProfile& rows, Storage storage, int sms,
+SparsePlan shape_sparse_plan(const Recurrent& network, const RowProfile& rows, Storage storage, int sms,
                              int lanes_per_row, int rows_per_group) {
   SparsePlan plan;
   const int gates = info(network.cell).gates;
@@ -277,7 +277,7 @@ SparsePlan shape_sparse_plan(const Network& network, const RowProfile& rows, Sto
   return plan;
 }
 
-void give_slots(const Network& network, const RowProfile& rows, SparsePlan& plan) {
+void give_slots(const Recurrent& network, const RowProfile& rows, SparsePlan& plan) {
   const SparseGeometry shape = geometry(network, plan);
   const int gates = rows.gates(), units_per_rank = plan.groups() * plan.sms;
   for (int r = 0; r < plan.rows_per_group; ++r) {
@@ -291,7 +291,7 @@ void give_slots(const Network& network, const RowProfile& rows, SparsePlan& plan
   }
 }
 
-void for_each_candidate(const Chip& chip, const Network& network, const RowProfile& rows,
+void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                         const Constraints& constraints, const Consider<SparsePlan>& consider) {
   bool found = false;
   const Consider<SparsePlan> counted = [&](const SparsePlan& plan) {
@@ -311,7 +311,7 @@ void for_each_candidate(const Chip& chip, const Network& network, const RowProfi
   }
 }
 
-std::string why_none(const Chip& chip, const Network& network, const Constraints& constraints, const SparsePlan&) {
+std::string why_none(const Chip& chip, const Recurrent& network, const Constraints& constraints, const SparsePlan&) {
   const Fixed fixed(constraints);
   if (fixed.producer_warps == 1) {
     return "producer_warps is 0, or 2 and more: one publishes, the others fetch";

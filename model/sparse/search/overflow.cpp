@@ -68,7 +68,7 @@ bool has_long_rows(const RowProfile& rows) {
 // Gives plans the registers that a chip has for them, and the overflow of what those cannot hold.
 class Filler {
  public:
-  Filler(const Chip& chip, const Network& network, const Constraints& constraints)
+  Filler(const Chip& chip, const Recurrent& network, const Constraints& constraints)
       : chip_(chip), network_(network), constraints_(constraints) {}
 
   // Registers of a thread for weight words.
@@ -170,7 +170,7 @@ class Filler {
   }
 
   const Chip& chip_;
-  const Network& network_;
+  const Recurrent& network_;
   const Constraints& constraints_;
 };
 
@@ -189,7 +189,7 @@ Overflow Overflows::of(const SparseGeometry& geometry) {
   return known != known_.end() ? known->second : known_.emplace_back(key, overflow_of(geometry, rows_, exact_)).second;
 }
 
-SparseShape::SparseShape(const Network& network, const SparsePlan& plan, const RowProfile& profile)
+SparseShape::SparseShape(const Recurrent& network, const SparsePlan& plan, const RowProfile& profile)
     : rows(profile),
       fills(filled_slots(SparseGeometry(network, plan), profile)),
       overflows(profile, /*exact=*/false),
@@ -203,7 +203,7 @@ const std::vector<SplitChoice>& SparseShape::splits(const SparseGeometry& geomet
   return splits_;
 }
 
-void consider_overflow(const Chip& chip, const Network& network, const Constraints& constraints, SparseShape& shape,
+void consider_overflow(const Chip& chip, const Recurrent& network, const Constraints& constraints, SparseShape& shape,
                        SparsePlan plan, const Consider<SparsePlan>& consider) {
   const Filler filler(chip, network, constraints);
   const Tier most = constraints.tier.value_or(Tier::streamed);
@@ -231,7 +231,7 @@ void consider_overflow(const Chip& chip, const Network& network, const Constrain
   }
 }
 
-std::vector<SplitChoice> worthwhile_splits(const Network& network, std::optional<int> row_splits,
+std::vector<SplitChoice> worthwhile_splits(const Recurrent& network, std::optional<int> row_splits,
                                            const SparsePlan& plan, SparseShape& shape) {
   if (plan.storage == Storage::dense ||
       !(row_splits ? *row_splits > 0 : shape.long_rows && is_uneven(plan, shape.fills))) {
@@ -242,7 +242,7 @@ std::vector<SplitChoice> worthwhile_splits(const Network& network, std::optional
   return choices;
 }
 
-void consider_splits(const Chip& chip, const Network& network, const Constraints& constraints,
+void consider_splits(const Chip& chip, const Recurrent& network, const Constraints& constraints,
                      const std::vector<SplitChoice>& splits, SparseShape& shape, const SparsePlan& whole,
                      const Consider<SparsePlan>& consider) {
   const Filler filler(chip, network, constraints);
@@ -272,7 +272,7 @@ void consider_splits(const Chip& chip, const Network& network, const Constraints
   }
 }
 
-SparsePlan with_exact_overflow(const Chip& chip, const Network& network, const RowProfile& rows,
+SparsePlan with_exact_overflow(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                const Constraints& constraints, SparsePlan plan) {
   const Filler filler(chip, network, constraints);
   Overflows overflows(rows, /*exact=*/true);
@@ -290,7 +290,7 @@ SparsePlan with_exact_overflow(const Chip& chip, const Network& network, const R
   return plan;
 }
 
-SparsePlan settled(const Chip& chip, const Network& network, const RowProfile& rows, const Constraints& constraints,
+SparsePlan settled(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
                    const SparsePlan& chosen) {
   SparsePlan plan = chosen;
   if (plan.has_overflow()) {  // of which so far an estimate was enough

@@ -38,7 +38,7 @@ class Overflows {
 // What the variants of a shape have in common.
 struct SparseShape {
   // `profile` must outlive it.
-  SparseShape(const Network& network, const SparsePlan& plan, const RowProfile& profile);
+  SparseShape(const Recurrent& network, const SparsePlan& plan, const RowProfile& profile);
 
   // The ways to split its long rows.
   const std::vector<SplitChoice>& splits(const SparseGeometry& geometry);
@@ -55,20 +55,20 @@ struct SparseShape {
 
 // Calls `consider` with the plan that has all weights in registers, if they fit or nothing else is asked for, and with
 // those that overflow where rows are uneven or do not fit.
-void consider_overflow(const Chip& chip, const Network& network, const Constraints& constraints, SparseShape& shape,
+void consider_overflow(const Chip& chip, const Recurrent& network, const Constraints& constraints, SparseShape& shape,
                        SparsePlan plan, const Consider<SparsePlan>& consider);
 
 // The ways to split the long rows of a shape: where there are any, or it is asked for.
-std::vector<SplitChoice> worthwhile_splits(const Network& network, std::optional<int> row_splits,
+std::vector<SplitChoice> worthwhile_splits(const Recurrent& network, std::optional<int> row_splits,
                                            const SparsePlan& plan, SparseShape& shape);
 
 // Calls `consider` with the plan split in each of these ways: in registers, or with overflow where they do not hold it.
-void consider_splits(const Chip& chip, const Network& network, const Constraints& constraints,
+void consider_splits(const Chip& chip, const Recurrent& network, const Constraints& constraints,
                      const std::vector<SplitChoice>& splits, SparseShape& shape, const SparsePlan& whole,
                      const Consider<SparsePlan>& consider);
 
 // The overflow of a plan that has some, exactly, of all its rows.
-SparsePlan with_exact_overflow(const Chip& chip, const Network& network, const RowProfile& rows,
+SparsePlan with_exact_overflow(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                const Constraints& constraints, SparsePlan plan);
 
 }  // namespace onchip

@@ -44,7 +44,7 @@ std::int64_t all_splits(const SparsePlan& plan, const std::vector<std::vector<in
 
 // The fewest slots of a split, in whole bundles, for which the groups of every SM take all its splits: about as few as
 // those for which all SMs together do, for they have as many each. None if that is more than `most`.
-std::optional<int> slots_of_split(const Network& network, SparsePlan plan, const RowProfile& rows,
+std::optional<int> slots_of_split(const Recurrent& network, SparsePlan plan, const RowProfile& rows,
                                   const std::vector<std::vector<int>>& slots, int whole, int most) {
   constexpr int kTries = 4;
   const std::int64_t room = std::int64_t{plan.row_splits} * plan.groups() * plan.sms;
@@ -78,7 +78,7 @@ int longest_splits(const SparseGeometry& geometry, const RowProfile& rows) {
 
 }  // namespace
 
-std::vector<SplitChoice> split_choices(const Network& network, SparsePlan plan, const RowProfile& rows) {
+std::vector<SplitChoice> split_choices(const Recurrent& network, SparsePlan plan, const RowProfile& rows) {
   plan.row_chunks = plan.split_chunks = 0;
   const int whole = plan.storage == Storage::packed_delta ? SparseGeometry(network, plan).bundle.slots : 1;
   const std::vector<std::vector<int>> slots = sorted_slots(SparseGeometry(network, plan), rows);

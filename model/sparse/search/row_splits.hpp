@@ -19,6 +19,6 @@ struct SplitChoice {
 // The ways to split rows that are worth pricing: by how many rows are left whole, and by how many splits a group takes,
 // with the fewest slots of a split for which the groups take all splits as assign_units assigns the units, in whole
 // bundles. `plan`: of packed_pair or packed_delta; its slots do not count.
-std::vector<SplitChoice> split_choices(const Network& network, SparsePlan plan, const RowProfile& rows);
+std::vector<SplitChoice> split_choices(const Recurrent& network, SparsePlan plan, const RowProfile& rows);
 
 }  // namespace onchip

@@ -93,7 +93,7 @@ TEST_CASE("sparse_persistent compiles without a spill on every architecture") {
   const TemporaryCache cache;
   const std::string architecture = GENERATE("sm_80", "sm_90", "sm_100", "sm_120");
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32);
-  const Network network = awkward_network(precision);
+  const Recurrent network = awkward_network(precision);
   const SparsePlan plan = shape_sparse_plan(network, RowProfile::uniform(network), Storage::packed_pair, /*sms=*/100,
                                             /*lanes_per_row=*/16, /*rows_per_group=*/2);
   CAPTURE(architecture, info(precision).name, to_string(plan));
@@ -105,7 +105,7 @@ TEST_CASE("sparse_persistent compiles without a spill on every architecture") {
 
 TEST_CASE("kernels that write down their clocks, their accesses, or leave out the gathers compile") {
   const TemporaryCache cache;
-  const Network network = awkward_network(Precision::fp16);
+  const Recurrent network = awkward_network(Precision::fp16);
   const SparsePlan plan = shape_sparse_plan(network, RowProfile::uniform(network), Storage::packed_pair, /*sms=*/100,
                                             /*lanes_per_row=*/16, /*rows_per_group=*/2);
   for (const Work work : {Work::exchange_only, Work::clocked, Work::captured}) {

@@ -76,7 +76,7 @@ TEST_CASE("a change of words changes a kernel's fingerprint, but not that of its
 
 TEST_CASE("sparse_persistent with all its defines renamed has the same machine code", "[fast]") {
   const TemporaryCache cache;
-  const Network network = awkward_network(Precision::fp16);
+  const Recurrent network = awkward_network(Precision::fp16);
   const SparsePlan plan = shape_sparse_plan(network, RowProfile::uniform(network), Storage::packed_pair, /*sms=*/100,
                                             /*lanes_per_row=*/16, /*rows_per_group=*/2);
   CompileRequest request = compile_request(network, plan, "sm_90");

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <unistd.h>
 
@@ -58,8 +58,8 @@ inline CompileRequest tiny(const std::string& architecture, int constant = 1) {
 }
 
 // 1151 units, batch 3: nothing is a round number.
-inline Network awkward_network(Precision precision) {
-  Network network;
+inline Recurrent awkward_network(Precision precision) {
+  Recurrent network;
   network.cell = Cell::tanh;
   network.precision = precision;
   network.hidden = 1151;

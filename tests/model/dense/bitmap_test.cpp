@@ -19,7 +19,7 @@ using namespace onchip;
 
 namespace {
 
-DensePlan bitmap_plan(const Network& network, int sms, int threads, double share_in_shared) {
+DensePlan bitmap_plan(const Recurrent& network, int sms, int threads, double share_in_shared) {
   DensePlan plan = shape_dense_plan(network, sms, threads, 1, Storage::bitmap);
   plan.shared_tiles = static_cast<int>(share_in_shared * DenseGeometry(network, plan).warp_tiles);
   return plan;
@@ -40,7 +40,7 @@ TEST_CASE("a word of the mask is two neighbouring columns of which one holds a w
 TEST_CASE("streams are as long as what the layout holds of each lane", "[fast]") {
   for (const auto& [cell, hidden, threads] :
        {std::tuple{Cell::lstm, 61, 96}, {Cell::gru, 259, 128}, {Cell::relu, 1000, 256}, {Cell::relu, 1, 32}}) {
-    const Network network{cell, Precision::fp16, hidden, 3, 1, 0.2};
+    const Recurrent network{cell, Precision::fp16, hidden, 3, 1, 0.2};
     DensePlan plan = bitmap_plan(network, 5, threads, 0.6);
     const SparseMatrix matrix = generate_mask(network.rows(), hidden, 0.2, 3, Precision::fp16);
     plan.bank_words = needed_bank_words(DenseGeometry(network, plan), word_mask(matrix));
@@ -108,7 +108,7 @@ TEST_CASE("what is expected of uniform masks has room for all that are drawn, an
                                                    {Cell::relu, 1500, 30, 512},
                                                    {Cell::relu, 40, 3, 32}}) {
     for (const double density : {0.005, 0.05, 0.2, 0.5, 1.0}) {
-      const Network network{cell, Precision::fp16, hidden, 8, 1, density};
+      const Recurrent network{cell, Precision::fp16, hidden, 8, 1, density};
       for (const double in_shared : {0.0, 0.02, 0.5, 1.0}) {
         const DensePlan plan = bitmap_plan(network, sms, threads, in_shared);
         CAPTURE(describe(network), plan_text(plan));
@@ -128,7 +128,7 @@ TEST_CASE("what is expected of uniform masks has room for all that are drawn, an
 }
 
 TEST_CASE("a mask with more words than a bitmap plan has room for is refused with what it needs", "[fast]") {
-  const Network network{Cell::relu, Precision::fp16, 128, 3, 1, 0.1};
+  const Recurrent network{Cell::relu, Precision::fp16, 128, 3, 1, 0.1};
   DensePlan plan = bitmap_plan(network, 4, 64, 0.5);
   plan.bank_words = expected_bank_words(DenseGeometry(network, plan), 0.19);
   const SparseMatrix uniform = generate_mask(128, 128, 0.1, 1, Precision::fp16);

@@ -23,7 +23,7 @@ using namespace onchip;
 namespace {
 
 struct Case {
-  Network network;
+  Recurrent network;
   DensePlan plan;
   SparseMatrix matrix;
 
@@ -124,7 +124,7 @@ std::vector<std::uint32_t> exchanged(const Case& c, const std::vector<float>& st
 // One product as kernels/dense/multiply.cuh computes it: [sms][16 * row_tiles][8 * sample_tiles], summed over the
 // warps.
 std::vector<double> multiply(const Case& c, const Encoded& encoded, const std::vector<std::uint32_t>& state) {
-  const Network& network = c.network;
+  const Recurrent& network = c.network;
   const DenseGeometry geometry = c.geometry();
   const int tiles = geometry.warp_tiles, in_registers = tiles - geometry.shared_tiles;
   const int rows = 16 * geometry.row_tiles, samples = 8 * geometry.sample_tiles;

@@ -15,7 +15,7 @@ TEST_CASE("a dense shape has tiles for every row and unit, and spans for every u
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   const int hidden = GENERATE(1, 31, 509, 2304);
   const int threads = GENERATE(32, 256, 1024);
-  const Network network{cell, Precision::bf16, hidden, 9, 1, 1};
+  const Recurrent network{cell, Precision::bf16, hidden, 9, 1, 1};
   const int gates = info(cell).gates;
   for (const int sms : {1, 7, 132}) {
     DensePlan plan = shape_dense_plan(network, sms, threads);
@@ -45,7 +45,7 @@ TEST_CASE("a dense shape has tiles for every row and unit, and spans for every u
 TEST_CASE("plans of 2:4 matrices have half the tiles, and metadata in registers", "[fast]") {
   for (const auto& [cell, hidden, threads] :
        {std::tuple{Cell::relu, 2304, 256}, {Cell::lstm, 1021, 128}, {Cell::gru, 31, 96}}) {
-    const Network network{cell, Precision::fp16, hidden, 4, 1, 0.5};
+    const Recurrent network{cell, Precision::fp16, hidden, 4, 1, 0.5};
     const DenseGeometry dense(network, shape_dense_plan(network, 64, threads));
     DensePlan plan = shape_dense_plan(network, 64, threads, 1, Storage::structured_2_4);
     const DenseGeometry geometry(network, plan);
@@ -67,7 +67,7 @@ TEST_CASE("plans of 2:4 matrices have half the tiles, and metadata in registers"
 
 TEST_CASE("bitmap plans have a word of registers for eight tiles in shared memory, and room for so many words",
           "[fast]") {
-  const Network network{Cell::lstm, Precision::bf16, 1021, 4, 1, 0.2};
+  const Recurrent network{Cell::lstm, Precision::bf16, 1021, 4, 1, 0.2};
   DensePlan plan = shape_dense_plan(network, 64, 256, 1, Storage::bitmap);
   const DenseGeometry geometry(network, plan), dense(network, shape_dense_plan(network, 64, 256));
   const int tiles = geometry.warp_tiles;
@@ -90,7 +90,7 @@ TEST_CASE("no region of a dense block's shared memory reaches into the next, and
   const Storage storage = GENERATE(Storage::dense, Storage::structured_2_4, Storage::bitmap);
   const ExchangeProtocol exchange = GENERATE(ExchangeProtocol::lamport, ExchangeProtocol::cluster);
   for (const int hidden : {1, 61, 509}) {
-    const Network network{cell, Precision::fp16, hidden, batch, 1, 0.3};
+    const Recurrent network{cell, Precision::fp16, hidden, batch, 1, 0.3};
     DensePlan plan = shape_dense_plan(network, 8, 96, 1, storage);
     plan.exchange = exchange;
     plan.shared_tiles = DenseGeometry(network, plan).warp_tiles / 2;

@@ -15,7 +15,7 @@ using namespace onchip;
 TEST_CASE("of a 2:4 mask the planner takes the quicker of both dense storages", "[fast]") {
   const auto [cell, hidden, batch] =
       GENERATE(std::tuple{Cell::relu, 2304, 4}, std::tuple{Cell::lstm, 1536, 8}, std::tuple{Cell::gru, 300, 1});
-  const Network network{cell, Precision::fp16, hidden, batch, 1, 0.5};
+  const Recurrent network{cell, Precision::fp16, hidden, batch, 1, 0.5};
   const RowProfile rows = RowProfile::uniform(network, MaskKind::two_four);
   const auto stored = [&](Storage storage) {
     const PlannedNetwork result = choose_plan(h200(), network, rows, dense_stored_as(storage));
@@ -38,7 +38,7 @@ TEST_CASE("of a 2:4 mask the planner takes the quicker of both dense storages", 
 TEST_CASE("where a dense network does not fit, one without its empty words may", "[fast]") {
   for (const auto& [cell, hidden, batch] :
        {std::tuple{Cell::lstm, 2560, 16}, {Cell::relu, 5632, 32}, {Cell::gru, 3072, 8}}) {
-    const Network network{cell, Precision::fp16, hidden, batch, 1, 0.2};
+    const Recurrent network{cell, Precision::fp16, hidden, batch, 1, 0.2};
     CAPTURE(describe(network));
     CHECK_FALSE(planned(network, dense_stored_as(Storage::dense)).prediction.footprint.fits);
     const PlannedNetwork compact = planned(network, kDense);
@@ -62,7 +62,7 @@ TEST_CASE("where a dense network does not fit, one without its empty words may",
 
 TEST_CASE("where a dense network fits, it is stored whole", "[fast]") {
   for (const auto& [hidden, density] : {std::pair{2304, 0.05}, {4096, 0.2}, {512, 0.01}}) {
-    const Network network{Cell::relu, Precision::fp16, hidden, 8, 1, density};
+    const Recurrent network{Cell::relu, Precision::fp16, hidden, 8, 1, density};
     CHECK(dense(planned(network, kDense)).storage == Storage::dense);
     Constraints constraints;
     fix<&DensePlan::storage>(constraints, Storage::bitmap);
@@ -77,7 +77,7 @@ TEST_CASE("where a dense network fits, it is stored whole", "[fast]") {
 TEST_CASE("masks whose words crowd in few tiles get a plan that has room for them, or a sparse one", "[fast]") {
   // As many weights as a uniform mask of 10 % has, all in every tenth stretch of 32 rows.
   constexpr int kHidden = 5632;
-  const Network network{Cell::relu, Precision::fp16, kHidden, 16, 1, 0.1};
+  const Recurrent network{Cell::relu, Precision::fp16, kHidden, 16, 1, 0.1};
   SparseMatrix crowded{kHidden, kHidden, {0}, {}, {}};
   for (int row = 0; row < kHidden; ++row) {
     for (int column = 0; row / 32 % 10 == 0 && column < kHidden; ++column) {
@@ -95,7 +95,7 @@ TEST_CASE("masks whose words crowd in few tiles get a plan that has room for the
 
 TEST_CASE("structured_2_4 is refused where the mask or the family cannot be stored so", "[fast]") {
   using Catch::Matchers::Contains;
-  const Network network{Cell::relu, Precision::fp16, 256, 4, 1, 0.4};
+  const Recurrent network{Cell::relu, Precision::fp16, 256, 4, 1, 0.4};
   Constraints constraints;
   fix<&DensePlan::storage>(constraints, Storage::structured_2_4);
   CHECK_THROWS_WITH(planned(network, constraints),
@@ -109,7 +109,7 @@ TEST_CASE("structured_2_4 is refused where the mask or the family cannot be stor
   CHECK_THROWS_WITH(choose_plan(h200(), network, rows, constraints),
                     Contains("sparse_persistent knows no storage structured_2_4"));
   constraints.family = {};
-  Network single = network;
+  Recurrent single = network;
   single.precision = Precision::fp32;
   CHECK_THROWS_WITH(choose_plan(h200(), single, rows, constraints), Contains("fp16 or bf16"));
   // Sparse kernels take a 2:4 mask like any other.
@@ -141,7 +141,7 @@ TEST_CASE("small networks stay in clusters, groups of which share the samples ou
 
 TEST_CASE("a dense plan keeps in shared memory what its registers cannot hold, unless that is ruled out", "[fast]") {
   for (const int hidden : {512, 1536, 2304}) {
-    const Network network{Cell::lstm, Precision::fp16, hidden, 8, 1, 1};
+    const Recurrent network{Cell::lstm, Precision::fp16, hidden, 8, 1, 1};
     Constraints constraints = kDense;
     fix<&DensePlan::exchange>(constraints, ExchangeProtocol::lamport);
     const PlannedNetwork result = planned(network, constraints);

@@ -12,7 +12,7 @@ using namespace onchip;
 namespace {
 
 // A step whose staging and everything else take so many cycles.
-int delay_of(const SparsePlan& plan, const Network& network, double body_cycles, double staging_cycles) {
+int delay_of(const SparsePlan& plan, const Recurrent& network, double body_cycles, double staging_cycles) {
   const Chip chip = find_chip("h200").chip;
   const double us_per_cycle = 1e6 / chip.clock_hz;
   Terms terms;
@@ -22,7 +22,7 @@ int delay_of(const SparsePlan& plan, const Network& network, double body_cycles,
 }
 
 int delay_of_dense(int hidden, int batch, int sms, int batch_groups = 1) {
-  const Network network{Cell::relu, Precision::fp16, hidden, batch, 256, 1};
+  const Recurrent network{Cell::relu, Precision::fp16, hidden, batch, 256, 1};
   return best_poll_delay(DenseGeometry(network, shape_dense_plan(network, sms, 256, batch_groups)));
 }
 
@@ -35,7 +35,7 @@ TEST_CASE("SMs that write half a line or less have lines of their own, and state
   CHECK(line_words_for(4) == 4);
   CHECK(line_words_for(5) == kLineWords);
   CHECK(line_words_for(9) == kLineWords);
-  const Network network{Cell::relu, Precision::fp16, 1024, 1, 1, 0.1};
+  const Recurrent network{Cell::relu, Precision::fp16, 1024, 1, 1, 0.1};
   SparsePlan plan = shape_sparse_plan(network, RowProfile::uniform(network), Storage::packed_pair, 128, 8, 1);
   CHECK(SparseGeometry(network, plan).state_stride == 2048);
   plan.line_words = 1;
@@ -47,7 +47,7 @@ TEST_CASE("SMs that write half a line or less have lines of their own, and state
 }
 
 TEST_CASE("regression: the longer an SM computes, the longer its warps wait before they first poll", "[fast]") {
-  const Network network{Cell::relu, Precision::fp16, 2304, 4, 256, 0.3};
+  const Recurrent network{Cell::relu, Precision::fp16, 2304, 4, 256, 0.3};
   SparsePlan plan;
   plan.sms = 132;
   plan.threads = 256;

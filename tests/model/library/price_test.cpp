@@ -16,11 +16,11 @@ const Chip& h200() {
   return chip;
 }
 
-Network network_of(Cell cell, int hidden, int batch, double density = 1, Precision precision = Precision::fp16) {
+Recurrent network_of(Cell cell, int hidden, int batch, double density = 1, Precision precision = Precision::fp16) {
   return {cell, precision, hidden, batch, 256, density};
 }
 
-double step_us(const Network& network, const Plan& plan) {
+double step_us(const Recurrent& network, const Plan& plan) {
   return predict(h200(), network, plan).step_us;
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("regression: a library's step is near what was measured, and all but o
   double sum = 0;
   int outside = 0;
   for (const Measured& point : kMeasured) {
-    const Network network = network_of(point.cell, point.hidden, point.batch, point.density);
+    const Recurrent network = network_of(point.cell, point.hidden, point.batch, point.density);
     CAPTURE(describe(network), family_name(point.plan), point.us);
     const Prediction prediction = predict(h200(), network, point.plan);
     outside += point.us < prediction.low_us || point.us > prediction.high_us;
@@ -90,7 +90,7 @@ TEST_CASE("regression: products in fp32 take as long as one block of them, few s
       GENERATE(Measured{kCublas, Cell::relu, 1050, 7, 1, 7.73}, Measured{kCublas, Cell::lstm, 657, 4, 1, 5.67},
                Measured{kCublas, Cell::lstm, 657, 64, 1, 12.7}, Measured{kCublas, Cell::tanh, 805, 32, 1, 8.8},
                Measured{kCublas, Cell::tanh, 2010, 32, 1, 16.2}, Measured{kCublas, Cell::gru, 1486, 2, 1, 8.82});
-  const Network network = network_of(measured.cell, measured.hidden, measured.batch, 1, Precision::fp32);
+  const Recurrent network = network_of(measured.cell, measured.hidden, measured.batch, 1, Precision::fp32);
   const double us = predict(h100, network, measured.plan).step_us;
   CAPTURE(describe(network), us, measured.us);
   CHECK(std::abs(us / measured.us - 1) < 0.2);
@@ -101,7 +101,7 @@ TEST_CASE("a library's terms sum to its step, and it keeps nothing on the SMs", 
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
   const int hidden = GENERATE(1, 31, 2304, 65472);
-  const Network network = network_of(cell, hidden, 32, 0.3, precision);
+  const Recurrent network = network_of(cell, hidden, 32, 0.3, precision);
   const Prediction prediction = predict(h200(), network, plan);
   double sum = 0;
   for (const Term& term : prediction.terms) {
@@ -130,7 +130,7 @@ TEST_CASE("weights beyond L2 come from DRAM, and more of them take longer", "[fa
 
 TEST_CASE("the quickest library is the fastest of those that can be asked for", "[fast]") {
   for (const int hidden : {512, 2304, 20000}) {
-    const Network network = network_of(Cell::lstm, hidden, 4, 0.01);
+    const Recurrent network = network_of(Cell::lstm, hidden, 4, 0.01);
     const PlannedNetwork quickest = quickest_library(h200(), network);
     for (const Plan& plan : {kCublas, kCudnn, kCusparse}) {
       Constraints constraints;
@@ -145,8 +145,8 @@ TEST_CASE("the quickest library is the fastest of those that can be asked for", 
 }
 
 TEST_CASE("all families are ranked, the fastest first, and those that do not fit last", "[fast]") {
-  const Network small = network_of(Cell::relu, 2304, 4, 0.3), large = network_of(Cell::lstm, 20000, 4, 0.5);
-  for (const Network& network : {small, large}) {
+  const Recurrent small = network_of(Cell::relu, 2304, 4, 0.3), large = network_of(Cell::lstm, 20000, 4, 0.5);
+  for (const Recurrent& network : {small, large}) {
     const std::vector<RankedPlan> ranking = rank_families(h200(), network, RowProfile::uniform(network));
     REQUIRE(ranking.size() == std::variant_size_v<Plan>);
     for (std::size_t i = 1; i < ranking.size(); ++i) {

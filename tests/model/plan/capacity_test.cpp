@@ -21,7 +21,7 @@ TEST_CASE("the largest size fits and the next granule does not", "[fast]") {
 }
 
 TEST_CASE("more of a chip never makes the largest network smaller", "[fast]") {
-  const Network network{Cell::relu, Precision::fp16, 1, 4, 1, 0.1};
+  const Recurrent network{Cell::relu, Precision::fp16, 1, 4, 1, 0.1};
   const int base = find_capacity(h200(), network, 32).largest->network.hidden;
   for (const char* change : {"registers.per_sm=+20%", "sm.count=+20%", "shared_memory.per_sm=+20%"}) {
     ChipFile changed = find_chip("h200");
@@ -32,7 +32,7 @@ TEST_CASE("more of a chip never makes the largest network smaller", "[fast]") {
 }
 
 TEST_CASE("sensitivities name the resource that binds", "[fast]") {
-  Network network = headline();
+  Recurrent network = headline();
   network.density = 0.2;
   const ChipFile chip = find_chip("h200");
   Constraints constraints = kSparse;
@@ -65,7 +65,7 @@ TEST_CASE("shared memory and L2 hold weights that the registers cannot", "[fast]
   const auto [cell, precision] =
       GENERATE(std::pair{Cell::relu, Precision::fp16}, std::pair{Cell::tanh, Precision::fp8},
                std::pair{Cell::lstm, Precision::fp16}, std::pair{Cell::gru, Precision::fp32});
-  const Network network{cell, precision, 1, 4, 1, 0.1};
+  const Recurrent network{cell, precision, 1, 4, 1, 0.1};
   CAPTURE(describe(network));
   const Capacity whole = find_capacity(h200(), network, 32, kSparse);
   REQUIRE(whole.largest);
@@ -85,7 +85,7 @@ TEST_CASE("shared memory and L2 hold weights that the registers cannot", "[fast]
 
 TEST_CASE("networks with 2:4 masks fit up to about 1.78 times the weights of dense ones", "[fast]") {
   for (const auto& [cell, batch] : {std::pair{Cell::relu, 1}, {Cell::relu, 8}, {Cell::lstm, 4}}) {
-    const Network network{cell, Precision::bf16, 1, batch, 1, 0.5};
+    const Recurrent network{cell, Precision::bf16, 1, batch, 1, 0.5};
     const auto largest = [&](MaskKind kind) {
       const Constraints constraints =
           dense_stored_as(kind == MaskKind::two_four ? Storage::structured_2_4 : Storage::dense);
@@ -99,7 +99,7 @@ TEST_CASE("networks with 2:4 masks fit up to about 1.78 times the weights of den
 }
 
 TEST_CASE("networks of sparse masks fit with more units where their empty words are not stored", "[fast]") {
-  const Network network{Cell::lstm, Precision::fp16, 1, 16, 1, 0.1};
+  const Recurrent network{Cell::lstm, Precision::fp16, 1, 16, 1, 0.1};
   const auto largest = [&](Storage storage) {
     return find_capacity(h200(), network, 32, dense_stored_as(storage)).largest->network.hidden;
   };

@@ -20,7 +20,7 @@ TEST_CASE("the terms of a prediction sum to its total, and the total lies betwee
       GENERATE(std::pair{Cell::tanh, Precision::fp16}, std::pair{Cell::tanh, Precision::bf16},
                std::pair{Cell::relu, Precision::fp32}, std::pair{Cell::relu, Precision::fp8},
                std::pair{Cell::lstm, Precision::fp16}, std::pair{Cell::gru, Precision::fp8});
-  const Network network{cell, precision, hidden, batch, 1, density};
+  const Recurrent network{cell, precision, hidden, batch, 1, density};
   const std::string_view family = GENERATE(SparsePlan::kName, DensePlan::kName);
   if (family == DensePlan::kName && precision != Precision::fp16 && precision != Precision::bf16) {
     return;  // the tensor cores multiply these two
@@ -83,7 +83,7 @@ TEST_CASE("a plan leaves as many registers to the compiler as is asked for", "[f
   const std::string_view family = GENERATE(SparsePlan::kName, DensePlan::kName);
   const auto [cell, hidden, batch, density] = GENERATE(
       std::tuple{Cell::relu, 2304, 4, 0.3}, std::tuple{Cell::lstm, 5632, 4, 0.1}, std::tuple{Cell::gru, 2560, 8, 0.1});
-  const Network network{cell, Precision::fp16, hidden, batch, 1, density};
+  const Recurrent network{cell, Precision::fp16, hidden, batch, 1, density};
   Constraints constraints = of_family(family);
   const PlannedNetwork best = planned(network, constraints);
   for (constraints.spare_registers = 1; constraints.spare_registers <= 16; constraints.spare_registers *= 2) {
@@ -109,7 +109,7 @@ TEST_CASE("a network that no plan can hold is answered with what is missing", "[
 TEST_CASE("the plans of small networks hold every row", "[fast]") {
   for (const Cell cell : {Cell::relu, Cell::lstm}) {
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-      const Network network{cell, Precision::fp16, 37, 3, 1, 0.3};
+      const Recurrent network{cell, Precision::fp16, 37, 3, 1, 0.3};
       const SparseMatrix matrix =
           generate_mask(network.rows(), network.hidden, network.density, seed, network.precision, MaskKind::uniform);
       const Plan plan = choose_plan(h200(), network, RowProfile::from_matrix(matrix)).plan;
@@ -123,7 +123,7 @@ TEST_CASE("where no family is asked for the faster one that fits is taken", "[fa
   const double density = GENERATE(0.02, 0.1, 0.4, 1.0);
   const int hidden = GENERATE(256, 1152, 2304, 4096, 9000);
   const Cell cell = GENERATE(Cell::relu, Cell::gru);
-  const Network network{cell, Precision::fp16, hidden, 8, 1, density};
+  const Recurrent network{cell, Precision::fp16, hidden, 8, 1, density};
   CAPTURE(describe(network));
   const Prediction of_sparse = planned(network, kSparse).prediction, of_dense = planned(network, kDense).prediction;
   const PlannedNetwork either = planned(network, {});

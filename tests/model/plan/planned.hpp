@@ -17,11 +17,11 @@ inline const Chip& h200() {
   return chip;
 }
 
-inline Network headline() {
+inline Recurrent headline() {
   return {Cell::relu, Precision::fp16, 2304, 4, 256, 0.3};
 }
 
-inline PlannedNetwork planned(const Network& network, const Constraints& constraints) {
+inline PlannedNetwork planned(const Recurrent& network, const Constraints& constraints) {
   return choose_plan(h200(), network, RowProfile::uniform(network), constraints);
 }
 

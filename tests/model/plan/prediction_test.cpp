@@ -10,7 +10,7 @@ using namespace onchip;
 namespace {
 
 struct Measured {
-  Network network;
+  Recurrent network;
   const char* plan;
   double us;  // per step
 };

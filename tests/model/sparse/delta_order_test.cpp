@@ -26,7 +26,7 @@ std::vector<Placed> random_row(std::mt19937_64& random, int length, int widest) 
 }
 
 BankRule rule_of(int batch) {
-  const Network network{Cell::relu, Precision::fp16, 1000, batch, 1, 0.1};
+  const Recurrent network{Cell::relu, Precision::fp16, 1000, batch, 1, 0.1};
   SparsePlan plan;
   plan.sms = 1;
   plan.threads = 32;

@@ -22,7 +22,7 @@ TEST_CASE("a shape has slots for every row, none that no row needs, and no overf
   const int lanes = GENERATE(4, 32);
   const Storage storage = GENERATE(Storage::packed_pair, Storage::dense);
   const int gates = info(cell).gates;
-  const Network network{cell, Precision::fp16, 509, 3, 1, 0.2};
+  const Recurrent network{cell, Precision::fp16, 509, 3, 1, 0.2};
   const RowProfile rows =
       RowProfile::from_matrix(generate_mask(network.rows(), 509, 0.2, 3, Precision::fp16, MaskKind::power_law));
   const SparseGeometry plan(network, shape_sparse_plan(network, rows, storage, 7, lanes, gates * units_per_group));
@@ -83,7 +83,7 @@ TEST_CASE("rows take whole bundles and the words of the rest, and chunks are who
     return;  // never stored so
   }
   const int gates = info(cell).gates;
-  const Network network{cell, precision, 509, 3, 1, 0.2};
+  const Recurrent network{cell, precision, 509, 3, 1, 0.2};
   std::mt19937 random(6);
   for (int round = 0; round < 20; ++round) {
     SparsePlan plan;
@@ -129,7 +129,7 @@ TEST_CASE("rows take whole bundles and the words of the rest, and chunks are who
 TEST_CASE("chunks, rings and the table of overflow add to shared memory what they take", "[fast]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm);
   const Precision precision = GENERATE(Precision::fp16, Precision::fp32, Precision::fp8);
-  const Network network{cell, precision, 509, 3, 1, 0.2};
+  const Recurrent network{cell, precision, 509, 3, 1, 0.2};
   SparsePlan plan =
       shape_sparse_plan(network, RowProfile::uniform(network), Storage::packed_pair, 7, 8, 2 * info(cell).gates);
   const SparseGeometry without(network, plan);
@@ -160,7 +160,7 @@ TEST_CASE("shared memory holds the state in whole words for every cell and load"
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::fp32, Precision::fp8);
   const int batch = GENERATE(1, 3, 8, 17, 32);
-  const Network network{cell, precision, 1151, batch, 1, 0.1};
+  const Recurrent network{cell, precision, 1151, batch, 1, 0.1};
   const int gates = info(cell).gates;
   for (int load_bytes = info(precision).bytes; load_bytes <= kWidestLoad; load_bytes *= 2) {
     SparsePlan plan = shape_sparse_plan(network, RowProfile::uniform(network), Storage::packed_pair, 23, 8, gates);

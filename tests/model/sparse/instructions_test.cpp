@@ -10,12 +10,12 @@ using namespace onchip;
 
 namespace {
 
-Network network_of(Cell cell, int hidden, int batch, Precision precision = Precision::fp16) {
+Recurrent network_of(Cell cell, int hidden, int batch, Precision precision = Precision::fp16) {
   return {cell, precision, hidden, batch, 256, 1};
 }
 
 // Without overflow: every row as many slots.
-SparseGeometry geometry_of(const Network& network, Storage storage, int threads, int slots, int pass_planes = 1,
+SparseGeometry geometry_of(const Recurrent& network, Storage storage, int threads, int slots, int pass_planes = 1,
                            int overflow_chunks = 0) {
   SparsePlan plan;
   plan.storage = storage;
@@ -34,7 +34,7 @@ SparseGeometry geometry_of(const Network& network, Storage storage, int threads,
 }  // namespace
 
 TEST_CASE("rows stored dense share their loads, but for those with overflow", "[fast]") {
-  const Network network = network_of(Cell::lstm, 1024, 4);
+  const Recurrent network = network_of(Cell::lstm, 1024, 4);
   const SparseGeometry dense = geometry_of(network, Storage::dense, 256, 32);
   CHECK(rows_per_load(dense) == 4);
   CHECK(state_loads(dense) == 32);
@@ -51,7 +51,7 @@ TEST_CASE("a lane finishes as many of a tile's sums as lanes are too few", "[fas
   for (const int batch : {1, 4, 8}) {
     CHECK(lane_outputs(geometry_of(network_of(Cell::lstm, 1024, batch), Storage::packed_pair, 256, 4)) == 1);
   }
-  const Network network = network_of(Cell::lstm, 1024, 32);
+  const Recurrent network = network_of(Cell::lstm, 1024, 32);
   const SparseGeometry narrow = geometry_of(network, Storage::packed_pair, 256, 4);
   CHECK(narrow.planes == 4);
   CHECK(passes_over_tiles(narrow) == 4);
@@ -73,7 +73,7 @@ TEST_CASE("instructions of a loop longer than the cache take their time, if one 
 
   ChipFile large = file;
   set_chip_key(large, "timing.instruction_cache=1 MiB");
-  const Network network = network_of(Cell::lstm, 1024, 8, Precision::bf16);
+  const Recurrent network = network_of(Cell::lstm, 1024, 8, Precision::bf16);
   const auto gathering = [&](const Chip& chip, int threads) {
     const Terms terms = price(chip, geometry_of(network, Storage::packed_pair, threads, 16)).terms;
     return terms["gather"] + terms["arithmetic"];

@@ -297,7 +297,7 @@ TEST_CASE("a matrix that is not the network's, or rows longer than their slots, 
   const SparseMatrix matrix = matrix_of(c);
   SparsePlan plan = plan_of(c, matrix);
   CHECK_THROWS_AS(make_layout(relu_case(65, 4, 0.5, 4, 32, 1).network(), plan, matrix), InputError);
-  Network gated = c.network();
+  Recurrent gated = c.network();
   gated.cell = Cell::lstm;
   CHECK_THROWS_AS(make_layout(gated, plan, matrix), InputError);
   plan.slots[0] = 1;

@@ -20,7 +20,7 @@ RowProfile equal_rows(int units, int length) {
   return RowProfile::from_matrix(rows_of_lengths(units, std::vector<int>(units, length)));
 }
 
-RowProfile drawn_rows(const Network& network, MaskKind mask) {
+RowProfile drawn_rows(const Recurrent& network, MaskKind mask) {
   return RowProfile::from_matrix(
       generate_mask(network.rows(), network.hidden, network.density, 1, network.precision, mask));
 }
@@ -30,7 +30,7 @@ RowProfile drawn_rows(const Network& network, MaskKind mask) {
 // ---- exchange -------------------------------------------------------------------------------------------------------
 
 TEST_CASE("passes are pipelined where that is quicker, and one sample has no pass to be pipelined with", "[fast]") {
-  Network network{Cell::gru, Precision::fp16, 2048, 16, 1, 0.1};
+  Recurrent network{Cell::gru, Precision::fp16, 2048, 16, 1, 0.1};
   Constraints without = kSparse;
   fix<&SparsePlan::producer_warps>(without, 0);
   const PlannedNetwork pipelined = planned(network, kSparse);
@@ -56,7 +56,7 @@ TEST_CASE("passes are pipelined where that is quicker, and one sample has no pas
 }
 
 TEST_CASE("large states of pipelined samples come as bulk copies, on chips that have them", "[fast]") {
-  Network network{Cell::lstm, Precision::fp16, 4096, 16, 256, 0.1};
+  Recurrent network{Cell::lstm, Precision::fp16, 4096, 16, 256, 0.1};
   const PlannedNetwork bulk = planned(network, kSparse);
   CAPTURE(to_string(bulk.plan));
   CHECK(sparse(bulk).exchange == ExchangeProtocol::bulk_copy);
@@ -108,7 +108,7 @@ TEST_CASE("a plan has room for every unit", "[fast]") {
 }
 
 TEST_CASE("distances are stored where indices leave no room for a network, and never beside fp32", "[fast]") {
-  Network network{Cell::relu, Precision::fp8, 13000, 1, 1, 0.1};
+  Recurrent network{Cell::relu, Precision::fp8, 13000, 1, 1, 0.1};
   Constraints constraints = kSparse;
   constraints.tier = Tier::shared_memory;
   fix<&SparsePlan::lanes_per_row>(constraints, 8);
@@ -124,7 +124,7 @@ TEST_CASE("distances are stored where indices leave no room for a network, and n
 }
 
 TEST_CASE("a row whose non-zeros are further apart than its slots foresee is refused as distances", "[fast]") {
-  const Network network{Cell::relu, Precision::fp16, 1024, 1, 1, 0.25};
+  const Recurrent network{Cell::relu, Precision::fp16, 1024, 1, 1, 0.25};
   const SparseMatrix matrix = rows_of_lengths(1024, std::vector<int>(1024, 256));
   SparsePlan plan = shape_sparse_plan(network, RowProfile::from_matrix(matrix), Storage::packed_delta, 32, 8, 1);
   REQUIRE_NOTHROW(layout_of(network, plan, matrix));
@@ -141,7 +141,7 @@ TEST_CASE("overflow takes no more shared memory than there is, wherever the stat
   chip.smem_bytes_per_block.value = kib * 1024;
   chip.smem_bytes_per_sm.value = kib * 1024 + 1024;
   for (const int hidden : {500, 1000, 1500, 2300, 3100, 4000}) {
-    const Network network{cell, precision, hidden, 4, 1, 0.2};
+    const Recurrent network{cell, precision, hidden, 4, 1, 0.2};
     for (const int lanes : {32, 8}) {
       Constraints constraints = kSparse;
       fix<&SparsePlan::lanes_per_row>(constraints, lanes);
@@ -194,7 +194,7 @@ TEST_CASE("tiers are used no further than asked for", "[fast]") {
   const auto [cell, precision] = GENERATE(std::pair{Cell::relu, Precision::fp16}, std::pair{Cell::gru, Precision::fp8});
   const MaskKind mask = GENERATE(MaskKind::uniform, MaskKind::power_law);
   for (const int hidden : {500, 1500, 3500}) {
-    const Network network{cell, precision, hidden, 4, 1, 0.2};
+    const Recurrent network{cell, precision, hidden, 4, 1, 0.2};
     const RowProfile rows = drawn_rows(network, mask);
     Constraints constraints = kSparse;
     constraints.tier = Tier::registers;
@@ -216,7 +216,7 @@ TEST_CASE("tiers are used no further than asked for", "[fast]") {
 
 TEST_CASE("rows of a power law overflow, which makes their steps quicker", "[fast]") {
   const auto [cell, hidden] = GENERATE(std::pair{Cell::relu, 2304}, std::pair{Cell::gru, 1024});
-  const Network network{cell, Precision::fp16, hidden, 4, 1, 0.1};
+  const Recurrent network{cell, Precision::fp16, hidden, 4, 1, 0.1};
   const RowProfile rows = drawn_rows(network, MaskKind::power_law);
   Constraints constraints = kSparse;
   fix<&SparsePlan::producer_warps>(constraints, 0);
@@ -232,7 +232,7 @@ TEST_CASE("rows of a power law overflow, which makes their steps quicker", "[fas
 
 TEST_CASE("rows of a power law are split where registers hold them, which is quicker than overflow", "[fast]") {
   const auto [cell, hidden] = GENERATE(std::pair{Cell::relu, 4096}, std::pair{Cell::lstm, 2304});
-  const Network network{cell, Precision::fp16, hidden, 4, 1, 0.1};
+  const Recurrent network{cell, Precision::fp16, hidden, 4, 1, 0.1};
   const RowProfile rows = drawn_rows(network, MaskKind::power_law);
   Constraints constraints = kSparse;
   const PlannedNetwork split = choose_plan(h200(), network, rows, constraints);
@@ -255,7 +255,7 @@ TEST_CASE("a plan's numbers of its overflow are those of its rows", "[fast]") {
   const auto [cell, precision, hidden] =
       GENERATE(std::tuple{Cell::relu, Precision::fp16, 6000}, std::tuple{Cell::lstm, Precision::fp16, 3000},
                std::tuple{Cell::relu, Precision::fp32, 6000});
-  const Network network{cell, precision, hidden, 4, 1, 0.2};
+  const Recurrent network{cell, precision, hidden, 4, 1, 0.2};
   const RowProfile rows = drawn_rows(network, mask);
   const PlannedNetwork result = choose_plan(h200(), network, rows, kSparse);
   const SparsePlan& plan = sparse(result);
@@ -269,10 +269,12 @@ TEST_CASE("a plan's numbers of its overflow are those of its rows", "[fast]") {
 
 // ---- indices --------------------------------------------------------------------------------------------------------
 
+constexpr int kMostUnits = kMostIndexedUnits - 64;  // less the zero units
+
 TEST_CASE("stored indices reach every unit and every zero behind them", "[fast]") {
-  for (int hidden = kMaxHidden; hidden > kMaxHidden - 1500; hidden -= 187) {
+  for (int hidden = kMostUnits; hidden > kMostUnits - 1500; hidden -= 187) {
     for (const int batch : {1, 4}) {
-      const Network network{Cell::relu, Precision::fp16, hidden, batch, 1, 0.0005};
+      const Recurrent network{Cell::relu, Precision::fp16, hidden, batch, 1, 0.0005};
       Constraints constraints = kSparse;
       fix<&SparsePlan::loads_in_flight>(constraints, 4);
       const PlannedNetwork result = planned(network, constraints);
@@ -286,7 +288,7 @@ TEST_CASE("stored indices reach every unit and every zero behind them", "[fast]"
 }
 
 TEST_CASE("a plan whose stored indices do not reach is refused with its reason", "[fast]") {
-  const Network network{Cell::relu, Precision::fp16, kMaxHidden, 1, 1, 0.0002};
+  const Recurrent network{Cell::relu, Precision::fp16, kMostUnits, 1, 1, 0.0002};
   Constraints constraints = kSparse;
   fix<&SparsePlan::storage>(constraints, Storage::packed_pair);
   fix<&SparsePlan::sms>(constraints, 108);  // 608 units each, of which the last 192 are none
@@ -301,7 +303,7 @@ TEST_CASE("a plan whose stored indices do not reach is refused with its reason",
   // Of all numbers of SMs on all chips, one is taken whose indices reach.
   for (const char* name : {"a100", "h200", "b200", "rtx 4090"}) {
     for (const int batch : {1, 2}) {
-      const Network wide{Cell::relu, Precision::fp16, kMaxHidden - 7, batch, 1, 0.0002};
+      const Recurrent wide{Cell::relu, Precision::fp16, kMostUnits - 7, batch, 1, 0.0002};
       const PlannedNetwork found = choose_plan(find_chip(name).chip, wide, RowProfile::uniform(wide), kSparse);
       CAPTURE(name, batch, to_string(found.plan));
       const int reached = sparse_geometry(found).state_units + sparse_geometry(found).zero_units;

@@ -164,7 +164,7 @@ TEST_CASE("overflow of a few SMs is close to that of all", "[fast]") {
   const MaskKind mask = GENERATE(MaskKind::uniform, MaskKind::power_law);
   const int lanes = GENERATE(8, 32);
   const double kept = GENERATE(0.2, 0.6);
-  const Network network{cell, fp16, 1500, 4, 1, 0.1};
+  const Recurrent network{cell, fp16, 1500, 4, 1, 0.1};
   const RowProfile rows = RowProfile::from_matrix(generate_mask(network.rows(), 1500, 0.1, 3, Precision::fp16, mask));
   const SparsePlan whole = shape_sparse_plan(network, rows, packed, 100, lanes, 2 * info(cell).gates);
   const SparsePlan plan = with_overflow(network, whole, rows, kept);

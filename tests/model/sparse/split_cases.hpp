@@ -10,7 +10,7 @@
 namespace onchip {
 
 struct SplitCase {
-  Network network;
+  Recurrent network;
   SparseMatrix matrix;
   SparsePlan plan;
 

@@ -28,10 +28,10 @@ const Chip& h200() {
   return chip;
 }
 
-const Network kSmall{Cell::relu, Precision::fp16, 48, 1, 256, 0.2},
+const Recurrent kSmall{Cell::relu, Precision::fp16, 48, 1, 256, 0.2},
     kLarge{Cell::relu, Precision::fp16, 2304, 4, 256, 0.3};
 
-Planned<AnyPlan> choose(const Network& network, const Constraints& constraints = {}) {
+Planned<AnyPlan> choose(const Recurrent& network, const Constraints& constraints = {}) {
   return choose_of(kAny, h200(), network, RowProfile::uniform(network), constraints);
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("an added family is priced, and chosen where it is quickest", "[fast]"
 }
 
 TEST_CASE("an added family is ranked with its reason", "[fast]") {
-  const auto ranking = [&](const Network& network) {
+  const auto ranking = [&](const Recurrent& network) {
     return rank_of(kAny, h200(), network, RowProfile::uniform(network), {});
   };
   const std::vector<Ranked<AnyPlan>> of_small = ranking(kSmall), of_large = ranking(kLarge);

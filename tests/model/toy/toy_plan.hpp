@@ -22,6 +22,7 @@ namespace onchip {
 // ---- the plan and its fields ----------------------------------------------------------------------------------------
 
 struct ToyPlan {
+  using Workload = Recurrent;
   static constexpr std::string_view kName = "one_block";
   static constexpr bool kIsOnChip = true;
 
@@ -55,7 +56,7 @@ enum class ToyRegion : std::uint8_t {
 };
 
 struct ToyGeometry : ToyPlan {
-  ToyGeometry(const Network& of_network, const ToyPlan& plan) : ToyPlan(plan), network(of_network) {
+  ToyGeometry(const Recurrent& of_network, const ToyPlan& plan) : ToyPlan(plan), network(of_network) {
     const PrecisionInfo& precision = info(network.precision);
     state_bytes = network.batch * precision.bytes;
     pair_bytes = 2 + (precision.weight_bits + 7) / 8;
@@ -64,20 +65,24 @@ struct ToyGeometry : ToyPlan {
     memory.add(ToyRegion::weights, 32 * slots * pair_bytes);
   }
 
-  Network network;
+  Recurrent network;
   int state_bytes = 0;     // of a unit
   int pair_bytes = 0;      // of a weight
   std::int64_t slots = 0;  // of a lane, over all rows
   SharedMemory<ToyRegion> memory;
 };
 
-inline ToyGeometry geometry(const Network& network, const ToyPlan& plan) {
+inline ToyGeometry geometry(const Recurrent& network, const ToyPlan& plan) {
   return {network, plan};
 }
 
 // ---- what can be built, and what can hold the rows ------------------------------------------------------------------
 
-inline void check(const Network&, const ToyPlan& plan) {
+inline std::string beyond_limits(const Recurrent&, const ToyPlan&) {
+  return "";
+}
+
+inline void check(const Recurrent&, const ToyPlan& plan) {
   require(plan.threads % 32 == 0, "threads in whole warps of 32, found " + std::to_string(plan.threads));
 }
 
@@ -89,7 +94,7 @@ inline int longest_row(const RowProfile& rows) {
   return longest;
 }
 
-inline void check_rows(const Network&, const ToyPlan& plan, const RowProfile& rows) {
+inline void check_rows(const Recurrent&, const ToyPlan& plan, const RowProfile& rows) {
   require(32 * plan.row_slots >= longest_row(rows), "room for a row of " + std::to_string(longest_row(rows)) +
                                                         ", found " + std::to_string(32 * plan.row_slots) + " slots");
 }
@@ -135,7 +140,7 @@ inline Price price(const Chip& chip, const ToyGeometry& geometry) {
 
 // ---- the plans worth pricing ----------------------------------------------------------------------------------------
 
-inline void for_each_candidate(const Chip&, const Network&, const RowProfile& rows, const Constraints& constraints,
+inline void for_each_candidate(const Chip&, const Recurrent&, const RowProfile& rows, const Constraints& constraints,
                                const Consider<ToyPlan>& consider) {
   if (constraints.tier == Tier::registers) {
     return;
@@ -152,11 +157,11 @@ inline void for_each_candidate(const Chip&, const Network&, const RowProfile& ro
   }
 }
 
-inline ToyPlan settled(const Chip&, const Network&, const RowProfile&, const Constraints&, const ToyPlan& plan) {
+inline ToyPlan settled(const Chip&, const Recurrent&, const RowProfile&, const Constraints&, const ToyPlan& plan) {
   return plan;  // nothing was estimated
 }
 
-inline std::string why_none(const Chip&, const Network&, const Constraints& constraints, const ToyPlan&) {
+inline std::string why_none(const Chip&, const Recurrent&, const Constraints& constraints, const ToyPlan&) {
   return constraints.tier == Tier::registers ? "one_block keeps its weights in shared memory"
                                              : "one_block has 32, 64, 128, ... 1024 threads";
 }

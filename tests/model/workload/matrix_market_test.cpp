@@ -165,7 +165,7 @@ TEST_CASE("impossible sizes are refused with their place", "[matrix_market][fast
         "w.mtx:2:1: a symmetric matrix must be square; found 3 x 2");
   const std::string all = std::to_string(std::int64_t{kMaxDimension} * kMaxDimension);
   CHECK(error_in(kReal + most + " " + most + " " + all + "\n1 1 1\n") ==
-        "w.mtx:2:15: " + all +
+        "w.mtx:2:17: " + all +
             " entries do not fit into the 6 bytes that follow (at most 1 do); is the file truncated?");
 }
 

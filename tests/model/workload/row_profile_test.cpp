@@ -96,7 +96,7 @@ TEST_CASE("units stand by falling length of their longest row, and a unit's rows
 TEST_CASE("expected row lengths follow the binomial distribution", "[fast]") {
   const Cell cell = GENERATE(Cell::relu, Cell::gru, Cell::lstm);
   const double density = GENERATE(0.02, 0.1, 0.5);
-  const Network network{cell, Precision::fp16, 2304, 4, 1, density};
+  const Recurrent network{cell, Precision::fp16, 2304, 4, 1, density};
   CAPTURE(describe(network));
   const RowProfile expected = RowProfile::uniform(network);
   const RowProfile drawn = RowProfile::from_matrix(generate_mask(network.rows(), 2304, density, 3, Precision::fp16));
@@ -123,7 +123,7 @@ TEST_CASE("expected row lengths follow the binomial distribution", "[fast]") {
 
 TEST_CASE("expected row lengths of 2:4 masks are those of drawn ones", "[fast]") {
   const double density = GENERATE(0.1, 0.25, 0.4, 0.5);
-  const Network network{Cell::gru, Precision::fp16, 1152, 4, 1, density};
+  const Recurrent network{Cell::gru, Precision::fp16, 1152, 4, 1, density};
   CAPTURE(describe(network));
   const RowProfile expected = RowProfile::uniform(network, MaskKind::two_four);
   const RowProfile drawn = RowProfile::from_matrix(
@@ -146,7 +146,7 @@ TEST_CASE("expected row lengths of 2:4 masks are those of drawn ones", "[fast]")
 }
 
 TEST_CASE("a profile knows whether its mask is 2:4, and if not where", "[fast]") {
-  const Network network{Cell::relu, Precision::fp16, 64, 4, 1, 0.4};
+  const Recurrent network{Cell::relu, Precision::fp16, 64, 4, 1, 0.4};
   const auto drawn = [&](MaskKind kind) {
     return RowProfile::from_matrix(generate_mask(64, 64, 0.4, 1, Precision::fp16, kind));
   };
@@ -159,7 +159,7 @@ TEST_CASE("a profile knows whether its mask is 2:4, and if not where", "[fast]")
   CHECK(RowProfile::uniform(network, MaskKind::two_four).is_two_four());
   CHECK_FALSE(RowProfile::uniform(network).is_two_four());
   CHECK_THROWS_WITH(check_two_four(RowProfile::uniform(network)), Catch::Matchers::Contains("a mask of another kind"));
-  Network dense = network;
+  Recurrent dense = network;
   dense.density = 0.51;
   CHECK_THROWS_WITH(RowProfile::uniform(dense, MaskKind::two_four), Catch::Matchers::Contains("at most half"));
 }
@@ -168,7 +168,7 @@ TEST_CASE("expected row lengths lie between no element and a whole row, and are 
   const Cell cell = GENERATE(Cell::relu, Cell::lstm);
   for (const int hidden : {1, 2, 37, 1000}) {
     for (const double density : {0.0001, 0.5, 0.999, 1.0}) {
-      const Network network{cell, Precision::fp16, hidden, 4, 1, density};
+      const Recurrent network{cell, Precision::fp16, hidden, 4, 1, density};
       CAPTURE(describe(network));
       const std::vector<int> lengths = sorted_lengths(RowProfile::uniform(network));
       REQUIRE(lengths.size() == static_cast<std::size_t>(network.rows()));

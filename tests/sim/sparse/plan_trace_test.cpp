@@ -311,7 +311,7 @@ TEST_CASE("the pipelined passes of a step access what a whole step does, each it
 }
 
 TEST_CASE("a plan of another family is refused by name", "[fast]") {
-  const Network network{Cell::relu, Precision::fp16, 256, 8, 16, 1};
+  const Recurrent network{Cell::relu, Precision::fp16, 256, 8, 16, 1};
   const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, 1, 1, network.precision);
   Constraints constraints;
   constraints.family = DensePlan::kName;

@@ -13,7 +13,7 @@ using namespace onchip;
 namespace {
 
 BlockTrace generated(Issued issued) {
-  const Network network{Cell::gru, Precision::fp16, 96, 2, 16, 0.3};
+  const Recurrent network{Cell::gru, Precision::fp16, 96, 2, 16, 0.3};
   const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, network.density, 1, network.precision);
   return PlanTrace(sparse_layout(network, sparse_plan(network, matrix), matrix), PlanTrace::kAllRegisters,
                    Traced::whole, issued)

@@ -58,10 +58,10 @@ constexpr Precision state_type(Precision precision) {
 Cell parse_cell(std::string_view name);
 Precision parse_precision(std::string_view name);
 
-inline constexpr int kMaxHidden = 65472;  // what a 16-bit unit index reaches, less 64 zero units (see Layout)
-inline constexpr int kMaxBatch = 64;
+// What the formulas and files are good for; families of plans have limits of their own.
+inline constexpr int kMaxHidden = 1 << 18, kMaxBatch = 1 << 12;
 
-struct Network {
+struct Recurrent {
   Cell cell = Cell::relu;
   Precision precision =
       Precision::fp16;  // of weights and state (see kPrecisions); sums are fp32 (see Plan::promote_every)
@@ -74,9 +74,9 @@ struct Network {
 };
 
 // Throws InputError naming the field that is out of range.
-void check(const Network& network);
+void check(const Recurrent& network);
 
 // "relu H=2304 B=4 30 % fp16"
-std::string describe(const Network& network);
+std::string describe(const Recurrent& network);
 
 }  // namespace onchip

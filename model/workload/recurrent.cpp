@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/workload/network.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
@@ -44,7 +44,7 @@ Precision parse_precision(std::string_view name) {
   return static_cast<Precision>(parse_name("precision", name, kPrecisions));
 }
 
-void check(const Network& network) {
+void check(const Recurrent& network) {
   check_range("hidden", network.hidden, kMaxHidden);
   check_range("batch", network.batch, kMaxBatch);
   check_range("steps", network.steps, 2147483647);
@@ -54,7 +54,7 @@ void check(const Network& network) {
   }
 }
 
-std::string describe(const Network& network) {
+std::string describe(const Recurrent& network) {
   std::array<char, 32> percent;
   std::snprintf(percent.data(), percent.size(), "%.4g", network.density * 100);
   return std::string(info(network.cell).name) + " H=" + std::to_string(network.hidden) +
