@@ -47,7 +47,9 @@ better without it. `drawn.csv` is the set by which it was chosen which terms the
 the H100. A term that is not worth 0.3 on `drawn.csv` and on what it was fitted to has to go. Terms that count instructions
 have no neutral value: "-".
 
-"Layouts" are packed weights, counted without a GPU; "machine code" is what the compiler made of plans.""")
+"Fitted to" names one file, and "points" how many rows the fit had. Some fits had further files, and rows of removed techniques
+have gone since: [training-the-model](notebook/training-the-model.md). "Layouts" are packed weights, counted without a GPU;
+"machine code" is what the compiler made of plans.""")
 group = None
 for term in read("terms"):
     if term["group"] != group:

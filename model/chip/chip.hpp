@@ -94,7 +94,7 @@ struct Chip {
   Number cluster_per_warp_cycles;         // more for every warp of a block
   Number cluster_bytes_per_cycle;         // that each SM receives, and sends, among few SMs
   Number cluster_per_byte_and_sm_cycles;  // more for every byte of the state and SM of the cluster
-  // Of the libraries, see model/library/time.hpp.
+  // Of the libraries, see model/library/price.hpp.
   Number library_l2_bytes_per_second;  // that streaming kernels get from L2, all SMs together
   Number library_dram_share;           // of dram_bytes_per_second that streaming kernels get
   Number library_l2_share;             // of l2_bytes that may be read again and again without going to DRAM

@@ -14,7 +14,7 @@
 
 namespace onchip {
 
-// Of a block's shared memory, in this order. kernels/dense/dense_persistent.cu says what stands in each.
+// Of a block's shared memory, in this order. Sizes: geometry.cpp.
 enum class DenseRegion : std::uint8_t {
   tiles,     // [warps][shared_tiles] tiles, or of bitmap storage [bank_words][32 banks]
   partials,  // the warps' sums of a step, between the tensor cores and the cells

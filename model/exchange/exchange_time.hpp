@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time of one all-to-all exchange of the state: emit, L2, poll, copy to shared memory. One formula, which the model
-// evaluates and the calibration fits (kernels/microbench_fit.cpp):
+// evaluates and the calibration fits (kernels/microbench/fit_exchange.cpp). What a step waits for it where it overlaps
+// with computing: pipelined_cycles() in model/sparse/price.cpp.
 //
 //   cycles = latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * looks
 //            + per_warp * warps + 2 block barriers
@@ -14,7 +15,7 @@
 // trip is for words beyond those first in flight, with the looks at them; a thread looks at its words one after the
 // other, each behind a branch, but where all threads have one word there is none in the loop (exchange.cuh), which is
 // some 50 cycles quicker; and every warp that polls is in the others' way. SMs that write little have lines of their
-// own (best_line_words in model/plan.hpp); where they share them, it takes longer than this says.
+// own (line_words_for in model/sparse/family.hpp); where they share them, it takes longer than this says.
 #pragma once
 
 #include "model/chip/chip.hpp"
@@ -62,7 +63,7 @@ inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange
 }
 
 // The same where words go from the cells to L2, and from there to the products of all warps
-// (kernels/dense_persistent.cu):
+// (kernels/dense/dense_persistent.cu):
 //
 //   cycles = signal + 2 block barriers + stores / stores_per_cycle + shared_word * shared_words
 //            + (word * lanes + look_per_word * warps_per_partition) * words
@@ -88,10 +89,11 @@ inline ExchangeCycles direct_exchange_cycles(const Chip& chip, const DirectExcha
               exchange.words};
 }
 
-// The same by flags and bulk copies, of what is copied together (kernels/bulk_copy.cuh): a fence until the words are in
-// L2, the flag's way, the copy's way and its bytes, and on either side what orders one kind of access after the other.
-// All but the bytes is counted in signals, as many as steps of bulk_copy.csv (experiments/data) took on an H200, and
-// the bytes come at a share of the rate of words, read off the same steps.
+// The same by flags and bulk copies, of what is copied together (kernels/sparse/bulk_copy.cuh): a fence until the words
+// are in L2, the flag's way, the copy's way and its bytes, and on either side what orders one kind of access after the
+// other. All but the bytes is counted in signals, as many as steps of bulk_copy.csv (experiments/data) took on an H200,
+// and the bytes come at a share of the rate of words, read off the same steps. The warp that publishes also waits for a
+// fence before each flag: Cost::bulk_fence_signals, in pipelined_cycles().
 inline ExchangeCycles bulk_exchange_cycles(const Chip& chip, double bytes, int threads) {
   return {chip.cost[Cost::bulk_signals] * chip.signal_cycles + 2 * block_barrier_cycles(chip, threads),
           bytes / (chip.cost[Cost::bulk_rate_share] * chip.exchange_bytes_per_cycle_per_sm)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that reads the weights anew in every step (model/library/time.hpp), each a family of its own, of whose plan
-// nothing is chosen here.
+// A library that reads the weights anew in every step (model/library/price.hpp), each a family of its own, of whose
+// plan nothing is chosen here.
 #pragma once
 
 #include "model/plan/choices.hpp"

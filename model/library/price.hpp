@@ -17,11 +17,11 @@
 //
 // cuBLAS and cuSPARSE do products only: input, bias and activation come on top. Constants are the chip's; those of
 // [library], and the number of barriers, come from measured steps of these libraries. On an H200 it is off by 5 % on
-// average for the 540 networks of experiments/data/h200/families.csv with cuBLAS, by 7 % with cuDNN (at most 40 %), to
+// average for the 535 networks of experiments/data/h200/families.csv with cuBLAS, by 7 % with cuDNN (at most 40 %), to
 // which they were fitted, and by 7 % for the 40 steps of tests/model/library/price_test.cpp, cuSPARSE among them; for
-// 43 networks on an H100 (families_on_h100.csv), with its bandwidth, by 7 % with cuBLAS and 5 % with cuDNN. For 300
-// networks of every kind (drawn.csv, drawn_again.csv) it is off by 10 % and 18 %, in fp32 by up to 5.7 times with
-// cuDNN.
+// 121 networks on an H100 (h100_sxm/families.csv), with its own constants, by 5 % with cuBLAS and 6 % with cuDNN. For
+// 300 networks of every kind (h100_sxm/drawn.csv, drawn_again.csv) it is off by 10 % and 18 %, in fp32 by up to 5.7
+// times with cuDNN.
 #pragma once
 
 #include "model/library/plan.hpp"

@@ -31,8 +31,8 @@ enum class ExchangeProtocol : std::uint8_t {
   atomic_barrier,       // a counter over all SMs after every step, then plain reads
   cooperative_barrier,  // the same by the algorithm of a cooperative launch's grid-wide barrier
   cluster,              // every SM stores its part into the shared memory of all SMs of its cluster
-  bulk_copy,  // of pipelined samples: every SM raises a flag once its part is in L2; who has seen all copies the state
-              // in bulk (compute capability 9)
+  bulk_copy,  // each SM stores its part to L2 and raises a flag; an SM that has seen all flags fetches the state with
+              // the copy engine, pass by pass; needs producer warps and compute capability 9
 };
 
 enum class Tier : std::uint8_t { registers, shared_memory, streamed };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands where in a block's shared memory, from one list of regions: the model's bytes, the kernel's offsets
-// (ONCHIP_AT_<REGION>) and the simulator's addresses.
+// (ONCHIP_AT_<REGION>) and the simulator's addresses. The regions: model/sparse/geometry.hpp, model/dense/geometry.hpp.
 #pragma once
 
 #include <array>

@@ -14,7 +14,7 @@
 
 namespace onchip {
 
-// Of a block's shared memory, in this order. kernels/sparse/sparse_persistent.cu says what stands in each.
+// Of a block's shared memory, in this order. Sizes: geometry.cpp.
 enum class SparseRegion : std::uint8_t {
   state,        // [planes][state_units + zero_units][plane_samples]
   outbox,       // [planes][units_per_sm][plane_samples]: what the SM publishes
