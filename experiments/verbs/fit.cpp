@@ -58,7 +58,7 @@ struct Remedy {
 };
 
 bool fits(const Chip& chip, const Recurrent& network, const Constraints& constraints, MaskKind kind) {
-  return choose_plan(chip, network, RowProfile::uniform(network, kind), constraints).prediction.footprint.fits;
+  return any_plan_fits(chip, network, RowProfile::uniform(network, kind), constraints);
 }
 
 // The least n in (0, most] for which holds(n), which is monotonic but for ripples; 0 if holds(most) is false.

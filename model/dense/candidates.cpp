@@ -9,12 +9,15 @@
 #include <array>
 #include <cmath>
 #include <optional>
-#include <utility>
+#include <vector>
 
 namespace onchip {
 namespace {
 
 constexpr std::array kThreads{128, 256, 384, 512, 768, 1024};
+constexpr double kFewestWords =
+    0.4;  // of what is expected of a bitmap: there may be fewer spans and rows than tiles have
+constexpr int kMostSpans = 1 << 12;      // of a warp
 constexpr int kFirstWithTheProduct = 8;  // compute capability of mma.m16n8k16
 
 bool is_possible(const Chip& chip, const Recurrent& network) {
@@ -24,20 +27,19 @@ bool is_possible(const Chip& chip, const Recurrent& network) {
 
 class Candidates {
  public:
-  // Words of a bitmap plan's tiles are as many as is expected of rows like these, times `crowding`.
   Candidates(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
-             double crowding, const Consider<DensePlan>& consider)
+             const Consider<DensePlan>& consider)
       : chip_(chip),
         network_(network),
         rows_(rows),
         constraints_(constraints),
-        crowding_(crowding),
         consider_(consider),
         storage_(fixed_value<&DensePlan::storage>(constraints)),
         exchange_(fixed_value<&DensePlan::exchange>(constraints)),
         sms_(fixed_value<&DensePlan::sms>(constraints)),
         loads_in_flight_(fixed_value<&DensePlan::loads_in_flight>(constraints)),
-        batch_groups_(fixed_value<&DensePlan::batch_groups>(constraints)) {}
+        batch_groups_(fixed_value<&DensePlan::batch_groups>(constraints)),
+        tier_(constraints.tier.value_or(Tier::streamed)) {}
 
   void all() {
     if (!is_possible(chip_, network_)) {
@@ -49,9 +51,21 @@ class Candidates {
     if (rows_.is_two_four() && storage_.value_or(Storage::structured_2_4) == Storage::structured_2_4) {
       of_storage(Storage::structured_2_4);
     }
+    std::ranges::stable_sort(branches_, is_first, &Branch::bound);
+    for (const Branch& branch : branches_) {
+      if (consider_.is_worth(branch.bound)) {
+        of_groups(branch.plan);
+      }
+    }
   }
 
  private:
+  // SMs and batch groups, with every number of threads and of loads in flight.
+  struct Branch {
+    DensePlan plan;
+    Bound bound;
+  };
+
   void of_storage(Storage storage) {
     const auto even = [](int units) { return (units + 1) / 2 * 2; };
     const ExchangeProtocol over_l2 = exchange_.value_or(ExchangeProtocol::lamport);
@@ -68,7 +82,7 @@ class Candidates {
         for (int units = fewest; units <= 4 * fewest; units += 2) {
           const int sms = sms_.value_or((network_.hidden + units - 1) / units);
           if (sms != last_sms) {
-            of_groups(storage, over_l2, sms, groups);
+            add_branch(storage, over_l2, sms, groups);
           }
           last_sms = sms;
         }
@@ -78,7 +92,7 @@ class Candidates {
         const double usable = std::min<double>(chip_.cluster_usable_sms, chip_.sm_count);
         for (auto sms = static_cast<int>(chip_.cluster_sms); sms >= kFewest; sms /= 2) {
           if (sms * groups <= usable && sms_.value_or(sms) == sms) {
-            of_groups(storage, ExchangeProtocol::cluster, sms, groups);
+            add_branch(storage, ExchangeProtocol::cluster, sms, groups);
           }
         }
       }
@@ -88,14 +102,29 @@ class Candidates {
     }
   }
 
-  void of_groups(Storage storage, ExchangeProtocol exchange, int sms, int groups) {
+  void add_branch(Storage storage, ExchangeProtocol exchange, int sms, int groups) {
+    DensePlan plan = shape_dense_plan(network_, sms, kThreads.back(), groups, storage);
+    plan.exchange = exchange;
+    // A span of a sample is half a line, of several SMs in any case; in a cluster there are no lines.
+    plan.line_words = exchange != ExchangeProtocol::cluster && network_.batch == groups ? kLineWords / 2 : kLineWords;
+    branches_.push_back({plan, least_of_sms(chip_, DenseGeometry(network_, plan), least_share(plan), tier_)});
+  }
+
+  void of_groups(DensePlan plan) {
     for (const int threads : kThreads) {
-      DensePlan plan = shape_dense_plan(network_, sms, threads, groups, storage);
-      plan.exchange = exchange;
-      // A span of a sample is half a line, of several SMs in any case; in a cluster there are no lines.
-      plan.line_words = exchange != ExchangeProtocol::cluster && network_.batch == groups ? kLineWords / 2 : kLineWords;
-      of_loads(plan);
+      plan.threads = threads;
+      plan.loads_in_flight = 2 * network_.batch * kMostSpans;  // all at once
+      const DenseGeometry shape(network_, plan);
+      if (consider_.is_worth({least_step_us(chip_, shape), least_overload(chip_, shape, least_share(plan), tier_)})) {
+        of_loads(plan);
+      }
     }
+  }
+
+  // Of a tile's room in shared memory, what it takes there at least, without its empty words.
+  double least_share(const DensePlan& plan) const {
+    const bool may_compact = plan.storage == Storage::dense && (storage_ == Storage::bitmap || rows_.word_share() < 1);
+    return !may_compact ? 1 : storage_ == Storage::bitmap ? 0 : kFewestWords * rows_.word_share();
   }
 
   // Every useful number of loads in flight.
@@ -117,11 +146,16 @@ class Candidates {
           consider_(plan);
         }
         const bool is_of_use = plan.storage == Storage::dense && rows_.word_share() < 1 && !storage_;
-        if (asks_bitmap || (is_of_use && !has_room(plan))) {
+        bool has_room_for_any = has_room(plan);
+        if (asks_bitmap || (is_of_use && !has_room_for_any)) {
           const DensePlan compact = compact_plan(plan);
           if (asks_bitmap || has_room(compact)) {
             consider_(compact);
+            has_room_for_any = true;
           }
+        }
+        if (!has_room_for_any) {
+          break;  // more loads leave less room still
         }
       }
       if (loads_in_flight_) {
@@ -135,8 +169,7 @@ class Candidates {
     constexpr int kTileRegisters = 4;
     plan.shared_tiles = 0;
     const int tiles = DenseGeometry(network_, plan).warp_tiles;
-    const Tier most = constraints_.tier.value_or(Tier::streamed);
-    for (int more = tiles; most != Tier::registers && more > 0;) {  // tiles on their way from there take registers too
+    for (int more = tiles; tier_ != Tier::registers && more > 0;) {  // tiles on their way from there take registers too
       const DenseGeometry geometry(network_, plan);
       const int room = registers_available(chip_, plan) - working_registers(chip_, geometry) - geometry.metadata_words -
                        constraints_.spare_registers;
@@ -157,10 +190,9 @@ class Candidates {
     keep_tiles(plan);
     const double share = rows_.word_share();
     const int all_words = kLaneWords * plan.shared_tiles * plan.warps();
-    constexpr double kFewest = 0.4;  // of what is expected of them: there may be fewer spans and rows than tiles have
-    plan.bank_words = static_cast<int>(kFewest * share * all_words);
+    plan.bank_words = static_cast<int>(kFewestWords * share * all_words);
     if (storage_ || has_room(plan)) {
-      const double expected = std::ceil(crowding_ * expected_bank_words(DenseGeometry(network_, plan), share));
+      const double expected = std::ceil(expected_bank_words(DenseGeometry(network_, plan), share));
       plan.bank_words = static_cast<int>(std::min<double>(all_words, expected));
     }
     return plan;
@@ -170,11 +202,12 @@ class Candidates {
   const Recurrent& network_;
   const RowProfile& rows_;
   const Constraints& constraints_;
-  const double crowding_;
   const Consider<DensePlan>& consider_;
   const std::optional<Storage> storage_;
   const std::optional<ExchangeProtocol> exchange_;
   const std::optional<int> sms_, loads_in_flight_, batch_groups_;
+  const Tier tier_;
+  std::vector<Branch> branches_;
 };
 
 }  // namespace
@@ -191,37 +224,10 @@ DensePlan shape_dense_plan(const Recurrent& network, int sms, int threads, int b
 
 void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                         const Constraints& constraints, const Consider<DensePlan>& consider) {
-  Candidates(chip, network, rows, constraints, /*crowding=*/1, consider).all();
-}
-
-std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
-                                            const Constraints& constraints, const DensePlan&) {
   if (fixed_value<&DensePlan::storage>(constraints) == Storage::structured_2_4) {
     check_two_four(rows);
   }
-  std::optional<Planned<DensePlan>> best;
-  // The words of a bitmap plan's tiles are estimated until it is the best, then counted, of a mask that is known. Where
-  // they are crowded, so that it does not fit after all, the next search knows; the last one expects all of them.
-  double crowding = 1;
-  constexpr int kSearches = 3;
-  for (int searches = kSearches; searches > 0; --searches) {
-    best = best_candidate<DensePlan>(chip, network, constraints, [&](const Consider<DensePlan>& consider) {
-      Candidates(chip, network, rows, constraints, crowding, consider).all();
-    });
-    if (!best || best->plan.storage != Storage::bitmap || rows.words() == nullptr) {
-      break;
-    }
-    const bool seemed_to_fit = best->prediction.footprint.fits;
-    const int counted = needed_bank_words(DenseGeometry(network, best->plan), *rows.words());
-    const double expected = std::exchange(best->plan.bank_words, counted);
-    best->prediction = predict_one(chip, network, best->plan);
-    if (!seemed_to_fit || best->prediction.footprint.fits) {
-      break;
-    }
-    constexpr double kAll = 1e9;
-    crowding = searches > 2 ? crowding * best->plan.bank_words / expected : kAll;
-  }
-  return best;
+  Candidates(chip, network, rows, constraints, consider).all();
 }
 
 std::string remark(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
@@ -233,15 +239,19 @@ std::string remark(const Chip& chip, const Recurrent& network, const RowProfile&
   Constraints otherwise = constraints;
   otherwise.family = DensePlan::kName;
   fix<&DensePlan::storage>(otherwise, is_dense ? Storage::structured_2_4 : Storage::dense);
-  const std::optional<Planned<DensePlan>> other = best_plan(chip, network, rows, otherwise, DensePlan{});
+  const std::optional<Planned<DensePlan>> other =
+      FamilySearch<DensePlan>(chip, network, rows, otherwise, Effort::bounded, kNever).best();
   return other ? "; stored as " + std::string(name(other->plan.storage)) + ", " +
                      why_slower(predict_one(chip, network, plan), other->prediction)
                : "";
 }
 
-DensePlan settled(const Chip&, const Recurrent& network, const RowProfile&, const Constraints& constraints,
+DensePlan settled(const Chip&, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
                   const DensePlan& chosen) {
   DensePlan plan = chosen;
+  if (plan.storage == Storage::bitmap && rows.words() != nullptr) {  // which were estimated so far
+    plan.bank_words = needed_bank_words(DenseGeometry(network, plan), *rows.words());
+  }
   plan.poll_delay =
       fixed_value<&DensePlan::poll_delay>(constraints).value_or(best_poll_delay(DenseGeometry(network, plan)));
   return plan;

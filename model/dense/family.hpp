@@ -18,14 +18,15 @@ void check(const Recurrent& network, const DensePlan& plan);
 void check_rows(const Recurrent& network, const DensePlan& plan, const RowProfile& rows);
 
 Footprint footprint(const Chip& chip, const DenseGeometry& geometry);
+// A share of a resource below that of all plans that differ from this one in loads in flight and in where tiles are, of
+// which those in shared memory take so large a share of their room.
+double least_overload(const Chip& chip, const DenseGeometry& geometry, double share, Tier most);
+// The same of plans that differ in the number of threads, too, with a time below theirs.
+Bound least_of_sms(const Chip& chip, const DenseGeometry& geometry, double share, Tier most);
 
-// The words of a bitmap plan's tiles are as many as is expected of rows like these, see best_plan().
+// The words of a bitmap plan's tiles are as many as is expected of rows like these.
 void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                         const Constraints& constraints, const Consider<DensePlan>& consider);
-
-// The best candidate, whose words are counted where it is a bitmap and the mask is known.
-std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
-                                            const Constraints& constraints, const DensePlan&);
 
 // Where there is a choice, what the plan would be with its weights stored otherwise: "; stored as dense, 0.31 us
 // slower,
@@ -33,7 +34,7 @@ std::optional<Planned<DensePlan>> best_plan(const Chip& chip, const Recurrent& n
 std::string remark(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
                    const DensePlan& plan);
 
-// Gives a plan the delay before its first poll.
+// Counts the words of a bitmap, if the mask is known, and gives a plan the delay before its first poll.
 DensePlan settled(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
                   const DensePlan& plan);
 

@@ -66,12 +66,15 @@ double expanding_cycles(const Chip& chip, const DenseGeometry& geometry) {
                   all * instruction_supply_cycles(chip, step_instructions(geometry, chip.cost)));
 }
 
+double issue_of_product(const Chip& chip, const DenseGeometry& geometry) {
+  return chip.tensor_issue_cycles *
+         (geometry.storage == Storage::structured_2_4 ? chip.cost[Cost::structured_product] : 1);
+}
+
 Products product_cycles(const Chip& chip, const DenseGeometry& geometry) {
   const double warps_per_partition = std::ceil(busy_warps(geometry) / chip.partitions);
   const double tiles = geometry.warp_tiles;
-  const double product = chip.tensor_issue_cycles *
-                         (geometry.storage == Storage::structured_2_4 ? chip.cost[Cost::structured_product] : 1);
-  const double issue = warps_per_partition * tiles * geometry.sample_tiles * product;
+  const double issue = warps_per_partition * tiles * geometry.sample_tiles * issue_of_product(chip, geometry);
   const double chain = static_cast<double>(geometry.span_tiles) * geometry.warp_spans / geometry.product_chains *
                        chip.tensor_latency_cycles;
   const double shared_tiles = static_cast<double>(geometry.shared_tiles) * busy_warps(geometry);
@@ -262,6 +265,16 @@ Price price(const Chip& chip, const DenseGeometry& geometry) {
   result.floor_us = (exchanging.latency + exchanging.copying) * us_per_cycle;
   result.below_us = result.above_us = half_interval_us(chip, exchange + staging, result.terms.total());
   return result;
+}
+
+double least_step_us(const Chip& chip, const DenseGeometry& geometry) {
+  const Terms terms = price(chip, geometry).terms;
+  return terms.total() - terms["staging"];  // which loads in flight may lengthen or hide
+}
+
+double least_products_us(const Chip& chip, const DenseGeometry& geometry, double tiles) {
+  return tiles * geometry.sample_tiles * issue_of_product(chip, geometry) / chip.partitions * 1e6 /
+         (chip.clock_hz * chip.tensor_clock_share);
 }
 
 int best_poll_delay(const DenseGeometry& geometry) {

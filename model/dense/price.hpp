@@ -29,6 +29,11 @@ namespace onchip {
 
 // Allocates nothing.
 Price price(const Chip& chip, const DenseGeometry& geometry);
+// A time below those of all plans that differ from this one, whose loads are all in flight at once and whose tiles are
+// all in registers, in both, and in how tiles are stored.
+double least_step_us(const Chip& chip, const DenseGeometry& geometry);
+// What the tensor cores of an SM take for its tiles of weights, spread evenly.
+double least_products_us(const Chip& chip, const DenseGeometry& geometry, double tiles);
 
 // The loop of a step, sm_90: 13 % off on average.
 double step_instructions(const DenseGeometry& geometry, const CostValues& cost = kCostDefaults);

@@ -69,7 +69,12 @@ Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, 
   };
   const auto plan_at = [&](int granules) { return plan_with(expected, granules); };
   const int most = kMaxHidden / granule;
-  int fits = largest_that_fits([&](int granules) { return plan_at(granules).prediction.footprint.fits; }, most);
+  const auto fits_at = [&](int granules) {
+    Recurrent sized = network;
+    sized.hidden = granules * granule;
+    return any_plan_fits(chip, sized, RowProfile::uniform(sized, kind), constraints);
+  };
+  int fits = largest_that_fits(fits_at, most);
   Capacity capacity;
   if (!exact) {
     if (fits > 0) {
@@ -123,7 +128,7 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& ne
     const auto fits_at = [&](int granules) {
       Recurrent sized = network;
       sized.hidden = granules * granule;
-      return choose_plan(chip, sized, RowProfile::uniform(sized, rows.kind()), sought).prediction.footprint.fits;
+      return any_plan_fits(chip, sized, RowProfile::uniform(sized, rows.kind()), sought);
     };
     return largest_that_fits(fits_at, kMaxHidden / granule, expected);
   };

@@ -36,8 +36,12 @@ std::string why_slower(const Prediction& best, const Prediction& other) {
 }
 
 PlannedNetwork choose_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
-                           const Constraints& constraints) {
-  return choose_of(std::type_identity<Plan>{}, chip, network, rows, constraints);
+                           const Constraints& constraints, Effort effort) {
+  return choose_of(std::type_identity<Plan>{}, chip, network, rows, constraints, effort);
+}
+
+bool any_plan_fits(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints) {
+  return choose_plan(chip, network, rows, constraints, Effort::whether_fits).prediction.footprint.fits;
 }
 
 PlannedNetwork quickest_library(const Chip& chip, const Recurrent& network) {

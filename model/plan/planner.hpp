@@ -20,7 +20,10 @@ using PlannedNetwork = Planned<Plan>;
 // families that keep the weights on the chip, unless another is asked for. Throws InputError where no family has a
 // candidate.
 PlannedNetwork choose_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
-                           const Constraints& constraints = {});
+                           const Constraints& constraints = {}, Effort effort = Effort::bounded);
+// Whether that one fits, which is told more quickly.
+bool any_plan_fits(const Chip& chip, const Recurrent& network, const RowProfile& rows,
+                   const Constraints& constraints = {});
 
 // The fastest of the libraries, which run every network.
 PlannedNetwork quickest_library(const Chip& chip, const Recurrent& network);

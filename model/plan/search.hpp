@@ -7,7 +7,12 @@
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -39,29 +44,17 @@ inline bool is_better(const Prediction& a, const Prediction& b) {
   return a.footprint.fits ? a.step_us < b.step_us : overload(a.footprint) < overload(b.footprint);
 }
 
-// The best of the candidates that `for_each` calls its argument with, with registers to spare if that is asked for;
-// nothing if there is none. Only those that fit are priced.
+// A plan with what the search goes by: whether it fits, with registers to spare if that is asked for, and if so its
+// time.
 template <Family P>
-std::optional<Planned<P, typename P::Workload>> best_candidate(const Chip& chip, const typename P::Workload& network,
-                                                               const Constraints& constraints, auto&& for_each) {
-  std::optional<Planned<P, typename P::Workload>> best;
-  for_each(Consider<P>([&](const P& plan) {
-    const auto shape = geometry(network, plan);
-    Prediction prediction;
-    prediction.footprint = footprint(chip, shape);
-    const ResourceUse& registers = prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)];
-    prediction.footprint.fits &= registers.used + constraints.spare_registers <= registers.available;
-    if (best && best->prediction.footprint.fits && !prediction.footprint.fits) {
-      return;
-    }
-    if (prediction.footprint.fits) {
-      prediction = predicted(prediction.footprint, price(chip, shape));
-    }
-    if (!best || is_better(prediction, best->prediction)) {
-      best = {network, plan, prediction};
-    }
-  }));
-  return best;
+Prediction searched(const Chip& chip, const typename P::Workload& network, const Constraints& constraints,
+                    const P& plan) {
+  const auto shape = geometry(network, plan);
+  Prediction prediction;
+  prediction.footprint = footprint(chip, shape);
+  const ResourceUse& registers = prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)];
+  prediction.footprint.fits &= registers.used + constraints.spare_registers <= registers.available;
+  return prediction.footprint.fits ? predicted(prediction.footprint, price(chip, shape)) : prediction;
 }
 
 // Why a family is no candidate, "" if it is one.
@@ -71,21 +64,126 @@ std::string why_not(const typename P::Workload& network, const Constraints& cons
   return beyond.empty() ? why_not_possible<P>(constraints) : std::string(P::kName) + " " + beyond;
 }
 
-// The best candidate of a family. One whose candidates are estimates may have a best_plan() of its own, which counts.
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// The best plan of one family. Its candidates may be estimates, so those that come near the best are settled, and the
+// best of these is the answer; of plans that are alike in time the first by its fields, so that neighbouring questions
+// have the same answer.
 template <Family P>
-std::optional<Planned<P, typename P::Workload>> best_of_family(const Chip& chip, const typename P::Workload& network,
-                                                               const RowProfile& rows, const Constraints& constraints) {
-  if ((constraints.family && *constraints.family != P::kName) || !why_not<P>(network, constraints).empty()) {
-    return std::nullopt;
+class FamilySearch {
+ public:
+  using Workload = typename P::Workload;
+  using Found = Planned<P, Workload>;
+
+  // Plans that take longer than `limit_us` are of no interest.
+  FamilySearch(const Chip& chip, const Workload& network, const RowProfile& rows, const Constraints& constraints,
+               Effort effort, double limit_us)
+      : chip_(chip), network_(network), rows_(rows), constraints_(constraints), effort_(effort), limit_us_(limit_us) {}
+
+  std::optional<Found> best() {
+    if ((constraints_.family && *constraints_.family != P::kName) || !why_not<P>(network_, constraints_).empty()) {
+      return std::nullopt;
+    }
+    look(kNear);
+    std::optional<Found> found = best_settled();
+    if (!found && !near_.empty()) {  // none fits after all: all others, too, from the quickest on
+      near_.clear();
+      best_us_ = kNever;
+      look(kNever);
+      found = best_settled();
+    }
+    if (!found && nearest_) {
+      nearest_->plan = settled(chip_, network_, rows_, constraints_, nearest_->plan);
+      nearest_->prediction = predict_one(chip_, network_, nearest_->plan);
+    }
+    return found ? found : nearest_;
   }
-  if constexpr (requires { best_plan(chip, network, rows, constraints, P{}); }) {
-    return best_plan(chip, network, rows, constraints, P{});
-  } else {
-    return best_candidate<P>(chip, network, constraints, [&](const Consider<P>& consider) {
-      for_each_candidate(chip, network, rows, constraints, consider);
+
+ private:
+  static constexpr double kNear = 1.01;     // times the best estimate: what is settled may turn out to be the best
+  static constexpr double kAlike = 1.0005;  // times the best: no difference in time
+  static constexpr double kNearer = 1.02;   // where nothing fits, what may miss by clearly less is looked for
+  static constexpr int kMostSettled = 16;
+
+  void look(double near) {
+    const bool stops = effort_ == Effort::whether_fits && near == kNear;
+    const auto is_near = [&, near](double us) { return us <= std::min(limit_us_, near * best_us_); };
+    const auto is_worth = [&](const Bound& bound) {
+      if (near_.empty() && limit_us_ == kNever) {  // nothing fits so far
+        return bound.overload <= 1 || !nearest_ || kNearer * bound.overload < overload(nearest_->prediction.footprint);
+      }
+      return bound.overload <= 1 && !stops && is_near(bound.step_us);
+    };
+    const auto consider = [&](const P& plan) {
+      const Prediction prediction = searched(chip_, network_, constraints_, plan);
+      if (!prediction.footprint.fits) {
+        if (near_.empty() && (!nearest_ || is_better(prediction, nearest_->prediction))) {
+          nearest_ = {network_, plan, prediction};
+        }
+      } else if (is_near(prediction.step_us)) {
+        best_us_ = std::min(best_us_, prediction.step_us);
+        near_.push_back({prediction.step_us, plan});
+        if (near_.size() == near_.capacity()) {
+          std::erase_if(near_, [&](const Estimate& estimate) { return !is_near(estimate.us); });
+        }
+      }
+    };
+    for_each_candidate(chip_, network_, rows_, constraints_,
+                       effort_ == Effort::exhaustive ? Consider<P>(consider) : Consider<P>(consider, is_worth));
+    std::erase_if(near_, [&](const Estimate& estimate) { return !is_near(estimate.us); });
+  }
+
+  // Of the candidates that were near, none if none fits after all.
+  std::optional<Found> best_settled() {
+    std::ranges::sort(near_, [](const Estimate& a, const Estimate& b) {
+      return a.us != b.us ? a.us < b.us : comes_first(a.plan, b.plan);
     });
+    std::vector<Found> settled_plans;
+    double least = kNever;
+    for (const Estimate& estimate : near_) {
+      if (estimate.us > kAlike * least || settled_plans.size() == kMostSettled) {
+        break;
+      }
+      const P plan = settled(chip_, network_, rows_, constraints_, estimate.plan);
+      const Prediction prediction = predict_one(chip_, network_, plan);
+      if (searched(chip_, network_, constraints_, plan).footprint.fits) {
+        settled_plans.push_back({network_, plan, prediction});
+        least = std::min(least, prediction.step_us);
+      }
+    }
+    std::optional<Found> found;
+    for (const Found& one : settled_plans) {
+      if (one.prediction.step_us <= kAlike * least && (!found || comes_first(one.plan, found->plan))) {
+        found = one;
+      }
+    }
+    return found;
   }
-}
+
+  static bool comes_first(const P& a, const P& b) {
+    for (const Field<P>& field : fields(a)) {
+      if (field.get(a) != field.get(b)) {
+        return field.get(a) < field.get(b);
+      }
+    }
+    return false;
+  }
+
+  struct Estimate {
+    double us = 0;
+    P plan;
+  };
+
+  const Chip& chip_;
+  const Workload& network_;
+  const RowProfile& rows_;
+  const Constraints& constraints_;
+  const Effort effort_;
+  const double limit_us_;
+  double best_us_ = kNever;
+  std::vector<Estimate> near_;    // that fit, of about the best time
+  std::optional<Found> nearest_;  // of those that do not, the one that misses by least
+};
 
 // Calls `ask` with a plan that maps such a workload, as the family's own.
 template <typename Workload>
@@ -105,20 +203,26 @@ void with_family(auto& any, auto&& ask) {
 template <typename... P, typename Workload>
 Planned<std::variant<P...>, Workload> choose_of(std::type_identity<std::variant<P...>>, const Chip& chip,
                                                 const Workload& network, const RowProfile& rows,
-                                                const Constraints& constraints) {
+                                                const Constraints& constraints, Effort effort = Effort::bounded) {
   std::optional<Planned<std::variant<P...>, Workload>> best;
   const auto offer = [&]<Family One>(std::type_identity<One>) {
     if constexpr (std::is_same_v<typename One::Workload, Workload>) {
       if (!One::kIsOnChip && constraints.family != One::kName) {
         return;
       }
-      const auto one = best_of_family<One>(chip, network, rows, constraints);
+      const double limit_us =
+          best && best->prediction.footprint.fits ? best->prediction.step_us : std::numeric_limits<double>::infinity();
+      const auto one = FamilySearch<One>(chip, network, rows, constraints, effort, limit_us).best();
       if (one && (!best || is_better(one->prediction, best->prediction))) {
         best = {network, one->plan, one->prediction};
       }
     }
   };
-  (offer(std::type_identity<P>{}), ...);
+  // From the last on: those with few candidates leave the others less to look at.
+  const std::array<std::function<void()>, sizeof...(P)> offers{[&] { offer(std::type_identity<P>{}); }...};
+  for (const auto& offer_one : offers | std::views::reverse) {
+    offer_one();
+  }
   if (!best) {
     std::string why;
     const auto tell = [&]<Family One>(std::type_identity<One>) {
@@ -132,10 +236,6 @@ Planned<std::variant<P...>, Workload> choose_of(std::type_identity<std::variant<
     (tell(std::type_identity<P>{}), ...);
     throw InputError("no plan computes " + describe(network) + " with what is asked for: " + why);
   }
-  with_family<Workload>(best->plan, [&](auto& plan) {
-    plan = settled(chip, network, rows, constraints, plan);
-    best->prediction = predict_one(chip, network, plan);
-  });
   return *best;
 }
 

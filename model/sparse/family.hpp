@@ -17,6 +17,9 @@ void check(const Recurrent& network, const SparsePlan& plan);
 void check_rows(const Recurrent& network, const SparsePlan& plan, const RowProfile& rows);
 
 Footprint footprint(const Chip& chip, const SparseGeometry& geometry);
+// A share of a resource below that of all plans that differ from this one as for least_step_us() (sparse/price.hpp),
+// whose weights lie in this tier at most, and whose registers hold their part.
+double least_overload(const Chip& chip, const SparseGeometry& geometry, double least_slots, Tier most);
 
 // Overflow is estimated, see settled().
 void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile& rows,

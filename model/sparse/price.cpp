@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace onchip {
 namespace {
@@ -54,6 +55,19 @@ double parting_cycles(const Chip& chip, const SparseGeometry& geometry) {
          std::exp(-static_cast<double>(geometry.overflow_chunks) / (geometry.warps() * geometry.rows_with_overflow()));
 }
 
+// Producer warps move the state through the pipe of shared memory, too: out of L2, and into shared memory; the copy
+// engine, only into shared memory.
+double bytes_moved(const SparseGeometry& geometry) {
+  const double times = geometry.producer_warps == 0 ? 0 : geometry.exchange == ExchangeProtocol::bulk_copy ? 1 : 2;
+  return times * static_cast<double>(geometry.exchange_bytes);
+}
+
+// What a partition issues for a warp's worth of outputs beside the cell's functions.
+double finishing_issue(const Chip& chip, const SparseGeometry& geometry) {
+  return 1.0 * geometry.units_per_sm * geometry.network.batch / (kWarp * chip.partitions) *
+         chip.cost[Cost::finishing_issue];
+}
+
 // Tile after tile, all warps alike: gather, reduce, finish. While the gathers of a tile last, the SM's load unit serves
 // wavefronts, the schedulers issue, and each warp's chain of dependent multiply-adds runs: the slowest counts, and what
 // takes nearly as long holds it up (a sum of cubes).
@@ -93,13 +107,7 @@ GatherCycles gather_cycles(const Chip& chip, const SparseGeometry& geometry) {
   // has more than they still before it, alone.
   const double alone = (geometry.longest_overflow - mean_overflow) * (copies * geometry.chunk_slots * product + wait) *
                        (geometry.has_overflow() ? 1 : 0);
-  // Producer warps move the state through the same pipe meanwhile: out of L2, and into shared memory; the copy engine,
-  // only into shared memory.
-  const double times_moved = geometry.producer_warps == 0                       ? 0
-                             : geometry.exchange == ExchangeProtocol::bulk_copy ? 1
-                                                                                : 2;
-  const double moved = times_moved * static_cast<double>(geometry.exchange_bytes);
-  const double gather = std::max(wavefronts, loads) + moved / row_bytes;
+  const double gather = std::max(wavefronts, loads) + bytes_moved(geometry) / row_bytes;
   // Every tile but one waits once more for its first load; the exchange has the other. So does every row with overflow,
   // for the number of its chunks and for what follows them.
   const double passes = passes_over_tiles(geometry);
@@ -189,10 +197,7 @@ Price price(const Chip& chip, const SparseGeometry& geometry) {
   // The gates of a unit meet by a shuffle.
   const double meeting = geometry.gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;
-  // What a partition issues for a warp's worth of outputs beside the cell's functions.
-  const double outputs = 1.0 * geometry.units_per_sm * network.batch;
-  const double issue =
-      geometry.producer_warps > 0 ? 0 : outputs / (kWarp * chip.partitions) * chip.cost[Cost::finishing_issue];
+  const double issue = geometry.producer_warps > 0 ? 0 : finishing_issue(chip, geometry);
   const double activation = (passes * lane_outputs(geometry) * cell + issue) * us_per_cycle;
 
   // What is streamed from L2 is asked for long before, but nothing of its way is hidden.
@@ -225,6 +230,72 @@ Price price(const Chip& chip, const SparseGeometry& geometry) {
   result.floor_us = std::max(reads, (least.latency + least.copying) * us_per_cycle + reads / turns);
   result.below_us = result.above_us = half_interval_us(chip, exchange + staging, result.terms.total());
   return result;
+}
+
+double least_step_us(const Chip& chip, const SparseGeometry& geometry, const LeastWork& least) {
+  const bool is_pipelined = geometry.producer_warps > 0, is_dense = geometry.storage == Storage::dense;
+  const double copies = geometry.planes, warps = geometry.warps(), lanes = geometry.lanes_per_row;
+  const double warps_of_partition = std::ceil(warps / chip.partitions);
+  // With any tiles: as high as may be, over all planes together; pipelined, in two passes.
+  const int rows = geometry.rows_per_group;
+  const int height = !least.any_tiles     ? geometry.tile_height
+                     : geometry.gates > 1 ? geometry.gates
+                                          : std::min<int>(kMaxTileRows, std::bit_ceil(static_cast<unsigned>(rows)));
+  const double tiles = std::ceil(static_cast<double>(rows) / height);
+  const double turns = least.any_tiles ? tiles * (is_pipelined ? 2 : 1) : passes_over_tiles(geometry);
+
+  const double slots = copies * least.slots;
+  const double state = slots / (is_dense ? std::min(height, rows) : 1);
+  double wavefronts = warps * state * std::max(4, geometry.plane_unit_bytes) / 4;
+  if (geometry.storage == Storage::packed_pair && geometry.order != RowOrder::natural && !least.splits) {
+    wavefronts = std::max(wavefronts, least_wavefronts(geometry, least.slots));
+  }
+  const double row_bytes = chip.smem_banks * chip.smem_bank_bytes;
+  const double loads = std::max(wavefronts * chip.lds_wavefront_cycles, warps * state * chip.lds_instruction_cycles) +
+                       bytes_moved(geometry) / row_bytes;
+  const double issue =
+      warps_of_partition * partition_cycles(chip, slots * per_slot(geometry) + state * per_load(geometry));
+  const double chain = slots * (sums_in_half(geometry) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles);
+  const double gathering = std::cbrt(loads * loads * loads + issue * issue * issue + chain * chain * chain) +
+                           (turns - 1) * chip.lds_latency_cycles;
+
+  const double sums = (geometry.gates > 1 ? 4 * tiles : rows) * geometry.batch_padded;  // of a group
+  const double exchanged = sums * (1 - 1 / lanes);                                      // by a lane, as it reduces them
+  double reducing = std::max({turns * std::log2(lanes) * chip.shuffle_latency_cycles,
+                              warps_of_partition * 2 * exchanged, warps * exchanged * chip.lds_instruction_cycles});
+  if (!least.any_tiles) {
+    const Reduction reduce = reduction(geometry, geometry.tile_rows);
+    reducing = turns * std::max({reduce.stages * chip.shuffle_latency_cycles + reduce.count.all() - 2 * reduce.stages,
+                                 warps_of_partition * partition_cycles(chip, reduce.count),
+                                 warps * reduce.count.load * chip.lds_instruction_cycles});
+  }
+  const double meeting = geometry.gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
+  const double cell = info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles + meeting;
+  const double outputs = least.any_tiles ? std::max(turns, sums / lanes) : turns * lane_outputs(geometry);
+  const double computing = gathering + reducing + outputs * cell + (is_pipelined ? 0 : finishing_issue(chip, geometry));
+
+  double least_cycles = std::numeric_limits<double>::infinity();
+  const auto offer = [&](const ExchangeCycles& cycles) {
+    least_cycles = std::min(least_cycles, computing + cycles.latency + cycles.copying);
+  };
+  if (is_pipelined) {
+    SparsePlan plan = geometry;
+    plan.loads_in_flight = kMostLoadsInFlight;
+    const int last = least.any_tiles ? 1 : geometry.pass_planes;
+    for (plan.pass_planes = least.any_tiles ? geometry.planes / 2 : last; plan.pass_planes >= last;
+         plan.pass_planes /= 2) {
+      const SparseGeometry of_passes(geometry.network, plan);
+      if (of_passes.can_pipeline()) {
+        offer(pipelined_cycles(chip, of_passes, computing));
+      }
+    }
+  } else {
+    for (int loads_in_flight = 1; loads_in_flight <= kMostLoadsInFlight; ++loads_in_flight) {
+      offer(exchange_cycles(chip, {static_cast<double>(geometry.exchange_bytes), geometry.blocks, geometry.threads,
+                                   loads_in_flight, geometry.line_words}));
+    }
+  }
+  return least_cycles * 1e6 / chip.clock_hz;
 }
 
 // Where passes are pipelined, warps that poll anew get in the way of those that compute, so the delay grows with what a

@@ -21,6 +21,16 @@ namespace onchip {
 // Allocates nothing.
 Price price(const Chip& chip, const SparseGeometry& geometry);
 
+// What plans have at least that differ from one in how their weights are stored, split and streamed, and in loads in
+// flight; with `any_tiles` also in tile_rows and pass_planes.
+struct LeastWork {
+  double slots = 0;     // of a lane over all its rows, on average over the warps
+  bool splits = false;  // rows may be split
+  bool any_tiles = true;
+};
+// A time below theirs: term by term what price() is at least.
+double least_step_us(const Chip& chip, const SparseGeometry& geometry, const LeastWork& least);
+
 // Cycles that a step takes inside an SM, and those of its copying: what poll delays are chosen by.
 int best_poll_delay(const Chip& chip, const SparseGeometry& geometry, const Terms& terms);
 

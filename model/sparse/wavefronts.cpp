@@ -66,8 +66,37 @@ double fullest_factor(double load, double noise) {
 
 }  // namespace
 
+namespace {
+
+// Of the rows that share phases, how many elements the fullest set of banks has, and how that scatters.
+struct FullestSet {
+  double expected = 0, deviation = 0;
+};
+FullestSet fullest_set(double mean, double density, int sets) {
+  const double deviation = std::sqrt(mean * (1 - density));
+  return {mean + normal_maximum(sets) * deviation, deviation};
+}
+
+int bank_sets(const SparseGeometry& geometry) {  // and lanes per phase
+  return 128 / std::max(4, geometry.plane_unit_bytes);
+}
+
+double rows_of_phases(const SparseGeometry& geometry) {
+  return static_cast<double>(kWarp) / geometry.lanes_per_row / (geometry.load_phases / geometry.spread);
+}
+
+}  // namespace
+
+double least_wavefronts(const SparseGeometry& geometry, double least_slots) {
+  const int sets = bank_sets(geometry);
+  const double density = geometry.network.density;
+  const double mean = uneven_sets(geometry) * density * geometry.network.hidden * rows_of_phases(geometry) / sets;
+  const double phases = std::min(least_slots, 1.0 * geometry.rows_per_group / geometry.spread);
+  return geometry.warps() * phases * kWarp / sets * geometry.planes * fullest_set(mean, density, sets).expected;
+}
+
 ExpectedWavefronts expected_wavefronts(const CostValues& cost, const SparseGeometry& geometry) {
-  const int sets = 128 / std::max(4, geometry.plane_unit_bytes);  // bank sets, and lanes per phase
+  const int sets = bank_sets(geometry);
   const double phases_per_slot = static_cast<double>(kWarp) / sets;
   const double copies = geometry.planes;
   const double warps = static_cast<double>(geometry.groups()) * geometry.lanes_per_row / kWarp;
@@ -81,7 +110,7 @@ ExpectedWavefronts expected_wavefronts(const CostValues& cost, const SparseGeome
   }
   // The rows that share phases, and the phases in which their elements must go.
   const double density = geometry.network.density, mean_length = density * geometry.network.hidden;
-  const double rows = static_cast<double>(kWarp) / geometry.lanes_per_row / (geometry.load_phases / geometry.spread);
+  const double rows = rows_of_phases(geometry);
   const double phases = std::max(1.0, slots * geometry.spread);
   // Rows that are split fill their slots, and the others nearly do.
   const double filled =
@@ -94,10 +123,9 @@ ExpectedWavefronts expected_wavefronts(const CostValues& cost, const SparseGeome
   } else if (geometry.order != RowOrder::natural) {
     // The fullest bank set of these rows needs at least as many wavefronts as it has elements.
     const double mean = uneven * (geometry.row_splits > 0 ? filled * phases : mean_length * rows / sets);
-    const double deviation = std::sqrt(mean * (1 - density));
-    const double fullest = mean + normal_maximum(sets) * deviation;
-    const double noise = cost[Cost::set_noise] * deviation / phases;  // of the fullest set, over warps
-    factor = fullest_factor(fullest / phases, noise);
+    const FullestSet fullest = fullest_set(mean, density, sets);
+    const double noise = cost[Cost::set_noise] * fullest.deviation / phases;  // of the fullest set, over warps
+    factor = fullest_factor(fullest.expected / phases, noise);
     factor += crowded_slots(cost, geometry.storage, filled, uneven);
   } else {
     factor = 1 + filled * (random_maximum(sets) - 1);

@@ -13,4 +13,8 @@ struct ExpectedWavefronts {
 };
 ExpectedWavefronts expected_wavefronts(const CostValues& cost, const SparseGeometry& geometry);
 
+// What the fullest set of banks needs at least of pairs in bank-aware order, however many slots a lane has for them,
+// but no fewer than these; rows are not split.
+double least_wavefronts(const SparseGeometry& geometry, double least_slots);
+
 }  // namespace onchip

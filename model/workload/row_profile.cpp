@@ -60,13 +60,26 @@ RowProfile::RowProfile(int units, int gates, const std::vector<int>& lengths)
       longest[unit] = std::max(longest[unit], length_of(unit, gate));
     }
   }
+  // By falling length: how many are longer, then each to its place.
+  const int most = units > 0 ? *std::ranges::max_element(longest) : 0;
+  std::vector<int> place_of(static_cast<std::size_t>(most) + 2, 0);  // [most - length + 1]
+  for (const int length : longest) {
+    ++place_of[static_cast<std::size_t>(most - length) + 1];
+  }
+  std::partial_sum(place_of.begin(), place_of.end(), place_of.begin());
   unit_.resize(units);
-  std::iota(unit_.begin(), unit_.end(), 0);
-  std::stable_sort(unit_.begin(), unit_.end(), [&](auto a, auto b) { return longest[a] > longest[b]; });
+  for (int unit = 0; unit < units; ++unit) {
+    unit_[place_of[static_cast<std::size_t>(most - longest[unit])]++] = unit;
+  }
+  gate_.reserve(lengths.size());
+  length_.reserve(lengths.size());
   for (const std::int32_t unit : unit_) {
     std::array<std::uint8_t, 4> order{0, 1, 2, 3};  // gates
-    std::stable_sort(order.begin(), order.begin() + gates,
-                     [&](auto a, auto b) { return length_of(unit, a) > length_of(unit, b); });
+    for (int gate = 1; gate < gates; ++gate) {      // insertion, as gates are few
+      for (int place = gate; place > 0 && length_of(unit, order[place]) > length_of(unit, order[place - 1]); --place) {
+        std::swap(order[place], order[place - 1]);
+      }
+    }
     for (int place = 0; place < gates; ++place) {
       gate_.push_back(order[place]);
       length_.push_back(length_of(unit, order[place]));
@@ -108,11 +121,30 @@ RowProfile RowProfile::uniform(const Recurrent& network, MaskKind kind) {
   }
   const double deviation = std::sqrt(std::max(0.0, variance));
   std::vector<int> lengths(network.rows());
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
+  const auto length_at = [&](std::size_t i) {
     // Blom's plotting position: the expected i-th largest of so many draws.
     const double below = 1 - (static_cast<double>(i) + 1 - 0.375) / (static_cast<double>(lengths.size()) + 0.25);
     const double length = std::round(mean + deviation * normal_quantile(below));
-    lengths[i] = static_cast<int>(std::clamp(length, 0.0, static_cast<double>(network.hidden)));
+    return static_cast<int>(std::clamp(length, 0.0, static_cast<double>(network.hidden)));
+  };
+  // They fall, and most are alike: only where they change is looked for.
+  for (std::size_t first = 0; first < lengths.size();) {
+    const int length = length_at(first);
+    std::size_t same = first, other = lengths.size();
+    for (std::size_t stride = 1; same + stride < lengths.size(); stride *= 2) {
+      if (length_at(same + stride) != length) {
+        other = same + stride;
+        break;
+      }
+      same += stride;
+    }
+    while (other - same > 1) {
+      const std::size_t middle = same + (other - same) / 2;
+      (length_at(middle) == length ? same : other) = middle;
+    }
+    std::fill(lengths.begin() + static_cast<std::ptrdiff_t>(first),
+              lengths.begin() + static_cast<std::ptrdiff_t>(other), length);
+    first = other;
   }
   shuffle(lengths);
   RowProfile profile(network.hidden, info(network.cell).gates, lengths);

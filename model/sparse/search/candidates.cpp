@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sparse plans that are worth pricing.
 #include "model/sparse/family.hpp"
+#include "model/sparse/price.hpp"
 #include "model/sparse/registers.hpp"
 #include "model/sparse/search/overflow.hpp"
 
@@ -8,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -97,7 +99,9 @@ class Candidates {
         gates_(info(network.cell).gates),
         consider_(consider) {}
 
-  void all() {
+  // Shapes with the quickest plans first, by a lower bound of their times; the rest may not be worth a look. False if
+  // there is no shape.
+  bool all() {
     for (const Storage storage : {Storage::packed_pair, Storage::dense, Storage::packed_delta}) {
       if (fixed_.storage ? *fixed_.storage != storage : !is_worth_trying(chip_, network_, rows_, storage)) {
         continue;
@@ -112,9 +116,24 @@ class Candidates {
         }
       }
     }
+    std::ranges::stable_sort(branches_, is_first, &Branch::bound);
+    for (const Branch& branch : branches_) {
+      if (consider_.is_worth(branch.bound)) {
+        of_variants(branch);
+      }
+    }
+    return !branches_.empty();
   }
 
  private:
+  // A shape with one width of loads and number of producer warps, and all variants of it.
+  struct Branch {
+    SparsePlan plan;
+    Bound bound;
+    LeastWork least;
+    int shape = 0;  // of those that share what is known of their rows
+  };
+
   void of_sms(Storage storage, int sms) {
     for (const int lanes : kLanes) {
       if ((fixed_.lanes_per_row && *fixed_.lanes_per_row != lanes) || (gates_ > 1 && lanes < 4)) {
@@ -137,7 +156,6 @@ class Candidates {
           }
         }
         last_threads_ = threads;
-        shape_.reset();
         of_shape(shape_sparse_plan(network_, rows_, storage, sms, lanes, rows_per_group));
       }
     }
@@ -146,10 +164,15 @@ class Candidates {
   // A shape with every width of loads and number of producer warps.
   void of_shape(SparsePlan plan) {
     const int element = info(network_.precision).bytes;
+    const bool half_sums = state_type(network_.precision) == Precision::fp16;
+    ++shapes_;
+    units_of_shape_ = 0;
+    plan.promote_every = fixed_.promote_every.value_or(half_sums ? kPromote : 1);
+    plan.order = fixed_.order.value_or(RowOrder::bank_aware);
     plan.exchange = fixed_.exchange.value_or(ExchangeProtocol::lamport);
     plan.load_bytes = std::max(element, fixed_.load_bytes.value_or(kWidestLoad));
     if (fixed_.producer_warps.value_or(0) == 0 && plan.exchange != ExchangeProtocol::bulk_copy) {
-      of_loads(plan);
+      add_branch(plan);
     }
     // The loads that rows stored dense share take more registers than is known where passes are pipelined; mbarriers
     // came with compute capability 8.
@@ -180,13 +203,13 @@ class Candidates {
       plan.producer_warps = fixed_.producer_warps.value_or(fetching.warps);
       last = plan.exchange;
       if (plan.block_threads() <= chip_.max_threads_per_block) {
-        of_loads(plan);
+        add_branch(plan);
       }
     }
   }
 
-  void of_loads(SparsePlan plan) {
-    const SparseGeometry shape = geometry(network_, plan);
+  void add_branch(SparsePlan plan) {
+    SparseGeometry shape = geometry(network_, plan);
     plan.line_words = plan.exchange == ExchangeProtocol::bulk_copy
                           ? kLineWords  // it copies many at once
                           : line_words_for(shape.units_per_sm * shape.plane_unit_bytes / 16);
@@ -196,21 +219,38 @@ class Candidates {
       std::replace(plan.slots.begin(), plan.slots.begin() + plan.rows_per_group, before, slots);
     }
     // Whatever is not stored as pairs has other places where the units of an SM are others.
-    if (!shape_ || (plan.storage != Storage::packed_pair && shape.units_per_sm != units_of_shape_)) {
-      shape_.emplace(network_, plan, rows_);
+    if (units_of_shape_ == 0 || (plan.storage != Storage::packed_pair && shape.units_per_sm != units_of_shape_)) {
+      shapes_ += units_of_shape_ == 0 ? 0 : 1;
       units_of_shape_ = shape.units_per_sm;
+      least_.splits = may_split(fixed_.row_splits, shape, rows_);
+      least_.slots = least_slots(shape, rows_, least_.splits);
     }
-    of_variants(plan);
+    shape = geometry(network_, plan);
+    const Tier most = constraints_.tier.value_or(Tier::streamed);
+    branches_.push_back({plan,
+                         {least_step_us(chip_, shape, least_), least_overload(chip_, shape, least_.slots, most)},
+                         least_,
+                         shapes_});
   }
 
-  // Every way to run a shape, for one width of loads and number of producer warps.
-  void of_variants(SparsePlan plan) {
-    const bool half_sums = state_type(network_.precision) == Precision::fp16;
-    plan.promote_every = fixed_.promote_every.value_or(half_sums ? kPromote : 1);
+  SparseShape& shape_of(const Branch& branch) {
+    auto& shape = shape_by_number_[branch.shape];
+    if (!shape) {
+      shape.emplace(network_, branch.plan, rows_);
+    }
+    return *shape;
+  }
+
+  // Every way to run a branch's shape.
+  void of_variants(const Branch& branch) {
+    SparsePlan plan = branch.plan;
+    SparseShape& rows_of_shape = shape_of(branch);
+    LeastWork least = branch.least;
+    least.any_tiles = false;
     const int all_planes = geometry(network_, plan).planes;
     const RowOrder order_of_split = fixed_.order.value_or(RowOrder::bank_merged);
     plan.order = order_of_split;
-    const std::vector<SplitChoice> splits = worthwhile_splits(network_, fixed_.row_splits, plan, *shape_);
+    const std::vector<SplitChoice> splits = worthwhile_splits(network_, fixed_.row_splits, plan, rows_of_shape);
     const int most_tile_rows =
         gates_ > 1 ? 4 : std::min<int>(kMaxTileRows, std::bit_ceil(static_cast<unsigned>(plan.rows_per_group)));
     for (int tile_rows = gates_ > 1 ? 4 : 1; tile_rows <= most_tile_rows; tile_rows *= 2) {
@@ -222,7 +262,8 @@ class Candidates {
         plan.pass_planes = pass_planes;
         plan.ring_chunks = 0;
         const SparseGeometry shape = geometry(network_, plan);
-        if (plan.producer_warps > 0 && !shape.can_pipeline()) {
+        if ((plan.producer_warps > 0 && !shape.can_pipeline()) ||
+            !consider_.is_worth({least_step_us(chip_, shape, least), branch.bound.overload})) {
           continue;
         }
         const int most_loads = plan.pass_planes > 1 && register_split(plan) ? kMostLoadsOfPlanes : kMostLoads;
@@ -230,10 +271,10 @@ class Candidates {
           plan.loads_in_flight = fixed_.loads_in_flight.value_or(loads);
           if (fixed_.row_splits.value_or(0) == 0) {
             plan.order = fixed_.order.value_or(RowOrder::bank_aware);
-            consider_overflow(chip_, network_, constraints_, *shape_, plan, consider_);
+            consider_overflow(chip_, network_, constraints_, rows_of_shape, plan, consider_);
           }
           plan.order = order_of_split;
-          consider_splits(chip_, network_, constraints_, splits, *shape_, plan, consider_);
+          consider_splits(chip_, network_, constraints_, splits, rows_of_shape, plan, consider_);
           if (fixed_.loads_in_flight || loads >= shape.fetched_words || plan.exchange == ExchangeProtocol::bulk_copy) {
             break;  // more than there are words
           }
@@ -249,9 +290,12 @@ class Candidates {
   const Fixed fixed_;
   const int gates_;
   const Consider<SparsePlan>& consider_;
+  std::vector<Branch> branches_;
+  std::map<int, std::optional<SparseShape>> shape_by_number_;
   int last_threads_ = 0;
-  std::optional<SparseShape> shape_;
-  int units_of_shape_ = 0;
+  // Of the shape that branches are added of.
+  int shapes_ = 0, units_of_shape_ = 0;
+  LeastWork least_;
 };
 
 }  // namespace
@@ -293,16 +337,11 @@ void give_slots(const Recurrent& network, const RowProfile& rows, SparsePlan& pl
 
 void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                         const Constraints& constraints, const Consider<SparsePlan>& consider) {
-  bool found = false;
-  const Consider<SparsePlan> counted = [&](const SparsePlan& plan) {
-    found = true;
-    consider(plan);
-  };
   if (Fixed(constraints).producer_warps == 1) {
     return;  // why_none() says why
   }
-  Candidates(chip, network, rows, constraints, counted).all();
-  if (!found && why_none(chip, network, constraints, SparsePlan{}).empty()) {
+  if (!Candidates(chip, network, rows, constraints, consider).all() &&
+      why_none(chip, network, constraints, SparsePlan{}).empty()) {
     // No shape has few enough threads: one says by how much.
     Constraints most_rows = constraints;
     const int gates = info(network.cell).gates;

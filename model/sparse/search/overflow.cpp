@@ -231,6 +231,42 @@ void consider_overflow(const Chip& chip, const Recurrent& network, const Constra
   }
 }
 
+bool may_split(std::optional<int> row_splits, const SparseGeometry& geometry, const RowProfile& rows) {
+  return geometry.storage != Storage::dense && (row_splits ? *row_splits > 0 : has_long_rows(rows));
+}
+
+double least_slots(const SparseGeometry& geometry, const RowProfile& rows, bool splits) {
+  if (geometry.storage == Storage::dense) {
+    return geometry.slots_total();
+  }
+  const int gates = rows.gates(), groups = geometry.groups(), of_warp = groups / geometry.warps();
+  double least = geometry.slots_total();  // in registers
+  // Of the SMs whose overflow stands for the mean (overflow_of): all that is beyond the registers is counted there.
+  double sum = 0;
+  for (const int sm : sampled_sms(geometry)) {
+    std::int64_t nnz = 0, slots = 0;
+    for (int row = 0; row * groups < geometry.units_per_sm; ++row) {
+      for (int at = 0; at < gates; ++at) {
+        int longest = 0;
+        for (int group = 0; group < groups; ++group) {
+          const int rank = sampled_rank(geometry, sm, row * groups + group);
+          const int length =
+              rank < rows.units() && row * groups + group < geometry.units_per_sm ? rows.length(rank, at) : 0;
+          nnz += length;
+          longest = std::max(longest, length);
+          if (group % of_warp == of_warp - 1) {
+            slots += (longest + geometry.lanes_per_row - 1) / geometry.lanes_per_row;
+            longest = 0;
+          }
+        }
+      }
+    }
+    sum += splits ? static_cast<double>(nnz) / geometry.threads : static_cast<double>(slots) / geometry.warps();
+  }
+  least = std::min(least, sum / 2);
+  return splits ? std::min(least, static_cast<double>(rows.nnz()) / (1.0 * geometry.sms * geometry.threads)) : least;
+}
+
 std::vector<SplitChoice> worthwhile_splits(const Recurrent& network, std::optional<int> row_splits,
                                            const SparsePlan& plan, SparseShape& shape) {
   if (plan.storage == Storage::dense ||

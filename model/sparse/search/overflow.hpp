@@ -58,6 +58,10 @@ struct SparseShape {
 void consider_overflow(const Chip& chip, const Recurrent& network, const Constraints& constraints, SparseShape& shape,
                        SparsePlan plan, const Consider<SparsePlan>& consider);
 
+// Whether rows of a shape may be split; and slots of a lane, over all its rows, that plans of it have at least.
+bool may_split(std::optional<int> row_splits, const SparseGeometry& geometry, const RowProfile& rows);
+double least_slots(const SparseGeometry& geometry, const RowProfile& rows, bool splits);
+
 // The ways to split the long rows of a shape: where there are any, or it is asked for.
 std::vector<SplitChoice> worthwhile_splits(const Recurrent& network, std::optional<int> row_splits,
                                            const SparsePlan& plan, SparseShape& shape);

@@ -209,14 +209,15 @@ Overflow overflow_of(const SparseGeometry& geometry, const RowProfile& rows, boo
     overflow.mean /= geometry.sms;
     return overflow;
   }
-  // Two SMs that have neither the longest rows nor the shortest, for the mean, and the one that has the longest.
-  const std::array<int, 3> samples{geometry.sms / 4, geometry.sms * 3 / 4, 0};
+  // The two for the mean, and the one that has the longest rows.
+  const std::array<int, 2> typical = sampled_sms(geometry);
+  const std::array<int, 3> samples{typical[0], typical[1], 0};
   std::vector<std::int32_t> ranks(units);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const int sm = samples[i];
     std::fill(ranks.begin(), ranks.end(), -1);
     for (int place = 0; place < units; ++place) {
-      const int rank = place * geometry.sms + (place % 2 ? geometry.sms - 1 - sm : sm);
+      const int rank = sampled_rank(geometry, sm, place);
       if (rank < rows.units()) {
         ranks[state_place(geometry, place)] = rank;
       }

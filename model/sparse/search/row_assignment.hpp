@@ -5,6 +5,7 @@
 #include "model/sparse/geometry.hpp"
 #include "model/workload/row_profile.hpp"
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -25,6 +26,15 @@ struct Overflow {
 // The chunks that the warps' rows need beyond the plan's slots. `exact`: as assign_units assigns them, which a layout
 // that balances banks may still lower a little; else of a few SMs, assigned in a snake, which is quick.
 Overflow overflow_of(const SparseGeometry& geometry, const RowProfile& rows, bool exact);
+
+// Two SMs that have neither the longest rows nor the shortest, and the rank of the unit that such a sample has at a
+// place of an SM, in a snake; it may be none's.
+inline std::array<int, 2> sampled_sms(const SparseGeometry& geometry) {
+  return {geometry.sms / 4, geometry.sms * 3 / 4};
+}
+inline int sampled_rank(const SparseGeometry& geometry, int sm, int place) {
+  return place * geometry.sms + (place % 2 ? geometry.sms - 1 - sm : sm);
+}
 
 // Splits of a group's r-th row, of so many non-zeros; and of a unit's rows, the first of which is the r-th.
 int splits_of_row(const SparseGeometry& geometry, int r, std::int64_t length);

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Questions to the planner per second on one core, and how long the slowest kinds of them take.
+//   bench_planner [NUMBER [SEED]]
+//   bench_planner check [NUMBER [SEED]]   whether the exhaustive search has the same answers: a plan of equal time
+#include "experiments/validation/drawn_questions.hpp"
+#include "model/base/parallel.hpp"
+#include "model/plan/planner.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace onchip;
+
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void bench_drawn(int number, unsigned seed) {
+  const std::vector<DrawnQuestion> questions = draw_questions(number, seed);
+  std::vector<double> seconds;
+  double checksum = 0;
+  for (const DrawnQuestion& question : questions) {
+    const double begin = processor_seconds();
+    const RowProfile rows = RowProfile::uniform(question.network, question.mask);
+    const Prediction prediction = choose_plan(*question.chip, question.network, rows).prediction;
+    checksum += prediction.footprint.fits ? prediction.step_us : 0;
+    seconds.push_back(processor_seconds() - begin);
+  }
+  double all = 0;
+  for (const double of_one : seconds) {
+    all += of_one;
+  }
+  std::ranges::sort(seconds);
+  std::printf(
+      "%d questions drawn from seed %u: %.0f a second and core (median %.2f ms, longest %.1f ms); checksum %.9g\n",
+      number, seed, number / all, 1e3 * seconds[seconds.size() / 2], 1e3 * seconds.back(), checksum);
+}
+
+template <typename Ask>
+void bench(const std::string& what, Ask&& ask) {
+  constexpr int kTries = 3;
+  double least_processor = 1e9, least_wall = 1e9;
+  std::string answer;
+  for (int i = 0; i < kTries; ++i) {
+    const double processor = processor_seconds(), wall = wall_seconds();
+    answer = ask();
+    least_processor = std::min(least_processor, processor_seconds() - processor);
+    least_wall = std::min(least_wall, wall_seconds() - wall);
+  }
+  std::printf("%-44s %9.2f ms processor %9.2f ms wall  %s\n", what.c_str(), 1e3 * least_processor, 1e3 * least_wall,
+              answer.c_str());
+}
+
+// Of every tenth question the rows are those of a mask with rows of a power law.
+int check(int number, unsigned seed) {
+  constexpr double kEqual = 1e-3;
+  const std::vector<DrawnQuestion> questions = draw_questions(number, seed);
+  std::vector<int> same(questions.size()), equal(questions.size());
+  std::vector<double> apart(questions.size());
+  parallel_for(number, all_cores(), [&](int i) {
+    const auto at = static_cast<std::size_t>(i);
+    const DrawnQuestion& question = questions[at];
+    Recurrent network = question.network;
+    const bool is_uneven = i % 10 == 9 && question.mask == MaskKind::uniform;
+    network.hidden = is_uneven ? std::min(network.hidden, 3000) : network.hidden;
+    const RowProfile rows = is_uneven
+                                ? RowProfile::from_matrix(generate_mask(network.rows(), network.hidden, network.density,
+                                                                        1, network.precision, MaskKind::power_law))
+                                : RowProfile::uniform(network, question.mask);
+    const PlannedNetwork bounded = choose_plan(*question.chip, network, rows);
+    const PlannedNetwork all = choose_plan(*question.chip, network, rows, {}, Effort::exhaustive);
+    same[at] = bounded.plan == all.plan;
+    const bool fits = all.prediction.footprint.fits;
+    apart[at] = fits ? bounded.prediction.step_us / all.prediction.step_us - 1 : 0;
+    equal[at] = bounded.prediction.footprint.fits == fits && std::abs(apart[at]) <= kEqual;
+    if (!equal[at]) {
+      std::printf("%s %s: %s\n  exhaustive: %s\n", question.chip->name.c_str(), describe(network).c_str(),
+                  to_string(bounded.plan).c_str(), to_string(all.plan).c_str());
+    }
+  });
+  const auto count = [](const std::vector<int>& flags) { return std::ranges::count(flags, 1); };
+  std::printf(
+      "%d questions drawn from seed %u: the same plan in %td, equal in time in %td, largest difference %.3f %%\n",
+      number, seed, count(same), count(equal), 100 * *std::ranges::max_element(apart));
+  return count(equal) == number ? 0 : 1;
+}
+
+std::string told(const PlannedNetwork& planned) {
+  return std::to_string(planned.prediction.step_us) + " us, " + to_string(planned.plan);
+}
+
+int run(int number, unsigned seed) {
+  bench_drawn(number, seed);
+  const Chip chip = find_chip("h200").chip;
+  const auto network = [](Cell cell, int hidden) {
+    return Recurrent{.cell = cell, .hidden = hidden, .batch = 4, .density = 0.1};
+  };
+  for (const auto& [cell, hidden] :
+       {std::pair(Cell::relu, 1024), {Cell::relu, 2304}, {Cell::lstm, 2304}, {Cell::lstm, 5632}}) {
+    const Recurrent asked = network(cell, hidden);
+    bench(describe(asked), [&] { return told(choose_plan(chip, asked, RowProfile::uniform(asked))); });
+    bench("  its rows", [&] { return std::to_string(RowProfile::uniform(asked).nnz()); });
+  }
+  const Recurrent uneven = network(Cell::lstm, 2304);
+  const RowProfile rows = RowProfile::from_matrix(
+      generate_mask(uneven.rows(), uneven.hidden, uneven.density, 1, uneven.precision, MaskKind::power_law));
+  bench("power-law " + describe(uneven), [&] { return told(choose_plan(chip, uneven, rows)); });
+  const Recurrent of_any_size = network(Cell::lstm, 32);
+  bench("largest LSTM, B=4 10 %",
+        [&] { return std::to_string(find_capacity(chip, of_any_size, 32).largest->network.hidden); });
+  const ChipFile file = find_chip("h200");
+  const Recurrent relu = network(Cell::relu, 2304);
+  bench("sensitivities of relu H=2304 B=4 10 %", [&] {
+    return std::to_string(sensitivities(file, relu, RowProfile::uniform(relu), 32).size()) + " numbers matter";
+  });
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    const bool checks = count > 1 && std::string_view(words[1]) == "check";
+    const int first = checks ? 2 : 1;
+    const int number = count > first ? std::atoi(words[first]) : 200;
+    const auto seed = static_cast<unsigned>(count > first + 1 ? std::atoi(words[first + 1]) : 1);
+    return checks ? check(number, seed) : run(number, seed);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_planner: %s\n", error.what());
+    return 2;
+  }
+}
