@@ -2,6 +2,7 @@
 #include "experiments/command/options.hpp"
 
 #include "experiments/command/plan_options.hpp"
+#include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
@@ -274,7 +275,7 @@ SimulationOptions read_simulation(const Options& options) {
 }
 
 int read_granule(const Options& options) {
-  return static_cast<int>(options.whole("granule", 1, 4096));
+  return static_cast<int>(options.whole("granule", 1, kMostGranule));
 }
 
 Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families) {
@@ -330,15 +331,7 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
       !family.empty() && !find_family(family).is_on_chip && !takes_all_families) {
     throw InputError(std::string(family) + " keeps nothing on the chip: expected " + family_names(true) + " here");
   }
-  if (network.hidden > 0) {
-    check(network);
-  } else if (configuration.mask == MaskKind::power_law) {
-    throw InputError("--mask " + std::string(name(configuration.mask)) +
-                     " needs --hidden: the search for the largest size assumes rows that are alike");
-  }
-  if (configuration.mask == MaskKind::two_four) {
-    check_two_four_density(network.density);
-  }
+  check(configuration);
   return configuration;
 }
 

@@ -110,7 +110,7 @@ void Output::write(const Report& report) {
       append(to_csv(report.csv));
       break;
     case Format::json:
-      append(report.json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + '\n');
+      append(json_text(report.json));
       break;
   }
   finish();

@@ -4,8 +4,7 @@
 
 #include "experiments/command/options.hpp"
 #include "experiments/command/table.hpp"
-
-#include <nlohmann/json.hpp>
+#include "model/answer/json.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -13,8 +12,6 @@
 #include <string_view>
 
 namespace onchip {
-
-using Json = nlohmann::ordered_json;
 
 // The same answer in its three forms.
 struct Report {

@@ -1,73 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/plan_options.hpp"
 
-#include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
-#include "model/plan/plan_text.hpp"
+#include "model/answer/constraint_words.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <functional>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
 
 namespace onchip {
 namespace {
-
-// A field of one family that a user may fix.
-struct FamilyField {
-  std::string_view family, name, argument, help;
-  std::span<const std::string_view> names;  // of an enumeration
-  std::function<bool(int)> allows;
-  std::optional<int> usual;
-  std::string expected;
-};
-
-template <typename P>
-void append_fields(std::vector<FamilyField>& list) {
-  for (const Field<P>& field : fields(P{})) {
-    if (field.is_option()) {
-      list.push_back({P::kName, field.name, field.argument, field.help, field.names,
-                      [&field](int value) { return field.allows(value); }, field.usual, expected_text(field)});
-    }
-  }
-}
-
-template <typename... P>
-std::vector<FamilyField> fields_of(std::type_identity<std::variant<P...>>) {
-  std::vector<FamilyField> list;
-  (append_fields<P>(list), ...);
-  return list;
-}
-
-// Of all families, in the order of their tables.
-const std::vector<FamilyField>& option_fields() {
-  static const std::vector<FamilyField> list = fields_of(std::type_identity<Plan>{});
-  return list;
-}
-
-std::vector<const FamilyField*> fields_called(std::string_view name) {
-  std::vector<const FamilyField*> found;
-  for (const FamilyField& field : option_fields()) {
-    if (field.name == name) {
-      found.push_back(&field);
-    }
-  }
-  return found;
-}
-
-// Each once.
-std::vector<std::string_view> field_names() {
-  std::vector<std::string_view> names;
-  for (const FamilyField& field : option_fields()) {
-    if (std::ranges::find(names, field.name) == names.end()) {
-      names.push_back(field.name);
-    }
-  }
-  return names;
-}
 
 std::string option_name(std::string_view field) {
   std::string name(field);
@@ -75,113 +14,7 @@ std::string option_name(std::string_view field) {
   return name;
 }
 
-// What the families say of a field of this name, each once; with the family, unless all that have options say it.
-std::string joined(const std::vector<const FamilyField*>& fields, std::string_view between,
-                   const std::function<std::string(const FamilyField&)>& said) {
-  std::vector<std::string_view> families;
-  for (const FamilyField& field : option_fields()) {
-    if (std::ranges::find(families, field.family) == families.end()) {
-      families.push_back(field.family);
-    }
-  }
-  std::vector<std::pair<std::string, std::vector<std::string_view>>> parts;  // what is said, by which families
-  for (const FamilyField* field : fields) {
-    const std::string words = said(*field);
-    auto part = std::ranges::find(parts, words, &std::pair<std::string, std::vector<std::string_view>>::first);
-    if (part == parts.end()) {
-      part = parts.insert(parts.end(), {words, {}});
-    }
-    part->second.push_back(field->family);
-  }
-  std::string text;
-  for (const auto& [words, by] : parts) {
-    text += text.empty() ? "" : between;
-    if (by.size() < families.size()) {
-      for (const std::string_view family : by) {
-        text += std::string(family) + (family == by.back() ? ": " : ", ");
-      }
-    }
-    text += words;
-  }
-  return text;
-}
-
-std::string listed(const std::vector<std::string_view>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + std::string(names[i]);
-  }
-  return text;
-}
-
-// Of an enumeration: the names that some family knows.
-std::vector<std::string_view> known_names(const std::vector<const FamilyField*>& fields) {
-  std::vector<std::string_view> known;
-  const auto& names = fields.front()->names;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (std::ranges::any_of(fields, [&](const FamilyField* field) { return field->allows(static_cast<int>(i)); })) {
-      known.push_back(names[i]);
-    }
-  }
-  return known;
-}
-
-std::optional<int> value_of(const FamilyField& field, std::string_view word) {
-  if (!field.names.empty()) {
-    const auto found = std::ranges::find(field.names, word);
-    return found == field.names.end() ? std::nullopt : std::optional(static_cast<int>(found - field.names.begin()));
-  }
-  int value = 0;
-  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return problem == std::errc{} && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
-}
-
 }  // namespace
-
-void fix_field(Constraints& constraints, std::string_view name, std::string_view word, std::string_view shown_name) {
-  const std::vector<const FamilyField*> fields = fields_called(name);
-  const std::optional<int> value = value_of(*fields.front(), word);
-  const auto allows = [&](const FamilyField* field) { return field->allows(*value); };
-  if (!value || std::ranges::none_of(fields, allows)) {
-    throw InputError(
-        std::string(shown_name.empty() ? name : shown_name) + ": found " + in_quotes(word) + ": expected " +
-        (fields.front()->names.empty() ? joined(fields, "; ", [](const FamilyField& field) { return field.expected; })
-                                       : listed(known_names(fields))));
-  }
-  const auto& names = fields.front()->names;
-  std::erase_if(constraints.fixed, [&](const FixedField& fixed) { return fixed.name == name; });
-  constraints.fixed.push_back(
-      {fields.front()->name, *value, names.empty() ? "" : names[static_cast<std::size_t>(*value)],
-       std::ranges::any_of(fields, [&](const FamilyField* field) { return field->usual == *value; })});
-}
-
-std::string family_names(bool on_chip) {
-  std::vector<std::string_view> names;
-  for (const FamilyInfo& family : families()) {
-    if (family.is_on_chip == on_chip) {
-      names.push_back(family.name);
-    }
-  }
-  return listed(names);
-}
-
-const FamilyInfo& find_family(std::string_view name) {
-  const auto found = std::ranges::find(families(), name, &FamilyInfo::name);
-  if (found == families().end()) {
-    throw InputError("unknown family " + in_quotes(name) + ": expected " + family_names(true) +
-                     ", or of the libraries " + family_names(false));
-  }
-  return *found;
-}
-
-Tier parse_tier(std::string_view name) {
-  const auto found = std::ranges::find(kTierNames, name);
-  if (found == kTierNames.end()) {
-    throw InputError("unknown tier " + in_quotes(name) + ": expected " +
-                     listed({kTierNames.begin(), kTierNames.end()}));
-  }
-  return static_cast<Tier>(found - kTierNames.begin());
-}
 
 OptionGroup plan_options() {
   OptionGroup group = option_group("Plan (the planner chooses what is left out)");
@@ -190,10 +23,8 @@ OptionGroup plan_options() {
       ("Take a plan of " + family_names(true) + " (default: auto, the fastest); predict and measure: or " +
        "a library's, " + family_names(false) + ".")
           .c_str());
-  for (const std::string_view name : field_names()) {
-    const std::vector<const FamilyField*> fields = fields_called(name);
-    const std::string help = joined(fields, " ", [](const FamilyField& field) { return std::string(field.help); });
-    group.add_options()(option_name(name).c_str(), text_option(std::string(fields.front()->argument)), help.c_str());
+  for (const FixableField& field : fixable_fields()) {
+    group.add_options()(option_name(field.name).c_str(), text_option(std::string(field.argument)), field.help.c_str());
   }
   group.add_options()("tier", text_option("KIND"),
                       "Keep weights in registers, or at most in shared_memory, or else streamed from L2 (default: "
@@ -206,9 +37,9 @@ Constraints read_constraints(const Options& options) {
   if (const std::string family = options.text("family"); !family.empty() && family != "auto") {
     constraints.family = find_family(family).name;
   }
-  for (const std::string_view name : field_names()) {
-    if (const std::string option = option_name(name); options.given(option)) {
-      fix_field(constraints, name, options.text(option), "--" + option);
+  for (const FixableField& field : fixable_fields()) {
+    if (const std::string option = option_name(field.name); options.given(option)) {
+      fix_field(constraints, field.name, options.text(option), "--" + option);
     }
   }
   if (options.given("tier")) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/report.hpp"
 
-#include "experiments/command/plan_options.hpp"
+#include "model/answer/constraint_words.hpp"
 #include "model/base/units.hpp"
 #include "model/plan/plan_text.hpp"
 
@@ -15,17 +15,6 @@ namespace {
 // Columns of CSV: the terms of all families.
 constexpr std::array<std::string_view, 8> kTerms{"exchange",  "staging",    "gather",    "arithmetic",
                                                  "reduction", "activation", "streaming", "launch"};
-
-std::string_view binding_name(const Prediction& prediction, Binding binding) {
-  // What does not fit has no step time to be bound.
-  return binding == Binding::resource || !prediction.footprint.fits ? info(prediction.footprint.binding).name
-                                                                    : prediction.binding();
-}
-
-// The time of what does not fit is nobody's: null.
-Json time_json(const Prediction& prediction, double us) {
-  return prediction.footprint.fits && std::isfinite(us) ? Json(rounded(us)) : Json(nullptr);
-}
 
 std::string time_cell(const Prediction& prediction, double us) {
   return prediction.footprint.fits ? significant(us, 6) : "";
@@ -54,61 +43,6 @@ std::string tier_text(Tier tier) {
 }
 
 }  // namespace
-
-Json to_json(const Recurrent& network) {
-  return {{"cell", info(network.cell).name}, {"hidden", network.hidden},   {"batch", network.batch},
-          {"steps", network.steps},          {"density", network.density}, {"precision", info(network.precision).name}};
-}
-
-Json to_json(const Plan& plan) {
-  Json json{{"family", family_name(plan)}};
-  std::visit(
-      [&](const auto& of_family) {
-        for (const auto& field : fields(of_family)) {
-          const int value = field.get(of_family);
-          json[std::string(field.name)] = field.is_number() ? Json(value) : Json(value_text(field, value));
-        }
-        if constexpr (requires { of_family.slots; }) {
-          json["slots"] = std::vector<int>(of_family.slots.begin(), of_family.slots.begin() + of_family.rows_per_group);
-        }
-      },
-      plan);
-  json["text"] = to_string(plan);
-  return json;
-}
-
-Json to_json(const Case& answer, Binding binding) {
-  const Prediction& prediction = answer.planned.prediction;
-  Json json{
-      {"chip", answer.chip}, {"network", to_json(answer.planned.network)}, {"plan", to_json(answer.planned.plan)}};
-  json["network"]["mask"] = mask_name(answer.configuration);
-  json["network"]["seed"] = answer.configuration.seed;
-  if (is_on_chip(answer.planned.plan)) {  // where weights may lie
-    json["tier"] = name(tier_of(answer.planned.plan));
-  }
-  if (answer.planned.refused) {
-    json["refused_plan"] = to_string(*answer.planned.refused);
-  }
-  json["fits"] = prediction.footprint.fits;
-  json["registers_in_doubt"] = prediction.footprint.registers_in_doubt;
-  json["binding"] = binding_name(prediction, binding);
-  json["resources"] = Json::array();
-  for (std::size_t i = 0; i < kResources.size(); ++i) {
-    const ResourceUse& use = prediction.footprint.resources[i];
-    json["resources"].push_back({{"name", kResources[i].name},
-                                 {"used", rounded(use.used, 9)},
-                                 {"available", rounded(use.available, 9)},
-                                 {"unit", kResources[i].unit}});
-  }
-  json["step_us"] = time_json(prediction, prediction.step_us);
-  json["interval_us"] = {time_json(prediction, prediction.low_us), time_json(prediction, prediction.high_us)};
-  json["floor_us"] = time_json(prediction, prediction.floor_us);
-  json["terms"] = Json::array();
-  for (const Term& term : prediction.terms) {
-    json["terms"].push_back({{"name", term.name}, {"us", time_json(prediction, term.us)}});
-  }
-  return json;
-}
 
 std::vector<std::string> case_columns() {
   std::vector<std::string> columns = configuration_columns();
@@ -151,12 +85,6 @@ std::string instead_text(const PlannedNetwork& other) {
   const FamilyInfo& family = find_family(family_name(other.plan));
   return std::string(family.name) + ": " + time_text(other.prediction) + ", " +
          std::string(family.computes.empty() ? "with weights streamed from L2" : family.computes);
-}
-
-Json instead_json(const PlannedNetwork& other) {
-  return {{"plan", to_json(other.plan)},
-          {"step_us", rounded(other.prediction.step_us)},
-          {"interval_us", {rounded(other.prediction.low_us), rounded(other.prediction.high_us)}}};
 }
 
 std::string time_text(const Prediction& prediction) {

@@ -182,23 +182,4 @@ void CsvReader::fail(std::size_t row, std::string_view message) const {
   throw InputError(file_ + ": row " + std::to_string(row + 1) + ": " + std::string(message));
 }
 
-std::string fixed(double value, int digits) {
-  char buffer[400];
-  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-  return buffer;
-}
-
-std::string significant(double value, int digits) {
-  if (std::isnan(value)) {
-    return "";
-  }
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.*g", digits, value);
-  return buffer;
-}
-
-double rounded(double value, int digits) {
-  return std::isfinite(value) ? std::strtod(significant(value, digits).c_str(), nullptr) : value;
-}
-
 }  // namespace onchip

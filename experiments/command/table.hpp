@@ -2,6 +2,8 @@
 // Rows of text under named columns: as CSV (RFC 4180), read and written, and aligned for people.
 #pragma once
 
+#include "model/base/units.hpp"
+
 #include <filesystem>
 #include <iosfwd>
 #include <string>
@@ -44,11 +46,5 @@ class CsvReader {
   std::string file_;
   Table table_;
 };
-
-// ---- numbers as text ------------------------------------------------------------------------------------------------
-
-std::string fixed(double value, int digits);        // 1.93
-std::string significant(double value, int digits);  // 0.00193; "" for NaN
-double rounded(double value, int digits = 6);       // to significant digits, for output that people read, too
 
 }  // namespace onchip

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/configuration.hpp"
 
-#include "experiments/command/plan_options.hpp"
+#include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
@@ -16,74 +16,8 @@
 
 namespace onchip {
 
-MaskKind parse_mask(std::string_view word) {
-  const auto found = std::find(kMaskNames.begin(), kMaskNames.end(), word);
-  if (found == kMaskNames.end()) {
-    const std::string hint = did_you_mean(word, kMaskNames);
-    throw InputError("unknown mask " + in_quotes(word) +
-                     (hint.empty() ? ": expected uniform, power-law or 2:4" : hint));
-  }
-  return static_cast<MaskKind>(found - kMaskNames.begin());
-}
-
-std::string_view mask_name(const Configuration& configuration) {
-  return configuration.weights ? "file" : name(configuration.mask);
-}
-
 void take_weights(Configuration& configuration, const std::filesystem::path& file, std::string_view tensor) {
-  auto matrix = std::make_shared<SparseMatrix>(read_weights(file, tensor));
-  const int gates = info(configuration.network.cell).gates;
-  const std::string size = std::to_string(matrix->rows) + " x " + std::to_string(matrix->columns);
-  if (matrix->rows != std::int64_t{gates} * matrix->columns) {
-    throw InputError(file.string() + ": the matrix is " + size + ": the recurrent weights of a " +
-                     std::string(info(configuration.network.cell).name) + " cell have " +
-                     (gates == 1 ? "as many rows as columns" : std::to_string(gates) + " rows per column"));
-  }
-  if (matrix->nnz() == 0) {
-    throw InputError(file.string() + ": the matrix has no non-zero");
-  }
-  round_weights(*matrix, configuration.network.precision);
-  if (!std::all_of(matrix->value.begin(), matrix->value.end(), [](float value) { return std::isfinite(value); })) {
-    throw InputError(file.string() + ": a weight is too large for " +
-                     std::string(info(configuration.network.precision).name));
-  }
-  configuration.network.hidden = matrix->columns;
-  configuration.network.density = matrix->density();
-  configuration.weights = std::move(matrix);
-}
-
-std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& configuration) {
-  if (configuration.weights) {
-    return configuration.weights;
-  }
-  const Recurrent& network = configuration.network;
-  return std::make_shared<const SparseMatrix>(generate_mask(network.rows(), network.hidden, network.density,
-                                                            configuration.seed, network.precision, configuration.mask));
-}
-
-namespace {
-
-bool has_exact_rows(const Configuration& configuration) {
-  const Recurrent& network = configuration.network;
-  return configuration.weights || network.density * network.rows() * network.hidden <= kMostGenerated;
-}
-
-}  // namespace
-
-MaskKind expected_mask(const Configuration& configuration) {
-  const bool is_two_four =
-      configuration.weights ? !find_crowded_group(*configuration.weights) : configuration.mask == MaskKind::two_four;
-  return is_two_four ? MaskKind::two_four : MaskKind::uniform;
-}
-
-RowProfile row_profile(const Configuration& configuration) {
-  return has_exact_rows(configuration) ? RowProfile::from_matrix(*recurrent_matrix(configuration))
-                                       : RowProfile::uniform(configuration.network, expected_mask(configuration));
-}
-
-RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix) {
-  return has_exact_rows(configuration) ? RowProfile::from_matrix(matrix)
-                                       : RowProfile::uniform(configuration.network, expected_mask(configuration));
+  take_matrix(configuration, read_weights(file, tensor), file.string());
 }
 
 namespace {
@@ -136,32 +70,21 @@ void let_compiler_decide(const Chip& chip, const Configuration& configuration, c
 
 }  // namespace
 
-ChosenPlan plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
-                        const std::string& architecture) {
-  const Recurrent& network = configuration.network;
-  ChosenPlan chosen;
-  if (configuration.plan) {
-    check_plan(network, *configuration.plan);
-    check_rows(network, *configuration.plan, rows);
-    chosen = {{network, *configuration.plan, predict(chip, network, *configuration.plan)}};
-  } else {
-    chosen = {choose_plan(chip, network, rows, configuration.constraints)};
-  }
+ChosenPlan compiled_plan(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
+                         const std::string& architecture) {
+  ChosenPlan chosen{plan_network(chip, configuration, rows)};
   if (!architecture.empty()) {
     let_compiler_decide(chip, configuration, rows, architecture, chosen);
   }
   return chosen;
 }
 
-std::vector<RankedPlan> rank_plans(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
-                                   const std::string& architecture) {
+std::vector<RankedPlan> rank_compiled_plans(const Chip& chip, const Configuration& configuration,
+                                            const RowProfile& rows, const std::string& architecture) {
   if (const std::string_view family = configuration.family(); !family.empty()) {
-    return {{find_family(family).name, plan_network(chip, configuration, rows, architecture), "asked for"}};
+    return {{find_family(family).name, compiled_plan(chip, configuration, rows, architecture), "asked for"}};
   }
-  const std::vector<RankedPlan> by_model = rank_families(chip, configuration.network, rows, configuration.constraints);
-  if (architecture.empty()) {
-    return by_model;
-  }
+  const std::vector<RankedPlan> by_model = rank_plans(chip, configuration, rows);
 #ifdef ONCHIP_HAS_CUDA
   std::vector<RankedPlan> ranking =
       rank_spill_free_families(chip, configuration.network, rows, configuration.constraints, architecture);

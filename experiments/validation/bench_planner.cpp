@@ -3,6 +3,7 @@
 //   bench_planner [NUMBER [SEED]]
 //   bench_planner check [NUMBER [SEED]]   whether the exhaustive search has the same answers: a plan of equal time
 #include "experiments/validation/drawn_questions.hpp"
+#include "model/answer/capacity.hpp"
 #include "model/base/parallel.hpp"
 #include "model/plan/planner.hpp"
 

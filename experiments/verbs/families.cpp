@@ -7,6 +7,7 @@
 #include "experiments/measurement/compilation.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "kernels/recurrent/program.hpp"
+#include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 
@@ -29,7 +30,7 @@ struct Race {
 
 Race make_race(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
                std::span<const std::string_view> without, const std::string& architecture) {
-  Race race{configuration, rank_plans(chip, configuration, rows, architecture)};
+  Race race{configuration, rank_compiled_plans(chip, configuration, rows, architecture)};
   std::erase_if(race.ranking,
                 [&](const RankedPlan& ranked) { return std::ranges::find(without, ranked.family) != without.end(); });
   return race;

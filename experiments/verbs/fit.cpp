@@ -10,10 +10,6 @@
 #include "kernels/runtime/compiler.hpp"
 #endif
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
-
 namespace onchip {
 namespace {
 
@@ -50,98 +46,6 @@ void name_compiler([[maybe_unused]] Report& report, [[maybe_unused]] const Chip&
 #endif
 }
 
-// One change that alone makes a network fit.
-struct Remedy {
-  std::string what;  // "hidden", "density", or a key of the chip
-  double from = 0, to = 0;
-  std::string text;
-};
-
-bool fits(const Chip& chip, const Recurrent& network, const Constraints& constraints, MaskKind kind) {
-  return any_plan_fits(chip, network, RowProfile::uniform(network, kind), constraints);
-}
-
-// The least n in (0, most] for which holds(n), which is monotonic but for ripples; 0 if holds(most) is false.
-int least(int most, const std::function<bool(int)>& holds) {
-  if (!holds(most)) {
-    return 0;
-  }
-  int fails = 0, enough = most;
-  while (enough - fails > 1) {
-    const int middle = fails + (enough - fails) / 2;
-    (holds(middle) ? enough : fails) = middle;
-  }
-  return enough;
-}
-
-// Chip numbers that only make sense together: the capacity of an SM and what one block may ask of it.
-struct Knob {
-  std::string_view key;
-  std::vector<Number Chip::*> members;
-};
-const std::vector<Knob>& knobs() {
-  static const std::vector<Knob> knobs{
-      {"sm.count", {&Chip::sm_count}},
-      {"registers.per_sm", {&Chip::registers_per_sm, &Chip::registers_per_block}},
-      {"shared_memory.per_sm", {&Chip::smem_bytes_per_sm, &Chip::smem_bytes_per_block}},
-  };
-  return knobs;
-}
-
-// As the model expects, for a network that does not fit.
-std::vector<Remedy> remedies(const Chip& chip, const PlannedNetwork& planned, int granule,
-                             const Constraints& constraints, MaskKind kind) {
-  const Recurrent& network = planned.network;
-  if (footprint(chip, network, planned.plan).fits) {
-    return {};  // it is the compiler that lacks registers, and the model knows not of what it would keep
-  }
-  std::vector<Remedy> found;
-  if (const Capacity capacity = find_capacity(chip, network, granule, constraints, {}, kind);
-      capacity.largest && capacity.largest->network.hidden < network.hidden) {
-    const int hidden = capacity.largest->network.hidden;
-    found.push_back({"hidden", static_cast<double>(network.hidden), static_cast<double>(hidden),
-                     std::to_string(hidden) + " hidden units instead of " + std::to_string(network.hidden)});
-  }
-  constexpr int kSteps = 1000;
-  const int sparser = least(kSteps - 1, [&](int step) {
-    Recurrent changed = network;
-    changed.density *= 1 - static_cast<double>(step) / kSteps;
-    return fits(chip, changed, constraints, kind);
-  });
-  if (sparser > 0) {
-    const double density = network.density * (1 - static_cast<double>(sparser) / kSteps);
-    found.push_back({"density", network.density, rounded(density, 4),
-                     "a density of " + significant(100 * density, 3) + " % instead of " +
-                         significant(100 * network.density, 3) + " %"});
-  }
-  constexpr int kMostPercent = 700;  // up to 8 times as much
-  for (const Knob& knob : knobs()) {
-    const auto changed = [&](int percent) {
-      Chip larger = chip;
-      for (const auto member : knob.members) {
-        (larger.*member).value = std::floor((larger.*member).value * (1 + percent / 100.0));
-      }
-      return larger;
-    };
-    const int percent = least(kMostPercent, [&](int more) { return fits(changed(more), network, constraints, kind); });
-    if (percent > 0) {
-      const double from = chip.*knob.members.front(), to = changed(percent).*knob.members.front();
-      found.push_back({std::string(knob.key), from, to,
-                       "a chip with " + std::to_string(percent) + " % more " + std::string(knob.key) + ": " +
-                           format_number(to) + " instead of " + format_number(from)});
-    }
-  }
-  return found;
-}
-
-Json to_json(const std::vector<Remedy>& remedies) {
-  Json json = Json::array();
-  for (const Remedy& remedy : remedies) {
-    json.push_back({{"change", remedy.what}, {"from", rounded(remedy.from, 9)}, {"to", rounded(remedy.to, 9)}});
-  }
-  return json;
-}
-
 std::string to_text(const std::vector<Remedy>& remedies) {
   std::string text;
   for (const Remedy& remedy : remedies) {
@@ -150,64 +54,25 @@ std::string to_text(const std::vector<Remedy>& remedies) {
   return text.empty() ? "" : "\nAny one of these makes it fit (expected row lengths):\n" + text;
 }
 
-// Of what does not stay on the chip: a library, or a plan that streams a part of the weights from L2.
-PlannedNetwork quickest_instead(const Chip& chip, const Case& answer) {
-  PlannedNetwork library = quickest_library(chip, answer.planned.network);
-  Configuration asked = answer.configuration;
-  asked.plan.reset();
-  asked.constraints.tier = Tier::streamed;
-  PlannedNetwork streamed = plan_network(chip, asked, row_profile(asked));
-  const bool is_faster = streamed.prediction.footprint.fits && streamed.prediction.step_us < library.prediction.step_us;
-  return is_faster ? streamed : library;
-}
-
-Report report_one(const ChipFile& chip, const Case& answer, int granule) {
-  const bool fits_now = answer.planned.prediction.footprint.fits;
-  std::vector<Remedy> found;
-  if (!fits_now && !answer.configuration.plan) {
-    found = remedies(chip.chip, answer.planned, granule, answer.configuration.constraints,
-                     expected_mask(answer.configuration));
+std::string to_text(const FitAnswer& answer, bool sized) {
+  const std::string of_answer = to_text(answer.answer);
+  if (sized) {
+    return std::string(answer.fits() ? "It fits: " : "It does not fit: ") + of_answer + to_text(answer.to_fit) +
+           (answer.instead ? "\nThe quickest way to compute it all the same:\n  " + instead_text(*answer.instead) + '\n'
+                           : "");
   }
-  Json json = to_json(answer, Binding::resource);
-  json["to_fit"] = to_json(found);
-  std::string text = std::string(fits_now ? "It fits: " : "It does not fit: ") + to_text(answer) + to_text(found);
-  if (!fits_now) {
-    const PlannedNetwork other = quickest_instead(chip.chip, answer);
-    json["instead"] = instead_json(other);
-    text += "\nThe quickest way to compute it all the same:\n  " + instead_text(other) + '\n';
+  if (answer.next &&
+      answer.next->planned.prediction.footprint.fits) {  // the kernels' index, not the chip, is the limit
+    return "The largest that the kernels can index: " + of_answer;
   }
-  return {std::move(text), {case_columns(), {case_cells(answer, Binding::resource)}}, std::move(json)};
-}
-
-Report report_capacity(const ChipFile& chip, const Configuration& configuration, const Capacity& capacity,
-                       int granule) {
-  const Case next{chip.chip.name, configuration, {capacity.next}};
-  if (capacity.largest && capacity.next.prediction.footprint.fits) {  // the kernels' index, not the chip, is the limit
-    const Case largest{chip.chip.name, configuration, {*capacity.largest}};
-    return {"The largest that the kernels can index: " + to_text(largest),
-            {case_columns(), {case_cells(largest, Binding::resource)}},
-            to_json(largest, Binding::resource)};
-  }
-  const std::vector<Remedy> found =
-      remedies(chip.chip, capacity.next, granule, configuration.constraints, expected_mask(configuration));
-  const Footprint& over = capacity.next.prediction.footprint;
+  const PlannedNetwork& next = answer.next ? answer.next->planned : answer.answer.planned;
+  const Footprint& over = next.prediction.footprint;
   const std::string reason = over.indexed_units > kMostIndexedUnits
                                  ? explain(over)
                                  : "does not fit: too little of " + std::string(info(over.binding).name);
-  const std::string why = "H=" + std::to_string(capacity.next.network.hidden) + ' ' + reason + "\n\n" +
-                          resources_text(over) + to_text(found);
-  if (!capacity.largest) {
-    Json json = to_json(next, Binding::resource);
-    json["to_fit"] = to_json(found);
-    return {"Not even " + why, {case_columns(), {case_cells(next, Binding::resource)}}, std::move(json)};
-  }
-  const Case largest{chip.chip.name, configuration, {*capacity.largest}};
-  Json json = to_json(largest, Binding::resource);
-  json["next"] = to_json(next, Binding::resource);
-  json["next"]["to_fit"] = to_json(found);
-  return {"The largest that fits: " + to_text(largest) + '\n' + why,
-          {case_columns(), {case_cells(largest, Binding::resource)}},
-          std::move(json)};
+  const std::string why = "H=" + std::to_string(next.network.hidden) + ' ' + reason + "\n\n" + resources_text(over) +
+                          to_text(answer.to_fit);
+  return answer.next ? "The largest that fits: " + of_answer + '\n' + why : "Not even " + why;
 }
 
 }  // namespace
@@ -219,38 +84,23 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!options) {
     return 0;
   }
-  const ChipFile chip = read_chip(*options);
-  Configuration configuration = read_configuration(*options, /*needs_hidden=*/false);
-  if (!configuration.constraints.tier) {  // what fits stays on the SMs; predict's plans may stream
-    configuration.constraints.tier = Tier::shared_memory;
-  }
-  const int granule = read_granule(*options);
-  const bool compiles = options->flag("compile");
-  const std::string compiler = deciding_compiler(chip.chip, compiles);
-  const auto write = [&](Report report, Output& output) {
-    if (compiles) {
-      name_compiler(report, chip.chip);
-    }
-    output.write(report);
-  };
-  if (configuration.network.hidden > 0) {
-    Output output(*options);
-    const Case answer{chip.chip.name, configuration,
-                      plan_network(chip.chip, configuration, row_profile(configuration), compiler)};
-    write(report_one(chip, answer, granule), output);
-    return answer.planned.prediction.footprint.fits ? 0 : 1;
-  }
+  const Question question{read_chip(*options), read_configuration(*options, /*needs_hidden=*/false),
+                          read_granule(*options)};
+  const Chip& chip = question.chip.chip;
+  const std::string compiler = deciding_compiler(chip, options->flag("compile"));
   Output output(*options);
-  const auto exact = [&](const Recurrent& network, const Constraints& constraints) -> PlannedNetwork {
-    Configuration sized = configuration;
-    sized.network = network;
-    sized.constraints = constraints;
-    return plan_network(chip.chip, sized, row_profile(sized), compiler);
-  };
-  const Capacity capacity = find_capacity(chip.chip, configuration.network, granule, configuration.constraints, exact,
-                                          expected_mask(configuration));
-  write(report_capacity(chip, configuration, capacity, granule), output);
-  return capacity.largest ? 0 : 1;
+  const FitAnswer answer =
+      fit(question, [&](const Chip& on, const Configuration& configuration, const RowProfile& rows) {
+        return compiled_plan(on, configuration, rows, compiler);
+      });
+  Report report{to_text(answer, question.configuration.network.hidden > 0),
+                {case_columns(), {case_cells(answer.answer, Binding::resource)}},
+                to_json(answer)};
+  if (!compiler.empty()) {
+    name_compiler(report, chip);
+  }
+  output.write(report);
+  return answer.fits() ? 0 : 1;
 }
 
 }  // namespace onchip

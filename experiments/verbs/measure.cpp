@@ -4,6 +4,7 @@
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/measurement/manifest.hpp"
+#include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
@@ -155,7 +156,7 @@ int measure_file(const Options& options, const ChipFile& chip, const MeasureOpti
   parallel_for(static_cast<int>(jobs.size()), all_cores(), [&](int i) {
     Job& job = jobs[static_cast<std::size_t>(i)];
     try {
-      job.planned = plan_network(chip.chip, job.configuration, row_profile(job.configuration), manifest.architecture);
+      job.planned = compiled_plan(chip.chip, job.configuration, row_profile(job.configuration), manifest.architecture);
       job.is_planned = true;
       if (!is_on_chip(job.planned.plan)) {
         throw InputError("a library's times are measured with --plan all");
@@ -238,7 +239,7 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
   warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
   const ChosenPlan planned =
-      plan_network(chip.chip, configuration, row_profile(configuration, *matrix), manifest.architecture);
+      compiled_plan(chip.chip, configuration, row_profile(configuration, *matrix), manifest.architecture);
   auto preparing = std::async(std::launch::async, [&] { return prepare_row(configuration, planned, matrix, options); });
   if (planned.prediction.footprint.fits) {  // what does not compile here fails again where it is needed
     compile_all(compile_requests(configuration.network, planned.plan, manifest.architecture, options),

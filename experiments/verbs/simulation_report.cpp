@@ -86,7 +86,7 @@ std::string to_text(const std::vector<BlockBanks>& banks) {
 }
 
 Json to_json(const SimulatedCase& answer) {
-  Json json = to_json(answer.planned, Binding::term);
+  Json json = versioned(to_json(answer.planned, Binding::term));
   if (!answer.simulation) {
     return json;
   }

@@ -11,30 +11,6 @@
 namespace onchip {
 namespace {
 
-// One chip's answer: the network that was asked for, or the largest that fits where no size was given.
-struct Side {
-  Case answer;
-  int largest_hidden = 0;  // of the expected mask
-};
-
-Side ask(const ChipFile& chip, const Configuration& configuration, int granule) {
-  const Capacity capacity = find_capacity(chip.chip, configuration.network, granule, configuration.constraints, {},
-                                          expected_mask(configuration));
-  Side side{{chip.chip.name, configuration, {}}, capacity.largest ? capacity.largest->network.hidden : 0};
-  if (configuration.network.hidden == 0) {
-    side.answer.planned = {capacity.largest ? *capacity.largest : capacity.next};
-  } else {
-    side.answer.planned = plan_network(chip.chip, configuration, row_profile(configuration));
-  }
-  return side;
-}
-
-Json to_json(const Side& side) {
-  Json json = to_json(side.answer, Binding::term);
-  json["largest_hidden"] = side.largest_hidden;
-  return json;
-}
-
 double percent(double changed, double base) {
   return base > 0 ? 100 * (changed / base - 1) : 0;
 }
@@ -47,12 +23,12 @@ std::string step_text(const Prediction& prediction) {
   return prediction.footprint.fits ? time_text(prediction) : "does not fit";
 }
 
-std::string compare(const Side& base, const Side& changed) {
+std::string compare(const WhatIfSide& base, const WhatIfSide& changed) {
   const Prediction& a = base.answer.planned.prediction;
   const Prediction& b = changed.answer.planned.prediction;
   const bool both = a.footprint.fits && b.footprint.fits;
   Table table{{"", "base", "changed", "change %"}, {}};
-  const auto hidden = [](const Side& side) { return std::to_string(side.answer.planned.network.hidden); };
+  const auto hidden = [](const WhatIfSide& side) { return std::to_string(side.answer.planned.network.hidden); };
   table.rows.push_back({"hidden", hidden(base), hidden(changed), ""});
   table.rows.push_back({"step", step_text(a), step_text(b), both ? signed_percent(percent(b.step_us, a.step_us)) : ""});
   if (both) {
@@ -97,38 +73,33 @@ void warn_of_half_changes(const std::vector<std::string>& assignments) {
   }
 }
 
-Report report(const Side& base, const Side* changed, const std::vector<Sensitivity>& sensitivity) {
-  Report report;
-  Table ranked{{"10 % more of", "largest hidden %", "step time %"}, {}};
-  report.csv.columns = {"case", "hidden", "step_us", "largest_hidden", "d_hidden_percent", "d_step_percent"};
-  const auto add_side = [&](const char* title, const Side& side, const std::string& d_hidden,
+Report report_of(const WhatIfAnswer& answer) {
+  const WhatIfSide& base = answer.base;
+  Table csv{{"case", "hidden", "step_us", "largest_hidden", "d_hidden_percent", "d_step_percent"}, {}};
+  const auto add_side = [&](const char* title, const WhatIfSide& side, const std::string& d_hidden,
                             const std::string& d_step) {
     const Prediction& prediction = side.answer.planned.prediction;
-    report.csv.rows.push_back({title, std::to_string(side.answer.planned.network.hidden),
-                               prediction.footprint.fits ? significant(prediction.step_us, 6) : "",
-                               std::to_string(side.largest_hidden), d_hidden, d_step});
+    csv.rows.push_back({title, std::to_string(side.answer.planned.network.hidden),
+                        prediction.footprint.fits ? significant(prediction.step_us, 6) : "",
+                        std::to_string(side.largest_hidden), d_hidden, d_step});
   };
   add_side("base", base, "", "");
-  report.json["base"] = to_json(base);
-  report.text = to_text(base.answer);
-  if (changed) {
+  std::string text = to_text(base.answer);
+  if (answer.changed) {
+    const WhatIfSide& changed = *answer.changed;
     const Prediction& a = base.answer.planned.prediction;
-    const Prediction& b = changed->answer.planned.prediction;
-    add_side("changed", *changed, significant(percent(changed->largest_hidden, base.largest_hidden), 6),
+    const Prediction& b = changed.answer.planned.prediction;
+    add_side("changed", changed, significant(percent(changed.largest_hidden, base.largest_hidden), 6),
              a.footprint.fits && b.footprint.fits ? significant(percent(b.step_us, a.step_us), 6) : "");
-    report.json["changed"] = to_json(*changed);
-    report.text = describe(base.answer.planned.network) + " on " + base.answer.chip + "\n\n" + compare(base, *changed);
+    text = describe(base.answer.planned.network) + " on " + base.answer.chip + "\n\n" + compare(base, changed);
   }
-  report.json["sensitivity"] = Json::array();
-  for (const Sensitivity& s : sensitivity) {
-    report.json["sensitivity"].push_back(
-        {{"key", s.key}, {"d_hidden_percent", rounded(s.hidden_percent)}, {"d_step_percent", rounded(s.step_percent)}});
-    report.csv.rows.push_back(
+  Table ranked{{"10 % more of", "largest hidden %", "step time %"}, {}};
+  for (const Sensitivity& s : answer.sensitivity) {
+    csv.rows.push_back(
         {std::string(s.key) + "+10%", "", "", "", significant(s.hidden_percent, 6), significant(s.step_percent, 6)});
     ranked.rows.push_back({std::string(s.key), signed_percent(s.hidden_percent), signed_percent(s.step_percent)});
   }
-  report.text += '\n' + to_aligned(ranked);
-  return report;
+  return {text + '\n' + to_aligned(ranked), std::move(csv), to_json(answer)};
 }
 
 }  // namespace
@@ -139,24 +110,14 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!options) {
     return 0;
   }
-  const ChipFile base_chip = read_base_chip(*options);
-  const ChipFile changed_chip = read_chip(*options);
-  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/false);
-  const int granule = read_granule(*options);
+  const Question base{read_base_chip(*options), read_configuration(*options, /*needs_hidden=*/false),
+                      read_granule(*options)};
+  const ChipFile changed = read_chip(*options);
   warn_of_half_changes(options->list("set"));
   Output output(*options);
-  const Side base = ask(base_chip, configuration, granule);
-  std::optional<Side> changed;
-  if (options->given("set")) {
-    changed = ask(changed_chip, configuration, granule);
-  }
-  Configuration found = configuration;
-  found.network = base.answer.planned.network;
-  const RowProfile rows =
-      configuration.network.hidden > 0 ? row_profile(found) : RowProfile::uniform(found.network, found.mask);
-  output.write(report(base, changed ? &*changed : nullptr,
-                      sensitivities(base_chip, found.network, rows, granule, configuration.constraints)));
-  return base.answer.planned.prediction.footprint.fits ? 0 : 1;
+  const WhatIfAnswer answer = what_if(base, options->given("set") ? std::optional(changed) : std::nullopt);
+  output.write(report_of(answer));
+  return answer.base.answer.planned.prediction.footprint.fits ? 0 : 1;
 }
 
 }  // namespace onchip

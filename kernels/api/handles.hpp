@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C API's handles around values, and exceptions as statuses.
+// The C API's handles around values, and exceptions as statuses: of what needs no CUDA. programs.cpp has the others.
 #pragma once
 
 #include "kernels/api/onchip.h"
-#include "kernels/recurrent/recurrence.hpp"
+#include "model/answer/answer.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
 #include "model/workload/mask.hpp"
@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
@@ -22,13 +21,6 @@ struct onchip_chip {
 };
 struct onchip_matrix {
   onchip::SparseMatrix matrix;
-};
-struct onchip_program {
-  std::shared_ptr<const onchip::Program> program;
-  onchip_fit fit;
-};
-struct onchip_recurrence {
-  onchip::Recurrence recurrence;
 };
 
 namespace onchip {
@@ -40,8 +32,14 @@ void write(char (&to)[Size], std::string_view text) {
   std::memset(to + count, 0, Size - count);
 }
 
+// The status of an exception of no kind that is known here.
+inline onchip_status internal_error(const std::exception&) {
+  return ONCHIP_INTERNAL;
+}
+
 template <typename Action>
-onchip_status guarded(onchip_error* error, Action&& action) noexcept {
+onchip_status guarded(onchip_error* error, Action&& action,
+                      onchip_status (*status_of)(const std::exception&) = internal_error) noexcept {
   const auto failed = [&](onchip_status status, std::string_view message) {
     if (error != nullptr) {
       write(error->message, message);
@@ -53,14 +51,10 @@ onchip_status guarded(onchip_error* error, Action&& action) noexcept {
     return failed(ONCHIP_OK, "");
   } catch (const InputError& problem) {
     return failed(ONCHIP_INVALID, problem.what());
-  } catch (const DoesNotFit& problem) {
-    return failed(ONCHIP_DOES_NOT_FIT, problem.what());
-  } catch (const CudaError& problem) {
-    return failed(ONCHIP_CUDA, problem.what());
   } catch (const std::bad_alloc&) {
     return failed(ONCHIP_OUT_OF_MEMORY, "out of host memory");
   } catch (const std::exception& problem) {
-    return failed(ONCHIP_INTERNAL, problem.what());
+    return failed(status_of(problem), problem.what());
   } catch (...) {
     return failed(ONCHIP_INTERNAL, "an unknown exception");
   }
@@ -88,5 +82,10 @@ void require_struct(const Struct* given, const char* name) {
                      "; expected " + std::to_string(sizeof(Struct)) + ", its size");
   }
 }
+
+// The network and what is asked of its plan; with a matrix, its weights.
+Configuration read_configuration(const onchip_network* network, const onchip_matrix* matrix);
+
+onchip_fit to_fit(const PlannedNetwork& planned);
 
 }  // namespace onchip

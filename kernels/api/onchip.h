@@ -4,10 +4,12 @@
  *   chip        what the hardware offers: onchip_chip_create("h200", ...)
  *   matrix      recurrent weights with their zeros: from an array, compressed rows or a file
  *   fit         does the network fit on the chip, what binds it, how long does a step take
+ *   question    all that the commands answer, as JSON
  *   program     the plan, compiled for an architecture, and the weights as it loads them
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
  *
- * Only the last needs a GPU; a program lies in host memory.
+ * Only the last needs a GPU; a program lies in host memory. A library that was built without CUDA has neither of the last
+ * two.
  *
  * Conventions
  *   - Every function returns a status, but for those that destroy.
@@ -138,6 +140,16 @@ ONCHIP_API onchip_status onchip_fit_network(const onchip_chip* chip, const onchi
  * Takes milliseconds to seconds. */
 ONCHIP_API onchip_status onchip_largest_hidden(const onchip_chip* chip, const onchip_network* network, int32_t granule,
                                                int32_t* hidden, onchip_error* error);
+
+/* ---- question ---------------------------------------------------------------------------------------------------- */
+
+/* Any question of the commands fit, predict and what-if, with its answer: JSON, byte for byte what `onchip VERB --format
+ * json` prints. model/answer/ask.hpp says what stands in a question:
+ *   {"ask": "predict", "network": {"cell": "lstm", "hidden": 2304, "density": 0.1}}
+ * `matrix`: null, or the weights. The answer ends with a zero; destroy it with onchip_text_destroy. */
+ONCHIP_API onchip_status onchip_ask(const onchip_chip* chip, const char* question, const onchip_matrix* matrix,
+                                    char** answer, onchip_error* error);
+ONCHIP_API void onchip_text_destroy(char* text);
 
 /* ---- program ----------------------------------------------------------------------------------------------------- */
 

@@ -132,4 +132,23 @@ std::string format_number(double number) {
   return {buffer.data(), result.ptr};
 }
 
+std::string fixed(double value, int digits) {
+  char buffer[400];
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
+  return buffer;
+}
+
+std::string significant(double value, int digits) {
+  if (std::isnan(value)) {
+    return "";
+  }
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*g", digits, value);
+  return buffer;
+}
+
+double rounded(double value, int digits) {
+  return std::isfinite(value) ? std::strtod(significant(value, digits).c_str(), nullptr) : value;
+}
+
 }  // namespace onchip

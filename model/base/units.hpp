@@ -29,4 +29,8 @@ double parse_quantity(std::string_view text, Dimension dimension);
 // The shortest text that reads back as the same number, without an exponent for whole numbers below 1e15.
 std::string format_number(double number);
 
+std::string fixed(double value, int digits);        // 1.93
+std::string significant(double value, int digits);  // 0.00193; "" for NaN
+double rounded(double value, int digits = 6);       // to significant digits, for output that people read, too
+
 }  // namespace onchip

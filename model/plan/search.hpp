@@ -12,7 +12,6 @@
 #include <functional>
 #include <limits>
 #include <optional>
-#include <ranges>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -220,8 +219,8 @@ Planned<std::variant<P...>, Workload> choose_of(std::type_identity<std::variant<
   };
   // From the last on: those with few candidates leave the others less to look at.
   const std::array<std::function<void()>, sizeof...(P)> offers{[&] { offer(std::type_identity<P>{}); }...};
-  for (const auto& offer_one : offers | std::views::reverse) {
-    offer_one();
+  for (auto last = offers.rbegin(); last != offers.rend(); ++last) {
+    (*last)();
   }
   if (!best) {
     std::string why;

@@ -3,6 +3,7 @@
 
     import onchip
     print(onchip.fit("h200", "lstm", hidden=2304, batch=4, density=0.1).why)     # no GPU needed
+    print(onchip.predict("h200", "lstm", hidden=2304, batch=4, density=0.1)["step_us"])
     fast = onchip.from_torch(lstm.half().cuda().eval(), batch=4)                 # a pruned torch.nn.LSTM, GRU or RNN
     output, (h, c) = fast(input)
 
@@ -22,6 +23,8 @@ from .api import (
     Resource,
     fit,
     largest_hidden,
+    predict,
+    what_if,
 )
 
 __all__ = [
@@ -38,6 +41,8 @@ __all__ = [
     "fit",
     "from_torch",
     "largest_hidden",
+    "predict",
+    "what_if",
 ]
 
 

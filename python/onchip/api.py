@@ -2,6 +2,7 @@
 """Chips, matrices, fits, programs and recurrences as Python objects; kernels/api/onchip.h says what they are."""
 import ctypes
 import dataclasses
+import json
 import os
 from typing import Tuple
 
@@ -32,9 +33,16 @@ class CudaError(ApiError):
 _ERRORS = {library.INVALID: InputError, library.DOES_NOT_FIT: DoesNotFit, library.CUDA: CudaError}
 
 
+def _function(name):
+    try:
+        return getattr(library.load(), name)
+    except AttributeError:
+        raise CudaError(f"{name}: this libonchip.so was built without CUDA") from None
+
+
 def _call(name, *arguments):
     error = library.Error()
-    status = getattr(library.load(), name)(*arguments, ctypes.byref(error))
+    status = _function(name)(*arguments, ctypes.byref(error))
     if status != library.OK:
         raise _ERRORS.get(status, ApiError)(error.message.decode(errors="replace"))
 
@@ -52,7 +60,7 @@ class _Handle:
 
     def __init__(self, create, *arguments):
         self._handle = ctypes.c_void_p()
-        self._destroy = getattr(library.load(), f"onchip_{self._kind}_destroy")  # modules may be gone at the end
+        self._destroy = _function(f"onchip_{self._kind}_destroy")  # modules may be gone at the end
         _call(f"onchip_{self._kind}_{create}", *arguments, ctypes.byref(self._handle))
 
     def __del__(self):
@@ -170,6 +178,44 @@ def largest_hidden(chip, cell, batch=1, density=1.0, precision="fp16", tier="sha
     chip, asked, hidden = _chip(chip), _network(cell, precision, granule, batch, density, tier), ctypes.c_int32()
     _call("onchip_largest_hidden", chip._handle, ctypes.byref(asked), granule, ctypes.byref(hidden))
     return hidden.value
+
+
+def ask_text(chip, question, matrix=None):
+    """The answer to a question, both JSON texts: byte for byte what the command prints with --format json. What stands
+    in a question: model/answer/ask.hpp."""
+    chip, text = _chip(chip), ctypes.c_void_p()
+    _call(
+        "onchip_ask", chip._handle, question.encode(), None if matrix is None else matrix._handle, ctypes.byref(text)
+    )  # fmt: skip
+    try:
+        return ctypes.string_at(text).decode()
+    finally:
+        _function("onchip_text_destroy")(text)
+
+
+def _ask(what, chip, cell, matrix, hidden, batch, density, precision, constraints, **others):
+    network = {"cell": cell, "hidden": hidden, "batch": batch, "density": density, "precision": precision}
+    question = {"ask": what, "network": network, "constraints": constraints, **others}
+    for part in (question, network):
+        for key in [key for key, value in part.items() if value is None]:
+            del part[key]
+    return json.loads(ask_text(chip, json.dumps(question), matrix))
+
+
+def predict(chip, cell, hidden=None, batch=1, density=None, precision="fp16", mask=None, matrix=None, plan=None,
+            every_family=False, **constraints):  # fmt: skip
+    """A step's time in named terms, with interval, floor and plan: a dict, what `onchip predict --format json` prints.
+    `constraints` fix what the plan must be: family, tier, sms, storage, ...; every_family: the best plan of each."""
+    return _ask("rank" if every_family else "predict", chip, cell, matrix, hidden, batch, density, precision, constraints,
+                mask=mask, plan=plan)  # fmt: skip
+
+
+def what_if(chip, cell, changes=(), hidden=None, batch=1, density=None, precision="fp16", mask=None, matrix=None,
+            granule=32, **constraints):  # fmt: skip
+    """The network on the chip and on one with changes (["sm.count=+10%"]), and which numbers its answer hangs on: a
+    dict, what `onchip what-if --format json` prints. Without a hidden size: the largest that fits."""
+    return _ask("what_if", chip, cell, matrix, hidden, batch, density, precision, constraints, mask=mask,
+                granule=granule, set=list(changes))  # fmt: skip
 
 
 class Program(_Handle):

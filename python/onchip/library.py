@@ -82,6 +82,7 @@ _FUNCTIONS = {
     "onchip_matrix_size": [c_void_p, POINTER(c_int32), POINTER(c_int32), POINTER(c_int64), _ERROR],
     "onchip_fit_network": [c_void_p, POINTER(Network), c_void_p, POINTER(Fit), _ERROR],
     "onchip_largest_hidden": [c_void_p, POINTER(Network), c_int32, POINTER(c_int32), _ERROR],
+    "onchip_ask": [c_void_p, c_char_p, c_void_p, _HANDLE, _ERROR],
     "onchip_program_create": [
         c_void_p, POINTER(Network), c_void_p, c_void_p, c_void_p, c_char_p, _HANDLE, _ERROR,
     ],
@@ -93,7 +94,9 @@ _FUNCTIONS = {
     "onchip_recurrence_step": [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, _ERROR],
     "onchip_recurrence_check": [c_void_p, c_void_p, _ERROR],
 }
-_DESTROYS = ("onchip_chip", "onchip_matrix", "onchip_program", "onchip_recurrence")
+_DESTROYS = ("onchip_chip", "onchip_matrix", "onchip_text", "onchip_program", "onchip_recurrence")
+# What only a library that was built with CUDA has.
+_OF_CUDA = ("onchip_program_", "onchip_recurrence_")
 
 
 def candidates():
@@ -116,10 +119,14 @@ def load():
     if library.onchip_api_version() != API_VERSION:
         raise OSError(f"{found} has version {library.onchip_api_version()} of the API; expected {API_VERSION}")
     for name, arguments in _FUNCTIONS.items():
+        if name.startswith(_OF_CUDA) and not hasattr(library, name):
+            continue
         function = getattr(library, name)
         function.argtypes = arguments
         function.restype = c_int32
     for name in _DESTROYS:
+        if f"{name}_".startswith(_OF_CUDA) and not hasattr(library, name + "_destroy"):
+            continue
         function = getattr(library, name + "_destroy")
         function.argtypes = [c_void_p]
         function.restype = None

@@ -2,6 +2,7 @@
 // The families' tables of fields are all that text, JSON and options of plans are made of.
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/report.hpp"
+#include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/plan/plan_text.hpp"
 #include "tests/catch.hpp"

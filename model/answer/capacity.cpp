@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest network that fits, and what would change it.
-#include "model/base/parallel.hpp"
-#include "model/plan/planner.hpp"
-#include "model/sparse/family.hpp"
+#include "model/answer/capacity.hpp"
 
 #include <algorithm>
 #include <array>
@@ -138,8 +135,8 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& ne
     return !is_structural(key.key) && !key.key.starts_with("library.");  // those are of what leaves the chip
   });
   std::vector<Sensitivity> result(keys.size());
-  parallel_for(static_cast<int>(keys.size()), all_cores(), [&](int i) {
-    const ChipKey& key = keys[static_cast<std::size_t>(i)];
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const ChipKey& key = keys[i];
     Chip changed = file.chip;
     const auto scale = [&](Number Chip::*member) {
       const double more = 1.1 * (changed.*member).value;
@@ -152,12 +149,12 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& ne
     } else if (key.member == &Chip::smem_bytes_per_sm) {
       scale(&Chip::smem_bytes_per_block);
     }
-    Sensitivity& s = result[static_cast<std::size_t>(i)] = {key.key, 0, 0};
+    Sensitivity& s = result[i] = {key.key, 0, 0};
     if (base_capacity > 0 && decides_size(key.key)) {
       s.hidden_percent = 100 * (static_cast<double>(capacity(changed, base_capacity)) / base_capacity - 1);
     }
     s.step_percent = 100 * (choose_plan(changed, network, rows, constraints).prediction.step_us / base_step_us - 1);
-  });
+  }
   std::erase_if(result, [](const Sensitivity& s) {
     return std::abs(s.hidden_percent) <= 1e-9 && std::abs(s.step_percent) <= 1e-9;
   });

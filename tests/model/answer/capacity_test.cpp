@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The largest networks that fit, and what would change them.
-#include "model/plan/planner.hpp"
+#include "model/answer/capacity.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/plan/planned.hpp"
 

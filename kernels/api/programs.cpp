@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// The half of the C API that compiles and runs kernels.
 // The C API, but for its matrices (matrix.cpp).
 #include "kernels/api/handles.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #include "kernels/recurrent/spill_free_plan.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
@@ -17,80 +19,28 @@
 #include <string_view>
 #include <utility>
 
+struct onchip_program {
+  std::shared_ptr<const onchip::Program> program;
+  onchip_fit fit;
+};
+struct onchip_recurrence {
+  onchip::Recurrence recurrence;
+};
+
 namespace onchip {
 namespace {
 
-static_assert(ONCHIP_GRU == static_cast<int>(Cell::gru) && kCells.size() == 4);
-static_assert(ONCHIP_FP8 == static_cast<int>(Precision::fp8) && kPrecisions.size() == 4);
-static_assert(ONCHIP_SMS == static_cast<int>(Resource::sms) && kResources.size() == ONCHIP_RESOURCES);
-static_assert(ONCHIP_TIER_STREAMED == static_cast<int>(Tier::streamed) && kTierNames.size() == 3);
 static_assert(ONCHIP_WORKSPACE_ALIGNMENT == kWorkspaceAlignment);
 
-struct Asked {
-  Recurrent network;
-  Constraints constraints;
-};
-
-Asked read_network(const onchip_network* given) {
-  require_struct(given, "network");
-  require_range("cell", given->cell, 0, static_cast<int>(kCells.size()) - 1);
-  require_range("precision", given->precision, 0, static_cast<int>(kPrecisions.size()) - 1);
-  require_range("tier", given->tier, 0, static_cast<int>(kTierNames.size()) - 1);
-  Asked asked;
-  asked.network.cell = static_cast<Cell>(given->cell);
-  asked.network.precision = static_cast<Precision>(given->precision);
-  asked.network.hidden = given->hidden;
-  asked.network.batch = given->batch;
-  asked.network.density = given->density;
-  asked.constraints.tier = static_cast<Tier>(given->tier);
-  return asked;
+onchip_status status_of(const std::exception& problem) {
+  return dynamic_cast<const DoesNotFit*>(&problem) != nullptr  ? ONCHIP_DOES_NOT_FIT
+         : dynamic_cast<const CudaError*>(&problem) != nullptr ? ONCHIP_CUDA
+                                                               : ONCHIP_INTERNAL;
 }
 
-// The weights as the kernels store them.
-SparseMatrix rounded_weights(const Recurrent& network, const SparseMatrix& given) {
-  if (given.rows != network.rows() || given.columns != network.hidden) {
-    throw InputError("the matrix is " + std::to_string(given.rows) + " x " + std::to_string(given.columns) + "; a " +
-                     std::string(info(network.cell).name) + " network of " + std::to_string(network.hidden) +
-                     " units has " + std::to_string(network.rows()) + " x " + std::to_string(network.hidden));
-  }
-  if (given.nnz() == 0) {
-    throw InputError("the matrix has no non-zero");
-  }
-  SparseMatrix matrix = given;
-  round_weights(matrix, network.precision);
-  if (!std::all_of(matrix.value.begin(), matrix.value.end(), [](float value) { return std::isfinite(value); })) {
-    throw InputError("a weight is too large for " + std::string(info(network.precision).name));
-  }
-  return matrix;
-}
-
-onchip_fit to_fit(const PlannedNetwork& planned) {
-  const Prediction& prediction = planned.prediction;
-  onchip_fit fit{};
-  fit.struct_bytes = sizeof fit;
-  fit.fits = prediction.footprint.fits;
-  fit.binding = static_cast<std::int32_t>(prediction.footprint.binding);
-  for (std::size_t i = 0; i < kResources.size(); ++i) {
-    fit.resources[i].used = prediction.footprint.resources[i].used;
-    fit.resources[i].available = prediction.footprint.resources[i].available;
-    write(fit.resources[i].name, kResources[i].name);
-    write(fit.resources[i].unit, kResources[i].unit);
-  }
-  fit.streamed_share = streamed_share(planned.network, planned.plan);
-  if (fit.fits) {
-    fit.step_us = prediction.step_us;
-    fit.low_us = prediction.low_us;
-    fit.high_us = prediction.high_us;
-    fit.floor_us = prediction.floor_us;
-  }
-  std::string why = explain(prediction.footprint);
-  if (fit.fits && fit.streamed_share > 0) {
-    why += "; " + std::to_string(std::lround(100 * fit.streamed_share)) +
-           " % of the weights are read from L2 in every step";
-  }
-  write(fit.why, why);
-  write(fit.plan, to_string(planned.plan));
-  return fit;
+template <typename Action>
+onchip_status guarded_cuda(onchip_error* error, Action&& action) noexcept {
+  return guarded(error, std::forward<Action>(action), status_of);
 }
 
 Sequences read_sequences(const Recurrent& network, const onchip_sequences* given) {
@@ -130,75 +80,19 @@ Sequences read_sequences(const Recurrent& network, const onchip_sequences* given
 
 using namespace onchip;
 
-std::int32_t onchip_api_version(void) {
-  return ONCHIP_API_VERSION;
-}
-
-onchip_status onchip_chip_create(const char* name_or_file, onchip_chip** chip, onchip_error* error) {
-  return guarded(error, [&] {
-    require(name_or_file, "name_or_file");
-    require(chip, "chip");
-    *chip = new onchip_chip{find_chip(name_or_file)};
-  });
-}
-
-onchip_status onchip_chip_set(onchip_chip* chip, const char* assignment, onchip_error* error) {
-  return guarded(error, [&] {
-    require(chip, "chip");
-    require(assignment, "assignment");
-    set_chip_key(chip->file, assignment);
-  });
-}
-
-void onchip_chip_destroy(onchip_chip* chip) {
-  delete chip;
-}
-
-onchip_status onchip_fit_network(const onchip_chip* chip, const onchip_network* network, const onchip_matrix* matrix,
-                                 onchip_fit* fit, onchip_error* error) {
-  return guarded(error, [&] {
-    require(chip, "chip");
-    require_struct(fit, "fit");
-    auto [asked, constraints] = read_network(network);
-    std::optional<SparseMatrix> weights;
-    if (matrix != nullptr) {
-      weights = rounded_weights(asked, matrix->matrix);
-      asked.density = weights->density();
-    }
-    check(asked);
-    const RowProfile rows = weights ? RowProfile::from_matrix(*weights) : RowProfile::uniform(asked);
-    *fit = to_fit(choose_plan(chip->file.chip, asked, rows, constraints));
-  });
-}
-
-onchip_status onchip_largest_hidden(const onchip_chip* chip, const onchip_network* network, std::int32_t granule,
-                                    std::int32_t* hidden, onchip_error* error) {
-  return guarded(error, [&] {
-    require(chip, "chip");
-    require(hidden, "hidden");
-    require_range("granule", granule, 1, kMaxHidden);
-    auto [asked, constraints] = read_network(network);
-    asked.hidden = granule;
-    check(asked);
-    const Capacity capacity = find_capacity(chip->file.chip, asked, granule, constraints);
-    *hidden = capacity.largest ? capacity.largest->network.hidden : 0;
-  });
-}
-
 onchip_status onchip_program_create(const onchip_chip* chip, const onchip_network* network, const onchip_matrix* matrix,
                                     const float* input_bias, const float* recurrent_bias, const char* architecture,
                                     onchip_program** program, onchip_error* error) {
-  return guarded(error, [&] {
+  return guarded_cuda(error, [&] {
     require(chip, "chip");
     require(matrix, "matrix");
     require(program, "program");
-    auto [asked, constraints] = read_network(network);
-    const SparseMatrix weights = rounded_weights(asked, matrix->matrix);
-    asked.density = weights.density();
-    check(asked);
+    const Configuration configuration = read_configuration(network, matrix);
+    const Recurrent& asked = configuration.network;
+    const SparseMatrix& weights = *configuration.weights;
     const std::string target = architecture == nullptr ? device_info().architecture : architecture;
-    const PlannedNetwork planned =
-        choose_spill_free_plan(chip->file.chip, asked, RowProfile::from_matrix(weights), constraints, target);
+    const PlannedNetwork planned = choose_spill_free_plan(chip->file.chip, asked, RowProfile::from_matrix(weights),
+                                                          configuration.constraints, target);
     if (!planned.prediction.footprint.fits) {
       throw DoesNotFit(describe(asked) + " on " + chip->file.chip.name + " " + explain(planned.prediction.footprint));
     }
@@ -213,7 +107,7 @@ onchip_status onchip_program_create(const onchip_chip* chip, const onchip_networ
 
 onchip_status onchip_program_workspace_bytes(const onchip_program* program, std::int64_t most_steps, std::size_t* bytes,
                                              onchip_error* error) {
-  return guarded(error, [&] {
+  return guarded_cuda(error, [&] {
     require(program, "program");
     require(bytes, "bytes");
     *bytes = Recurrence::workspace_bytes(*program->program, most_steps);
@@ -221,7 +115,7 @@ onchip_status onchip_program_workspace_bytes(const onchip_program* program, std:
 }
 
 onchip_status onchip_program_fit(const onchip_program* program, onchip_fit* fit, onchip_error* error) {
-  return guarded(error, [&] {
+  return guarded_cuda(error, [&] {
     require(program, "program");
     require_struct(fit, "fit");
     *fit = program->fit;
@@ -229,7 +123,7 @@ onchip_status onchip_program_fit(const onchip_program* program, onchip_fit* fit,
 }
 
 onchip_status onchip_program_registers(const onchip_program* program, std::int32_t* registers, onchip_error* error) {
-  return guarded(error, [&] {
+  return guarded_cuda(error, [&] {
     require(program, "program");
     require(registers, "registers");
     *registers = program->program->kernel.resources.registers;
@@ -243,7 +137,7 @@ void onchip_program_destroy(onchip_program* program) {
 onchip_status onchip_recurrence_create(const onchip_program* program, void* workspace, std::size_t workspace_bytes,
                                        std::int64_t most_steps, onchip_stream stream, onchip_recurrence** recurrence,
                                        onchip_error* error) {
-  return guarded(error, [&] {
+  return guarded_cuda(error, [&] {
     require(program, "program");
     require(recurrence, "recurrence");
     *recurrence = new onchip_recurrence{Recurrence(program->program, workspace, workspace_bytes, most_steps, stream)};
@@ -256,7 +150,7 @@ void onchip_recurrence_destroy(onchip_recurrence* recurrence) {
 
 onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence, onchip_stream stream,
                                         const onchip_sequences* sequences, onchip_error* error) {
-  return guarded(error, [&] {
+  return guarded_cuda(error, [&] {
     require(recurrence, "recurrence");
     recurrence->recurrence.enqueue(stream, read_sequences(recurrence->recurrence.program().network, sequences));
   });
@@ -264,7 +158,7 @@ onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence, onchip_st
 
 onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_stream stream, const void* input,
                                      void* state, void* cell, onchip_error* error) {
-  return guarded(error, [&] {
+  return guarded_cuda(error, [&] {
     require(recurrence, "recurrence");
     require(state, "state");
     const Recurrent& network = recurrence->recurrence.program().network;
@@ -282,7 +176,7 @@ onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_strea
 }
 
 onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_stream stream, onchip_error* error) {
-  return guarded(error, [&] {
+  return guarded_cuda(error, [&] {
     require(recurrence, "recurrence");
     recurrence->recurrence.check_status(stream);
   });

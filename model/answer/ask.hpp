@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A question as JSON text, and its answer as JSON: for C, Python and everything else that is no command line.
+//
+//   {"ask": "predict",                  fit, predict, rank or what_if
+//    "network": {"cell": "lstm", "hidden": 2304, "batch": 4, "density": 0.1, "precision": "fp16", "steps": 256},
+//    "mask": "uniform", "seed": 1,      of a generated mask; left out where a matrix is given, which has the density,
+//    too "constraints": {"family": "sparse_persistent", "tier": "registers", "sms": 64, ...}, "plan":
+//    "sparse_persistent packed_pair ...", "granule": 32, "set": ["sm.count=+10%"]}          what_if: the changes; else
+//    of the chip that is asked about
+//
+// What is left out is as in the commands: relu, batch 4, density 0.1, fp16, 256 steps; fit and what_if without a hidden
+// size seek the largest that fits.
+#pragma once
+
+#include "model/answer/json.hpp"
+#include "model/workload/mask.hpp"
+
+#include <string_view>
+
+namespace onchip {
+
+// Throws InputError for text that is no such question, and wherever the commands do.
+Json ask(const ChipFile& chip, std::string_view question, const SparseMatrix* weights = nullptr);
+
+}  // namespace onchip

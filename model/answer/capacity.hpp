@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The largest network that fits, and what would change it.
+#pragma once
+
+#include "model/chip/chip.hpp"
+#include "model/plan/planner.hpp"
+
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+// The plan of a network of a given size.
+using PlanOf = std::function<PlannedNetwork(const Recurrent&, const Constraints&)>;
+
+// The largest hidden size, a multiple of `granule`, that fits with its fastest plan, everything else as in `network`,
+// and the next granule, which does not. The search goes by the expected rows of a uniform mask, or of one that is 2:4;
+// with `exact`, which may take long (a certain mask, a compiler), only its end is decided by that. Unless asked
+// otherwise, what fits stays in registers and shared memory: no step reads a weight from L2.
+struct Capacity {
+  std::optional<PlannedNetwork> largest;  // nothing if not even one granule fits
+  PlannedNetwork next;                    // does not fit; its footprint says what would have to change
+};
+Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, const Constraints& constraints = {},
+                       const PlanOf& exact = {}, MaskKind kind = MaskKind::uniform);
+
+// How capacity and step time answer to 10 % more of one chip number, everything else unchanged.
+struct Sensitivity {
+  std::string_view key;
+  double hidden_percent = 0;  // change of the largest hidden size
+  double step_percent = 0;    // change of the step time of the fastest plan
+};
+// For every chip number that matters to the answer, largest effect first; numbers without effect are left out.
+std::vector<Sensitivity> sensitivities(const ChipFile& chip, const Recurrent& network, const RowProfile& rows,
+                                       int granule, const Constraints& constraints = {});
+
+}  // namespace onchip

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/answer/configuration.hpp"
+
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace onchip {
+
+MaskKind parse_mask(std::string_view word) {
+  const auto found = std::find(kMaskNames.begin(), kMaskNames.end(), word);
+  if (found == kMaskNames.end()) {
+    const std::string hint = did_you_mean(word, kMaskNames);
+    throw InputError("unknown mask " + in_quotes(word) +
+                     (hint.empty() ? ": expected uniform, power-law or 2:4" : hint));
+  }
+  return static_cast<MaskKind>(found - kMaskNames.begin());
+}
+
+std::string_view mask_name(const Configuration& configuration) {
+  return configuration.weights ? "file" : name(configuration.mask);
+}
+
+void take_matrix(Configuration& configuration, const SparseMatrix& given, const std::string& from) {
+  const CellInfo& cell = info(configuration.network.cell);
+  const std::string where = from.empty() ? "" : from + ": ";
+  if (given.rows != std::int64_t{cell.gates} * given.columns) {
+    throw InputError(where + "the matrix is " + std::to_string(given.rows) + " x " + std::to_string(given.columns) +
+                     ": the recurrent weights of a " + std::string(cell.name) + " cell have " +
+                     (cell.gates == 1 ? "as many rows as columns" : std::to_string(cell.gates) + " rows per column"));
+  }
+  if (given.nnz() == 0) {
+    throw InputError(where + "the matrix has no non-zero");
+  }
+  auto matrix = std::make_shared<SparseMatrix>(given);
+  round_weights(*matrix, configuration.network.precision);
+  if (!std::all_of(matrix->value.begin(), matrix->value.end(), [](float value) { return std::isfinite(value); })) {
+    throw InputError(where + "a weight is too large for " + std::string(info(configuration.network.precision).name));
+  }
+  configuration.network.hidden = matrix->columns;
+  configuration.network.density = matrix->density();
+  configuration.weights = std::move(matrix);
+}
+
+std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& configuration) {
+  if (configuration.weights) {
+    return configuration.weights;
+  }
+  const Recurrent& network = configuration.network;
+  return std::make_shared<const SparseMatrix>(generate_mask(network.rows(), network.hidden, network.density,
+                                                            configuration.seed, network.precision, configuration.mask));
+}
+
+namespace {
+
+bool has_exact_rows(const Configuration& configuration) {
+  const Recurrent& network = configuration.network;
+  return configuration.weights || network.density * network.rows() * network.hidden <= kMostGenerated;
+}
+
+}  // namespace
+
+MaskKind expected_mask(const Configuration& configuration) {
+  const bool is_two_four =
+      configuration.weights ? !find_crowded_group(*configuration.weights) : configuration.mask == MaskKind::two_four;
+  return is_two_four ? MaskKind::two_four : MaskKind::uniform;
+}
+
+RowProfile row_profile(const Configuration& configuration) {
+  return has_exact_rows(configuration) ? RowProfile::from_matrix(*recurrent_matrix(configuration))
+                                       : RowProfile::uniform(configuration.network, expected_mask(configuration));
+}
+
+RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix) {
+  return has_exact_rows(configuration) ? RowProfile::from_matrix(matrix)
+                                       : RowProfile::uniform(configuration.network, expected_mask(configuration));
+}
+
+void check(const Configuration& configuration) {
+  if (configuration.network.hidden > 0) {
+    check(configuration.network);
+  } else if (configuration.mask == MaskKind::power_law) {
+    throw InputError("a mask of kind " + std::string(name(configuration.mask)) +
+                     " needs a hidden size (--hidden): the search for the largest assumes rows that are alike");
+  }
+  if (configuration.mask == MaskKind::two_four) {
+    check_two_four_density(configuration.network.density);
+  }
+}
+
+PlannedNetwork plan_network(const Chip& chip, const Configuration& configuration, const RowProfile& rows) {
+  const Recurrent& network = configuration.network;
+  if (!configuration.plan) {
+    return choose_plan(chip, network, rows, configuration.constraints);
+  }
+  check_plan(network, *configuration.plan);
+  check_rows(network, *configuration.plan, rows);
+  return {network, *configuration.plan, predict(chip, network, *configuration.plan)};
+}
+
+}  // namespace onchip

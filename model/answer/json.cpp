@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/answer/json.hpp"
+
+#include "model/base/units.hpp"
+#include "model/plan/plan_text.hpp"
+
+#include <cmath>
+
+namespace onchip {
+namespace {
+
+// The time of what does not fit is nobody's: null.
+Json time_json(const Prediction& prediction, double us) {
+  return prediction.footprint.fits && std::isfinite(us) ? Json(rounded(us)) : Json(nullptr);
+}
+
+Json to_json(const std::vector<Remedy>& remedies) {
+  Json json = Json::array();
+  for (const Remedy& remedy : remedies) {
+    json.push_back({{"change", remedy.what}, {"from", rounded(remedy.from, 9)}, {"to", rounded(remedy.to, 9)}});
+  }
+  return json;
+}
+
+Json to_json(const WhatIfSide& side) {
+  Json json = to_json(side.answer, Binding::term);
+  json["largest_hidden"] = side.largest_hidden;
+  return json;
+}
+
+}  // namespace
+
+std::string_view binding_name(const Prediction& prediction, Binding binding) {
+  // What does not fit has no step time to be bound.
+  return binding == Binding::resource || !prediction.footprint.fits ? info(prediction.footprint.binding).name
+                                                                    : prediction.binding();
+}
+
+Json to_json(const Recurrent& network) {
+  return {{"cell", info(network.cell).name}, {"hidden", network.hidden},   {"batch", network.batch},
+          {"steps", network.steps},          {"density", network.density}, {"precision", info(network.precision).name}};
+}
+
+Json to_json(const Plan& plan) {
+  Json json{{"family", family_name(plan)}};
+  std::visit(
+      [&](const auto& of_family) {
+        for (const auto& field : fields(of_family)) {
+          const int value = field.get(of_family);
+          json[std::string(field.name)] = field.is_number() ? Json(value) : Json(value_text(field, value));
+        }
+        if constexpr (requires { of_family.slots; }) {
+          json["slots"] = std::vector<int>(of_family.slots.begin(), of_family.slots.begin() + of_family.rows_per_group);
+        }
+      },
+      plan);
+  json["text"] = to_string(plan);
+  return json;
+}
+
+Json to_json(const Case& answer, Binding binding) {
+  const Prediction& prediction = answer.planned.prediction;
+  Json json{
+      {"chip", answer.chip}, {"network", to_json(answer.planned.network)}, {"plan", to_json(answer.planned.plan)}};
+  json["network"]["mask"] = mask_name(answer.configuration);
+  json["network"]["seed"] = answer.configuration.seed;
+  if (is_on_chip(answer.planned.plan)) {  // where weights may lie
+    json["tier"] = name(tier_of(answer.planned.plan));
+  }
+  if (answer.planned.refused) {
+    json["refused_plan"] = to_string(*answer.planned.refused);
+  }
+  json["fits"] = prediction.footprint.fits;
+  json["registers_in_doubt"] = prediction.footprint.registers_in_doubt;
+  json["binding"] = binding_name(prediction, binding);
+  json["resources"] = Json::array();
+  for (std::size_t i = 0; i < kResources.size(); ++i) {
+    const ResourceUse& use = prediction.footprint.resources[i];
+    json["resources"].push_back({{"name", kResources[i].name},
+                                 {"used", rounded(use.used, 9)},
+                                 {"available", rounded(use.available, 9)},
+                                 {"unit", kResources[i].unit}});
+  }
+  json["step_us"] = time_json(prediction, prediction.step_us);
+  json["interval_us"] = {time_json(prediction, prediction.low_us), time_json(prediction, prediction.high_us)};
+  json["floor_us"] = time_json(prediction, prediction.floor_us);
+  json["terms"] = Json::array();
+  for (const Term& term : prediction.terms) {
+    json["terms"].push_back({{"name", term.name}, {"us", time_json(prediction, term.us)}});
+  }
+  return json;
+}
+
+Json instead_json(const PlannedNetwork& other) {
+  return {{"plan", to_json(other.plan)},
+          {"step_us", rounded(other.prediction.step_us)},
+          {"interval_us", {rounded(other.prediction.low_us), rounded(other.prediction.high_us)}}};
+}
+
+Json versioned(const Json& answer) {
+  Json json{{"schema", kAnswerSchema}};
+  json.update(answer);
+  return json;
+}
+
+Json to_json(const FitAnswer& answer) {
+  Json json = to_json(answer.answer, Binding::resource);
+  if (answer.next && !answer.next->planned.prediction.footprint.fits) {
+    json["next"] = to_json(*answer.next, Binding::resource);
+    json["next"]["to_fit"] = to_json(answer.to_fit);
+  } else if (!answer.next) {
+    json["to_fit"] = to_json(answer.to_fit);
+  }
+  if (answer.instead) {
+    json["instead"] = instead_json(*answer.instead);
+  }
+  return versioned(json);
+}
+
+Json to_json(const PredictAnswer& answer) {
+  Json json = to_json(answer.answer, Binding::term);
+  if (answer.instead) {
+    json["instead"] = instead_json(*answer.instead);
+  }
+  return versioned(json);
+}
+
+Json to_json(const RankAnswer& answer) {
+  Json json{{"chip", answer.chip}, {"network", to_json(answer.configuration.network)}, {"plans", Json::array()}};
+  for (const RankedPlan& ranked : answer.ranking) {
+    Json plan{{"family", ranked.family}, {"why", ranked.why}};
+    if (ranked.planned) {
+      plan.update(to_json(Case{answer.chip, answer.configuration, {*ranked.planned}}, Binding::term));
+    }
+    json["plans"].push_back(std::move(plan));
+  }
+  json["fits"] = answer.fits;
+  return versioned(json);
+}
+
+Json to_json(const WhatIfAnswer& answer) {
+  Json json{{"base", to_json(answer.base)}};
+  if (answer.changed) {
+    json["changed"] = to_json(*answer.changed);
+  }
+  json["sensitivity"] = Json::array();
+  for (const Sensitivity& s : answer.sensitivity) {
+    json["sensitivity"].push_back(
+        {{"key", s.key}, {"d_hidden_percent", rounded(s.hidden_percent)}, {"d_step_percent", rounded(s.step_percent)}});
+  }
+  return versioned(json);
+}
+
+std::string json_text(const Json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace onchip

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// The half of the C API that asks the model: what it answers and refuses.
+#include "model/plan/plan.hpp"
+#include "tests/api/calls.hpp"
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+TEST_CASE("a C caller learns what fits, and what binds what does not", "[fast]") {
+  CHECK(onchip_api_version() == ONCHIP_API_VERSION);
+  onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
+  onchip_error error;
+  REQUIRE(fits_in_c("h200", 1024, 0.1, &fit, &error) == ONCHIP_OK);
+  CHECK(std::string(error.message).empty());
+  CHECK(fit.fits == 1);
+  CHECK(std::string(fit.why).starts_with("fits: "));
+  CHECK(is_on_chip(parse_plan(fit.plan)));
+  CHECK(fit.floor_us > 0);
+  CHECK((fit.floor_us <= fit.step_us && fit.low_us <= fit.step_us && fit.step_us <= fit.high_us));
+  CHECK(fit.streamed_share == 0);
+  CHECK(std::string(fit.resources[ONCHIP_SHARED_MEMORY].name) == "shared_memory");
+  CHECK(std::string(fit.resources[ONCHIP_SHARED_MEMORY].unit) == "bytes per SM");
+
+  REQUIRE(fits_in_c("h200", 20000, 0.5, &fit, &error) == ONCHIP_OK);
+  CHECK(fit.fits == 0);
+  CHECK(std::string(fit.why).starts_with("does not fit: needs "));
+  const onchip_resource& binding = fit.resources[fit.binding];
+  CHECK(binding.used > binding.available);
+  CHECK(fit.step_us == 0);
+
+  CHECK(fits_in_c("h2000", 1024, 0.1, &fit, &error) == ONCHIP_INVALID);
+  CHECK(std::string(error.message).find("'h2000'") != std::string::npos);
+  CHECK(fits_in_c("h200", 0, 0.1, &fit, &error) == ONCHIP_INVALID);
+  CHECK(fits_in_c("h200", 1024, -1, &fit, nullptr) == ONCHIP_INVALID);
+}
+
+TEST_CASE("weights beyond the SMs are streamed only if the caller allows it, and the answer says how many", "[fast]") {
+  const auto h200 = chip();
+  onchip_network network{sizeof network, ONCHIP_LSTM, ONCHIP_FP16, 6656, 4, 0.1, ONCHIP_TIER_STREAMED};
+  onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
+  REQUIRE(onchip_fit_network(h200.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
+  CHECK(fit.fits == 1);
+  CHECK((fit.streamed_share > 0.1 && fit.streamed_share < 0.5));
+  CHECK(std::string(fit.why).find("are read from L2 in every step") != std::string::npos);
+  network.tier = ONCHIP_TIER_SHARED_MEMORY;
+  REQUIRE(onchip_fit_network(h200.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
+  CHECK(fit.fits == 0);
+  CHECK(fit.streamed_share == 0);
+}
+
+TEST_CASE("the largest network that fits fits, and the next does not", "[fast]") {
+  const auto h200 = chip();
+  onchip_network network{sizeof network, ONCHIP_RELU, ONCHIP_FP16, 0, 4, 0.3, ONCHIP_TIER_SHARED_MEMORY};
+  std::int32_t hidden = 0;
+  REQUIRE(onchip_largest_hidden(h200.get(), &network, 256, &hidden, nullptr) == ONCHIP_OK);
+  CHECK(hidden > 0);
+  for (const int more : {0, 256}) {
+    network.hidden = hidden + more;
+    onchip_fit fit{};
+    fit.struct_bytes = sizeof fit;
+    REQUIRE(onchip_fit_network(h200.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
+    CHECK(fit.fits == (more == 0));
+  }
+}
+
+TEST_CASE("a chip's numbers can be changed, one chip's only", "[fast]") {
+  const auto changed = chip(), other = chip();
+  REQUIRE(onchip_chip_set(changed.get(), "sm.count=20", nullptr) == ONCHIP_OK);
+  const onchip_network network{sizeof network, ONCHIP_RELU, ONCHIP_FP16, 2304, 4, 0.3, ONCHIP_TIER_STREAMED};
+  onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
+  REQUIRE(onchip_fit_network(changed.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
+  CHECK(fit.resources[ONCHIP_SMS].available == 20);
+  REQUIRE(onchip_fit_network(other.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
+  CHECK(fit.resources[ONCHIP_SMS].available == 132);
+  CHECK(answer([&](onchip_error* e) {
+          return onchip_chip_set(changed.get(), "sm.cuont=3", e);
+        }).find("did you mean 'sm.count'?") != std::string::npos);
+}
+
+TEST_CASE("a matrix is the same from an array and from compressed rows, without the zeros of either", "[fast]") {
+  const float dense[] = {0, 1, 0, 2, 0, -3};
+  const std::int64_t row_begin[] = {0, 1, 4};
+  const std::int32_t column[] = {1, 0, 1, 2};
+  const float value[] = {1, 2, 0, -3};
+  const auto one = made<onchip_matrix>(
+      [&](onchip_matrix** to, onchip_error* e) { return onchip_matrix_create_dense(2, 3, dense, to, e); });
+  const auto other = made<onchip_matrix>([&](onchip_matrix** to, onchip_error* e) {
+    return onchip_matrix_create_csr(2, 3, row_begin, column, value, to, e);
+  });
+  for (const auto* matrix : {&one, &other}) {
+    std::int32_t rows = 0, columns = 0;
+    std::int64_t nnz = 0;
+    CHECK(onchip_matrix_size(matrix->get(), &rows, &columns, &nnz, nullptr) == ONCHIP_OK);
+    CHECK((rows == 2 && columns == 3 && nnz == 3));
+    CHECK(onchip_matrix_size(matrix->get(), nullptr, nullptr, nullptr, nullptr) == ONCHIP_OK);
+  }
+}
+
+TEST_CASE("a matrix that is 2:4 is planned for the sparse tensor cores, another one is not", "[fast]") {
+  const auto h200 = chip();
+  constexpr int kHidden = 512;
+  const onchip_network network{sizeof network, ONCHIP_RELU, ONCHIP_FP16, kHidden, 4, 0.5, ONCHIP_TIER_SHARED_MEMORY};
+  for (const MaskKind kind : {MaskKind::two_four, MaskKind::uniform}) {
+    const std::vector<float> weights = to_dense(generate_mask(kHidden, kHidden, 0.5, 1, Precision::fp16, kind));
+    const auto matrix = made<onchip_matrix>([&](onchip_matrix** to, onchip_error* e) {
+      return onchip_matrix_create_dense(kHidden, kHidden, weights.data(), to, e);
+    });
+    onchip_fit fit{};
+    fit.struct_bytes = sizeof fit;
+    REQUIRE(onchip_fit_network(h200.get(), &network, matrix.get(), &fit, nullptr) == ONCHIP_OK);
+    CHECK(fit.fits == 1);
+    const Plan plan = parse_plan(fit.plan);
+    const auto* const dense = std::get_if<DensePlan>(&plan);
+    CHECK((dense != nullptr && dense->storage == Storage::structured_2_4) == (kind == MaskKind::two_four));
+  }
+}
+
+TEST_CASE("hostile matrices are refused in words", "[fast]") {
+  onchip_matrix* matrix = nullptr;
+  const std::int64_t from_one[] = {1, 1}, backwards[] = {0, -1}, long_row[] = {0, 4}, three[] = {0, 3};
+  const std::int32_t twice[] = {0, 1, 1}, beyond[] = {0, 1, 3}, negative[] = {-1, 1, 2}, fine[] = {0, 1, 2};
+  const float values[] = {1, 2, 3}, nan[] = {1, std::numeric_limits<float>::quiet_NaN(), 1};
+  const auto csr = [&](const std::int64_t* row_begin, const std::int32_t* column, const float* value) {
+    return answer(
+        [&](onchip_error* e) { return onchip_matrix_create_csr(1, 3, row_begin, column, value, &matrix, e); });
+  };
+  CHECK(csr(from_one, fine, values) == "1: 'row_begin[0]' is 1; expected 0 to 0");
+  CHECK(csr(backwards, fine, values) == "1: row 0 has elements 0 to -1; expected at most 3, ascending");
+  CHECK(csr(long_row, fine, values) == "1: row 0 has elements 0 to 4; expected at most 3, ascending");
+  CHECK(csr(three, twice, values) == "1: row 0 has column 1 after 1; expected ascending columns below 3");
+  CHECK(csr(three, beyond, values) == "1: row 0 has column 3 after 1; expected ascending columns below 3");
+  CHECK(csr(three, negative, values) == "1: row 0 has column -1 after -1; expected ascending columns below 3");
+  CHECK(csr(three, fine, nan) == "1: a weight is not finite");
+  CHECK(csr(three, nullptr, values) == "1: 'column' is null");
+  CHECK(csr(nullptr, fine, values) == "1: 'row_begin' is null");
+  CHECK(answer([&](onchip_error* e) { return onchip_matrix_create_dense(1, 3, nan, &matrix, e); }) ==
+        "1: a weight is not finite");
+  CHECK(answer([&](onchip_error* e) {
+          return onchip_matrix_create_dense(0, 3, values, &matrix, e);
+        }).starts_with("1: 'rows' is 0; expected 1 to "));
+  CHECK(answer([&](onchip_error* e) {
+          return onchip_matrix_create_from_file("none.safetensors", nullptr, &matrix, e);
+        }).starts_with("1: none.safetensors: cannot read the file"));
+  CHECK(matrix == nullptr);
+}
+
+TEST_CASE("null handles and numbers without a meaning are refused, and null is destroyed", "[fast]") {
+  const auto h200 = chip();
+  onchip_fit fit{};
+  fit.struct_bytes = sizeof fit;
+  onchip_network network{sizeof network, ONCHIP_LSTM, ONCHIP_FP16, 128, 4, 0.1, ONCHIP_TIER_STREAMED};
+  const auto asked = [&](const onchip_chip* of, const onchip_network* n) {
+    return answer([&](onchip_error* e) { return onchip_fit_network(of, n, nullptr, &fit, e); });
+  };
+  CHECK(asked(nullptr, &network) == "1: 'chip' is null");
+  CHECK(asked(h200.get(), nullptr) == "1: 'network' is null");
+  network.struct_bytes = 0;
+  CHECK(asked(h200.get(), &network) ==
+        "1: 'network' has a struct_bytes of 0; expected " + std::to_string(sizeof network) + ", its size");
+  network.struct_bytes = sizeof network;
+  network.cell = 4;
+  CHECK(asked(h200.get(), &network) == "1: 'cell' is 4; expected 0 to 3");
+  network.cell = ONCHIP_GRU;
+  network.precision = -1;
+  CHECK(asked(h200.get(), &network) == "1: 'precision' is -1; expected 0 to 3");
+  network.precision = ONCHIP_BF16;
+  network.tier = 3;
+  CHECK(asked(h200.get(), &network) == "1: 'tier' is 3; expected 0 to 2");
+  network.tier = 0;
+  network.batch = 65;
+  CHECK(asked(h200.get(), &network).starts_with("1: "));
+  CHECK(answer([&](onchip_error* e) { return onchip_chip_create("h200", nullptr, e); }) == "1: 'chip' is null");
+  onchip_chip_destroy(nullptr);
+  onchip_matrix_destroy(nullptr);
+  onchip_text_destroy(nullptr);
+}
+
+TEST_CASE("a message longer than its place is cut and ended", "[fast]") {
+  const std::string name(5000, 'x');
+  onchip_chip* none = nullptr;
+  onchip_error error;
+  CHECK(onchip_chip_create(("./" + name + ".toml").c_str(), &none, &error) == ONCHIP_INVALID);
+  CHECK(std::string(error.message).size() == sizeof error.message - 1);
+}
+
+// ---- the same question everywhere -----------------------------------------------------------------------------------
+
+std::string run(const std::string& command) {
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string output;
+  std::array<char, 4096> buffer{};
+  for (std::size_t size = 0; (size = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+    output.append(buffer.data(), size);
+  }
+  pclose(pipe);
+  return output;
+}
+
+std::string asked_in_c(const std::string& question) {
+  char* text = nullptr;
+  onchip_error error;
+  const onchip_status status = onchip_ask(chip("h100 sxm").get(), question.c_str(), nullptr, &text, &error);
+  INFO(error.message);
+  REQUIRE(status == ONCHIP_OK);
+  std::string copy = text;
+  onchip_text_destroy(text);
+  return copy;
+}
+
+TEST_CASE("a question has the same bytes as its answer by command, in C and in Python", "[fast]") {
+  // Every verb, mask and cell, with and without sizes and constraints: 200 of them.
+  std::vector<std::string> questions, commands;
+  const auto add = [&](const std::string& verb, int hidden, const std::string& cell, const std::string& precision,
+                       int batch, const std::string& density, const std::string& mask, bool on_registers) {
+    const std::string size = hidden > 0 ? "\"hidden\": " + std::to_string(hidden) + ", " : "";
+    questions.push_back("{\"ask\": \"" + verb + "\", \"network\": {\"cell\": \"" + cell + "\", " + size +
+                        "\"precision\": \"" + precision + "\", \"batch\": " + std::to_string(batch) +
+                        ", \"density\": " + density + "}, \"mask\": \"" + mask + "\", \"granule\": 128" +
+                        (on_registers ? ", \"constraints\": {\"tier\": \"registers\", \"exchange\": \"lamport\"}" : "") + "}");
+    const std::string name = verb == "rank" ? "predict --plan all" : verb == "what_if" ? "what-if" : verb;
+    commands.push_back(name + (hidden > 0 ? " --hidden " + std::to_string(hidden) : "") + " --cell " + cell +
+                       " --precision " + precision + " --batch " + std::to_string(batch) + " --density " + density +
+                       " --mask " + mask + (name == "fit" || name == "what-if" ? " --granule 128" : "") +
+                       (on_registers ? " --tier registers --exchange lamport" : ""));
+  };
+  const std::array<std::string, 4> cells{"relu", "tanh", "lstm", "gru"}, precisions{"fp16", "bf16", "fp32", "fp8"};
+  for (int i = 0; i < 200; ++i) {
+    const std::string verb = i % 50 == 7 ? "what_if" : i % 3 == 0 ? "fit" : i % 3 == 1 ? "predict" : "rank";
+    const bool two_four = i % 7 == 3, any_size = verb == "fit" && i % 4 == 0;
+    add(verb, any_size ? 0 : 64 + 37 * (i % 40), cells[static_cast<std::size_t>(i % 4)],
+        precisions[static_cast<std::size_t>(i / 4 % 4)], 1 + i * 5 % 16,
+        two_four     ? "0.5"
+        : i % 2 == 0 ? "0.1"
+                     : "0.3",
+        two_four                  ? "2:4"
+        : i % 5 == 1 && !any_size ? "power-law"
+                                  : "uniform",
+        verb != "rank" && i % 11 == 5);
+  }
+  REQUIRE(questions.size() == 200);
+
+  std::string answers;
+  for (const std::string& question : questions) {
+    answers += asked_in_c(question);
+  }
+  // By command, a shell for all of them.
+  const std::string script = std::string(ONCHIP_COMMAND) + ".questions.sh";
+  std::ofstream file(script);
+  for (const std::string& command : commands) {
+    file << ONCHIP_COMMAND << ' ' << command << " --chip h100_sxm --format json\n";
+  }
+  file.close();
+  const std::string by_command = run("sh " + script);
+  CHECK((by_command == answers));
+  std::remove(script.c_str());
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // python3 could not load the library
+  if (run("python3 -c 'print(1)' 2> /dev/null") == "1\n") {
+    const std::string asks = std::string(ONCHIP_COMMAND) + ".questions.py";
+    std::ofstream python(asks);
+    python << "import sys, onchip.api as a\nchip = a.Chip('h100 sxm')\nfor line in sys.stdin:\n"
+              "    sys.stdout.write(a.ask_text(chip, line))\n";
+    python.close();
+    const std::string lines = asks + ".txt";
+    std::ofstream list(lines);
+    for (const std::string& question : questions) {
+      list << question << '\n';
+    }
+    list.close();
+    const std::string in_python =
+        run("ONCHIP_LIBRARY='" ONCHIP_SHARED "' PYTHONPATH='" ONCHIP_PYTHON "' PYTHONDONTWRITEBYTECODE=1 python3 " +
+            asks + " < " + lines);
+    CHECK((in_python == answers));
+    std::remove(asks.c_str());
+    std::remove(lines.c_str());
+  }
+#endif
+}
+
+TEST_CASE("a question that is none is refused in words", "[fast]") {
+  const auto refused = [](const std::string& question) {
+    char* text = nullptr;
+    return answer([&](onchip_error* e) { return onchip_ask(chip().get(), question.c_str(), nullptr, &text, e); });
+  };
+  CHECK(refused("{") == "1: question: found '{': expected JSON");
+  CHECK(refused("[]") == "1: question: question is no JSON object");
+  CHECK(refused("{\"ask\": \"fti\"}") == "1: question: ask: found 'fti': expected fit, predict, rank or what_if");
+  CHECK(refused("{\"aks\": \"fit\"}") == "1: question: unknown key 'aks' in question; did you mean 'ask'?");
+  CHECK(refused("{\"ask\": \"fit\", \"network\": {\"hidden\": 0}}") ==
+        "1: hidden: found 0: expected a whole number from 1 to 262144");
+  CHECK(refused("{\"ask\": \"fit\", \"network\": {\"cell\": 3}}") == "1: question: network: cell: found 3");
+  CHECK(refused("{\"ask\": \"predict\"}") == "1: how large is the network? expected a hidden size or a matrix");
+  CHECK(refused("{\"ask\": \"fit\", \"constraints\": {\"sms\": \"many\"}}").starts_with("1: sms: found 'many'"));
+  CHECK(refused("{\"ask\": \"fit\", \"set\": [\"sm.cuont=3\"]}").find("sm.count") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace onchip
