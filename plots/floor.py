@@ -67,10 +67,11 @@ def main():
     axes.axhline(LIMIT, color=VERMILION, linewidth=1, label=f"{LIMIT:g}: {within} of {len(found)} plans are below")
     top = math.ceil(2 * found[-1][0]) / 2
     axes.set_xticks(range(0, len(found), max(1, len(found) // 60 * 10)))
-    axes.set_yticks([1 + 0.5 * i for i in range(round(2 * top) - 1)])
-    axes.set(xlim=(-0.5, len(found) - 0.5), ylim=(1, top),
-             xlabel="plans, nearest to their floor first", ylabel="step / floor")
-    axes.set_title("What lies between a plan and its floor")
+    bottom = math.floor(2 * min(1, found[0][0])) / 2  # where both overlap, steps are shorter
+    axes.set_yticks([bottom + 0.5 * i for i in range(round(2 * (top - bottom)) + 1)])
+    axes.set(xlim=(-0.5, len(found) - 0.5), ylim=(bottom, top),
+             xlabel="plans, shortest first", ylabel="step / (exchange, then loads)")
+    axes.set_title("A step over its exchange alone and its loads without conflicts")
     axes.grid(True, axis="y")
     axes.legend(frameon=False, loc="upper left")
     figure.tight_layout()

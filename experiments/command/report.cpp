@@ -113,9 +113,10 @@ std::string to_text(const Case& answer) {
   if (prediction.footprint.fits) {
     line("step", time_text(prediction) + ", " + fixed(prediction.step_us * network.steps, 0) + " us for " +
                      std::to_string(network.steps) + " steps");
-    line("floor", fixed(prediction.floor_us, 2) + (is_on_chip(answer.planned.plan)
-                                                       ? " us: the exchange of the state and conflict-free loads"
-                                                       : " us: all weights through L2 or DRAM"));
+    if (prediction.floor_us > 0) {
+      line("floor",
+           fixed(prediction.floor_us, 2) + " us: no step is below, by the loads, the products and the exchange");
+    }
     line("bound by", std::string(prediction.binding()) + " in time, " +
                          std::string(info(prediction.footprint.binding).name) + " in size");
   }

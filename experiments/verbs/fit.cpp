@@ -49,17 +49,19 @@ void name_compiler([[maybe_unused]] Report& report, [[maybe_unused]] const Chip&
 std::string to_text(const std::vector<Remedy>& remedies) {
   std::string text;
   for (const Remedy& remedy : remedies) {
-    text += "  - " + remedy.text + '\n';
+    text += "  - " + remedy.text + " (" + remedy.option + ")\n";
   }
-  return text.empty() ? "" : "\nAny one of these makes it fit (expected row lengths):\n" + text;
+  return text.empty() ? "" : "\nAny one of these makes it fit:\n" + text;
 }
 
 std::string to_text(const FitAnswer& answer, bool sized) {
   const std::string of_answer = to_text(answer.answer);
   if (sized) {
     return std::string(answer.fits() ? "It fits: " : "It does not fit: ") + of_answer + to_text(answer.to_fit) +
-           (answer.instead ? "\nThe quickest way to compute it all the same:\n  " + instead_text(*answer.instead) + '\n'
-                           : "");
+           (!answer.instead ? ""
+                            : std::string(answer.fits() ? "\nQuicker than to keep all weights on the SMs"
+                                                        : "\nThe quickest way to compute it all the same") +
+                                  ":\n  " + instead_text(*answer.instead) + '\n');
   }
   if (answer.next &&
       answer.next->planned.prediction.footprint.fits) {  // the kernels' index, not the chip, is the limit

@@ -142,8 +142,8 @@ Report report_result(const Case& asked, const MeasuredNetwork& result, const Man
   report.text += "step       " + timing_text(m.step_us) + ", steady state\n           " + fixed(whole_us, 3) +
                  " us, whole sequence of " + std::to_string(network.steps) + " steps\n";
   if (has_floor) {
-    report.text += "floor      " + fixed(floor_us(result), 3) +
-                   " us: its exchange alone, measured, and conflict-free loads; the step takes " +
+    report.text += "in turn    " + fixed(floor_us(result), 3) +
+                   " us: its exchange alone, measured, then conflict-free loads; the step takes " +
                    fixed(m.step_us.median / floor_us(result), 2) + " times that\n";
   }
   report.text += "model      " + time_text(prediction) + ", off by " +

@@ -6,7 +6,6 @@
 #include "model/base/units.hpp"
 
 #include <algorithm>
-#include <iostream>
 
 namespace onchip {
 namespace {
@@ -60,19 +59,6 @@ std::string compare(const WhatIfSide& base, const WhatIfSide& changed) {
          to_string(changed.answer.planned.plan) + '\n';
 }
 
-// A kernel has one block per SM: more of a memory per SM is of use only if a block may ask for it.
-void warn_of_half_changes(const std::vector<std::string>& assignments) {
-  const auto sets = [&](const std::string& key) {
-    return std::ranges::any_of(assignments, [&](const std::string& assignment) { return assignment.starts_with(key); });
-  };
-  for (const std::string memory : {"shared_memory", "registers"}) {
-    if (sets(memory + ".per_sm") && !sets(memory + ".per_block")) {
-      std::cerr << "onchip: " << memory << ".per_sm is set, but a block still gets what " << memory
-                << ".per_block says\n";
-    }
-  }
-}
-
 Report report_of(const WhatIfAnswer& answer) {
   const WhatIfSide& base = answer.base;
   Table csv{{"case", "hidden", "step_us", "largest_hidden", "d_hidden_percent", "d_step_percent"}, {}};
@@ -113,7 +99,6 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   const Question base{read_base_chip(*options), read_configuration(*options, /*needs_hidden=*/false),
                       read_granule(*options)};
   const ChipFile changed = read_chip(*options);
-  warn_of_half_changes(options->list("set"));
   Output output(*options);
   const WhatIfAnswer answer = what_if(base, options->given("set") ? std::optional(changed) : std::nullopt);
   output.write(report_of(answer));

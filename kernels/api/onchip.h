@@ -126,8 +126,8 @@ typedef struct onchip_fit {
   int32_t binding;                             /* the resource that binds: ONCHIP_REGISTERS, ... */
   onchip_resource resources[ONCHIP_RESOURCES]; /* indexed by ONCHIP_REGISTERS, ... */
   double streamed_share;                       /* of the stored weights' bytes, read from L2 in every step */
-  double step_us, low_us, high_us, floor_us;   /* microseconds: predicted, its 95 % interval, the least possible; 0
-                                                  where it does not fit */
+  double step_us, low_us, high_us, floor_us;   /* microseconds: predicted, its 95 % interval, and below every step, by
+                                                  proof; 0 where it does not fit, and for a floor that nobody proved */
   char why[256];                               /* one sentence */
   char plan[512];                              /* the plan, as the command prints it */
 } onchip_fit;

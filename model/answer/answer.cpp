@@ -3,6 +3,7 @@
 
 #include "model/answer/constraint_words.hpp"
 #include "model/base/units.hpp"
+#include "model/chip/chip_keys.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,16 +12,24 @@
 namespace onchip {
 namespace {
 
-bool fits(const Chip& chip, const Recurrent& network, const Constraints& constraints, MaskKind kind) {
-  return any_plan_fits(chip, network, RowProfile::uniform(network, kind), constraints);
+Capacity largest_network(const Question& question, const Configuration& configuration, const Decide& decide) {
+  const auto exact = [&](const Recurrent& network, const Constraints& constraints) -> PlannedNetwork {
+    Configuration sized = configuration;
+    sized.network = network;
+    sized.constraints = constraints;
+    return decide(question.chip.chip, sized, row_profile(sized));
+  };
+  return find_capacity(question.chip.chip, configuration.network, question.granule, configuration.constraints, exact,
+                       expected_mask(configuration));
 }
 
-// The least n in (0, most] for which holds(n), which is monotonic but for ripples; 0 if holds(most) is false.
-int least(int most, const std::function<bool(int)>& holds) {
-  if (!holds(most)) {
-    return 0;
+// The least n in (begin, most] for which holds(n), which is monotonic but for ripples; nothing if holds(most) is false.
+// holds(begin) is.
+std::optional<int> least(int begin, int most, const std::function<bool(int)>& holds) {
+  if (most <= begin || !holds(most)) {
+    return std::nullopt;
   }
-  int fails = 0, enough = most;
+  int fails = begin, enough = most;
   while (enough - fails > 1) {
     const int middle = fails + (enough - fails) / 2;
     (holds(middle) ? enough : fails) = middle;
@@ -28,95 +37,137 @@ int least(int most, const std::function<bool(int)>& holds) {
   return enough;
 }
 
-// Chip numbers that only make sense together: the capacity of an SM and what one block may ask of it.
-struct Knob {
-  std::string_view key;
-  std::vector<Number Chip::*> members;
-};
-const std::vector<Knob>& knobs() {
-  static const std::vector<Knob> knobs{
-      {"sm.count", {&Chip::sm_count}},
-      {"registers.per_sm", {&Chip::registers_per_sm, &Chip::registers_per_block}},
-      {"shared_memory.per_sm", {&Chip::smem_bytes_per_sm, &Chip::smem_bytes_per_block}},
-  };
-  return knobs;
+std::optional<Remedy> smaller(const Question& question, const Configuration& configuration) {
+  const int hidden = configuration.network.hidden;
+  Configuration any_size = configuration;
+  any_size.network.hidden = 0;
+  any_size.weights = nullptr;
+  const Capacity capacity = largest_network(question, any_size, decided_by_model);
+  if (!capacity.largest || capacity.largest->network.hidden >= hidden) {
+    return std::nullopt;
+  }
+  const std::string value = std::to_string(capacity.largest->network.hidden);
+  return Remedy{"hidden", static_cast<double>(hidden), static_cast<double>(capacity.largest->network.hidden),
+                "--hidden " + value, value + " hidden units instead of " + std::to_string(hidden)};
 }
 
-// As the model expects, for a network that does not fit.
-std::vector<Remedy> remedies(const Chip& chip, const PlannedNetwork& planned, int granule,
-                             const Constraints& constraints, MaskKind kind) {
-  const Recurrent& network = planned.network;
-  if (footprint(chip, network, planned.plan).fits) {
+// In three significant digits. The search goes by expected rows; its end is decided by the mask as it would be.
+std::optional<Remedy> sparser(const Question& question, const Configuration& configuration) {
+  const Chip& chip = question.chip.chip;
+  const MaskKind kind = expected_mask(configuration);
+  const double density = configuration.network.density;
+  const double unit = std::pow(10.0, std::floor(std::log10(density)) - 2);
+  const int most = static_cast<int>(std::ceil(density / unit)) - 1;
+  const auto at = [&](int steps) {  // fewer
+    Configuration changed = configuration;
+    changed.network.density = rounded((most - steps) * unit, 4);
+    changed.weights = nullptr;
+    changed.mask = kind == MaskKind::two_four ? kind : configuration.mask;
+    return changed;
+  };
+  auto steps = least(-1, most - 1, [&](int fewer) {
+    const Recurrent changed = at(fewer).network;
+    return any_plan_fits(chip, changed, RowProfile::uniform(changed, kind), configuration.constraints);
+  });
+  constexpr int kTries = 8;
+  for (int tries = 0; steps && *steps < most; ++*steps, ++tries) {
+    const Configuration changed = at(*steps);
+    if (plan_network(chip, changed, row_profile(changed)).prediction.footprint.fits) {
+      const std::string value = format_number(changed.network.density);
+      return Remedy{"density", density, changed.network.density, "--density " + value,
+                    "a density of " + significant(100 * changed.network.density, 3) + " % instead of " +
+                        significant(100 * density, 3) + " %"};
+    }
+    if (tries == kTries) {
+      break;
+    }
+  }
+  return std::nullopt;
+}
+
+// In the steps that hardware can have.
+std::optional<Remedy> larger(const Question& question, const Configuration& configuration, std::string_view name) {
+  const ChipKey& key = *find_key(name);
+  const double from = question.chip.chip.*key.member, step = hardware_step(question.chip.chip, key);
+  const RowProfile rows = row_profile(configuration);
+  const auto text_at = [&](int steps) {
+    return std::string(name) + "=" + format_quantity(steps * step, key.dimension);
+  };
+  const auto fits_at = [&](int steps) {
+    ChipFile changed = question.chip;
+    set_chip_key(changed, text_at(steps));
+    return any_plan_fits(changed.chip, configuration.network, rows, configuration.constraints);
+  };
+  constexpr int kTimes = 8;
+  const auto begin = static_cast<int>(std::floor(from / step));
+  const int most = std::min(kTimes * begin, static_cast<int>(key.maximum / step));
+  const auto steps = least(begin, most, fits_at);
+  if (!steps) {
+    return std::nullopt;
+  }
+  const double to = *steps * step;
+  return Remedy{std::string(name), from, to, "--set '" + text_at(*steps) + "'",
+                "a chip with " + fixed(100 * (to / from - 1), 0) + " % more " + std::string(name) + ": " +
+                    format_quantity(to, key.dimension) + " instead of " + format_quantity(from, key.dimension)};
+}
+
+// Each alone makes a network fit that does not, by the model.
+std::vector<Remedy> remedies(const Question& question, const Configuration& asked, const PlannedNetwork& planned) {
+  if (footprint(question.chip.chip, planned.network, planned.plan).fits) {
     return {};  // it is the compiler that lacks registers, and the model knows not of what it would keep
   }
+  Configuration configuration = asked;
+  configuration.network = planned.network;
   std::vector<Remedy> found;
-  if (const Capacity capacity = find_capacity(chip, network, granule, constraints, {}, kind);
-      capacity.largest && capacity.largest->network.hidden < network.hidden) {
-    const int hidden = capacity.largest->network.hidden;
-    found.push_back({"hidden", static_cast<double>(network.hidden), static_cast<double>(hidden),
-                     std::to_string(hidden) + " hidden units instead of " + std::to_string(network.hidden)});
-  }
-  constexpr int kSteps = 1000;
-  const int sparser = least(kSteps - 1, [&](int step) {
-    Recurrent changed = network;
-    changed.density *= 1 - static_cast<double>(step) / kSteps;
-    return fits(chip, changed, constraints, kind);
-  });
-  if (sparser > 0) {
-    const double density = network.density * (1 - static_cast<double>(sparser) / kSteps);
-    found.push_back({"density", network.density, rounded(density, 4),
-                     "a density of " + significant(100 * density, 3) + " % instead of " +
-                         significant(100 * network.density, 3) + " %"});
-  }
-  constexpr int kMostPercent = 700;  // up to 8 times as much
-  for (const Knob& knob : knobs()) {
-    const auto changed = [&](int percent) {
-      Chip larger = chip;
-      for (const auto member : knob.members) {
-        (larger.*member).value = std::floor((larger.*member).value * (1 + percent / 100.0));
-      }
-      return larger;
-    };
-    const int percent = least(kMostPercent, [&](int more) { return fits(changed(more), network, constraints, kind); });
-    if (percent > 0) {
-      const double from = chip.*knob.members.front(), to = changed(percent).*knob.members.front();
-      found.push_back({std::string(knob.key), from, to,
-                       "a chip with " + std::to_string(percent) + " % more " + std::string(knob.key) + ": " +
-                           format_number(to) + " instead of " + format_number(from)});
+  const auto add = [&](std::optional<Remedy> remedy) {
+    if (remedy) {
+      found.push_back(std::move(*remedy));
     }
+  };
+  if (asked.network.hidden > 0) {
+    add(smaller(question, configuration));
+  }
+  add(sparser(question, configuration));
+  for (const char* key : {"sm.count", "registers.per_sm", "shared_memory.per_sm"}) {
+    add(larger(question, configuration, key));
   }
   return found;
 }
 
-// Of what does not stay on the chip: a library, or a plan that streams a part of the weights from L2.
-PlannedNetwork quickest_instead(const Chip& chip, const Case& answer) {
-  PlannedNetwork library = quickest_library(chip, answer.planned.network);
+// The quickest plan that may stream a part of the weights from L2.
+PlannedNetwork streamed(const Chip& chip, const Case& answer) {
   Configuration asked = answer.configuration;
+  asked.network = answer.planned.network;
   asked.plan.reset();
   asked.constraints.tier = Tier::streamed;
-  PlannedNetwork streamed = plan_network(chip, asked, row_profile(asked));
-  const bool is_faster = streamed.prediction.footprint.fits && streamed.prediction.step_us < library.prediction.step_us;
-  return is_faster ? streamed : library;
+  return plan_network(chip, asked, row_profile(asked));
+}
+
+// What computes it instead: of what does not fit a library or a plan that streams, whichever is quicker; of what fits
+// such a plan, where it is clearly quicker.
+std::optional<PlannedNetwork> instead_of(const Chip& chip, const Case& answer) {
+  constexpr double kClearly = 0.99;
+  PlannedNetwork other = streamed(chip, answer);
+  const Prediction& prediction = answer.planned.prediction;
+  if (prediction.footprint.fits) {
+    const bool is_quicker = other.prediction.step_us < kClearly * prediction.step_us;
+    return is_quicker && other.prediction.footprint.fits ? std::optional(std::move(other)) : std::nullopt;
+  }
+  PlannedNetwork library = quickest_library(chip, answer.planned.network);
+  return other.prediction.footprint.fits && other.prediction.step_us < library.prediction.step_us ? other : library;
 }
 
 FitAnswer fit_largest(const Question& question, const Configuration& configuration, const Decide& decide) {
-  const Chip& chip = question.chip.chip;
-  const auto exact = [&](const Recurrent& network, const Constraints& constraints) -> PlannedNetwork {
-    Configuration sized = configuration;
-    sized.network = network;
-    sized.constraints = constraints;
-    return decide(chip, sized, row_profile(sized));
+  const Capacity capacity = largest_network(question, configuration, decide);
+  const auto found = [&](const PlannedNetwork& planned) {
+    return Case{question.chip.chip.name, configuration, {planned}};
   };
-  const MaskKind mask = expected_mask(configuration);
-  const Capacity capacity =
-      find_capacity(chip, configuration.network, question.granule, configuration.constraints, exact, mask);
-  const auto found = [&](const PlannedNetwork& planned) { return Case{chip.name, configuration, {planned}}; };
   FitAnswer answer{found(capacity.largest ? *capacity.largest : capacity.next)};
   if (capacity.largest) {
     answer.next = found(capacity.next);
   }
   if (!capacity.next.prediction.footprint.fits) {
-    answer.to_fit = remedies(chip, capacity.next, question.granule, configuration.constraints, mask);
+    answer.to_fit = remedies(question, configuration, capacity.next);
   }
   return answer;
 }
@@ -149,10 +200,11 @@ FitAnswer fit(const Question& question, const Decide& decide) {
   FitAnswer answer{{chip.name, configuration, decide(chip, configuration, row_profile(configuration))}};
   if (!answer.fits()) {
     if (!configuration.plan) {
-      answer.to_fit = remedies(chip, answer.answer.planned, question.granule, configuration.constraints,
-                               expected_mask(configuration));
+      answer.to_fit = remedies(question, configuration, answer.answer.planned);
     }
-    answer.instead = quickest_instead(chip, answer.answer);
+  }
+  if (!answer.fits() || !configuration.plan) {
+    answer.instead = instead_of(chip, answer.answer);
   }
   return answer;
 }

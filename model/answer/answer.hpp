@@ -37,18 +37,20 @@ ChosenPlan decided_by_model(const Chip& chip, const Configuration& configuration
 
 // ---- does it fit? ---------------------------------------------------------------------------------------------------
 
-// One change that alone makes a network fit, by expected row lengths.
+// One change that alone makes a network fit, which was tried; the next smaller one does not, but for ripples.
 struct Remedy {
   std::string what;  // "hidden", "density", or a key of the chip
   double from = 0, to = 0;
-  std::string text;  // "5632 hidden units instead of 8192"
+  std::string option;  // "--hidden 5632", "--set 'shared_memory.per_sm=244 KiB'"
+  std::string text;    // "5632 hidden units instead of 8192"
 };
 
 struct FitAnswer {
-  Case answer;                                 // the size that was asked for, or else the largest that fits
-  std::optional<Case> next = {};               // beside the largest: the next granule, which does not fit
-  std::vector<Remedy> to_fit = {};             // of what does not fit
-  std::optional<PlannedNetwork> instead = {};  // the quickest way to compute what does not fit all the same
+  Case answer;                      // the size that was asked for, or else the largest that fits
+  std::optional<Case> next = {};    // beside the largest: the next granule, which does not fit
+  std::vector<Remedy> to_fit = {};  // of what does not fit
+  // The quickest way to compute what does not fit all the same; or one that streams weights, where that is quicker.
+  std::optional<PlannedNetwork> instead = {};
 
   bool fits() const { return answer.planned.prediction.footprint.fits; }
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/answer/capacity.hpp"
 
+#include "model/base/error.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -137,18 +139,13 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& ne
   std::vector<Sensitivity> result(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const ChipKey& key = keys[i];
-    Chip changed = file.chip;
-    const auto scale = [&](Number Chip::*member) {
-      const double more = 1.1 * (changed.*member).value;
-      (changed.*member).value = key.integral ? std::round(more) : more;
-    };
-    scale(key.member);
-    // What an SM has, one block must be able to ask for.
-    if (key.member == &Chip::registers_per_sm) {
-      scale(&Chip::registers_per_block);
-    } else if (key.member == &Chip::smem_bytes_per_sm) {
-      scale(&Chip::smem_bytes_per_block);
+    ChipFile changed_file = file;
+    try {
+      set_chip_key(changed_file, std::string(key.key) + "=+10%");
+    } catch (const InputError&) {
+      continue;  // no chip can have more
     }
+    const Chip& changed = changed_file.chip;
     Sensitivity& s = result[i] = {key.key, 0, 0};
     if (base_capacity > 0 && decides_size(key.key)) {
       s.hidden_percent = 100 * (static_cast<double>(capacity(changed, base_capacity)) / base_capacity - 1);

@@ -37,6 +37,11 @@ void take_matrix(Configuration& configuration, const SparseMatrix& given, const 
   }
   auto matrix = std::make_shared<SparseMatrix>(given);
   round_weights(*matrix, configuration.network.precision);
+  drop_zeros(*matrix);
+  if (matrix->nnz() == 0) {
+    throw InputError(where + "no weight is left when they are rounded to " +
+                     std::string(info(configuration.network.precision).name));
+  }
   if (!std::all_of(matrix->value.begin(), matrix->value.end(), [](float value) { return std::isfinite(value); })) {
     throw InputError(where + "a weight is too large for " + std::string(info(configuration.network.precision).name));
   }

@@ -17,7 +17,10 @@ Json time_json(const Prediction& prediction, double us) {
 Json to_json(const std::vector<Remedy>& remedies) {
   Json json = Json::array();
   for (const Remedy& remedy : remedies) {
-    json.push_back({{"change", remedy.what}, {"from", rounded(remedy.from, 9)}, {"to", rounded(remedy.to, 9)}});
+    json.push_back({{"change", remedy.what},
+                    {"from", rounded(remedy.from, 9)},
+                    {"to", rounded(remedy.to, 9)},
+                    {"option", remedy.option}});
   }
   return json;
 }
@@ -83,7 +86,7 @@ Json to_json(const Case& answer, Binding binding) {
   }
   json["step_us"] = time_json(prediction, prediction.step_us);
   json["interval_us"] = {time_json(prediction, prediction.low_us), time_json(prediction, prediction.high_us)};
-  json["floor_us"] = time_json(prediction, prediction.floor_us);
+  json["floor_us"] = prediction.floor_us > 0 ? time_json(prediction, prediction.floor_us) : Json(nullptr);
   json["terms"] = Json::array();
   for (const Term& term : prediction.terms) {
     json["terms"].push_back({{"name", term.name}, {"us", time_json(prediction, term.us)}});

@@ -71,21 +71,6 @@ std::optional<double> relative_factor(std::string_view text) {
   return 1 + (text.front() == '+' ? percent : -percent) / 100;
 }
 
-// The steps in which the hardware can have this number; 0 if it is continuous.
-double granule(const Chip& chip, const ChipKey& row) {
-  if (row.member == &Chip::max_threads_per_sm || row.member == &Chip::max_threads_per_block) {
-    return kWarpThreads;
-  }
-  if (row.member == &Chip::registers_per_sm || row.member == &Chip::registers_per_block) {
-    return chip.register_allocation_unit * chip.partitions;
-  }
-  if (row.member == &Chip::smem_bytes_per_sm || row.member == &Chip::smem_bytes_per_block ||
-      row.member == &Chip::smem_reserved_bytes_per_block) {
-    return chip.smem_allocation_unit_bytes;
-  }
-  return row.integral ? 1 : 0;
-}
-
 std::string_view trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
   return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
@@ -101,6 +86,24 @@ void set_cost(CostValues& values, std::string_view name, std::string_view quanti
   }
   const auto factor = relative_factor(quantity);
   values.set(term->cost, factor ? *factor * term->value : parse_quantity(quantity, Dimension::count));
+}
+
+// What an SM has more, a block may ask for, and no more than the SM has; unless the user has set that limit.
+void follow(ChipFile& file, const ChipKey& row, double before) {
+  const auto limit = [&](std::string_view key, double most) {
+    Provenance& provenance = file.provenance[std::string(key)];
+    if (provenance.source != kSetByUser) {
+      Number& of_block = file.chip.*find_key(key)->member;
+      const double more = std::max(0.0, file.chip.*row.member - before);
+      of_block = {std::min(of_block + more, most), 0};
+      provenance.source = "follows " + std::string(row.key);
+    }
+  };
+  if (row.member == &Chip::registers_per_sm) {
+    limit("registers.per_block", file.chip.registers_per_sm);
+  } else if (row.member == &Chip::smem_bytes_per_sm) {
+    limit("shared_memory.per_block", file.chip.smem_bytes_per_sm - file.chip.smem_reserved_bytes_per_block);
+  }
 }
 
 // set_chip_key on a copy; errors without the assignment they belong to.
@@ -120,11 +123,12 @@ ChipFile with_key(ChipFile file, std::string_view assignment) {
     throw InputError("unknown key " + in_quotes(key) + did_you_mean(key, key_names()));
   }
   Number& number = file.chip.*row->member;
+  const double before = number.value;
   Provenance& provenance = file.provenance[std::string(key)];
   if (const auto factor = relative_factor(quantity)) {
     number.value *= *factor;
     number.half_width *= std::abs(*factor);
-    if (const double step = granule(file.chip, *row); step > 0) {
+    if (const double step = hardware_step(file.chip, *row); step > 0) {
       number.value = std::round(number.value / step) * step;
     }
   } else {
@@ -135,6 +139,7 @@ ChipFile with_key(ChipFile file, std::string_view assignment) {
   if (const std::string problem = number_problem(*row, number.value); !problem.empty()) {
     throw InputError("'" + std::string(key) + "' " + problem);
   }
+  follow(file, *row, before);
   if (const auto problem = inconsistency(file.chip)) {
     throw InputError(problem->message);
   }

@@ -199,6 +199,20 @@ std::vector<std::string_view> key_names() {
   return names;
 }
 
+double hardware_step(const Chip& chip, const ChipKey& row) {
+  if (row.member == &Chip::max_threads_per_sm || row.member == &Chip::max_threads_per_block) {
+    return kWarpThreads;
+  }
+  if (row.member == &Chip::registers_per_sm || row.member == &Chip::registers_per_block) {
+    return chip.register_allocation_unit * chip.partitions;
+  }
+  if (row.member == &Chip::smem_bytes_per_sm || row.member == &Chip::smem_bytes_per_block ||
+      row.member == &Chip::smem_reserved_bytes_per_block) {
+    return chip.smem_allocation_unit_bytes;
+  }
+  return row.integral ? 1 : 0;
+}
+
 // What is wrong with a number in base units: "is 0: expected 1 to 4096", or "".
 std::string number_problem(const ChipKey& row, double value) {
   if (!std::isfinite(value)) {

@@ -17,6 +17,9 @@ std::vector<std::string_view> key_names();
 // "512 KiB"
 std::string format_quantity(double value, Dimension dimension);
 
+// The steps in which the hardware can have this number; 0 if it is continuous.
+double hardware_step(const Chip& chip, const ChipKey& row);
+
 // What is wrong with a value, "" if nothing is.
 std::string number_problem(const ChipKey& row, double value);
 

@@ -262,7 +262,15 @@ Price price(const Chip& chip, const DenseGeometry& geometry) {
   result.terms.add("arithmetic", cycles.arithmetic * us_per_tensor_cycle);
   result.terms.add("reduction", cycles.reduction * us_per_tensor_cycle);
   result.terms.add("activation", cycles.activation * us_per_tensor_cycle);
-  result.floor_us = (exchanging.latency + exchanging.copying) * us_per_cycle;
+  // The floor: the tensor cores' products, spread evenly; and a word of another SM, multiplied, added to the
+  // other warps' sums through shared memory, and finished. In a
+  // cluster words come more quickly than through L2, by how much is not known.
+  const double tiles = 1.0 * geometry.spans * geometry.span_tiles * geometry.row_tiles;
+  const double signal = geometry.exchange == ExchangeProtocol::cluster ? 0 : least_signal_cycles(chip, geometry.sms);
+  const double meeting = geometry.gates > 1 ? chip.shuffle_latency_cycles.value : 0;
+  const double finished = chip.tensor_latency_cycles + chip.lds_latency_cycles + meeting +
+                          info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles;
+  result.floor_us = std::max(least_products_us(chip, geometry, tiles), (signal + finished) * us_per_cycle);
   result.below_us = result.above_us = half_interval_us(chip, exchange + staging, result.terms.total());
   return result;
 }

@@ -62,6 +62,17 @@ inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange
               chip.exchange_per_word_cycles * terms[4]};
 }
 
+// What no exchange is below: a store that one SM makes and another sees, of the farthest two of so many SMs, for each
+// waits for all others. These are at least as far apart as the mean of their pairs, which is that of all pairs where
+// they are all SMs; else less by as much as the other pairs may be farther apart than the mean.
+inline double least_signal_cycles(const Chip& chip, int sms) {
+  if (sms < 2) {
+    return 0;
+  }
+  const double share = std::min(1.0, sms / chip.sm_count), pairs = share * share;
+  return std::max(0.0, chip.signal_cycles - std::min(1.0, (1 - pairs) / pairs) * chip.signal_cycles.half_width);
+}
+
 // The same where words go from the cells to L2, and from there to the products of all warps
 // (kernels/dense/dense_persistent.cu):
 //

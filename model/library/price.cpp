@@ -151,7 +151,6 @@ Price price_of(const Chip& chip, const LibraryStep& step) {
   result.terms.add("launch", step.waiting * 1e6);
   result.terms.add("arithmetic", step.arithmetic * 1e6);
   result.terms.add("streaming", step.streaming * 1e6);
-  result.floor_us = step.streaming * 1e6;
   const double step_us = result.terms.total();
   result.below_us = step_us * std::min(1.0, chip.library_scatter.value);
   result.above_us = step_us * chip.library_scatter;

@@ -56,7 +56,7 @@ class Terms {
 struct Price {
   Terms terms;
   double below_us = 0, above_us = 0;  // how far the 95 % interval reaches to either side of the sum
-  double floor_us = 0;                // what physics allows
+  double floor_us = 0;                // below every step, by proof; 0 where there is none
 };
 
 struct Prediction {

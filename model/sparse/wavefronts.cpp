@@ -19,7 +19,31 @@ double normal_maximum(int k) {
 
 // Expected largest bucket when k balls fall on k buckets: conflicts of columns at random.
 double random_maximum(int k) {
-  return k >= 32 ? 3.54 : k >= 16 ? 3.07 : 2.59;
+  return k >= 32 ? 3.54 : k >= 16 ? 3.07 : k >= 8 ? 2.59 : k >= 4 ? 2.13 : k >= 2 ? 1.5 : 1;
+}
+
+// How a chip serves loads of the state: phases of a warp's load, and sets of banks, as sim/machine/banks.hpp says.
+struct ServedLoad {
+  double phases = 1;
+  int sets = 32;
+};
+ServedLoad served_load(const Chip& chip, const SparseGeometry& geometry) {
+  const double row_bytes = chip.smem_banks * chip.smem_bank_bytes;
+  const double width = std::max<double>(kBankBytes, geometry.plane_unit_bytes);
+  return {std::max(1.0, kWarp * width / row_bytes),
+          std::max(1, static_cast<int>(row_bytes / std::max(width, chip.smem_bank_bytes.value)))};
+}
+
+// Wavefronts over those of 32 banks of 4 bytes, for which a bank-aware layout is made. With fewer banks several of its
+// sets meet in one, and lanes that it keeps apart do, too, as at random; so they do where a bank has several words.
+// With more banks the lanes of phases that become one meet as often as before.
+double on_other_banks(const Chip& chip, const SparseGeometry& geometry, int layout_sets) {
+  const ServedLoad served = served_load(chip, geometry);
+  if (chip.smem_bank_bytes > std::max(kBankBytes, geometry.plane_unit_bytes)) {
+    return random_maximum(served.sets) * served.phases / (static_cast<double>(kWarp) / layout_sets);
+  }
+  const double meeting = static_cast<double>(layout_sets) / served.sets;
+  return meeting > 1 ? meeting * std::min(meeting, random_maximum(served.sets)) : 1;
 }
 
 // Wavefronts per phase where a lane chooses among the non-zeros that are near (model/sparse/layout/delta_order.hpp).
@@ -64,10 +88,6 @@ double fullest_factor(double load, double noise) {
   return noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
 }
 
-}  // namespace
-
-namespace {
-
 // Of the rows that share phases, how many elements the fullest set of banks has, and how that scatters.
 struct FullestSet {
   double expected = 0, deviation = 0;
@@ -95,7 +115,8 @@ double least_wavefronts(const SparseGeometry& geometry, double least_slots) {
   return geometry.warps() * phases * kWarp / sets * geometry.planes * fullest_set(mean, density, sets).expected;
 }
 
-ExpectedWavefronts expected_wavefronts(const CostValues& cost, const SparseGeometry& geometry) {
+ExpectedWavefronts expected_wavefronts(const Chip& chip, const SparseGeometry& geometry) {
+  const CostValues& cost = chip.cost;
   const int sets = bank_sets(geometry);
   const double phases_per_slot = static_cast<double>(kWarp) / sets;
   const double copies = geometry.planes;
@@ -105,7 +126,8 @@ ExpectedWavefronts expected_wavefronts(const CostValues& cost, const SparseGeome
   const double slots = geometry.mean_slots() / geometry.all_rows();
   result.ideal = warps * state_loads(geometry) * phases_per_slot * copies;
   result.expected = result.ideal;
-  if (geometry.storage == Storage::dense) {
+  if (geometry.storage == Storage::dense) {  // neighbouring words
+    result.expected *= served_load(chip, geometry).phases / phases_per_slot;
     return result;
   }
   // The rows that share phases, and the phases in which their elements must go.
@@ -128,9 +150,10 @@ ExpectedWavefronts expected_wavefronts(const CostValues& cost, const SparseGeome
     factor = fullest_factor(fullest.expected / phases, noise);
     factor += crowded_slots(cost, geometry.storage, filled, uneven);
   } else {
-    factor = 1 + filled * (random_maximum(sets) - 1);
+    const ServedLoad served = served_load(chip, geometry);
+    factor = (1 + filled * (random_maximum(served.sets) - 1)) * served.phases / phases_per_slot;
   }
-  result.expected *= factor;
+  result.expected *= factor * (geometry.order == RowOrder::natural ? 1 : on_other_banks(chip, geometry, sets));
   return result;
 }
 

@@ -3,7 +3,7 @@
 // masks: rows of equal expected length, columns at random. Fitted to layouts, not to steps.
 #pragma once
 
-#include "model/chip/cost_terms.hpp"
+#include "model/chip/chip.hpp"
 #include "model/sparse/geometry.hpp"
 
 namespace onchip {
@@ -11,7 +11,7 @@ namespace onchip {
 struct ExpectedWavefronts {
   double expected = 0, ideal = 0;
 };
-ExpectedWavefronts expected_wavefronts(const CostValues& cost, const SparseGeometry& geometry);
+ExpectedWavefronts expected_wavefronts(const Chip& chip, const SparseGeometry& geometry);
 
 // What the fullest set of banks needs at least of pairs in bank-aware order, however many slots a lane has for them,
 // but no fewer than these; rows are not split.

@@ -301,6 +301,23 @@ void round_weights(SparseMatrix& matrix, Precision precision) {
   }
 }
 
+void drop_zeros(SparseMatrix& matrix) {
+  std::int64_t kept = 0, begin = 0;
+  for (int row = 0; row < matrix.rows; ++row) {
+    const std::int64_t end = matrix.row_begin[row + 1];
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (matrix.value[i] != 0) {
+        matrix.column[kept] = matrix.column[i];
+        matrix.value[kept++] = matrix.value[i];
+      }
+    }
+    begin = end;
+    matrix.row_begin[row + 1] = kept;
+  }
+  matrix.column.resize(static_cast<std::size_t>(kept));
+  matrix.value.resize(static_cast<std::size_t>(kept));
+}
+
 std::vector<float> to_dense(const SparseMatrix& matrix) {
   std::vector<float> dense(static_cast<std::size_t>(matrix.rows) * matrix.columns, 0.0f);
   for (int row = 0; row < matrix.rows; ++row) {

@@ -82,6 +82,9 @@ WordMask word_mask(const SparseMatrix& matrix);
 void round_weights(SparseMatrix& matrix, Precision precision);
 
 // Row-major, [rows, columns].
+// Elements that are stored but zero, as weights may be that were rounded, are left out.
+void drop_zeros(SparseMatrix& matrix);
+
 std::vector<float> to_dense(const SparseMatrix& matrix);
 
 // Matrix Market coordinate files: real, integer or pattern; general or symmetric. Explicit zeros are dropped,

@@ -322,7 +322,7 @@ TEST_CASE("a bad assignment is refused and changes nothing", "[fast]") {
           "cannot set 'sm.count=+ %': found '+ %': expected a change such as +10% or -10%");
   REQUIRE(set_error("sm.count=10%") == "cannot set 'sm.count=10%': unit '%' does not fit: expected 1");
   REQUIRE(set_error("sm.clock=2") == "cannot set 'sm.clock=2': number '2' has no unit: expected Hz, kHz, MHz or GHz");
-  REQUIRE(set_error("shared_memory.per_sm=100 KiB") ==
-          "cannot set 'shared_memory.per_sm=100 KiB': 'shared_memory.per_block' (227 KiB) is more than "
-          "'shared_memory.per_sm' (100 KiB)");
+  REQUIRE(set_error("shared_memory.per_block=300 KiB") ==
+          "cannot set 'shared_memory.per_block=300 KiB': 'shared_memory.per_block' (300 KiB) is more than "
+          "'shared_memory.per_sm' (228 KiB)");
 }

@@ -161,7 +161,7 @@ TEST_CASE("bank-aware order needs fewer wavefronts than natural order, and never
   CHECK(reordered.total < in_order.total);
   CHECK(reordered.total >= reordered.ideal);
   // The model's closed form, which never sees a mask, against the count.
-  const double expected = expected_wavefronts(find_chip("h200").chip.cost, layout.geometry).expected * c.sms;
+  const double expected = expected_wavefronts(find_chip("h200").chip, layout.geometry).expected * c.sms;
   CHECK_THAT(expected, Catch::Matchers::WithinRel(static_cast<double>(reordered.total), 0.2));
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("words that SMs' units leave empty make loads of the others' banks wai
     const SparseLayout layout = layout_of(c, matrix_of(c));
     const double weights = c.density * c.hidden * c.hidden;
     return PerWeight{static_cast<double>(gather_wavefronts(layout).total) / weights,
-                     expected_wavefronts(find_chip("h200").chip.cost, layout.geometry).expected * kSms / weights};
+                     expected_wavefronts(find_chip("h200").chip, layout.geometry).expected * kSms / weights};
   };
   const PerWeight full = wavefronts(64), holed = wavefronts(58);
   CAPTURE(full.counted, full.expected, holed.counted, holed.expected);
