@@ -184,7 +184,7 @@ OptionGroup network_options() {
       ("mask", text("KIND", "uniform"), "Generate the non-zeros evenly (uniform), in uneven rows (power-law), or at most "
                                         "two in every four columns (2:4).")
       ("seed", text("N", "1"), "Set the seed of the generated weights.")
-      ("weights", text("FILE"), "Read the recurrent weights, and with them size and density, from a .mtx or "
+      ("weights", text("FILE"), "Read the recurrent weights, and with them size and density, from a .mtx, .smtx or "
                                 ".safetensors file.")
       ("tensor", text("NAME"), "Name the tensor of a .safetensors file that holds several.");
   // clang-format on

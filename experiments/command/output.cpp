@@ -73,13 +73,19 @@ void OutputFile::commit() {
 }
 
 Output::Output(const Options& options) : path_(options.text("output")) {
+  const bool to_stdout = path_ == "-";
   const std::string extension = path_.extension().string();
   std::string name = extension == ".csv" ? "csv" : extension == ".json" ? "json" : "table";
   if (options.given("format")) {
     name = options.text("format");
+  } else if (name == "table" && !extension.empty() && extension != ".txt") {
+    throw InputError("--output " + path_.string() + ": expected a name that ends in .csv, .json or .txt, or --format");
+  }
+  if (to_stdout) {
+    path_.clear();
   }
   format_ = static_cast<Format>(options.choice("format", name, {"table", "csv", "json"}));
-  if (options.given("output")) {
+  if (options.given("output") && !to_stdout) {
     if (path_.empty()) {
       throw InputError("--output: the name of the file is empty");
     }

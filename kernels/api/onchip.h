@@ -8,8 +8,8 @@
  *   program     the plan, compiled for an architecture, and the weights as it loads them
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
  *
- * Only the last needs a GPU; a program lies in host memory. A library that was built without CUDA has neither of the last
- * two.
+ * Only the last needs a GPU; a program lies in host memory. A library that was built without CUDA has neither of the
+ * last two.
  *
  * Conventions
  *   - Every function returns a status, but for those that destroy.
@@ -87,7 +87,8 @@ ONCHIP_API onchip_status onchip_matrix_create_dense(int32_t rows, int32_t column
 ONCHIP_API onchip_status onchip_matrix_create_csr(int32_t rows, int32_t columns, const int64_t* row_begin,
                                                   const int32_t* column, const float* value, onchip_matrix** matrix,
                                                   onchip_error* error);
-/* A .safetensors file (`tensor` null: its only 2-D tensor) or a Matrix Market .mtx file. */
+/* A .safetensors file (`tensor` null: its only 2-D tensor) a Matrix Market .mtx file, or a pattern of the
+ * Deep Learning Matrix Collection, .smtx. */
 ONCHIP_API onchip_status onchip_matrix_create_from_file(const char* file, const char* tensor, onchip_matrix** matrix,
                                                         onchip_error* error);
 /* Any of the last three may be null. */
@@ -143,8 +144,8 @@ ONCHIP_API onchip_status onchip_largest_hidden(const onchip_chip* chip, const on
 
 /* ---- question ---------------------------------------------------------------------------------------------------- */
 
-/* Any question of the commands fit, predict and what-if, with its answer: JSON, byte for byte what `onchip VERB --format
- * json` prints. model/answer/ask.hpp says what stands in a question:
+/* Any question of the commands fit, predict and what-if, with its answer: JSON, byte for byte what `onchip VERB
+ * --format json` prints. model/answer/ask.hpp says what stands in a question:
  *   {"ask": "predict", "network": {"cell": "lstm", "hidden": 2304, "density": 0.1}}
  * `matrix`: null, or the weights. The answer ends with a zero; destroy it with onchip_text_destroy. */
 ONCHIP_API onchip_status onchip_ask(const onchip_chip* chip, const char* question, const onchip_matrix* matrix,

@@ -34,6 +34,28 @@ std::string normalised(std::string_view name) {
   return result;
 }
 
+// Whether all words of `asked` are words of the name: "h100" and "4090" are enough where one chip alone has them.
+bool has_words(std::string_view name, std::string_view asked) {
+  const auto words = [](std::string_view text) {
+    std::vector<std::string> list{""};
+    for (const char character : text) {
+      if (const std::string letter = normalised({&character, 1}); !letter.empty()) {
+        list.back() += letter;
+      } else if (!list.back().empty()) {
+        list.emplace_back();
+      }
+    }
+    if (list.back().empty()) {
+      list.pop_back();
+    }
+    return list;
+  };
+  const std::vector<std::string> of_name = words(name), of_asked = words(asked);
+  return !of_asked.empty() && std::ranges::all_of(of_asked, [&](const std::string& word) {
+    return std::ranges::find(of_name, word) != of_name.end();
+  });
+}
+
 // The shipped files, sorted by name.
 std::vector<std::filesystem::path> shipped_files() {
   const char* chosen = std::getenv("ONCHIP_CHIPS");
@@ -157,6 +179,19 @@ ChipFile find_chip(std::string_view name_or_file) {
     if (normalised(file.stem().string()) == name) {
       return load_chip(file);
     }
+  }
+  std::vector<ChipFile> with_words;
+  for (const std::filesystem::path& file : shipped_files()) {
+    ChipFile chip = load_chip(file);
+    if (normalised(chip.chip.name) == name) {
+      return chip;
+    }
+    if (has_words(chip.chip.name, name_or_file)) {
+      with_words.push_back(std::move(chip));
+    }
+  }
+  if (with_words.size() == 1) {
+    return std::move(with_words.front());
   }
   const std::vector<std::string> names = shipped_chips();
   const std::vector<std::string_view> candidates(names.begin(), names.end());

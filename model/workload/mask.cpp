@@ -335,15 +335,15 @@ SparseMatrix read_weights(const std::filesystem::path& file, std::string_view te
   if (extension == ".safetensors") {
     return read_safetensors(file, tensor);
   }
-  if (extension != ".mtx") {
+  if (extension != ".mtx" && extension != ".smtx") {
     throw InputError(file.string() +
-                     ": unknown kind of weights file; expected a name that ends in .mtx or .safetensors");
+                     ": unknown kind of weights file; expected a name that ends in .mtx, .smtx or .safetensors");
   }
   if (!tensor.empty()) {
-    throw InputError(file.string() + ": a Matrix Market file holds one matrix without a name; found a request for " +
+    throw InputError(file.string() + ": the file holds one matrix without a name; found a request for " +
                      in_quotes(tensor));
   }
-  return read_matrix_market(file);
+  return extension == ".mtx" ? read_matrix_market(file) : read_smtx(file);
 }
 
 }  // namespace onchip

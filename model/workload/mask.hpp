@@ -92,6 +92,9 @@ std::vector<float> to_dense(const SparseMatrix& matrix);
 // an error. Throws InputError with line and column. `parse_` takes the bytes; `file_name` is for messages only.
 SparseMatrix read_matrix_market(const std::filesystem::path& file);
 SparseMatrix parse_matrix_market(std::string_view text, std::string_view file_name);
+// A pattern of the Deep Learning Matrix Collection (.smtx); its values are 1.
+SparseMatrix read_smtx(const std::filesystem::path& file);
+SparseMatrix parse_smtx(std::string_view text, std::string_view file_name);
 
 // A 2-D F16, BF16, F32 or F64 tensor of a safetensors file; zeros are dropped. `tensor` may be empty if the file holds
 // exactly one 2-D tensor. Throws InputError. Never allocates more than the file's own size calls for.
@@ -103,7 +106,7 @@ std::vector<float> read_safetensors_vector(const std::filesystem::path& file, st
 std::vector<float> parse_safetensors_vector(std::string_view bytes, std::string_view file_name,
                                             std::string_view tensor);
 
-// By extension: .mtx or .safetensors.
+// By extension: .mtx, .smtx or .safetensors.
 SparseMatrix read_weights(const std::filesystem::path& file, std::string_view tensor);
 
 }  // namespace onchip

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix Market coordinate files (Boisvert, Pozo, Remington: The Matrix Market exchange formats, NISTIR 5935, 1996):
+// Matrix Market files (Boisvert, Pozo, Remington: The Matrix Market exchange formats, NISTIR 5935, 1996):
 //   %%MatrixMarket matrix coordinate real general
 //   % comments
 //   rows columns entries
 //   row column value            one line per entry, indices from 1
+// Of the format "array" all values are listed instead, column by column, behind a line with rows and columns.
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/workload/mask.hpp"
@@ -21,7 +22,7 @@ namespace {
 
 enum class Field : std::uint8_t { real, integer, pattern };
 constexpr std::array<std::string_view, 1> kObjects{"matrix"};
-constexpr std::array<std::string_view, 1> kFormats{"coordinate"};
+constexpr std::array<std::string_view, 2> kFormats{"coordinate", "array"};
 constexpr std::array<std::string_view, 3> kFields{"real", "integer", "pattern"};
 constexpr std::array<std::string_view, 2> kSymmetries{"general", "symmetric"};
 constexpr std::string_view kBanner = "%%MatrixMarket";
@@ -57,13 +58,18 @@ class Parser {
     if (text_.starts_with("\xef\xbb\xbf")) {  // the byte order mark that some editors put before UTF-8
       at_ = 3;
     }
-    if (!equal_ignoring_case(word(), kBanner)) {
+    if (const std::string_view banner = word();
+        !equal_ignoring_case(banner, kBanner) && !equal_ignoring_case(banner, kBanner.substr(1))) {
       fail(0, "not a Matrix Market file: it does not begin with '" + std::string(kBanner) + "'");
     }
     choose("object", kObjects);
-    choose("format", kFormats);
+    is_array_ = choose("format", kFormats) == 1;
+    const std::size_t field_at = at_;
     field_ = static_cast<Field>(choose("field", kFields));
     symmetric_ = choose("symmetry", kSymmetries) == 1;
+    if (is_array_ && (field_ == Field::pattern || symmetric_)) {
+      fail(field_at, "an array is read as 'real general' or 'integer general'");
+    }
     end_line("the header");
   }
 
@@ -77,15 +83,16 @@ class Parser {
     const std::int64_t elements = std::int64_t{rows_} * columns_;
     skip_blanks();
     const std::size_t count_at = at_;
-    entries_ = integer("number of entries", 0, symmetric_ ? (elements + rows_) / 2 : elements);
-    end_line("the numbers of rows, columns and entries");
+    entries_ = is_array_ ? elements : integer("number of entries", 0, symmetric_ ? (elements + rows_) / 2 : elements);
+    end_line(is_array_ ? "the numbers of rows and columns" : "the numbers of rows, columns and entries");
     if (symmetric_ && rows_ != columns_) {
       fail(line,
            "a symmetric matrix must be square; found " + std::to_string(rows_) + " x " + std::to_string(columns_));
     }
-    // "1 1 1\n", or "1 1\n" for a pattern; the last line end may be missing. This bounds what is allocated below.
+    // "1 1 1\n", "1 1\n" for a pattern, "1\n" of an array; the last line end may be missing. This bounds what is
+    // allocated below.
     const std::size_t left = text_.size() - at_;
-    const std::size_t most = (left + 1) / (field_ == Field::pattern ? 4 : 6);
+    const std::size_t most = (left + 1) / (is_array_ ? 2 : field_ == Field::pattern ? 4 : 6);
     if (static_cast<std::size_t>(entries_) > most) {
       fail(count_at, std::to_string(entries_) + " entries do not fit into the " + std::to_string(left) +
                          " bytes that follow (at most " + std::to_string(most) + " do); is the file truncated?");
@@ -93,16 +100,22 @@ class Parser {
   }
 
   void read_entries() {
-    entry_.reserve(static_cast<std::size_t>(entries_) * (symmetric_ ? 2 : 1));
+    entry_.reserve(is_array_ ? 0 : static_cast<std::size_t>(entries_) * (symmetric_ ? 2 : 1));
     for (read_ = 0; read_ < entries_; ++read_) {
       if (!next_data_line()) {
         fail_truncated();
       }
       const std::size_t offset = at_;
-      const auto row = static_cast<std::int32_t>(integer("row", 1, rows_) - 1);
-      const auto column = static_cast<std::int32_t>(integer("column", 1, columns_) - 1);
+      const auto row = static_cast<std::int32_t>(is_array_ ? read_ % rows_ : integer("row", 1, rows_) - 1);
+      const auto column = static_cast<std::int32_t>(is_array_ ? read_ / rows_ : integer("column", 1, columns_) - 1);
       const float entry_value = value();
+      if (skip_blanks(); field_ == Field::pattern && at_ < text_.size() && text_[at_] != '\n') {
+        fail(at_, "an entry of a pattern is a row and a column; is the field 'real' or 'integer'?");
+      }
       end_line("the entry");
+      if (is_array_ && entry_value == 0) {
+        continue;
+      }
       entry_.push_back({row, column, entry_value, offset});
       if (symmetric_ && row != column) {
         entry_.push_back({column, row, entry_value, offset});
@@ -126,11 +139,9 @@ class Parser {
     }
     double number = 0;
     if (field_ == Field::integer) {
-      std::int64_t whole = 0;
-      if (!convert(text, whole)) {
+      if (convert_real(text, number) != std::errc() || number != std::trunc(number)) {  // "1.0", too
         fail(start, "expected an integer value, found " + in_quotes(text));
       }
-      number = static_cast<double>(whole);
     } else {
       const std::errc error = convert_real(text, number);
       if (error == std::errc::result_out_of_range) {  // of a double, at either end
@@ -333,6 +344,7 @@ class Parser {
   std::size_t at_ = 0;
   Field field_ = Field::real;
   bool symmetric_ = false;
+  bool is_array_ = false;
   int rows_ = 0;
   int columns_ = 0;
   std::int64_t entries_ = 0;

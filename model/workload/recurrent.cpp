@@ -5,10 +5,17 @@
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace onchip {
 namespace {
+
+// Whatever the case of the letters: "LSTM".
+bool is_alike(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
 
 // The position in `table` of the row called `name`.
 template <class Info, std::size_t size>
@@ -16,7 +23,7 @@ std::size_t parse_name(std::string_view what, std::string_view name, const std::
   std::array<std::string_view, size> names;
   std::string expected;
   for (std::size_t i = 0; i < size; ++i) {
-    if (table[i].name == name) {
+    if (is_alike(table[i].name, name)) {
       return i;
     }
     names[i] = table[i].name;

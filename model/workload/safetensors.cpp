@@ -5,6 +5,7 @@
 //   the rest  the tensors' data, little-endian, row-major; offsets count from its first byte
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/numeric.hpp"
 #include "model/workload/mask.hpp"
 #include "model/workload/safetensors_header.hpp"
 
@@ -17,6 +18,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 namespace onchip {
@@ -65,16 +67,26 @@ float read_f64(const char* data) {
   return static_cast<float>(load<double>(data));
 }
 
+float read_bool(const char* data) {
+  return *data != 0 ? 1.0F : 0.0F;
+}
+float read_i8(const char* data) {
+  return static_cast<float>(load<std::int8_t>(data));
+}
+float read_e4m3(const char* data) {
+  return from_e4m3(load<std::uint8_t>(data));
+}
+
 constexpr std::array<DataType, 15> kDataTypes{{
     {"F16", 2, read_f16},
     {"BF16", 2, read_bf16},
     {"F32", 4, read_f32},
     {"F64", 8, read_f64},
-    {"BOOL", 1, nullptr},
+    {"BOOL", 1, read_bool},
     {"U8", 1, nullptr},
-    {"I8", 1, nullptr},
+    {"I8", 1, read_i8},
     {"F8_E5M2", 1, nullptr},
-    {"F8_E4M3", 1, nullptr},
+    {"F8_E4M3", 1, read_e4m3},
     {"U16", 2, nullptr},
     {"I16", 2, nullptr},
     {"U32", 4, nullptr},
@@ -82,7 +94,7 @@ constexpr std::array<DataType, 15> kDataTypes{{
     {"U64", 8, nullptr},
     {"I64", 8, nullptr},
 }};
-constexpr std::string_view kReadable = "F16, BF16, F32 and F64";
+constexpr std::string_view kReadable = "F16, BF16, F32, F64, BOOL, I8 and F8_E4M3";
 
 using safetensors::HeaderReader, safetensors::Tensor, safetensors::Tensors;
 
@@ -100,7 +112,7 @@ std::string shape_text(const Tensor& tensor) {
   return text + (tensor.dimensions > 2 ? ", ...]" : "]");
 }
 
-// Every tensor lies within the data, is as long as its shape says, and overlaps no other.
+// Every tensor lies within the data, is as long as its shape says, and is followed by the next at once.
 void check_extents(const Tensors& tensors, std::uint64_t data_bytes, const std::string& file_name) {
   struct Extent {
     std::uint64_t begin, end;
@@ -132,11 +144,21 @@ void check_extents(const Tensors& tensors, std::uint64_t data_bytes, const std::
     }
   }
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
-  for (std::size_t i = 1; i < extents.size(); ++i) {
-    if (extents[i].begin < extents[i - 1].end) {
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i].begin < end) {
       throw InputError(file_name + ": tensors " + in_quotes(*extents[i - 1].name) + " and " +
                        in_quotes(*extents[i].name) + " overlap");
     }
+    if (extents[i].begin > end) {
+      throw InputError(file_name + ": " + std::to_string(extents[i].begin - end) + " bytes before tensor " +
+                       in_quotes(*extents[i].name) + " are no tensor's");
+    }
+    end = extents[i].end;
+  }
+  if (end != data_bytes) {
+    throw InputError(file_name + ": " + std::to_string(data_bytes - end) +
+                     " bytes after the last tensor are no tensor's");
   }
 }
 
@@ -149,16 +171,35 @@ std::string list(const std::vector<std::string_view>& names) {
   return text + (names.size() > kLongest ? " and " + std::to_string(names.size() - kLongest) + " more" : "");
 }
 
-// The tensor called `wanted`, or the only 2-D one.
+// What torch.nn.utils.prune saves of a weight: its values and, beside them, which of them count.
+constexpr std::string_view kOriginal = "_orig", kMask = "_mask";
+
+// The mask beside "NAME_orig", if there is one.
+Tensors::const_iterator mask_of(const Tensors& tensors, std::string_view original) {
+  return original.ends_with(kOriginal)
+             ? tensors.find(std::string(original.substr(0, original.size() - kOriginal.size())) + std::string(kMask))
+             : tensors.end();
+}
+
+// The tensor called `wanted`, or the only one that can be recurrent weights: the only matrix, or the only one whose
+// name says so. A pruned weight NAME is found as NAME, too.
 Tensors::const_iterator choose(const Tensors& tensors, std::string_view wanted, const std::string& file_name) {
-  std::vector<std::string_view> matrices;
+  std::vector<std::string_view> matrices, recurrent;
   for (const auto& [name, tensor] : tensors) {
-    if (tensor.dimensions == 2) {
+    const bool is_mask =
+        name.ends_with(kMask) && tensors.contains(name.substr(0, name.size() - kMask.size()) + std::string(kOriginal));
+    if (tensor.dimensions == 2 && !is_mask) {
       matrices.push_back(name);
+      if (name.find("weight_hh") != std::string::npos || name.find("recurrent") != std::string::npos) {
+        recurrent.push_back(name);
+      }
     }
   }
   if (!wanted.empty()) {
-    const auto found = tensors.find(wanted);
+    auto found = tensors.find(wanted);
+    if (found == tensors.end()) {
+      found = tensors.find(std::string(wanted) + std::string(kOriginal));
+    }
     if (found != tensors.end()) {
       return found;
     }
@@ -173,11 +214,11 @@ Tensors::const_iterator choose(const Tensors& tensors, std::string_view wanted, 
   if (matrices.empty()) {
     throw InputError(file_name + ": the file holds no 2-D tensor");
   }
-  if (matrices.size() > 1) {
+  if (matrices.size() > 1 && recurrent.size() != 1) {
     throw InputError(file_name + ": the file holds " + std::to_string(matrices.size()) +
                      " 2-D tensors; name one of them: " + list(matrices));
   }
-  return tensors.find(matrices.front());
+  return tensors.find(matrices.size() == 1 ? matrices.front() : recurrent.front());
 }
 
 const DataType& readable_type(const Tensor& tensor, const std::string& who) {
@@ -198,7 +239,10 @@ const DataType& readable_type(const Tensor& tensor, const std::string& who) {
                    " at [" + place + "]");
 }
 
-SparseMatrix decode(const Tensor& tensor, const char* data, const std::string& who) {
+// Weights of a quantised checkpoint are times a scale, of all or of each row; of a pruned one those count whose mask is
+// not zero. Either may be empty.
+SparseMatrix decode(const Tensor& tensor, const char* data, const std::string& who, std::span<const float> scales,
+                    std::span<const float> mask) {
   if (tensor.dimensions != 2) {
     throw InputError(who + " has shape " + shape_text(tensor) + "; expected two dimensions");
   }
@@ -210,7 +254,11 @@ SparseMatrix decode(const Tensor& tensor, const char* data, const std::string& w
     }
   }
   SparseMatrix matrix{static_cast<int>(tensor.shape[0]), static_cast<int>(tensor.shape[1]), {}, {}, {}};
-  const auto value_at = [&](std::uint64_t element) { return type->read(data + element * type->bytes); };
+  const auto value_at = [&](std::uint64_t element) {
+    const float scale = scales.empty() ? 1.0F : scales[scales.size() == 1 ? 0 : element / tensor.shape[1]];
+    const float value = type->read(data + element * type->bytes) * scale;
+    return mask.empty() || mask[element] != 0 ? value : 0.0F;
+  };
   std::uint64_t nnz = 0;
   for (std::uint64_t i = 0; i < tensor.elements; ++i) {
     const float value = value_at(i);
@@ -238,10 +286,7 @@ SparseMatrix decode(const Tensor& tensor, const char* data, const std::string& w
   return matrix;
 }
 
-std::vector<float> decode_vector(const Tensor& tensor, const char* data, const std::string& who) {
-  if (tensor.dimensions != 1) {
-    throw InputError(who + " has shape " + shape_text(tensor) + "; expected one dimension");
-  }
+std::vector<float> decode_values(const Tensor& tensor, const char* data, const std::string& who) {
   const DataType& type = readable_type(tensor, who);
   std::vector<float> values(tensor.elements);
   for (std::uint64_t i = 0; i < tensor.elements; ++i) {
@@ -274,6 +319,9 @@ Contents read_contents(std::string_view bytes, const std::string& file) {
                      std::to_string(kMaxHeaderBytes));
   }
   const std::string_view header = bytes.substr(kLengthBytes, header_bytes);
+  if (header.find('\0') != std::string_view::npos) {
+    throw InputError(file + ": its header holds a NUL byte; the format pads it with spaces");
+  }
   HeaderReader reader(file);
   nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
   Contents contents{reader.take(), bytes.substr(kLengthBytes + header_bytes)};
@@ -287,8 +335,27 @@ SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_nam
   const std::string file(file_name);
   const Contents contents = read_contents(bytes, file);
   const auto chosen = choose(contents.tensors, tensor, file);
-  return decode(chosen->second, contents.data.data() + chosen->second.begin,
-                file + ": tensor " + in_quotes(chosen->first));
+  const std::string who = file + ": tensor " + in_quotes(chosen->first);
+  const auto values_of = [&](Tensors::const_iterator of) {
+    return decode_values(of->second, contents.data.data() + of->second.begin,
+                         file + ": tensor " + in_quotes(of->first));
+  };
+  std::vector<float> scales, mask;
+  if (const auto of = mask_of(contents.tensors, chosen->first); of != contents.tensors.end()) {
+    if (of->second.dimensions != 2 || of->second.shape != chosen->second.shape) {
+      throw InputError(who + " has shape " + shape_text(chosen->second) + ", its mask " + shape_text(of->second));
+    }
+    mask = values_of(of);
+  }
+  const bool is_quantised = chosen->second.type == "I8" || chosen->second.type == "F8_E4M3";
+  if (const auto of = contents.tensors.find(chosen->first + "_scale"); is_quantised && of != contents.tensors.end()) {
+    if (of->second.elements != 1 && of->second.elements != chosen->second.shape[0]) {
+      throw InputError(who + " has " + std::to_string(of->second.elements) +
+                       " scales; expected one, or one of each row");
+    }
+    scales = values_of(of);
+  }
+  return decode(chosen->second, contents.data.data() + chosen->second.begin, who, scales, mask);
 }
 
 SparseMatrix read_safetensors(const std::filesystem::path& file, std::string_view tensor) {
@@ -304,8 +371,11 @@ std::vector<float> parse_safetensors_vector(std::string_view bytes, std::string_
   if (found == contents.tensors.end()) {
     throw InputError(file + ": no tensor " + in_quotes(tensor));
   }
-  return decode_vector(found->second, contents.data.data() + found->second.begin,
-                       file + ": tensor " + in_quotes(found->first));
+  const std::string who = file + ": tensor " + in_quotes(found->first);
+  if (found->second.dimensions != 1) {
+    throw InputError(who + " has shape " + shape_text(found->second) + "; expected one dimension");
+  }
+  return decode_values(found->second, contents.data.data() + found->second.begin, who);
 }
 
 std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor) {

@@ -40,6 +40,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   Tensors take() { return std::move(tensors_); }
 
   bool start_object(std::size_t) override {
+    if (enter_ignored()) {
+      return true;
+    }
     if (depth_ >= 2) {
       unexpected("an object");
     }
@@ -47,6 +50,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool end_object() override {
+    if (leave_ignored()) {
+      return true;
+    }
     if (depth_ == 2 && tensor_) {
       for (std::size_t i = 0; i < kTensorKeys.size(); ++i) {
         if (!seen_[i]) {
@@ -58,6 +64,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool key(std::string& name) override {
+    if (ignored_depth_ > 0) {
+      return true;
+    }
     if (depth_ == 1) {
       name_ = name;
       seen_ = {};
@@ -76,8 +85,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
       tensor_ = &position->second;
     } else if (tensor_) {
       const auto found = std::find(kTensorKeys.begin(), kTensorKeys.end(), name);
-      if (found == kTensorKeys.end()) {
-        fail("has an unknown key " + in_quotes(name) + did_you_mean(shortened(name), kTensorKeys));
+      if (found == kTensorKeys.end()) {  // of a later version of the format, or a tool's own
+        ignores_value_ = true;
+        return true;
       }
       const auto index = static_cast<std::size_t>(found - kTensorKeys.begin());
       if (std::exchange(seen_[index], true)) {
@@ -88,6 +98,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool start_array(std::size_t) override {
+    if (enter_ignored()) {
+      return true;
+    }
     if (depth_ != 2 || !tensor_ || (key_ != TensorKey::shape && key_ != TensorKey::data_offsets)) {
       unexpected("an array");
     }
@@ -96,6 +109,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool end_array() override {
+    if (leave_ignored()) {
+      return true;
+    }
     --depth_;
     if (key_ == TensorKey::data_offsets && offsets_ != 2) {
       fail("needs two numbers as 'data_offsets'");
@@ -103,6 +119,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool number_unsigned(std::uint64_t number) override {
+    if (is_ignored()) {
+      return true;
+    }
     if (depth_ != 3) {
       unexpected("a number");
     }
@@ -122,6 +141,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool string(std::string& text) override {
+    if (is_ignored()) {
+      return true;
+    }
     if (depth_ == 2 && metadata_value()) {
       return true;
     }
@@ -131,12 +153,12 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     tensor_->type = text;
     return true;
   }
-  bool number_integer(std::int64_t) override { return unexpected("a negative number"); }
+  bool number_integer(std::int64_t) override { return is_ignored() || unexpected("a negative number"); }
   bool number_float(double, const std::string&) override {
-    return unexpected("a number that is no 64-bit unsigned integer");
+    return is_ignored() || unexpected("a number that is no 64-bit unsigned integer");
   }
-  bool null() override { return unexpected("null"); }
-  bool boolean(bool) override { return unexpected("a truth value"); }
+  bool null() override { return is_ignored() || (depth_ == 1 && metadata_value()) || unexpected("null"); }
+  bool boolean(bool) override { return is_ignored() || unexpected("a truth value"); }
   bool binary(nlohmann::json::binary_t&) override { return unexpected("binary data"); }
   bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) override {
     throw InputError(file_name_ + ": the header is not valid JSON at its byte " + std::to_string(byte));
@@ -145,8 +167,23 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  private:
   bool metadata_value() const { return !tensor_; }
 
-  // did_you_mean takes time by the square of the length.
-  static std::string_view shortened(std::string_view name) { return name.substr(0, 32); }
+  // The value of a key that is not read, however deep.
+  bool enter_ignored() {
+    if (ignores_value_ || ignored_depth_ > 0) {
+      ++ignored_depth_;
+      ignores_value_ = false;
+      return true;
+    }
+    return false;
+  }
+  bool leave_ignored() {
+    if (ignored_depth_ > 0) {
+      --ignored_depth_;
+      return true;
+    }
+    return false;
+  }
+  bool is_ignored() { return std::exchange(ignores_value_, false) || ignored_depth_ > 0; }
 
   [[noreturn]] void fail(const std::string& message) const {
     throw InputError(file_name_ + ": " + (name_ == "__metadata__" ? "" : "tensor ") + in_quotes(name_) + " " + message);
@@ -171,6 +208,8 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   TensorKey key_ = TensorKey::none;
   std::array<bool, kTensorKeys.size()> seen_{};
   int offsets_ = 0;
+  bool ignores_value_ = false;
+  int ignored_depth_ = 0;
 };
 
 }  // namespace onchip::safetensors

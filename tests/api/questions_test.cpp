@@ -226,10 +226,11 @@ TEST_CASE("a question has the same bytes as its answer by command, in C and in P
   const auto add = [&](const std::string& verb, int hidden, const std::string& cell, const std::string& precision,
                        int batch, const std::string& density, const std::string& mask, bool on_registers) {
     const std::string size = hidden > 0 ? "\"hidden\": " + std::to_string(hidden) + ", " : "";
-    questions.push_back("{\"ask\": \"" + verb + "\", \"network\": {\"cell\": \"" + cell + "\", " + size +
-                        "\"precision\": \"" + precision + "\", \"batch\": " + std::to_string(batch) +
-                        ", \"density\": " + density + "}, \"mask\": \"" + mask + "\", \"granule\": 128" +
-                        (on_registers ? ", \"constraints\": {\"tier\": \"registers\", \"exchange\": \"lamport\"}" : "") + "}");
+    questions.push_back(
+        "{\"ask\": \"" + verb + "\", \"network\": {\"cell\": \"" + cell + "\", " + size + "\"precision\": \"" +
+        precision + "\", \"batch\": " + std::to_string(batch) + ", \"density\": " + density + "}, \"mask\": \"" + mask +
+        "\", \"granule\": 128" +
+        (on_registers ? ", \"constraints\": {\"tier\": \"registers\", \"exchange\": \"lamport\"}" : "") + "}");
     const std::string name = verb == "rank" ? "predict --plan all" : verb == "what_if" ? "what-if" : verb;
     commands.push_back(name + (hidden > 0 ? " --hidden " + std::to_string(hidden) : "") + " --cell " + cell +
                        " --precision " + precision + " --batch " + std::to_string(batch) + " --density " + density +

@@ -55,6 +55,7 @@ void run(Parse&& parse) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   run([&] { return onchip::parse_matrix_market(bytes, "fuzz.mtx"); });
+  run([&] { return onchip::parse_smtx(bytes, "fuzz.smtx"); });
   run([&] { return onchip::parse_safetensors(bytes, "fuzz.safetensors", ""); });
   run([&] { return onchip::parse_safetensors(bytes, "fuzz.safetensors", "w"); });
   return 0;

@@ -127,7 +127,9 @@ TEST_CASE("a shipped chip is found whatever the case and punctuation of its name
     REQUIRE(find_chip(name).chip.name == "RTX 4090");
   }
   REQUIRE(find_error("h20") == "unknown chip 'h20'; did you mean 'H200'?");
-  REQUIRE(find_error("h100") == "unknown chip 'h100'; did you mean 'H100 SXM'?");
+  REQUIRE(find_chip("h100").chip.name == "H100 SXM");
+  REQUIRE(find_chip("4090").chip.name == "RTX 4090");
+  REQUIRE(find_error("h10") == "unknown chip 'h10'; did you mean 'H100 SXM'?");
   REQUIRE(find_error("tpu") ==
           "unknown chip 'tpu': expected the path of a file ending in .toml or one of 'TITAN X Maxwell', 'P100', "
           "'V100', 'A100', 'L40S', 'RTX 4090', 'H100 SXM', 'H200', 'B200'");

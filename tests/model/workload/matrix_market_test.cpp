@@ -129,8 +129,8 @@ TEST_CASE("what is not a supported Matrix Market file is refused by name", "[mat
   CHECK(error_in("1 2 3\n") == "w.mtx:1:1: not a Matrix Market file: it does not begin with '%%MatrixMarket'");
   CHECK(error_in("%%MatrixMarket vector coordinate real general\n") ==
         "w.mtx:1:16: unsupported object 'vector'; supported: matrix");
-  CHECK(error_in("%%MatrixMarket matrix array real general\n") ==
-        "w.mtx:1:23: unsupported format 'array'; supported: coordinate");
+  CHECK(error_in("%%MatrixMarket matrix dense real general\n") ==
+        "w.mtx:1:23: unsupported format 'dense'; supported: coordinate, array");
   CHECK(error_in("%%MatrixMarket matrix coordinate complex general\n") ==
         "w.mtx:1:34: unsupported field 'complex'; supported: real, integer, pattern");
   CHECK(error_in("%%MatrixMarket matrix coordinate real skew-symmetric\n") ==
@@ -204,7 +204,7 @@ TEST_CASE("bad entries are refused with their place", "[matrix_market][fast]") {
   CHECK(error_in("%%MatrixMarket matrix coordinate integer general\n3 3 1\n1 1 1.5\n") ==
         "w.mtx:3:5: expected an integer value, found '1.5'");
   CHECK(error_in("%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 1 1\n") ==
-        "w.mtx:3:5: expected the end of the line after the entry, found '1'");
+        "w.mtx:3:5: an entry of a pattern is a row and a column; is the field 'real' or 'integer'?");
 }
 
 TEST_CASE("duplicate entries are refused, naming both lines", "[matrix_market][fast]") {
@@ -243,7 +243,29 @@ TEST_CASE("weights files are told apart by their extension", "[matrix_market][fa
   CHECK(read_weights(write(directory.path / "W.MTX", kReal + "1 1 1\n1 1 2\n"), "") ==
         SparseMatrix{1, 1, {0, 1}, {0}, {2}});
   CHECK(error_of([] { read_weights("w.npy", ""); }) ==
-        "w.npy: unknown kind of weights file; expected a name that ends in .mtx or .safetensors");
+        "w.npy: unknown kind of weights file; expected a name that ends in .mtx, .smtx or .safetensors");
   CHECK(error_of([] { read_weights("w.mtx", "cell"); }) ==
-        "w.mtx: a Matrix Market file holds one matrix without a name; found a request for 'cell'");
+        "w.mtx: the file holds one matrix without a name; found a request for 'cell'");
+}
+
+TEST_CASE("a dense array, whole numbers with a point and a banner of one per cent are read", "[matrix_market][fast]") {
+  const SparseMatrix matrix{2, 3, {0, 2, 3}, {0, 2, 1}, {1.5F, -2, 3}};
+  CHECK(parse("%%MatrixMarket matrix array real general\n% column by column\n2 3\n1.5\n0\n0\n3\n-2\n0\n") == matrix);
+  CHECK(error_in("%%MatrixMarket matrix array real general\n2 3\n1\n2\n3\n") ==
+        "w.mtx:2:4: 6 entries do not fit into the 6 bytes that follow (at most 3 do); is the file truncated?");
+  CHECK(error_in("%%MatrixMarket matrix array pattern general\n1 1\n1\n") ==
+        "w.mtx:1:28: an array is read as 'real general' or 'integer general'");
+  CHECK(parse("%MatrixMarket matrix coordinate integer general\n1 2 1\n1 2 4.0\n") ==
+        SparseMatrix{1, 2, {0, 1}, {1}, {4}});
+}
+
+TEST_CASE("a pattern of the Deep Learning Matrix Collection is read", "[matrix_market][fast]") {
+  const auto read = [](std::string_view text) { return parse_smtx(text, "w.smtx"); };
+  CHECK(read("2, 3, 3\n0 2 3 \n0 2 1 \n") == SparseMatrix{2, 3, {0, 2, 3}, {0, 2, 1}, {1, 1, 1}});
+  const auto error = [&](std::string_view text) { return error_of([&] { read(text); }); };
+  CHECK(error("2, 3, 3\n0 2 3\n0 2 x") == "w.smtx:3:5: expected a column after the one before, from 0 to 2, found 'x'");
+  CHECK(error("2, 3, 3\n0 2 3\n2 1 1") == "w.smtx:3:3: expected a column after the one before, from 3 to 2, found '1'");
+  CHECK(error("2, 3, 3\n0 2 2\n0 1 2") == "w.smtx:2:6: the rows end at 2; expected 3");
+  CHECK(error("2, 3, 6\n0 2 2\n") ==
+        "w.smtx:1:8: 6 non-zeros of 2 rows do not fit into the 7 bytes that follow; is the file truncated?");
 }

@@ -38,7 +38,8 @@ TEST_CASE("cells and precisions are read by name", "[fast]") {
   REQUIRE(error_of([] { parse_cell("rnn"); }) == "unknown cell 'rnn': expected relu, tanh, lstm or gru");
   REQUIRE(error_of([] { parse_cell("lst"); }) == "unknown cell 'lst'; did you mean 'lstm'?");
   REQUIRE(error_of([] { parse_cell(""); }) == "unknown cell '': expected relu, tanh, lstm or gru");
-  REQUIRE(error_of([] { parse_precision("FP16"); }) == "unknown precision 'FP16'; did you mean 'fp16'?");
+  REQUIRE(parse_precision("FP16") == Precision::fp16);
+  REQUIRE(parse_cell("LSTM") == Cell::lstm);
   REQUIRE(error_of([] { parse_precision("double"); }) ==
           "unknown precision 'double': expected fp16, bf16, fp32 or fp8");
 }
