@@ -86,10 +86,10 @@ std::optional<Remedy> sparser(const Question& question, const Configuration& con
 }
 
 // In the steps that hardware can have.
-std::optional<Remedy> larger(const Question& question, const Configuration& configuration, std::string_view name) {
+std::optional<Remedy> larger(const Question& question, const Configuration& configuration, const RowProfile& rows,
+                             std::string_view name) {
   const ChipKey& key = *find_key(name);
   const double from = question.chip.chip.*key.member, step = hardware_step(question.chip.chip, key);
-  const RowProfile rows = row_profile(configuration);
   const auto text_at = [&](int steps) {
     return std::string(name) + "=" + format_quantity(steps * step, key.dimension);
   };
@@ -128,8 +128,9 @@ std::vector<Remedy> remedies(const Question& question, const Configuration& aske
     add(smaller(question, configuration));
   }
   add(sparser(question, configuration));
+  const RowProfile rows = row_profile(configuration);
   for (const char* key : {"sm.count", "registers.per_sm", "shared_memory.per_sm"}) {
-    add(larger(question, configuration, key));
+    add(larger(question, configuration, rows, key));
   }
   return found;
 }

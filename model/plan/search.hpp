@@ -102,7 +102,7 @@ class FamilySearch {
   static constexpr double kNear = 1.01;     // times the best estimate: what is settled may turn out to be the best
   static constexpr double kAlike = 1.0005;  // times the best: no difference in time
   static constexpr double kNearer = 1.02;   // where nothing fits, what may miss by clearly less is looked for
-  static constexpr int kMostSettled = 16;
+  static constexpr int kMostSettled = 16, kMostTried = 64;
 
   void look(double near) {
     const bool stops = effort_ == Effort::whether_fits && near == kNear;
@@ -139,8 +139,9 @@ class FamilySearch {
     });
     std::vector<Found> settled_plans;
     double least = kNever;
+    int tried = 0;
     for (const Estimate& estimate : near_) {
-      if (estimate.us > kAlike * least || settled_plans.size() == kMostSettled) {
+      if (estimate.us > kAlike * least || settled_plans.size() == kMostSettled || tried++ == kMostTried) {
         break;
       }
       const P plan = settled(chip_, network_, rows_, constraints_, estimate.plan);

@@ -229,12 +229,12 @@ TEST_CASE("a question has the same bytes as its answer by command, in C and in P
     questions.push_back(
         "{\"ask\": \"" + verb + "\", \"network\": {\"cell\": \"" + cell + "\", " + size + "\"precision\": \"" +
         precision + "\", \"batch\": " + std::to_string(batch) + ", \"density\": " + density + "}, \"mask\": \"" + mask +
-        "\", \"granule\": 128" +
+        "\", \"granule\": 512" +
         (on_registers ? ", \"constraints\": {\"tier\": \"registers\", \"exchange\": \"lamport\"}" : "") + "}");
     const std::string name = verb == "rank" ? "predict --plan all" : verb == "what_if" ? "what-if" : verb;
     commands.push_back(name + (hidden > 0 ? " --hidden " + std::to_string(hidden) : "") + " --cell " + cell +
                        " --precision " + precision + " --batch " + std::to_string(batch) + " --density " + density +
-                       " --mask " + mask + (name == "fit" || name == "what-if" ? " --granule 128" : "") +
+                       " --mask " + mask + (name == "fit" || name == "what-if" ? " --granule 512" : "") +
                        (on_registers ? " --tier registers --exchange lamport" : ""));
   };
   const std::array<std::string, 4> cells{"relu", "tanh", "lstm", "gru"}, precisions{"fp16", "bf16", "fp32", "fp8"};
@@ -245,8 +245,8 @@ TEST_CASE("a question has the same bytes as its answer by command, in C and in P
 #endif
   for (int i = 0; i < kQuestions; ++i) {
     const std::string verb = i % 50 == 7 ? "what_if" : i % 3 == 0 ? "fit" : i % 3 == 1 ? "predict" : "rank";
-    const bool two_four = i % 7 == 3, any_size = verb == "fit" && i % 4 == 0;
-    add(verb, any_size ? 0 : 64 + 37 * (i % 40), cells[static_cast<std::size_t>(i % 4)],
+    const bool two_four = i % 7 == 3, any_size = verb == "fit" && i % 24 == 0;
+    add(verb, any_size ? 0 : 64 + 23 * (i % 20), cells[static_cast<std::size_t>(i % 4)],
         precisions[static_cast<std::size_t>(i / 4 % 4)], 1 + i * 5 % 16,
         two_four     ? "0.5"
         : i % 2 == 0 ? "0.1"
