@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far each plan is from its own floor, and what lies between them. Reads measured rows (validation.csv, with the
-exchange of each plan alone) and the chip's clock; --list writes those above the limit with the largest reason.
+"""How long a step takes over its exchange alone and then its loads, and what lies between them. Reads measured rows
+(validation.csv, with the exchange of each plan alone) and the chip's clock; --list writes those above the limit with the
+largest reason. Where passes are pipelined both overlap, and a step may take less.
 
-    floor             the plan's exchange alone, measured, and its loads of the state without a conflict or a padded slot
+    floor_us          the plan's exchange alone, measured, and its loads of the state without a conflict or a padded slot
     padding, banks    wavefronts of its gathers beyond those
     weights           wavefronts of weights that are read from shared memory, and written there if they are streamed
     rest              reduction, cell, instructions to issue, and waiting for one another"""
