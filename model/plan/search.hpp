@@ -90,6 +90,9 @@ class FamilySearch {
       best_us_ = kNever;
       look(kNever);
       found = best_settled();
+      if (!found && !near_.empty()) {
+        nearest_ = {network_, near_.front().plan, {}};
+      }
     }
     if (!found && nearest_) {
       nearest_->plan = settled(chip_, network_, rows_, constraints_, nearest_->plan);
