@@ -199,10 +199,8 @@ FitAnswer fit(const Question& question, const Decide& decide) {
     return fit_largest(question, configuration, decide);
   }
   FitAnswer answer{{chip.name, configuration, decide(chip, configuration, row_profile(configuration))}};
-  if (!answer.fits()) {
-    if (!configuration.plan) {
-      answer.to_fit = remedies(question, configuration, answer.answer.planned);
-    }
+  if (!answer.fits() && !configuration.plan) {
+    answer.to_fit = remedies(question, configuration, answer.answer.planned);
   }
   if (!answer.fits() || !configuration.plan) {
     answer.instead = instead_of(chip, answer.answer);

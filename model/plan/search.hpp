@@ -43,8 +43,7 @@ inline bool is_better(const Prediction& a, const Prediction& b) {
   return a.footprint.fits ? a.step_us < b.step_us : overload(a.footprint) < overload(b.footprint);
 }
 
-// A plan with what the search goes by: whether it fits, with registers to spare if that is asked for, and if so its
-// time.
+// What the search goes by: whether a plan fits, with registers to spare if that is asked for, and if so its time.
 template <Family P>
 Prediction searched(const Chip& chip, const typename P::Workload& network, const Constraints& constraints,
                     const P& plan) {
@@ -148,8 +147,8 @@ class FamilySearch {
         break;
       }
       const P plan = settled(chip_, network_, rows_, constraints_, estimate.plan);
-      const Prediction prediction = predict_one(chip_, network_, plan);
-      if (searched(chip_, network_, constraints_, plan).footprint.fits) {
+      const Prediction prediction = searched(chip_, network_, constraints_, plan);
+      if (prediction.footprint.fits) {
         settled_plans.push_back({network_, plan, prediction});
         least = std::min(least, prediction.step_us);
       }
