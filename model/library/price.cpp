@@ -33,25 +33,16 @@ double streaming_seconds(const Chip& chip, double bytes) {
                       : chip.library_dram_share * chip.dram_bytes_per_second);
 }
 
-// All multiplications of a step, on tensor cores or, in fp32, without them.
-double multiplying_seconds(const Chip& chip, const Recurrent& network) {
-  const bool tensor = state_type(network.precision) != Precision::fp32;
-  const double per_instruction = tensor ? 16 * 8 * 16 : 32;
-  const double samples = tensor ? std::ceil(network.batch / 8.0) * 8 : network.batch;
-  const double cycles = tensor ? chip.tensor_issue_cycles : chip.fp32_issue_cycles;
-  return elements(network) * samples / per_instruction * cycles / (chip.partitions * chip.sm_count * chip.clock_hz);
+bool is_fp32(const Recurrent& network) {
+  return state_type(network.precision) == Precision::fp32;
 }
 
-// In fp32 a block of 64 rows multiplies with all of so many samples, however few there are, and waits for each product:
-// read off 18 steps of cuBLAS on an H100. So 50 of them are 17 % off on average, at most 71 % (drawn.csv and
-// drawn_again.csv of experiments/data/h100_sxm).
-double blocks_seconds(const Chip& chip, const Recurrent& network) {
-  constexpr int kFewSamples = 8, kOfFew = 20, kSamples = 32;
-  const double samples =
-      network.batch <= kFewSamples ? kOfFew : std::ceil(static_cast<double>(network.batch) / kSamples) * kSamples;
-  const double waves = std::ceil(std::ceil(static_cast<double>(network.rows()) / kBlockRows) / chip.sm_count);
-  return waves * network.hidden * kBlockRows * samples / 32 * chip.fp32_issue_cycles /
-         (chip.partitions * chip.clock_hz);
+// All multiplications of a step by all SMs, on tensor cores or, in fp32, without them.
+double multiplying_seconds(const Chip& chip, const Recurrent& network) {
+  const double per_instruction = is_fp32(network) ? 32 : 16 * 8 * 16;
+  const double samples = is_fp32(network) ? network.batch : std::ceil(network.batch / 8.0) * 8;
+  const double cycles = is_fp32(network) ? chip.fp32_issue_cycles : chip.tensor_issue_cycles;
+  return elements(network) * samples / per_instruction * cycles / (chip.partitions * chip.sm_count * chip.clock_hz);
 }
 
 // Rows and samples that begin at multiples of 16 bytes are loaded in words: who uses a library pads its units to that.
@@ -61,17 +52,56 @@ Recurrent padded(Recurrent network) {
   return network;
 }
 
+// In fp32 (without TF32) no formula of what a product does is near the choices that the libraries make, so these are
+// sums of a wait, of what a thread sums over, and of the weights' way or their multiplications (chip/cost_terms.hpp).
+LibraryStep product_fp32(const Chip& chip, const Recurrent& network) {
+  constexpr int kFewSamples = 8;
+  const CostValues& cost = chip.cost;
+  LibraryStep step;
+  if (network.batch <= kFewSamples) {
+    step.waiting = cost[Cost::fp32_few_products] * chip.library_product_seconds;
+    step.arithmetic = cost[Cost::fp32_few_peak] * multiplying_seconds(chip, network);
+  } else {
+    step.waiting = cost[Cost::fp32_products] * chip.library_product_seconds;
+    step.arithmetic = cost[Cost::fp32_unit_cycles] * network.hidden / chip.clock_hz;
+    step.streaming = elements(network) * element_bytes(network) /
+                     (cost[Cost::fp32_bandwidth_share] * chip.library_l2_bytes_per_second);
+  }
+  return step;
+}
+
+LibraryStep recurrent_network_fp32(const Chip& chip, const Recurrent& network) {
+  constexpr int kPersistentSamples = 8, kFewSamples = 12;
+  constexpr double kPersistentBytes = 16e6;
+  const CostValues& cost = chip.cost;
+  const double bytes = elements(network) * element_bytes(network);
+  LibraryStep step;
+  if (network.batch <= kPersistentSamples && bytes <= kPersistentBytes) {
+    step.waiting = (cost[Cost::cudnn_fp32_barriers] + cost[Cost::cudnn_fp32_sample_barriers] * network.batch) *
+                   chip.grid_barrier_seconds;
+    step.arithmetic = cost[Cost::cudnn_fp32_persistent_peak] * multiplying_seconds(chip, network);
+  } else if (network.batch <= kFewSamples) {
+    step.streaming = bytes / (cost[Cost::cudnn_fp32_few_bandwidth_share] * chip.library_l2_bytes_per_second);
+    step.waiting = chip.library_product_seconds;
+  } else {
+    step.waiting = cost[Cost::cudnn_fp32_products] * chip.library_product_seconds;
+    step.arithmetic = cost[Cost::cudnn_fp32_unit_cycles] * network.hidden / chip.clock_hz +
+                      cost[Cost::cudnn_fp32_peak] * multiplying_seconds(chip, network);
+  }
+  return step;
+}
+
 LibraryStep product(const Chip& chip, const Recurrent& network) {
+  if (is_fp32(network)) {
+    return product_fp32(chip, network);
+  }
   const double row_bytes = network.hidden * element_bytes(network);
   const double of_block =
       std::min(kBlockRows, network.rows()) * row_bytes / (chip.library_sm_bytes_per_cycle * chip.clock_hz);
   LibraryStep step;
   step.waiting = chip.library_product_seconds;
   step.streaming = std::max(streaming_seconds(chip, network.rows() * row_bytes), of_block);
-  const double multiplying = state_type(network.precision) == Precision::fp32
-                                 ? std::max(multiplying_seconds(chip, network), blocks_seconds(chip, network))
-                                 : multiplying_seconds(chip, network);
-  step.arithmetic = std::max(0.0, multiplying - step.streaming);
+  step.arithmetic = std::max(0.0, multiplying_seconds(chip, network) - step.streaming);
   return step;
 }
 
@@ -118,6 +148,9 @@ double barriers(const CostValues& cost, const Recurrent& network) {
 }
 
 LibraryStep recurrent_network(const Chip& chip, const Recurrent& network) {
+  if (is_fp32(network)) {
+    return recurrent_network_fp32(chip, network);
+  }
   LibraryStep standard = product(chip, network);
   standard.waiting +=
       chip.library_node_seconds * (info(network.cell).gates > 1 ? 1 : chip.cost[Cost::library_plain_node]);
