@@ -78,8 +78,8 @@ class Candidates {
         const int all = std::max(1, static_cast<int>(chip_.sm_count) / groups);
         const int fewest = even((network_.hidden + all - 1) / all);
         int last_sms = 0;
-        // As many SMs as there are, or fewer that have more to do: up to four times as much.
-        for (int units = fewest; units <= 4 * fewest; units += 2) {
+        // As many SMs as there are, or fewer that have more to do.
+        for (int units = fewest; units <= even(network_.hidden); units += 2) {
           const int sms = sms_.value_or((network_.hidden + units - 1) / units);
           if (sms != last_sms) {
             add_branch(storage, over_l2, sms, groups);

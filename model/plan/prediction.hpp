@@ -6,6 +6,7 @@
 #include "model/chip/chip.hpp"
 #include "model/plan/footprint.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cmath>
@@ -77,7 +78,8 @@ struct Prediction {
 
 inline Prediction predicted(const Footprint& footprint, const Price& price) {
   const double step_us = price.terms.total();
-  return {footprint, price.terms, step_us, step_us - price.below_us, step_us + price.above_us, price.floor_us};
+  const double low_us = std::max(price.floor_us, step_us - price.below_us);
+  return {footprint, price.terms, step_us, low_us, step_us + price.above_us, price.floor_us};
 }
 
 // Half of the 95 % interval of a step: of its exchange, how far the exchange alone scatters around the formula, twice,

@@ -17,9 +17,15 @@ void check(const Recurrent& network, const SparsePlan& plan);
 void check_rows(const Recurrent& network, const SparsePlan& plan, const RowProfile& rows);
 
 Footprint footprint(const Chip& chip, const SparseGeometry& geometry);
-// A share of a resource below that of all plans that differ from this one as for least_step_us() (sparse/price.hpp),
-// whose weights lie in this tier at most, and whose registers hold their part.
-double least_overload(const Chip& chip, const SparseGeometry& geometry, double least_slots, Tier most);
+// Below all plans that differ from this one as for least_step_us() (sparse/price.hpp): the bytes of an SM's state, and
+// of its weights that registers have no room for.
+double least_state_bytes(const SparseGeometry& geometry);
+double least_bytes_beyond(const Chip& chip, const SparseGeometry& geometry, double least_slots);
+// Likewise of all plans of its storage on as many SMs, for rows of so many non-zeros, with so many threads or with any.
+double least_bytes_beyond_of_sms(const Chip& chip, const SparseGeometry& geometry, double nonzeros, int threads);
+// With so many bytes the share of a resource, of plans whose weights lie in this tier at most.
+double least_overload(const Chip& chip, const SparseGeometry& geometry, double state_bytes, double bytes_beyond,
+                      Tier most);
 
 // Overflow is estimated, see settled().
 void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile& rows,

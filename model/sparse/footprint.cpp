@@ -23,26 +23,56 @@ Footprint footprint(const Chip& chip, const SparseGeometry& geometry) {
   return result;
 }
 
-double least_overload(const Chip& chip, const SparseGeometry& geometry, double least_slots, Tier most) {
-  // Registers at most, of a warp that computes beside warps that fetch with one load in flight.
+namespace {
+
+// Registers at most, of a warp that computes beside warps that fetch with one load in flight; the least shared memory.
+SparsePlan with_most_room(const SparseGeometry& geometry) {
   SparsePlan plan = geometry;
   plan.loads_in_flight = 1;
   plan.pass_planes = geometry.planes;
-  const double available = registers_available(chip, plan);
+  return plan;
+}
+
+// What a thread needs beside its weights.
+double least_working(const Chip& chip) {
   constexpr int kLeastStaging = 4;
-  const double working = register_costs(static_cast<int>(chip.compute_capability_major)).base + kLeastStaging;
-  const double words = least_slots * geometry.bundle.words / geometry.bundle.slots;
-  if (most == Tier::registers) {
-    return ResourceUse{words + working, available}.share();
+  return register_costs(static_cast<int>(chip.compute_capability_major)).base + kLeastStaging;
+}
+
+double words_of(const SparseGeometry& geometry, double slots) {
+  return slots * geometry.bundle.words / geometry.bundle.slots;
+}
+
+}  // namespace
+
+double least_bytes_beyond(const Chip& chip, const SparseGeometry& geometry, double least_slots) {
+  const double room = std::max(0.0, registers_available(chip, with_most_room(geometry)) - least_working(chip));
+  return 4 * std::max(0.0, words_of(geometry, least_slots) - room) * geometry.threads;
+}
+
+double least_bytes_beyond_of_sms(const Chip& chip, const SparseGeometry& geometry, double nonzeros, int threads) {
+  // With any number of threads those are best that have as many registers as a thread can have.
+  const double of_sm = chip.registers_per_sm, of_thread = chip.registers_per_thread;
+  const double count = threads == 0 ? of_sm / of_thread : threads;
+  const double room = count * std::max(0.0, std::min(of_thread, of_sm / count) - least_working(chip));
+  return 4 * std::max(0.0, words_of(geometry, nonzeros / geometry.sms) - room);
+}
+
+double least_overload(const Chip& chip, const SparseGeometry& geometry, double state_bytes, double bytes_beyond,
+                      Tier most) {
+  if (most == Tier::registers) {  // of all threads together there are no more than an SM's
+    return bytes_beyond > 0 ? 1 + bytes_beyond / (4 * chip.registers_per_sm) : 0;
   }
-  const double beyond = 4 * std::max(0.0, words - std::max(0.0, available - working)) * geometry.threads;  // bytes
-  const auto state = static_cast<double>(SparseGeometry(geometry.network, plan).bytes_without_weights());
   const auto share_of_shared = [&](double bytes) { return ResourceUse{bytes, chip.smem_bytes_per_block}.share(); };
   if (most != Tier::streamed) {
-    return share_of_shared(state + beyond);
+    return share_of_shared(state_bytes + bytes_beyond);
   }
-  const double streamed = geometry.sms * std::max(0.0, beyond - chip.smem_bytes_per_block);
-  return std::max(share_of_shared(state), ResourceUse{streamed, chip.l2_bytes}.share());
+  const double streamed = geometry.sms * std::max(0.0, bytes_beyond - chip.smem_bytes_per_block);
+  return std::max(share_of_shared(state_bytes), ResourceUse{streamed, chip.l2_bytes}.share());
+}
+
+double least_state_bytes(const SparseGeometry& geometry) {
+  return static_cast<double>(SparseGeometry(geometry.network, with_most_room(geometry)).bytes_without_weights());
 }
 
 }  // namespace onchip

@@ -236,7 +236,21 @@ Price price(const Chip& chip, const SparseGeometry& geometry) {
   return result;
 }
 
+namespace {
+
+// Cycles at least, for weights that the registers have no room for: of the pipe of shared memory, and of L2.
+struct BeyondRegisters {
+  double loads = 0, streaming = 0;
+};
+BeyondRegisters beyond_registers(const Chip& chip, double bytes) {
+  return {bytes / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles,
+          std::max(0.0, bytes - chip.smem_bytes_per_block) / chip.exchange_bytes_per_cycle_per_sm};
+}
+
+}  // namespace
+
 double least_step_us(const Chip& chip, const SparseGeometry& geometry, const LeastWork& least) {
+  const BeyondRegisters beyond = beyond_registers(chip, least.bytes_beyond);
   const bool is_pipelined = geometry.producer_warps > 0, is_dense = geometry.storage == Storage::dense;
   const double copies = geometry.planes, warps = geometry.warps(), lanes = geometry.lanes_per_row;
   const double warps_of_partition = std::ceil(warps / chip.partitions);
@@ -256,7 +270,7 @@ double least_step_us(const Chip& chip, const SparseGeometry& geometry, const Lea
     wavefronts = std::max(wavefronts, least_wavefronts(geometry, least.slots));
   }
   const double loads = std::max(wavefronts * chip.lds_wavefront_cycles, warps * state * chip.lds_instruction_cycles) +
-                       bytes_moved(geometry) / row_bytes;
+                       bytes_moved(geometry) / row_bytes + beyond.loads;
   const double issue =
       warps_of_partition * partition_cycles(chip, slots * per_slot(geometry) + state * per_load(geometry));
   const double chain = slots * (sums_in_half(geometry) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles);
@@ -276,7 +290,8 @@ double least_step_us(const Chip& chip, const SparseGeometry& geometry, const Lea
   const double meeting = geometry.gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles + meeting;
   const double outputs = least.any_tiles ? std::max(turns, sums / lanes) : turns * lane_outputs(geometry);
-  const double computing = gathering + reducing + outputs * cell + (is_pipelined ? 0 : finishing_issue(chip, geometry));
+  const double computing =
+      gathering + reducing + outputs * cell + beyond.streaming + (is_pipelined ? 0 : finishing_issue(chip, geometry));
 
   double least_cycles = std::numeric_limits<double>::infinity();
   const auto offer = [&](const ExchangeCycles& cycles) {
@@ -300,6 +315,44 @@ double least_step_us(const Chip& chip, const SparseGeometry& geometry, const Lea
     }
   }
   return least_cycles * 1e6 / chip.clock_hz;
+}
+
+double least_us_of_sms(const Chip& chip, const SparseGeometry& geometry, const LeastWorkOfSms& least) {
+  const BeyondRegisters beyond = beyond_registers(chip, least.bytes_beyond);
+  const bool is_dense = geometry.storage == Storage::dense;
+  const int most_rows_of_load = geometry.gates > 1 ? geometry.gates : kMaxTileRows;
+  const double slots = geometry.planes * least.nonzeros / geometry.sms;
+  const double state = slots / (is_dense ? most_rows_of_load : 1);
+  const double row_bytes = std::max(128.0, chip.smem_banks * chip.smem_bank_bytes);
+  const double loads = std::max(state * std::max(4, geometry.plane_unit_bytes) / row_bytes * chip.lds_wavefront_cycles,
+                                state / kWarp * chip.lds_instruction_cycles) +
+                       beyond.loads;
+  const double issue =
+      partition_cycles(chip, slots * per_slot(geometry) + state * per_load(geometry)) / (kWarp * chip.partitions);
+  const double chain = slots / least.most_threads *
+                       (sums_in_half(geometry) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles);
+  const double cell = info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles;
+  const double computing =
+      std::cbrt(loads * loads * loads + issue * issue * issue + chain * chain * chain) + cell + beyond.streaming;
+  // Each thread fetches one word; where passes are pipelined other threads do, one warp at least.
+  const auto bytes = static_cast<double>(geometry.exchange_bytes);
+  const auto latency = [&](int polling) {
+    return exchange_cycles(chip, {0, geometry.sms, polling, 1, kLineWords}).latency;
+  };
+  const double copying =
+      exchange_cycles(chip, {bytes, geometry.sms, static_cast<int>(bytes / 16), 1, kLineWords}).copying;
+  const double at_once = computing + finishing_issue(chip, geometry) + latency(least.fewest_threads) + copying;
+  // Passes take turns (pipelined_cycles), as many as loads of at least a bank's bytes: a pass, or all that is fetched.
+  const int passes = is_dense ? 1 : geometry.unit_bytes / kBankBytes;
+  const bool may_pipeline = passes > 1;
+  const double of_line = (1 - chip.cost[Cost::exchange_hidden_share]) / chip.exchange_bytes_per_cycle_per_sm;
+  const ExchangeCycles in_bulk = bulk_exchange_cycles(chip, bytes, kWarp);
+  const double one_pass = std::min(latency(kWarp) + bytes * of_line / passes, in_bulk.latency);
+  const double fetching = std::min(2 * (1 - chip.cost[Cost::producer_seen_share]) * latency(kWarp) + bytes * of_line,
+                                   2 * chip.cost[Cost::bulk_fence_signals] * chip.signal_cycles + in_bulk.copying);
+  const double pipelined = std::max({computing, computing / passes + one_pass, fetching}) +
+                           2 * block_barrier_cycles(chip, least.fewest_threads) + chip.cost[Cost::producer_hand_over];
+  return (may_pipeline ? std::min(at_once, pipelined) : at_once) * 1e6 / chip.clock_hz;
 }
 
 // Where passes are pipelined, warps that poll anew get in the way of those that compute, so the delay grows with what a

@@ -27,9 +27,18 @@ struct LeastWork {
   double slots = 0;     // of a lane over all its rows, on average over the warps
   bool splits = false;  // rows may be split
   bool any_tiles = true;
+  double bytes_beyond = 0;  // of an SM's weights, that its registers have no room for
 };
 // A time below theirs: term by term what price() is at least.
 double least_step_us(const Chip& chip, const SparseGeometry& geometry, const LeastWork& least);
+
+// A time below that of all plans of the geometry's storage on as many SMs, for rows of so many non-zeros.
+struct LeastWorkOfSms {
+  double nonzeros = 0;
+  double bytes_beyond = 0;                       // of an SM's weights, that its registers have no room for
+  int fewest_threads = 32, most_threads = 1024;  // that compute
+};
+double least_us_of_sms(const Chip& chip, const SparseGeometry& geometry, const LeastWorkOfSms& least);
 
 // Cycles that a step takes inside an SM, and those of its copying: what poll delays are chosen by.
 int best_poll_delay(const Chip& chip, const SparseGeometry& geometry, const Terms& terms);

@@ -33,20 +33,13 @@ constexpr int kMostLoads = 8;
 constexpr int kMostLoadsOfPlanes = 6;  // of several planes at once, what the registers of a fetching thread hold
 constexpr int kPromote = 8;            // products summed in fp16 before they join the fp32 sum
 
-// The numbers of SMs worth trying: as few as give each the same number of units as all would; all, which leaves room to
-// give an SM with long rows fewer of them; half of the first; and as many as have whole words of the state, so that it
-// lies in all banks alike.
+// The numbers of SMs worth trying: for every number of units of an SM the fewest that give no SM more, and all.
 std::vector<int> sm_choices(const Chip& chip, const Recurrent& network) {
   const int units = network.hidden, all = static_cast<int>(chip.sm_count);
-  const auto with = [&](int units_per_sm) { return (units + units_per_sm - 1) / units_per_sm; };
-  const int fewest_units = with(all);
-  const int unit_bytes =
-      static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch))) * info(network.precision).bytes;
-  const int of_word = std::max(1, kWidestLoad / unit_bytes);
-  std::vector<int> choices;
-  for (const int sms : {with(fewest_units), all, std::max(1, with(fewest_units) / 2),
-                        with((fewest_units + of_word - 1) / of_word * of_word)}) {
-    if (std::ranges::find(choices, sms) == choices.end()) {
+  std::vector<int> choices{all};
+  for (int of_sm = (units + all - 1) / all; of_sm <= units; ++of_sm) {
+    const int sms = (units + of_sm - 1) / of_sm;
+    if (sms != choices.back()) {
       choices.push_back(sms);
     }
   }
@@ -97,32 +90,21 @@ class Candidates {
         constraints_(constraints),
         fixed_(constraints),
         gates_(info(network.cell).gates),
+        tier_(constraints.tier.value_or(Tier::streamed)),
         consider_(consider) {}
 
-  // Shapes with the quickest plans first, by a lower bound of their times; the rest may not be worth a look. False if
-  // there is no shape.
+  // Most SMs first, for what is quick on them leaves the others less to look at; of each number the shapes with the
+  // quickest plans first, by lower bounds of their times. False if there is no shape.
   bool all() {
-    for (const Storage storage : {Storage::packed_pair, Storage::dense, Storage::packed_delta}) {
-      if (fixed_.storage ? *fixed_.storage != storage : !is_worth_trying(chip_, network_, rows_, storage)) {
-        continue;
-      }
-      if (storage == Storage::packed_delta && network_.precision == Precision::fp32) {
-        continue;  // no smaller than pairs
-      }
-      for (const int choice : sm_choices(chip_, network_)) {
-        of_sms(storage, fixed_.sms.value_or(choice));
-        if (fixed_.sms) {
-          break;
-        }
-      }
+    std::vector<Storage> storages{Storage::packed_pair, Storage::dense, Storage::packed_delta};
+    std::erase_if(storages, [&](Storage storage) {
+      return (fixed_.storage ? *fixed_.storage != storage : !is_worth_trying(chip_, network_, rows_, storage)) ||
+             (storage == Storage::packed_delta && network_.precision == Precision::fp32);  // no smaller than pairs
+    });
+    for (const int sms : fixed_.sms ? std::vector{*fixed_.sms} : sm_choices(chip_, network_)) {
+      std::erase_if(storages, [&](Storage storage) { return !of_sms(storage, sms); });
     }
-    std::ranges::stable_sort(branches_, is_first, &Branch::bound);
-    for (const Branch& branch : branches_) {
-      if (consider_.is_worth(branch.bound)) {
-        of_variants(branch);
-      }
-    }
-    return !branches_.empty();
+    return any_;
   }
 
  private:
@@ -134,7 +116,29 @@ class Candidates {
     int shape = 0;  // of those that share what is known of their rows
   };
 
-  void of_sms(Storage storage, int sms) {
+  // False if the weights have no room, nor have they on fewer SMs.
+  bool of_sms(Storage storage, int sms) {
+    SparsePlan of_any_shape = shape_sparse_plan(network_, rows_, storage, sms, kLanes.front(), gates_);
+    of_any_shape.promote_every = promote_every();
+    const SparseGeometry shape = geometry(network_, of_any_shape);
+    const double nonzeros =
+        storage == Storage::dense ? 1.0 * network_.rows() * network_.hidden : static_cast<double>(rows_.nnz());
+    const auto bound_of = [&](int fewest_threads, int most_threads, int threads) {
+      const LeastWorkOfSms least{nonzeros, least_bytes_beyond_of_sms(chip_, shape, nonzeros, threads), fewest_threads,
+                                 most_threads};
+      const auto state = static_cast<double>(shape.exchange_bytes);
+      return Bound{least_us_of_sms(chip_, shape, least),
+                   least_overload(chip_, shape, state, least.bytes_beyond, tier_)};
+    };
+    constexpr int kWarp = 32;
+    const int most_threads = std::max(shape.threads, static_cast<int>(chip_.max_threads_per_block));
+    const Bound bound = bound_of(kWarp, most_threads, 0);
+    if (!consider_.is_worth(bound)) {
+      any_ = true;
+      return bound.overload <= 1;
+    }
+    branches_.clear();
+    shape_by_number_.clear();
     for (const int lanes : kLanes) {
       if ((fixed_.lanes_per_row && *fixed_.lanes_per_row != lanes) || (gates_ > 1 && lanes < 4)) {
         continue;
@@ -156,18 +160,33 @@ class Candidates {
           }
         }
         last_threads_ = threads;
-        of_shape(shape_sparse_plan(network_, rows_, storage, sms, lanes, rows_per_group));
+        if (consider_.is_worth(bound_of(threads, threads, threads))) {
+          of_shape(shape_sparse_plan(network_, rows_, storage, sms, lanes, rows_per_group));
+        } else {
+          any_ = true;
+        }
       }
     }
+    any_ |= !branches_.empty();
+    std::ranges::stable_sort(branches_, is_first, &Branch::bound);
+    for (const Branch& branch : branches_) {
+      if (consider_.is_worth(branch.bound)) {
+        of_variants(branch);
+      }
+    }
+    return true;
+  }
+
+  int promote_every() const {
+    return fixed_.promote_every.value_or(state_type(network_.precision) == Precision::fp16 ? kPromote : 1);
   }
 
   // A shape with every width of loads and number of producer warps.
   void of_shape(SparsePlan plan) {
     const int element = info(network_.precision).bytes;
-    const bool half_sums = state_type(network_.precision) == Precision::fp16;
     ++shapes_;
     units_of_shape_ = 0;
-    plan.promote_every = fixed_.promote_every.value_or(half_sums ? kPromote : 1);
+    plan.promote_every = promote_every();
     plan.order = fixed_.order.value_or(RowOrder::bank_aware);
     plan.exchange = fixed_.exchange.value_or(ExchangeProtocol::lamport);
     plan.load_bytes = std::max(element, fixed_.load_bytes.value_or(kWidestLoad));
@@ -226,9 +245,10 @@ class Candidates {
       least_.slots = least_slots(shape, rows_, least_.splits);
     }
     shape = geometry(network_, plan);
-    const Tier most = constraints_.tier.value_or(Tier::streamed);
+    least_.bytes_beyond = least_bytes_beyond(chip_, shape, least_.slots);
     branches_.push_back({plan,
-                         {least_step_us(chip_, shape, least_), least_overload(chip_, shape, least_.slots, most)},
+                         {least_step_us(chip_, shape, least_),
+                          least_overload(chip_, shape, least_state_bytes(shape), least_.bytes_beyond, tier_)},
                          least_,
                          shapes_});
   }
@@ -289,10 +309,12 @@ class Candidates {
   const Constraints& constraints_;
   const Fixed fixed_;
   const int gates_;
+  const Tier tier_;  // at most
   const Consider<SparsePlan>& consider_;
   std::vector<Branch> branches_;
   std::map<int, std::optional<SparseShape>> shape_by_number_;
   int last_threads_ = 0;
+  bool any_ = false;  // a shape, looked at or not worth it
   // Of the shape that branches are added of.
   int shapes_ = 0, units_of_shape_ = 0;
   LeastWork least_;

@@ -50,7 +50,7 @@ struct Excess {
 }  // namespace
 
 TEST_CASE("no sparse plan takes less time, room or slots than its bounds say", "[fast]") {
-  int number = 0, plans = 0;
+  int number = 0, plans = 0, fitting = 0;
   for (DrawnQuestion& question : draw_questions(18, 5)) {
     const RowProfile rows = rows_of(question, number++);
     const Chip& chip = *question.chip;
@@ -71,17 +71,44 @@ TEST_CASE("no sparse plan takes less time, room or slots than its bounds say", "
       const bool splits = may_split({}, shape, rows);
       const double slots = shape.mean_slots();
       excess.slots = std::max(excess.slots, least_slots(geometry(question.network, open), rows, splits) / slots);
-      const LeastWork with_tiles{slots, splits, /*any_tiles=*/false};
+      const double beyond = least_bytes_beyond(chip, geometry(question.network, open), slots);
+      const LeastWork with_tiles{slots, splits, /*any_tiles=*/false, beyond};
       const double of_tiles = least_step_us(chip, geometry(question.network, open), with_tiles);
       open.tile_rows = shape.gates > 1 ? 4 : 1;
       open.pass_planes = 1;
       const SparseGeometry of_open = geometry(question.network, open);
-      const double of_any = least_step_us(chip, of_open, {slots, splits});
-      excess.time = std::max({excess.time, of_any / of_plan.step_us, of_tiles / of_plan.step_us});
+      const double of_any = least_step_us(chip, of_open, {slots, splits, /*any_tiles=*/true, beyond});
+      const bool fits = of_plan.footprint.fits;
+      if (fits) {
+        excess.time = std::max({excess.time, of_any / of_plan.step_us, of_tiles / of_plan.step_us});
+        ++fitting;
+      }
+      // All shapes on as many SMs, and those with as many threads.
+      SparsePlan of_any_shape = shape_sparse_plan(question.network, rows, plan.storage, plan.sms, 32, shape.gates);
+      of_any_shape.promote_every = plan.promote_every;
+      const SparseGeometry of_sms = geometry(question.network, of_any_shape);
+      const double nonzeros = plan.storage == Storage::dense ? 1.0 * question.network.rows() * question.network.hidden
+                                                             : static_cast<double>(rows.nnz());
+      const Tier most = constraints.tier.value_or(Tier::streamed);
+      for (const int threads : {0, plan.threads}) {
+        LeastWorkOfSms least{nonzeros, least_bytes_beyond_of_sms(chip, of_sms, nonzeros, threads)};
+        if (threads > 0) {
+          least.fewest_threads = least.most_threads = threads;
+        }
+        if (fits) {
+          excess.time = std::max(excess.time, least_us_of_sms(chip, of_sms, least) / of_plan.step_us);
+        }
+        if (of_plan.footprint.resources[static_cast<std::size_t>(Resource::registers)].share() <= 1) {
+          excess.overload = std::max(
+              excess.overload,
+              least_overload(chip, of_sms, static_cast<double>(of_sms.exchange_bytes), least.bytes_beyond, most) /
+                  overload(of_plan.footprint));
+        }
+      }
       // One that asks for more registers than there are misses by those, and has less elsewhere.
       const Footprint& footprint = of_plan.footprint;
       if (footprint.resources[static_cast<std::size_t>(Resource::registers)].share() <= 1) {
-        const double least = least_overload(chip, of_open, slots, constraints.tier.value_or(Tier::streamed));
+        const double least = least_overload(chip, of_open, least_state_bytes(of_open), beyond, most);
         excess.overload = std::max(excess.overload, least / overload(footprint));
       }
     });
@@ -91,6 +118,7 @@ TEST_CASE("no sparse plan takes less time, room or slots than its bounds say", "
     CHECK(excess.slots <= kRounding);
   }
   CHECK(plans > 50000);
+  CHECK(fitting > 1000);
 }
 
 TEST_CASE("no dense plan takes less time or room than its bounds say", "[fast]") {
