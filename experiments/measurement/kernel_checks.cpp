@@ -4,15 +4,19 @@
 #include "experiments/measurement/capture.hpp"
 #include "experiments/measurement/interpret.hpp"
 #include "experiments/verbs/measure_report.hpp"
+#include "kernels/recurrent/kernel_files.hpp"
 #include "kernels/runtime/cubin.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/instructions.hpp"
 #include "model/dense/price.hpp"
 #include "model/sparse/instructions.hpp"
+#include "model/workload/reference.hpp"
 #include "sim/sparse/plan_trace.hpp"
 #include "sim/trace/capture_difference.hpp"
 #include "sim/trace/compact_trace.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -37,6 +41,88 @@ Loop loop_of(const Recurrent& network, const Plan& plan) {
       plan);
 }
 
+// What a run of the written kernel should give: the first sample's first units after some steps from a state of zeros,
+// with every element of the input the same.
+Json check_of(const Recurrent& network, const SparseMatrix& matrix) {
+  constexpr int kUnits = 8;
+  const int steps = std::min(4, network.steps);
+  constexpr float kInput = 0.5f;
+  const std::vector<float> initial(static_cast<std::size_t>(network.hidden) * network.batch);
+  const std::vector<float> input(static_cast<std::size_t>(steps) * network.rows() * network.batch, kInput);
+  const std::vector<double> states =
+      reference_states(matrix, network.cell, network.precision,
+                       {.batch = network.batch, .steps = steps, .initial = initial, .input = input})
+          .final_state;
+  Json values = Json::array();
+  for (int unit = 0; unit < std::min(kUnits, network.hidden); ++unit) {
+    values.push_back(rounded(states[static_cast<std::size_t>(unit) * network.batch]));
+  }
+  return {{"input", kInput}, {"steps", steps}, {"states", std::move(values)}, {"tolerance", 0.02}};
+}
+
+// The files of --write KERNEL.cu: the kernel, KERNEL.layout and KERNEL.json. Opened before any long work.
+class WrittenKernel {
+ public:
+  explicit WrittenKernel(const std::filesystem::path& path)
+      : path_(path), kernel_(path), layout_(beside(path, ".layout")), json_(beside(path, ".json")) {}
+
+  static std::filesystem::path beside(std::filesystem::path path, const char* extension) {
+    return path.replace_extension(extension);
+  }
+
+  void write(const Configuration& configuration, const PlannedNetwork& planned, const CompileRequest& request,
+             const CompiledKernel& kernel) {
+    const auto matrix = recurrent_matrix(configuration);
+    const Program program = make_uncompiled_program(make_layout(planned.network, planned.plan, *matrix), {});
+    const KernelLayout layout = kernel_layout(program, planned.network.steps);
+    const std::string json_name = beside(path_, ".json").filename().string();
+    if (path_.extension() == ".cubin") {
+      kernel_.write({kernel.cubin.data(), kernel.cubin.size()});
+    } else if (path_.extension() == ".ptx") {
+      kernel_.write(kernel_ptx(request, kernel));
+    } else {
+      kernel_.write(kernel_source(request, kernel,
+                                  std::string(request.name) + " of onchip for " + describe(planned.network) +
+                                      ", launched as " + json_name + " says",
+                                  path_.filename().string()));
+    }
+    layout_.write({reinterpret_cast<const char*>(layout.bytes.data()), layout.bytes.size()});
+    Json json{{"network", to_json(planned.network)},
+              {"plan", to_json(planned.plan)},
+              {"architecture", request.architecture},
+              {"compiler", compiler_version()},
+              {"command", nvcc_command(request, kernel)},
+              {"registers", kernel.resources.registers},
+              {"file", beside(path_, ".layout").filename().string()}};
+    json.update(layout.description);
+    json["check"] = check_of(planned.network, *matrix);
+    json_.write(json_text(versioned(json)));
+    kernel_.commit();
+    layout_.commit();
+    json_.commit();
+  }
+
+ private:
+  std::filesystem::path path_;
+  OutputFile kernel_, layout_, json_;
+};
+
+void open_written(std::optional<WrittenKernel>& written, const Options& options, const Output& output) {
+  if (!options.given("write")) {
+    return;
+  }
+  const std::filesystem::path path = options.text("write"), extension = path.extension();
+  if (extension != ".cu" && extension != ".ptx" && extension != ".cubin") {
+    throw InputError("--write: found '" + path.string() + "': expected a file name that ends in .cu, .ptx or .cubin");
+  }
+  for (const char* other : {extension.c_str(), ".layout", ".json"}) {
+    if (output.path() == WrittenKernel::beside(path, other)) {
+      throw InputError("-o: found '" + output.path().string() + "', which --write writes: expected another file");
+    }
+  }
+  written.emplace(path);
+}
+
 }  // namespace
 
 int compile_only(const Options& options, const ChipFile& chip, const Configuration& configuration, Output& output) {
@@ -44,6 +130,8 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
   if (architecture.empty()) {
     throw InputError("no compiler target is known for the " + chip.chip.name + ": expected --arch sm_NN");
   }
+  std::optional<WrittenKernel> written;
+  open_written(written, options, output);
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
   // A little more than a thread can hold is worth knowing: how it spills. Far more keeps the compiler busy for minutes.
   constexpr int kMostWeights = 1024;
@@ -91,6 +179,9 @@ int compile_only(const Options& options, const ChipFile& chip, const Configurati
     report.text += column + std::string(kColumn - column.size(), ' ') + value + '\n';
   }
   report.text = describe(planned.network) + " for " + architecture + ", " + compiler_version() + "\n\n" + report.text;
+  if (written) {
+    written->write(configuration, planned, request, kernel);
+  }
   output.write(report);
   return compiled.spill_bytes == 0 ? 0 : 1;
 }

@@ -47,6 +47,9 @@ OptionGroup measure_options() {
       ("interpret", "Check the results without a GPU: execute the kernel's PTX, thread by thread, on this CPU. No times. With --capture "
        "the accesses of that.")
       ("compile-only", "Compile without a GPU, and report registers and spills.")
+      ("write", po::value<std::string>()->value_name("FILE"),
+       "With --compile-only write the kernel: FILE.cu (one source, for nvcc), FILE.ptx or FILE.cubin; beside it FILE.layout, the "
+       "weights as it loads them, and FILE.json, how it is launched. examples/run_kernel.cpp runs it.")
       ("arch", po::value<std::string>()->value_name("SM"),
        "Compile for this architecture, with --compile-only (default: the chip's).");
   // clang-format on
@@ -93,8 +96,10 @@ void refuse_contradictions(const Options& options) {
       throw InputError("--" + std::string(what) + " contradicts --compile-only: nothing runs");
     }
   }
-  if (options.given("arch") && !options.flag("compile-only")) {
-    throw InputError("--arch needs --compile-only: a measurement is on this machine's GPU");
+  for (const char* what : {"arch", "write"}) {
+    if (options.given(what) && !options.flag("compile-only")) {
+      throw InputError("--" + std::string(what) + " needs --compile-only: a measurement is on this machine's GPU");
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"
+#include "model/dense/fragments.hpp"
 
 namespace onchip {
 
@@ -34,6 +35,13 @@ LaunchShape launch_shape(const DenseGeometry& geometry) {
           .cluster_blocks = geometry.exchange == ExchangeProtocol::cluster ? geometry.sms : 0,
           .recorded_sms = geometry.sms,  // of the first batch group
           .recorded_warps = geometry.warps()};
+}
+
+std::int64_t state_element(const DenseGeometry& geometry, int place, int sample) {
+  const std::int64_t group = geometry.state_stride / geometry.batch_groups / info(geometry.network.precision).bytes;
+  const std::int64_t in_group = std::int64_t{place / kSpanUnits} * geometry.group_batch + sample % geometry.group_batch;
+  return sample / geometry.group_batch * group + in_l2(in_group * kSpanUnits + place_in_span(geometry.storage, place),
+                                                       geometry.network.precision, geometry.line_words);
 }
 
 void check_work(const DenseGeometry& geometry, Work work) {

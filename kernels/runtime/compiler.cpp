@@ -244,14 +244,14 @@ std::vector<std::string> compile_options(const CompileRequest& request) {
   return options;
 }
 
-// What is added to these, one after the other, where a kernel spills.
+// What is added to these: nothing, then, one after the other, where a kernel spills.
 std::vector<std::vector<std::string>> careful_attempts(const CompileRequest& request) {
-  std::vector<std::vector<std::string>> attempts;
+  std::vector<std::vector<std::string>> attempts{{}};
   for (const std::string_view option : kCarefulOptions) {
     attempts.push_back({"--ptxas-options=" + std::string(option)});
   }
   if (!request.careful_define.empty()) {
-    attempts.push_back({attempts.front().front(), "-D" + request.careful_define});
+    attempts.push_back({attempts[1].front(), "-D" + request.careful_define});
   }
   return attempts;
 }
@@ -299,15 +299,13 @@ CompiledKernel compile(const CompileRequest& request) {
     const auto in_memory = [](const CacheEntry& made) {
       return made.resources.spill_bytes + made.resources.stack_bytes;
     };
-    for (const std::vector<std::string>& attempt : attempts) {
-      if (in_memory(*entry) == 0) {
-        break;
-      }
+    for (std::size_t attempt = 1; attempt < attempts.size() && in_memory(*entry) > 0; ++attempt) {
       std::vector<std::string> careful = options;
-      careful.insert(careful.end(), attempt.begin(), attempt.end());
+      careful.insert(careful.end(), attempts[attempt].begin(), attempts[attempt].end());
       try {
         if (CacheEntry again = run_compiler(request, careful); in_memory(again) < in_memory(*entry)) {
           entry = std::move(again);
+          entry->attempt = attempt;
         }
       } catch (const CudaError&) {
         // Not every version of the compiler knows every option; what it has made without is there.
@@ -319,6 +317,7 @@ CompiledKernel compile(const CompileRequest& request) {
   }
   kernel.cubin = std::move(entry->cubin);
   kernel.resources = entry->resources;
+  kernel.careful_options = attempts.at(entry->attempt);
   kernel.code_fingerprint =
       hash_text(std::to_string(kernel.resources.registers) + '\n' + significant_code(kernel.cubin));
   return kernel;

@@ -33,6 +33,8 @@ struct CompiledKernel {
   // Of the machine code (significant_code(), cubin.hpp) and its registers: the same as long as the compiler is and
   // makes the same of the source, whatever its words.
   std::string code_fingerprint;
+  // What the compiler was given beyond the request, because the kernel spills without (kCarefulOptions).
+  std::vector<std::string> careful_options;
   bool cached = false;
 };
 

@@ -14,7 +14,7 @@
 namespace onchip {
 namespace {
 
-constexpr std::string_view kMagic = "onchip cubin 2\n";
+constexpr std::string_view kMagic = "onchip cubin 3\n";
 constexpr std::size_t kHashDigits = 16;
 
 }  // namespace
@@ -48,8 +48,8 @@ std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::str
   std::istringstream header(std::string(body.substr(kMagic.size(), line_end - kMagic.size())));
   CacheEntry entry;
   std::size_t key_size = 0, cubin_size = 0;
-  header >> entry.resources.registers >> entry.resources.spill_bytes >> entry.resources.stack_bytes >> key_size >>
-      cubin_size;
+  header >> entry.resources.registers >> entry.resources.spill_bytes >> entry.resources.stack_bytes >> entry.attempt >>
+      key_size >> cubin_size;
   const std::string_view rest = body.substr(line_end + 1);
   if (!header || key_size != key.size() || key_size > rest.size() || cubin_size != rest.size() - key_size ||
       rest.substr(0, key_size) != key) {
@@ -67,7 +67,7 @@ void store_cubin(const std::filesystem::path& path, std::string_view key, const 
   temporary += "." + std::to_string(getpid()) + "." + std::to_string(count++) + ".tmp";
   std::ostringstream text;
   text << kMagic << entry.resources.registers << ' ' << entry.resources.spill_bytes << ' '
-       << entry.resources.stack_bytes << ' ' << key.size() << ' ' << entry.cubin.size() << '\n'
+       << entry.resources.stack_bytes << ' ' << entry.attempt << ' ' << key.size() << ' ' << entry.cubin.size() << '\n'
        << key;
   text.write(entry.cubin.data(), static_cast<std::streamsize>(entry.cubin.size()));
   std::ofstream file(temporary, std::ios::binary);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled kernels on disk, each in a file of its own:
-//   "onchip cubin 2\n", "registers spill_bytes stack_bytes key_size cubin_size\n", key, cubin, and the hash of all that
-//   comes before it
+//   "onchip cubin 3\n", "registers spill_bytes stack_bytes attempt key_size cubin_size\n", key, cubin, and the hash of
+//   all that comes before it
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
@@ -20,6 +20,7 @@ std::string hash_text(std::string_view bytes);
 struct CacheEntry {
   std::vector<char> cubin;
   ResourceReport resources;
+  std::size_t attempt = 0;  // of those that the compiler was asked for, the one that made it
 };
 
 // Nothing if there is no such file, it is torn, or of another key.

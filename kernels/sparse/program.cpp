@@ -80,6 +80,12 @@ LaunchShape launch_shape(const SparseGeometry& geometry) {
           .staged_bytes = geometry.exchange_bytes};  // its units lie far apart
 }
 
+std::int64_t state_element(const SparseGeometry& geometry, int place, int sample) {
+  const std::int64_t unit = std::int64_t{sample / geometry.plane_samples} * geometry.state_units + place;
+  return in_l2(unit * geometry.plane_samples + sample % geometry.plane_samples, geometry.network.precision,
+               geometry.line_words);
+}
+
 void check_work(const SparseGeometry& geometry, Work work) {
   if (work == Work::captured && geometry.producer_warps > 0) {
     throw InputError("plans with producer warps cannot be captured");

@@ -149,10 +149,13 @@ TEST_CASE("where a kernel's values are in memory its source's careful way is tri
   CHECK(with.fingerprint == without.fingerprint);
   CHECK(with.code_fingerprint != without.code_fingerprint);  // of what is returned
   CHECK(compile(request).code_fingerprint == with.code_fingerprint);
+  CHECK(with.careful_options.back() == "-DONCHIP_CAREFUL");
+  CHECK(compile(request).careful_options == with.careful_options);  // from the cache, too
   request = tiny("sm_90");
   const CompiledKernel kept = compile(request);
   request.careful_define = "ONCHIP_TINY=2";  // not tried
   CHECK(compile(request).cubin == kept.cubin);
+  CHECK(compile(request).careful_options.empty());
 }
 
 TEST_CASE("of several kernels the named one is reported, else the worst") {

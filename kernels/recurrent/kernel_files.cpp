@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/recurrent/kernel_files.hpp"
+
+#include "kernels/dense/program.hpp"
+#include "kernels/recurrent/recurrence_run.hpp"
+#include "kernels/sparse/program.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+namespace onchip {
+namespace {
+
+constexpr std::string_view kDefine = "-D";
+
+// Where something begins in the workspace, and what is there.
+struct Buffer {
+  std::string_view name;
+  std::size_t at;
+  std::string_view type;
+  Json shape;
+  std::string_view filled;
+};
+
+std::vector<Buffer> buffers(const Program& program, const ScratchPlaces& scratch) {
+  constexpr std::string_view kFile = "file", kZero = "zero";
+  const ConstantPlaces& constants = program.places;
+  const int hidden = program.network.hidden, gates = info(program.network.cell).gates;
+  const int units = program.state.state_units, padded = program.state.batch_padded;
+  const std::string_view state = info(state_type(program.network.precision)).name;
+  const Json words = Json::array();  // as the kernel lays them out
+  return {{"weights", constants.weights, "u32", words, kFile},
+          {"streamed", constants.streamed, "u32", words, kFile},
+          {"overflow", constants.overflow, "i32", words, kFile},
+          {"gates", constants.gates, "u32", words, kFile},
+          {"order", constants.order, "i32", {hidden}, kFile},
+          {"row_places", constants.row_places, "i32", {gates, hidden}, kFile},
+          {"input_bias", constants.input_bias, "fp32", {gates, hidden}, kFile},
+          {"recurrent_bias", constants.recurrent_bias, "fp32", {units}, kFile},
+          {"scales", constants.scales, "fp32", words, kFile},
+          {"input", scratch.input, state, {scratch.steps_per_launch, program.network.batch, units * gates}, "input"},
+          {"states", scratch.states, state, {scratch.steps_per_launch + 1, program.state.state_stride}, kZero},
+          {"carry", scratch.carry, "fp32", {units, padded}, kZero},
+          {"final_carry", scratch.final_carry, "fp32", {units, padded}, kZero},
+          {"lengths", scratch.lengths, "i32", {padded}, "steps"},
+          {"barrier", scratch.barrier, "u32", words, kZero},
+          {"status", scratch.status, "u32", {1}, kZero},
+          {"record", scratch.record, "u32", {0}, kZero}};
+}
+
+// The members of the struct that is the kernel's one argument: pointers to buffers, or values.
+Json argument(std::int64_t steps) {
+  Json members = Json::array();
+  const auto pointer = [&](std::string_view name, std::size_t at) {
+    members.push_back({{"name", name}, {"at", at}, {"bytes", sizeof(void*)}, {"buffer", name}});
+  };
+  const auto value = [&](std::string_view name, std::size_t at, std::int64_t of) {
+    members.push_back({{"name", name}, {"at", at}, {"bytes", sizeof(int)}, {"value", of}});
+  };
+  using A = RecurrenceArguments;
+  pointer("weights", offsetof(A, weights));
+  pointer("streamed", offsetof(A, streamed));
+  pointer("overflow", offsetof(A, overflow));
+  pointer("gates", offsetof(A, gates));
+  pointer("scales", offsetof(A, scales));
+  pointer("recurrent_bias", offsetof(A, recurrent_bias));
+  pointer("input", offsetof(A, input));
+  pointer("states", offsetof(A, states));
+  pointer("carry", offsetof(A, carry));
+  pointer("final_carry", offsetof(A, final_carry));
+  pointer("lengths", offsetof(A, lengths));
+  value("first_step", offsetof(A, first_step), 0);
+  value("steps", offsetof(A, steps), steps);
+  pointer("barrier", offsetof(A, barrier));
+  pointer("status", offsetof(A, status));
+  pointer("record", offsetof(A, record));
+  return {{"bytes", sizeof(A)}, {"members", std::move(members)}};
+}
+
+}  // namespace
+
+std::string nvcc_command(const CompileRequest& request, const CompiledKernel& kernel) {
+  std::string command = "nvcc -arch=" + request.architecture + " -std=c++17 -cubin";
+  for (const std::string& option : kernel.careful_options) {
+    command += option.starts_with(kDefine) ? "" : ' ' + option;
+  }
+  return command;
+}
+
+std::string kernel_source(const CompileRequest& request, const CompiledKernel& kernel, std::string_view comment,
+                          std::string_view file_name) {
+  std::string text = "// SPDX-License-Identifier: Apache-2.0\n// " + std::string(comment) + "\n//\n//   " +
+                     nvcc_command(request, kernel) + ' ' + std::string(file_name) + "\n";
+  std::vector<std::string> defines = request.defines;
+  for (const std::string& option : kernel.careful_options) {
+    if (option.starts_with(kDefine)) {
+      defines.push_back(option.substr(kDefine.size()) + "=1");
+    }
+  }
+  for (std::string& define : defines) {
+    define.replace(define.find('='), 1, " ");
+    text += "#define " + define + '\n';
+  }
+  return text.append(request.source);
+}
+
+std::string kernel_ptx(CompileRequest request, const CompiledKernel& kernel) {
+  for (const std::string& option : kernel.careful_options) {
+    if (option.starts_with(kDefine)) {
+      request.defines.push_back(option.substr(kDefine.size()));
+    }
+  }
+  return compile_ptx(request);
+}
+
+KernelLayout kernel_layout(const Program& program, std::int64_t steps) {
+  const ScratchPlaces scratch = scratch_places(program, steps);
+  const LaunchShape& shape = program.shape;
+  const Recurrent& network = program.network;
+  const auto stride = static_cast<std::size_t>(program.state.state_stride);
+
+  std::vector<std::int32_t> order(static_cast<std::size_t>(network.hidden)), elements;
+  std::memcpy(order.data(), program.constants.data() + program.places.order, order.size() * sizeof(order[0]));
+  std::visit(
+      [&](const auto& plan) {
+        if constexpr (std::remove_cvref_t<decltype(plan)>::kIsOnChip) {
+          const auto of_plan = geometry(network, plan);
+          for (int sample = 0; sample < network.batch; ++sample) {
+            for (const std::int32_t place : order) {
+              elements.push_back(static_cast<std::int32_t>(state_element(of_plan, place, sample)));
+            }
+          }
+        }
+      },
+      program.plan);
+  KernelLayout layout{program.constants, {}};
+  const auto table = std::as_bytes(std::span(elements));
+  layout.bytes.insert(layout.bytes.end(), table.begin(), table.end());
+
+  Json filled = Json::array();  // what RecurrenceRun::launch fills
+  if (shape.exchange == ExchangeProtocol::lamport) {
+    const auto emptied = static_cast<std::size_t>(std::min<std::int64_t>(scratch.steps_per_launch, kEmptiedAhead));
+    filled.push_back({{"at", scratch.states + stride}, {"bytes", emptied * stride}, {"byte", 255}});
+  } else if (shape.cluster_blocks == 0) {
+    filled.push_back({{"at", scratch.barrier}, {"bytes", program.state.barrier_bytes}, {"byte", 0}});
+  }
+  Json listed = Json::array();
+  const std::vector<Buffer> all = buffers(program, scratch);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t end = i + 1 < all.size() ? all[i + 1].at : scratch.bytes;
+    listed.push_back({{"name", all[i].name},
+                      {"at", all[i].at},
+                      {"bytes", end - all[i].at},
+                      {"type", all[i].type},
+                      {"shape", all[i].shape},
+                      {"filled", all[i].filled}});
+  }
+  layout.description = {
+      {"kernel", shape.kernel},
+      {"grid", shape.blocks},
+      {"block", shape.threads},
+      {"dynamic_shared_bytes", shape.shared_bytes},
+      {"cooperative", shape.cluster_blocks == 0},
+      {"cluster", shape.cluster_blocks},
+      {"steps", scratch.steps_per_launch},
+      {"argument", argument(scratch.steps_per_launch)},
+      {"workspace_bytes", scratch.bytes},
+      {"workspace_alignment", kWorkspaceAlignment},
+      {"file_bytes", program.constants.size()},
+      {"buffers", std::move(listed)},
+      {"filled_before_each_launch", std::move(filled)},
+      {"state_bytes", stride},
+      {"state_elements",
+       {{"at_in_file", program.constants.size()}, {"type", "i32"}, {"shape", {network.batch, network.hidden}}}}};
+  return layout;
+}
+
+}  // namespace onchip
