@@ -191,6 +191,17 @@ OptionGroup network_options() {
   return group;
 }
 
+OptionGroup whole_network_options() {
+  OptionGroup group = option_group("Whole network (any of these: the time of a sequence, with its input product)");
+  // clang-format off
+  group.add_options()
+      ("layers", text("N", "1"), "Set the number of layers, each of --hidden units.")
+      ("bidirectional", "Run every layer in both directions, one after the other.")
+      ("input", text("N"), "Set the elements of a sample's input to the first layer (default: as many as --hidden).");
+  // clang-format on
+  return group;
+}
+
 OptionGroup whole_plan_option() {
   OptionGroup group = option_group("Whole plan");
   group.add_options()(
@@ -272,6 +283,14 @@ SimulationOptions read_simulation(const Options& options) {
       "scheduling", options.text("scheduling"), {kSchedulingNames[0], kSchedulingNames[1], kSchedulingNames[2]}));
   simulation.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096)) : all_cores();
   return simulation;
+}
+
+std::optional<Stack> read_stack(const Options& options) {
+  if (!options.given("layers") && !options.flag("bidirectional") && !options.given("input")) {
+    return std::nullopt;
+  }
+  return Stack{static_cast<int>(options.whole("layers", 1, kMostLayers)), options.flag("bidirectional"),
+               options.given("input") ? static_cast<int>(options.whole("input", 1, kMaxHidden)) : 0};
 }
 
 int read_granule(const Options& options) {

@@ -5,6 +5,7 @@
 
 #include "experiments/command/verbs.hpp"
 #include "experiments/measurement/configuration.hpp"
+#include "model/answer/whole_network.hpp"
 #include "model/chip/chip.hpp"
 #include "sim/simulate.hpp"
 
@@ -55,6 +56,7 @@ std::optional<Options> parse_options(const Verb& verb, const std::vector<std::st
 
 OptionGroup chip_options();
 OptionGroup network_options();
+OptionGroup whole_network_options();
 OptionGroup whole_plan_option();
 OptionGroup output_options();
 OptionGroup granule_option();
@@ -68,6 +70,9 @@ ChipFile read_base_chip(const Options& options);
 // verb may take all families: --plan all, which is no plan, and the libraries'.
 Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families = false);
 inline constexpr std::string_view kAllPlans = "all";
+
+// Nothing where no option of a whole network is given.
+std::optional<Stack> read_stack(const Options& options);
 
 int read_granule(const Options& options);
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -91,13 +92,18 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
   configuration.network.batch = 4;
   configuration.network.density = 0.3;
   std::vector<std::string> changes;
-  const std::array<Key, 8> keys{{
+  std::optional<Stack> stack;
+  const auto of_stack = [&]() -> Stack& { return stack ? *stack : stack.emplace(); };
+  const std::array<Key, 11> keys{{
       {"ask", [&](const Json& value) { asked = value.get<std::string>(); }},
       {"network", [&](const Json& value) { read_network(value, configuration.network); }},
       {"mask", [&](const Json& value) { configuration.mask = parse_mask(value.get<std::string>()); }},
       {"seed", [&](const Json& value) { configuration.seed = value.get<std::uint64_t>(); }},
       {"constraints", [&](const Json& value) { read_constraints(value, configuration.constraints); }},
       {"plan", [&](const Json& value) { configuration.plan = parse_plan(value.get<std::string>()); }},
+      {"layers", [&](const Json& value) { of_stack().layers = whole(value, "layers", 1, kMostLayers); }},
+      {"bidirectional", [&](const Json& value) { of_stack().bidirectional = value.get<bool>(); }},
+      {"input", [&](const Json& value) { of_stack().input = whole(value, "input", 1, kMaxHidden); }},
       {"granule", [&](const Json& value) { question.granule = whole(value, "granule", 1, kMostGranule); }},
       {"set", [&](const Json& value) { changes = value.get<std::vector<std::string>>(); }},
   }};
@@ -117,11 +123,14 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
     throw InputError("how large is the network? expected a hidden size or a matrix");
   }
   check(configuration);
+  if (stack && asked != "predict") {
+    throw InputError("question: layers, bidirectional and input are of predict, not of " + in_quotes(asked));
+  }
   if (asked == "fit") {
     return to_json(fit(question));
   }
   if (asked == "predict") {
-    return to_json(predict(question));
+    return stack ? to_json(predict(question, *stack)) : to_json(predict(question));
   }
   if (asked == "rank") {
     return to_json(rank(question));

@@ -128,6 +128,29 @@ Json to_json(const PredictAnswer& answer) {
   return versioned(json);
 }
 
+Json to_json(const WholeNetworkAnswer& answer) {
+  const auto times = [](const SequencePart& part) -> Json {
+    return {{"us", rounded(part.us)}, {"interval_us", {rounded(part.low_us), rounded(part.high_us)}}};
+  };
+  Json sequence{{"layers", answer.stack.layers},
+                {"bidirectional", answer.stack.bidirectional},
+                {"input", answer.stack.columns(answer.of_layer.answer.planned.network, 0)},
+                {"us", nullptr},
+                {"interval_us", nullptr}};
+  if (!answer.parts.empty()) {
+    sequence.update(times(answer.total));
+  }
+  sequence["parts"] = Json::array();
+  for (const SequencePart& part : answer.parts) {
+    Json json{{"layer", part.layer}, {"direction", part.backward ? "backward" : "forward"}, {"name", part.name}};
+    json.update(times(part));
+    sequence["parts"].push_back(std::move(json));
+  }
+  Json json = to_json(answer.of_layer);
+  json["sequence"] = std::move(sequence);
+  return json;
+}
+
 Json to_json(const RankAnswer& answer) {
   Json json{{"chip", answer.chip}, {"network", to_json(answer.configuration.network)}, {"plans", Json::array()}};
   for (const RankedPlan& ranked : answer.ranking) {

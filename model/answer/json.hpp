@@ -2,7 +2,7 @@
 // The one JSON form of every answer.
 #pragma once
 
-#include "model/answer/answer.hpp"
+#include "model/answer/whole_network.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -26,6 +26,7 @@ Json instead_json(const PlannedNetwork& other);
 
 Json to_json(const FitAnswer& answer);
 Json to_json(const PredictAnswer& answer);
+Json to_json(const WholeNetworkAnswer& answer);  // as of one layer, with "sequence"
 Json to_json(const RankAnswer& answer);
 Json to_json(const WhatIfAnswer& answer);
 

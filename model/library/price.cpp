@@ -37,12 +37,15 @@ bool is_fp32(const Recurrent& network) {
   return state_type(network.precision) == Precision::fp32;
 }
 
-// All multiplications of a step by all SMs, on tensor cores or, in fp32, without them.
-double multiplying_seconds(const Chip& chip, const Recurrent& network) {
+// A product of so many weights with so many samples by all SMs, on tensor cores or, in fp32, without them.
+double multiplying_seconds(const Chip& chip, const Recurrent& network, double weights, double batch) {
   const double per_instruction = is_fp32(network) ? 32 : 16 * 8 * 16;
-  const double samples = is_fp32(network) ? network.batch : std::ceil(network.batch / 8.0) * 8;
+  const double samples = is_fp32(network) ? batch : std::ceil(batch / 8) * 8;
   const double cycles = is_fp32(network) ? chip.fp32_issue_cycles : chip.tensor_issue_cycles;
-  return elements(network) * samples / per_instruction * cycles / (chip.partitions * chip.sm_count * chip.clock_hz);
+  return weights * samples / per_instruction * cycles / (chip.partitions * chip.sm_count * chip.clock_hz);
+}
+double multiplying_seconds(const Chip& chip, const Recurrent& network) {  // of a step
+  return multiplying_seconds(chip, network, elements(network), network.batch);
 }
 
 // Rows and samples that begin at multiples of 16 bytes are loaded in words: who uses a library pads its units to that.
@@ -211,6 +214,15 @@ Price price(const Chip& chip, const LibraryGeometry<Library::cudnn>& geometry) {
 }
 Price price(const Chip& chip, const LibraryGeometry<Library::cusparse_graph>& geometry) {
   return price_of(chip, sparse_product(chip, geometry.network));
+}
+
+Price input_product_price(const Chip& chip, const Recurrent& network, int columns) {
+  const double rows = network.rows(), samples = static_cast<double>(network.steps) * network.batch;
+  LibraryStep step;
+  step.waiting = chip.library_product_seconds;
+  step.streaming = streaming_seconds(chip, element_bytes(network) * (rows * columns + samples * (columns + rows)));
+  step.arithmetic = std::max(0.0, multiplying_seconds(chip, network, rows * columns, samples) - step.streaming);
+  return price_of(chip, step);
 }
 
 }  // namespace onchip

@@ -193,8 +193,9 @@ def ask_text(chip, question, matrix=None):
         _function("onchip_text_destroy")(text)
 
 
-def _ask(what, chip, cell, matrix, hidden, batch, density, precision, constraints, **others):
+def _ask(what, chip, cell, matrix, hidden, batch, density, precision, constraints, steps=None, **others):
     network = {"cell": cell, "hidden": hidden, "batch": batch, "density": density, "precision": precision}
+    network["steps"] = steps
     question = {"ask": what, "network": network, "constraints": constraints, **others}
     for part in (question, network):
         for key in [key for key, value in part.items() if value is None]:
@@ -203,11 +204,13 @@ def _ask(what, chip, cell, matrix, hidden, batch, density, precision, constraint
 
 
 def predict(chip, cell, hidden=None, batch=1, density=None, precision="fp16", mask=None, matrix=None, plan=None,
-            every_family=False, **constraints):  # fmt: skip
+            every_family=False, steps=None, layers=None, bidirectional=None, input=None, **constraints):  # fmt: skip
     """A step's time in named terms, with interval, floor and plan: a dict, what `onchip predict --format json` prints.
-    `constraints` fix what the plan must be: family, tier, sms, storage, ...; every_family: the best plan of each."""
+    `constraints` fix what the plan must be: family, tier, sms, storage, ...; every_family: the best plan of each. With
+    any of layers, bidirectional and input (elements of the first layer's input): also the time of a forward pass of
+    `steps`, with its input products."""
     return _ask("rank" if every_family else "predict", chip, cell, matrix, hidden, batch, density, precision, constraints,
-                mask=mask, plan=plan)  # fmt: skip
+                steps, mask=mask, plan=plan, layers=layers, bidirectional=bidirectional, input=input)  # fmt: skip
 
 
 def what_if(chip, cell, changes=(), hidden=None, batch=1, density=None, precision="fp16", mask=None, matrix=None,

@@ -82,6 +82,15 @@ class Fits(unittest.TestCase):
             fit = onchip.fit("h200", "relu", hidden=size, batch=4, density=0.3, tier="shared_memory")
             self.assertEqual(fit.fits, fits)
 
+    def test_a_whole_network_has_the_time_of_its_sequence(self):
+        network = {"cell": "lstm", "hidden": 512, "batch": 4, "density": 0.2, "steps": 99}
+        step = onchip.predict("h200", **network)
+        whole = onchip.predict("h200", **network, layers=2, bidirectional=True, input=80)
+        sequence = whole.pop("sequence")
+        self.assertEqual(whole, step)
+        self.assertEqual(len(sequence["parts"]), 12)
+        self.assertGreater(sequence["us"], 4 * 99 * step["step_us"])
+
     def test_chips_can_be_changed(self):
         chip = onchip.Chip("h200")
         chip.set("sm.count=20")

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/answer/whole_network.hpp"
+
+#include "model/base/error.hpp"
+#include "model/library/price.hpp"
+
+#include <string>
+
+namespace onchip {
+namespace {
+
+// Fitted to sequence_us - steps * step_us of the 2515 rows of kernels of experiments/data/h200.
+constexpr double kLaunchUs = 26, kOrderInput = 10, kOrderOutput = 16;
+constexpr double kLowShare = 0.6, kHighShare = 2;  // 95 % of 1349 rows of h100_sxm lie between
+
+SequencePart launch(const Chip& chip, const Recurrent& network) {
+  const double output =
+      double{1} * network.steps * network.batch * network.hidden * info(state_type(network.precision)).bytes;
+  const double input = info(network.cell).gates * output;
+  const double us = kLaunchUs + 1e6 * (kOrderInput * input + kOrderOutput * output) / chip.library_l2_bytes_per_second;
+  return {.name = "launch", .us = us, .low_us = kLowShare * us, .high_us = kHighShare * us};
+}
+
+}  // namespace
+
+std::string describe(const Stack& stack, const Recurrent& network) {
+  return std::to_string(stack.layers) + (stack.layers == 1 ? " layer" : " layers") +
+         (stack.bidirectional ? ", both directions" : "") + ", input of " + std::to_string(stack.columns(network, 0)) +
+         ", " + std::to_string(network.steps) + " steps";
+}
+
+std::vector<SequencePart> sequence_parts(const Chip& chip, const Recurrent& network, const Prediction& step,
+                                         const Stack& stack) {
+  const SequencePart recurrence{.name = "recurrence",
+                                .us = step.step_us * network.steps,
+                                .low_us = step.low_us * network.steps,
+                                .high_us = step.high_us * network.steps};
+  std::vector<SequencePart> parts;
+  for (int layer = 0; layer < stack.layers; ++layer) {
+    const Price price = input_product_price(chip, network, stack.columns(network, layer));
+    const double us = price.terms.total();
+    const SequencePart product{
+        .name = kInputProduct, .us = us, .low_us = us - price.below_us, .high_us = us + price.above_us};
+    for (int direction = 0; direction < stack.directions(); ++direction) {
+      for (SequencePart part : {product, launch(chip, network), recurrence}) {
+        part.layer = layer;
+        part.backward = direction == 1;
+        parts.push_back(part);
+      }
+    }
+  }
+  return parts;
+}
+
+WholeNetworkAnswer predict(const Question& question, const Stack& stack) {
+  WholeNetworkAnswer answer{predict(question), stack, {}, {.name = "total"}};
+  const PlannedNetwork& planned = answer.of_layer.answer.planned;
+  if (!is_on_chip(planned.plan)) {
+    throw InputError("a whole network takes a plan of a kernel, not " + std::string(family_name(planned.plan)));
+  }
+  if (planned.prediction.footprint.fits) {
+    answer.parts = sequence_parts(question.chip.chip, planned.network, planned.prediction, stack);
+  }
+  for (const SequencePart& part : answer.parts) {
+    answer.total.us += part.us;
+    answer.total.low_us += part.low_us;
+    answer.total.high_us += part.high_us;
+  }
+  return answer;
+}
+
+}  // namespace onchip

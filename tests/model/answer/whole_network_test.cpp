@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/answer/whole_network.hpp"
+#include "model/answer/ask.hpp"
+#include "model/base/error.hpp"
+#include "tests/catch.hpp"
+
+#include <cmath>
+#include <string>
+
+using namespace onchip;
+
+namespace {
+
+Question question_of(Cell cell, int hidden, int batch, double density, int steps) {
+  Question question{find_chip("h200"), {}};
+  question.configuration.network = {cell, Precision::fp16, hidden, batch, steps, density};
+  return question;
+}
+
+double sum(const WholeNetworkAnswer& answer, std::string_view name, int layer = -1) {
+  double us = 0;
+  for (const SequencePart& part : answer.parts) {
+    us += part.name == name && (layer < 0 || part.layer == layer) ? part.us : 0;
+  }
+  return us;
+}
+
+}  // namespace
+
+TEST_CASE("a whole network's parts sum to its time, and its recurrences are the steps of one layer", "[fast]") {
+  const Question question = question_of(Cell::lstm, 512, 4, 0.2, 200);
+  const WholeNetworkAnswer answer = predict(question, {.layers = 3, .bidirectional = true, .input = 128});
+  REQUIRE(answer.parts.size() == 3 * 2 * 3);
+  double us = 0, low = 0, high = 0;
+  for (const SequencePart& part : answer.parts) {
+    CHECK((0 < part.low_us && part.low_us < part.us && part.us < part.high_us));
+    us += part.us, low += part.low_us, high += part.high_us;
+  }
+  CHECK(answer.total.us == Approx(us));
+  CHECK(answer.total.low_us == Approx(low));
+  CHECK(answer.total.high_us == Approx(high));
+  CHECK(sum(answer, "recurrence") == Approx(6 * 200 * predict(question).answer.planned.prediction.step_us));
+  // The first layer takes 128 elements, the others 2 * 512.
+  CHECK(sum(answer, "input product", 0) < sum(answer, "input product", 1));
+  CHECK(sum(answer, "input product", 1) == sum(answer, "input product", 2));
+  CHECK(answer.parts[0].name == "input product");
+  CHECK((!answer.parts[2].backward && answer.parts[3].backward));
+}
+
+TEST_CASE("more layers, steps, samples or elements of the input take longer", "[fast]") {
+  const auto us = [](const Stack& stack, int steps = 100, int batch = 4) {
+    return predict(question_of(Cell::gru, 384, batch, 0.3, steps), stack).total.us;
+  };
+  CHECK(us({.layers = 2}) == Approx(2 * us({.layers = 1})));
+  CHECK(us({.bidirectional = true}) == Approx(2 * us({})));
+  CHECK(us({.layers = 2, .bidirectional = true}) > 2 * us({.layers = 2}));  // a wider input
+  CHECK(us({.input = 384}) == us({}));
+  CHECK(us({.input = 4096}) > us({}));
+  CHECK(us({}, 200) > us({}));
+  CHECK(us({}, 100, 16) > us({}));
+}
+
+TEST_CASE("what does not fit has no parts, and a library's plan is refused", "[fast]") {
+  Question question = question_of(Cell::relu, 60000, 4, 0.5, 10);
+  CHECK(predict(question, {.layers = 2}).parts.empty());
+  CHECK(to_json(predict(question, {.layers = 2})).at("sequence").at("us").is_null());
+  question.configuration.constraints.family = "cudnn";
+  REQUIRE_THROWS_AS(predict(question, {.layers = 2}), InputError);
+}
+
+TEST_CASE("a question with layers is answered as the command answers it, one without as before", "[fast]") {
+  const ChipFile chip = find_chip("h200");
+  const std::string network =
+      R"("ask": "predict", "network": {"cell": "lstm", "hidden": 512, "batch": 4, "steps": 99})";
+  const Json one = ask(chip, "{" + network + "}");
+  CHECK(!one.contains("sequence"));
+  Json two = ask(chip, "{" + network + R"(, "layers": 2, "bidirectional": true, "input": 80})");
+  const Json sequence = two.at("sequence");
+  CHECK(sequence.at("layers") == 2);
+  CHECK(sequence.at("bidirectional") == true);
+  CHECK(sequence.at("input") == 80);
+  CHECK(sequence.at("parts").size() == 12);
+  CHECK(sequence.at("interval_us")[0] < sequence.at("us"));
+  two.erase("sequence");
+  CHECK(two == one);
+  REQUIRE_THROWS_AS(ask(chip, R"({"ask": "fit", "layers": 2})"), InputError);
+  REQUIRE_THROWS_AS(ask(chip, "{" + network + R"(, "layers": 0})"), InputError);
+}
