@@ -14,6 +14,7 @@
 #include "experiments/measurement/measurement.hpp"
 #include "experiments/verbs/families.hpp"
 #include "experiments/verbs/measure_report.hpp"
+#include "experiments/verbs/whole_network.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "model/base/parallel.hpp"
 #include "model/sparse/price.hpp"
@@ -72,6 +73,15 @@ void refuse_contradictions(const Options& options) {
   for (const char* what : {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"}) {
     if (compares_families(options) && options.given(what)) {
       throw InputError("--" + std::string(what) + " takes one plan, not 'all'");
+    }
+  }
+  if (read_stack(options)) {
+    for (const char* what :
+         {"plan", "baselines", "floor", "clocks", "capture", "interpret", "compile-only", "configurations"}) {
+      if (options.given(what) && (what != std::string_view("plan") || compares_families(options))) {
+        throw InputError("--layers, --bidirectional and --input time one whole network with one plan: leave --" +
+                         std::string(what) + " out");
+      }
     }
   }
   if (compares_families(options) && options.given("family")) {
@@ -265,9 +275,9 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
 }  // namespace
 
 int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(
-      verb, arguments,
-      {chip_options(), network_options(), plan_options(), whole_plan_option(), measure_options(), output_options()});
+  const auto options = parse_options(verb, arguments,
+                                     {chip_options(), network_options(), whole_network_options(), plan_options(),
+                                      whole_plan_option(), measure_options(), output_options()});
   if (!options) {
     return 0;
   }
@@ -297,6 +307,9 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
     }
   }
   Output output(*options);
+  if (const std::optional<Stack> stack = read_stack(*options)) {
+    return measure_whole_network(chip, configuration, *stack, measure_options, output);
+  }
   if (options->given("capture")) {
     return capture_network(chip, configuration, options->text("capture"), options->flag("interpret"), output);
   }

@@ -2,6 +2,8 @@
 // onchip predict, and what the planner is asked for.
 #include "tests/experiments/command.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 using namespace onchip;
@@ -110,4 +112,34 @@ TEST_CASE("dense networks without their empty words are asked for, planned, writ
   const Json largest = run_json(fit);
   CHECK(largest["plan"]["text"].get<std::string>().starts_with("dense_persistent bitmap "));
   CHECK(largest["network"]["hidden"] > run_json(fit + " --storage dense")["network"]["hidden"]);
+}
+
+TEST_CASE("predict answers for a whole network in every form, and as before without its options", "[fast]") {
+  const std::string network = "predict --cell lstm --hidden 512 --batch 4 --density 20% --steps 200";
+  Json whole = run_json(network + " --layers 2 --bidirectional --input 128");
+  const Json sequence = whole.at("sequence");
+  CHECK(sequence.at("parts").size() == 12);
+  double us = 0;
+  for (const Json& part : sequence.at("parts")) {
+    us += part.at("us").get<double>();
+  }
+  CHECK(std::abs(us / sequence.at("us").get<double>() - 1) < 1e-4);
+  const Run text = run(network + " --layers 2 --bidirectional --input 128");
+  CHECK(text.out.starts_with("2 layers, both directions, input of 128, 200 steps\n\nsequence  "));
+  CHECK(text.out.find("backward   input product") != std::string::npos);
+  CHECK(text.out.ends_with(run(network).out));
+  const Run csv = run(network + " --layers 2 --bidirectional --input 128 --format csv");
+  CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 1 + 12 + 1);
+  whole.erase("sequence");
+  CHECK(whole == run_json(network));
+  CHECK(run_json("predict --hidden 60000 --density 1 --layers 2", 1).at("sequence").at("us").is_null());
+  require_refusal(network + " --layers 0", "--layers: found '0'");
+  require_refusal(network + " --layers 2 --plan all", "--plan all");
+  require_refusal(network + " --layers 2 --family cudnn", "not cudnn");
+  require_refusal("fit --hidden 512 --layers 2", "unknown option");
+#ifdef ONCHIP_HAS_CUDA
+  require_refusal("measure --hidden 512 --layers 2 --floor", "leave --floor out");
+  require_refusal("measure --hidden 512 --input 64 --plan all", "leave --plan out");
+  require_refusal("measure --hidden 512 --layers 2", "CUDA", "CUDA_VISIBLE_DEVICES=");
+#endif
 }
