@@ -32,6 +32,8 @@
 #   bulk_copy    bulk_copy.csv: bulk_copy_configurations.csv, networks whose passes are pipelined, as words that warps poll bring
 #                the state and as bulk copies do
 #   wavefronts   wavefronts.csv: those of shared memory by hardware counter, for the simulator (needs ncu)
+#   access_patterns  access_patterns.csv: wavefronts of single accesses to shared memory, by counter (needs ncu and nvcc);
+#                residency.csv: the time of 1 to 8 blocks on every SM
 #   captured     captured/: the accesses to shared memory of one step of small networks, as kernels wrote them down
 #   simulator    simulator_ablation.csv: what each part of the simulator is worth over validation.csv (needs no GPU)
 #   capacity     capacity.csv: the largest networks said to fit, run
@@ -48,7 +50,7 @@ shift 2
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(calibrate headline validation dense dense_shapes structured bitmap pruned pruned_plans uneven
                                  families targets ablation poll_delay pipelined fresh drawn clusters row_splits bulk_copy
-                                 wavefronts captured simulator capacity)
+                                 wavefronts access_patterns captured simulator capacity)
 chip=${CHIP:-h200}
 chip_file=$out/$chip.toml
 mkdir -p "$out"
@@ -300,6 +302,8 @@ row_splits() { measure_rows "$asked/row_splits_configurations.csv" "$out/row_spl
 bulk_copy() { measure_rows "$asked/bulk_copy_configurations.csv" "$out/bulk_copy.csv" --repeats 5; }
 
 wavefronts() { "$here/wavefronts.py" "$onchip" "$chip_file" > "$out/wavefronts.csv"; }
+
+access_patterns() { "$here/access_patterns.py" "$out"; }
 
 # Every cell, type and width, in registers, shared memory and streamed; few SMs, so that the files stay small.
 captured() {
