@@ -25,7 +25,7 @@ typedef unsigned int u32;
 
 constexpr int kAccesses = 1000, kArrayBytes = 32768;
 
-enum Op { lds, sts, ldsm, atoms_add, ldgsts_ca, ldgsts_cg };
+enum Op { lds, sts, ldsm, atoms_add, ldgsts };
 
 // The next address depends on what was loaded (`zero` is 0, which the compiler does not know): no load is dropped,
 // moved out of the loop or made two at a time.
@@ -57,11 +57,8 @@ __device__ __forceinline__ u32 access(u32 address, const char* global, u32 zero)
                  : "memory");
   } else if constexpr (kOp == atoms_add) {
     asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(a) : "r"(address), "r"(zero + threadIdx.x) : "memory");
-  } else if constexpr (kOp == ldgsts_ca) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;\ncp.async.wait_all;" ::"r"(address), "l"(global), "n"(kWidth)
-                 : "memory");
   } else {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\ncp.async.wait_all;" ::"r"(address), "l"(global)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;\ncp.async.wait_all;" ::"r"(address), "l"(global), "n"(kWidth)
                  : "memory");
   }
   return (a ^ b ^ c ^ d) & zero;
@@ -70,12 +67,13 @@ __device__ __forceinline__ u32 access(u32 address, const char* global, u32 zero)
 template <Op kOp, int kWidth>
 __global__ void accesses(const u32* offsets, u32 mask, const char* global, u32 zero, u32* sink) {
   __shared__ __align__(1024) char array[kArrayBytes];
+  constexpr int kCopied = kOp == ldgsts ? kWidth : 0;  // bytes of a lane, one after another
   const u32 lane = threadIdx.x;
   u32 address = static_cast<u32>(__cvta_generic_to_shared(array)) + offsets[lane];
   if (mask >> lane & 1) {
 #pragma unroll 1
     for (int i = 0; i < kAccesses; ++i) {
-      address ^= access<kOp, kWidth>(address, global + 16 * lane, zero);
+      address ^= access<kOp, kWidth>(address, global + kCopied * lane, zero);
     }
   }
   if (address == ~0u) {  // never
@@ -92,8 +90,8 @@ int run_patterns(const char* path) {
       {"sts 8", accesses<sts, 8>},           {"sts 16", accesses<sts, 16>},
       {"ldsm_x1 16", accesses<ldsm, 1>},     {"ldsm_x2 16", accesses<ldsm, 2>},
       {"ldsm_x4 16", accesses<ldsm, 4>},     {"atoms_add 4", accesses<atoms_add, 4>},
-      {"ldgsts_ca 4", accesses<ldgsts_ca, 4>}, {"ldgsts_ca 8", accesses<ldgsts_ca, 8>},
-      {"ldgsts_ca 16", accesses<ldgsts_ca, 16>}, {"ldgsts_cg 16", accesses<ldgsts_cg, 16>},
+      {"ldgsts 4", accesses<ldgsts, 4>}, {"ldgsts 8", accesses<ldgsts, 8>},
+      {"ldgsts 16", accesses<ldgsts, 16>},
   };
   u32 *offsets, *sink;
   char* global;

@@ -4,8 +4,9 @@
 
     experiments/recipes/access_patterns.py FOLDER      needs nvcc, ncu and a GPU; under three minutes
 
-FOLDER/access_patterns.csv: each access made 1000 times by one warp; wavefronts of one, by every counter of them that the
-GPU has. Half of the patterns are drawn at random. FOLDER/residency.csv: 1 to 8 blocks on every SM.
+FOLDER/access_patterns.csv: each access made 1000 times by one warp; wavefronts of one, without those of waits for copies
+(3 each). Half of the patterns are drawn at random. Copies that bypass L1 (cp.async.cg) have none of their own.
+FOLDER/residency.csv: 1 to 8 blocks on every SM.
 tests/experiments/access_patterns_test.cpp holds the simulator to both.
 """
 import csv
@@ -17,9 +18,10 @@ import tempfile
 
 ACCESSES = 1000
 COUNTER = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
+COUNTED, WAITS = COUNTER + ".sum", COUNTER + "_op_misc.sum"
 ALL = 0xFFFFFFFF
 OPERATIONS = (("lds", 4), ("lds", 8), ("lds", 16), ("sts", 4), ("sts", 8), ("sts", 16), ("ldsm_x1", 16), ("ldsm_x2", 16),
-              ("ldsm_x4", 16), ("atoms_add", 4), ("ldgsts_ca", 4), ("ldgsts_ca", 8), ("ldgsts_ca", 16), ("ldgsts_cg", 16))
+              ("ldsm_x4", 16), ("atoms_add", 4), ("ldgsts", 4), ("ldgsts", 8), ("ldgsts", 16))
 LANES = range(32)
 
 
@@ -27,11 +29,12 @@ def made_by_hand(width):
     """Name, mask and what each lane asks for, in units of the width."""
     row = 128 // width  # that all banks deliver
     same_as = {
-        "consecutive": lambda i: i, "broadcast": lambda i: 0, "one_bank": lambda i: row * i, "pairs_1": lambda i: i & ~1,
-        "pairs_2": lambda i: i & ~2, "pairs_4": lambda i: i & ~4, "halves": lambda i: i % 16, "quarters": lambda i: i % 8,
-        "pairs_1_below": lambda i: i & ~1 if i < 16 else i + 16, "pairs_1_then_2": lambda i: i & ~1 if i < 16 else i & ~2,
+        "consecutive": lambda i: i, "broadcast": lambda i: 0, "one_bank": lambda i: row * i, "pairs_1": lambda i: i // 2,
+        "pairs_2": lambda i: i // 4 * 2 + i % 2, "pairs_4": lambda i: i // 8 * 4 + i % 4, "halves": lambda i: i % 16,
+        "quarters": lambda i: i % 8, "pairs_2_with_gaps": lambda i: i & ~2,
+        "pairs_1_below": lambda i: i // 2 if i < 16 else i, "pairs_1_then_2": lambda i: i // 2 if i < 16 else i // 4 * 2 + i % 2,
         "pairs_1_one_bank": lambda i: row * (i // 2), "pairs_2_one_bank": lambda i: row * (i & ~2),
-        "one_bank_each_half": lambda i: row * (i // 16) + i % 16, "two_rows": lambda i: row * (i % 2) + i // 2,
+        "two_rows": lambda i: row * (i % 2) + i // 2,
     }
     for name, ask in same_as.items():
         yield name, ALL, [ask(i) for i in LANES]
@@ -67,27 +70,17 @@ def run(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def counters():
-    listed = {line.split()[0] for line in run("ncu", "--query-metrics", "--chip", "gh100").splitlines()
-              if line.startswith((COUNTER + " ", COUNTER + "_op_"))}
-    return sorted(listed or {COUNTER, COUNTER + "_op_ld", COUNTER + "_op_st"})
-
-
 def count(program, rows, folder):
-    """Adds the wavefronts of one access to each row, by every counter."""
+    """Adds the wavefronts of one access to each row."""
     asked = folder / "patterns"
     asked.write_text("".join(f"{row['operation']} {row['width']} {row['mask']} {row['addresses']}\n" for row in rows))
-    names = counters()
     text = run("ncu", "--csv", "--print-units", "base", "--clock-control", "none", "--cache-control", "none", "--metrics",
-               ",".join(name + ".sum" for name in names), program, "patterns", str(asked))
-    values = {name: [] for name in names}
+               f"{COUNTED},{WAITS}", program, "patterns", str(asked))
+    values = {COUNTED: [], WAITS: []}
     for counted in csv.DictReader(line for line in text.splitlines() if line.startswith('"')):
-        values[counted["Metric Name"].removesuffix(".sum")].append(float(counted["Metric Value"].replace(",", "")))
-    for name in names:
-        if len(values[name]) != len(rows):
-            sys.exit(f"{name}: {len(values[name])} launches counted, not {len(rows)}")
-        for row, value in zip(rows, values[name]):
-            row["wavefronts" + name[len(COUNTER):]] = f"{value / ACCESSES:g}"
+        values[counted["Metric Name"]].append(float(counted["Metric Value"].replace(",", "")))
+    for row, counted, waits in zip(rows, values[COUNTED], values[WAITS], strict=True):
+        row["wavefronts"] = f"{(counted - waits) / ACCESSES:g}"
 
 
 def main():

@@ -6,13 +6,12 @@
 #include "experiments/validation/ranks.hpp"
 #include "experiments/verbs/simulation_report.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
 #include "sim/sparse/plan_trace.hpp"
-#include "sim/trace/accel_sim_trace.hpp"
 #include "sim/trace/compact_trace.hpp"
 #include "sim/trace/timeline.hpp"
+#include "sim/trace/trace_file.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -32,7 +31,8 @@ OptionGroup file_options() {
       ("configurations", text("FILE"),
        "Simulate every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
        "plan, weights and tensor: a file beside it).")
-      ("trace", text("FILE"), "Simulate a trace instead of a network: onchip's compact format, or Accel-Sim's .traceg.")
+      ("trace", text("FILE"), "Simulate a trace instead of a network: onchip's compact format, Accel-Sim's .traceg, also compressed by gzip, xz "
+       "or zstd, or the kernels of its list kernelslist.g.")
       ("record", text("FILE"), "Write the instructions and addresses of one step as a compact trace.")
       ("timeline", text("FILE"), "Write what happens when as Chrome trace JSON, for ui.perfetto.dev.")
       ("accesses", text("FILE"), "Write every shared-memory instruction of SM 0 with its wavefronts as CSV.");
@@ -80,7 +80,7 @@ SimulatedCase simulate_case(const ChipFile& chip, const Configuration& configura
 
 void write_record(const std::string& path, const TraceSource& source) {
   OutputFile file(path);
-  file.write(compact_trace_header(source.blocks()));
+  file.write(compact_trace_header(source.blocks(), source.resources()));
   for (int block = 0; block < source.blocks(); ++block) {
     file.write(encode_block(source.block(block)));
   }
@@ -148,55 +148,108 @@ void write_block_timeline(const std::string& path, const Chip& chip, const Trace
 
 // ---- the three kinds of input ---------------------------------------------------------------------------------------
 
-std::unique_ptr<TraceSource> read_trace(const std::string& path) {
-  const MappedFile file(path);
-  return file.bytes().starts_with(kCompactTraceMagic.substr(0, 13)) ? read_compact_trace(path)
-                                                                    : read_accel_sim_trace(path);
-}
+// What is said of one kernel.
+struct KernelRun {
+  std::string name;
+  int blocks = 0;
+  TraceRun run;
+  std::vector<BlockBanks> banks;
+  Causes causes{};
+};
 
-int simulate_trace(const Options& options, const ChipFile& chip, const SimulationOptions& simulation) {
-  refuse(options, "trace", {"configurations"}, {network_options(), plan_options(), whole_plan_option()});
-  Output output(options);
-  const std::string path = options.text("trace");
+KernelRun run_kernel(const std::filesystem::path& path, const Options& options, const Chip& chip,
+                     const SimulationOptions& simulation) {
   const auto source = read_trace(path);
-  const TraceRun run = run_trace(chip.chip, *source, simulation.sm, simulation.threads);
-  const std::vector<BlockBanks> banks = count_banks(chip.chip, *source, simulation.threads);
+  KernelRun kernel{path.filename().string(),
+                   source->blocks(),
+                   run_trace(chip, *source, simulation.sm, simulation.threads),
+                   count_banks(chip, *source, simulation.threads),
+                   {}};
+  for (const SmRun& sm : kernel.run.sms) {
+    std::transform(kernel.causes.begin(), kernel.causes.end(), sm.causes.begin(), kernel.causes.begin(), std::plus<>());
+  }
   if (options.given("record")) {
     write_record(options.text("record"), *source);
   }
   if (options.given("timeline")) {
-    write_block_timeline(options.text("timeline"), chip.chip, *source, simulation.sm);
+    write_block_timeline(options.text("timeline"), chip, *source, simulation.sm);
   }
   if (options.given("accesses")) {
-    write_accesses(options.text("accesses"), chip.chip, *source);
+    write_accesses(options.text("accesses"), chip, *source);
   }
-  const double us_per_cycle = 1e6 / chip.chip.clock_hz;
-  Causes causes{};
-  for (const SmRun& block : run.blocks) {
-    std::transform(causes.begin(), causes.end(), block.causes.begin(), causes.begin(), std::plus<>());
+  return kernel;
+}
+
+Json to_json(const KernelRun& kernel, double us_per_cycle) {
+  std::vector<double> cycles;
+  for (const SmRun& sm : kernel.run.sms) {
+    cycles.push_back(static_cast<double>(sm.cycles));
   }
-  const Spread sms = spread_of(run.sm_cycles);
+  const Spread sms = spread_of(cycles);
+  Json json{{"kernel", kernel.name},
+            {"blocks", kernel.blocks},
+            {"blocks_on_an_sm", kernel.run.resident},
+            {"cycles", rounded(kernel.run.cycles(), 12)},
+            {"us", rounded(kernel.run.cycles() * us_per_cycle)},
+            {"parts", Json::array()},
+            {"sms", {{"least_cycles", sms.least}, {"median_cycles", sms.median}, {"most_cycles", sms.most}}},
+            {"shared_memory", to_json(kernel.banks)}};
+  for (std::size_t i = 0; i < kernel.causes.size(); ++i) {
+    json["parts"].push_back({{"name", kCauseNames[i]}, {"cycles", rounded(kernel.causes[i], 12)}});
+  }
+  return json;
+}
+
+std::string to_text(const KernelRun& kernel, const Chip& chip, double us_per_cycle) {
+  Table parts{{"cause", "cycles of all SMs"}, {}};
+  for (std::size_t i = 0; i < kernel.causes.size(); ++i) {
+    parts.rows.push_back({std::string(kCauseNames[i]), fixed(kernel.causes[i], 0)});
+  }
+  return kernel.name + ": " + std::to_string(kernel.blocks) + " blocks on " + chip.name + ", up to " +
+         std::to_string(kernel.run.resident) + " at a time on an SM: " + format_number(kernel.run.cycles()) +
+         " cycles, " + fixed(kernel.run.cycles() * us_per_cycle, 2) + " us\n\n" + to_aligned(parts) + '\n' +
+         to_text(kernel.banks);
+}
+
+// Of a list of kernels one after another.
+int simulate_trace(const Options& options, const ChipFile& file, const SimulationOptions& simulation) {
+  refuse(options, "trace", {"configurations"}, {network_options(), plan_options(), whole_plan_option()});
+  Output output(options);
+  const Chip& chip = file.chip;
+  const std::vector<std::filesystem::path> paths = kernels_of(options.text("trace"));
+  for (const char* option : {"record", "timeline", "accesses"}) {
+    if (paths.size() > 1 && options.given(option)) {
+      throw InputError("--" + std::string(option) + " is of one kernel, but the list has " +
+                       std::to_string(paths.size()) + ": name a trace of it, such as '" + paths[0].string() + "'");
+    }
+  }
+  const double us_per_cycle = 1e6 / chip.clock_hz;
   Report report;
-  report.json = {{"chip", chip.chip.name},
-                 {"blocks", source->blocks()},
-                 {"cycles", rounded(run.cycles(), 12)},
-                 {"us", rounded(run.cycles() * us_per_cycle)},
-                 {"parts", Json::array()},
-                 {"sms", {{"least_cycles", sms.least}, {"median_cycles", sms.median}, {"most_cycles", sms.most}}},
-                 {"shared_memory", to_json(banks)}};
-  report.csv.columns = {"chip", "blocks", "cycles", "us"};
-  report.csv.rows = {{chip.chip.name, std::to_string(source->blocks()), format_number(run.cycles()),
-                      significant(run.cycles() * us_per_cycle, 6)}};
-  Table parts{{"cause", "cycles of all blocks"}, {}};
-  for (std::size_t i = 0; i < causes.size(); ++i) {
-    report.json["parts"].push_back({{"name", kCauseNames[i]}, {"cycles", rounded(causes[i], 12)}});
-    report.csv.columns.push_back(std::string(kCauseNames[i]) + "_cycles");
-    report.csv.rows[0].push_back(significant(causes[i], 12));
-    parts.rows.push_back({std::string(kCauseNames[i]), fixed(causes[i], 0)});
+  Json kernels = Json::array();
+  report.csv.columns = {"kernel", "chip", "blocks", "cycles", "us"};
+  for (const std::string_view cause : kCauseNames) {
+    report.csv.columns.push_back(std::string(cause) + "_cycles");
   }
-  report.text = std::to_string(source->blocks()) + " blocks on " + chip.chip.name + ": " + format_number(run.cycles()) +
-                " cycles, " + fixed(run.cycles() * us_per_cycle, 2) + " us\n\n" + to_aligned(parts) + '\n' +
-                to_text(banks);
+  double cycles = 0;
+  for (const std::filesystem::path& path : paths) {
+    const KernelRun kernel = run_kernel(path, options, chip, simulation);
+    cycles += kernel.run.cycles();
+    kernels.push_back(to_json(kernel, us_per_cycle));
+    report.text += (report.text.empty() ? "" : "\n") + to_text(kernel, chip, us_per_cycle);
+    report.csv.rows.push_back({kernel.name, chip.name, std::to_string(kernel.blocks),
+                               format_number(kernel.run.cycles()), significant(kernel.run.cycles() * us_per_cycle, 6)});
+    for (const double cause : kernel.causes) {
+      report.csv.rows.back().push_back(significant(cause, 12));
+    }
+  }
+  if (paths.size() == 1) {
+    report.json = kernels[0];
+  } else {
+    report.json = {{"kernels", kernels}, {"cycles", rounded(cycles, 12)}, {"us", rounded(cycles * us_per_cycle)}};
+    report.text += '\n' + std::to_string(paths.size()) + " kernels one after another: " + format_number(cycles) +
+                   " cycles, " + fixed(cycles * us_per_cycle, 2) + " us\n";
+  }
+  report.json["chip"] = chip.name;
   output.write(report);
   return 0;
 }

@@ -4,8 +4,10 @@
 #include "experiments/validation/accuracy.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 namespace onchip {
 namespace {
@@ -17,11 +19,20 @@ struct Total {
   }
 };
 
-Total total(const std::vector<BlockBanks>& banks, bool loads) {
+struct Kind {
+  const char* name;
+  std::int64_t BlockBanks::*instructions;
+  std::vector<BankCost> BlockBanks::*warps;
+};
+constexpr std::array kKinds{Kind{"loads", &BlockBanks::load_instructions, &BlockBanks::warp_loads},
+                            Kind{"stores", &BlockBanks::store_instructions, &BlockBanks::warp_stores},
+                            Kind{"copies", &BlockBanks::copy_instructions, &BlockBanks::warp_copies}};
+
+Total total(std::span<const BlockBanks> banks, const Kind& kind) {
   Total sum;
   for (const BlockBanks& block : banks) {
-    sum.instructions += loads ? block.load_instructions : block.store_instructions;
-    for (const BankCost& cost : loads ? block.warp_loads : block.warp_stores) {
+    sum.instructions += block.*kind.instructions;
+    for (const BankCost& cost : block.*kind.warps) {
       sum.wavefronts += cost.wavefronts;
       sum.ideal += cost.ideal;
       sum.words += cost.words;
@@ -67,19 +78,27 @@ Spread spread_of(std::vector<double> values) {
 }
 
 Json to_json(const std::vector<BlockBanks>& banks) {
-  Json json{{"loads", to_json(total(banks, true))}, {"stores", to_json(total(banks, false))}, {"heat", heat(banks)}};
+  Json json;
+  for (const Kind& kind : kKinds) {
+    json[kind.name] = to_json(total(banks, kind));
+  }
+  json["heat"] = heat(banks);
   json["wavefronts_per_block"] = Json::array();
   for (const BlockBanks& block : banks) {
-    json["wavefronts_per_block"].push_back(total({block}, true).wavefronts + total({block}, false).wavefronts);
+    std::int64_t wavefronts = 0;
+    for (const Kind& kind : kKinds) {
+      wavefronts += total({&block, 1}, kind).wavefronts;
+    }
+    json["wavefronts_per_block"].push_back(wavefronts);
   }
   return json;
 }
 
 std::string to_text(const std::vector<BlockBanks>& banks) {
   Table table{{"shared memory", "instructions", "wavefronts", "without conflict", "conflict degree", "multicasts"}, {}};
-  for (const bool loads : {true, false}) {
-    const Total of = total(banks, loads);
-    table.rows.push_back({loads ? "loads" : "stores", std::to_string(of.instructions), std::to_string(of.wavefronts),
+  for (const Kind& kind : kKinds) {
+    const Total of = total(banks, kind);
+    table.rows.push_back({kind.name, std::to_string(of.instructions), std::to_string(of.wavefronts),
                           std::to_string(of.ideal), fixed(of.conflict_degree(), 3), std::to_string(of.multicasts)});
   }
   return to_aligned(table);

@@ -144,9 +144,13 @@ template <int kLanes>
   return _mm512_permutex2var_epi32(a, load(kLowWords), b);
 }
 
-// The lanes that ask for another address than their neighbour of the pair.
-[[ONCHIP_VECTORS, gnu::always_inline]] inline std::uint32_t unlike_neighbour(__m512i addresses) {
-  return _mm512_cmpneq_epi32_mask(addresses, _mm512_shuffle_epi32(addresses, _MM_PERM_CDAB));
+// Whether some active lanes i and i ^ kApart ask for different addresses.
+template <int kApart>
+[[ONCHIP_VECTORS, gnu::always_inline]] inline bool pairs_differ(__m512i lower, __m512i upper, std::uint32_t mask) {
+  constexpr auto kPartners = kApart == 1 ? _MM_PERM_CDAB : _MM_PERM_BADC;
+  const std::uint32_t unlike = _mm512_cmpneq_epi32_mask(lower, _mm512_shuffle_epi32(lower, kPartners)) |
+                               _mm512_cmpneq_epi32_mask(upper, _mm512_shuffle_epi32(upper, kPartners)) << kHalf;
+  return (unlike & mask & mask >> kApart & (kApart == 1 ? 0x55555555u : 0x33333333u)) != 0;
 }
 
 // The next addresses, to the lanes of this part of the mask; all ones to the others, which is no granule's.
@@ -172,11 +176,9 @@ template <int kLanes>
     upper = low_words(c, d);
   }
   int lanes = phases.lanes;
-  if (lanes < kWarpLanes) {
-    const std::uint32_t unlike = unlike_neighbour(lower) | unlike_neighbour(upper) << kHalf;
-    if ((unlike & mask & mask >> 1 & 0x55555555u) == 0) {
-      lanes *= 2;
-    }
+  if (lanes < kWarpLanes && access.sharing == Sharing::words_and_phases &&
+      (!pairs_differ<1>(lower, upper, mask) || !pairs_differ<2>(lower, upper, mask))) {
+    lanes *= 2;
   }
   lower = _mm512_srlv_epi32(lower, _mm512_set1_epi32(phases.shift));
   upper = _mm512_srlv_epi32(upper, _mm512_set1_epi32(phases.shift));

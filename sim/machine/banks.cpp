@@ -12,17 +12,25 @@
 namespace onchip {
 namespace {
 
-// Whether the lanes of every pair ask for the same, as far as both are active.
-bool pairs_agree(const SharedAccess& access) {
+// Whether lanes i and i ^ apart ask for the same wherever both are active.
+bool pairs_agree(const SharedAccess& access, unsigned apart) {
+  std::array<std::uint64_t, kWarpLanes> of_lane;
   std::size_t next = 0;
-  for (int lane = 0; lane < kWarpLanes; lane += 2) {
-    const std::uint32_t active = access.mask >> lane & 3;
-    if (active == 3 && access.addresses[next] != access.addresses[next + 1]) {
-      return false;
+  for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
+    if (access.mask >> lane & 1) {
+      of_lane[lane] = access.addresses[next++];
+      const unsigned partner = lane ^ apart;
+      if (partner < lane && (access.mask >> partner & 1) && of_lane[partner] != of_lane[lane]) {
+        return false;
+      }
     }
-    next += (active & 1) + (active >> 1);
   }
   return true;
+}
+
+bool phases_merge(const SharedAccess& access, const BankPhases& phases) {
+  return phases.lanes < kWarpLanes && access.sharing == Sharing::words_and_phases &&
+         (pairs_agree(access, 1) || pairs_agree(access, 2));
 }
 
 }  // namespace
@@ -128,11 +136,14 @@ PhaseCount BankModel::count_phases(const SharedAccess& access, const BankPhases&
 // Dispatches on the lanes of a phase, which divide a warp.
 PhaseCount BankModel::count_granules(const SharedAccess& access, const BankPhases& phases) {
   assert(access.addresses.size() == static_cast<std::size_t>(std::popcount(access.mask)));
+  if (access.sharing == Sharing::nothing) {
+    return count_lane_by_lane(access, phases);
+  }
   if (count_by_vectors_ != nullptr && phases.sets <= kWarpLanes) {
     return count_by_vectors_(access, phases, of_set_.data());
   }
   make_room(access.addresses, phases.shift);
-  switch (phases.lanes < kWarpLanes && pairs_agree(access) ? 2 * phases.lanes : phases.lanes) {
+  switch (phases_merge(access, phases) ? 2 * phases.lanes : phases.lanes) {
     case 1:
       return count_phases<1>(access, phases);
     case 2:
@@ -146,6 +157,27 @@ PhaseCount BankModel::count_granules(const SharedAccess& access, const BankPhase
     default:
       return count_phases<32>(access, phases);
   }
+}
+
+PhaseCount BankModel::count_lane_by_lane(const SharedAccess& access, const BankPhases& phases) {
+  std::ranges::fill(of_set_, std::uint8_t{0});
+  PhaseCount counted;
+  std::size_t next = 0;
+  for (int first = 0; first < kWarpLanes; first += phases.lanes) {
+    const std::vector<std::uint8_t> before = of_set_;
+    int most = 0;
+    for (int lane = first; lane < first + phases.lanes; ++lane) {
+      if (access.mask >> lane & 1) {
+        const auto set =
+            static_cast<std::size_t>(access.addresses[next++] >> phases.shift) % static_cast<std::size_t>(phases.sets);
+        most = std::max(most, ++of_set_[set] - before[set]);
+      }
+    }
+    counted.wavefronts += most;
+    counted.active += most > 0 ? 1 : 0;
+  }
+  counted.granules = static_cast<int>(next);
+  return counted;
 }
 
 BankCost BankModel::count(const SharedAccess& access) {

@@ -3,9 +3,16 @@
 //
 // A bank delivers one bank word per wavefront. Lanes are served in phases of as many neighbouring lanes as fill all
 // banks: 32 for accesses of up to 4 bytes, 16 for 8, 8 for 16 (32 banks of 4 bytes). A phase takes as many wavefronts
-// as its most loaded bank has distinct words; lanes that ask for the same word share it (multicast). Two neighbouring
-// phases become one if the lanes of every pair (2 i, 2 i + 1) ask for the same: measured on an H200 for 8 and 16 bytes
-// (patterns "same" and "pairs" of experiments/data/h200/microbench.csv; halves and quarters that repeat do not merge).
+// as its most loaded bank has distinct words; lanes that ask for the same word share it (multicast).
+//
+//   loads     two neighbouring phases become one if the active lanes i and i ^ 1 of all pairs ask for the same, or
+//   those
+//             of all pairs i and i ^ 2; halves and quarters that repeat do not merge
+//   stores and loads of matrices    phases do not merge
+//   atomics and copies from L2      nor do lanes share words: a phase takes as many wavefronts as its most loaded bank
+//                                   has lanes
+//
+// Counted on an H100: experiments/data/h100_sxm/access_patterns.csv.
 #pragma once
 
 #include "model/banks/bank_rule.hpp"
@@ -26,10 +33,14 @@ struct BankGeometry {
 // Throws InputError unless both are powers of two and all banks together deliver at least 16 bytes.
 BankGeometry bank_geometry(const Chip& chip);
 
+// How lanes and phases share wavefronts, see above.
+enum class Sharing : std::uint8_t { words_and_phases, words, nothing };
+
 struct SharedAccess {
   std::span<const std::uint64_t> addresses;  // of the active lanes, lowest lane first; multiples of `width`, below 2^28
   std::uint32_t mask = 0;                    // of the active lanes
   int width = 4;                             // bytes per lane: 1, 2, 4, 8 or 16
+  Sharing sharing = Sharing::words_and_phases;
 };
 
 struct BankCost {
@@ -52,7 +63,7 @@ struct BankCost {
 // How the lanes of a warp are served. A granule is what one lane fetches: a bank word, or several neighbouring ones
 // from a set of banks. A phase has no more sets than lanes, or else all lanes are one phase.
 struct BankPhases {
-  int lanes = kWarpLanes;  // of each, before pairs that agree make one of two
+  int lanes = kWarpLanes;  // of each, before they merge
   int shift = 0;           // from the address of a byte to the number of its granule
   int sets = 0;
   int banks_of_a_set = 1;
@@ -90,6 +101,7 @@ class BankModel {
   template <int kLanes>
   PhaseCount count_phases(const SharedAccess& access, const BankPhases& phases);
   PhaseCount count_granules(const SharedAccess& access, const BankPhases& phases);
+  PhaseCount count_lane_by_lane(const SharedAccess& access, const BankPhases& phases);
 
   VectorCounter count_by_vectors_;
   std::array<BankPhases, 5> phases_;           // by the logarithm of the width

@@ -23,7 +23,7 @@ struct Dependences {
 
 Dependences find_dependences(std::span<const Instruction> block) {
   Dependences result{{}, std::vector<std::int32_t>(block.size(), kNobody)};
-  std::array<std::int32_t, 256> writer;
+  std::array<std::int32_t, kRegisters> writer;
   writer.fill(kNobody);
   std::int32_t fence = kNobody;
   for (std::size_t i = 0; i < block.size(); ++i) {
@@ -31,15 +31,15 @@ Dependences find_dependences(std::span<const Instruction> block) {
     std::array<std::int32_t, 5> producers;
     producers.fill(fence);
     for (std::size_t s = 0; s < instruction.sources.size(); ++s) {
-      const std::uint8_t source = instruction.sources[s];
+      const Register source = instruction.sources[s];
       if (source != kNoRegister && writer[source] > fence) {
         producers[s] = writer[source];
         std::int32_t& user = result.first_user[writer[source]];
         user = user == kNobody ? static_cast<std::int32_t>(i) : user;
       }
     }
-    const int end = instruction.destination + registers_written(instruction);
-    for (int reg = instruction.destination; reg < std::min(end, 255); ++reg) {
+    const int end = instruction.destination + words_of_a_lane(instruction);
+    for (int reg = instruction.destination; reg < std::min<int>(end, kNoRegister); ++reg) {
       producers[4] = std::max(producers[4], writer[reg]);
       writer[reg] = static_cast<std::int32_t>(i);
     }

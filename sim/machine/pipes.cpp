@@ -33,6 +33,8 @@ TimingTable timing_table(const Chip& chip) {
   set(Operation::shuffle, Unit::load_store, chip.lds_instruction_cycles, std::max(1.0, shuffle));
   set(Operation::shared_load, Unit::load_store, chip.lds_instruction_cycles, chip.lds_latency_cycles);
   set(Operation::shared_store, Unit::load_store, chip.lds_instruction_cycles, 0);
+  set(Operation::matrix_load, Unit::load_store, chip.lds_instruction_cycles, chip.lds_latency_cycles);
+  set(Operation::shared_atomic, Unit::load_store, chip.lds_instruction_cycles, chip.lds_latency_cycles);
   set(Operation::global_load, Unit::load_store, chip.lds_instruction_cycles, chip.l2_latency_cycles);
   set(Operation::global_store, Unit::load_store, chip.lds_instruction_cycles, 0);
   set(Operation::async_copy, Unit::load_store, chip.lds_instruction_cycles, chip.l2_latency_cycles);

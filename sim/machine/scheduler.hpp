@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -23,8 +22,9 @@ inline constexpr std::array<std::string_view, 3> kSchedulingNames{"greedy_then_y
 
 class Scheduler {
  public:
-  Scheduler(Scheduling policy, std::vector<int> warps)
-      : policy_(policy), warps_(std::move(warps)), last_(policy == Scheduling::round_robin ? 0 : warps_.size()) {}
+  explicit Scheduler(Scheduling policy) : policy_(policy), last_(policy == Scheduling::round_robin ? 0 : kNone) {}
+
+  void add(int warp) { warps_.push_back(warp); }
 
   // The first warp that `can_issue`, -1 if none can.
   template <typename CanIssue>
@@ -53,9 +53,8 @@ class Scheduler {
     return -1;
   }
 
-  const std::vector<int>& warps() const { return warps_; }
-
  private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
   Scheduling policy_;
   std::vector<int> warps_;
   std::size_t last_;  // that issued; greedy: none yet

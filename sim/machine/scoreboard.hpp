@@ -16,7 +16,7 @@ class Scoreboard {
   // The first cycle at which all operands are there, and the destination's earlier value, too.
   std::int64_t ready_at(const Instruction& instruction) const {
     std::int64_t cycle = instruction.destination == kNoRegister ? 0 : ready_[instruction.destination];
-    for (const std::uint8_t source : instruction.sources) {
+    for (const Register source : instruction.sources) {
       cycle = source == kNoRegister ? cycle : std::max(cycle, ready_[source]);
     }
     return cycle;
@@ -24,14 +24,14 @@ class Scoreboard {
 
   void write(const Instruction& instruction, double result_cycle) {
     const std::int64_t cycle = std::llround(result_cycle);
-    const int end = std::min<int>(kNoRegister, instruction.destination + registers_written(instruction));
-    for (int i = instruction.destination; i < end; ++i) {
+    const int end = std::min(kRegisters, instruction.destination + words_of_a_lane(instruction));
+    for (int i = instruction.destination; i < end && i != kNoRegister; ++i) {
       ready_[i] = cycle;
     }
   }
 
  private:
-  std::array<std::int64_t, kNoRegister> ready_{};
+  std::array<std::int64_t, kRegisters> ready_{};
 };
 
 }  // namespace onchip

@@ -31,42 +31,23 @@ int lines(std::span<const std::uint64_t> addresses) {
 
 class Simulation {
  public:
-  Simulation(const Chip& chip, std::span<const BlockTrace> blocks, const SmOptions& options)
+  Simulation(const Chip& chip, int blocks, int resident, const BlockSupply& supply, const SmOptions& options)
       : options_(options),
+        chip_(chip),
+        supply_(supply),
+        blocks_left_(blocks),
+        places_(resident),
         timing_(timing_table(chip)),
         banks_(bank_geometry(chip)),
         load_store_(chip),
-        l2_bytes_per_cycle_(chip.exchange_bytes_per_cycle_per_sm) {
-    std::vector<std::vector<int>> of_partition(static_cast<std::size_t>(chip.partitions));
-    double loop_instructions = 0;
-    for (const BlockTrace& block : blocks) {
-      loop_instructions = std::max(loop_instructions, block.loop_instructions);
-      barriers_.emplace_back(chip, static_cast<int>(block.warps.size()));
-      for (const WarpTrace& trace : block.warps) {
-        const auto partition = warps_.size() % of_partition.size();
-        of_partition[partition].push_back(static_cast<int>(warps_.size()));
-        warps_.push_back({&trace, static_cast<int>(barriers_.size()) - 1, static_cast<int>(partition), {}});
-      }
-    }
-    for (std::vector<int>& warps : of_partition) {
-      partitions_.push_back({Scheduler(options.scheduling, std::move(warps)), {}});
-    }
-    supply_cycles_ = options.fetch ? instruction_supply_cycles(chip, loop_instructions) : 0;
-    run_.warp_loads.resize(warps_.size());
-    run_.warp_stores.resize(warps_.size());
-    run_.warp_end.resize(warps_.size());
+        l2_bytes_per_cycle_(chip.exchange_bytes_per_cycle_per_sm),
+        partitions_(static_cast<std::size_t>(chip.partitions), Partition{Scheduler(options.scheduling), {}}) {
     run_.heat.resize(options.heat ? static_cast<std::size_t>(chip.smem_banks) : 0);
   }
 
   SmRun run() {
-    for (std::size_t w = 0; w < warps_.size(); ++w) {
-      if (warps_[w].trace->instructions.empty()) {
-        finish(static_cast<int>(w), 0);
-      } else {
-        ++unfinished_;
-      }
-    }
     std::int64_t cycle = 0;
+    start_blocks(cycle);
     while (unfinished_ > 0) {
       const bool issued = issue_all(cycle);
       const std::int64_t next = issued ? cycle + 1 : next_event(cycle);
@@ -80,9 +61,15 @@ class Simulation {
   }
 
  private:
+  struct Block {
+    std::shared_ptr<const BlockTrace> trace;  // until its last warp ends
+    BlockBarrier barrier;
+    std::size_t running;  // warps
+  };
   struct Warp {
     const WarpTrace* trace;
     int block, partition;
+    std::size_t number;  // of all blocks
     Scoreboard scoreboard;
     std::size_t next = 0;
     std::int64_t wake = 0;  // nothing can issue before; kNever: at a barrier
@@ -94,6 +81,48 @@ class Simulation {
     std::size_t fetched = 0;  // instructions that some warp has issued
     double next_fetched = 0;  // when the one after them is there
   };
+
+  void start_blocks(std::int64_t cycle) {
+    while (places_ > 0 && blocks_left_ > 0) {
+      --blocks_left_;
+      const auto number = static_cast<int>(blocks_.size());
+      const std::shared_ptr<const BlockTrace> trace = supply_(number);
+      if (options_.fetch) {
+        supply_cycles_ = std::max(supply_cycles_, instruction_supply_cycles(chip_, trace->loop_instructions));
+      }
+      const auto warps = trace->warps.size();
+      blocks_.push_back({trace, BlockBarrier(chip_, static_cast<int>(warps)), warps});
+      places_ -= warps > 0 ? 1 : 0;
+      unfinished_ += static_cast<int>(warps);
+      std::vector<int> started;
+      for (const WarpTrace& warp : trace->warps) {
+        started.push_back(place_warp(warp, number, cycle));
+      }
+      for (const int w : started) {
+        if (warps_[w].trace->instructions.empty()) {
+          finish(w, cycle);
+        }
+      }
+    }
+  }
+
+  int place_warp(const WarpTrace& trace, int block, std::int64_t cycle) {
+    const std::size_t number = run_.warp_end.size();
+    run_.warp_loads.emplace_back();
+    run_.warp_stores.emplace_back();
+    run_.warp_end.emplace_back();
+    auto place = static_cast<int>(warps_.size());
+    if (free_.empty()) {
+      const int partition = place % static_cast<int>(partitions_.size());
+      partitions_[partition].scheduler.add(place);
+      warps_.push_back({&trace, block, partition, number, {}, 0, cycle});
+    } else {
+      place = free_.back();
+      free_.pop_back();
+      warps_[place] = {&trace, block, warps_[place].partition, number, {}, 0, cycle};
+    }
+    return place;
+  }
 
   // Tells when to ask again if the answer is no.
   bool can_issue(Warp& warp, std::int64_t cycle) {
@@ -146,10 +175,10 @@ class Simulation {
     const OperationTiming& timing = timing_[static_cast<int>(instruction.operation)];
     ++run_.issued[static_cast<int>(instruction.operation)];
     if (options_.events) {
-      run_.events.push_back({cycle, w, static_cast<std::uint32_t>(warp.next)});
+      run_.events.push_back({cycle, static_cast<int>(warp.number), static_cast<std::uint32_t>(warp.next)});
     }
     if (instruction.operation == Operation::global_store) {
-      run_.global_stores.push_back({cycle, w, static_cast<std::uint32_t>(warp.next)});
+      run_.global_stores.push_back({cycle, static_cast<int>(warp.number), static_cast<std::uint32_t>(warp.next)});
     }
     warp.wake = options_.issue ? cycle + 1 : cycle;
     if (instruction.operation == Operation::branch && options_.scoreboard) {
@@ -157,7 +186,7 @@ class Simulation {
     }
     double result = static_cast<double>(cycle) + timing.latency_cycles;
     if (timing.unit == Unit::load_store) {
-      result = load_store_.take(warp.partition, cycle, access(w, instruction));
+      result = load_store_.take(warp.partition, cycle, access(warp, instruction));
       if (comes_from_l2(instruction)) {
         const int bytes = instruction.width * std::popcount(instruction.mask);
         from_l2_free_ = std::max(from_l2_free_, result - bytes / l2_bytes_per_cycle_) + bytes / l2_bytes_per_cycle_;
@@ -174,11 +203,11 @@ class Simulation {
     fetch_next(partitions_[warp.partition], warp.next, cycle);
     if (timing.unit == Unit::barrier) {
       warp.wake = kNever;
-      release(warp.block, barriers_[warp.block].arrive(static_cast<double>(cycle)));
+      release(warp.block, blocks_[warp.block].barrier.arrive(static_cast<double>(cycle)));
     }
     if (warp.next == warp.trace->instructions.size()) {
-      --unfinished_;
       finish(w, cycle + 1);
+      start_blocks(cycle + 1);
     }
   }
 
@@ -192,30 +221,45 @@ class Simulation {
   }
 
   static bool comes_from_l2(const Instruction& instruction) {
-    return instruction.operation == Operation::global_load || instruction.operation == Operation::async_copy;
+    return instruction.mask != 0 &&
+           (instruction.operation == Operation::global_load || instruction.operation == Operation::async_copy);
   }
 
-  LoadStoreUnit::Access access(int w, const Instruction& instruction) {
+  LoadStoreUnit::Access access(const Warp& warp, const Instruction& instruction) {
     const OperationTiming& timing = timing_[static_cast<int>(instruction.operation)];
-    LoadStoreUnit::Access result{timing.issue_cycles, timing.latency_cycles, instruction.width, 1, 1};
-    const auto addresses = warps_[w].trace->addresses_of(instruction);
-    if (is_shared_access(instruction.operation)) {
-      const SharedAccess shared{addresses, instruction.mask, instruction.width};
+    LoadStoreUnit::Access result{timing.issue_cycles, timing.latency_cycles, 4 * words_of_a_lane(instruction), 1, 1};
+    if (has_addresses(instruction.operation) && instruction.mask == 0) {
+      result.latency_cycles = std::min(result.latency_cycles, kNoLanesLatencyCycles);
+      result.width = 4;
+    } else if (instruction.operation == Operation::async_copy || !is_shared_access(instruction.operation)) {
+      result.wavefronts = result.ideal = lines(warp.trace->addresses_of(instruction));
+      result.width = 4;  // the words of a lane come back from L2 together
+    } else {
+      const SharedAccess shared = shared_access(*warp.trace, instruction);
       const BankCost cost = options_.heat ? banks_.count(shared, run_.heat) : banks_.count(shared);
-      (instruction.operation == Operation::shared_load ? run_.warp_loads : run_.warp_stores)[w] += cost;
+      (instruction.operation == Operation::shared_store ? run_.warp_stores : run_.warp_loads)[warp.number] += cost;
       result.ideal = cost.ideal;
       result.wavefronts = options_.banks ? cost.wavefronts : cost.ideal;
-    } else if (has_addresses(instruction.operation)) {
-      result.wavefronts = result.ideal = lines(addresses);
-      result.width = 4;  // the words of a lane come back from L2 together
     }
     return result;
   }
 
   void finish(int w, std::int64_t cycle) {
-    warps_[w].finished = true;
-    run_.warp_end[w] = cycle;
-    release(warps_[w].block, barriers_[warps_[w].block].leave(static_cast<double>(cycle)));
+    Warp& warp = warps_[w];
+    Block& block = blocks_[warp.block];
+    --unfinished_;
+    warp.finished = true;
+    run_.warp_end[warp.number] = cycle;
+    release(warp.block, block.barrier.leave(static_cast<double>(cycle)));
+    if (--block.running == 0) {
+      for (int other = static_cast<int>(warps_.size()) - 1; other >= 0; --other) {  // so that the lowest is taken first
+        if (warps_[other].block == warp.block) {
+          free_.push_back(other);
+        }
+      }
+      block.trace.reset();
+      ++places_;
+    }
   }
 
   // `at`: when the warps that wait may go on; 0 if they may not yet.
@@ -255,12 +299,16 @@ class Simulation {
   }
 
   SmOptions options_;
+  const Chip& chip_;
+  const BlockSupply& supply_;
+  int blocks_left_, places_;  // places: for how many more blocks there is room
   TimingTable timing_;
   BankModel banks_;
   LoadStoreUnit load_store_;
   double l2_bytes_per_cycle_, from_l2_free_ = 0;  // the SM's port: what comes from L2 comes one after another
-  std::vector<BlockBarrier> barriers_;            // [blocks]
-  std::vector<Warp> warps_;
+  std::vector<Block> blocks_;                     // that have started
+  std::vector<Warp> warps_;                       // places, each of one partition
+  std::vector<int> free_;                         // places of blocks that have ended
   std::vector<Partition> partitions_;
   double supply_cycles_ = 0;  // per instruction; 0: they are all there
   int unfinished_ = 0;
@@ -304,8 +352,25 @@ SmRun& SmRun::operator+=(const SmRun& after) {
   return *this;
 }
 
+SharedAccess shared_access(const WarpTrace& warp, const Instruction& instruction) {
+  const Operation operation = instruction.operation;
+  const bool alone = operation == Operation::shared_atomic || operation == Operation::async_copy;
+  const Sharing sharing = operation == Operation::shared_load ? Sharing::words_and_phases
+                          : alone                             ? Sharing::nothing
+                                                              : Sharing::words;
+  return {warp.addresses_of(instruction), instruction.mask, instruction.width, sharing};
+}
+
+SmRun run_sm(const Chip& chip, int blocks, int resident, const BlockSupply& block, const SmOptions& options) {
+  return Simulation(chip, blocks, resident, block, options).run();
+}
+
 SmRun run_sm(const Chip& chip, std::span<const BlockTrace> blocks, const SmOptions& options) {
-  return Simulation(chip, blocks, options).run();
+  const auto count = static_cast<int>(blocks.size());
+  const BlockSupply lent = [&](int i) {
+    return std::shared_ptr<const BlockTrace>(std::shared_ptr<void>(), &blocks[i]);
+  };
+  return run_sm(chip, count, count, lent, options);
 }
 
 }  // namespace onchip

@@ -18,6 +18,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -71,8 +73,15 @@ struct SmRun {
   SmRun& operator+=(const SmRun& after);
 };
 
+// An instruction that accesses shared memory, for the banks.
+SharedAccess shared_access(const WarpTrace& warp, const Instruction& instruction);
+
 // The blocks start together at cycle 0; warp w of all belongs to partition w mod partitions. Throws InputError for
 // banks that cannot be counted, see bank_geometry.
 SmRun run_sm(const Chip& chip, std::span<const BlockTrace> blocks, const SmOptions& options = {});
+
+// `resident` of the blocks start together; where one ends the next begins, and takes its warps' places.
+using BlockSupply = std::function<std::shared_ptr<const BlockTrace>(int index)>;
+SmRun run_sm(const Chip& chip, int blocks, int resident, const BlockSupply& block, const SmOptions& options);
 
 }  // namespace onchip

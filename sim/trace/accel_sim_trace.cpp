@@ -7,14 +7,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <charconv>
 #include <utility>
 
 namespace onchip {
 namespace {
 
+constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 constexpr int kMostRegisters = 16, kMostWarps = 64, kMostBlocks = 1 << 20;
-constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;  // as many as the bank model takes
+constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;    // as many as the bank model takes
+constexpr std::uint64_t kSharedWindowBytes = std::uint64_t{1} << 24;  // where generic addresses mean shared memory
 
 struct Opcode {
   std::string_view name;
@@ -22,48 +25,66 @@ struct Opcode {
 };
 // By the part before the first point; what is not here is Operation::other.
 constexpr std::array kOpcodes{
-    Opcode{"ATOM", Operation::global_load},  Opcode{"ATOMG", Operation::global_load},
-    Opcode{"ATOMS", Operation::shared_load}, Opcode{"BAR", Operation::barrier},
-    Opcode{"BMMA", Operation::tensor},       Opcode{"BRA", Operation::branch},
-    Opcode{"BREV", Operation::special},      Opcode{"BSYNC", Operation::branch},
-    Opcode{"DADD", Operation::fp32},         Opcode{"DFMA", Operation::fp32},
-    Opcode{"DMMA", Operation::tensor},       Opcode{"DMUL", Operation::fp32},
-    Opcode{"DSETP", Operation::fp32},        Opcode{"F2F", Operation::special},
-    Opcode{"F2FP", Operation::conversion},   Opcode{"F2I", Operation::special},
-    Opcode{"FADD", Operation::fp32},         Opcode{"FFMA", Operation::fp32},
-    Opcode{"FLO", Operation::special},       Opcode{"FMNMX", Operation::integer},
-    Opcode{"FMUL", Operation::fp32},         Opcode{"FRND", Operation::special},
-    Opcode{"FSEL", Operation::integer},      Opcode{"FSET", Operation::integer},
-    Opcode{"FSETP", Operation::integer},     Opcode{"HADD2", Operation::half2},
-    Opcode{"HFMA2", Operation::half2},       Opcode{"HGMMA", Operation::tensor},
-    Opcode{"HMMA", Operation::tensor},       Opcode{"HMNMX2", Operation::half2},
-    Opcode{"HMUL2", Operation::half2},       Opcode{"HSET2", Operation::half2},
-    Opcode{"HSETP2", Operation::half2},      Opcode{"I2F", Operation::special},
-    Opcode{"IABS", Operation::integer},      Opcode{"IADD", Operation::integer},
-    Opcode{"IADD3", Operation::integer},     Opcode{"IGMMA", Operation::tensor},
-    Opcode{"IMAD", Operation::fp32},         Opcode{"IMMA", Operation::tensor},
-    Opcode{"IMNMX", Operation::integer},     Opcode{"ISCADD", Operation::integer},
-    Opcode{"ISETP", Operation::integer},     Opcode{"LD", Operation::global_load},
-    Opcode{"LDG", Operation::global_load},   Opcode{"LDGSTS", Operation::global_load},
-    Opcode{"LDL", Operation::global_load},   Opcode{"LDS", Operation::shared_load},
-    Opcode{"LDSM", Operation::shared_load},  Opcode{"LEA", Operation::integer},
-    Opcode{"LOP", Operation::integer},       Opcode{"LOP3", Operation::integer},
-    Opcode{"MOV", Operation::integer},       Opcode{"MUFU", Operation::special},
-    Opcode{"PLOP3", Operation::integer},     Opcode{"POPC", Operation::special},
-    Opcode{"PRMT", Operation::integer},      Opcode{"QGMMA", Operation::tensor},
-    Opcode{"RED", Operation::global_store},  Opcode{"SEL", Operation::integer},
-    Opcode{"SHF", Operation::integer},       Opcode{"SHFL", Operation::shuffle},
-    Opcode{"SHL", Operation::integer},       Opcode{"SHR", Operation::integer},
-    Opcode{"ST", Operation::global_store},   Opcode{"STG", Operation::global_store},
-    Opcode{"STL", Operation::global_store},  Opcode{"STS", Operation::shared_store},
-    Opcode{"VIADD", Operation::integer},     Opcode{"VOTE", Operation::integer},
+    Opcode{"ATOM", Operation::global_load},    Opcode{"ATOMG", Operation::global_load},
+    Opcode{"ATOMS", Operation::shared_atomic}, Opcode{"BAR", Operation::barrier},
+    Opcode{"BMMA", Operation::tensor},         Opcode{"BRA", Operation::branch},
+    Opcode{"BREV", Operation::special},        Opcode{"BSYNC", Operation::branch},
+    Opcode{"DADD", Operation::fp32},           Opcode{"DFMA", Operation::fp32},
+    Opcode{"DMMA", Operation::tensor},         Opcode{"DMUL", Operation::fp32},
+    Opcode{"DSETP", Operation::fp32},          Opcode{"F2F", Operation::special},
+    Opcode{"F2FP", Operation::conversion},     Opcode{"F2I", Operation::special},
+    Opcode{"FADD", Operation::fp32},           Opcode{"FFMA", Operation::fp32},
+    Opcode{"FLO", Operation::special},         Opcode{"FMNMX", Operation::integer},
+    Opcode{"FMUL", Operation::fp32},           Opcode{"FRND", Operation::special},
+    Opcode{"FSEL", Operation::integer},        Opcode{"FSET", Operation::integer},
+    Opcode{"FSETP", Operation::integer},       Opcode{"HADD2", Operation::half2},
+    Opcode{"HFMA2", Operation::half2},         Opcode{"HGMMA", Operation::tensor},
+    Opcode{"HMMA", Operation::tensor},         Opcode{"HMNMX2", Operation::half2},
+    Opcode{"HMUL2", Operation::half2},         Opcode{"HSET2", Operation::half2},
+    Opcode{"HSETP2", Operation::half2},        Opcode{"I2F", Operation::special},
+    Opcode{"IABS", Operation::integer},        Opcode{"IADD", Operation::integer},
+    Opcode{"IADD3", Operation::integer},       Opcode{"IGMMA", Operation::tensor},
+    Opcode{"IMAD", Operation::fp32},           Opcode{"IMMA", Operation::tensor},
+    Opcode{"IMNMX", Operation::integer},       Opcode{"ISCADD", Operation::integer},
+    Opcode{"ISETP", Operation::integer},       Opcode{"LD", Operation::global_load},
+    Opcode{"LDG", Operation::global_load},     Opcode{"LDGSTS", Operation::async_copy},
+    Opcode{"LDL", Operation::global_load},     Opcode{"LDS", Operation::shared_load},
+    Opcode{"LDSM", Operation::matrix_load},    Opcode{"LEA", Operation::integer},
+    Opcode{"LOP", Operation::integer},         Opcode{"LOP3", Operation::integer},
+    Opcode{"MOV", Operation::integer},         Opcode{"MUFU", Operation::special},
+    Opcode{"PLOP3", Operation::integer},       Opcode{"POPC", Operation::special},
+    Opcode{"PRMT", Operation::integer},        Opcode{"QGMMA", Operation::tensor},
+    Opcode{"RED", Operation::global_store},    Opcode{"SEL", Operation::integer},
+    Opcode{"SHF", Operation::integer},         Opcode{"SHFL", Operation::shuffle},
+    Opcode{"SHL", Operation::integer},         Opcode{"SHR", Operation::integer},
+    Opcode{"ST", Operation::global_store},     Opcode{"STG", Operation::global_store},
+    Opcode{"STL", Operation::global_store},    Opcode{"STS", Operation::shared_store},
+    Opcode{"STSM", Operation::shared_store},   Opcode{"VIADD", Operation::integer},
+    Opcode{"VOTE", Operation::integer},
 };
 static_assert(std::ranges::is_sorted(kOpcodes, {}, &Opcode::name), "looked up by bisection");
 
+bool is_matrix_access(std::string_view opcode) {
+  return opcode.starts_with("LDSM") || opcode.starts_with("STSM");
+}
+
+// The lanes that point at a row: 8 for each of 1, 2 or 4 matrices ("LDSM.16.M88.4").
+std::uint32_t pointing_lanes(std::string_view opcode) {
+  return opcode.ends_with(".4") ? ~0u : opcode.ends_with(".2") ? 0xffffu : 0xffu;
+}
+
+// What a generic access is where its addresses lie in shared memory.
+Operation in_shared_memory(std::string_view name) {
+  return name == "LD"                      ? Operation::shared_load
+         : name == "ST"                    ? Operation::shared_store
+         : name == "ATOM" || name == "RED" ? Operation::shared_atomic
+                                           : operation_of(name);
+}
+
 // Bytes per lane by the opcode: "128" in LDG.E.128, "U16" in LDS.U16; what the tracer reports is not always right.
 int width_of(std::string_view opcode) {
-  if (opcode.starts_with("LDSM")) {
-    return 16;  // the rows of matrices that lanes point at
+  if (is_matrix_access(opcode)) {
+    return 16;  // the rows that lanes point at
   }
   while (!opcode.empty()) {
     std::string_view part = opcode.substr(0, opcode.find('.'));
@@ -162,18 +183,23 @@ struct Header {
   bool has_lines = false;  // of the source, before every instruction
   std::uint64_t shared_base = 0;
   int version = 3;
+  BlockResources block;
+
+  bool in_shared_window(std::uint64_t address) const {
+    return shared_base > 0 && address - shared_base < kSharedWindowBytes;
+  }
 };
 
-std::uint8_t read_register(Lines& lines) {
+Register read_register(Lines& lines) {
   const std::string_view found = lines.word();
   int number = 0;
   const auto [end, problem] = std::from_chars(found.data() + !found.empty(), found.data() + found.size(), number);
   if (!found.starts_with('R') || problem != std::errc{} || end != found.data() + found.size() || number < 0 ||
-      number > 255) {
-    lines.fail("found " + in_quotes(found) + ": expected a register from R0 to R255");
+      number >= kRegisters) {
+    lines.fail("found " + in_quotes(found) + ": expected a register from R0 to R" + std::to_string(kRegisters - 1));
   }
   lines.skip(found);
-  return static_cast<std::uint8_t>(number);  // R255 reads as zero: none
+  return static_cast<Register>(number);  // R255 reads as zero: none
 }
 
 // Addresses of the active lanes.
@@ -195,19 +221,20 @@ std::size_t read_addresses(Lines& lines, std::uint32_t mask, std::array<std::uin
   return active;
 }
 
-void read_instruction(Lines& lines, const Header& header, WarpTrace& to, bool keep) {
+// `copying_at`: the program counter of the LDGSTS whose other line may come next, or kNowhere.
+void read_instruction(Lines& lines, const Header& header, WarpTrace& to, bool keep, std::uint64_t& copying_at) {
   Instruction instruction;
   if (header.has_lines) {
     lines.number("a line of the source", 0, std::int64_t{1} << 32);
   }
-  lines.hexadecimal("a program counter");
+  const std::uint64_t counter = lines.hexadecimal("a program counter");
   const std::uint64_t mask = lines.hexadecimal("a mask of lanes");
   if (mask > ~0u) {
     lines.fail("a mask of lanes has 32 bits");
   }
   instruction.mask = static_cast<std::uint32_t>(mask);
   for (std::int64_t i = 0, count = lines.number("a number of registers", 0, kMostRegisters); i < count; ++i) {
-    const std::uint8_t written = read_register(lines);
+    const Register written = read_register(lines);
     instruction.destination = i == 0 ? written : instruction.destination;
   }
   const std::string_view opcode = lines.word();
@@ -218,7 +245,7 @@ void read_instruction(Lines& lines, const Header& header, WarpTrace& to, bool ke
   instruction.operation = operation_of(opcode);
   std::size_t source = 0;
   for (std::int64_t i = 0, count = lines.number("a number of registers", 0, kMostRegisters); i < count; ++i) {
-    const std::uint8_t read = read_register(lines);
+    const Register read = read_register(lines);
     if (read != kNoRegister && source < instruction.sources.size()) {
       instruction.sources[source++] = read;
     }
@@ -234,6 +261,15 @@ void read_instruction(Lines& lines, const Header& header, WarpTrace& to, bool ke
       active = read_addresses(lines, instruction.mask, addresses);
     }
   }
+  if (active > 0 && header.in_shared_window(addresses[0])) {
+    instruction.operation = in_shared_memory(opcode.substr(0, opcode.find('.')));
+  } else if (active > 0 && instruction.operation == Operation::async_copy) {
+    instruction.operation = Operation::global_load;  // of a tracer that does not tell where to
+  }
+  if (is_matrix_access(opcode)) {
+    instruction.mask &= pointing_lanes(opcode);
+    active = std::min(active, static_cast<std::size_t>(std::popcount(instruction.mask)));
+  }
   for (std::size_t i = 0; i < active && is_shared_access(instruction.operation); ++i) {
     addresses[i] -= addresses[i] >= header.shared_base ? header.shared_base : 0;
     addresses[i] -= addresses[i] % instruction.width;  // atomics of odd places touch the word around them
@@ -241,15 +277,16 @@ void read_instruction(Lines& lines, const Header& header, WarpTrace& to, bool ke
       lines.fail("an address in shared memory lies beyond " + std::to_string(kMostSharedBytes) + " bytes");
     }
   }
-  if (keep) {
+  const bool is_other_line = opcode.starts_with("LDGSTS") && counter == copying_at;
+  copying_at = instruction.operation == Operation::async_copy && !is_other_line ? counter : kNowhere;
+  if (keep && !is_other_line) {
     to.add(instruction, {addresses.data(), active});
   }
 }
 
 class AccelSimTrace : public TraceSource {
  public:
-  AccelSimTrace(std::string_view text, std::string_view file_name, std::unique_ptr<MappedFile> file)
-      : file_(std::move(file)), text_(text), file_name_(file_name) {
+  AccelSimTrace(std::string_view text, std::string_view file_name) : text_(text), file_name_(file_name) {
     Lines lines(text_, file_name_, 0, 0);
     bool any = false;
     while (lines.advance()) {
@@ -262,6 +299,10 @@ class AccelSimTrace : public TraceSource {
       } else if (lines.line().starts_with('-')) {
         read_header(lines);
         any = true;
+      } else if (any && begins_.empty() && std::isdigit(static_cast<unsigned char>(lines.line().front()))) {
+        lines.fail(
+            "a trace as the tracer writes it, warps mixed: have Accel-Sim's post-traces-processing sort it, "
+            "which writes a .traceg file");
       } else if (!lines.line().starts_with('#')) {
         lines.fail("found " + in_quotes(lines.line()) + ": expected '-name = value' or '#BEGIN_TB'");
       }
@@ -272,6 +313,10 @@ class AccelSimTrace : public TraceSource {
   }
 
   int blocks() const override { return static_cast<int>(begins_.size()); }
+
+  std::optional<BlockResources> resources() const override {
+    return header_.block.threads > 0 ? std::optional(header_.block) : std::nullopt;
+  }
 
   BlockTrace block(int index) const override {
     const auto& [begin, line] = begins_[static_cast<std::size_t>(index)];
@@ -292,6 +337,12 @@ class AccelSimTrace : public TraceSource {
       if (header_.version < 3) {
         lines.fail("tracer version " + std::to_string(header_.version) + ": expected 3 or later");
       }
+    } else if (line.starts_with("-block dim")) {
+      header_.block.threads = read_threads(lines);
+    } else if (line.starts_with("-nregs")) {
+      header_.block.registers_per_thread = static_cast<int>(lines.value_of("-nregs", kRegisters));
+    } else if (line.starts_with("-shmem =")) {
+      header_.block.smem_bytes = static_cast<long>(lines.value_of("-shmem", kMostSharedBytes));
     } else if (line.starts_with("-shmem base_addr")) {
       Lines value(line.substr(std::min(line.find('='), line.size() - 1) + 1), file_name_, 0, lines.number() - 1);
       value.advance();
@@ -299,11 +350,30 @@ class AccelSimTrace : public TraceSource {
     }
   }
 
+  // Of "(x,y,z)" behind the equals sign.
+  static int read_threads(Lines& lines) {
+    std::int64_t threads = 1;
+    std::string_view left = lines.line().substr(std::min(lines.line().find('('), lines.line().size()));
+    for (const char before : {'(', ',', ','}) {
+      std::int64_t size = 0;
+      const bool begins = left.starts_with(before);
+      const auto [end, problem] = std::from_chars(left.data() + begins, left.data() + left.size(), size);
+      threads *= size;
+      if (!begins || problem != std::errc{} || size < 1 || threads > kMostWarps * kWarpLanes) {
+        lines.fail("found " + in_quotes(lines.line()) + ": expected '-block dim = (x,y,z)' of at most " +
+                   std::to_string(kMostWarps * kWarpLanes) + " threads");
+      }
+      left.remove_prefix(static_cast<std::size_t>(end - left.data()));
+    }
+    return static_cast<int>(threads);
+  }
+
   // From #BEGIN_TB to #END_TB; what is read is thrown away unless there is a place for it.
   void read_block(Lines& lines, BlockTrace* to) const {
     WarpTrace unwanted;
     WarpTrace* warp = nullptr;
     std::int64_t warps = 0, left = 0;
+    std::uint64_t copying_at = kNowhere;
     while (lines.advance()) {
       const std::string_view line = lines.line();
       if (line.starts_with("#END_TB")) {
@@ -312,7 +382,7 @@ class AccelSimTrace : public TraceSource {
         }
         return;
       }
-      if (line.starts_with("thread block")) {
+      if (line.starts_with("thread block") || line.starts_with("cluster ")) {
         continue;
       }
       if (line.starts_with("warp")) {
@@ -324,19 +394,19 @@ class AccelSimTrace : public TraceSource {
           lines.fail("more than " + std::to_string(kMostWarps) + " warps in a block");
         }
         warp = to ? &to->warps.emplace_back() : &unwanted;
+        copying_at = kNowhere;
       } else if (line.starts_with("insts")) {
         left = lines.value_of("insts", std::int64_t{1} << 40);
       } else if (left == 0 || !warp) {
         lines.fail("found " + in_quotes(line) + ": expected 'warp = N', 'insts = N' or '#END_TB'");
       } else {
-        read_instruction(lines, header_, *warp, to != nullptr);
+        read_instruction(lines, header_, *warp, to != nullptr, copying_at);
         --left;
       }
     }
     lines.fail("the file ends within a block: expected '#END_TB'");
   }
 
-  std::unique_ptr<MappedFile> file_;
   std::string_view text_;
   std::string file_name_;
   Header header_;
@@ -354,14 +424,8 @@ Operation operation_of(std::string_view opcode) {
   return found != kOpcodes.end() && found->name == name ? found->operation : Operation::other;
 }
 
-std::unique_ptr<TraceSource> read_accel_sim_trace(const std::filesystem::path& file) {
-  auto mapped = std::make_unique<MappedFile>(file);
-  const std::string_view text = mapped->bytes();
-  return std::make_unique<AccelSimTrace>(text, file.string(), std::move(mapped));
-}
-
 std::unique_ptr<TraceSource> parse_accel_sim_trace(std::string_view text, std::string_view file_name) {
-  return std::make_unique<AccelSimTrace>(text, file_name, nullptr);
+  return std::make_unique<AccelSimTrace>(text, file_name);
 }
 
 }  // namespace onchip

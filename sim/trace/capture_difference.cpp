@@ -7,13 +7,9 @@
 namespace onchip {
 namespace {
 
-bool is_captured(const Instruction& instruction) {
-  return is_shared_access(instruction.operation) || instruction.operation == Operation::async_copy;
-}
-
 std::vector<Instruction> captured_of(const WarpTrace& warp) {
   std::vector<Instruction> accesses;
-  std::ranges::copy_if(warp.instructions, std::back_inserter(accesses), is_captured);
+  std::ranges::copy_if(warp.instructions, std::back_inserter(accesses), is_shared_access, &Instruction::operation);
   return accesses;
 }
 

@@ -3,7 +3,6 @@
 
 #include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +10,8 @@
 namespace onchip {
 namespace {
 
-constexpr int kHasMask = 16, kHasRegisters = 32, kHasClock = 64, kOperationBits = 15;
+constexpr int kHasMask = 16, kHasRegisters = 32, kHasClock = 64, kOperationBits = 15;  // those of version 1
+constexpr std::string_view kMagicOfVersion1 = "onchip trace 1\n";
 constexpr std::uint8_t kStride = 0, kDifferences = 1;
 constexpr std::uint64_t kMostBlocks = 1 << 20, kMostWarps = 64;
 constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;  // as many as the bank model takes
@@ -54,17 +54,19 @@ void put_warp(std::string& out, const WarpTrace& warp) {
     const Instruction& instruction = warp.instructions[i];
     const bool has_registers =
         instruction.destination != kNoRegister ||
-        std::ranges::any_of(instruction.sources, [](std::uint8_t source) { return source != kNoRegister; });
-    out += static_cast<char>(static_cast<int>(instruction.operation) | (instruction.mask != ~0u ? kHasMask : 0) |
-                             (has_registers ? kHasRegisters : 0) | (warp.clocks.empty() ? 0 : kHasClock));
+        std::ranges::any_of(instruction.sources, [](Register source) { return source != kNoRegister; });
+    out += static_cast<char>(instruction.operation);
+    out += static_cast<char>((instruction.mask != ~0u ? kHasMask : 0) | (has_registers ? kHasRegisters : 0) |
+                             (warp.clocks.empty() ? 0 : kHasClock));
     if (instruction.mask != ~0u) {
       for (int byte = 0; byte < 4; ++byte) {
         out += static_cast<char>(instruction.mask >> 8 * byte);
       }
     }
     if (has_registers) {
-      out += static_cast<char>(instruction.destination);
-      out.append(instruction.sources.begin(), instruction.sources.end());
+      const auto put_register = [&](Register reg) { put(out, reg == kNoRegister ? 0u : reg + 1u); };
+      put_register(instruction.destination);
+      std::ranges::for_each(instruction.sources, put_register);
     }
     if (!warp.clocks.empty()) {
       put_signed(out, static_cast<std::int64_t>(warp.clocks[i] - clock));
@@ -84,7 +86,7 @@ void put_warp(std::string& out, const WarpTrace& warp) {
 class Reader {
  public:
   Reader(std::string_view bytes, std::string_view file_name, std::size_t at = 0)
-      : bytes_(bytes), file_name_(file_name), at_(at) {}
+      : bytes_(bytes), file_name_(file_name), at_(at), is_version_1_(bytes.starts_with(kMagicOfVersion1)) {}
 
   std::size_t at() const { return at_; }
   std::size_t left() const { return bytes_.size() - at_; }
@@ -139,28 +141,28 @@ class Reader {
     bool has_clocks = false;
     for (std::uint64_t i = 0; i < count; ++i) {
       const std::uint8_t first = byte("an instruction");
+      const int operation = is_version_1_ ? first & kOperationBits : first;
+      const int flags = is_version_1_ ? first & ~kOperationBits : byte("the flags of an instruction");
       Instruction instruction;
-      if ((first & kOperationBits) >= static_cast<int>(kOperationNames.size()) || first > 127) {
-        fail("found " + std::to_string(first) + ": expected an operation from 0 to " +
-             std::to_string(kOperationNames.size() - 1) + " with its flags");
+      if (operation >= static_cast<int>(kOperationNames.size()) || flags & ~(kHasMask | kHasRegisters | kHasClock)) {
+        fail("found " + std::to_string(operation) + " with flags " + std::to_string(flags) +
+             ": expected an operation from 0 to " + std::to_string(kOperationNames.size() - 1) + " with its flags");
       }
-      instruction.operation = static_cast<Operation>(first & kOperationBits);
-      if (first & kHasMask) {
+      instruction.operation = static_cast<Operation>(operation);
+      if (flags & kHasMask) {
         instruction.mask = 0;
         for (int shift = 0; shift < 32; shift += 8) {
           instruction.mask |= static_cast<std::uint32_t>(byte("a mask")) << shift;
         }
       }
-      if (first & kHasRegisters) {
-        instruction.destination = byte("a register");
-        for (std::uint8_t& source : instruction.sources) {
-          source = byte("a register");
-        }
+      if (flags & kHasRegisters) {
+        instruction.destination = read_register();
+        std::ranges::generate(instruction.sources, [&] { return read_register(); });
       }
-      if (i > 0 && has_clocks != ((first & kHasClock) != 0)) {
+      if (i > 0 && has_clocks != ((flags & kHasClock) != 0)) {
         fail("some instructions of the warp have a clock and some have none");
       }
-      has_clocks = first & kHasClock;
+      has_clocks = flags & kHasClock;
       if (has_clocks) {
         clock += signed_number("a clock");
         if (keep) {
@@ -174,6 +176,11 @@ class Reader {
         to.add(instruction, {addresses.data(), active});
       }
     }
+  }
+
+  Register read_register() {
+    const std::uint64_t above = is_version_1_ ? byte("a register") + 1u : number("a register", kRegisters);
+    return above == 0 ? kNoRegister : static_cast<Register>(above - 1);
   }
 
   std::size_t read_addresses(Instruction& instruction, std::array<std::uint64_t, kWarpLanes>& addresses,
@@ -215,19 +222,28 @@ class Reader {
 
   std::string_view bytes_, file_name_;
   std::size_t at_;
+  bool is_version_1_;
 };
 
 class CompactTrace : public TraceSource {
  public:
-  CompactTrace(std::string_view bytes, std::string_view file_name, std::unique_ptr<MappedFile> file)
-      : file_(std::move(file)), bytes_(bytes), file_name_(file_name) {
+  CompactTrace(std::string_view bytes, std::string_view file_name) : bytes_(bytes), file_name_(file_name) {
     Reader reader(bytes_, file_name_);
-    if (!bytes_.starts_with(kCompactTraceMagic)) {
-      reader.fail("expected a trace, which begins with 'onchip trace 1'");
+    if (!is_compact_trace(bytes_)) {
+      reader.fail("expected a trace, which begins with 'onchip trace 2'");
     }
     reader = Reader(bytes_, file_name_, kCompactTraceMagic.size());
     const std::uint64_t blocks =
         reader.number("a number of blocks", std::min<std::uint64_t>(kMostBlocks, bytes.size()));
+    if (bytes_.starts_with(kCompactTraceMagic)) {
+      constexpr std::uint64_t kMostThreads = kMostWarps * kWarpLanes;
+      const auto threads = static_cast<int>(reader.number("a number of threads", kMostThreads));
+      const auto registers = static_cast<int>(reader.number("registers per thread", kRegisters));
+      const auto bytes_shared = static_cast<long>(reader.number("bytes of shared memory", kMostSharedBytes));
+      if (threads > 0) {
+        resources_ = {threads, registers, bytes_shared};
+      }
+    }
     for (std::uint64_t b = 0; b < blocks; ++b) {
       begins_.push_back(reader.at());
       reader.block(nullptr);
@@ -238,6 +254,7 @@ class CompactTrace : public TraceSource {
   }
 
   int blocks() const override { return static_cast<int>(begins_.size()); }
+  std::optional<BlockResources> resources() const override { return resources_; }
   BlockTrace block(int index) const override {
     BlockTrace block;
     Reader(bytes_, file_name_, begins_[static_cast<std::size_t>(index)]).block(&block);
@@ -245,17 +262,25 @@ class CompactTrace : public TraceSource {
   }
 
  private:
-  std::unique_ptr<MappedFile> file_;
   std::string_view bytes_;
   std::string file_name_;
+  std::optional<BlockResources> resources_;
   std::vector<std::size_t> begins_;  // of each block
 };
 
 }  // namespace
 
-std::string compact_trace_header(int blocks) {
+bool is_compact_trace(std::string_view bytes) {
+  return bytes.starts_with(kCompactTraceMagic) || bytes.starts_with(kMagicOfVersion1);
+}
+
+std::string compact_trace_header(int blocks, const std::optional<BlockResources>& resources) {
   std::string out(kCompactTraceMagic);
   put(out, static_cast<std::uint64_t>(blocks));
+  const BlockResources of_block = resources.value_or(BlockResources{});
+  put(out, static_cast<std::uint64_t>(of_block.threads));
+  put(out, static_cast<std::uint64_t>(of_block.registers_per_thread));
+  put(out, static_cast<std::uint64_t>(of_block.smem_bytes));
   return out;
 }
 
@@ -268,14 +293,8 @@ std::string encode_block(const BlockTrace& block) {
   return out;
 }
 
-std::unique_ptr<TraceSource> read_compact_trace(const std::filesystem::path& file) {
-  auto mapped = std::make_unique<MappedFile>(file);
-  const std::string_view bytes = mapped->bytes();
-  return std::make_unique<CompactTrace>(bytes, file.string(), std::move(mapped));
-}
-
 std::unique_ptr<TraceSource> parse_compact_trace(std::string_view bytes, std::string_view file_name) {
-  return std::make_unique<CompactTrace>(bytes, file_name, nullptr);
+  return std::make_unique<CompactTrace>(bytes, file_name);
 }
 
 }  // namespace onchip

@@ -12,6 +12,8 @@ constexpr std::string_view kind(Operation operation) {
   switch (operation) {
     case Operation::shared_load:
     case Operation::shared_store:
+    case Operation::matrix_load:
+    case Operation::shared_atomic:
       return "shared memory";
     case Operation::global_load:
     case Operation::global_store:

@@ -4,8 +4,13 @@
 // whatever else implements TraceSource.
 #pragma once
 
+#include "model/chip/occupancy.hpp"
+
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,40 +30,51 @@ enum class Operation : std::uint8_t {
   shared_store,
   global_load,
   global_store,
-  async_copy,  // from global to shared memory, its address the one there; its destination: that it is complete
-  barrier,     // of the block
-  other,       // issues, and that is all: moves of special registers, ...
-  branch,      // also where lanes come together again: nothing of the warp issues until it is taken
+  async_copy,     // from global to shared memory, its address the one there; its destination: that it is complete
+  barrier,        // of the block
+  other,          // issues, and that is all: moves of special registers, ...
+  branch,         // also where lanes come together again: nothing of the warp issues until it is taken
+  matrix_load,    // of shared memory: the active lanes point at rows of 16 bytes, 8 lanes a matrix (LDSM)
+  shared_atomic,  // ATOMS
 };
-inline constexpr std::array<std::string_view, 15> kOperationNames{
-    "integer",      "half2",       "conversion",   "fp32",       "special", "tensor", "shuffle", "shared_load",
-    "shared_store", "global_load", "global_store", "async_copy", "barrier", "other",  "branch"};
+inline constexpr std::array<std::string_view, 17> kOperationNames{
+    "integer", "half2",       "conversion",   "fp32",        "special",      "tensor",
+    "shuffle", "shared_load", "shared_store", "global_load", "global_store", "async_copy",
+    "barrier", "other",       "branch",       "matrix_load", "shared_atomic"};
 constexpr std::string_view name(Operation operation) {
   return kOperationNames[static_cast<int>(operation)];
 }
-constexpr bool has_addresses(Operation operation) {
-  return operation >= Operation::shared_load && operation <= Operation::async_copy;
-}
+// Addresses of them lie in shared memory; of an asynchronous copy those that it writes.
 constexpr bool is_shared_access(Operation operation) {
-  return operation == Operation::shared_load || operation == Operation::shared_store;
+  return operation == Operation::shared_load || operation == Operation::shared_store ||
+         operation == Operation::async_copy || operation == Operation::matrix_load ||
+         operation == Operation::shared_atomic;
+}
+constexpr bool has_addresses(Operation operation) {
+  return is_shared_access(operation) || operation == Operation::global_load || operation == Operation::global_store;
 }
 
-inline constexpr std::uint8_t kNoRegister = 255;
+// Registers of a warp's lanes are numbered from 0 to 254, those of the warp as a whole from 256 on.
+using Register = std::uint16_t;
+inline constexpr Register kNoRegister = 255;
+inline constexpr int kRegisters = 512;
 
 struct Instruction {
   Operation operation = Operation::other;
   std::uint8_t width = 4;  // bytes per lane, if it has addresses: 1, 2, 4, 8 or 16
-  std::uint8_t destination = kNoRegister;
-  std::array<std::uint8_t, 4> sources{kNoRegister, kNoRegister, kNoRegister, kNoRegister};
+  Register destination = kNoRegister;
+  std::array<Register, 4> sources{kNoRegister, kNoRegister, kNoRegister, kNoRegister};
   std::uint32_t mask = ~0u;         // active lanes
   std::uint32_t first_address = 0;  // of as many as there are active lanes, if it has any
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
-// Registers that a load of `width` bytes per lane writes.
-constexpr int registers_written(const Instruction& instruction) {
+// Words of 4 bytes that come to each lane, or go from it; each is a register.
+constexpr int words_of_a_lane(const Instruction& instruction) {
   const bool wide = instruction.width > 4 && has_addresses(instruction.operation);
-  return instruction.destination == kNoRegister ? 0 : wide ? instruction.width / 4 : 1;
+  return instruction.operation == Operation::matrix_load ? std::max(1, std::popcount(instruction.mask) / 8)
+         : wide                                          ? instruction.width / 4
+                                                         : 1;
 }
 
 struct WarpTrace {
@@ -78,11 +94,13 @@ struct BlockTrace {
   friend bool operator==(const BlockTrace&, const BlockTrace&) = default;
 };
 
-// What a user plugs in. Blocks run side by side on as many SMs as there are, then one after another.
+// What a user plugs in. Blocks run side by side on as many SMs as there are, on each as many as fit together by their
+// resources, or one if those are not known; the others follow as these end.
 class TraceSource {
  public:
   virtual ~TraceSource() = default;
   virtual int blocks() const = 0;
+  virtual std::optional<BlockResources> resources() const { return std::nullopt; }
   // May be called by several threads at once. Throws InputError.
   virtual BlockTrace block(int index) const = 0;
 };

@@ -10,11 +10,11 @@
 
 namespace onchip {
 
-// Block b runs on SM b mod SMs, one at a time on each.
+// Block b runs on SM b mod SMs, of which each holds as many as fit together. Throws InputError if none fits.
 struct TraceRun {
-  std::vector<double> sm_cycles;  // [SMs with a block]
-  std::vector<SmRun> blocks;      // without events unless asked for
-  double cycles() const;          // of the SM that is done last
+  int resident = 1;        // blocks on an SM
+  std::vector<SmRun> sms;  // those with a block
+  double cycles() const;   // of the SM that is done last
 };
 TraceRun run_trace(const Chip& chip, const TraceSource& source, const SmOptions& options, int threads);
 
@@ -29,8 +29,8 @@ struct AccessCost {
 std::vector<AccessCost> count_accesses(const Chip& chip, const TraceSource& source, int block);
 
 struct BlockBanks {
-  std::vector<BankCost> warp_loads, warp_stores;  // [warps]
-  std::int64_t load_instructions = 0, store_instructions = 0;
+  std::vector<BankCost> warp_loads, warp_stores, warp_copies;  // [warps]; atomics are loads
+  std::int64_t load_instructions = 0, store_instructions = 0, copy_instructions = 0;
   std::vector<std::int64_t> heat;  // [banks] words delivered
 };
 std::vector<BlockBanks> count_banks(const Chip& chip, const TraceSource& source, int threads);

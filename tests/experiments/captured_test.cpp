@@ -6,7 +6,7 @@
 #include "model/plan/layout.hpp"
 #include "sim/sparse/plan_trace.hpp"
 #include "sim/trace/capture_difference.hpp"
-#include "sim/trace/compact_trace.hpp"
+#include "sim/trace/trace_file.hpp"
 #include "tests/catch.hpp"
 
 #include <filesystem>
@@ -24,7 +24,7 @@ TEST_CASE("every access to shared memory is where a kernel on an H200 made it", 
     const PlanTrace generated(
         replayable(make_layout(configuration.network, *configuration.plan, *recurrent_matrix(configuration))),
         PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
-    const auto captured = read_compact_trace(folder / (std::to_string(row) + ".trace"));
+    const auto captured = read_trace(folder / (std::to_string(row) + ".trace"));
     REQUIRE(captured->blocks() == generated.blocks());
     double accesses = 0;
     for (int block = 0; block < captured->blocks(); ++block) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target for the readers of traces: every input goes to both. Only InputError may come out, its message is
-// one line, and what is read can be simulated.
+// libFuzzer target for the readers of traces: every input goes to all, unpacked if it is compressed. Only InputError
+// may come out, its message is one line, and what is read can be simulated.
 //   onchip_trace_fuzz -rss_limit_mb=512 -max_len=4096 NEW_CORPUS tests/fuzz/corpus
+#include "model/base/decompress.hpp"
 #include "model/base/error.hpp"
 #include "sim/trace/accel_sim_trace.hpp"
 #include "sim/trace/compact_trace.hpp"
@@ -11,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
+#include <string>
 #include <string_view>
 
 namespace {
@@ -29,7 +32,7 @@ const onchip::Chip& chip() {
 template <typename Parse>
 void run(Parse&& parse) {
   try {
-    const auto source = parse();
+    const std::unique_ptr<onchip::TraceSource> source = parse();
     for (int b = 0; b < std::min(4, source->blocks()); ++b) {
       const onchip::BlockTrace block = source->block(b);
       std::size_t instructions = 0;
@@ -55,7 +58,11 @@ void run(Parse&& parse) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  std::string unpacked;
+  run([&] {
+    unpacked = onchip::decompress(bytes, "fuzz.traceg.xz", 1 << 20);
+    return onchip::parse_accel_sim_trace(unpacked, "fuzz.traceg.xz");
+  });
   run([&] { return onchip::parse_compact_trace(bytes, "fuzz.trace"); });
-  run([&] { return onchip::parse_accel_sim_trace(bytes, "fuzz.traceg"); });
   return 0;
 }

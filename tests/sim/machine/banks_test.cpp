@@ -27,17 +27,19 @@ BankCost oracle(const BankGeometry& geometry, const SharedAccess& access, std::v
   while (phase_lanes > 1 && phase_lanes * access.width > geometry.banks * geometry.bank_bytes) {
     phase_lanes /= 2;
   }
-  std::map<int, std::set<std::uint64_t>> of_pair;
-  for (const auto& [lane, address] : lanes) {
-    of_pair[lane / 2].insert(address);
-  }
-  if (phase_lanes < 32 &&
-      std::all_of(of_pair.begin(), of_pair.end(), [](auto& pair) { return pair.second.size() == 1; })) {
+  const auto agree = [&](int apart) {
+    std::map<int, std::set<std::uint64_t>> of_pair;
+    for (const auto& [lane, address] : lanes) {
+      of_pair[lane & ~apart].insert(address);
+    }
+    return std::all_of(of_pair.begin(), of_pair.end(), [](auto& pair) { return pair.second.size() == 1; });
+  };
+  if (phase_lanes < 32 && access.sharing == Sharing::words_and_phases && (agree(1) || agree(2))) {
     phase_lanes *= 2;
   }
   BankCost cost;
   for (int first = 0; first < 32; first += phase_lanes) {
-    std::map<std::uint64_t, std::set<std::uint64_t>> words_of_bank;
+    std::map<std::uint64_t, std::multiset<std::uint64_t>> words_of_bank;
     std::set<std::uint64_t> asked;  // as wide as an access, but at least a bank word
     int active = 0;
     for (const auto& [lane, address] : lanes) {
@@ -45,10 +47,15 @@ BankCost oracle(const BankGeometry& geometry, const SharedAccess& access, std::v
         continue;
       }
       ++active;
-      asked.insert(address / std::max(access.width, geometry.bank_bytes));
+      const bool is_new = asked.insert(address / std::max(access.width, geometry.bank_bytes)).second;
+      std::set<std::uint64_t> words;
       for (std::uint64_t byte = address; byte < address + access.width; ++byte) {
-        const std::uint64_t word = byte / geometry.bank_bytes;
-        words_of_bank[word % geometry.banks].insert(word);
+        words.insert(byte / geometry.bank_bytes);
+      }
+      for (const std::uint64_t word : words) {
+        if (is_new || access.sharing == Sharing::nothing) {
+          words_of_bank[word % geometry.banks].insert(word);
+        }
       }
     }
     std::size_t most = 0;
@@ -59,7 +66,7 @@ BankCost oracle(const BankGeometry& geometry, const SharedAccess& access, std::v
     }
     cost.wavefronts += static_cast<int>(most);
     cost.ideal += active > 0;
-    cost.multicasts += active - static_cast<int>(asked.size());
+    cost.multicasts += access.sharing == Sharing::nothing ? 0 : active - static_cast<int>(asked.size());
   }
   return cost;
 }
@@ -91,19 +98,20 @@ TEST_CASE("the bank model agrees with byte-by-byte counting for random masks, wi
       const int width = 1 << random() % 5;
       const std::uint32_t mask =
           i % 3 == 0 ? ~0u : static_cast<std::uint32_t>(i % 3 == 1 ? random() : random() & random() & random());
-      const int reach = 1 << random() % 12;                // few units: multicasts; many: conflicts
-      const int repeat = 1 << random() % 3;                // neighbours that ask for the same
+      const int reach = 1 << random() % 12;      // few units: multicasts; many: conflicts
+      const int alike = 1 << random() % 5 >> 1;  // lanes i and i ^ alike that ask for the same; 0: none
+      const auto sharing = static_cast<Sharing>(random() % 3);
       const std::uint64_t far = i % 5 == 0 ? 1 << 22 : 0;  // lanes whose addresses differ in high bits alone
-      std::vector<std::uint64_t> addresses;
-      std::uint64_t unit = 0;
+      std::vector<std::uint64_t> addresses, of_lane;
       for (int lane = 0; lane < 32; ++lane) {
-        unit = lane % repeat == 0 ? random() % reach + random() % 2 * far / width : unit;
+        const std::uint64_t unit = random() % reach + random() % 2 * far / width;
+        of_lane.push_back(lane & alike ? of_lane[lane ^ alike] : unit * width);
         if (mask >> lane & 1) {
-          addresses.push_back(unit * width);
+          addresses.push_back(of_lane.back());
         }
       }
-      const SharedAccess access{addresses, mask, width};
-      CAPTURE(geometry.banks, geometry.bank_bytes, width, mask, reach, repeat, far);
+      const SharedAccess access{addresses, mask, width, sharing};
+      CAPTURE(geometry.banks, geometry.bank_bytes, width, mask, reach, alike, far, static_cast<int>(sharing));
       const BankCost expected = oracle(geometry, access, expected_heat);
       REQUIRE(model.count(access) == expected);
       REQUIRE(model.count(access, heat) == expected);
@@ -129,6 +137,10 @@ TEST_CASE("wavefronts are those that an H200 was measured to take", "[fast]") {
     }
     REQUIRE(count(units(width, [](int) { return 5; }), width).wavefronts == std::max(1, phases / 2));
     REQUIRE(count(units(width, [](int lane) { return lane / 2; }), width).wavefronts == std::max(1, phases / 2));
+    REQUIRE(count(units(width, [](int lane) { return lane / 4 * 2 + lane % 2; }), width).wavefronts ==
+            std::max(1, phases / 2));
+    REQUIRE(count(units(width, [](int lane) { return lane / 8 * 4 + lane % 4; }), width).wavefronts == phases);
+    REQUIRE(count(units(width, [](int lane) { return lane < 16 ? lane / 2 : lane; }), width).wavefronts == phases);
     REQUIRE(count(units(width, [](int lane) { return lane % 16; }), width).wavefronts == phases);
     REQUIRE(count(units(width, [](int lane) { return lane % 8; }), width).wavefronts == phases);
   }

@@ -35,7 +35,7 @@ TEST_CASE("a schedule has every instruction once, values before their users, bar
     }
     std::map<int, std::size_t> writer;
     for (std::size_t i = 0; i < block.size(); ++i) {
-      for (const std::uint8_t source : block[i].sources) {
+      for (const Register source : block[i].sources) {
         if (writer.contains(source)) {
           REQUIRE(position[writer.at(source)] < position[i]);
         }

@@ -38,8 +38,8 @@ WarpTrace random_warp(Random& random, bool clocks) {
     instruction.operation = static_cast<Operation>(random.below(static_cast<std::uint32_t>(kOperationNames.size())));
     instruction.mask = random.below(3) ? ~0u : static_cast<std::uint32_t>(random.engine());
     if (random.below(2)) {
-      instruction.destination = static_cast<std::uint8_t>(random.below(256));
-      instruction.sources[random.below(4)] = static_cast<std::uint8_t>(random.below(256));
+      instruction.destination = static_cast<Register>(random.below(kRegisters));
+      instruction.sources[random.below(4)] = static_cast<Register>(random.below(kRegisters));
     }
     std::vector<std::uint64_t> addresses;
     if (has_addresses(instruction.operation)) {
@@ -56,7 +56,7 @@ WarpTrace random_warp(Random& random, bool clocks) {
 }
 
 std::string file_of(const std::vector<BlockTrace>& blocks) {
-  std::string file = compact_trace_header(static_cast<int>(blocks.size()));
+  std::string file = compact_trace_header(static_cast<int>(blocks.size()), BlockResources{96, 40, 1000});
   for (const BlockTrace& block : blocks) {
     file += encode_block(block);
   }
@@ -101,10 +101,25 @@ TEST_CASE("compact traces read back as they were written", "[fast]") {
     const std::string file = file_of(blocks);
     const auto source = parse_compact_trace(file, "t.trace");
     REQUIRE(source->blocks() == static_cast<int>(blocks.size()));
+    REQUIRE(source->resources()->threads == 96);
+    REQUIRE(source->resources()->registers_per_thread == 40);
+    REQUIRE(source->resources()->smem_bytes == 1000);
     for (std::size_t b = blocks.size(); b-- > 0;) {  // in any order
       REQUIRE(source->block(static_cast<int>(b)) == blocks[b]);
     }
   }
+}
+
+TEST_CASE("compact traces of version 1 are read", "[fast]") {
+  // One block of one warp: an addition of R1 and R2 to R3, and a 4-byte load by lanes 0 and 1.
+  const std::string file("onchip trace 1\n\1\1\2\x23\3\1\2\xff\xff\x17\3\0\0\0\2\0\x20\x08", 33);
+  const auto source = parse_compact_trace(file, "t.trace");
+  REQUIRE(!source->resources());
+  const WarpTrace warp = source->block(0).warps.at(0);
+  REQUIRE(warp.instructions.at(0).destination == 3);
+  REQUIRE(warp.instructions.at(0).sources == std::array<Register, 4>{1, 2, kNoRegister, kNoRegister});
+  REQUIRE(warp.instructions.at(1).operation == Operation::shared_load);
+  REQUIRE(warp.addresses == std::vector<std::uint64_t>{16, 20});
 }
 
 TEST_CASE("every truncation of a compact trace is one error with its place", "[fast]") {
@@ -128,12 +143,12 @@ TEST_CASE("hostile compact traces are refused without reserving what they claim"
   REQUIRE((error_of(std::string(kCompactTraceMagic) + huge)).find("number of blocks") != std::string::npos);
   REQUIRE((error_of(compact_trace_header(1) + huge)).find("number of warps") != std::string::npos);
   REQUIRE((error_of(compact_trace_header(1) + '\1' + huge)).find("number of instructions") != std::string::npos);
-  REQUIRE((error_of(compact_trace_header(1) + "\1\1\x0f")).find("operation") != std::string::npos);
-  REQUIRE((error_of(compact_trace_header(1) + "\1\1\x07\x05")).find("width") != std::string::npos);
+  REQUIRE((error_of(compact_trace_header(1) + "\1\1\x11\x01")).find("operation") != std::string::npos);
+  REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x00\x05", 5))).find("width") != std::string::npos);
   // 4 bytes at an address that is not a multiple of 4; at one that no shared memory has.
-  REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x02\x00\x02\x08", 7))).find("multiple") !=
+  REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x00\x02\x00\x02\x08", 8))).find("multiple") !=
           std::string::npos);
-  REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x02\x00\x80\x80\x80\x80\x80\x08\x08", 12)))
+  REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x00\x02\x00\x80\x80\x80\x80\x80\x08\x08", 13)))
               .find("shared memory") != std::string::npos);
   Random random{std::mt19937(17)};
   BlockTrace block;
@@ -197,7 +212,7 @@ TEST_CASE("broken Accel-Sim traces are refused with line and column", "[fast]") 
   REQUIRE(accel_error_of(kernel("0000 zz 0 EXIT 0 0\n", 1)) ==
           "k.traceg:13:6: found 'zz': expected a mask of lanes in hexadecimal");
   REQUIRE(accel_error_of(kernel("0000 ffffffff 1 Q7 MOV 0 0\n", 1)) ==
-          "k.traceg:13:17: found 'Q7': expected a register from R0 to R255");
+          "k.traceg:13:17: found 'Q7': expected a register from R0 to R511");
   REQUIRE(accel_error_of(kernel("0000 f 1 R0 LDS 1 R2 4 0 0x0 0x4\n", 1)) ==
           "k.traceg:13:33: found '': expected an address in hexadecimal");
   REQUIRE(accel_error_of(kernel("0000 f 0 EXIT 0 0\n", 2)) ==
