@@ -117,32 +117,29 @@ int run_patterns(const char* path) {
 
 // ---- residency ------------------------------------------------------------------------------------------------------
 
-constexpr int kChain = 20000;  // dependent multiply-adds of every warp
+constexpr int kLoads = 500;  // dependent ones from L2, of every warp: no block is in another's way
 
-// One chain through all of the live registers. The clocks of a block with its SM: [blocks, 3].
+// What is loaded before stays in registers meanwhile. The clocks of a block with its SM: [blocks, 3].
 template <int kLive>
-__global__ void chain(float factor, long long* clocks, float* sink) {
-  extern __shared__ float unused[];
+__global__ void chain(const char* zeros, long long* clocks, u32* sink) {
+  extern __shared__ u32 unused[];
   const long long start = clock64();
-  float r[kLive];
+  const char* of_warp = zeros + 128 * ((blockIdx.x * blockDim.x + threadIdx.x) / 32);
+  u32 live[kLive], at = 0;
 #pragma unroll
   for (int i = 0; i < kLive; ++i) {
-    r[i] = static_cast<float>(threadIdx.x + i);
+    asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(live[i]) : "l"(of_warp + 4 * (i % 32)));
   }
 #pragma unroll 1
-  for (int n = 0; n < kChain; n += kLive) {
-#pragma unroll
-    for (int i = 0; i < kLive; ++i) {
-      r[i] = fmaf(r[(i + kLive - 1) % kLive], factor, r[i]);
-    }
+  for (int n = 0; n < kLoads; ++n) {
+    asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(at) : "l"(of_warp + at));
   }
-  float sum = 0;
 #pragma unroll
   for (int i = 0; i < kLive; ++i) {
-    sum += r[i] * static_cast<float>(i + 1);
+    at = at * 31 + live[i];
   }
-  if (sum == -1.0f) {  // never, as far as anyone knows
-    *sink = sum + unused[0];
+  if (at != 0) {  // never
+    *sink = at + unused[0];
   }
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -165,7 +162,7 @@ Number median(std::vector<Number> values) {
 }
 
 int run_residency() {
-  using Chain = void (*)(float, long long*, float*);
+  using Chain = void (*)(const char*, long long*, u32*);
   const std::map<int, Chain> chains{{8, chain<8>},   {20, chain<20>},   {40, chain<40>},   {80, chain<80>},
                                     {100, chain<100>}, {160, chain<160>}, {200, chain<200>}};
   constexpr int kKiB = 1024;
@@ -177,10 +174,14 @@ int run_residency() {
                         {1024, 40, 0},       {416, 100, 0}};
   cudaDeviceProp device;
   CHECK(cudaGetDeviceProperties(&device, 0));
+  constexpr size_t kZeros = size_t{128} * 32 * 8 * 256;  // a line for every warp of up to 256 SMs
   long long* clocks;
-  float* sink;
+  char* zeros;
+  u32* sink;
   CHECK(cudaMalloc(&clocks, 8 * 3 * device.multiProcessorCount * sizeof(long long)));
-  CHECK(cudaMalloc(&sink, sizeof(float)));
+  CHECK(cudaMalloc(&zeros, kZeros));
+  CHECK(cudaMemset(zeros, 0, kZeros));
+  CHECK(cudaMalloc(&sink, sizeof(u32)));
   std::printf("threads,registers,smem_bytes,blocks,resident,cycles,most_cycles,of_one\n");
   for (const Case& c : cases) {
     const Chain kernel = chains.at(c.live);
@@ -195,7 +196,7 @@ int run_residency() {
       const int grid = blocks * device.multiProcessorCount;
       std::vector<long long> cycles, most;
       for (int repeat = 0; repeat < 6; ++repeat) {  // the first warms up
-        kernel<<<grid, c.threads, c.smem_bytes>>>(0.5f, clocks, sink);
+        kernel<<<grid, c.threads, c.smem_bytes>>>(zeros, clocks, sink);
         CHECK(cudaGetLastError());
         std::vector<long long> host(3 * static_cast<size_t>(grid));
         CHECK(cudaMemcpy(host.data(), clocks, host.size() * sizeof(long long), cudaMemcpyDeviceToHost));
