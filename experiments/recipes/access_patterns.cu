@@ -155,12 +155,6 @@ struct Case {
   int threads, live, smem_bytes;
 };
 
-template <typename Number>
-Number median(std::vector<Number> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 int run_residency() {
   using Chain = void (*)(const char*, long long*, u32*);
   const std::map<int, Chain> chains{{8, chain<8>},   {20, chain<20>},   {40, chain<40>},   {80, chain<80>},
@@ -182,7 +176,7 @@ int run_residency() {
   CHECK(cudaMalloc(&zeros, kZeros));
   CHECK(cudaMemset(zeros, 0, kZeros));
   CHECK(cudaMalloc(&sink, sizeof(u32)));
-  std::printf("threads,registers,smem_bytes,blocks,resident,cycles,most_cycles,of_one\n");
+  std::printf("threads,registers,smem_bytes,blocks,resident,cycles\n");
   for (const Case& c : cases) {
     const Chain kernel = chains.at(c.live);
     cudaFuncAttributes attributes;
@@ -191,10 +185,9 @@ int run_residency() {
     CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100));
     int resident = 0;
     CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, c.threads, c.smem_bytes));
-    double one = 0;
     for (int blocks = 1; blocks <= 8; ++blocks) {
       const int grid = blocks * device.multiProcessorCount;
-      std::vector<long long> cycles, most;
+      std::vector<long long> cycles;  // of the SM that takes longest
       for (int repeat = 0; repeat < 6; ++repeat) {  // the first warms up
         kernel<<<grid, c.threads, c.smem_bytes>>>(zeros, clocks, sink);
         CHECK(cudaGetLastError());
@@ -206,19 +199,16 @@ int run_residency() {
           at->second.first = std::min(at->second.first, host[3 * b + 1]);
           at->second.second = std::max(at->second.second, host[3 * b + 2]);
         }
-        std::vector<long long> of_sms;
+        long long longest = 0;
         for (const auto& [sm, span] : sms) {
-          of_sms.push_back(span.second - span.first);
+          longest = std::max(longest, span.second - span.first);
         }
         if (repeat > 0) {
-          cycles.push_back(median(of_sms));
-          most.push_back(*std::max_element(of_sms.begin(), of_sms.end()));
+          cycles.push_back(longest);
         }
       }
-      const auto typical = static_cast<double>(median(cycles));
-      one = blocks == 1 ? typical : one;
-      std::printf("%d,%d,%d,%d,%d,%.0f,%lld,%.4f\n", c.threads, attributes.numRegs, c.smem_bytes, blocks, resident, typical,
-                  median(most), typical / one);
+      std::nth_element(cycles.begin(), cycles.begin() + 2, cycles.end());
+      std::printf("%d,%d,%d,%d,%d,%lld\n", c.threads, attributes.numRegs, c.smem_bytes, blocks, resident, cycles[2]);
     }
   }
   return 0;
