@@ -4,6 +4,7 @@
 #include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "sim/trace/opcodes.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -18,88 +19,6 @@ constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 constexpr int kMostRegisters = 16, kMostWarps = 64, kMostBlocks = 1 << 20;
 constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;    // as many as the bank model takes
 constexpr std::uint64_t kSharedWindowBytes = std::uint64_t{1} << 24;  // where generic addresses mean shared memory
-
-struct Opcode {
-  std::string_view name;
-  Operation operation;
-};
-// By the part before the first point; what is not here is Operation::other.
-constexpr std::array kOpcodes{
-    Opcode{"ATOM", Operation::global_load},    Opcode{"ATOMG", Operation::global_load},
-    Opcode{"ATOMS", Operation::shared_atomic}, Opcode{"BAR", Operation::barrier},
-    Opcode{"BMMA", Operation::tensor},         Opcode{"BRA", Operation::branch},
-    Opcode{"BREV", Operation::special},        Opcode{"BSYNC", Operation::branch},
-    Opcode{"DADD", Operation::fp32},           Opcode{"DFMA", Operation::fp32},
-    Opcode{"DMMA", Operation::tensor},         Opcode{"DMUL", Operation::fp32},
-    Opcode{"DSETP", Operation::fp32},          Opcode{"F2F", Operation::special},
-    Opcode{"F2FP", Operation::conversion},     Opcode{"F2I", Operation::special},
-    Opcode{"FADD", Operation::fp32},           Opcode{"FFMA", Operation::fp32},
-    Opcode{"FLO", Operation::special},         Opcode{"FMNMX", Operation::integer},
-    Opcode{"FMUL", Operation::fp32},           Opcode{"FRND", Operation::special},
-    Opcode{"FSEL", Operation::integer},        Opcode{"FSET", Operation::integer},
-    Opcode{"FSETP", Operation::integer},       Opcode{"HADD2", Operation::half2},
-    Opcode{"HFMA2", Operation::half2},         Opcode{"HGMMA", Operation::tensor},
-    Opcode{"HMMA", Operation::tensor},         Opcode{"HMNMX2", Operation::half2},
-    Opcode{"HMUL2", Operation::half2},         Opcode{"HSET2", Operation::half2},
-    Opcode{"HSETP2", Operation::half2},        Opcode{"I2F", Operation::special},
-    Opcode{"IABS", Operation::integer},        Opcode{"IADD", Operation::integer},
-    Opcode{"IADD3", Operation::integer},       Opcode{"IGMMA", Operation::tensor},
-    Opcode{"IMAD", Operation::fp32},           Opcode{"IMMA", Operation::tensor},
-    Opcode{"IMNMX", Operation::integer},       Opcode{"ISCADD", Operation::integer},
-    Opcode{"ISETP", Operation::integer},       Opcode{"LD", Operation::global_load},
-    Opcode{"LDG", Operation::global_load},     Opcode{"LDGSTS", Operation::async_copy},
-    Opcode{"LDL", Operation::global_load},     Opcode{"LDS", Operation::shared_load},
-    Opcode{"LDSM", Operation::matrix_load},    Opcode{"LEA", Operation::integer},
-    Opcode{"LOP", Operation::integer},         Opcode{"LOP3", Operation::integer},
-    Opcode{"MOV", Operation::integer},         Opcode{"MUFU", Operation::special},
-    Opcode{"PLOP3", Operation::integer},       Opcode{"POPC", Operation::special},
-    Opcode{"PRMT", Operation::integer},        Opcode{"QGMMA", Operation::tensor},
-    Opcode{"RED", Operation::global_store},    Opcode{"SEL", Operation::integer},
-    Opcode{"SHF", Operation::integer},         Opcode{"SHFL", Operation::shuffle},
-    Opcode{"SHL", Operation::integer},         Opcode{"SHR", Operation::integer},
-    Opcode{"ST", Operation::global_store},     Opcode{"STG", Operation::global_store},
-    Opcode{"STL", Operation::global_store},    Opcode{"STS", Operation::shared_store},
-    Opcode{"STSM", Operation::shared_store},   Opcode{"VIADD", Operation::integer},
-    Opcode{"VOTE", Operation::integer},
-};
-static_assert(std::ranges::is_sorted(kOpcodes, {}, &Opcode::name), "looked up by bisection");
-
-bool is_matrix_access(std::string_view opcode) {
-  return opcode.starts_with("LDSM") || opcode.starts_with("STSM");
-}
-
-// The lanes that point at a row: 8 for each of 1, 2 or 4 matrices ("LDSM.16.M88.4").
-std::uint32_t pointing_lanes(std::string_view opcode) {
-  return opcode.ends_with(".4") ? ~0u : opcode.ends_with(".2") ? 0xffffu : 0xffu;
-}
-
-// What a generic access is where its addresses lie in shared memory.
-Operation in_shared_memory(std::string_view name) {
-  return name == "LD"                      ? Operation::shared_load
-         : name == "ST"                    ? Operation::shared_store
-         : name == "ATOM" || name == "RED" ? Operation::shared_atomic
-                                           : operation_of(name);
-}
-
-// Bytes per lane by the opcode: "128" in LDG.E.128, "U16" in LDS.U16; what the tracer reports is not always right.
-int width_of(std::string_view opcode) {
-  if (is_matrix_access(opcode)) {
-    return 16;  // the rows that lanes point at
-  }
-  while (!opcode.empty()) {
-    std::string_view part = opcode.substr(0, opcode.find('.'));
-    opcode.remove_prefix(std::min(opcode.size(), part.size() + 1));
-    if (!part.empty() && (part.front() == 'U' || part.front() == 'S')) {
-      part.remove_prefix(1);
-    }
-    for (const int bits : {8, 16, 32, 64, 128}) {
-      if (part == std::to_string(bits)) {
-        return bits / 8;
-      }
-    }
-  }
-  return 4;
-}
 
 // The lines of a file and the words of a line, with the place of what is read.
 class Lines {
@@ -262,14 +181,12 @@ void read_instruction(Lines& lines, const Header& header, WarpTrace& to, bool ke
     }
   }
   if (active > 0 && header.in_shared_window(addresses[0])) {
-    instruction.operation = in_shared_memory(opcode.substr(0, opcode.find('.')));
+    instruction.operation = operation_in_shared_memory(opcode);
   } else if (active > 0 && instruction.operation == Operation::async_copy) {
     instruction.operation = Operation::global_load;  // of a tracer that does not tell where to
   }
-  if (is_matrix_access(opcode)) {
-    instruction.mask &= pointing_lanes(opcode);
-    active = std::min(active, static_cast<std::size_t>(std::popcount(instruction.mask)));
-  }
+  instruction.mask &= accessing_lanes(opcode);
+  active = std::min(active, static_cast<std::size_t>(std::popcount(instruction.mask)));
   for (std::size_t i = 0; i < active && is_shared_access(instruction.operation); ++i) {
     addresses[i] -= addresses[i] >= header.shared_base ? header.shared_base : 0;
     addresses[i] -= addresses[i] % instruction.width;  // atomics of odd places touch the word around them
@@ -414,15 +331,6 @@ class AccelSimTrace : public TraceSource {
 };
 
 }  // namespace
-
-Operation operation_of(std::string_view opcode) {
-  if (opcode.starts_with("HADD2.F32")) {
-    return Operation::conversion;
-  }
-  const std::string_view name = opcode.substr(0, opcode.find('.'));
-  const auto found = std::ranges::lower_bound(kOpcodes, name, {}, &Opcode::name);
-  return found != kOpcodes.end() && found->name == name ? found->operation : Operation::other;
-}
 
 std::unique_ptr<TraceSource> parse_accel_sim_trace(std::string_view text, std::string_view file_name) {
   return std::make_unique<AccelSimTrace>(text, file_name);

@@ -2,6 +2,7 @@
 // onchip simulate.
 #include "tests/experiments/command.hpp"
 
+#include <fstream>
 #include <string>
 
 using namespace onchip;
@@ -91,6 +92,27 @@ TEST_CASE("a recorded step is simulated from its file, and has the same wavefron
   REQUIRE((run("simulate --trace " + trace).err).find("the file ends") != std::string::npos);
   REQUIRE((run("simulate --hidden 256 --trace " + trace).err).find("--hidden contradicts --trace") !=
           std::string::npos);
+}
+
+TEST_CASE("the kernels of a list are simulated one after another, and each is reported", "[fast]") {
+  const Folder folder;
+  const auto write = [&](const char* name, const std::string& text) { std::ofstream(folder / name) << text; };
+  const std::string kernel =
+      "-block dim = (32,1,1)\n-nregs = 32\n-shmem = 0\n#BEGIN_TB\nwarp = 0\ninsts = 2\n"
+      "0000 ffffffff 1 R4 FFMA 2 R4 R5 0\n0010 ffffffff 1 R4 FFMA 2 R4 R5 0\n#END_TB\n";
+  write("kernel-1.traceg", kernel);
+  write("kernel-2.traceg", kernel);
+  write("kernelslist.g", "MemcpyHtoD,0x00007f2f1d000000,4096\nkernel-1.traceg\nkernel-2.traceg\n");
+  const std::string list = "simulate --trace " + (folder / "kernelslist.g").string();
+  const Json both = Json::parse(run(list + " --format json").out);
+  const Json one = Json::parse(run("simulate --format json --trace " + (folder / "kernel-1.traceg").string()).out);
+  REQUIRE(both["kernels"].size() == 2);
+  CHECK(both["kernels"][1]["kernel"] == "kernel-2.traceg");
+  CHECK(both["cycles"] == 2 * one["cycles"].get<double>());
+  CHECK(one["blocks_on_an_sm"] == 32);
+  CHECK(run(list).out.find("2 kernels one after another: ") != std::string::npos);
+  CHECK(run(list + " --accesses a.csv").err.find("--accesses is of one kernel, but the list has 2") !=
+        std::string::npos);
 }
 
 TEST_CASE("weights in shared memory and in L2 are simulated, and take longer", "[fast]") {
