@@ -15,6 +15,7 @@
 #include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
 #include "model/workload/reference.hpp"
+#include "model/workload/weights_file.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -45,14 +46,14 @@ std::vector<Layer> read_layers(const std::string& file) {
     const std::string suffix = "_l" + std::to_string(layers.size());
     Layer layer;
     try {
-      layer.input = read_safetensors(file, "weight_ih" + suffix);
+      layer.input = read_safetensors(file, {"weight_ih" + suffix});
     } catch (const InputError&) {
       if (layers.empty()) {
         throw;
       }
       return layers;  // all read
     }
-    layer.recurrent = read_safetensors(file, "weight_hh" + suffix);
+    layer.recurrent = read_safetensors(file, {"weight_hh" + suffix});
     layer.input_bias = read_safetensors_vector(file, "bias_ih" + suffix);
     layer.recurrent_bias = read_safetensors_vector(file, "bias_hh" + suffix);
     if (!layers.empty() && layer.input.columns != layers.back().recurrent.columns) {

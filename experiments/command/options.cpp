@@ -184,9 +184,11 @@ OptionGroup network_options() {
       ("mask", text("KIND", "uniform"), "Generate the non-zeros evenly (uniform), in uneven rows (power-law), or at most "
                                         "two in every four columns (2:4).")
       ("seed", text("N", "1"), "Set the seed of the generated weights.")
-      ("weights", text("FILE"), "Read the recurrent weights, and with them size and density, from a .mtx, .smtx or "
-                                ".safetensors file.")
-      ("tensor", text("NAME"), "Name the tensor of a .safetensors file that holds several.");
+      ("weights", text("FILE"), "Read the recurrent weights, and with them size and density, from a .safetensors, "
+                                ".safetensors.index.json, .npy, .mtx or .smtx file, which gzip, xz or zstd may have "
+                                "compressed.")
+      ("tensor", text("NAME"), "Name the tensor where several can be recurrent weights.")
+      ("transpose", "Read the weights of the file as [hidden, gates * hidden], as Keras saves them.");
   // clang-format on
   return group;
 }
@@ -318,7 +320,8 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
     const double density = network.density;
     configuration.weights_file = options.text("weights");
     configuration.tensor = options.text("tensor");
-    take_weights(configuration, configuration.weights_file, configuration.tensor);
+    configuration.transpose = options.flag("transpose");
+    take_weights(configuration, configuration.weights_file);
     if (options.given("hidden") && hidden != network.hidden) {
       throw InputError("--hidden " + std::to_string(hidden) + " contradicts --weights: the matrix has " +
                        std::to_string(network.hidden) + " hidden units");
@@ -327,8 +330,8 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
       throw InputError("--density " + format_number(density) + " contradicts --weights: the matrix has " +
                        format_number(std::round(network.density * 1e4) / 1e4));
     }
-  } else if (options.given("tensor")) {
-    throw InputError("--tensor needs --weights");
+  } else if (options.given("tensor") || options.given("transpose")) {
+    throw InputError(std::string(options.given("tensor") ? "--tensor" : "--transpose") + " needs --weights");
   } else if (needs_hidden && !options.given("hidden")) {
     throw InputError("how large is the network? expected --hidden N or --weights FILE");
   }

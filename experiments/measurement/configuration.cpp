@@ -5,6 +5,7 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
+#include "model/workload/weights_file.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "kernels/recurrent/program.hpp"
@@ -16,8 +17,9 @@
 
 namespace onchip {
 
-void take_weights(Configuration& configuration, const std::filesystem::path& file, std::string_view tensor) {
-  take_matrix(configuration, read_weights(file, tensor), file.string());
+void take_weights(Configuration& configuration, const std::filesystem::path& file) {
+  const int gates = info(configuration.network.cell).gates;
+  take_matrix(configuration, read_weights(file, {configuration.tensor, configuration.transpose, gates}), file.string());
 }
 
 namespace {
@@ -101,7 +103,7 @@ std::vector<RankedPlan> rank_compiled_plans(const Chip& chip, const Configuratio
 }
 
 std::vector<std::string> configuration_columns() {
-  return {"cell", "hidden", "batch", "steps", "density", "precision", "mask", "seed", "weights", "tensor"};
+  return {"cell", "hidden", "batch", "steps", "density", "precision", "mask", "seed", "weights", "tensor", "transpose"};
 }
 
 std::vector<std::string> configuration_cells(const Configuration& configuration) {
@@ -115,7 +117,8 @@ std::vector<std::string> configuration_cells(const Configuration& configuration)
           std::string(mask_name(configuration)),
           std::to_string(configuration.seed),
           configuration.weights_file,
-          configuration.tensor};
+          configuration.tensor,
+          configuration.transpose ? "true" : ""};
 }
 
 namespace {
@@ -125,8 +128,9 @@ void take_row_weights(Configuration& configuration, const CsvReader& file, std::
   const int hidden = configuration.network.hidden;
   configuration.weights_file = file.text(row, "weights");
   configuration.tensor = file.has("tensor") ? file.text(row, "tensor") : "";
+  configuration.transpose = file.has("transpose") && file.text(row, "transpose") == "true";
   const auto folder = std::filesystem::path(file.file()).parent_path();
-  take_weights(configuration, folder / configuration.weights_file, configuration.tensor);
+  take_weights(configuration, folder / configuration.weights_file);
   if (hidden != configuration.network.hidden) {
     throw InputError(in_quotes(configuration.weights_file) + " has " + std::to_string(configuration.network.hidden) +
                      " hidden units, the row " + std::to_string(hidden));

@@ -13,9 +13,9 @@
 
 namespace onchip {
 
-// Reads the weights; hidden size and density become those of the matrix. Throws InputError if its shape is not that of
-// the cell.
-void take_weights(Configuration& configuration, const std::filesystem::path& file, std::string_view tensor);
+// Reads the weights from the file, as `tensor` and `transpose` say; hidden size and density become those of the matrix.
+// Throws InputError if its shape is not that of the cell.
+void take_weights(Configuration& configuration, const std::filesystem::path& file);
 
 // The plan of a question with a compiler for the architecture ("sm_90") that has the last word: if it spills the
 // model's choice, the fastest plan is taken that it does not spill; if it spills all of them, or a fixed plan, that
@@ -31,13 +31,13 @@ std::vector<RankedPlan> rank_compiled_plans(const Chip& chip, const Configuratio
 
 // ---- as rows of a CSV file ------------------------------------------------------------------------------------------
 
-// cell, hidden, batch, steps, density, precision, mask, seed, weights, tensor
+// cell, hidden, batch, steps, density, precision, mask, seed, weights, tensor, transpose
 std::vector<std::string> configuration_columns();
 std::vector<std::string> configuration_cells(const Configuration& configuration);
 
 // Reads these columns, and `plan` or else `family`, `storage` and `tier` if the file has them and the row's are not
-// empty. A file may lack `weights` and `tensor`. The weights' file is looked for where the rows are; mask and density
-// of its row are the matrix's; or it is not read. Throws InputError with the row.
+// empty. A file may lack `weights`, `tensor` and `transpose`. The weights' file is looked for where the rows are; mask
+// and density of its row are the matrix's; or it is not read. Throws InputError with the row.
 Configuration read_configuration_row(const CsvReader& file, std::size_t row, bool with_weights = true);
 
 }  // namespace onchip

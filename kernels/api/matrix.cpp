@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C API's matrices.
 #include "kernels/api/handles.hpp"
+#include "model/workload/weights_file.hpp"
 
 #include <cmath>
 #include <utility>
@@ -87,7 +88,7 @@ onchip_status onchip_matrix_create_from_file(const char* file, const char* tenso
   return guarded(error, [&] {
     require(file, "file");
     require(matrix, "matrix");
-    *matrix = new onchip_matrix{read_weights(file, tensor == nullptr ? "" : tensor)};
+    *matrix = new onchip_matrix{read_weights(file, {tensor == nullptr ? "" : tensor})};
   });
 }
 

@@ -24,13 +24,39 @@ std::string_view mask_name(const Configuration& configuration) {
   return configuration.weights ? "file" : name(configuration.mask);
 }
 
+namespace {
+
+// What a matrix that is no cell's recurrent weights seems to be instead, after its shape.
+std::string shape_hint(const SparseMatrix& matrix, const CellInfo& asked) {
+  const std::int64_t rows = matrix.rows, columns = matrix.columns;
+  for (const CellInfo& cell : kCells) {
+    if (rows == cell.gates * columns) {
+      return "; --cell " + std::string(cell.name) + " has this shape";
+    }
+  }
+  for (const CellInfo& cell : kCells) {
+    if (columns == cell.gates * rows) {
+      return "; it seems to be transposed, as Keras saves weights: --transpose reads it" +
+             (cell.gates == asked.gates ? "" : " with --cell " + std::string(cell.name));
+    }
+  }
+  if (asked.gates > 1 && rows % asked.gates == 0 && rows / asked.gates > columns) {
+    return "; it seems to be of " + std::to_string(rows / asked.gates) + " units with a projection to " +
+           std::to_string(columns) + ", which no kernel computes";
+  }
+  return "";
+}
+
+}  // namespace
+
 void take_matrix(Configuration& configuration, const SparseMatrix& given, const std::string& from) {
   const CellInfo& cell = info(configuration.network.cell);
   const std::string where = from.empty() ? "" : from + ": ";
   if (given.rows != std::int64_t{cell.gates} * given.columns) {
     throw InputError(where + "the matrix is " + std::to_string(given.rows) + " x " + std::to_string(given.columns) +
                      ": the recurrent weights of a " + std::string(cell.name) + " cell have " +
-                     (cell.gates == 1 ? "as many rows as columns" : std::to_string(cell.gates) + " rows per column"));
+                     (cell.gates == 1 ? "as many rows as columns" : std::to_string(cell.gates) + " rows per column") +
+                     shape_hint(given, cell));
   }
   if (given.nnz() == 0) {
     throw InputError(where + "the matrix has no non-zero");

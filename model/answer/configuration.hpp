@@ -24,6 +24,7 @@ struct Configuration {
   std::uint64_t seed = 1;
   std::shared_ptr<const SparseMatrix> weights;  // the user's file; empty: generated from mask and seed
   std::string weights_file, tensor;             // its name as the user gave it
+  bool transpose = false;                       // it has [hidden, gates * hidden]
   Constraints constraints;
   std::optional<Plan> plan;  // fixed by the user
 

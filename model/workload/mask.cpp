@@ -328,22 +328,24 @@ std::vector<float> to_dense(const SparseMatrix& matrix) {
   return dense;
 }
 
-SparseMatrix read_weights(const std::filesystem::path& file, std::string_view tensor) {
-  std::string extension = file.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (extension == ".safetensors") {
-    return read_safetensors(file, tensor);
+SparseMatrix transposed(const SparseMatrix& matrix) {
+  SparseMatrix result{matrix.columns, matrix.rows, {}, {}, {}};
+  result.row_begin.assign(static_cast<std::size_t>(matrix.columns) + 1, 0);
+  for (const std::int32_t column : matrix.column) {
+    ++result.row_begin[column + 1];
   }
-  if (extension != ".mtx" && extension != ".smtx") {
-    throw InputError(file.string() +
-                     ": unknown kind of weights file; expected a name that ends in .mtx, .smtx or .safetensors");
+  std::partial_sum(result.row_begin.begin(), result.row_begin.end(), result.row_begin.begin());
+  result.column.resize(matrix.column.size());
+  result.value.resize(matrix.value.size());
+  std::vector<std::int64_t> next(result.row_begin.begin(), result.row_begin.end() - 1);
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_begin[row]; i < matrix.row_begin[row + 1]; ++i) {
+      const std::int64_t place = next[matrix.column[i]]++;
+      result.column[place] = row;
+      result.value[place] = matrix.value[i];
+    }
   }
-  if (!tensor.empty()) {
-    throw InputError(file.string() + ": the file holds one matrix without a name; found a request for " +
-                     in_quotes(tensor));
-  }
-  return extension == ".mtx" ? read_matrix_market(file) : read_smtx(file);
+  return result;
 }
 
 }  // namespace onchip

@@ -81,32 +81,12 @@ WordMask word_mask(const SparseMatrix& matrix);
 // e4m3 has no infinity. Rounding again changes nothing, also where the scale of the rounded row is another.
 void round_weights(SparseMatrix& matrix, Precision precision);
 
-// Row-major, [rows, columns].
 // Elements that are stored but zero, as weights may be that were rounded, are left out.
 void drop_zeros(SparseMatrix& matrix);
 
+// Row-major, [rows, columns].
 std::vector<float> to_dense(const SparseMatrix& matrix);
 
-// Matrix Market coordinate files: real, integer or pattern; general or symmetric. Explicit zeros are dropped,
-// duplicate entries are an error; pattern entries have the value 1. A value too small for fp32 is a zero, one too large
-// an error. Throws InputError with line and column. `parse_` takes the bytes; `file_name` is for messages only.
-SparseMatrix read_matrix_market(const std::filesystem::path& file);
-SparseMatrix parse_matrix_market(std::string_view text, std::string_view file_name);
-// A pattern of the Deep Learning Matrix Collection (.smtx); its values are 1.
-SparseMatrix read_smtx(const std::filesystem::path& file);
-SparseMatrix parse_smtx(std::string_view text, std::string_view file_name);
-
-// A 2-D F16, BF16, F32 or F64 tensor of a safetensors file; zeros are dropped. `tensor` may be empty if the file holds
-// exactly one 2-D tensor. Throws InputError. Never allocates more than the file's own size calls for.
-SparseMatrix read_safetensors(const std::filesystem::path& file, std::string_view tensor);
-SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, std::string_view tensor);
-
-// A 1-D tensor of a safetensors file, such as a bias, of the same types. Throws InputError.
-std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor);
-std::vector<float> parse_safetensors_vector(std::string_view bytes, std::string_view file_name,
-                                            std::string_view tensor);
-
-// By extension: .mtx, .smtx or .safetensors.
-SparseMatrix read_weights(const std::filesystem::path& file, std::string_view tensor);
+SparseMatrix transposed(const SparseMatrix& matrix);
 
 }  // namespace onchip

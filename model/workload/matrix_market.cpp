@@ -7,7 +7,7 @@
 // Of the format "array" all values are listed instead, column by column, behind a line with rows and columns.
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/workload/mask.hpp"
+#include "model/workload/weights_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -356,11 +356,6 @@ class Parser {
 
 SparseMatrix parse_matrix_market(std::string_view text, std::string_view file_name) {
   return Parser(text, file_name).parse();
-}
-
-SparseMatrix read_matrix_market(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
-  return parse_matrix_market(mapped.bytes(), file.string());
 }
 
 }  // namespace onchip

@@ -3,114 +3,26 @@
 //   8 bytes   length N of the header, little-endian
 //   N bytes   JSON: {"name": {"dtype": "F16", "shape": [rows, columns], "data_offsets": [begin, end]}, ...}
 //   the rest  the tensors' data, little-endian, row-major; offsets count from its first byte
+// A checkpoint of several such files ("shards") has an index: {"weight_map": {"name": "file", ...}}
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/base/numeric.hpp"
-#include "model/workload/mask.hpp"
 #include "model/workload/safetensors_header.hpp"
+#include "model/workload/weights_file.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
 #include <cstring>
-#include <functional>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <utility>
 
 namespace onchip {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensor data are read as they lie in the file");
-
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own reader
 
-// Every data type of the format, so that the extent of each tensor can be checked; those with a reader can be weights.
-using Reader = float (*)(const char*);
-struct DataType {
-  std::string_view name;
-  std::uint64_t bytes;
-  Reader read;
-};
-
-template <typename T>
-T load(const char* data) {
-  T value;
-  std::memcpy(&value, data, sizeof value);  // tensors need not be aligned
-  return value;
-}
-
-float read_f16(const char* data) {
-  const std::uint32_t bits = load<std::uint16_t>(data);
-  const std::uint32_t sign = (bits & 0x8000) << 16;
-  const std::uint32_t exponent = (bits >> 10) & 31;
-  const std::uint32_t fraction = bits & 0x3ff;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
-    return sign ? -magnitude : magnitude;
-  }
-  return std::bit_cast<float>(sign | (exponent == 31 ? 255U : exponent + 112) << 23 | fraction << 13);
-}
-
-float read_bf16(const char* data) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(data)) << 16);
-}
-
-float read_f32(const char* data) {
-  return load<float>(data);
-}
-float read_f64(const char* data) {
-  return static_cast<float>(load<double>(data));
-}
-
-float read_bool(const char* data) {
-  return *data != 0 ? 1.0F : 0.0F;
-}
-float read_i8(const char* data) {
-  return static_cast<float>(load<std::int8_t>(data));
-}
-float read_e4m3(const char* data) {
-  return from_e4m3(load<std::uint8_t>(data));
-}
-
-constexpr std::array<DataType, 15> kDataTypes{{
-    {"F16", 2, read_f16},
-    {"BF16", 2, read_bf16},
-    {"F32", 4, read_f32},
-    {"F64", 8, read_f64},
-    {"BOOL", 1, read_bool},
-    {"U8", 1, nullptr},
-    {"I8", 1, read_i8},
-    {"F8_E5M2", 1, nullptr},
-    {"F8_E4M3", 1, read_e4m3},
-    {"U16", 2, nullptr},
-    {"I16", 2, nullptr},
-    {"U32", 4, nullptr},
-    {"I32", 4, nullptr},
-    {"U64", 8, nullptr},
-    {"I64", 8, nullptr},
-}};
-constexpr std::string_view kReadable = "F16, BF16, F32, F64, BOOL, I8 and F8_E4M3";
-
-using safetensors::HeaderReader, safetensors::Tensor, safetensors::Tensors;
-
-const DataType* find_type(std::string_view name) {
-  const auto found =
-      std::find_if(kDataTypes.begin(), kDataTypes.end(), [&](const DataType& type) { return type.name == name; });
-  return found == kDataTypes.end() ? nullptr : &*found;
-}
-
-std::string shape_text(const Tensor& tensor) {
-  std::string text = "[";
-  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(tensor.dimensions, 2); ++i) {
-    text += (i ? ", " : "") + std::to_string(tensor.shape[i]);
-  }
-  return text + (tensor.dimensions > 2 ? ", ...]" : "]");
-}
+using safetensors::HeaderReader, safetensors::Tensors;
 
 // Every tensor lies within the data, is as long as its shape says, and is followed by the next at once.
 void check_extents(const Tensors& tensors, std::uint64_t data_bytes, const std::string& file_name) {
@@ -181,20 +93,31 @@ Tensors::const_iterator mask_of(const Tensors& tensors, std::string_view origina
              : tensors.end();
 }
 
-// The tensor called `wanted`, or the only one that can be recurrent weights: the only matrix, or the only one whose
-// name says so. A pruned weight NAME is found as NAME, too.
-Tensors::const_iterator choose(const Tensors& tensors, std::string_view wanted, const std::string& file_name) {
+bool says_recurrent(std::string_view name) {
+  return name.find("weight_hh") != std::string_view::npos || name.find("recurrent") != std::string_view::npos;
+}
+
+// [gates * hidden, hidden]
+bool is_recurrent_shape(const Tensor& tensor, const TensorChoice& choice) {
+  const std::uint64_t rows = tensor.shape[choice.transpose ? 1 : 0], columns = tensor.shape[choice.transpose ? 0 : 1];
+  return std::ranges::any_of(kCells, [&](const CellInfo& cell) {
+    return (choice.gates == 0 || choice.gates == cell.gates) && columns > 0 && rows % columns == 0 &&
+           rows / columns == static_cast<std::uint64_t>(cell.gates);
+  });
+}
+
+// The tensor that is asked for, or the only one that can be recurrent weights: the only matrix, or the only one whose
+// name says so, or else whose shape does. A pruned weight NAME is found as NAME, too.
+Tensors::const_iterator choose(const Tensors& tensors, const TensorChoice& choice, const std::string& file_name) {
   std::vector<std::string_view> matrices, recurrent;
   for (const auto& [name, tensor] : tensors) {
     const bool is_mask =
         name.ends_with(kMask) && tensors.contains(name.substr(0, name.size() - kMask.size()) + std::string(kOriginal));
     if (tensor.dimensions == 2 && !is_mask) {
       matrices.push_back(name);
-      if (name.find("weight_hh") != std::string::npos || name.find("recurrent") != std::string::npos) {
-        recurrent.push_back(name);
-      }
     }
   }
+  const std::string_view wanted = choice.tensor;
   if (!wanted.empty()) {
     auto found = tensors.find(wanted);
     if (found == tensors.end()) {
@@ -214,101 +137,30 @@ Tensors::const_iterator choose(const Tensors& tensors, std::string_view wanted, 
   if (matrices.empty()) {
     throw InputError(file_name + ": the file holds no 2-D tensor");
   }
-  if (matrices.size() > 1 && recurrent.size() != 1) {
+  std::ranges::copy_if(matrices, std::back_inserter(recurrent), says_recurrent);
+  if (recurrent.empty()) {
+    recurrent = matrices;
+  }
+  if (recurrent.size() > 1) {
+    std::erase_if(recurrent, [&](auto name) { return !is_recurrent_shape(tensors.find(name)->second, choice); });
+  }
+  if (recurrent.size() != 1) {
     throw InputError(file_name + ": the file holds " + std::to_string(matrices.size()) +
                      " 2-D tensors; name one of them: " + list(matrices));
   }
-  return tensors.find(matrices.size() == 1 ? matrices.front() : recurrent.front());
+  return tensors.find(recurrent.front());
 }
 
-const DataType& readable_type(const Tensor& tensor, const std::string& who) {
-  const DataType* type = find_type(tensor.type);
-  if (!type || !type->read) {
-    throw InputError(who + " has dtype " + in_quotes(tensor.type) + "; expected one of " + std::string(kReadable));
-  }
-  return *type;
-}
-
-[[noreturn]] void refuse_value(const DataType& type, const char* element, const std::string& who,
-                               const std::string& place) {
-  const bool f64 = type.read == &read_f64 && std::isfinite(load<double>(element));
-  throw InputError(who + " holds " +
-                   (std::isnan(type.read(element)) ? "NaN"
-                    : f64                          ? "a value beyond fp32"
-                                                   : "an infinity") +
-                   " at [" + place + "]");
-}
-
-// Weights of a quantised checkpoint are times a scale, of all or of each row; of a pruned one those count whose mask is
-// not zero. Either may be empty.
-SparseMatrix decode(const Tensor& tensor, const char* data, const std::string& who, std::span<const float> scales,
-                    std::span<const float> mask) {
-  if (tensor.dimensions != 2) {
-    throw InputError(who + " has shape " + shape_text(tensor) + "; expected two dimensions");
-  }
-  const DataType* const type = &readable_type(tensor, who);
-  for (const std::uint64_t size : tensor.shape) {
-    if (size < 1 || size > kMaxDimension) {
-      throw InputError(who + " has shape " + shape_text(tensor) + "; expected 1 to " + std::to_string(kMaxDimension) +
-                       " rows and columns");
-    }
-  }
-  SparseMatrix matrix{static_cast<int>(tensor.shape[0]), static_cast<int>(tensor.shape[1]), {}, {}, {}};
-  const auto value_at = [&](std::uint64_t element) {
-    const float scale = scales.empty() ? 1.0F : scales[scales.size() == 1 ? 0 : element / tensor.shape[1]];
-    const float value = type->read(data + element * type->bytes) * scale;
-    return mask.empty() || mask[element] != 0 ? value : 0.0F;
-  };
-  std::uint64_t nnz = 0;
-  for (std::uint64_t i = 0; i < tensor.elements; ++i) {
-    const float value = value_at(i);
-    if (!std::isfinite(value)) {
-      refuse_value(*type, data + i * type->bytes, who,
-                   std::to_string(i / tensor.shape[1]) + ", " + std::to_string(i % tensor.shape[1]));
-    }
-    nnz += value != 0;
-  }
-  matrix.row_begin.reserve(tensor.shape[0] + 1);
-  matrix.row_begin.push_back(0);
-  matrix.column.reserve(nnz);
-  matrix.value.reserve(nnz);
-  std::uint64_t element = 0;
-  for (int row = 0; row < matrix.rows; ++row) {
-    for (int column = 0; column < matrix.columns; ++column) {
-      const float value = value_at(element++);
-      if (value != 0) {
-        matrix.column.push_back(column);
-        matrix.value.push_back(value);
-      }
-    }
-    matrix.row_begin.push_back(matrix.nnz());
-  }
-  return matrix;
-}
-
-std::vector<float> decode_values(const Tensor& tensor, const char* data, const std::string& who) {
-  const DataType& type = readable_type(tensor, who);
-  std::vector<float> values(tensor.elements);
-  for (std::uint64_t i = 0; i < tensor.elements; ++i) {
-    values[i] = type.read(data + i * type.bytes);
-    if (!std::isfinite(values[i])) {
-      refuse_value(type, data + i * type.bytes, who, std::to_string(i));
-    }
-  }
-  return values;
-}
-
-struct Contents {
-  Tensors tensors;
-  std::string_view data;
-};
-
-Contents read_contents(std::string_view bytes, const std::string& file) {
+Tensors read_tensors(std::string_view bytes, const std::string& file) {
   if (bytes.size() < kLengthBytes) {
     throw InputError(file + ": not a safetensors file: it has " + std::to_string(bytes.size()) +
                      " bytes, fewer than the 8 of the header's length");
   }
-  const auto header_bytes = load<std::uint64_t>(bytes.data());
+  const auto header_bytes = [&] {
+    std::uint64_t length;
+    std::memcpy(&length, bytes.data(), sizeof length);
+    return length;
+  }();
   const std::uint64_t left = bytes.size() - kLengthBytes;
   if (header_bytes > left) {
     throw InputError(file + ": not a safetensors file, or a truncated one: its header claims " +
@@ -324,58 +176,103 @@ Contents read_contents(std::string_view bytes, const std::string& file) {
   }
   HeaderReader reader(file);
   nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
-  Contents contents{reader.take(), bytes.substr(kLengthBytes + header_bytes)};
-  check_extents(contents.tensors, contents.data.size(), file);
-  return contents;
+  Tensors tensors = reader.take();
+  const std::string_view data = bytes.substr(kLengthBytes + header_bytes);
+  check_extents(tensors, data.size(), file);
+  for (auto& [name, tensor] : tensors) {
+    tensor.data = data.data() + tensor.begin;
+  }
+  return tensors;
 }
 
-}  // namespace
-
-SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, std::string_view tensor) {
-  const std::string file(file_name);
-  const Contents contents = read_contents(bytes, file);
-  const auto chosen = choose(contents.tensors, tensor, file);
-  const std::string who = file + ": tensor " + in_quotes(chosen->first);
-  const auto values_of = [&](Tensors::const_iterator of) {
-    return decode_values(of->second, contents.data.data() + of->second.begin,
-                         file + ": tensor " + in_quotes(of->first));
-  };
+SparseMatrix read_matrix(const Tensors& tensors, const std::string& file, const TensorChoice& choice) {
+  const auto chosen = choose(tensors, choice, file);
+  const auto who_is = [&](Tensors::const_iterator of) { return file + ": tensor " + in_quotes(of->first); };
+  const std::string who = who_is(chosen);
   std::vector<float> scales, mask;
-  if (const auto of = mask_of(contents.tensors, chosen->first); of != contents.tensors.end()) {
+  if (const auto of = mask_of(tensors, chosen->first); of != tensors.end()) {
     if (of->second.dimensions != 2 || of->second.shape != chosen->second.shape) {
       throw InputError(who + " has shape " + shape_text(chosen->second) + ", its mask " + shape_text(of->second));
     }
-    mask = values_of(of);
+    mask = decode_values(of->second, who_is(of));
   }
   const bool is_quantised = chosen->second.type == "I8" || chosen->second.type == "F8_E4M3";
-  if (const auto of = contents.tensors.find(chosen->first + "_scale"); is_quantised && of != contents.tensors.end()) {
+  if (const auto of = tensors.find(chosen->first + "_scale"); is_quantised && of != tensors.end()) {
     if (of->second.elements != 1 && of->second.elements != chosen->second.shape[0]) {
       throw InputError(who + " has " + std::to_string(of->second.elements) +
                        " scales; expected one, or one of each row");
     }
-    scales = values_of(of);
+    scales = decode_values(of->second, who_is(of));
   }
-  return decode(chosen->second, contents.data.data() + chosen->second.begin, who, scales, mask);
+  return decode(chosen->second, who, scales, mask);
 }
 
-SparseMatrix read_safetensors(const std::filesystem::path& file, std::string_view tensor) {
+}  // namespace
+
+SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, const TensorChoice& choice) {
+  const std::string file(file_name);
+  return read_matrix(read_tensors(bytes, file), file, choice);
+}
+
+SparseMatrix read_safetensors(const std::filesystem::path& file, const TensorChoice& choice) {
   const MappedFile mapped(file);
-  return parse_safetensors(mapped.bytes(), file.string(), tensor);
+  return parse_safetensors(mapped.bytes(), file.string(), choice);
+}
+
+SparseMatrix read_safetensors_index(const std::filesystem::path& file, const TensorChoice& choice) {
+  const MappedFile mapped(file);
+  const auto index = nlohmann::json::parse(mapped.bytes(), nullptr, /*allow_exceptions=*/false);
+  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  if (map == index.end() || !map->is_object() ||
+      !std::ranges::all_of(*map, [](const auto& shard) { return shard.is_string(); })) {
+    throw InputError(file.string() +
+                     ": expected the index of a checkpoint, {\"weight_map\": {\"TENSOR\": \"FILE\", ...}}");
+  }
+  // Of the shards only those are opened that can have the tensor, its mask or its scale.
+  const auto can_be = [&](std::string_view name) {
+    return choice.tensor.empty() ? says_recurrent(name) : name.starts_with(choice.tensor);
+  };
+  std::map<std::string, std::string> shard_of;
+  for (const bool all : {false, true}) {
+    for (const auto& [name, shard] : map->items()) {
+      if (all || can_be(name)) {
+        shard_of.emplace(name, shard.get<std::string>());
+      }
+    }
+    if (!shard_of.empty()) {
+      break;
+    }
+  }
+  std::map<std::string, std::unique_ptr<MappedFile>> shards;
+  Tensors tensors;
+  for (const auto& [name, shard] : shard_of) {
+    auto& opened = shards[shard];
+    if (!opened) {
+      const std::filesystem::path path = file.parent_path() / shard;
+      opened = std::make_unique<MappedFile>(path);
+      for (auto& [of_shard, tensor] : read_tensors(opened->bytes(), path.string())) {
+        if (map->value(of_shard, "") == shard) {
+          tensors.insert_or_assign(of_shard, tensor);
+        }
+      }
+    }
+  }
+  return read_matrix(tensors, file.string(), choice);
 }
 
 std::vector<float> parse_safetensors_vector(std::string_view bytes, std::string_view file_name,
                                             std::string_view tensor) {
   const std::string file(file_name);
-  const Contents contents = read_contents(bytes, file);
-  const auto found = contents.tensors.find(tensor);
-  if (found == contents.tensors.end()) {
+  const Tensors tensors = read_tensors(bytes, file);
+  const auto found = tensors.find(tensor);
+  if (found == tensors.end()) {
     throw InputError(file + ": no tensor " + in_quotes(tensor));
   }
   const std::string who = file + ": tensor " + in_quotes(found->first);
   if (found->second.dimensions != 1) {
     throw InputError(who + " has shape " + shape_text(found->second) + "; expected one dimension");
   }
-  return decode_values(found->second, contents.data.data() + found->second.begin, who);
+  return decode_values(found->second, who);
 }
 
 std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor) {

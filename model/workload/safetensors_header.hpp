@@ -4,6 +4,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/workload/tensor.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,14 +19,6 @@
 
 namespace onchip::safetensors {
 
-struct Tensor {
-  std::string type;
-  std::uint64_t dimensions = 0;
-  std::array<std::uint64_t, 2> shape{};  // the first two dimensions
-  std::uint64_t elements = 1;
-  bool too_many_elements = false;  // the product of all dimensions overflows
-  std::uint64_t begin = 0, end = 0;
-};
 using Tensors = std::map<std::string, Tensor, std::less<>>;
 
 inline constexpr std::array<std::string_view, 3> kTensorKeys{"dtype", "shape", "data_offsets"};
@@ -113,6 +106,10 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     --depth_;
+    if (key_ == TensorKey::shape && tensor_->dimensions == 3 && tensor_->shape[0] == 1) {  // of one direction, in ONNX
+      tensor_->dimensions = 2;
+      tensor_->shape = {tensor_->shape[1], tensor_->shape[2]};
+    }
     if (key_ == TensorKey::data_offsets && offsets_ != 2) {
       fail("needs two numbers as 'data_offsets'");
     }

@@ -7,7 +7,7 @@
 // They have no values: all are 1, as those of a Matrix Market pattern.
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/workload/mask.hpp"
+#include "model/workload/weights_file.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -80,11 +80,6 @@ SparseMatrix parse_smtx(std::string_view text, std::string_view file_name) {
   }
   matrix.value.assign(matrix.column.size(), 1.0F);
   return matrix;
-}
-
-SparseMatrix read_smtx(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
-  return parse_smtx(mapped.bytes(), file.string());
 }
 
 }  // namespace onchip

@@ -61,6 +61,20 @@ TEST_CASE("weights from a file bring their size and density", "[fast]") {
   require_refusal("predict --cell lstm --weights " + file, "64 x 64");
 }
 
+TEST_CASE("a matrix of another shape is refused with what it seems to be", "[fast]") {
+  const Folder folder;
+  const auto matrix = [&](const std::string& rows, const std::string& columns) {
+    return "--weights " + folder.write("w.mtx", "%%MatrixMarket matrix coordinate real general\n" + rows + " " +
+                                                    columns + " 2\n1 1 1\n1 2 1\n");
+  };
+  require_refusal("predict " + matrix("256", "64"), "; --cell lstm has this shape");
+  require_refusal("predict --cell lstm " + matrix("192", "64"), "; --cell gru has this shape");
+  require_refusal("predict --cell lstm " + matrix("256", "32"), "64 units with a projection to 32");
+  require_refusal("predict " + matrix("64", "192"), "transposed, as Keras saves weights: --transpose reads it with");
+  CHECK(run_json("predict --transpose --cell gru " + matrix("64", "192"))["network"]["hidden"] == 64);
+  require_refusal("predict --hidden 64 --transpose", "--transpose needs --weights");
+}
+
 TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   const Folder folder;
   require_refusal("predikt", "did you mean 'predict'?");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target for the readers of users' weight files: every input goes to both. Only InputError may come out, its
+// libFuzzer target for the readers of users' weight files: every input goes to all. Only InputError may come out, its
 // message is one line, and a matrix that is read is well formed.
 //   onchip_weights_fuzz -rss_limit_mb=512 -max_len=4096 NEW_CORPUS tests/fuzz/corpus
 #include "model/base/error.hpp"
-#include "model/workload/mask.hpp"
+#include "model/workload/weights_file.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -56,7 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   run([&] { return onchip::parse_matrix_market(bytes, "fuzz.mtx"); });
   run([&] { return onchip::parse_smtx(bytes, "fuzz.smtx"); });
-  run([&] { return onchip::parse_safetensors(bytes, "fuzz.safetensors", ""); });
-  run([&] { return onchip::parse_safetensors(bytes, "fuzz.safetensors", "w"); });
+  run([&] { return onchip::parse_npy(bytes, "fuzz.npy"); });
+  run([&] { return onchip::parse_safetensors(bytes, "fuzz.safetensors"); });
+  run([&] { return onchip::parse_safetensors(bytes, "fuzz.safetensors", {"w"}); });
   return 0;
 }

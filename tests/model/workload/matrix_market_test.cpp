@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/base/error.hpp"
-#include "model/workload/mask.hpp"
+#include "model/workload/weights_file.hpp"
 #include "tests/catch.hpp"
 
 #include <sys/stat.h>
@@ -86,8 +86,7 @@ TEST_CASE("a matrix written in any order of its entries reads back", "[matrix_ma
   std::mt19937 random(1);
   for (int trial = 0; trial < 5; ++trial) {
     const auto file = write(directory.path / "w.mtx", text_of(matrix, lines));
-    CHECK(read_matrix_market(file) == matrix);
-    CHECK(read_weights(file, "") == matrix);
+    CHECK(read_weights(file) == matrix);
     std::shuffle(lines.begin(), lines.end(), random);
   }
 }
@@ -226,26 +225,30 @@ TEST_CASE("files that cannot be read are named", "[matrix_market][fast]") {
   const Directory directory;
   const auto file = directory.path / "w.mtx";
   const std::string name = file.string();
-  CHECK(error_of([&] { read_weights(file, ""); }) == name + ": cannot read the file: No such file or directory");
+  CHECK(error_of([&] { read_weights(file); }) == name + ": cannot read the file: No such file or directory");
   std::filesystem::create_directory(file);
-  CHECK(error_of([&] { read_weights(file, ""); }) == name + ": cannot read the file: it is a directory");
+  CHECK(error_of([&] { read_weights(file); }) == name + ": cannot read the file: it is a directory");
   std::filesystem::remove(file);
   REQUIRE(::mkfifo(name.c_str(), 0600) == 0);
-  CHECK(error_of([&] { read_weights(file, ""); }) == name + ": cannot read the file: it is not a regular file");
+  CHECK(error_of([&] { read_weights(file); }) == name + ": cannot read the file: it is not a regular file");
   std::filesystem::remove(file);
   write(file, "");
-  CHECK(error_of([&] { read_weights(file, ""); }) ==
+  CHECK(error_of([&] { read_weights(file); }) ==
         name + ":1:1: not a Matrix Market file: it does not begin with '%%MatrixMarket'");
 }
 
 TEST_CASE("weights files are told apart by their extension", "[matrix_market][fast]") {
   const Directory directory;
-  CHECK(read_weights(write(directory.path / "W.MTX", kReal + "1 1 1\n1 1 2\n"), "") ==
+  CHECK(read_weights(write(directory.path / "W.MTX", kReal + "1 1 1\n1 1 2\n")) ==
         SparseMatrix{1, 1, {0, 1}, {0}, {2}});
-  CHECK(error_of([] { read_weights("w.npy", ""); }) ==
-        "w.npy: unknown kind of weights file; expected a name that ends in .mtx, .smtx or .safetensors");
-  CHECK(error_of([] { read_weights("w.mtx", "cell"); }) ==
-        "w.mtx: the file holds one matrix without a name; found a request for 'cell'");
+  const std::string other = write(directory.path / "w.h5", "\x89HDF").string();
+  CHECK(error_of([&] { read_weights(other); }) ==
+        other +
+            ": unknown kind of weights file; expected a name that ends in .mtx, .smtx, .npy, .safetensors or "
+            ".safetensors.index.json");
+  const std::string matrix = write(directory.path / "w.mtx", "").string();
+  CHECK(error_of([&] { read_weights(matrix, {"cell"}); }) ==
+        matrix + ": the file holds one matrix without a name; found a request for 'cell'");
 }
 
 TEST_CASE("a dense array, whole numbers with a point and a banner of one per cent are read", "[matrix_market][fast]") {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/workload/weights_file.hpp"
+
+#include "model/base/decompress.hpp"
+#include "model/base/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+namespace onchip {
+namespace {
+
+// Files that hold one matrix without a name.
+struct Kind {
+  std::string_view extension;
+  SparseMatrix (*parse)(std::string_view bytes, std::string_view file_name);
+};
+constexpr std::array kKinds{Kind{".mtx", parse_matrix_market}, Kind{".smtx", parse_smtx}, Kind{".npy", parse_npy}};
+
+// In lower case, without that of a compressor.
+std::string extension_of(std::filesystem::path file) {
+  const auto last = [&] {
+    std::string extension = file.extension().string();
+    std::ranges::transform(extension, extension.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return extension;
+  };
+  const std::string extension = last();
+  if (extension != ".gz" && extension != ".xz" && extension != ".zst") {
+    return extension;
+  }
+  file.replace_extension();
+  return last();
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& file, std::string_view bytes, std::string_view extension) {
+  const std::string name = file.string();
+  if (extension == ".npz") {
+    throw InputError(name + ": an archive of NumPy arrays; save the recurrent weights alone, by numpy.save");
+  }
+  if (bytes.starts_with("PK\x03\x04") || bytes.starts_with("\x80")) {  // a zip file or a pickle
+    throw InputError(name +
+                     ": a PyTorch checkpoint; save it as safetensors: python3 -c \"import torch, "
+                     "safetensors.torch as s; s.save_file(torch.load('" +
+                     file.filename().string() + "', map_location='cpu'), '" + file.stem().string() +
+                     ".safetensors')\"");
+  }
+  throw InputError(name +
+                   ": unknown kind of weights file; expected a name that ends in .mtx, .smtx, .npy, "
+                   ".safetensors or .safetensors.index.json");
+}
+
+SparseMatrix read_as_it_lies(const std::filesystem::path& file, const TensorChoice& choice) {
+  const std::string extension = extension_of(file);
+  if (extension == ".json") {
+    return read_safetensors_index(file, choice);
+  }
+  const InputFile input(file);
+  if (extension == ".safetensors") {
+    return parse_safetensors(input.bytes(), file.string(), choice);
+  }
+  const auto kind = std::ranges::find(kKinds, extension, &Kind::extension);
+  if (kind == kKinds.end()) {
+    refuse(file, input.bytes(), extension);
+  }
+  if (!choice.tensor.empty()) {
+    throw InputError(file.string() + ": the file holds one matrix without a name; found a request for " +
+                     in_quotes(choice.tensor));
+  }
+  return kind->parse(input.bytes(), file.string());
+}
+
+}  // namespace
+
+SparseMatrix read_weights(const std::filesystem::path& file, const TensorChoice& choice) {
+  SparseMatrix matrix = read_as_it_lies(file, choice);
+  return choice.transpose ? transposed(matrix) : matrix;
+}
+
+}  // namespace onchip
