@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cmath>
 #include <iostream>
+#include <iterator>
 
 namespace onchip {
 namespace {
@@ -164,9 +165,11 @@ OptionGroup chip_options() {
   OptionGroup group = option_group("Chip");
   // clang-format off
   group.add_options()
-      ("chip", text("NAME|FILE", "h200"), "Take a shipped chip (see 'onchip chips') or a chip file.")
+      ("chip", text("NAME|FILE", "h200"), "Take a shipped chip (see 'onchip chips'), a chip file, or - for one from the standard "
+                                    "input.")
       ("set", texts("KEY=QUANTITY"),
-       "Change a number of the chip, e.g. shared_memory.per_sm=\"512 KiB\" or sm.clock=+10%; repeatable.");
+       "Change a number of the chip, e.g. shared_memory.per_sm=\"512 KiB\" sm.clock=+10% or "
+       "sm.count=x2; repeatable.");
   // clang-format on
   return group;
 }
@@ -245,12 +248,22 @@ OptionGroup simulator_options() {
 
 // ---- what the groups mean -------------------------------------------------------------------------------------------
 
+ChipFile named_chip(const std::string& name) {
+  if (name == "-") {
+    return load_chip_text(std::string(std::istreambuf_iterator<char>(std::cin), {}), "standard input");
+  }
+  return find_chip(name);
+}
+
 ChipFile read_base_chip(const Options& options) {
-  return find_chip(options.text("chip"));
+  return named_chip(options.text("chip"));
 }
 
 ChipFile read_chip(const Options& options) {
-  ChipFile chip = read_base_chip(options);
+  return with_changes(read_base_chip(options), options);
+}
+
+ChipFile with_changes(ChipFile chip, const Options& options) {
   for (const std::string& assignment : options.list("set")) {
     set_chip_key(chip, assignment);
   }

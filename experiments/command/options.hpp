@@ -62,9 +62,11 @@ OptionGroup output_options();
 OptionGroup granule_option();
 OptionGroup simulator_options();
 
-// --chip with every --set, and --chip alone.
-ChipFile read_chip(const Options& options);
-ChipFile read_base_chip(const Options& options);
+// A shipped chip, the file of one, or, by the name "-", the standard input.
+ChipFile named_chip(const std::string& name);
+ChipFile with_changes(ChipFile chip, const Options& options);  // every --set
+ChipFile read_base_chip(const Options& options);               // --chip
+ChipFile read_chip(const Options& options);                    // both
 
 // The options of network, mask and plan. Without --hidden or --weights the hidden size is 0, unless `needs_hidden`. The
 // verb may take all families: --plan all, which is no plan, and the libraries'.

@@ -28,8 +28,8 @@ int run_validate(const Verb&, const std::vector<std::string>& arguments);
 int run_stamp(const Verb&, const std::vector<std::string>& arguments);
 
 inline constexpr std::array kVerbs{
-    Verb{"chips", "List the chips that are shipped, or every number of one with its source.", "onchip chips H200",
-         run_chips},
+    Verb{"chips", "List the chips that are shipped, every number of one with its source, or several side by side.",
+         "onchip chips H200", run_chips},
     Verb{"fit", "Say whether a network stays on the chip or, without --hidden, how large one can be.",
          "onchip fit --chip h200 --density 10% --batch 4", run_fit},
     Verb{"predict", "Predict how long one time step takes, and what binds it.",

@@ -7,6 +7,7 @@
 #include "model/base/units.hpp"
 
 #include <algorithm>
+#include <iostream>
 #include <map>
 
 namespace onchip {
@@ -33,7 +34,7 @@ const ChipKey& chip_key(std::string_view key) {
 
 Report list_chips() {
   Report report;
-  report.json = Json::array();
+  report.json = {{"chips", Json::array()}};
   Table shown{{"chip", "architecture"}, {}};
   report.csv.columns = {"chip", "architecture"};
   for (const Shown& column : kShown) {
@@ -49,7 +50,7 @@ Report list_chips() {
       json[std::string(column.json)] = value;
       cells.push_back(format_number(value));
     }
-    report.json.push_back(std::move(json));
+    report.json["chips"].push_back(std::move(json));
     report.csv.rows.push_back(cells);
     if (cells[1].empty()) {
       cells[1] = "-";
@@ -72,7 +73,8 @@ Report show_chip(const ChipFile& file) {
     const Provenance& provenance = file.provenance.find(key.key)->second;
     const double factor = unit_factor(key.dimension, provenance.unit);
     const double value = rounded(number.value / factor, 9), half_width = number.half_width / factor;
-    const double low = rounded(value - half_width), high = rounded(value + half_width);
+    const double low = rounded(std::max(value - half_width, key.minimum / factor));
+    const double high = rounded(std::min(value + half_width, key.maximum / factor));
     Json json{{"key", key.key}, {"value", value}, {"unit", provenance.unit}};
     json["interval"] = half_width > 0 ? Json{low, high} : Json(nullptr);
     json["source"] = provenance.source;
@@ -99,9 +101,48 @@ Report show_chip(const ChipFile& file) {
   return report;
 }
 
+// Side by side, in the units of the first.
+Report compare_chips(const std::vector<ChipFile>& files) {
+  Report report;
+  report.json = {{"chips", Json::array()}};
+  Table shown{{"key"}, {}};
+  report.csv.columns = {"key", "unit"};
+  for (const ChipFile& file : files) {
+    report.json["chips"].push_back(show_chip(file).json);
+    shown.columns.push_back(file.chip.name);
+    report.csv.columns.push_back(file.chip.name);
+  }
+  shown.columns.insert(shown.columns.end(), {"unit", "meaning"});
+  for (const ChipKey& key : chip_keys()) {
+    const std::string& unit = files.front().provenance.find(key.key)->second.unit;
+    std::vector<std::string> values;
+    for (const ChipFile& file : files) {
+      values.push_back(format_number(rounded(file.chip.*key.member / unit_factor(key.dimension, unit), 9)));
+    }
+    auto& cells = report.csv.rows.emplace_back(std::vector{std::string(key.key), unit});
+    cells.insert(cells.end(), values.begin(), values.end());
+    values.insert(values.begin(), std::string(key.key));
+    values.insert(values.end(), {unit == "1" ? "" : unit, std::string(key.meaning)});
+    shown.rows.push_back(std::move(values));
+  }
+  report.text = to_aligned(shown);
+  return report;
+}
+
+void write_chip_file(const Options& options, const ChipFile& file) {
+  const std::string path = options.text("output");
+  if (path.empty() || path == "-") {
+    std::cout << chip_text(file);
+    return;
+  }
+  OutputFile output(path);
+  output.write(chip_text(file));
+  output.commit();
+}
+
 Report list_cost_terms(const CostValues& values) {
   Report report;
-  report.json = Json::array();
+  report.json = {{"terms", Json::array()}};
   report.csv.columns = {"group", "term", "value", "neutral", "unit", "scales_with", "meaning", "fitted_to", "points"};
   Table shown{{"term", "value", "unit", "scales with", "fitted to", "points", "meaning"}, {}};
   for (const CostTerm& term : kCostTerms) {
@@ -109,15 +150,15 @@ Report list_cost_terms(const CostValues& values) {
     const std::string number = format_number(value);
     const std::string name(term.name), unit(term.unit), scales(term.scales), meaning(term.meaning),
         fitted_to(term.fitted_to), points = std::to_string(term.points);
-    report.json.push_back({{"group", group_of(term.cost)},
-                           {"term", name},
-                           {"value", value},
-                           {"neutral", term.neutral},
-                           {"unit", unit},
-                           {"scales_with", scales},
-                           {"meaning", meaning},
-                           {"fitted_to", fitted_to},
-                           {"points", term.points}});
+    report.json["terms"].push_back({{"group", group_of(term.cost)},
+                                    {"term", name},
+                                    {"value", value},
+                                    {"neutral", term.neutral},
+                                    {"unit", unit},
+                                    {"scales_with", scales},
+                                    {"meaning", meaning},
+                                    {"fitted_to", fitted_to},
+                                    {"points", term.points}});
     report.csv.rows.push_back({std::string(group_of(term.cost)), name, number, format_number(term.neutral), unit,
                                scales, meaning, fitted_to, points});
     shown.rows.push_back({name, number, unit, scales, fitted_to, points, meaning});
@@ -133,8 +174,9 @@ int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
   namespace po = boost::program_options;
   // clang-format off
   group.add_options()
-      ("chip", po::value<std::string>()->value_name("NAME|FILE"),
-       "Show every number of this chip; the option's name may be left out (default: list all chips).")
+      ("chip", po::value<std::vector<std::string>>()->composing()->value_name("NAME|FILE"),
+       "Show every number of this chip, or of several side by side; the option's name may be left out (default: list all "
+       "chips). With -o NAME.toml or --format toml it is a chip file, which --chip takes.")
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
        "Change a number of the chip; repeatable.")
       ("cost-terms", "List the terms of the prices instead: value, unit, what each was fitted to.");
@@ -143,15 +185,27 @@ int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!options) {
     return 0;
   }
-  if (!options->given("chip") && options->given("set")) {
+  std::vector<ChipFile> chips;
+  for (const std::string& name : options->list("chip")) {
+    chips.push_back(with_changes(named_chip(name), *options));
+  }
+  if (chips.empty() && options->given("set")) {
     throw InputError("--set needs a chip: 'onchip chips NAME --set KEY=QUANTITY'");
+  }
+  const std::string format = options->text("format");
+  if (format == "toml" || (format.empty() && options->text("output").ends_with(".toml"))) {
+    if (chips.size() != 1) {
+      throw InputError("a chip file is of one chip: 'onchip chips NAME -o mine.toml'");
+    }
+    write_chip_file(*options, chips.front());
+    return 0;
   }
   Output output(*options);
   if (options->flag("cost-terms")) {
-    output.write(list_cost_terms(options->given("chip") ? read_chip(*options).chip.cost : kCostDefaults));
-    return 0;
+    output.write(list_cost_terms(chips.empty() ? kCostDefaults : chips.front().chip.cost));
+  } else {
+    output.write(chips.empty() ? list_chips() : chips.size() == 1 ? show_chip(chips.front()) : compare_chips(chips));
   }
-  output.write(options->given("chip") ? show_chip(read_chip(*options)) : list_chips());
   return 0;
 }
 

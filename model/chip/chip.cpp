@@ -4,6 +4,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/chip/chip_base.hpp"
 #include "model/chip/chip_keys.hpp"
 
 #include <algorithm>
@@ -76,8 +77,19 @@ std::vector<std::filesystem::path> shipped_files() {
   return files;
 }
 
-// "+10%" -> 1.1; nothing if the text is no relative change.
+// "+10%" -> 1.1, "x2" -> 2; nothing if the text is no relative change.
 std::optional<double> relative_factor(std::string_view text) {
+  const auto number_in = [&](std::string_view digits) {
+    double number = 0;
+    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (problem != std::errc{} || end != digits.data() + digits.size() || !std::isfinite(number) || digits[0] == '-') {
+      throw InputError("found " + in_quotes(text) + ": expected a change such as +10%, -10% or x2");
+    }
+    return number;
+  };
+  if (text.starts_with('x')) {
+    return number_in(text.substr(1));
+  }
   if (text.size() < 3 || (text.front() != '+' && text.front() != '-') || text.back() != '%') {
     return std::nullopt;
   }
@@ -85,11 +97,7 @@ std::optional<double> relative_factor(std::string_view text) {
   while (!digits.empty() && digits.back() == ' ') {
     digits.remove_suffix(1);
   }
-  double percent = 0;
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), percent);
-  if (problem != std::errc{} || end != digits.data() + digits.size() || !std::isfinite(percent) || digits[0] == '-') {
-    throw InputError("found " + in_quotes(text) + ": expected a change such as +10% or -10%");
-  }
+  const double percent = number_in(digits);
   return 1 + (text.front() == '+' ? percent : -percent) / 100;
 }
 
@@ -108,24 +116,6 @@ void set_cost(CostValues& values, std::string_view name, std::string_view quanti
   }
   const auto factor = relative_factor(quantity);
   values.set(term->cost, factor ? *factor * term->value : parse_quantity(quantity, Dimension::count));
-}
-
-// What an SM has more, a block may ask for, and no more than the SM has; unless the user has set that limit.
-void follow(ChipFile& file, const ChipKey& row, double before) {
-  const auto limit = [&](std::string_view key, double most) {
-    Provenance& provenance = file.provenance[std::string(key)];
-    if (provenance.source != kSetByUser) {
-      Number& of_block = file.chip.*find_key(key)->member;
-      const double more = std::max(0.0, file.chip.*row.member - before);
-      of_block = {std::min(of_block + more, most), 0};
-      provenance.source = "follows " + std::string(row.key);
-    }
-  };
-  if (row.member == &Chip::registers_per_sm) {
-    limit("registers.per_block", file.chip.registers_per_sm);
-  } else if (row.member == &Chip::smem_bytes_per_sm) {
-    limit("shared_memory.per_block", file.chip.smem_bytes_per_sm - file.chip.smem_reserved_bytes_per_block);
-  }
 }
 
 // set_chip_key on a copy; errors without the assignment they belong to.
@@ -161,7 +151,8 @@ ChipFile with_key(ChipFile file, std::string_view assignment) {
   if (const std::string problem = number_problem(*row, number.value); !problem.empty()) {
     throw InputError("'" + std::string(key) + "' " + problem);
   }
-  follow(file, *row, before);
+  follow(file, *row, before,
+         [&](std::string_view other) { return file.provenance.find(other)->second.source == kSetByUser; });
   if (const auto problem = inconsistency(file.chip)) {
     throw InputError(problem->message);
   }
@@ -190,6 +181,9 @@ ChipFile find_chip(std::string_view name_or_file) {
       with_words.push_back(std::move(chip));
     }
   }
+  if (with_words.size() > 1) {  // "h100" is the one that the other is made after
+    std::erase_if(with_words, [](const ChipFile& chip) { return !chip.base.empty(); });
+  }
   if (with_words.size() == 1) {
     return std::move(with_words.front());
   }
@@ -202,7 +196,7 @@ ChipFile find_chip(std::string_view name_or_file) {
       message += (&shipped == &names.front() ? "'" : ", '") + shipped + "'";
     }
   }
-  throw InputError(message);
+  throw InputError(message + (message.back() == '?' ? " " : "; ") + "docs/add-a-chip.md says how to add one");
 }
 
 std::vector<std::string> shipped_chips() {

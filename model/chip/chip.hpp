@@ -127,15 +127,23 @@ struct Provenance {
 
 struct ChipFile {
   Chip chip;
+  std::string base;  // name of the chip that it takes numbers from, "" if it has all itself
   std::map<std::string, Provenance, std::less<>> provenance;  // by key
 };
 
 // Reads a chip file. Errors (InputError): unreadable file, bad TOML, unknown or missing key, wrong unit, number out of
 // range, missing source; each with file:line:column and the nearest valid name.
+//
+// With `base = "h200"`, or the path of a file beside it, what the file lacks is taken from that chip (chip_base.hpp);
+// compute capability and architecture follow from each other. Numbers may then be as short as `count = 16` and
+// `clock = "1300 MHz"`, and a number without a source has the file as its source.
 ChipFile load_chip(const std::filesystem::path& file);
 
 // The same for the text of a chip file; `file_name` is what errors call it.
 ChipFile load_chip_text(std::string_view text, std::string_view file_name);
+
+// A chip file with all numbers, which reads back as the same chip.
+std::string chip_text(const ChipFile& file);
 
 // A shipped chip by name (case and punctuation ignored: "h200", "RTX 4090", "rtx4090") or, if it contains '/' or ends
 // in ".toml", the path of a file. Shipped files stand in the directory that the environment variable ONCHIP_CHIPS
@@ -145,10 +153,10 @@ ChipFile find_chip(std::string_view name_or_file);
 // Names of the shipped chips, in the order of their compute capability.
 std::vector<std::string> shipped_chips();
 
-// Applies "key=quantity" ("shared_memory.per_sm=512 KiB", "sm.clock=+10%", "cost.overflow_parting=0") as `--set` does;
-// the result is validated like a file and the provenance says "set by user". A relative change is rounded to what the
-// hardware can have: whole numbers, whole warps of threads, whole allocation units. Throws InputError and then leaves
-// `file` as it was.
+// Applies "key=quantity" ("shared_memory.per_sm=512 KiB", "sm.clock=+10%", "sm.count=x2", "cost.overflow_parting=0")
+// as `--set` does; the result is validated like a file and the provenance says "set by user". A relative change is
+// rounded to what the hardware can have: whole numbers, whole warps of threads, whole allocation units. Throws
+// InputError and then leaves `file` as it was.
 void set_chip_key(ChipFile& file, std::string_view assignment);
 
 }  // namespace onchip

@@ -2,11 +2,14 @@
 // Reading chip files.
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/chip/bearable_toml.hpp"
+#include "model/chip/chip_base.hpp"
 #include "model/chip/chip_keys.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -25,6 +28,7 @@
 namespace onchip {
 namespace {
 
+constexpr std::array<std::string_view, 3> kTexts{"name", "architecture", "base"};
 constexpr std::array<std::string_view, 4> kFields{"value", "unit", "source", "interval"};
 
 // "sm.count" -> "sm", "count"
@@ -76,7 +80,7 @@ class Reader {
       throw InputError(file_name_ + ": " + std::to_string(text.size()) + " bytes: a chip file has at most 1 MiB");
     }
     try {
-      root_ = toml::parse(std::string_view(bearable(text)), file_name_);
+      root_ = toml::parse(std::string_view(bearable_toml(text, file_name_)), file_name_);
     } catch (const toml::parse_error& error) {
       // "Error while parsing string: ..."
       constexpr std::string_view kPrefix = "Error while parsing ";
@@ -90,18 +94,29 @@ class Reader {
 
   ChipFile read() {
     refuse_unknown();
-    ChipFile file;
+    const std::optional<ChipFile> base = read_base();
+    ChipFile file = base ? taken_from(*base) : ChipFile{};
     file.chip.name = read_string("name");
     if (file.chip.name.empty() || one_line(file.chip.name) != file.chip.name) {
       fail(root_.get("name")->source(), "'name' is " + in_quotes(file.chip.name) + ": expected printable ASCII text");
     }
-    file.chip.architecture = read_string("architecture");
+    if (!base || root_.contains("architecture")) {
+      file.chip.architecture = read_string("architecture");
+    }
     for (const ChipKey& row : chip_keys()) {
-      file.provenance.emplace(row.key, read_number(row, file.chip.*row.member));
+      if (!base) {
+        file.provenance.emplace(row.key, read_number(row, number(row), file.chip.*row.member));
+      } else if (const toml::node* node = find(row.key)) {
+        file.provenance.find(row.key)->second = read_short(row, *node, file.chip.*row.member);
+      }
+    }
+    if (base) {
+      match_architecture(file);
+      follow_all(file, *base, [&](std::string_view key) { return find(key) != nullptr; });
     }
     if (const auto problem = inconsistency(file.chip)) {
-      const ChipKey* row = find_key(problem->key);
-      fail(row ? number(*row).source() : root_.get(problem->key)->source(), problem->message);
+      const toml::node* node = find(problem->key);
+      fail(node ? node->source() : root_.source(), problem->message);
     }
     return file;
   }
@@ -112,58 +127,8 @@ class Reader {
     throw InputError(file_name_, std::max<long>(1, place.begin.line), std::max<long>(1, place.begin.column), message);
   }
 
-  // A copy without what toml++ 3.3 does not bear although it should: it nests one table per dot, destroys them
-  // recursively and searches them one by one; and where it looks for white space a character outside ASCII is undefined
-  // behaviour in it.
-  std::string bearable(std::string_view text) const {
-    constexpr int kMostDots = 1000;
-    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-    std::string copy(text.substr(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0));
-    long line = 1, column = 0;
-    int dots = 0;
-    bool in_string = false, in_comment = false;
-    char quote = 0;
-    for (std::size_t i = 0; i < copy.size(); ++i) {
-      char& character = copy[i];
-      ++column;
-      const auto refuse = [&](std::string_view message) { throw InputError(file_name_, line, column, message); };
-      if (character == '\n' || character == '\r') {
-        line += character == '\n' ? 1 : 0;
-        column = 0;
-        in_string = in_comment = false;
-      } else if (static_cast<unsigned char>(character) >= 0x80) {
-        if (!in_comment) {
-          refuse("found byte " + in_quotes({&character, 1}) +
-                 " outside of comments: expected ASCII, \\uXXXX in strings");
-        }
-        character = '?';
-      } else if (in_string) {
-        if (character == quote) {
-          in_string = false;
-        } else if (character == '\\' && quote == '"' && i + 1 < copy.size() &&
-                   (copy[i + 1] == '"' || copy[i + 1] == '\\')) {
-          ++i;
-          ++column;
-        }
-      } else if (!in_comment) {
-        if (character == '"' || character == '\'') {
-          if (copy.compare(i, 3, std::string(3, character)) == 0) {
-            refuse("found a string of several lines: expected one line");
-          }
-          in_string = true;
-          quote = character;
-        } else if (character == '#') {
-          in_comment = true;
-        } else if (character == '.' && ++dots > kMostDots) {
-          refuse("more than 1000 dots outside of strings: a key has at most one");
-        }
-      }
-    }
-    return copy;
-  }
-
   void refuse_unknown() const {
-    std::vector<std::string_view> tables{"name", "architecture"};
+    std::vector<std::string_view> tables(kTexts.begin(), kTexts.end());
     for (const ChipKey& row : chip_keys()) {
       const std::string_view table = split(row.key).first;
       if (tables.back() != table) {
@@ -176,7 +141,7 @@ class Reader {
         fail(table_key.source(), std::string(node.is_table() ? "unknown table " : "unknown key ") +
                                      in_quotes(table_name) + did_you_mean(table_name, tables));
       }
-      if (table_name == "name" || table_name == "architecture") {
+      if (std::find(kTexts.begin(), kTexts.end(), table_name) != kTexts.end()) {
         continue;
       }
       const toml::table* table = node.as_table();
@@ -204,12 +169,92 @@ class Reader {
     return text->get();
   }
 
+  // The chip that the file takes from what it lacks.
+  std::optional<ChipFile> read_base() const {
+    if (!root_.contains("base")) {
+      return std::nullopt;
+    }
+    const std::string base = read_string("base");
+    const auto& place = root_.get("base")->source();
+    constexpr int kMostBases = 8;
+    thread_local int depth = 0;
+    if (depth == kMostBases) {
+      fail(place, "'base' leads from file to file more than 8 times: does one lead back to itself?");
+    }
+    ++depth;
+    try {
+      const bool is_file = base.find('/') != std::string::npos || base.ends_with(".toml");
+      ChipFile chip = find_chip(is_file ? (std::filesystem::path(file_name_).parent_path() / base).string() : base);
+      --depth;
+      return chip;
+    } catch (const InputError& error) {
+      --depth;
+      fail(place, "'base': " + std::string(error.what()));
+    }
+  }
+
+  // What stands behind a key or the name of a text, if anything.
+  const toml::node* find(std::string_view key) const {
+    const auto [table_name, name] = split(key);
+    const toml::node* node = root_.get(table_name);
+    return node && table_name != key ? node->as_table()->get(name) : node;
+  }
+
+  // As read_number, but also `16`, `"1300 MHz"` and without a source.
+  Provenance read_short(const ChipKey& row, const toml::node& node, Number& result) const {
+    Provenance provenance{std::string(base_unit(row.dimension)), "set in " + file_name_};
+    if (const auto* fields = node.as_table()) {
+      return read_number(row, *fields, result, provenance.source);
+    }
+    const auto* text = node.as_string();
+    const bool is_plain = row.dimension == Dimension::count || row.dimension == Dimension::cycles;
+    if (!text && !(is_plain && (node.is_integer() || node.is_floating_point()))) {
+      refuse_form(row, node);
+    }
+    try {
+      result = {text ? parse_quantity(text->get(), row.dimension) : read_value(row, node, "the value"), 0};
+    } catch (const InputError& error) {
+      fail(node.source(), in_quotes(row.key) + ": " + error.what());
+    }
+    if (const std::string problem = number_problem(row, result.value); !problem.empty()) {
+      fail(node.source(), in_quotes(row.key) + " " + problem);
+    }
+    return provenance;
+  }
+
+  [[noreturn]] void refuse_form(const ChipKey& row, const toml::node& node) const {
+    fail(node.source(), in_quotes(row.key) + " is " + std::string(type_name(node)) +
+                            ": expected { value = ..., unit = \"...\", source = \"...\" }");
+  }
+
+  // Of a chip with a base: "sm_87" is compute capability 8.7, and the other way round.
+  void match_architecture(ChipFile& file) const {
+    Chip& chip = file.chip;
+    std::string& architecture = chip.architecture;
+    if (find("compute_capability.major") || find("compute_capability.minor")) {
+      if (!find("architecture") && !architecture.empty()) {
+        architecture =
+            "sm_" + format_number(chip.compute_capability_major) + format_number(chip.compute_capability_minor);
+      }
+    } else if (find("architecture") && architecture.size() > 4 && architecture.starts_with("sm_") &&
+               architecture.find_first_not_of("0123456789", 3) == std::string::npos) {
+      const double number = std::strtod(architecture.c_str() + 3, nullptr);
+      chip.compute_capability_major = {std::floor(number / 10), 0};
+      chip.compute_capability_minor = {std::fmod(number, 10), 0};
+      for (const char* key : {"compute_capability.major", "compute_capability.minor"}) {
+        file.provenance.find(std::string_view(key))->second.source = "follows architecture";
+      }
+    }
+  }
+
   // The inline table of a key that must be there.
   const toml::table& number(const ChipKey& row) const {
     const auto [table_name, key] = split(row.key);
     const toml::node* table_node = root_.get(table_name);
     if (!table_node) {
-      throw InputError(file_name_, 1, 1, "missing table '" + std::string(table_name) + "'");
+      throw InputError(
+          file_name_, 1, 1,
+          "missing table '" + std::string(table_name) + "'; with base = \"h200\" it is taken from that chip");
     }
     const toml::table& table = *table_node->as_table();
     const toml::node* node = table.get(key);
@@ -218,8 +263,7 @@ class Reader {
     }
     const toml::table* fields = node->as_table();
     if (!fields) {
-      fail(node->source(), in_quotes(row.key) + " is " + std::string(type_name(*node)) +
-                               ": expected { value = ..., unit = \"...\", source = \"...\" }");
+      refuse_form(row, *node);
     }
     return *fields;
   }
@@ -247,8 +291,8 @@ class Reader {
     return text->get();
   }
 
-  Provenance read_number(const ChipKey& row, Number& result) const {
-    const toml::table& fields = number(row);
+  Provenance read_number(const ChipKey& row, const toml::table& fields, Number& result,
+                         std::string_view source = "") const {
     const std::string key = "'" + std::string(row.key) + "'";
     for (const auto& [field, unused] : fields) {
       if (std::find(kFields.begin(), kFields.end(), field.str()) == kFields.end()) {
@@ -280,6 +324,10 @@ class Reader {
       result.half_width = read_half_width(row, *interval, factor, result.value);
     }
     if (!fields.contains("source")) {
+      if (!source.empty()) {
+        provenance.source = source;
+        return provenance;
+      }
       fail(fields.source(), key + " has no 'source': say where the number comes from");
     }
     if (provenance.source.find_first_not_of(" \t\r\n") == std::string::npos) {

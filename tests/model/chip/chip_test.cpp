@@ -103,8 +103,9 @@ TEST_CASE("every key of a chip file is needed and has a meaning of one line", "[
 
 TEST_CASE("every shipped chip loads, and each of its numbers has a source", "[fast]") {
   const std::vector<std::string> names = shipped_chips();
-  REQUIRE(names == std::vector<std::string>{"TITAN X Maxwell", "P100", "V100", "A100", "L40S", "RTX 4090", "H100 SXM",
-                                            "H200", "B200"});
+  REQUIRE(names == std::vector<std::string>{"TITAN X Maxwell", "P100", "V100", "T4", "A100", "A100 40GB", "RTX 3090",
+                                            "Jetson AGX Orin", "L40S", "RTX 4090", "GH200", "H100 PCIe", "H100 SXM",
+                                            "H200", "B200", "B300", "RTX 5090"});
   for (const std::string& name : names) {
     CAPTURE(name);
     const ChipFile file = find_chip(name);
@@ -118,7 +119,8 @@ TEST_CASE("every shipped chip loads, and each of its numbers has a source", "[fa
       REQUIRE((source.find("estimated") == std::string::npos || number.half_width > 0));
     }
     // CUDA 13 compiles for 7.5 and later.
-    REQUIRE(file.chip.architecture.empty() == (file.chip.compute_capability_major < 8));
+    REQUIRE(file.chip.architecture.empty() ==
+            (10 * file.chip.compute_capability_major + file.chip.compute_capability_minor < 75));
   }
 }
 
@@ -126,13 +128,14 @@ TEST_CASE("a shipped chip is found whatever the case and punctuation of its name
   for (const std::string_view name : {"rtx4090", "RTX 4090", "rtx-4090", "RTX_4090"}) {
     REQUIRE(find_chip(name).chip.name == "RTX 4090");
   }
-  REQUIRE(find_error("h20") == "unknown chip 'h20'; did you mean 'H200'?");
+  REQUIRE(find_error("h20") == "unknown chip 'h20'; did you mean 'H200'? docs/add-a-chip.md says how to add one");
   REQUIRE(find_chip("h100").chip.name == "H100 SXM");
   REQUIRE(find_chip("4090").chip.name == "RTX 4090");
-  REQUIRE(find_error("h10") == "unknown chip 'h10'; did you mean 'H100 SXM'?");
-  REQUIRE(find_error("tpu") ==
-          "unknown chip 'tpu': expected the path of a file ending in .toml or one of 'TITAN X Maxwell', 'P100', "
-          "'V100', 'A100', 'L40S', 'RTX 4090', 'H100 SXM', 'H200', 'B200'");
+  REQUIRE(find_error("h10") == "unknown chip 'h10'; did you mean 'H100 SXM'? docs/add-a-chip.md says how to add one");
+  REQUIRE(find_chip("orin").chip.name == "Jetson AGX Orin");
+  const std::string unknown = find_error("tpu");
+  REQUIRE(unknown.starts_with("unknown chip 'tpu': expected the path of a file ending in .toml or one of 'TITAN X"));
+  REQUIRE(unknown.ends_with("'RTX 5090'; docs/add-a-chip.md says how to add one"));
   REQUIRE(find_error("absent.toml") == "absent.toml: cannot read the file: No such file or directory");
   REQUIRE(find_error("/") == "/: cannot read the file: it is a directory");
 }
@@ -204,7 +207,7 @@ TEST_CASE("a missing name is refused at its table", "[fast]") {
   REQUIRE(
       edit_error(
           "[l2]\nsize = { value = 50, unit = \"MiB\", source = \"a\" }\nslices = { value = 160, source = \"test\" }\n",
-          "") == "t.toml:1:1: missing table 'l2'");
+          "") == "t.toml:1:1: missing table 'l2'; with base = \"h200\" it is taken from that chip");
   REQUIRE(edit_error("architecture = \"sm_90\"\n", "") == "t.toml:1:1: missing key 'architecture'");
   REQUIRE(edit_error("value = 132, ", "") == "t.toml:7:9: 'sm.count' has no 'value'");
   REQUIRE(edit_error("132, source = \"a\"", "132") ==
@@ -301,6 +304,10 @@ TEST_CASE("a relative change is rounded to what the hardware can have", "[fast]"
   REQUIRE(value_after("sm.max_threads=+1%", &Chip::max_threads_per_sm) == 2080);          // 2068.48, warps
   REQUIRE(value_after("registers.per_sm=+1 %", &Chip::registers_per_sm) == 66560);        // 66191.36, 4 x 256
   REQUIRE(value_after("sm.count=+0%", &Chip::sm_count) == 132);
+  REQUIRE(value_after("sm.count=x2", &Chip::sm_count) == 264);
+  REQUIRE(value_after("shared_memory.per_sm = x0.5", &Chip::smem_bytes_per_sm) == 114 * 1024);
+  REQUIRE(set_error("sm.count=x-2").ends_with("found 'x-2': expected a change such as +10%, -10% or x2"));
+  REQUIRE(set_error("sm.count=x0") == "cannot set 'sm.count=x0': 'sm.count' is 0: expected 1 to 4096");
   ChipFile file = load_chip_text(kChipText, "t.toml");
   set_chip_key(file, "timing.lds_latency=+100%");
   REQUIRE(file.chip.lds_latency_cycles == 58);
@@ -317,11 +324,11 @@ TEST_CASE("a bad assignment is refused and changes nothing", "[fast]") {
   REQUIRE(set_error("sm.count=1.5") == "cannot set 'sm.count=1.5': 'sm.count' is 1.5: expected a whole number");
   REQUIRE(set_error("sm.count=-200%") == "cannot set 'sm.count=-200%': 'sm.count' is -132: expected 1 to 4096");
   REQUIRE(set_error("sm.count=+x%") ==
-          "cannot set 'sm.count=+x%': found '+x%': expected a change such as +10% or -10%");
+          "cannot set 'sm.count=+x%': found '+x%': expected a change such as +10%, -10% or x2");
   REQUIRE(set_error("sm.count=+-1%") ==
-          "cannot set 'sm.count=+-1%': found '+-1%': expected a change such as +10% or -10%");
+          "cannot set 'sm.count=+-1%': found '+-1%': expected a change such as +10%, -10% or x2");
   REQUIRE(set_error("sm.count=+ %") ==
-          "cannot set 'sm.count=+ %': found '+ %': expected a change such as +10% or -10%");
+          "cannot set 'sm.count=+ %': found '+ %': expected a change such as +10%, -10% or x2");
   REQUIRE(set_error("sm.count=10%") == "cannot set 'sm.count=10%': unit '%' does not fit: expected 1");
   REQUIRE(set_error("sm.clock=2") == "cannot set 'sm.clock=2': number '2' has no unit: expected Hz, kHz, MHz or GHz");
   REQUIRE(set_error("shared_memory.per_block=300 KiB") ==

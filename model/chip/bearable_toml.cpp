@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/chip/bearable_toml.hpp"
+
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+
+namespace onchip {
+
+std::string bearable_toml(std::string_view text, std::string_view file_name) {
+  constexpr int kMostDots = 1000;
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  std::string copy(text.substr(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0));
+  long line = 1, column = 0;
+  int dots = 0;
+  bool in_string = false, in_comment = false;
+  char quote = 0;
+  for (std::size_t i = 0; i < copy.size(); ++i) {
+    char& character = copy[i];
+    ++column;
+    const auto refuse = [&](std::string_view message) { throw InputError(file_name, line, column, message); };
+    if (character == '\n' || character == '\r') {
+      line += character == '\n' ? 1 : 0;
+      column = 0;
+      in_string = in_comment = false;
+    } else if (static_cast<unsigned char>(character) >= 0x80) {
+      if (!in_comment) {
+        refuse("found byte " + in_quotes({&character, 1}) + " outside of comments: expected ASCII, \\uXXXX in strings");
+      }
+      character = '?';
+    } else if (in_string) {
+      if (character == quote) {
+        in_string = false;
+      } else if (character == '\\' && quote == '"' && i + 1 < copy.size() &&
+                 (copy[i + 1] == '"' || copy[i + 1] == '\\')) {
+        ++i;
+        ++column;
+      }
+    } else if (!in_comment) {
+      if (character == '"' || character == '\'') {
+        if (copy.compare(i, 3, std::string(3, character)) == 0) {
+          refuse("found a string of several lines: expected one line");
+        }
+        in_string = true;
+        quote = character;
+      } else if (character == '#') {
+        in_comment = true;
+      } else if (character == '.' && ++dots > kMostDots) {
+        refuse("more than 1000 dots outside of strings: a key has at most one");
+      }
+    }
+  }
+  return copy;
+}
+
+}  // namespace onchip
