@@ -87,8 +87,9 @@ ONCHIP_API onchip_status onchip_matrix_create_dense(int32_t rows, int32_t column
 ONCHIP_API onchip_status onchip_matrix_create_csr(int32_t rows, int32_t columns, const int64_t* row_begin,
                                                   const int32_t* column, const float* value, onchip_matrix** matrix,
                                                   onchip_error* error);
-/* A .safetensors file (`tensor` null: its only 2-D tensor) a Matrix Market .mtx file, or a pattern of the
- * Deep Learning Matrix Collection, .smtx. */
+/* A .safetensors file or the .safetensors.index.json of several (`tensor` null: the only one that can be recurrent
+ * weights), a NumPy .npy file, a Matrix Market .mtx file, or a pattern of the Deep Learning Matrix Collection, .smtx;
+ * gzip, xz or zstd may have compressed it. Gates stay in the order of the file. */
 ONCHIP_API onchip_status onchip_matrix_create_from_file(const char* file, const char* tensor, onchip_matrix** matrix,
                                                         onchip_error* error);
 /* Any of the last three may be null. */

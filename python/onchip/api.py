@@ -98,7 +98,7 @@ class Matrix(_Handle):
 
     @classmethod
     def from_file(cls, file, tensor=None):
-        """Of a .safetensors or .mtx file."""
+        """Of a .safetensors, .safetensors.index.json, .npy, .mtx or .smtx file, also compressed."""
         return cls("create_from_file", os.fsencode(file), None if tensor is None else tensor.encode())
 
     def _size(self):
