@@ -8,6 +8,7 @@ from style import read_csv, save, spread, write_dump
 
 LINES = ["chip", "cell", "hidden", "batch", "density", "precision", "fits"]
 MEASURED = ["cell", "precision", "density", "batch", "mask", "hidden", "correct"]
+TRUE = ("true", "1")  # 1: before 0.2.0
 COLORS = [BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, "#000000", "#8C6D31", "#5C5C8A"]
 
 
@@ -23,7 +24,7 @@ def main():
 
     lines = {}  # chip -> [(density, hidden)]
     for row in rows:
-        if row["fits"] == "1":
+        if row["fits"] in TRUE:
             lines.setdefault(row["chip"], []).append((number(row, "density"), number(row, "hidden")))
     if not lines:
         fail(f"{options.data}: no row fits")
@@ -36,7 +37,7 @@ def main():
     if options.measured:
         for row in read_csv(options.measured, MEASURED):
             kind = (row["cell"], row["precision"], row["batch"])
-            if kind == (cell, precision, batch) and row["mask"] == "uniform" and row["correct"] == "1":
+            if kind == (cell, precision, batch) and row["mask"] == "uniform" and row["correct"] in TRUE:
                 density = number(row, "density")
                 points[density] = max(points.get(density, 0), number(row, "hidden"))
         if not points:

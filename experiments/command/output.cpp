@@ -116,7 +116,7 @@ void Output::write(const Report& report) {
       append(to_csv(report.csv));
       break;
     case Format::json:
-      append(json_text(report.json));
+      append(json_text(report.json.contains("schema") ? report.json : versioned(report.json)));
       break;
   }
   finish();

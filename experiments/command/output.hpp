@@ -17,7 +17,7 @@ namespace onchip {
 struct Report {
   std::string text;  // the table format
   Table csv;
-  Json json;
+  Json json;  // an object
 };
 
 enum class Format { table, csv, json };

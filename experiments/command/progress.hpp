@@ -4,8 +4,14 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <utility>
 
 namespace onchip {
 
@@ -23,6 +29,26 @@ class Progress {
 
  private:
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+};
+
+// For work that does not say how far it is: from the first second on, which work it is and how long it takes by now.
+class Waiting {
+ public:
+  explicit Waiting(std::string work)
+      : thread_([this, work = std::move(work)](const std::stop_token& stop) {
+          Progress progress;
+          std::unique_lock lock(mutex_);
+          for (int seconds = 1;
+               !ended_.wait_for(lock, stop, std::chrono::seconds(1), [&] { return stop.stop_requested(); });
+               ++seconds) {
+            progress.show(work + ": " + std::to_string(seconds) + " s");
+          }
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::jthread thread_;  // ends before what it waits with
 };
 
 }  // namespace onchip

@@ -66,7 +66,7 @@ std::vector<std::string> case_cells(const Case& answer, Binding binding) {
   found.network = answer.planned.network;
   std::vector<std::string> cells = configuration_cells(found);
   cells.insert(cells.begin(), answer.chip);
-  cells.insert(cells.end(), {to_string(answer.planned.plan), prediction.footprint.fits ? "1" : "0",
+  cells.insert(cells.end(), {to_string(answer.planned.plan), truth(prediction.footprint.fits),
                              std::string(binding_name(prediction, binding)), time_cell(prediction, prediction.step_us),
                              time_cell(prediction, prediction.low_us), time_cell(prediction, prediction.high_us),
                              time_cell(prediction, prediction.floor_us)});

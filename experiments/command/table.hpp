@@ -17,6 +17,11 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 };
 
+// A cell that says yes or no, in JSON's words.
+inline std::string truth(bool value) {
+  return value ? "true" : "false";
+}
+
 std::string csv_line(const std::vector<std::string>& cells);  // with its end of line
 std::string to_csv(const Table& table);
 

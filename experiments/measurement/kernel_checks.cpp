@@ -209,9 +209,10 @@ int interpret_network(const ChipFile& chip, const Configuration& configuration, 
   report.csv.columns.insert(report.csv.columns.end(), {"plan", "relative_error", "tolerance", "correct"});
   report.csv.rows[0].insert(report.csv.rows[0].end(),
                             {to_string(planned.plan), significant(correctness.relative_error, 4),
-                             significant(correctness.tolerance, 4), correctness.correct ? "1" : "0"});
-  report.text = describe(planned.network) + ", " + std::to_string(options.check_steps) + " steps interpreted, " +
-                compiler_version() + "\n\nplan       " + to_string(planned.plan) + "\nexecuted   " +
+                             significant(correctness.tolerance, 4), truth(correctness.correct)});
+  report.text = describe(planned.network) + ", " + std::to_string(options.check_steps) +
+                " steps interpreted to check the results (--steps is for timing), " + compiler_version() +
+                "\n\nplan       " + to_string(planned.plan) + "\nexecuted   " +
                 std::to_string(interpretation.lane_instructions) + " instructions of single threads\ncorrect    " +
                 correctness_text(correctness) + '\n';
   output.write(report);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip fit: does a network stay on the chip, and how large may it be?
 #include "experiments/command/plan_options.hpp"
+#include "experiments/command/progress.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "model/base/error.hpp"
@@ -91,10 +92,12 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
   const Chip& chip = question.chip.chip;
   const std::string compiler = deciding_compiler(chip, options->flag("compile"));
   Output output(*options);
-  const FitAnswer answer =
-      fit(question, [&](const Chip& on, const Configuration& configuration, const RowProfile& rows) {
-        return compiled_plan(on, configuration, rows, compiler);
-      });
+  const FitAnswer answer = [&] {
+    const Waiting waiting("seeking what fits");
+    return fit(question, [&](const Chip& on, const Configuration& configuration, const RowProfile& rows) {
+      return compiled_plan(on, configuration, rows, compiler);
+    });
+  }();
   Report report{to_text(answer, question.configuration.network.hidden > 0),
                 {case_columns(), {case_cells(answer.answer, Binding::resource)}},
                 to_json(answer)};

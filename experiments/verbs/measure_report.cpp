@@ -79,8 +79,8 @@ std::vector<std::string> result_cells(const Configuration& configuration, const 
   std::vector<std::string> cells = configuration_cells(configuration);
   cells.insert(cells.end(), {std::to_string(result.nnz), to_string(result.planned.plan), std::to_string(m.registers),
                              std::to_string(result.gather_wavefronts), significant(m.relative_error, 4),
-                             significant(m.tolerance, 4), m.correct ? "1" : "0", time(m.step_us.median),
-                             time(m.step_us.low), time(m.step_us.high), has_floor ? time(m.exchange_us.median) : "",
+                             significant(m.tolerance, 4), truth(m.correct), time(m.step_us.median), time(m.step_us.low),
+                             time(m.step_us.high), has_floor ? time(m.exchange_us.median) : "",
                              has_floor ? time(floor_us(result)) : "", time(m.sequence_us.median),
                              m.correct ? std::to_string(m.step_us.samples) : "0", m.fingerprint, m.code_fingerprint});
   return cells;
@@ -88,7 +88,7 @@ std::vector<std::string> result_cells(const Configuration& configuration, const 
 
 std::vector<std::string> failed_cells(const Configuration& configuration, const std::string& plan) {
   std::vector<std::string> cells = configuration_cells(configuration);
-  cells.insert(cells.end(), {"", plan, "", "", "", "", "0", "", "", "", "", "", "", "0", "", ""});
+  cells.insert(cells.end(), {"", plan, "", "", "", "", truth(false), "", "", "", "", "", "", "0", "", ""});
   return cells;
 }
 

@@ -152,13 +152,13 @@ std::vector<std::string> simulation_cells(const SimulatedCase& answer) {
   cells.insert(cells.begin(), answer.planned.chip);
   cells.push_back(to_string(answer.planned.planned.plan));
   if (!answer.simulation) {
-    cells.insert(cells.end(), {"0", std::string(info(prediction.footprint.binding).name)});
+    cells.insert(cells.end(), {truth(false), std::string(info(prediction.footprint.binding).name)});
     cells.resize(simulation_columns().size());
     return cells;
   }
   const Simulation& simulation = *answer.simulation;
   const auto time = [](double us) { return significant(us, 6); };
-  cells.insert(cells.end(), {"1", std::string(name(simulation.binding())), time(simulation.step_us),
+  cells.insert(cells.end(), {truth(true), std::string(name(simulation.binding())), time(simulation.step_us),
                              time(simulation.low_us), time(simulation.high_us), time(simulation.floor_us)});
   for (const double part : simulation.parts_us) {
     cells.push_back(time(part));

@@ -313,8 +313,8 @@ Report report(const ValidationData& data, const Scores& scores, const std::vecto
     cells.insert(cells.begin(), row.chip);
     cells.insert(cells.end(), {plan, significant(comparison.measured, 6), significant(comparison.predicted, 6),
                                significant(comparison.low, 6), significant(comparison.high, 6),
-                               significant(comparison.error_percent(), 4), comparison.inside() ? "1" : "0",
-                               row.stale ? "1" : "0", row.in_sample ? "1" : "0"});
+                               significant(comparison.error_percent(), 4), truth(comparison.inside()), truth(row.stale),
+                               truth(row.in_sample)});
     if (data.compares_code) {
       const std::string answer(row.machine_code ? name(*row.machine_code) : "");
       report.json["rows"].back()["machine_code"] = answer;
@@ -379,14 +379,14 @@ Report report_worth(const ValidationData& data) {
     return std::pair(line.second.points > 0, line.second.difference());
   });
   Report report;
-  report.json = Json::array();
+  report.json = {{"terms", Json::array()}};
   report.csv.columns = {"term", "points", "mape_percent", "mape_without_percent", "difference_percent"};
   Table shown{{"term", "points", "MAPE %", "without %", "difference"}, {}};
   for (const auto& [i, worth] : lines) {
     const std::string term = data.ablations[i].names().front();
     Json json{{"term", term}};
     json.update(to_json(worth));
-    report.json.push_back(std::move(json));
+    report.json["terms"].push_back(std::move(json));
     for (auto& [table, digits] : {std::pair{&report.csv, 4}, std::pair{&shown, 2}}) {
       std::vector<std::string> row = cells(worth, digits);
       row.insert(row.begin(), term);

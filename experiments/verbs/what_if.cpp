@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip what-if: the same network on a changed chip, and which chip numbers its answer hangs on.
 #include "experiments/command/plan_options.hpp"
+#include "experiments/command/progress.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "model/base/units.hpp"
@@ -53,7 +54,10 @@ std::string compare(const WhatIfSide& base, const WhatIfSide& changed) {
       const ResourceUse& resource = prediction.footprint.resources[i];
       return format_number(resource.used) + " of " + format_number(resource.available);
     };
-    table.rows.push_back({std::string(kResources[i].unit), use(a), use(b), ""});
+    const auto& [name, unit] = kResources[i];
+    table.rows.push_back(
+        {unit.starts_with("bytes") ? std::string(name) + " (" + std::string(unit) + ")" : std::string(unit), use(a),
+         use(b), ""});
   }
   return to_aligned(table) + "\nbase     " + to_string(base.answer.planned.plan) + "\nchanged  " +
          to_string(changed.answer.planned.plan) + '\n';
@@ -79,8 +83,11 @@ Report report_of(const WhatIfAnswer& answer) {
              a.footprint.fits && b.footprint.fits ? significant(percent(b.step_us, a.step_us), 6) : "");
     text = describe(base.answer.planned.network) + " on " + base.answer.chip + "\n\n" + compare(base, changed);
   }
+  if (!answer.sensitivity) {
+    return {text, std::move(csv), to_json(answer)};
+  }
   Table ranked{{"10 % more of", "largest hidden %", "step time %"}, {}};
-  for (const Sensitivity& s : answer.sensitivity) {
+  for (const Sensitivity& s : *answer.sensitivity) {
     csv.rows.push_back(
         {std::string(s.key) + "+10%", "", "", "", significant(s.hidden_percent, 6), significant(s.step_percent, 6)});
     ranked.rows.push_back({std::string(s.key), signed_percent(s.hidden_percent), signed_percent(s.step_percent)});
@@ -91,16 +98,22 @@ Report report_of(const WhatIfAnswer& answer) {
 }  // namespace
 
 int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(
-      verb, arguments, {chip_options(), network_options(), plan_options(), granule_option(), output_options()});
+  OptionGroup ranking = option_group("Ranking");
+  ranking.add_options()("no-ranking", "Leave the ranking of the chip's numbers out, which takes the longest.");
+  const auto options =
+      parse_options(verb, arguments,
+                    {chip_options(), network_options(), plan_options(), granule_option(), ranking, output_options()});
   if (!options) {
     return 0;
   }
-  const Question base{read_base_chip(*options), read_configuration(*options, /*needs_hidden=*/false),
-                      read_granule(*options)};
-  const ChipFile changed = read_chip(*options);
+  const ChipFile chip = read_base_chip(*options);
+  const Question base{chip, read_configuration(*options, /*needs_hidden=*/false), read_granule(*options)};
+  const ChipFile changed = with_changes(chip, *options);
   Output output(*options);
-  const WhatIfAnswer answer = what_if(base, options->given("set") ? std::optional(changed) : std::nullopt);
+  const WhatIfAnswer answer = [&] {
+    const Waiting waiting("comparing");
+    return what_if(base, options->given("set") ? std::optional(changed) : std::nullopt, !options->flag("no-ranking"));
+  }();
   output.write(report_of(answer));
   return answer.base.answer.planned.prediction.footprint.fits ? 0 : 1;
 }

@@ -237,11 +237,14 @@ RankAnswer rank(const Question& question) {
   return answer;
 }
 
-WhatIfAnswer what_if(const Question& base, const std::optional<ChipFile>& changed) {
+WhatIfAnswer what_if(const Question& base, const std::optional<ChipFile>& changed, bool ranks_numbers) {
   const Configuration& configuration = base.configuration;
-  WhatIfAnswer answer{side(base.chip, configuration, base.granule), {}, {}};
+  WhatIfAnswer answer{side(base.chip, configuration, base.granule), {}};
   if (changed) {
     answer.changed = side(*changed, configuration, base.granule);
+  }
+  if (!ranks_numbers) {
+    return answer;
   }
   Configuration found = configuration;
   found.network = answer.base.answer.planned.network;

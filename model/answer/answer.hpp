@@ -87,8 +87,9 @@ struct WhatIfSide {
 struct WhatIfAnswer {
   WhatIfSide base;
   std::optional<WhatIfSide> changed;
-  std::vector<Sensitivity> sensitivity;  // of the base
+  std::optional<std::vector<Sensitivity>> sensitivity = {};  // of the base
 };
-WhatIfAnswer what_if(const Question& base, const std::optional<ChipFile>& changed = {});
+// Ranking the chip's numbers takes the longest, and may be left out.
+WhatIfAnswer what_if(const Question& base, const std::optional<ChipFile>& changed = {}, bool ranks_numbers = true);
 
 }  // namespace onchip

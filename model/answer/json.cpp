@@ -101,7 +101,7 @@ Json instead_json(const PlannedNetwork& other) {
 }
 
 Json versioned(const Json& answer) {
-  Json json{{"schema", kAnswerSchema}};
+  Json json{{"schema", kAnswerSchema}, {"version", ONCHIP_VERSION}};
   json.update(answer);
   return json;
 }
@@ -169,10 +169,13 @@ Json to_json(const WhatIfAnswer& answer) {
   if (answer.changed) {
     json["changed"] = to_json(*answer.changed);
   }
-  json["sensitivity"] = Json::array();
-  for (const Sensitivity& s : answer.sensitivity) {
-    json["sensitivity"].push_back(
-        {{"key", s.key}, {"d_hidden_percent", rounded(s.hidden_percent)}, {"d_step_percent", rounded(s.step_percent)}});
+  if (answer.sensitivity) {
+    json["sensitivity"] = Json::array();
+    for (const Sensitivity& s : *answer.sensitivity) {
+      json["sensitivity"].push_back({{"key", s.key},
+                                     {"d_hidden_percent", rounded(s.hidden_percent)},
+                                     {"d_step_percent", rounded(s.step_percent)}});
+    }
   }
   return versioned(json);
 }

@@ -20,7 +20,7 @@ TEST_CASE("every verb explains itself", "[fast]") {
 }
 
 TEST_CASE("the shipped chips are listed and shown with their sources", "[fast]") {
-  const Json chips = run_json("chips");
+  const Json chips = run_json("chips").at("chips");
   CHECK(chips.size() >= 9);
   for (const Json& chip : chips) {
     CHECK(chip.at("sm_count") > 0);
@@ -32,6 +32,53 @@ TEST_CASE("the shipped chips are listed and shown with their sources", "[fast]")
     CHECK(number.at("unit").is_string());
   }
   CHECK(run("chips h200 --set sm.count=7 --format csv").out.find("sm.count,7,1,,,set by user") != std::string::npos);
+}
+
+TEST_CASE("a chip file that is written, or comes through a pipe, is taken", "[fast]") {
+  const Folder folder;
+  const std::string file = (folder / "mine.toml").string();
+  REQUIRE(run("chips h200 --set sm.count=x0.5 -o " + file).status == 0);
+  Json mine = run_json("chips " + file);
+  CHECK(mine == run_json("chips h200 --set sm.count=66"));
+  CHECK(run_json("chips - <" + file) == mine);
+  CHECK(run_json("predict --hidden 512 --chip - <" + file) == run_json("predict --hidden 512 --chip " + file));
+  CHECK(run("what-if --no-ranking --hidden 512 --set sm.count=+10% --chip - <" + file).status == 0);
+  CHECK(run("chips h200 --format toml").out.starts_with("name = \"H200\"\n"));
+  require_refusal("chips -o " + (folder / "all.toml").string(), "a chip file is of one chip");
+  require_refusal("chips - </dev/null", "standard input:1:1: missing key 'name'");
+}
+
+TEST_CASE("chips are shown side by side, in the units of the first", "[fast]") {
+  const Run run_of_two = run("chips h200 h100_pcie --format csv");
+  CHECK(run_of_two.out.starts_with("key,unit,H200,H100 PCIe\n"));
+  CHECK(run_of_two.out.find("\nsm.clock,MHz,1980,1755\n") != std::string::npos);
+  CHECK(run_json("chips h200 h100_pcie").at("chips")[1].at("chip") == "H100 PCIe");
+}
+
+TEST_CASE("JSON of every verb begins with the number of its form and the version", "[fast]") {
+  const std::string version = run("--version").out.substr(7);
+  for (const char* question :
+       {"chips", "chips h200", "chips h200 a100", "chips --cost-terms", "predict --hidden 64", "fit --hidden 64",
+        "predict --hidden 64 --plan all", "what-if --hidden 64 --no-ranking", "simulate --hidden 64"}) {
+    const Json json = run_json(question);
+    CAPTURE(question);
+    CHECK(json.at("schema") == 1);
+    CHECK(json.at("version").get<std::string>() + "\n" == version);
+  }
+}
+
+TEST_CASE("the page on output has every column of CSV", "[fast]") {
+  const std::string page = read(ONCHIP_SOURCE_DIR "/docs/output.md");
+  for (const char* question :
+       {"chips", "chips h200", "chips --cost-terms", "predict --hidden 64 --plan all", "fit --hidden 64",
+        "what-if --hidden 64 --no-ranking", "simulate --hidden 64", "validate --without squash"}) {
+    std::string header = run(std::string(question) + " --format csv").out;
+    header = header.substr(0, header.find('\n')) + ",";
+    for (std::size_t at = 0, end; (end = header.find(',', at)) != std::string::npos; at = end + 1) {
+      CAPTURE(question, header.substr(at, end - at));
+      CHECK(page.find("`" + header.substr(at, end - at) + "`") != std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("weights from a file may be rounded to fp8, unless one is too large", "[fast]") {
