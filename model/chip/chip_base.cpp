@@ -11,8 +11,13 @@ namespace {
 
 constexpr std::string_view kEstimated = "estimated: ";
 
+Number possible(const ChipKey& row, Number number) {
+  return {std::clamp(number.value, row.minimum, row.maximum), number.half_width};
+}
+
 void set(ChipFile& file, std::string_view key, Number number, const std::string& source) {
-  file.chip.*find_key(key)->member = number;
+  const ChipKey& row = *find_key(key);
+  file.chip.*row.member = possible(row, number);
   file.provenance[std::string(key)].source = source;
 }
 
@@ -32,7 +37,8 @@ ChipFile taken_from(const ChipFile& base) {
     }
     if (!was_estimated) {
       const double factor = row.key.ends_with("scatter") ? 2 : 1;
-      number = {number.value * factor, std::max(2 * factor * number.half_width, number.value * factor / 10)};
+      number =
+          possible(row, {number.value * factor, std::max(2 * factor * number.half_width, number.value * factor / 10)});
     }
     source =
         std::string(kEstimated) + whose + " figure, " + (was_estimated ? source.substr(kEstimated.size()) : source);

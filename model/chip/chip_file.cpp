@@ -176,6 +176,9 @@ class Reader {
     }
     const std::string base = read_string("base");
     const auto& place = root_.get("base")->source();
+    if (one_line(base) != base) {
+      fail(place, "'base' is " + in_quotes(base) + ": expected printable ASCII text");
+    }
     constexpr int kMostBases = 8;
     thread_local int depth = 0;
     if (depth == kMostBases) {
@@ -239,6 +242,9 @@ class Reader {
     } else if (find("architecture") && architecture.size() > 4 && architecture.starts_with("sm_") &&
                architecture.find_first_not_of("0123456789", 3) == std::string::npos) {
       const double number = std::strtod(architecture.c_str() + 3, nullptr);
+      if (!(number >= 10 && number < 1000)) {
+        return;  // no compute capability: a contradiction, below
+      }
       chip.compute_capability_major = {std::floor(number / 10), 0};
       chip.compute_capability_minor = {std::fmod(number, 10), 0};
       for (const char* key : {"compute_capability.major", "compute_capability.minor"}) {

@@ -56,7 +56,8 @@ SparseMatrix parse_npy(std::string_view bytes, std::string_view file_name) {
   const auto type = std::ranges::find_if(
       kTypes, [&](const NpyType& known) { return quoted.starts_with("'" + std::string(known.descr) + "'"); });
   if (type == kTypes.end()) {
-    throw InputError(file + ": its values are " + in_quotes(quoted.substr(0, quoted.find_first_of(",}"))) +
+    throw InputError(file + ": its values are " +
+                     in_quotes(quoted.substr(std::min<std::size_t>(1, quoted.size()), quoted.find('\'', 1) - 1)) +
                      "; expected '<f2', '<f4', '<f8', '|i1' or '|b1'");
   }
 

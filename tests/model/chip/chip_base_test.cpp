@@ -75,6 +75,11 @@ TEST_CASE("errors in a chip with a base stand where they are in the file", "[fas
           "x.toml:4:13: 'shared_memory.per_block' (300 KiB) is more than 'shared_memory.per_sm' (228 KiB)");
   REQUIRE(error_of(base + "architecture = \"sm_hopper\"\n").starts_with("x.toml:3:16: 'architecture' is"));
   REQUIRE(error_of("base = \"h20\"\n").starts_with("x.toml:2:8: 'base': unknown chip 'h20'; did you mean 'H200'?"));
+  for (const char* none : {"sm_0", "sm_99999999999999999999", "sm_8x"}) {
+    REQUIRE(error_of(base + "architecture = \"" + none + "\"\n").starts_with("x.toml:3:16: 'architecture' is"));
+  }
+  REQUIRE(error_of("base = \"a\\nb.toml\"\n") == "x.toml:2:8: 'base' is 'a\\x0ab.toml': expected printable ASCII text");
+  REQUIRE(error_of(base + "[shared_memory]\nper_sm = \"1 KiB\"\n").find("together are more than") != std::string::npos);
   REQUIRE(error_of("base = 200\n") == "x.toml:2:8: 'base' is an integer: expected a string");
 }
 

@@ -85,7 +85,7 @@ TEST_CASE("NumPy arrays of every version, order and type are read", "[weights_fi
   CHECK(error("\x93NUMPX") == "w.npy: not a NumPy file of version 1 to 3");
   CHECK(error(npy("{}", "")) == "w.npy: its header has no 'descr'");
   CHECK(error(npy(npy_header(">f4", "False", "(2, 3)"), kRows)) ==
-        "w.npy: its values are ''>f4''; expected '<f2', '<f4', '<f8', '|i1' or '|b1'");
+        "w.npy: its values are '>f4'; expected '<f2', '<f4', '<f8', '|i1' or '|b1'");
   CHECK(error(npy(npy_header("<f4", "False", "(2, 3, 4)"), kRows)) ==
         "w.npy: its shape is '(2, 3, 4)'; expected two dimensions");
   for (const char* shape : {"(2, 4)", "(4294967296, 4294967296)", "(0, 3)"}) {
