@@ -15,6 +15,9 @@ import tomllib
 
 CHIPS = pathlib.Path(__file__).resolve().parents[2] / "model" / "chips"
 H200_L2 = 263  # cycles, Luo et al. on H800
+# From the chips that were measured (compute capability 9). An interval is twice as wide one generation away, and three
+# times as wide with each further: so it reaches the two steps that were published for a P100.
+GENERATIONS = {"a100": 1, "b200": 1, "l40s": 1, "rtx_4090": 1, "v100": 2, "p100": 3, "titan_x_maxwell": 3}  # no wider
 H200_BYTES = 3942 / 114  # of L2, per cycle and SM, Luo et al. on H800 PCIe
 
 
@@ -33,13 +36,13 @@ def ratios(h200):
     }
 
 
-def derived(h200, chip, ratio):
+def derived(h200, chip, ratio, generations):
     """(section, key): value, for what may be taken from the H200's; whether it is, the number's source says."""
     l2, latency, l2_bytes = ratio
     exchange, timing = h200["exchange"], h200["timing"]
     values = {("exchange", "latency"): exchange["latency"]["value"] * latency,
               ("exchange", "bytes_per_cycle_per_sm"): exchange["bytes_per_cycle_per_sm"]["value"] * l2_bytes,
-              ("exchange", "scatter"): exchange["scatter"]["value"] * 2}
+              ("exchange", "scatter"): exchange["scatter"]["value"] * 2 * 3**(generations - 1)}
     for key in ("round_trip", "per_sm", "per_word", "l2_latency", "l2_latency_spread", "signal"):
         values["exchange", key] = exchange[key]["value"] * l2
     for key in ("per_warp", "look", "look_per_word", "before_barrier"):
@@ -89,7 +92,7 @@ def main():
     for name, ratio in ratios(h200).items():
         path = CHIPS / f"{name}.toml"
         chip = tomllib.loads(path.read_text())
-        text, changed = rewrite(path, chip, derived(h200, chip, ratio))
+        text, changed = rewrite(path, chip, derived(h200, chip, ratio, GENERATIONS[name]))
         everything += changed
         if changed and not checks:
             path.write_text(text)

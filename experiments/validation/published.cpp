@@ -59,9 +59,10 @@ std::vector<PublishedFigure> published_figures() {
     fix<&SparsePlan::sms>(constraints, step.sms);
     constraints.tier = Tier::registers;
     const Prediction prediction = choose_plan(p100, network, RowProfile::uniform(network), constraints).prediction;
-    figures.push_back(
-        {"step time, " + describe(network) + " on " + std::to_string(step.sms) + " SMs of a P100", "us per step",
-         step.us, prediction.footprint.fits ? prediction.step_us : std::numeric_limits<double>::quiet_NaN(), kSteps});
+    figures.push_back({"step time, " + describe(network) + " on " + std::to_string(step.sms) + " SMs of a P100",
+                       "us per step", step.us,
+                       prediction.footprint.fits ? prediction.step_us : std::numeric_limits<double>::quiet_NaN(),
+                       kSteps, prediction.low_us, prediction.high_us});
   }
   return figures;
 }
@@ -73,6 +74,8 @@ Json to_json(const std::vector<PublishedFigure>& figures) {
                     {"unit", figure.unit},
                     {"published", figure.published},
                     {"predicted", rounded(figure.predicted)},
+                    {"low", rounded(figure.low)},
+                    {"high", rounded(figure.high)},
                     {"error_percent", rounded(figure.error_percent())},
                     {"source", figure.source}});
   }
@@ -80,11 +83,12 @@ Json to_json(const std::vector<PublishedFigure>& figures) {
 }
 
 std::string to_text(const std::vector<PublishedFigure>& figures) {
-  Table table{{"published figure", "published", "predicted", "error %", "unit"}, {}};
+  Table table{{"published figure", "published", "predicted", "95 %", "error %", "unit"}, {}};
   for (const PublishedFigure& figure : figures) {
     const bool known = std::isfinite(figure.predicted);
     table.rows.push_back({figure.what, significant(figure.published, 4),
                           known ? significant(figure.predicted, 4) : "does not fit",
+                          figure.high > 0 ? significant(figure.low, 3) + " to " + significant(figure.high, 3) : "",
                           known ? fixed(figure.error_percent(), 1) : "", figure.unit});
   }
   return to_aligned(table);

@@ -16,6 +16,7 @@ struct PublishedFigure {
   double published = 0;
   double predicted = 0;  // NaN: the model says that it does not fit
   std::string source;
+  double low = 0, high = 0;  // the 95 % interval of what is predicted, 0 where there is none
 
   double error_percent() const { return 100 * (predicted / published - 1); }
 };
