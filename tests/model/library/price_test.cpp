@@ -84,16 +84,19 @@ TEST_CASE("units that are no whole words are padded for dense libraries", "[fast
         step_us(network_of(Cell::gru, 1584, 64, 0.1), kCusparse));
 }
 
-TEST_CASE("regression: products in fp32 take as long as one block of them, few samples or many", "[fast]") {
+// Steps of h100_sxm/drawn_again.csv, which nothing was fitted to.
+TEST_CASE("regression: libraries in fp32 have prices of their own, a persistent cuDNN among them", "[fast]") {
   const Chip h100 = find_chip("h100_sxm").chip;
   const Measured measured =
-      GENERATE(Measured{kCublas, Cell::relu, 1050, 7, 1, 7.73}, Measured{kCublas, Cell::lstm, 657, 4, 1, 5.67},
-               Measured{kCublas, Cell::lstm, 657, 64, 1, 12.7}, Measured{kCublas, Cell::tanh, 805, 32, 1, 8.8},
-               Measured{kCublas, Cell::tanh, 2010, 32, 1, 16.2}, Measured{kCublas, Cell::gru, 1486, 2, 1, 8.82});
+      GENERATE(Measured{kCublas, Cell::lstm, 944, 1, 1, 5.28}, Measured{kCublas, Cell::relu, 1196, 4, 1, 7.13},
+               Measured{kCublas, Cell::gru, 479, 31, 1, 7.85}, Measured{kCublas, Cell::relu, 541, 37, 1, 8.50},
+               Measured{kCudnn, Cell::relu, 412, 4, 1, 2.53}, Measured{kCudnn, Cell::relu, 1196, 4, 1, 4.14},
+               Measured{kCudnn, Cell::lstm, 1724, 1, 1, 45.4}, Measured{kCudnn, Cell::tanh, 303, 53, 1, 9.67},
+               Measured{kCudnn, Cell::lstm, 453, 64, 1, 16.4});
   const Recurrent network = network_of(measured.cell, measured.hidden, measured.batch, 1, Precision::fp32);
   const double us = predict(h100, network, measured.plan).step_us;
   CAPTURE(describe(network), us, measured.us);
-  CHECK(std::abs(us / measured.us - 1) < 0.2);
+  CHECK(std::abs(us / measured.us - 1) < 0.25);
 }
 
 TEST_CASE("a library's terms sum to its step, and it keeps nothing on the SMs", "[fast]") {
