@@ -278,6 +278,11 @@ __device__ __forceinline__ void multiply_groups(const Weights& weights, const So
     }
     if constexpr (kGroup > 0 && kGroup + 1 < kGroups) {
       begin_poll<kGroup + 1>(next, source);
+      // Else the assembler of CUDA 13 may move these loads behind those of the group's tiles, for some sizes, and each group
+      // waits a whole round trip.
+      if constexpr (kIsCompact) {
+        __syncwarp();
+      }
     }
     if constexpr (!kExchangeOnly) {
       constexpr int end = (kGroup + 1) * kGroupSpans * kSpanTiles * kRowTiles;
