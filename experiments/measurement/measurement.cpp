@@ -43,11 +43,6 @@ std::vector<T> transpose(std::span<const T> values, std::size_t a, std::size_t b
   return result;
 }
 
-// A step's rounding errors: of the state (unit roundoff) and of the sums, several roundoffs in sequence at most.
-double tolerance_of(Precision precision) {
-  return std::max(4 * info(precision).unit_roundoff, 2e-6);
-}
-
 // Host copies of input and output are several times this.
 constexpr double kMostSequenceBytes = 8e9;
 
@@ -60,24 +55,12 @@ Prepared prepare(const Recurrent& network, const Plan& plan, std::shared_ptr<con
                      " steps is too long to measure: its input has more than 4 GB");
   }
   Layout layout = make_layout(network, plan, *matrix);
-  Prepared result{std::move(matrix), std::move(layout), {}, {}, {}, {}};
+  Prepared result{std::move(matrix), std::move(layout), {}, {}, {}, options.check_steps};
   const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden;
   result.initial = random_values(state, network.precision, options.seed);
   result.initial_cell = random_values(state, network.precision, options.seed + 2);
   result.input =
       random_values(state * info(network.cell).gates * options.check_steps, network.precision, options.seed + 1);
-
-  const std::vector<float> first_state = transpose<float>(result.initial, network.batch, network.hidden);
-  const std::vector<float> first_cell = transpose<float>(result.initial_cell, network.batch, network.hidden);
-  const std::vector<float> input = transpose<float>(result.input, network.batch, network.rows());
-  ReferenceInput reference{
-      .batch = network.batch, .steps = options.check_steps, .initial = first_state, .input = input};
-  if (network.cell == Cell::lstm) {
-    reference.initial_cell = first_cell;
-  }
-  const std::vector<double> states =
-      reference_states(*result.matrix, network.cell, network.precision, reference).states;
-  result.expected = transpose<double>(states, network.hidden, network.batch);
   return result;
 }
 
@@ -103,12 +86,20 @@ std::vector<Prepared> prepare_all(const Recurrent& network, std::span<const Plan
   return all;
 }
 
-Correctness compare(std::span<const double> expected, std::span<const std::byte> elements, Precision precision) {
-  Correctness result;
-  result.tolerance = tolerance_of(precision);
-  result.relative_error = relative_error(expected, from_elements(elements, precision));
-  result.correct = result.relative_error <= result.tolerance;
-  return result;
+Correctness check_elements(const Prepared& prepared, std::span<const std::byte> elements) {
+  const Recurrent& network = network_of(prepared.layout);
+  const auto by_unit = [&](std::span<const float> values, int rows) {
+    return transpose<float>(values, network.batch, static_cast<std::size_t>(rows));
+  };
+  const std::vector<float> initial = by_unit(prepared.initial, network.hidden);
+  const std::vector<float> initial_cell = by_unit(prepared.initial_cell, network.hidden);
+  const std::vector<float> input = by_unit(prepared.input, network.rows());
+  ReferenceInput in{.batch = network.batch, .steps = prepared.check_steps, .initial = initial, .input = input};
+  if (network.cell == Cell::lstm) {
+    in.initial_cell = initial_cell;
+  }
+  return check_steps(*prepared.matrix, network.cell, network.precision, in,
+                     by_unit(from_elements(elements, network.precision), network.hidden));
 }
 
 Interpretation interpret(const Prepared& prepared, const MeasureOptions& options) {
@@ -117,7 +108,8 @@ Interpretation interpret(const Prepared& prepared, const MeasureOptions& options
   std::vector<std::byte> initial = to_elements(prepared.initial, network.precision);
   std::vector<std::byte> cell = to_elements(prepared.initial_cell, network.precision);
   std::vector<std::byte> input = to_elements(prepared.input, network.precision);
-  const std::size_t bytes = prepared.expected.size() * static_cast<std::size_t>(info(network.precision).bytes);
+  const std::size_t bytes = prepared.initial.size() * static_cast<std::size_t>(options.check_steps) *
+                            static_cast<std::size_t>(info(network.precision).bytes);
   std::vector<std::byte> output(bytes, std::byte{0xff});  // a NaN until it is written
   for (std::vector<std::byte>* const memory : {&initial, &cell, &input, &output}) {
     kernel.allow(*memory);
@@ -129,7 +121,7 @@ Interpretation interpret(const Prepared& prepared, const MeasureOptions& options
   sequences.initial_cell = cell.data();
   sequences.output = output.data();
   kernel.run(sequences);
-  return {compare(prepared.expected, output, network.precision), kernel.counts().lane_instructions};
+  return {check_elements(prepared, output), kernel.counts().lane_instructions};
 }
 
 namespace {
@@ -153,7 +145,7 @@ class TimedKernel {
     result_.registers = kernel_.resources().registers;
     result_.fingerprint = kernel_.fingerprint();
     result_.code_fingerprint = kernel_.code_fingerprint();
-    check(prepared.expected, options.check_steps);
+    check(prepared);
     if (options.floor && result_.correct) {
       exchange_.emplace(prepared.layout, Biases{}, 2048, Work::exchange_only);
     }
@@ -213,15 +205,15 @@ class TimedKernel {
     return std::max<std::size_t>(2 * most_steps(options), kClockedSteps);
   }
 
-  void check(std::span<const double> expected, int steps) {
+  void check(const Prepared& prepared) {
     poison(output_);
-    sequences_.steps = steps;
+    sequences_.steps = prepared.check_steps;
     kernel_.enqueue(stream_.get(), sequences_);
     stream_.synchronize();
     kernel_.check_status();
-    std::vector<std::byte> elements(state() * steps * info(network_.precision).bytes);
+    std::vector<std::byte> elements(state() * prepared.check_steps * info(network_.precision).bytes);
     ONCHIP_CUDA_CHECK(cudaMemcpy(elements.data(), output_.data(), elements.size(), cudaMemcpyDeviceToHost));
-    const Correctness correctness = compare(expected, elements, network_.precision);
+    const Correctness correctness = check_elements(prepared, elements);
     result_.tolerance = correctness.tolerance;
     result_.relative_error = correctness.relative_error;
     result_.correct = correctness.correct;

@@ -8,6 +8,7 @@
 #include "kernels/baselines/baseline.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/plan/layout.hpp"
+#include "model/workload/step_errors.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +26,7 @@ struct Measurement {
   int registers = 0;             // per thread, as compiled
   std::string fingerprint;       // of the kernel that ran: of its source
   std::string code_fingerprint;  // and of its machine code
-  double relative_error = 0;     // of the first check_steps steps against the reference
+  double relative_error = 0;     // of the first check_steps steps, see model/workload/step_errors.hpp
   double tolerance = 0;
   bool correct = false;
   Timing step_us;                         // steady state: (time of 2 T steps - time of T steps) / T
@@ -51,7 +52,7 @@ struct Prepared {
   Layout layout;
   std::vector<float> initial, initial_cell;  // [batch, hidden]
   std::vector<float> input;                  // [check_steps, batch, gates, hidden], fresh random numbers
-  std::vector<double> expected;              // [check_steps, batch, hidden]: the reference's states
+  int check_steps = 0;
 };
 // Throws InputError for a sequence that the device's memory cannot hold.
 Prepared prepare(const Recurrent& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
@@ -65,13 +66,8 @@ Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& p
 std::vector<Prepared> prepare_all(const Recurrent& network, std::span<const Plan> plans,
                                   std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
 
-// A kernel's states beside the reference's.
-struct Correctness {
-  double relative_error = 0, tolerance = 0;
-  bool correct = false;
-};
 // `elements`: [check_steps, batch, hidden] as the kernel stores them.
-Correctness compare(std::span<const double> expected, std::span<const std::byte> elements, Precision precision);
+Correctness check_elements(const Prepared& prepared, std::span<const std::byte> elements);
 
 // The layout's kernel executed on the CPU (interpret.hpp), checked as measure() does; nothing is timed.
 struct Interpretation {

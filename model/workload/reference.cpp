@@ -103,6 +103,9 @@ void check_input(const SparseMatrix& weights, Cell cell, const ReferenceInput& i
   if (!in.recurrent_bias.empty()) {
     check_length("recurrent bias", in.recurrent_bias.size(), static_cast<std::size_t>(weights.rows));
   }
+  if (!in.handed_on.empty()) {
+    check_length("states handed on", in.handed_on.size(), state_size * in.steps);
+  }
   check_lengths(in.lengths, in.batch, in.steps);
 }
 
@@ -140,7 +143,8 @@ ReferenceStates states_of(const SparseMatrix& weights, Cell cell, Precision prec
     for (std::size_t i = 0; i < state_size; ++i) {
       if (in.lengths.empty() || step < in.lengths[i % in.batch]) {
         carried[i] = next_state(cell, &product[i], step_input + i, state_size, carried[i], c[i]);
-        step_states[i] = result.final_state[i] = handed_on(carried[i]);
+        step_states[i] = handed_on(carried[i]);
+        result.final_state[i] = in.handed_on.empty() ? step_states[i] : in.handed_on[state_size * step + i];
       }
     }
   }

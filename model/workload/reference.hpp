@@ -26,6 +26,9 @@ struct ReferenceInput {
   // Also round h to the type of the state, the initial one and each new one, as a kernel does when it hands it to the
   // next step; else it stays a double. c does, and so does the h in the GRU's z h: a kernel carries them in registers.
   bool round_state = false;
+  // [steps, hidden, batch]: what the next step multiplies instead of this one's h, as where each step of a kernel is
+  // checked for itself; empty: h.
+  std::span<const float> handed_on = {};
 };
 
 struct ReferenceStates {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip measure, as far as it goes without a GPU.
 #include "tests/experiments/command.hpp"
+#ifdef ONCHIP_HAS_CUDA
+#include "experiments/measurement/measurement.hpp"
+#endif
 
+#include <memory>
+#include <random>
 #include <string>
 
 using namespace onchip;
@@ -46,6 +51,29 @@ TEST_CASE("a plan is checked without a GPU by executing its PTX", "[fast]") {
   require_refusal("measure --hidden 512 --plan all --interpret", "'all'");
   require_refusal("measure --hidden 512 --family cudnn --interpret", "not a library's");
   require_refusal("measure --interpret --configurations nowhere.csv", "one configuration");
+}
+
+TEST_CASE("a right kernel is right, and a wrong one wrong, with weights that amplify every rounding", "[fast]") {
+  const Recurrent network{.cell = GENERATE(Cell::relu, Cell::lstm), .hidden = 127, .batch = 2};
+  SparseMatrix weights = generate_mask(network.rows(), network.hidden, 0.2, 3, network.precision);
+  std::mt19937 random(5);
+  for (float& value : weights.value) {
+    value = std::normal_distribution<float>()(random);
+  }
+  const ChipFile chip = find_chip("h200");
+  for (const char* family : {"sparse_persistent", "dense_persistent"}) {
+    Configuration configuration;
+    configuration.network = network;
+    configuration.constraints.family = family;
+    const Plan plan = plan_network(chip.chip, configuration, row_profile(configuration, weights)).plan;
+    MeasureOptions options;
+    Prepared prepared = prepare(network, plan, std::make_shared<SparseMatrix>(weights), options);
+    CHECK(interpret(prepared, options).correctness.correct);
+    SparseMatrix other = weights;  // a weight that the kernel has not
+    other.value[100] += 1;
+    prepared.matrix = std::make_shared<SparseMatrix>(other);
+    CHECK_FALSE(interpret(prepared, options).correctness.correct);
+  }
 }
 
 #endif
