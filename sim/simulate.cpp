@@ -3,7 +3,6 @@
 
 #include "model/base/parallel.hpp"
 #include "model/exchange/exchange_time.hpp"
-#include "model/sparse/price.hpp"
 #include "model/sparse/registers.hpp"
 #include "sim/exchange/exchange.hpp"
 
@@ -14,38 +13,40 @@
 namespace onchip {
 namespace {
 
-constexpr std::uint64_t kWordBytes = StateWords::kBytes;
-
-// Up to two words of a thread have their address from before the first poll. More are addressed anew in every poll, in
-// the registers that the weights leave: a comparison whose predicate guards an addition, whose carry goes into the
-// upper half of the address, of which the load is made. Where in shared memory a word goes is a constant beside its
-// thread's, or where the state lies in planes a comparison, for more than two a division.
-ExchangeShape exchange_shape(const Chip& chip, const PlanTrace& trace) {
-  constexpr int kMostKept = 2, kAddress = 4;
-  const SparseGeometry& geometry = trace.geometry();
-  const int threads = geometry.fetching_threads(), planes = geometry.planes / trace.bodies();
-  const bool keeps = geometry.loads_in_flight <= kMostKept || trace.body_words() <= std::int64_t{kMostKept} * threads;
-  const int placing = planes == 1 ? 0 : planes == 2 ? 4 : 8;
-  ExchangeShape shape{trace.body_words(),   threads, geometry.loads_in_flight, geometry.poll_delay, geometry.line_words,
-                      keeps ? 0 : kAddress, placing};
-  if (geometry.exchange == ExchangeProtocol::bulk_copy) {
+ExchangeShape exchange_shape(const Chip& chip, const StepShape& step) {
+  const auto whole = [](std::int64_t value) { return static_cast<int>(value); };
+  ExchangeShape shape;
+  shape.state_words = step.body_words();
+  shape.word_bytes = whole(step.word_bytes);
+  shape.threads = whole(step.fetching_threads);
+  shape.loads_in_flight = whole(step.loads_in_flight);
+  shape.poll_delay = whole(step.poll_delay);
+  shape.line_words = whole(step.line_words);
+  shape.address_instructions = whole(step.address_instructions);
+  shape.placing_instructions = whole(step.placing_instructions);
+  shape.polled_words = step.polled_words;
+  shape.warp_words = step.warp_words;
+  shape.group_words = step.group_words;
+  shape.group_sms = whole(step.group_sms);
+  if (step.is_bulk_copied != 0) {
     const ExchangeCycles cycles = bulk_exchange_cycles(
-        chip, static_cast<double>(kWordBytes) * static_cast<double>(shape.state_words), geometry.threads);
+        chip, static_cast<double>(step.word_bytes) * static_cast<double>(shape.state_words), whole(step.threads));
     shape.bulk_cycles = cycles.latency + cycles.copying;
   }
   return shape;
 }
 
 // Which words of the next state each store publishes; those that empty a later state's place are none.
-void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, std::int64_t state_words, int line_words) {
-  const std::uint64_t begin = kWordBytes * static_cast<std::uint64_t>(state_words);
+void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, const StepShape& step) {
+  const auto word_bytes = static_cast<std::uint64_t>(step.word_bytes);
+  const std::uint64_t begin = word_bytes * static_cast<std::uint64_t>(step.state_words);
   for (const IssueEvent& store : run.global_stores) {
     const WarpTrace& warp = block.warps[store.warp];
     for (const std::uint64_t address : warp.addresses_of(warp.instructions[store.instruction])) {
       if (address < begin || address >= 2 * begin) {
         continue;
       }
-      add_emission(body, line_words, static_cast<std::int32_t>((address - begin) / kWordBytes),
+      add_emission(body, static_cast<int>(step.line_words), static_cast<std::int32_t>((address - begin) / word_bytes),
                    static_cast<double>(store.cycle));
     }
   }
@@ -73,39 +74,40 @@ void level(std::vector<SmBody>& bodies) {
 
 // One of the pipelined passes of an SM: the computing warps end, one more hears of it, loads what they have computed,
 // and publishes it, a word per lane at a time.
-void add_pass(SmBody& body, const Chip& chip, const PlanTrace& trace, int sm, int pass, const SmRun& run) {
-  const SparseGeometry& geometry = trace.geometry();
-  const auto last = *std::max_element(run.warp_end.begin(), run.warp_end.begin() + geometry.warps());
+void add_pass(SmBody& body, const Chip& chip, const StepShape& step, int sm, const SmRun& run) {
+  const auto threads = static_cast<int>(step.threads), fetching = static_cast<int>(step.fetching_threads);
+  const auto last = *std::max_element(run.warp_end.begin(), run.warp_end.begin() + threads / kWarpLanes);
   const double computed = static_cast<double>(last);
   const double load = chip.lds_latency_cycles + 3 * chip.lds_latency_per_word_cycles;
-  const int words = trace.published_words();
-  double at = computed + block_barrier_cycles(chip, geometry.threads + kWarpLanes);
-  for (int word = 0; word < words; ++word) {
+  const std::int64_t planes = step.body_words() / step.plane_words;
+  double at = computed + block_barrier_cycles(chip, threads + kWarpLanes);
+  for (std::int64_t word = 0; word < planes * step.outbox_plane_words; ++word) {
     at += word % kWarpLanes == 0 ? load : 0;
-    const std::int64_t to = trace.state().outbox_offset(sm, pass * words + word) / StateWords::kBytes;
-    add_emission(body, geometry.line_words, static_cast<std::int32_t>(to - pass * trace.body_words()), at);
+    const std::int64_t to = word / step.outbox_plane_words * step.plane_words + sm * step.outbox_plane_words +
+                            word % step.outbox_plane_words;
+    add_emission(body, static_cast<int>(step.line_words), static_cast<std::int32_t>(to), at);
   }
-  body.computing = computed + block_barrier_cycles(chip, geometry.threads);
-  body.warp_end.assign(static_cast<std::size_t>(geometry.fetching_threads() / kWarpLanes),
-                       computed + block_barrier_cycles(chip, geometry.threads + geometry.fetching_threads()));
+  body.computing = computed + block_barrier_cycles(chip, threads);
+  body.warp_end.assign(static_cast<std::size_t>(fetching / kWarpLanes),
+                       computed + block_barrier_cycles(chip, threads + fetching));
 }
 
 // Of one pass, if they are pipelined.
-std::vector<SmBody> run_bodies(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options, int pass,
+std::vector<SmBody> run_bodies(const Chip& chip, const TraceSource& trace, const SimulationOptions& options, int pass,
                                std::vector<SmRun>& runs) {
   std::vector<SmBody> bodies(static_cast<std::size_t>(trace.blocks()));
   runs.resize(bodies.size());
-  const SparseGeometry& geometry = trace.geometry();
+  const StepShape& step = *trace.step();
   parallel_for(trace.blocks(), options.threads, [&](int sm) {
     const BlockTrace block = trace.body(sm, pass);
     const SmRun run = run_sm(chip, {&block, 1}, options.sm);
-    if (geometry.producer_warps > 0) {
-      add_pass(bodies[sm], chip, trace, sm, pass, run);
+    if (step.is_pipelined != 0) {
+      add_pass(bodies[sm], chip, step, sm, run);
     } else {
       for (const std::int64_t end : run.warp_end) {
         bodies[sm].warp_end.push_back(static_cast<double>(end));
       }
-      add_emissions(bodies[sm], block, run, trace.state().all, geometry.line_words);
+      add_emissions(bodies[sm], block, run, step);
       bodies[sm].computing = bodies[sm].cycles;
     }
     runs[sm] += run;
@@ -140,7 +142,7 @@ void slow_down(ExchangeShape& shape, const Chip& chip, const std::vector<SmRun>&
 }
 
 // Beside producer warps: the slower those are, the less of the time the others compute.
-Steps run_passes(const Chip& chip, const PlanTrace& trace, const std::vector<std::vector<SmBody>>& bodies,
+Steps run_passes(const Chip& chip, const StepShape& step, const std::vector<std::vector<SmBody>>& bodies,
                  const std::vector<SmRun>& runs, const ExchangeOptions& options) {
   constexpr int kRounds = 3;
   std::vector<double> busy(runs.size());
@@ -148,7 +150,7 @@ Steps run_passes(const Chip& chip, const PlanTrace& trace, const std::vector<std
     std::transform(busy.begin(), busy.end(), pass.begin(), busy.begin(),
                    [](double sum, const SmBody& body) { return sum + body.computing; });
   }
-  ExchangeShape shape = exchange_shape(chip, trace);
+  ExchangeShape shape = exchange_shape(chip, step);
   PipelinedRun run;
   for (int round = 0; round < kRounds; ++round) {
     run = run_pipelined(chip, shape, bodies, options);
@@ -161,14 +163,14 @@ Steps run_passes(const Chip& chip, const PlanTrace& trace, const std::vector<std
   return steps;
 }
 
-Steps run_steps(const Chip& chip, const PlanTrace& trace, const std::vector<std::vector<SmBody>>& bodies,
+Steps run_steps(const Chip& chip, const StepShape& step, const std::vector<std::vector<SmBody>>& bodies,
                 const std::vector<SmRun>& runs, bool free) {
   ExchangeOptions options;
   options.free = free;
-  if (trace.geometry().producer_warps > 0) {
-    return run_passes(chip, trace, bodies, runs, options);
+  if (step.is_pipelined != 0) {
+    return run_passes(chip, step, bodies, runs, options);
   }
-  ExchangeRun run = run_exchange(chip, exchange_shape(chip, trace), bodies.front(), options);
+  ExchangeRun run = run_exchange(chip, exchange_shape(chip, step), bodies.front(), options);
   Steps steps{run.step_cycles, run.polls, {run.first_released}, run.last_emitted, {}};
   for (std::size_t sm = 0; sm < runs.size(); ++sm) {
     steps.waited.push_back(run.next_released[sm] - run.last_emitted[sm]);
@@ -199,20 +201,20 @@ StepPart Simulation::binding() const {
   return static_cast<StepPart>(std::max_element(parts_us.begin(), parts_us.end()) - parts_us.begin());
 }
 
-PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced) {
+std::unique_ptr<TraceSource> plan_trace(const Chip& chip, Layout layout, Traced traced) {
   SparseLayout sparse = replayable(std::move(layout));
   const SparseGeometry& geometry = sparse.geometry;
   const int spare = registers_available(chip, geometry) - geometry.register_words - working_registers(chip, geometry);
-  return PlanTrace(std::move(sparse), spare, traced);
+  return std::make_unique<PlanTrace>(std::move(sparse), spare, traced);
 }
 
-Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options) {
+Simulation simulate(const Chip& chip, const TraceSource& trace, const SimulationOptions& options) {
   Simulation result;
   std::vector<std::vector<SmBody>> bodies;
-  for (int pass = 0; pass < trace.bodies(); ++pass) {
+  for (int pass = 0; pass < trace.step()->passes; ++pass) {
     bodies.push_back(run_bodies(chip, trace, options, pass, result.sms));
   }
-  const Steps steps = run_steps(chip, trace, bodies, result.sms, !options.exchange);
+  const Steps steps = run_steps(chip, *trace.step(), bodies, result.sms, !options.exchange);
 
   const double us_per_cycle = 1e6 / chip.clock_hz;
   result.step_us = steps.cycles * us_per_cycle;
@@ -242,7 +244,6 @@ Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOp
   const double half_width = half_interval_us(chip, exchanging, result.step_us);
   result.low_us = result.step_us - half_width;
   result.high_us = result.step_us + half_width;
-  result.floor_us = price(chip, trace.geometry()).floor_us;
   return result;
 }
 

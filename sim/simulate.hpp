@@ -15,6 +15,7 @@
 #include "sim/sparse/plan_trace.hpp"
 
 #include <array>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -43,7 +44,6 @@ struct Simulation {
   double step_us = 0;
   double low_us = 0, high_us = 0;  // 95 % interval, from the scatters of the chip file, as in the analytic model
   std::array<double, kStepPartNames.size()> parts_us{};  // by StepPart
-  double floor_us = 0;                   // the exchange alone, and conflict-free reads (model/sparse/price.hpp)
   std::vector<SmRun> sms;                // bodies, one pass after another; without events unless asked for
   std::vector<PassBodies> passes;        // those that are pipelined, else one
   std::vector<double> body_us, wait_us;  // [SMs]: from the barrier after staging to the last emission; from there on
@@ -54,8 +54,9 @@ struct Simulation {
 
 // The stream of a plan as the chip's registers let the compiler order it. Throws InputError for a plan of a family that
 // is not replayed.
-PlanTrace plan_trace(const Chip& chip, Layout layout, Traced traced = Traced::whole);
+std::unique_ptr<TraceSource> plan_trace(const Chip& chip, Layout layout, Traced traced = Traced::whole);
 
-Simulation simulate(const Chip& chip, const PlanTrace& trace, const SimulationOptions& options = {});
+// `trace` is a step: of a plan, or one that was recorded (TraceSource::step()).
+Simulation simulate(const Chip& chip, const TraceSource& trace, const SimulationOptions& options = {});
 
 }  // namespace onchip

@@ -4,13 +4,11 @@
 #include "experiments/command/progress.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/validation/ranks.hpp"
+#include "experiments/verbs/simulation_files.hpp"
 #include "experiments/verbs/simulation_report.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
-#include "sim/sparse/plan_trace.hpp"
-#include "sim/trace/compact_trace.hpp"
-#include "sim/trace/timeline.hpp"
 #include "sim/trace/trace_file.hpp"
 
 #include <algorithm>
@@ -35,7 +33,9 @@ OptionGroup file_options() {
        "or zstd, or the kernels of its list kernelslist.g.")
       ("record", text("FILE"), "Write the instructions and addresses of one step as a compact trace.")
       ("timeline", text("FILE"), "Write what happens when as Chrome trace JSON, for ui.perfetto.dev.")
-      ("accesses", text("FILE"), "Write every shared-memory instruction of SM 0 with its wavefronts as CSV.");
+      ("sm", text("N"), "Show which banks of this SM's shared memory collide, and its worst instructions; for --accesses, --timeline "
+       "and a trace's block, too. Else SM 0, and --timeline takes the SM that takes longest.")
+      ("accesses", text("FILE"), "Write every shared-memory instruction of an SM with its wavefronts, banks and addresses as CSV.");
   // clang-format on
   return group;
 }
@@ -71,144 +71,39 @@ SimulatedCase simulate_case(const ChipFile& chip, const Configuration& configura
   const PlannedNetwork& planned = answer.planned.planned;
   if (planned.prediction.footprint.fits) {
     const Layout layout = make_layout(planned.network, planned.plan, *recurrent_matrix(configuration));
-    answer.simulation = simulate(chip.chip, plan_trace(chip.chip, layout), options);
+    answer.simulation = simulate(chip.chip, *plan_trace(chip.chip, layout), options);
   }
   return answer;
 }
 
-// ---- files beside the answer ----------------------------------------------------------------------------------------
-
-void write_record(const std::string& path, const TraceSource& source) {
-  OutputFile file(path);
-  file.write(compact_trace_header(source.blocks(), source.resources()));
-  for (int block = 0; block < source.blocks(); ++block) {
-    file.write(encode_block(source.block(block)));
+// All SMs' banks, and those of --sm.
+SmBanks count_banks(const Options& options, const Chip& chip, const TraceSource& source, int threads) {
+  SmBanks banks{onchip::count_banks(chip, source, threads), {}};
+  if (options.given("sm")) {
+    banks.of_sm = count_accesses(chip, source, sm_of(options, source));
   }
-  file.commit();
-}
-
-void write_accesses(const std::string& path, const Chip& chip, const TraceSource& source) {
-  Table table{
-      {"warp", "instruction", "operation", "bytes", "lanes", "wavefronts", "ideal_wavefronts", "words", "multicasts"},
-      {}};
-  for (const AccessCost& access : count_accesses(chip, source, 0)) {
-    table.rows.push_back(
-        {std::to_string(access.warp), std::to_string(access.instruction), std::string(name(access.operation)),
-         std::to_string(access.width), std::to_string(access.lanes), std::to_string(access.cost.wavefronts),
-         std::to_string(access.cost.ideal), std::to_string(access.cost.words), std::to_string(access.cost.multicasts)});
-  }
-  OutputFile file(path);
-  file.write(to_csv(table));
-  file.commit();
-}
-
-// Every SM's body and wait, and every warp of the SM that takes longest.
-void write_step_timeline(const std::string& path, const Chip& chip, const PlanTrace& trace,
-                         const Simulation& simulation, SmOptions options) {
-  const auto slowest = static_cast<int>(std::max_element(simulation.body_us.begin(), simulation.body_us.end()) -
-                                        simulation.body_us.begin());
-  options.events = true;
-  Timeline timeline{{"one step of all SMs", "the warps of SM " + std::to_string(slowest)}, {"SM", "warp"}, {}};
-  for (std::size_t sm = 0; sm < simulation.body_us.size(); ++sm) {
-    double end = 0;
-    for (const PassBodies& pass : simulation.passes) {
-      const double begin = pass.begin_us[sm];
-      if (begin > end && &pass != &simulation.passes.front()) {
-        timeline.spans.push_back({0, static_cast<int>(sm), "exchange", end, begin - end});
-      }
-      timeline.spans.push_back({0, static_cast<int>(sm), "body", begin, pass.body_us[sm]});
-      end = begin + pass.body_us[sm];
-    }
-    const double next = simulation.passes.front().begin_us[sm] + simulation.body_us[sm] + simulation.wait_us[sm];
-    if (next > end) {
-      timeline.spans.push_back({0, static_cast<int>(sm), "exchange", end, next - end});
-    }
-  }
-  for (int pass = 0; pass < trace.bodies(); ++pass) {
-    const BlockTrace block = trace.body(slowest, pass);
-    const SmRun run = run_sm(chip, {&block, 1}, options);
-    for (TimelineSpan& span : warp_spans(block, run, 1, 1e6 / chip.clock_hz)) {
-      span.begin_us += simulation.passes[static_cast<std::size_t>(pass)].begin_us[static_cast<std::size_t>(slowest)];
-      timeline.spans.push_back(std::move(span));
-    }
-  }
-  OutputFile file(path);
-  file.write(to_chrome_trace(timeline));
-  file.commit();
-}
-
-void write_block_timeline(const std::string& path, const Chip& chip, const TraceSource& source, SmOptions options) {
-  options.events = true;
-  const BlockTrace block = source.block(0);
-  const SmRun run = run_sm(chip, {&block, 1}, options);
-  OutputFile file(path);
-  file.write(to_chrome_trace({{"block 0"}, {"warp"}, warp_spans(block, run, 0, 1e6 / chip.clock_hz)}));
-  file.commit();
+  return banks;
 }
 
 // ---- the three kinds of input ---------------------------------------------------------------------------------------
 
-// What is said of one kernel.
-struct KernelRun {
-  std::string name;
-  int blocks = 0;
-  TraceRun run;
-  std::vector<BlockBanks> banks;
-  Causes causes{};
-};
-
-KernelRun run_kernel(const std::filesystem::path& path, const Options& options, const Chip& chip,
-                     const SimulationOptions& simulation) {
+Report simulate_kernel(const std::filesystem::path& path, const Options& options, const Chip& chip,
+                       const SimulationOptions& simulation) {
   const auto source = read_trace(path);
-  KernelRun kernel{path.filename().string(),
-                   source->blocks(),
-                   run_trace(chip, *source, simulation.sm, simulation.threads),
-                   count_banks(chip, *source, simulation.threads),
-                   {}};
-  for (const SmRun& sm : kernel.run.sms) {
-    std::transform(kernel.causes.begin(), kernel.causes.end(), sm.causes.begin(), kernel.causes.begin(), std::plus<>());
+  const std::string kernel = path.filename().string();
+  if (source->step() && source->blocks() > chip.sm_count) {
+    throw InputError(path.string() + ": a step of " + std::to_string(source->blocks()) +
+                     " SMs, which exchange their state; the " + chip.name + " has " + std::to_string(chip.sm_count));
   }
-  if (options.given("record")) {
-    write_record(options.text("record"), *source);
+  const SmBanks banks = count_banks(options, chip, *source, simulation.threads);
+  if (source->step()) {
+    const Simulation step = simulate(chip, *source, simulation);
+    write_files(options, chip, *source, &step, simulation.sm);
+    return report_step(kernel, chip, step, banks);
   }
-  if (options.given("timeline")) {
-    write_block_timeline(options.text("timeline"), chip, *source, simulation.sm);
-  }
-  if (options.given("accesses")) {
-    write_accesses(options.text("accesses"), chip, *source);
-  }
-  return kernel;
-}
-
-Json to_json(const KernelRun& kernel, double us_per_cycle) {
-  std::vector<double> cycles;
-  for (const SmRun& sm : kernel.run.sms) {
-    cycles.push_back(static_cast<double>(sm.cycles));
-  }
-  const Spread sms = spread_of(cycles);
-  Json json{{"kernel", kernel.name},
-            {"blocks", kernel.blocks},
-            {"blocks_on_an_sm", kernel.run.resident},
-            {"cycles", rounded(kernel.run.cycles(), 12)},
-            {"us", rounded(kernel.run.cycles() * us_per_cycle)},
-            {"parts", Json::array()},
-            {"sms", {{"least_cycles", sms.least}, {"median_cycles", sms.median}, {"most_cycles", sms.most}}},
-            {"shared_memory", to_json(kernel.banks)}};
-  for (std::size_t i = 0; i < kernel.causes.size(); ++i) {
-    json["parts"].push_back({{"name", kCauseNames[i]}, {"cycles", rounded(kernel.causes[i], 12)}});
-  }
-  return json;
-}
-
-std::string to_text(const KernelRun& kernel, const Chip& chip, double us_per_cycle) {
-  Table parts{{"cause", "cycles of all SMs"}, {}};
-  for (std::size_t i = 0; i < kernel.causes.size(); ++i) {
-    parts.rows.push_back({std::string(kCauseNames[i]), fixed(kernel.causes[i], 0)});
-  }
-  return kernel.name + ": " + std::to_string(kernel.blocks) + " blocks on " + chip.name + ", up to " +
-         std::to_string(kernel.run.resident) + " at a time on an SM: " + format_number(kernel.run.cycles()) +
-         " cycles, " + fixed(kernel.run.cycles() * us_per_cycle, 2) + " us\n\n" + to_aligned(parts) + '\n' +
-         to_text(kernel.banks);
+  const TraceRun run = run_trace(chip, *source, simulation.sm, simulation.threads);
+  write_files(options, chip, *source, nullptr, simulation.sm);
+  return report_blocks(kernel, chip, run, banks);
 }
 
 // Of a list of kernels one after another.
@@ -217,37 +112,30 @@ int simulate_trace(const Options& options, const ChipFile& file, const Simulatio
   Output output(options);
   const Chip& chip = file.chip;
   const std::vector<std::filesystem::path> paths = kernels_of(options.text("trace"));
-  for (const char* option : {"record", "timeline", "accesses"}) {
+  for (const char* option : {"record", "timeline", "accesses", "sm"}) {
     if (paths.size() > 1 && options.given(option)) {
       throw InputError("--" + std::string(option) + " is of one kernel, but the list has " +
                        std::to_string(paths.size()) + ": name a trace of it, such as '" + paths[0].string() + "'");
     }
   }
-  const double us_per_cycle = 1e6 / chip.clock_hz;
-  Report report;
-  Json kernels = Json::array();
-  report.csv.columns = {"kernel", "chip", "blocks", "cycles", "us"};
-  for (const std::string_view cause : kCauseNames) {
-    report.csv.columns.push_back(std::string(cause) + "_cycles");
-  }
-  double cycles = 0;
-  for (const std::filesystem::path& path : paths) {
-    const KernelRun kernel = run_kernel(path, options, chip, simulation);
-    cycles += kernel.run.cycles();
-    kernels.push_back(to_json(kernel, us_per_cycle));
-    report.text += (report.text.empty() ? "" : "\n") + to_text(kernel, chip, us_per_cycle);
-    report.csv.rows.push_back({kernel.name, chip.name, std::to_string(kernel.blocks),
-                               format_number(kernel.run.cycles()), significant(kernel.run.cycles() * us_per_cycle, 6)});
-    for (const double cause : kernel.causes) {
-      report.csv.rows.back().push_back(significant(cause, 12));
+  Report report = simulate_kernel(paths[0], options, chip, simulation);
+  if (paths.size() > 1) {
+    report.json = {{"kernels", Json::array({report.json})}, {"cycles", report.json["cycles"]}};
+    for (std::size_t i = 1; i < paths.size(); ++i) {
+      const Report next = simulate_kernel(paths[i], options, chip, simulation);
+      if (next.csv.columns != report.csv.columns) {
+        throw InputError(paths[i].string() + ": a list of kernels has recorded steps alone, or none");
+      }
+      report.text += '\n' + next.text;
+      report.csv.rows.push_back(next.csv.rows[0]);
+      report.json["kernels"].push_back(next.json);
+      report.json["cycles"] = report.json["cycles"].get<double>() + next.json["cycles"].get<double>();
     }
-  }
-  if (paths.size() == 1) {
-    report.json = kernels[0];
-  } else {
-    report.json = {{"kernels", kernels}, {"cycles", rounded(cycles, 12)}, {"us", rounded(cycles * us_per_cycle)}};
+    const auto cycles = report.json["cycles"].get<double>();
+    const double us = cycles * 1e6 / chip.clock_hz;
+    report.json["us"] = rounded(us);
     report.text += '\n' + std::to_string(paths.size()) + " kernels one after another: " + format_number(cycles) +
-                   " cycles, " + fixed(cycles * us_per_cycle, 2) + " us\n";
+                   " cycles, " + fixed(us, 2) + " us\n";
   }
   report.json["chip"] = chip.name;
   output.write(report);
@@ -262,7 +150,7 @@ struct ManyConfigurations {
 };
 
 ManyConfigurations read_many(const Options& options) {
-  refuse(options, "configurations", {"trace", "record", "timeline", "accesses"},
+  refuse(options, "configurations", {"trace", "record", "timeline", "accesses", "sm"},
          {network_options(), plan_options(), whole_plan_option()});
   if (options.given("format") && options.text("format") != "csv") {
     throw InputError("--configurations writes CSV: leave --format out");
@@ -346,19 +234,11 @@ int simulate_one(const Options& options, const ChipFile& chip, const SimulationO
       {chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))}, {}, {}};
   const PlannedNetwork& planned = answer.planned.planned;
   if (planned.prediction.footprint.fits) {
-    const PlanTrace trace = plan_trace(
+    const auto trace = plan_trace(
         chip.chip, make_layout(planned.network, planned.plan, *recurrent_matrix(configuration), simulation.threads));
-    answer.simulation = simulate(chip.chip, trace, simulation);
-    answer.banks = count_banks(chip.chip, trace, simulation.threads);
-    if (options.given("record")) {
-      write_record(options.text("record"), trace);
-    }
-    if (options.given("timeline")) {
-      write_step_timeline(options.text("timeline"), chip.chip, trace, *answer.simulation, simulation.sm);
-    }
-    if (options.given("accesses")) {
-      write_accesses(options.text("accesses"), chip.chip, trace);
-    }
+    answer.banks = count_banks(options, chip.chip, *trace, simulation.threads);
+    answer.simulation = simulate(chip.chip, *trace, simulation);
+    write_files(options, chip.chip, *trace, &*answer.simulation, simulation.sm);
   }
   output.write({to_text(answer), {simulation_columns(), {simulation_cells(answer)}}, to_json(answer)});
   return answer.simulation ? 0 : 1;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulated network in the three output forms; the JSON has predict's keys, with the simulator's parts as terms, and
-// more.
+// A simulated network or trace in the three output forms; a network's JSON has predict's keys, with the simulator's
+// parts as terms, and more.
 #pragma once
 
+#include "experiments/command/output.hpp"
 #include "experiments/command/report.hpp"
 #include "sim/simulate.hpp"
 #include "sim/trace/trace_run.hpp"
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace onchip {
@@ -15,10 +17,25 @@ namespace onchip {
 // The family whose steps the simulator replays.
 inline constexpr std::string_view kReplayedFamily = SparsePlan::kName;
 
+// Numbers with blanks between.
+inline std::string joined(const auto& numbers) {
+  std::string text;
+  for (const auto number : numbers) {
+    text += (text.empty() ? "" : " ") + std::to_string(number);
+  }
+  return text;
+}
+
+// Of a whole step with its staging, or of a trace's blocks.
+struct SmBanks {
+  std::vector<BlockBanks> all;         // [SMs]; empty if they were not asked for
+  std::optional<BlockAccesses> of_sm;  // of one of them, if it was asked for
+};
+
 struct SimulatedCase {
   Case planned;                          // what predict says of the same plan
   std::optional<Simulation> simulation;  // nothing if the plan does not fit
-  std::vector<BlockBanks> banks;         // [SMs], of a whole step with its staging; empty if it was not asked for
+  SmBanks banks;
 };
 
 Json to_json(const SimulatedCase& answer);
@@ -26,14 +43,8 @@ std::vector<std::string> simulation_columns();
 std::vector<std::string> simulation_cells(const SimulatedCase& answer);
 std::string to_text(const SimulatedCase& answer);
 
-// Of all blocks of a trace: instructions, wavefronts, conflict degrees, multicasts, words per bank.
-Json to_json(const std::vector<BlockBanks>& banks);
-std::string to_text(const std::vector<BlockBanks>& banks);
-
-// Smallest, median and largest.
-struct Spread {
-  double least = 0, median = 0, most = 0;
-};
-Spread spread_of(std::vector<double> values);
+// A kernel from a file: a step, and one whose blocks exchange nothing. The JSON is without the chip.
+Report report_step(const std::string& kernel, const Chip& chip, const Simulation& simulation, const SmBanks& banks);
+Report report_blocks(const std::string& kernel, const Chip& chip, const TraceRun& run, const SmBanks& banks);
 
 }  // namespace onchip

@@ -134,7 +134,7 @@ void simulate_rows(const Options& options, const Chip& chip, std::span<Validatio
     ValidationRow& row = rows[static_cast<std::size_t>(i)];
     const Configuration& configuration = row.configuration;
     Layout layout = make_layout(configuration.network, *configuration.plan, *recurrent_matrix(configuration));
-    const Simulation result = simulate(chip, plan_trace(chip, std::move(layout)), simulation);
+    const Simulation result = simulate(chip, *plan_trace(chip, std::move(layout)), simulation);
     row.comparison.predicted = result.step_us;
     row.comparison.low = result.low_us;
     row.comparison.high = result.high_us;

@@ -49,7 +49,7 @@ class Exchange {
         half_crossing_(std::max(0.0, chip.signal_cycles - 1.5 * chip.l2_latency_cycles) / 2),
         slices_(std::max<std::size_t>(1, static_cast<std::size_t>(chip.l2_slices) / 2)),
         slice_free_(2 * slices_),
-        visible_(static_cast<std::size_t>(shape.state_words), kNotYet),
+        visible_(static_cast<std::size_t>(shape.state_words)),
         lines_(static_cast<std::size_t>((shape.state_words + shape.line_words - 1) / shape.line_words)),
         warps_(sms * static_cast<std::size_t>(warps_per_sm())) {
     for (std::size_t sm = 0; sm < sms; ++sm) {
@@ -60,6 +60,7 @@ class Exchange {
   // Words of one line.
   void store(int sm, std::int32_t first, std::int32_t count, double at) {
     const std::int32_t line = first / shape_.line_words;
+    std::fill_n(visible_.begin() + first, count, kNotYet);
     const double travel = sms_[sm].half_latency + (near(line, sm) ? 0 : half_crossing_);
     events_.push({at - start_ + travel, Event::store, first, line, count, false});
   }
@@ -133,7 +134,11 @@ class Exchange {
     bool complete;           // all of the line's words were there
   };
 
+  bool in_registers() const { return shape_.polled_words > 0; }
   int words_in_flight() const {
+    if (in_registers()) {
+      return shape_.loads_in_flight;
+    }
     const std::int64_t words = (shape_.state_words + shape_.threads - 1) / shape_.threads;
     return static_cast<int>(std::min<std::int64_t>(words, shape_.loads_in_flight));
   }
@@ -165,18 +170,26 @@ class Exchange {
     double& free = issue_free(w);
     warp.last = free = std::max(at, free) + shape_.issue_slowdown * kRoundIssueCyclesPerWord * words_in_flight();
     warp.missing.clear();
-    for (int k = 0; k < shape_.loads_in_flight; ++k) {
+    if (in_registers()) {
+      const std::int64_t begin = w % warps_per_sm() * shape_.warp_words;
+      const std::int64_t group = sm_of(w) / shape_.group_sms * shape_.group_words;
+      ask(warp, group + begin, group + std::min(begin + shape_.polled_words, shape_.group_words));
+    }
+    for (int k = 0; !in_registers() && k < shape_.loads_in_flight; ++k) {
       const std::int64_t first =
           warp.round_begin + std::int64_t{k} * shape_.threads + w % warps_per_sm() * kWordsPerLoad;
-      for (std::int64_t word = first; word < std::min(first + kWordsPerLoad, shape_.state_words);
-           word += shape_.line_words) {
-        warp.missing.push_back(static_cast<std::int32_t>(word / shape_.line_words));
-      }
+      ask(warp, first, std::min(first + kWordsPerLoad, shape_.state_words));
     }
     if (warp.missing.empty()) {
       end_round(w);
     } else {
       send(w, warp.last);
+    }
+  }
+
+  void ask(Warp& warp, std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t word = begin; word < end; word += shape_.line_words) {
+      warp.missing.push_back(static_cast<std::int32_t>(word / shape_.line_words));
     }
   }
 
@@ -239,8 +252,8 @@ class Exchange {
   void receive(const Event& event) {
     Sm& sm = sms_[sm_of(event.who)];
     Warp& warp = warps_[event.who];
-    sm.port_free = std::max(sm.port_free, event.at) +
-                   std::max(kSectorBytes, 16 * shape_.line_words) / chip_.exchange_bytes_per_cycle_per_sm;
+    sm.port_free = std::max(sm.port_free, event.at) + std::max(kSectorBytes, shape_.word_bytes * shape_.line_words) /
+                                                          chip_.exchange_bytes_per_cycle_per_sm;
     warp.last = std::max(warp.last, sm.port_free);
     if (!event.complete) {
       warp.missing.push_back(event.line);
@@ -266,6 +279,10 @@ class Exchange {
   void end_round(std::int32_t w) {
     Sm& sm = sms_[sm_of(w)];
     Warp& warp = warps_[w];
+    if (in_registers()) {
+      sm.released = std::max(sm.released, warp.last);
+      return;
+    }
     const std::int64_t left = shape_.state_words - warp.round_begin - w % warps_per_sm() * kWordsPerLoad;
     const auto stores = std::min<std::int64_t>(shape_.loads_in_flight, (left + shape_.threads - 1) / shape_.threads);
     if (stores > 0) {

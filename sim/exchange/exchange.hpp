@@ -46,7 +46,7 @@ inline double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// When 16-byte words of the next state, of one line of L2, leave their SM, in cycles from the barrier after staging.
+// When words of the next state, of one line of L2, leave their SM, in cycles from the barrier after staging.
 struct Emission {
   std::int32_t first_word = 0, words = 1;
   double cycle = 0;
@@ -63,11 +63,11 @@ struct SmBody {
 void add_emission(SmBody& body, int line_words, std::int32_t word, double cycle);
 
 struct ExchangeShape {
-  std::int64_t state_words = 0;  // of 16 bytes
-  int threads = 0;               // per SM
-  int loads_in_flight = 1;       // words of a thread and round
-  int poll_delay = 0;            // cycles that a warp waits before its first poll
-  int line_words = kLineWords;   // of the state in each line of L2, a power of two
+  std::int64_t state_words = 0;
+  int threads = 0;              // per SM
+  int loads_in_flight = 1;      // words of a thread and round
+  int poll_delay = 0;           // cycles that a warp waits before its first poll
+  int line_words = kLineWords;  // of the state in each line of L2, a power of two
   // Instructions with which a poll computes each word's address, one on the result of the other; 0: the addresses are
   // kept from poll to poll.
   int address_instructions = 0;
@@ -78,6 +78,11 @@ struct ExchangeShape {
   // How many times as long as alone the warps that poll take for what they issue, and for what they store: where others
   // compute beside them.
   double issue_slowdown = 1, store_slowdown = 1;
+  // Where polls go into registers (sim/trace/step_shape.hpp); an SM's warps then wait for their own words only, and the
+  // SM goes on when all have them.
+  std::int64_t polled_words = 0, warp_words = 0, group_words = 0;
+  int group_sms = 0;
+  int word_bytes = 16;
 };
 
 struct ExchangeOptions {
@@ -109,7 +114,7 @@ struct PipelinedRun {
 PipelinedRun run_pipelined(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
                            const ExchangeOptions& options = {});
 
-// Every word of the state is emitted by exactly one SM.
+// Every word of the state is emitted by one SM; those that none emits are there from the start.
 ExchangeRun run_exchange(const Chip& chip, const ExchangeShape& shape, const std::vector<SmBody>& bodies,
                          const ExchangeOptions& options = {});
 

@@ -198,6 +198,32 @@ void write_stage(WarpWriter& out, const PlanTrace& trace, const Share& share) {
   }
 }
 
+// Up to two words of a thread have their address from before the first poll. More are addressed anew in every poll, in
+// the registers that the weights leave: a comparison whose predicate guards an addition, whose carry goes into the
+// upper half of the address, of which the load is made. Where in shared memory a word goes is a constant beside its
+// thread's, or where the state lies in planes a comparison, for more than two a division.
+StepShape step_shape(const SparseGeometry& geometry, const StateWords& state) {
+  constexpr int kMostKept = 2, kAddress = 4;
+  const int passes = geometry.pipelined_passes(), planes = geometry.planes / passes;
+  StepShape shape;
+  shape.threads = geometry.threads;
+  shape.fetching_threads = geometry.fetching_threads();
+  shape.passes = passes;
+  shape.is_pipelined = geometry.producer_warps > 0;
+  shape.is_bulk_copied = geometry.exchange == ExchangeProtocol::bulk_copy;
+  shape.word_bytes = StateWords::kBytes;
+  shape.state_words = state.all;
+  shape.line_words = geometry.line_words;
+  shape.loads_in_flight = geometry.loads_in_flight;
+  shape.poll_delay = geometry.poll_delay;
+  const bool keeps = geometry.loads_in_flight <= kMostKept || shape.body_words() <= kMostKept * shape.fetching_threads;
+  shape.address_instructions = keeps ? 0 : kAddress;
+  shape.placing_instructions = planes == 1 ? 0 : planes == 2 ? 4 : 8;
+  shape.plane_words = state.plane;
+  shape.outbox_plane_words = state.outbox_plane;
+  return shape;
+}
+
 }  // namespace
 
 SparseLayout replayable(Layout layout) {
@@ -209,7 +235,11 @@ SparseLayout replayable(Layout layout) {
 }
 
 PlanTrace::PlanTrace(SparseLayout layout, int spare_registers, Traced traced, Issued issued)
-    : layout_(std::move(layout)), state_(layout_.geometry), tables_(layout_), traced_(traced) {
+    : layout_(std::move(layout)),
+      state_(layout_.geometry),
+      tables_(layout_),
+      traced_(traced),
+      step_(step_shape(layout_.geometry, state_)) {
   // The working registers hold a few loads in flight; what is left over holds more, with their addresses. In machine
   // code for sm_90 of 14 kernels that fill their registers 4 or 5 other loads stand between a load and its use, at the
   // median.

@@ -47,8 +47,9 @@ class PlanTrace : public TraceSource {
 
   int blocks() const override { return geometry().sms; }
   BlockTrace block(int sm) const override;
+  const StepShape* step() const override { return &step_; }
   // What follows the barrier after staging: of one pass, if they are pipelined. The computing warps come first.
-  BlockTrace body(int sm, int pass = 0) const;
+  BlockTrace body(int sm, int pass = 0) const override;
 
   int bodies() const { return geometry().pipelined_passes(); }       // of an SM and step
   std::int64_t body_words() const { return state_.all / bodies(); }  // of the state, that one body reads
@@ -70,6 +71,7 @@ class PlanTrace : public TraceSource {
   KernelTables tables_;
   Traced traced_;
   CompilerView view_;
+  StepShape step_;
 };
 
 }  // namespace onchip

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 namespace onchip {
 namespace {
@@ -13,8 +14,13 @@ namespace {
 constexpr int kHasMask = 16, kHasRegisters = 32, kHasClock = 64, kOperationBits = 15;  // those of version 1
 constexpr std::string_view kMagicOfVersion1 = "onchip trace 1\n";
 constexpr std::uint8_t kStride = 0, kDifferences = 1;
+constexpr int kLoopBytes = 8;
 constexpr std::uint64_t kMostBlocks = 1 << 20, kMostWarps = 64;
 constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;  // as many as the bank model takes
+
+std::uint64_t to_unsigned(std::int64_t value) {
+  return static_cast<std::uint64_t>(value);
+}
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
@@ -125,9 +131,48 @@ class Reader {
     return value >> 1 ^ (~(value & 1) + 1);
   }
 
+  StepShape step(std::int64_t blocks) {
+    StepShape step;
+    for (const StepField& field : kStepFields) {
+      const std::string what(field.name);
+      const auto value = static_cast<std::int64_t>(number(what.c_str(), to_unsigned(field.most)));
+      if (value < field.least) {
+        fail("found " + std::to_string(value) + " as " + what + ": expected at least " + std::to_string(field.least));
+      }
+      step.*field.value = value;
+    }
+    const bool is_whole = step.threads % kWarpLanes == 0 && step.fetching_threads % kWarpLanes == 0 &&
+                          step.state_words % step.passes == 0 && std::has_single_bit(to_unsigned(step.line_words));
+    const bool publishes = step.is_pipelined == 0 ? step.passes == 1
+                                                  : step.body_words() % step.plane_words == 0 &&
+                                                        blocks * step.outbox_plane_words <= step.plane_words;
+    const bool polls =
+        step.polled_words == 0 ||
+        (step.group_sms > 0 && (blocks + step.group_sms - 1) / step.group_sms * step.group_words <= step.state_words);
+    if (!is_whole || !publishes || !polls) {
+      fail("the step's numbers before it do not go together");
+    }
+    return step;
+  }
+
+  double loop_instructions() {
+    std::uint64_t bits = 0;
+    for (int i = 0; i < kLoopBytes; ++i) {
+      bits |= std::uint64_t{byte("instructions of the loop")} << 8 * i;
+    }
+    const auto loop = std::bit_cast<double>(bits);
+    if (!(loop >= 0 && loop < 1e9)) {
+      fail("expected from 0 to 1e9 instructions of the loop");
+    }
+    return loop;
+  }
+
   // Throws away what it reads unless there is a place for it.
-  void block(BlockTrace* to) {
-    const std::uint64_t warps = number("a number of warps", kMostWarps);
+  void block(BlockTrace* to, std::uint64_t least_warps = 0, std::uint64_t most_warps = kMostWarps) {
+    const std::uint64_t warps = number("a number of warps", most_warps);
+    if (warps < least_warps) {
+      fail("found " + std::to_string(warps) + " warps: expected " + std::to_string(least_warps));
+    }
     for (std::uint64_t w = 0; w < warps; ++w) {
       WarpTrace unwanted;
       warp(to ? to->warps.emplace_back() : unwanted, to != nullptr);
@@ -243,29 +288,49 @@ class CompactTrace : public TraceSource {
       if (threads > 0) {
         resources_ = {threads, registers, bytes_shared};
       }
+      if (reader.number("whether it is a step", 1) != 0) {
+        step_ = reader.step(static_cast<std::int64_t>(blocks));
+      }
     }
-    for (std::uint64_t b = 0; b < blocks; ++b) {
+    const std::uint64_t body_warps =
+        !step_ ? 0 : to_unsigned(step_->threads + (step_->is_pipelined ? step_->fetching_threads : 0)) / kWarpLanes;
+    for (std::uint64_t b = 0; b < blocks * to_unsigned(parts()); ++b) {
       begins_.push_back(reader.at());
-      reader.block(nullptr);
+      if (step_) {
+        reader.loop_instructions();
+      }
+      if (b % to_unsigned(parts()) == 0) {
+        reader.block(nullptr);
+      } else {
+        reader.block(nullptr, body_warps, body_warps);
+      }
     }
     if (reader.left() > 0) {
       reader.fail("found " + std::to_string(reader.left()) + " bytes behind the last block: expected the end");
     }
   }
 
-  int blocks() const override { return static_cast<int>(begins_.size()); }
+  int blocks() const override { return static_cast<int>(static_cast<std::int64_t>(begins_.size()) / parts()); }
   std::optional<BlockResources> resources() const override { return resources_; }
-  BlockTrace block(int index) const override {
+  BlockTrace block(int index) const override { return part(index, 0); }
+  const StepShape* step() const override { return step_ ? &*step_ : nullptr; }
+  BlockTrace body(int index, int pass = 0) const override { return part(index, step_ ? 1 + pass : 0); }
+
+ private:
+  std::int64_t parts() const { return step_ ? 1 + step_->passes : 1; }  // of a block
+  BlockTrace part(int index, int number) const {
     BlockTrace block;
-    Reader(bytes_, file_name_, begins_[static_cast<std::size_t>(index)]).block(&block);
+    Reader reader(bytes_, file_name_, begins_[to_unsigned(index * parts() + number)]);
+    block.loop_instructions = step_ ? reader.loop_instructions() : 0;
+    reader.block(&block);
     return block;
   }
 
- private:
   std::string_view bytes_;
   std::string file_name_;
   std::optional<BlockResources> resources_;
-  std::vector<std::size_t> begins_;  // of each block
+  std::optional<StepShape> step_;
+  std::vector<std::size_t> begins_;  // of each block, and of its bodies behind it
 };
 
 }  // namespace
@@ -274,13 +339,17 @@ bool is_compact_trace(std::string_view bytes) {
   return bytes.starts_with(kCompactTraceMagic) || bytes.starts_with(kMagicOfVersion1);
 }
 
-std::string compact_trace_header(int blocks, const std::optional<BlockResources>& resources) {
+std::string compact_trace_header(int blocks, const std::optional<BlockResources>& resources, const StepShape* step) {
   std::string out(kCompactTraceMagic);
-  put(out, static_cast<std::uint64_t>(blocks));
+  put(out, to_unsigned(blocks));
   const BlockResources of_block = resources.value_or(BlockResources{});
-  put(out, static_cast<std::uint64_t>(of_block.threads));
-  put(out, static_cast<std::uint64_t>(of_block.registers_per_thread));
-  put(out, static_cast<std::uint64_t>(of_block.smem_bytes));
+  put(out, to_unsigned(of_block.threads));
+  put(out, to_unsigned(of_block.registers_per_thread));
+  put(out, to_unsigned(of_block.smem_bytes));
+  put(out, step ? 1 : 0);
+  for (std::size_t i = 0; step && i < kStepFields.size(); ++i) {
+    put(out, to_unsigned(step->*kStepFields[i].value));
+  }
   return out;
 }
 
@@ -289,6 +358,22 @@ std::string encode_block(const BlockTrace& block) {
   put(out, block.warps.size());
   for (const WarpTrace& warp : block.warps) {
     put_warp(out, warp);
+  }
+  return out;
+}
+
+std::string encode_block(const TraceSource& source, int index) {
+  if (!source.step()) {
+    return encode_block(source.block(index));
+  }
+  std::string out;
+  for (int part = 0; part <= source.step()->passes; ++part) {
+    const BlockTrace block = part == 0 ? source.block(index) : source.body(index, part - 1);
+    const auto loop = std::bit_cast<std::uint64_t>(block.loop_instructions);
+    for (int i = 0; i < kLoopBytes; ++i) {
+      out += static_cast<char>(loop >> 8 * i);
+    }
+    out += encode_block(block);
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "model/chip/occupancy.hpp"
+#include "sim/trace/step_shape.hpp"
 
 #include <algorithm>
 #include <array>
@@ -103,6 +104,11 @@ class TraceSource {
   virtual std::optional<BlockResources> resources() const { return std::nullopt; }
   // May be called by several threads at once. Throws InputError.
   virtual BlockTrace block(int index) const = 0;
+
+  // Of a source that is one step of a plan, block by SM: how the SMs exchange the state, and what each does in one pass
+  // from when it has its part of the state. Null: blocks that know nothing of one another.
+  virtual const StepShape* step() const { return nullptr; }
+  virtual BlockTrace body(int index, [[maybe_unused]] int pass = 0) const { return block(index); }
 };
 
 }  // namespace onchip

@@ -22,6 +22,8 @@ class FileTrace : public TraceSource {
   int blocks() const override { return parsed_->blocks(); }
   std::optional<BlockResources> resources() const override { return parsed_->resources(); }
   BlockTrace block(int index) const override { return parsed_->block(index); }
+  const StepShape* step() const override { return parsed_->step(); }
+  BlockTrace body(int index, int pass = 0) const override { return parsed_->body(index, pass); }
 
  private:
   InputFile file_;

@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <set>
+#include <utility>
 
 namespace onchip {
 
@@ -34,22 +37,57 @@ TraceRun run_trace(const Chip& chip, const TraceSource& source, const SmOptions&
   return result;
 }
 
-std::vector<AccessCost> count_accesses(const Chip& chip, const TraceSource& source, int block) {
-  BankModel banks(bank_geometry(chip));
+BlockAccesses count_accesses(const Chip& chip, const TraceSource& source, int block) {
+  const BankGeometry geometry = bank_geometry(chip);
+  BankModel banks(geometry);
   const BlockTrace trace = source.block(block);
-  std::vector<AccessCost> costs;
+  BlockAccesses result{block, {}, std::vector<BankUse>(static_cast<std::size_t>(geometry.banks))};
+  std::vector<std::int64_t> words(result.banks.size());
   for (std::size_t w = 0; w < trace.warps.size(); ++w) {
     const WarpTrace& warp = trace.warps[w];
     for (std::size_t i = 0; i < warp.instructions.size(); ++i) {
       const Instruction& instruction = warp.instructions[i];
-      if (is_shared_access(instruction.operation)) {
-        costs.push_back({block, static_cast<std::int32_t>(w), static_cast<std::uint32_t>(i), instruction.operation,
-                         instruction.width, std::popcount(instruction.mask),
-                         banks.count(shared_access(warp, instruction))});
+      if (!is_shared_access(instruction.operation)) {
+        continue;
       }
+      std::ranges::fill(words, 0);
+      const auto addresses = warp.addresses_of(instruction);
+      AccessCost access{block,
+                        static_cast<std::int32_t>(w),
+                        static_cast<std::uint32_t>(i),
+                        instruction.operation,
+                        instruction.width,
+                        std::popcount(instruction.mask),
+                        banks.count(shared_access(warp, instruction), words),
+                        {addresses.begin(), addresses.end()},
+                        {}};
+      const std::int64_t most = std::ranges::max(words);
+      for (std::size_t bank = 0; bank < words.size(); ++bank) {
+        result.banks[bank].words += words[bank];
+        if (words[bank] == most && most > 0) {
+          access.busiest.push_back(static_cast<int>(bank));
+        }
+      }
+      for (const int bank : access.busiest) {
+        result.banks[static_cast<std::size_t>(bank)].extra_wavefronts +=
+            static_cast<double>(access.cost.wavefronts - access.cost.ideal) /
+            static_cast<double>(access.busiest.size());
+      }
+      result.accesses.push_back(std::move(access));
     }
   }
-  return costs;
+  return result;
+}
+
+std::vector<AccessCost> worst_accesses(const BlockAccesses& of, std::size_t most) {
+  const auto extra = [](const AccessCost& access) { return access.cost.wavefronts - access.cost.ideal; };
+  std::vector<AccessCost> worst = of.accesses;
+  std::erase_if(worst, [&](const AccessCost& access) { return extra(access) == 0; });
+  std::ranges::stable_sort(worst, std::ranges::greater(), extra);
+  std::set<std::vector<std::uint64_t>> seen;
+  std::erase_if(worst,
+                [&](const AccessCost& access) { return seen.size() >= most || !seen.insert(access.addresses).second; });
+  return worst;
 }
 
 std::vector<BlockBanks> count_banks(const Chip& chip, const TraceSource& source, int threads) {

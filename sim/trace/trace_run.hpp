@@ -25,8 +25,24 @@ struct AccessCost {
   Operation operation = Operation::shared_load;
   int width = 0, lanes = 0;
   BankCost cost;
+  std::vector<std::uint64_t> addresses;  // of the active lanes
+  std::vector<int> busiest;              // the banks that deliver more of its words than all others
 };
-std::vector<AccessCost> count_accesses(const Chip& chip, const TraceSource& source, int block);
+
+// What a bank does: the words that it delivers, and the wavefronts beyond the ideal for which it is to blame: those of
+// an access are shared out to the banks that deliver most of its words.
+struct BankUse {
+  std::int64_t words = 0;
+  double extra_wavefronts = 0;
+};
+struct BlockAccesses {
+  int block = 0;
+  std::vector<AccessCost> accesses;
+  std::vector<BankUse> banks;  // [banks]
+};
+BlockAccesses count_accesses(const Chip& chip, const TraceSource& source, int block);
+// The accesses with most wavefronts beyond the ideal, one of those that touch the same addresses.
+std::vector<AccessCost> worst_accesses(const BlockAccesses& of, std::size_t most);
 
 struct BlockBanks {
   std::vector<BankCost> warp_loads, warp_stores, warp_copies;  // [warps]; atomics are loads

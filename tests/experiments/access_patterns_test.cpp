@@ -80,7 +80,7 @@ TEST_CASE("accesses to shared memory take the wavefronts that an H100 counts, to
     const std::string opcode = opcodes.at(rows.text(i, "operation") + ' ' + rows.text(i, "width"));
     CAPTURE(i, opcode, rows.text(i, "pattern"), rows.text(i, "mask"));
     const std::string text = kBase + block(access(opcode, rows.text(i, "mask"), rows.text(i, "addresses")));
-    const auto counted = count_accesses(chip, *parse_accel_sim_trace(text, "t"), 0);
+    const auto counted = count_accesses(chip, *parse_accel_sim_trace(text, "t"), 0).accesses;
     REQUIRE(counted.size() == 1);
     CHECK(std::abs(counted[0].cost.wavefronts - rows.number(i, "wavefronts")) < 0.01);
   }

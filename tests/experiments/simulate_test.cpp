@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip simulate.
+#include "experiments/command/table.hpp"
 #include "tests/experiments/command.hpp"
 
+#include <algorithm>
 #include <fstream>
+#include <numeric>
+#include <set>
 #include <string>
+#include <vector>
 
 using namespace onchip;
 
@@ -111,8 +116,68 @@ TEST_CASE("the kernels of a list are simulated one after another, and each is re
   CHECK(both["cycles"] == 2 * one["cycles"].get<double>());
   CHECK(one["blocks_on_an_sm"] == 32);
   CHECK(run(list).out.find("2 kernels one after another: ") != std::string::npos);
-  CHECK(run(list + " --accesses a.csv").err.find("--accesses is of one kernel, but the list has 2") !=
-        std::string::npos);
+  require_refusal(list + " --accesses a.csv", "--accesses is of one kernel, but the list has 2");
+  require_refusal(list + " --sm 0", "--sm is of one kernel, but the list has 2");
+  run("simulate --hidden 512 --density 10% --record " + (folder / "kernel-2.traceg").string());
+  require_refusal(list, "kernel-2.traceg: a list of kernels has recorded steps alone, or none");
+}
+
+TEST_CASE("a step replayed from its own trace takes the same time, to the last digit", "[fast]") {
+  const Folder folder;
+  const std::string trace = (folder / "step.trace").string(), again = (folder / "again.trace").string();
+  for (const char* network :
+       {"--hidden 1024 --density 10%", "--cell lstm --hidden 512 --batch 4 --density 20%",
+        "--cell lstm --hidden 512 --batch 16 --density 10% --producer-warps 4",
+        "--cell lstm --hidden 512 --batch 16 --density 10% --producer-warps 4 --exchange bulk_copy",
+        "--cell gru --hidden 512 --density 60% --mask power-law --tier streamed"}) {
+    CAPTURE(network);
+    const Json step = run_json("simulate " + std::string(network) + " --record " + trace);
+    const Json replayed = run_json("simulate --trace " + trace + " --record " + again);
+    for (const char* key : {"step_us", "interval_us", "terms", "sms", "shared_memory"}) {
+      CHECK(replayed.at(key) == step.at(key));
+    }
+    CHECK(replayed.at("blocks") == step.at("shared_memory").at("wavefronts_per_block").size());
+    CHECK(read(again) == read(trace));
+  }
+  CHECK(run("simulate --trace " + trace + " --chip v100").err.find("the V100 has 80") != std::string::npos);
+}
+
+TEST_CASE("the banks of any SM are shown, whose extra wavefronts are those of its accesses", "[fast]") {
+  const Folder folder;
+  const std::string accesses = (folder / "accesses.csv").string();
+  const std::string network = "simulate --hidden 512 --batch 2 --density 20% --order natural ";
+  const Json json = run_json(network + "--sm 5 --accesses " + accesses);
+  const Json banks = json.at("shared_memory").at("banks");
+  CHECK(banks.at("sm") == 5);
+  const CsvReader rows(accesses);
+  double extra = 0, words = 0, worst = 0;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const double more = rows.number(row, "wavefronts") - rows.number(row, "ideal_wavefronts");
+    extra += more, words += rows.number(row, "words"), worst = std::max(worst, more);
+  }
+  const auto sum = [](const Json& list) {
+    const auto values = list.get<std::vector<double>>();
+    return std::accumulate(values.begin(), values.end(), 0.0);
+  };
+  CHECK(extra > 10);
+  CHECK_THAT(sum(banks.at("extra_wavefronts")), Catch::Matchers::WithinRel(extra, 1e-4));
+  CHECK(sum(banks.at("words")) == words);
+  const Json first = banks.at("worst").at(0);
+  CHECK(first.at("wavefronts").get<double>() - first.at("ideal_wavefronts").get<double>() == worst);
+  // Of its addresses, those in its most loaded bank: of a 4-byte load as many as wavefronts.
+  std::set<int> colliding;
+  for (const int address : first.at("addresses")) {
+    if (address / 4 % 32 == first.at("banks").at(0)) {
+      colliding.insert(address);
+    }
+  }
+  CHECK(static_cast<int>(colliding.size()) == first.at("wavefronts"));
+  CHECK(run_json(network + "--sm 6").at("shared_memory").at("banks") != banks);
+  CHECK(!run_json(network).at("shared_memory").contains("banks"));
+  const Run text = run(network + "--sm 5");
+  CHECK(text.out.find("worst instructions\n  warp ") != std::string::npos);
+  CHECK(text.out.find("predict's term") != std::string::npos);
+  require_refusal(network + "--sm 128", "the last of which is 127");
 }
 
 TEST_CASE("weights in shared memory and in L2 are simulated, and take longer", "[fast]") {

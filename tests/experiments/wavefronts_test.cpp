@@ -30,7 +30,7 @@ Simulated simulate_banks(const Chip& chip, const Configuration& configuration) {
                            [](std::int64_t all, const BankCost& cost) { return all + cost.wavefronts; });
   };
   Simulated result;
-  for (const BlockBanks& block : count_banks(chip, plan_trace(chip, layout), all_cores())) {
+  for (const BlockBanks& block : count_banks(chip, *plan_trace(chip, layout), all_cores())) {
     result.loads += sum(block.warp_loads);
     result.stores += sum(block.warp_stores);
   }

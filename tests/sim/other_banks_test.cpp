@@ -28,7 +28,8 @@ TEST_CASE("with other banks the model takes about as long as the simulator", "[f
       constraints.family = SparsePlan::kName;
       const PlannedNetwork planned = choose_plan(file.chip, network, RowProfile::from_matrix(matrix), constraints);
       const auto& plan = std::get<SparsePlan>(planned.plan);
-      const double simulated = simulate(file.chip, plan_trace(file.chip, sparse_layout(network, plan, matrix))).step_us;
+      const double simulated =
+          simulate(file.chip, *plan_trace(file.chip, sparse_layout(network, plan, matrix))).step_us;
       const Prediction& predicted = planned.prediction;
       const double apart = std::abs(predicted.step_us / simulated - 1);
       CAPTURE(describe(network), change, predicted.step_us, simulated);

@@ -19,8 +19,8 @@ const ChipFile& h200() {
   return file;
 }
 
-PlanTrace make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = MaskKind::uniform,
-                     int producer_warps = 0) {
+std::unique_ptr<TraceSource> make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = MaskKind::uniform,
+                                        int producer_warps = 0) {
   Recurrent network;
   network.cell = cell;
   network.hidden = 320;
@@ -35,17 +35,17 @@ PlanTrace make_trace(const Chip& chip, Cell cell = Cell::lstm, MaskKind kind = M
 }  // namespace
 
 TEST_CASE("a step whose passes are pipelined is simulated: parts, threads and what is left out", "[fast]") {
-  const PlanTrace trace = make_trace(h200().chip, Cell::lstm, MaskKind::uniform, 5);
-  REQUIRE(trace.bodies() > 1);
-  const Simulation whole = simulate(h200().chip, trace);
+  const std::unique_ptr<TraceSource> trace = make_trace(h200().chip, Cell::lstm, MaskKind::uniform, 5);
+  REQUIRE(trace->step()->passes > 1);
+  const Simulation whole = simulate(h200().chip, *trace);
   CHECK_THAT(std::accumulate(whole.parts_us.begin(), whole.parts_us.end(), 0.0),
              Catch::Matchers::WithinRel(whole.step_us, 1e-9));
   SimulationOptions options;
   options.threads = 3;
-  CHECK(simulate(h200().chip, trace, options).step_us == whole.step_us);
-  CHECK(simulate(h200().chip, trace, options).wait_us == whole.wait_us);
+  CHECK(simulate(h200().chip, *trace, options).step_us == whole.step_us);
+  CHECK(simulate(h200().chip, *trace, options).wait_us == whole.wait_us);
   options.exchange = false;
-  const double computing = simulate(h200().chip, trace, options).step_us;
+  const double computing = simulate(h200().chip, *trace, options).step_us;
   CHECK(computing < 0.9 * whole.step_us);
   for (const double body : whole.body_us) {
     CHECK(body > 0.9 * computing);
@@ -53,12 +53,12 @@ TEST_CASE("a step whose passes are pipelined is simulated: parts, threads and wh
   }
   options = {};
   options.sm.banks = false;
-  CHECK(simulate(h200().chip, trace, options).step_us < whole.step_us);
+  CHECK(simulate(h200().chip, *trace, options).step_us < whole.step_us);
 }
 
 TEST_CASE("the parts of a step sum to it, and every part that is left out shows", "[fast]") {
-  const PlanTrace trace = make_trace(h200().chip, Cell::lstm, MaskKind::power_law);
-  const Simulation whole = simulate(h200().chip, trace);
+  const std::unique_ptr<TraceSource> trace = make_trace(h200().chip, Cell::lstm, MaskKind::power_law);
+  const Simulation whole = simulate(h200().chip, *trace);
   REQUIRE_THAT(std::accumulate(whole.parts_us.begin(), whole.parts_us.end(), 0.0),
                Catch::Matchers::WithinRel(whole.step_us, 1e-9));
   for (const double part : whole.parts_us) {
@@ -69,7 +69,7 @@ TEST_CASE("the parts of a step sum to it, and every part that is left out shows"
   const auto step_without = [&](auto&& change) {
     SimulationOptions options;
     change(options);
-    return simulate(h200().chip, trace, options);
+    return simulate(h200().chip, *trace, options);
   };
   REQUIRE(step_without([](auto& o) { o.exchange = false; }).step_us < 0.8 * whole.step_us);
   // The bodies: a step whose warps poll earlier, and in vain, may take longer.
@@ -94,7 +94,7 @@ TEST_CASE("the body of a step that is longer than the instruction cache takes lo
     set_chip_key(file, "timing.instruction_supply=6");
     SimulationOptions options;
     options.sm.fetch = fetch;
-    const Simulation s = simulate(file.chip, make_trace(file.chip, cell), options);
+    const Simulation s = simulate(file.chip, *make_trace(file.chip, cell), options);
     return std::accumulate(s.body_us.begin(), s.body_us.end(), 0.0);
   };
   for (const Cell cell : {Cell::relu, Cell::lstm}) {
@@ -105,28 +105,28 @@ TEST_CASE("the body of a step that is longer than the instruction cache takes lo
 }
 
 TEST_CASE("a simulation is the same with any number of threads", "[fast]") {
-  const PlanTrace trace = make_trace(h200().chip, Cell::gru);
-  const Simulation one = simulate(h200().chip, trace);
+  const std::unique_ptr<TraceSource> trace = make_trace(h200().chip, Cell::gru);
+  const Simulation one = simulate(h200().chip, *trace);
   for (const int threads : {2, 3, 16}) {
     SimulationOptions options;
     options.threads = threads;
-    const Simulation several = simulate(h200().chip, trace, options);
+    const Simulation several = simulate(h200().chip, *trace, options);
     REQUIRE(several.step_us == one.step_us);
     REQUIRE(several.parts_us == one.parts_us);
     REQUIRE(several.body_us == one.body_us);
     REQUIRE(several.wait_us == one.wait_us);
-    const TraceRun in_one = run_trace(h200().chip, trace, {}, 1),
-                   in_several = run_trace(h200().chip, trace, {}, threads);
+    const TraceRun in_one = run_trace(h200().chip, *trace, {}, 1),
+                   in_several = run_trace(h200().chip, *trace, {}, threads);
     REQUIRE(std::ranges::equal(in_one.sms, in_several.sms, {}, &SmRun::warp_end, &SmRun::warp_end));
   }
 }
 
 TEST_CASE("more banks, wider banks and faster wavefronts make no body slower", "[fast]") {
-  const PlanTrace trace = make_trace(h200().chip, Cell::relu);
+  const std::unique_ptr<TraceSource> trace = make_trace(h200().chip, Cell::relu);
   const auto body = [&](const char* change) {
     ChipFile file = h200();
     set_chip_key(file, change);
-    const Simulation simulation = simulate(file.chip, trace);
+    const Simulation simulation = simulate(file.chip, *trace);
     return std::accumulate(simulation.body_us.begin(), simulation.body_us.end(), 0.0);
   };
   const double base = body("shared_memory.banks=32");
@@ -154,8 +154,8 @@ TEST_CASE("what fails in several threads is reported once, the first of all", "[
 }
 
 TEST_CASE("a timeline has every issued instruction in some span, and no span before the one it follows", "[fast]") {
-  const PlanTrace trace = make_trace(h200().chip);
-  const BlockTrace block = trace.body(0);
+  const std::unique_ptr<TraceSource> trace = make_trace(h200().chip);
+  const BlockTrace block = trace->body(0);
   SmOptions options;
   options.events = true;
   const SmRun run = run_sm(h200().chip, {&block, 1}, options);

@@ -99,7 +99,7 @@ TEST_CASE("the gathers of a trace have the wavefronts that the layout counts", "
     std::int64_t wavefronts = 0;
     for (int sm = 0; sm < trace.blocks(); ++sm) {
       const BlockTrace block = trace.block(sm);
-      for (const AccessCost& access : count_accesses(chip, trace, sm)) {
+      for (const AccessCost& access : count_accesses(chip, trace, sm).accesses) {
         const WarpTrace& warp = block.warps[access.warp];
         const auto at = warp.addresses_of(warp.instructions[access.instruction]).front();
         wavefronts +=
@@ -339,20 +339,24 @@ TEST_CASE("no shared address lies beyond the block's shared memory", "[fast]") {
 
 TEST_CASE("a plan's trace reads back from a compact file", "[fast]") {
   const PlanTrace trace(make(Cell::lstm, Precision::fp16, 400, 4, 0.2).layout);
-  std::string file = compact_trace_header(trace.blocks());
+  std::string file = compact_trace_header(trace.blocks(), trace.resources(), trace.step());
   std::size_t addresses = 0, instructions = 0;
   for (int sm = 0; sm < trace.blocks(); ++sm) {
-    file += encode_block(trace.block(sm));
-    for (const WarpTrace& warp : trace.block(sm).warps) {
-      addresses += warp.addresses.size();
-      instructions += warp.instructions.size();
+    file += encode_block(trace, sm);
+    for (const BlockTrace& block : {trace.block(sm), trace.body(sm)}) {
+      for (const WarpTrace& warp : block.warps) {
+        addresses += warp.addresses.size();
+        instructions += warp.instructions.size();
+      }
     }
   }
   CAPTURE(file.size(), addresses, instructions);
   REQUIRE(file.size() <
           2 * addresses + 10 * instructions);  // compact: most addresses in two bytes, instructions in nine
   const auto source = parse_compact_trace(file, "t.trace");
+  REQUIRE(*source->step() == *trace.step());
   for (int sm = 0; sm < trace.blocks(); ++sm) {
     REQUIRE(source->block(sm) == trace.block(sm));
+    REQUIRE(source->body(sm) == trace.body(sm));
   }
 }

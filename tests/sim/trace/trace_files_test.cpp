@@ -138,6 +138,40 @@ TEST_CASE("every truncation of a compact trace is one error with its place", "[f
           "t.trace: byte " + std::to_string(file.size()) + ": found 1 bytes behind the last block: expected the end");
 }
 
+TEST_CASE("a step whose numbers do not go together, or whose file ends, is refused", "[fast]") {
+  StepShape good;
+  good.threads = good.fetching_threads = 32;
+  good.state_words = 8;
+  const auto file = [](const StepShape& step, int warps) {
+    const std::string block = std::string(8, '\0') + encode_block(BlockTrace{std::vector<WarpTrace>(warps), 0});
+    return compact_trace_header(1, BlockResources{32, 40, 1000}, &step) + block + block;
+  };
+  REQUIRE(error_of(file(good, 1)).empty());
+  const std::string whole = file(good, 1);
+  REQUIRE(*parse_compact_trace(whole, "t.trace")->step() == good);
+  REQUIRE(parse_compact_trace(whole, "t.trace")->resources()->smem_bytes == 1000);
+  REQUIRE(error_of(file(good, 2)).find("warps") != std::string::npos);
+  for (const StepField& field : kStepFields) {
+    StepShape bad = good;
+    bad.*field.value = field.most + 1;
+    REQUIRE(error_of(file(bad, 1)).find(field.name) != std::string::npos);
+  }
+  const auto refused = [&](auto&& change) {
+    StepShape bad = good;
+    change(bad);
+    return error_of(file(bad, 1)).find("do not go together") != std::string::npos;
+  };
+  REQUIRE(refused([](StepShape& s) { s.threads = 33; }));
+  REQUIRE(refused([](StepShape& s) { s.line_words = 3; }));
+  REQUIRE(refused([](StepShape& s) { s.passes = 2; }));
+  REQUIRE(refused([](StepShape& s) { s.is_pipelined = 1, s.plane_words = 8, s.outbox_plane_words = 9; }));
+  REQUIRE(refused([](StepShape& s) { s.polled_words = 4; }));
+  REQUIRE(refused([](StepShape& s) { s.polled_words = 4, s.group_sms = 1, s.group_words = 9; }));
+  for (std::size_t bytes = 0; bytes < file(good, 1).size(); ++bytes) {
+    REQUIRE(!error_of(file(good, 1).substr(0, bytes)).empty());
+  }
+}
+
 TEST_CASE("hostile compact traces are refused without reserving what they claim", "[fast]") {
   const std::string huge = "\xff\xff\xff\xff\xff\xff\xff\xff\x7f";
   REQUIRE((error_of(std::string(kCompactTraceMagic) + huge)).find("number of blocks") != std::string::npos);

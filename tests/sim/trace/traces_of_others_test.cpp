@@ -82,7 +82,7 @@ std::unique_ptr<TraceSource> parse(const std::string& text) {
 }
 
 AccessCost only_access(const std::string& lines) {
-  const auto costs = count_accesses(h100(), *parse(header() + block(lines)), 0);
+  const auto costs = count_accesses(h100(), *parse(header() + block(lines)), 0).accesses;
   REQUIRE(costs.size() == 1);
   return costs[0];
 }
@@ -125,7 +125,7 @@ TEST_CASE("accesses of traces take the wavefronts that an H100 was counted to ta
   CHECK(wavefronts("ST.E.64", [](int lane) { return 8 * lane; }) == 2);
   CHECK(wavefronts("ATOM.E.ADD", [](int) { return 0; }) == 32);
   const auto elsewhere = line("LD.E", [](int lane) { return kSharedBase + (1 << 24) + 128ull * lane; });
-  CHECK(count_accesses(h100(), *parse(header() + block(elsewhere)), 0).empty());
+  CHECK(count_accesses(h100(), *parse(header() + block(elsewhere)), 0).accesses.empty());
 }
 
 TEST_CASE("the matrices of a load become as many registers", "[fast]") {
