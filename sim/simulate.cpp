@@ -4,6 +4,7 @@
 #include "model/base/parallel.hpp"
 #include "model/exchange/exchange_time.hpp"
 #include "model/sparse/registers.hpp"
+#include "sim/dense/dense_trace.hpp"
 #include "sim/exchange/exchange.hpp"
 
 #include <algorithm>
@@ -36,8 +37,13 @@ ExchangeShape exchange_shape(const Chip& chip, const StepShape& step) {
   return shape;
 }
 
+// Where tensor cores are busy, the clock is slower.
+double clock_ratio(const Chip& chip, const SmRun& run) {
+  return run.issued[static_cast<int>(Operation::tensor)] > 0 ? 1 / chip.tensor_clock_share : 1;
+}
+
 // Which words of the next state each store publishes; those that empty a later state's place are none.
-void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, const StepShape& step) {
+void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, const StepShape& step, double slower) {
   const auto word_bytes = static_cast<std::uint64_t>(step.word_bytes);
   const std::uint64_t begin = word_bytes * static_cast<std::uint64_t>(step.state_words);
   for (const IssueEvent& store : run.global_stores) {
@@ -47,7 +53,7 @@ void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, cons
         continue;
       }
       add_emission(body, static_cast<int>(step.line_words), static_cast<std::int32_t>((address - begin) / word_bytes),
-                   static_cast<double>(store.cycle));
+                   slower * static_cast<double>(store.cycle));
     }
   }
 }
@@ -104,10 +110,11 @@ std::vector<SmBody> run_bodies(const Chip& chip, const TraceSource& trace, const
     if (step.is_pipelined != 0) {
       add_pass(bodies[sm], chip, step, sm, run);
     } else {
+      const double slower = clock_ratio(chip, run);
       for (const std::int64_t end : run.warp_end) {
-        bodies[sm].warp_end.push_back(static_cast<double>(end));
+        bodies[sm].warp_end.push_back(slower * static_cast<double>(end));
       }
-      add_emissions(bodies[sm], block, run, step);
+      add_emissions(bodies[sm], block, run, step, slower);
       bodies[sm].computing = bodies[sm].cycles;
     }
     runs[sm] += run;
@@ -201,11 +208,14 @@ StepPart Simulation::binding() const {
   return static_cast<StepPart>(std::max_element(parts_us.begin(), parts_us.end()) - parts_us.begin());
 }
 
-std::unique_ptr<TraceSource> plan_trace(const Chip& chip, Layout layout, Traced traced) {
+std::unique_ptr<TraceSource> plan_trace(const Chip& chip, Layout layout) {
+  if (auto* const dense = std::get_if<DenseLayout>(&layout)) {
+    return std::make_unique<DenseTrace>(std::move(*dense));
+  }
   SparseLayout sparse = replayable(std::move(layout));
   const SparseGeometry& geometry = sparse.geometry;
   const int spare = registers_available(chip, geometry) - geometry.register_words - working_registers(chip, geometry);
-  return std::make_unique<PlanTrace>(std::move(sparse), spare, traced);
+  return std::make_unique<PlanTrace>(std::move(sparse), spare);
 }
 
 Simulation simulate(const Chip& chip, const TraceSource& trace, const SimulationOptions& options) {

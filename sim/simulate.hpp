@@ -54,7 +54,7 @@ struct Simulation {
 
 // The stream of a plan as the chip's registers let the compiler order it. Throws InputError for a plan of a family that
 // is not replayed.
-std::unique_ptr<TraceSource> plan_trace(const Chip& chip, Layout layout, Traced traced = Traced::whole);
+std::unique_ptr<TraceSource> plan_trace(const Chip& chip, Layout layout);
 
 // `trace` is a step: of a plan, or one that was recorded (TraceSource::step()).
 Simulation simulate(const Chip& chip, const TraceSource& trace, const SimulationOptions& options = {});

@@ -90,8 +90,8 @@ void write_block_timeline(const std::string& path, const Chip& chip, const Trace
 int sm_of(const Options& options, const TraceSource& source) {
   const auto sm = options.given("sm") ? options.whole("sm", 0, 1 << 20) : 0;
   if (sm >= source.blocks()) {
-    throw InputError("--sm " + std::to_string(sm) + ": there are " + std::to_string(source.blocks()) +
-                     ", the last of which is " + std::to_string(source.blocks() - 1));
+    throw InputError("--sm " + std::to_string(sm) + ": expected at most " + std::to_string(source.blocks() - 1) +
+                     ", the last SM or block");
   }
   return static_cast<int>(sm);
 }

@@ -3,7 +3,7 @@
 
 #include "model/sparse/family.hpp"
 #include "sim/machine/sm.hpp"
-#include "sim/sparse/warp_writer.hpp"
+#include "sim/machine/warp_writer.hpp"
 
 namespace onchip {
 namespace {

@@ -200,8 +200,7 @@ int CellTrace::squash(int value, Squash to) {
   } else if (to == Squash::tanh) {
     value = out_.operate(Operation::fp32, value);
   }
-  const int e = out_.operate(Operation::special, out_.operate(Operation::fp32, value));
-  const int y = out_.operate(Operation::special, out_.operate(Operation::fp32, e));
+  const int y = out_.logistic(value);
   if (to == Squash::sigmoid) {
     return y;
   }

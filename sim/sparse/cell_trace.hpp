@@ -3,7 +3,7 @@
 // find the gates, reduce, finish.
 #pragma once
 
-#include "sim/sparse/warp_writer.hpp"
+#include "sim/sparse/warp_place.hpp"
 
 #include <array>
 #include <vector>

@@ -3,7 +3,7 @@
 // plane, then the row's overflow, chunk by chunk behind branches: first from shared memory, then through the ring.
 #pragma once
 
-#include "sim/sparse/warp_writer.hpp"
+#include "sim/sparse/warp_place.hpp"
 
 #include <array>
 #include <span>

@@ -177,7 +177,7 @@ TEST_CASE("the banks of any SM are shown, whose extra wavefronts are those of it
   const Run text = run(network + "--sm 5");
   CHECK(text.out.find("worst instructions\n  warp ") != std::string::npos);
   CHECK(text.out.find("predict's term") != std::string::npos);
-  require_refusal(network + "--sm 128", "the last of which is 127");
+  require_refusal(network + "--sm 64", "at most 63");
 }
 
 TEST_CASE("weights in shared memory and in L2 are simulated, and take longer", "[fast]") {

@@ -2,7 +2,7 @@
 #include "sim/sparse/plan_trace.hpp"
 #include "sim/sparse/gather_trace.hpp"
 
-#include "sim/sparse/warp_writer.hpp"
+#include "sim/machine/warp_writer.hpp"
 #include "sim/trace/compact_trace.hpp"
 #include "sim/trace/trace_run.hpp"
 #include "tests/catch.hpp"

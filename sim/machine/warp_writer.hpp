@@ -3,15 +3,13 @@
 // issue it (list_schedule) once it ends.
 //
 // Registers stand for what they hold: only dependences matter, not their numbers.
-//   0 ... 95     the fp32 sums of a tile
+//   0 ... 95     the fp32 sums
 //   96 ... 235   everything else, in turn
 //   236 ... 251  copies from L2 that are under way, four registers (16 bytes) each
 #pragma once
 
 #include "model/banks/bank_rule.hpp"
 #include "sim/machine/list_schedule.hpp"
-#include "sim/sparse/kernel_tables.hpp"
-#include "sim/sparse/state_words.hpp"
 #include "sim/trace/trace.hpp"
 
 #include <algorithm>
@@ -24,28 +22,6 @@ inline constexpr int kLoopInstructions = 8;  // of the loop over the steps, at i
 inline constexpr int kSumRegisters = 96, kTemporaries = 140;
 inline constexpr int kFirstCopyRegister = kSumRegisters + kTemporaries;
 static_assert(kFirstCopyRegister + 4 * kMostRingChunks <= kNoRegister);
-
-// The warp whose instructions are generated, and what they follow from.
-struct WarpPlace {
-  const SparseLayout& layout;
-  const SparseGeometry& geometry;
-  const StateWords& state;
-  const KernelTables& tables;
-  int sm, warp;
-  std::array<SparseGeometry::GroupLane, kWarpLanes> lanes;
-
-  WarpPlace(const SparseLayout& of, const StateWords& its_state, const KernelTables& its_tables, int its_sm,
-            int its_warp)
-      : layout(of), geometry(of.geometry), state(its_state), tables(its_tables), sm(its_sm), warp(its_warp) {
-    for (int lane = 0; lane < kWarpLanes; ++lane) {
-      lanes[lane] = geometry.group_lane_of(thread(lane));
-    }
-  }
-  std::int64_t at(SparseRegion region) const { return geometry.memory.at(region); }  // its first byte
-  int values() const { return geometry.tile_rows * geometry.pass_samples; }          // sums of a tile in one pass
-  int thread(int lane) const { return kWarpLanes * warp + lane; }
-  std::size_t warp_row(int r) const { return layout.warp_row(sm, r, warp); }
-};
 
 class WarpWriter {
  public:
@@ -112,6 +88,12 @@ class WarpWriter {
     const int destination = temporary(std::max(1, width / 4));
     access(Operation::shared_load, width, destination, source, address);
     return destination;
+  }
+
+  // 1 / (1 + exp(value)): an exponential and a reciprocal, with the arithmetic before them.
+  int logistic(int value) {
+    const int e = operate(Operation::special, operate(Operation::fp32, value));
+    return operate(Operation::special, operate(Operation::fp32, e));
   }
 
   // A comparison of `on` and a branch, across which nothing is moved.
