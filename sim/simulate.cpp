@@ -104,9 +104,14 @@ std::vector<SmBody> run_bodies(const Chip& chip, const TraceSource& trace, const
   std::vector<SmBody> bodies(static_cast<std::size_t>(trace.blocks()));
   runs.resize(bodies.size());
   const StepShape& step = *trace.step();
+  // Words of the state that bodies ask for come from either half of L2, as those that are polled.
+  Chip of_bodies = chip;
+  if (step.polled_words > 0) {
+    of_bodies.l2_latency_cycles = chip.exchange_round_trip_cycles;
+  }
   parallel_for(trace.blocks(), options.threads, [&](int sm) {
     const BlockTrace block = trace.body(sm, pass);
-    const SmRun run = run_sm(chip, {&block, 1}, options.sm);
+    const SmRun run = run_sm(of_bodies, {&block, 1}, options.sm);
     if (step.is_pipelined != 0) {
       add_pass(bodies[sm], chip, step, sm, run);
     } else {
@@ -208,11 +213,16 @@ StepPart Simulation::binding() const {
   return static_cast<StepPart>(std::max_element(parts_us.begin(), parts_us.end()) - parts_us.begin());
 }
 
+bool is_replayed(const Plan& plan) {
+  const auto* const dense = std::get_if<DensePlan>(&plan);
+  return std::holds_alternative<SparsePlan>(plan) || (dense && dense->exchange != ExchangeProtocol::cluster);
+}
+
 std::unique_ptr<TraceSource> plan_trace(const Chip& chip, Layout layout) {
   if (auto* const dense = std::get_if<DenseLayout>(&layout)) {
     return std::make_unique<DenseTrace>(std::move(*dense));
   }
-  SparseLayout sparse = replayable(std::move(layout));
+  SparseLayout sparse = replayable(std::move(layout));  // no library has a layout
   const SparseGeometry& geometry = sparse.geometry;
   const int spare = registers_available(chip, geometry) - geometry.register_words - working_registers(chip, geometry);
   return std::make_unique<PlanTrace>(std::move(sparse), spare);

@@ -52,8 +52,11 @@ struct Simulation {
   StepPart binding() const;  // the largest part
 };
 
-// The stream of a plan as the chip's registers let the compiler order it. Throws InputError for a plan of a family that
-// is not replayed.
+// Sparse plans; dense ones, but not in a cluster.
+bool is_replayed(const Plan& plan);
+
+// The stream of a plan as the chip's registers let the compiler order it. Throws InputError for one that is not
+// replayed.
 std::unique_ptr<TraceSource> plan_trace(const Chip& chip, Layout layout);
 
 // `trace` is a step: of a plan, or one that was recorded (TraceSource::step()).

@@ -182,7 +182,7 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
     } catch (const InputError& error) {
       file.fail(i, error.what());
     }
-    if (options.flag("simulate") && family_name(*row.configuration.plan) != kReplayedFamily) {
+    if (options.flag("simulate") && !is_replayed(*row.configuration.plan)) {
       ++data.not_simulated;
       continue;
     }
@@ -226,7 +226,7 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
        "Predict for this chip (default: the one that the file's folder is named for).")
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
        "Change a number of the chip; repeatable.")
-      ("simulate", "Score the simulator instead of the analytic model, for the sparse kernels.")
+      ("simulate", "Score the simulator instead of the analytic model, for plans that it replays.")
       ("without", po::value<std::vector<std::string>>()->composing()->value_name("TERM"),
        "Leave out a term of the prices ('onchip chips --cost-terms') and score with and without it; repeatable, then all "
        "of them are left out together. 'all': instead a line for each term. With --simulate a part of the simulator: "

@@ -337,8 +337,7 @@ Report report(const ValidationData& data, const Scores& scores, const std::vecto
   add_families(data, report);
   if (data.not_simulated > 0) {
     report.json["not_simulated"] = data.not_simulated;
-    report.text += std::to_string(data.not_simulated) +
-                   " rows are of dense kernels and libraries, which the simulator does not replay.\n";
+    report.text += std::to_string(data.not_simulated) + " rows are of plans that the simulator does not replay.\n";
   }
   for (const std::string& failed : data.failed) {
     report.text += "no valid measurement: " + failed + '\n';

@@ -27,7 +27,7 @@ int Items::rounds() const {
 Items::Item Items::item(int i) const {
   const int pairs_of_sm = geometry_.units_per_sm / 2, samples = geometry_.group_batch;
   const int pair = gated_ ? i / 2 : i;
-  const bool exists = !gated_ || pair < pairs_of_sm * samples;
+  const bool exists = pair < pairs_of_sm * samples;
   const int place = exists ? pair : 0;
   constexpr int kSpanPairs = kSpanUnits / 2;
   const int before = sm_ * pairs_of_sm % kSpanPairs;
@@ -69,9 +69,8 @@ std::vector<int> Items::add_partials(int round, int first, int count) const {
       const int width = 4 * item_rows_ / loads;
       const int to = out_.load(width, kNoRegister, [&](int lane) {
         const Item of = item(number(round, lane));
-        return number(round, lane) < geometry_.finished_items
-                   ? partials.at(first, of.sample, of.unit * geometry_.gates + i)
-                   : -1;
+        const bool is_item = number(round, lane) < geometry_.finished_items;
+        return is_item ? partials.at(first, of.sample, of.unit * geometry_.gates + i) : -1;
       });
       for (int row = 0; row < item_rows_ / loads; ++row) {
         rows.push_back(to + row);
@@ -135,7 +134,7 @@ void Items::finish(int round, const Prepared& prepared) const {
   const auto publish = [&](int steps_later, int value) {
     out_.access(Operation::global_store, 4, kNoRegister, value, [&](int lane) {
       const Item of = item(number(round, lane));
-      if (number(round, lane) >= geometry_.finished_items || !of.exists || (gated_ && of.unit % 2 != 0)) {
+      if (!of.exists || (gated_ && of.unit % 2 != 0)) {
         return std::int64_t{-1};
       }
       const int unit = sm_ * geometry_.units_per_sm + of.unit / 2 * 2;

@@ -230,7 +230,7 @@ SparseLayout replayable(Layout layout) {
   if (auto* const sparse = std::get_if<SparseLayout>(&layout)) {
     return std::move(*sparse);
   }
-  throw InputError("the simulator replays " + std::string(SparsePlan::kName) + " plans, not those of " +
+  throw InputError("the addresses of " + std::string(SparsePlan::kName) + " plans are known, not those of " +
                    std::string(family_name(plan_of(layout))));
 }
 

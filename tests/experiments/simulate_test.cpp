@@ -129,6 +129,8 @@ TEST_CASE("a step replayed from its own trace takes the same time, to the last d
        {"--hidden 1024 --density 10%", "--cell lstm --hidden 512 --batch 4 --density 20%",
         "--cell lstm --hidden 512 --batch 16 --density 10% --producer-warps 4",
         "--cell lstm --hidden 512 --batch 16 --density 10% --producer-warps 4 --exchange bulk_copy",
+        "--cell lstm --hidden 512 --batch 8 --density 100% --family dense_persistent --exchange lamport",
+        "--hidden 2304 --batch 4 --density 50% --mask 2:4 --family dense_persistent --exchange lamport",
         "--cell gru --hidden 512 --density 60% --mask power-law --tier streamed"}) {
     CAPTURE(network);
     const Json step = run_json("simulate " + std::string(network) + " --record " + trace);
@@ -139,6 +141,9 @@ TEST_CASE("a step replayed from its own trace takes the same time, to the last d
     CHECK(replayed.at("blocks") == step.at("shared_memory").at("wavefronts_per_block").size());
     CHECK(read(again) == read(trace));
   }
+  require_refusal("simulate --hidden 256 --density 100% --family dense_persistent --exchange cluster",
+                  "--exchange lamport");
+  require_refusal("simulate --hidden 256 --family cublas", "cublas");
   CHECK(run("simulate --trace " + trace + " --chip v100").err.find("the V100 has 80") != std::string::npos);
 }
 

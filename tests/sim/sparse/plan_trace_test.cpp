@@ -317,7 +317,7 @@ TEST_CASE("a plan of another family is refused by name", "[fast]") {
   constraints.family = DensePlan::kName;
   const Plan plan = choose_plan(find_chip("h200").chip, network, RowProfile::from_matrix(matrix), constraints).plan;
   REQUIRE_THROWS_WITH(replayable(make_layout(network, plan, matrix)),
-                      "the simulator replays sparse_persistent plans, not those of dense_persistent");
+                      "the addresses of sparse_persistent plans are known, not those of dense_persistent");
 }
 
 TEST_CASE("no shared address lies beyond the block's shared memory", "[fast]") {
