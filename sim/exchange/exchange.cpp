@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/exchange/exchange.hpp"
 
+#include "sim/exchange/sm_place.hpp"
 #include "sim/machine/block_barrier.hpp"
 #include "sim/machine/event_queue.hpp"
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 namespace onchip {
 namespace {
@@ -22,22 +22,6 @@ constexpr double kNotYet = std::numeric_limits<double>::infinity();
 // What a partition issues for a warp, read off machine code for sm_90. Of a poll: two comparisons for each word, at
 // half rate, and its load; the count of polls, the branch. Of a round: four empty words and an address for each.
 constexpr double kPollIssueCycles = 9, kPollIssueCyclesPerWord = 5, kRoundIssueCyclesPerWord = 6;
-
-// Where an SM is on the chip, in no order that matters here: a hash, the finaliser of SplitMix64.
-std::uint64_t place_of(int sm) {
-  std::uint64_t x = static_cast<std::uint64_t>(sm) + 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-// The half of L2 that it is near to.
-int side_of(int sm) {
-  return static_cast<int>(place_of(sm) & 1);
-}
-// From L2's nearest SM, -1/2, to its farthest, 1/2.
-double distance_of(int sm) {
-  return static_cast<double>(place_of(sm) >> 32) * 0x1p-32 - 0.5;
-}
 
 // All stores and polls of one step's exchange. Times count from `start`, before which nothing happens.
 class Exchange {
