@@ -21,6 +21,7 @@ int run_chips(const Verb&, const std::vector<std::string>& arguments);
 int run_fit(const Verb&, const std::vector<std::string>& arguments);
 int run_predict(const Verb&, const std::vector<std::string>& arguments);
 int run_what_if(const Verb&, const std::vector<std::string>& arguments);
+int run_sweep(const Verb&, const std::vector<std::string>& arguments);
 int run_measure(const Verb&, const std::vector<std::string>& arguments);
 int run_calibrate(const Verb&, const std::vector<std::string>& arguments);
 int run_simulate(const Verb&, const std::vector<std::string>& arguments);
@@ -38,6 +39,8 @@ inline constexpr std::array kVerbs{
          "onchip simulate --hidden 2304 --density 30% --timeline step.json", run_simulate},
     Verb{"what-if", "Compare a chip with a changed one, and rank the chip numbers that matter.",
          "onchip what-if --hidden 2304 --density 30% --set sm.count=+20% --set sm.clock=\"2.2 GHz\"", run_what_if},
+    Verb{"sweep", "Answer for every combination of values on axes of chip, network and plan, row by row into a file.",
+         "onchip sweep --axis hidden=512:8192:256 --axis density=0.01,0.05,0.1 -o sweep.csv", run_sweep},
     Verb{"measure", "Run a plan as a CUDA kernel: check its results, then time it.",
          "onchip measure --hidden 2304 --density 30% --baselines", run_measure},
     Verb{"calibrate", "Measure a chip's timing constants with microbenchmarks and write them as a chip file.",

@@ -64,6 +64,13 @@ std::vector<std::string> Ranks::gather(const std::string& mine) const {
   return parts;
 }
 
+std::uint64_t Ranks::of_first(std::uint64_t mine) const {
+  if (count_ > 1) {
+    MPI_Bcast(&mine, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+  }
+  return mine;
+}
+
 bool Ranks::none_failed(const std::string& problem) const {
   const std::vector<std::string> problems = gather(problem);
   const auto first = std::ranges::find_if(problems, [](const std::string& p) { return !p.empty(); });
@@ -78,6 +85,10 @@ bool Ranks::none_failed(const std::string& problem) const {
 }
 
 #else
+
+std::uint64_t Ranks::of_first(std::uint64_t mine) const {
+  return mine;
+}
 
 bool Ranks::none_failed(const std::string& problem) const {
   if (!problem.empty()) {

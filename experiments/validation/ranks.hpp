@@ -4,6 +4,7 @@
 
 #include "model/base/error.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ class Ranks {
   int count() const { return count_; }
   // What every rank has to say, [count] in rank 0; empty elsewhere. All ranks must call it.
   std::vector<std::string> gather(const std::string& mine) const;
+  // The number that rank 0 has. All ranks must call it.
+  std::uint64_t of_first(std::uint64_t mine) const;
 
   // What read() returns on this rank, if it throws no InputError on any. If it does, rank 0 throws that of the first
   // such rank, and there is no result elsewhere: those that end at once would be the end of rank 0, too, before it has

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -107,7 +108,7 @@ std::string_view trim(std::string_view text) {
 }
 
 // A term of the prices (cost_terms.hpp): a number, or a change in per cent.
-void set_cost(CostValues& values, std::string_view name, std::string_view quantity) {
+ChipChange cost_change(std::string_view name, std::string_view quantity) {
   const auto term = std::ranges::find(kCostTerms, name, &CostTerm::name);
   if (term == kCostTerms.end()) {
     std::vector<std::string_view> names;
@@ -115,44 +116,56 @@ void set_cost(CostValues& values, std::string_view name, std::string_view quanti
     throw InputError("unknown cost term " + in_quotes(name) + did_you_mean(name, names));
   }
   const auto factor = relative_factor(quantity);
-  values.set(term->cost, factor ? *factor * term->value : parse_quantity(quantity, Dimension::count));
+  return {nullptr, term->cost, false, factor ? *factor * term->value : parse_quantity(quantity, Dimension::count)};
+}
+
+// One number, without what it may contradict. What an SM has more, a block may ask for, and no more than the SM has;
+// unless the user has set that limit.
+void change_number(Chip& chip, const ChipChange& change, const std::function<bool(const Limit&)>& is_set) {
+  if (change.key == nullptr) {
+    chip.cost.set(change.cost, change.value);
+    return;
+  }
+  const ChipKey& row = *change.key;
+  Number& number = chip.*row.member;
+  const double before = number.value;
+  if (change.is_factor) {
+    number.value *= change.value;
+    number.half_width *= std::abs(change.value);
+    if (const double step = hardware_step(chip, row); step > 0) {
+      number.value = std::round(number.value / step) * step;
+    }
+  } else {
+    number = {change.value, 0};
+  }
+  if (const std::string problem = number_problem(row, number.value); !problem.empty()) {
+    throw InputError("'" + std::string(row.key) + "' " + problem);
+  }
+  if (const Limit limit = limit_after(chip, row); limit.member != nullptr && !is_set(limit)) {
+    const double more = std::max(0.0, number.value - before);
+    chip.*limit.member = {std::min(chip.*limit.member + more, limit.most), 0};
+  }
 }
 
 // set_chip_key on a copy; errors without the assignment they belong to.
 ChipFile with_key(ChipFile file, std::string_view assignment) {
-  const std::size_t equals = assignment.find('=');
-  if (equals == std::string_view::npos) {
-    throw InputError("expected key=quantity");
-  }
-  const std::string_view key = trim(assignment.substr(0, equals));
-  const std::string_view quantity = trim(assignment.substr(equals + 1));
-  if (key.starts_with(kCostPrefix)) {
-    set_cost(file.chip.cost, key.substr(kCostPrefix.size()), quantity);
-    return file;
-  }
-  const ChipKey* row = find_key(key);
-  if (!row) {
-    throw InputError("unknown key " + in_quotes(key) + did_you_mean(key, key_names()));
-  }
-  Number& number = file.chip.*row->member;
-  const double before = number.value;
-  Provenance& provenance = file.provenance[std::string(key)];
-  if (const auto factor = relative_factor(quantity)) {
-    number.value *= *factor;
-    number.half_width *= std::abs(*factor);
-    if (const double step = hardware_step(file.chip, *row); step > 0) {
-      number.value = std::round(number.value / step) * step;
+  const ChipChange change = parse_chip_change(assignment);
+  const auto is_set = [&](const Limit& limit) {
+    Provenance& provenance = file.provenance[std::string(limit.key)];
+    const bool by_user = provenance.source == kSetByUser;
+    if (!by_user) {
+      provenance.source = "follows " + std::string(change.key->key);
     }
-  } else {
-    number = {parse_quantity(quantity, row->dimension), 0};
-    provenance.unit = base_unit(row->dimension);
+    return by_user;
+  };
+  change_number(file.chip, change, is_set);
+  if (change.key != nullptr) {
+    Provenance& provenance = file.provenance[std::string(change.key->key)];
+    if (!change.is_factor) {
+      provenance.unit = base_unit(change.key->dimension);
+    }
+    provenance.source = kSetByUser;
   }
-  provenance.source = kSetByUser;
-  if (const std::string problem = number_problem(*row, number.value); !problem.empty()) {
-    throw InputError("'" + std::string(key) + "' " + problem);
-  }
-  follow(file, *row, before,
-         [&](std::string_view other) { return file.provenance.find(other)->second.source == kSetByUser; });
   if (const auto problem = inconsistency(file.chip)) {
     throw InputError(problem->message);
   }
@@ -160,6 +173,37 @@ ChipFile with_key(ChipFile file, std::string_view assignment) {
 }
 
 }  // namespace
+
+ChipChange parse_chip_change(std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos) {
+    throw InputError("expected key=quantity");
+  }
+  const std::string_view key = trim(assignment.substr(0, equals));
+  const std::string_view quantity = trim(assignment.substr(equals + 1));
+  if (key.starts_with(kCostPrefix)) {
+    return cost_change(key.substr(kCostPrefix.size()), quantity);
+  }
+  const ChipKey* row = find_key(key);
+  if (!row) {
+    throw InputError("unknown key " + in_quotes(key) + did_you_mean(key, key_names()));
+  }
+  const auto factor = relative_factor(quantity);
+  return {row, {}, factor.has_value(), factor ? *factor : parse_quantity(quantity, row->dimension)};
+}
+
+void change_chip(Chip& chip, std::span<const ChipChange> changes) {
+  const auto is_set = [&](const Limit& limit) {
+    return std::ranges::any_of(
+        changes, [&](const ChipChange& change) { return change.key != nullptr && change.key->member == limit.member; });
+  };
+  for (const ChipChange& change : changes) {
+    change_number(chip, change, is_set);
+  }
+  if (const auto problem = inconsistency(chip)) {
+    throw InputError(problem->message);
+  }
+}
 
 ChipFile find_chip(std::string_view name_or_file) {
   if (name_or_file.find('/') != std::string_view::npos || name_or_file.ends_with(".toml")) {

@@ -46,24 +46,24 @@ ChipFile taken_from(const ChipFile& base) {
   return file;
 }
 
-void follow(ChipFile& file, const ChipKey& row, double before, const IsGiven& is_given) {
-  const auto limit = [&](std::string_view key, double most) {
-    if (!is_given(key)) {
-      const double more = std::max(0.0, file.chip.*row.member - before);
-      set(file, key, {std::min(file.chip.*find_key(key)->member + more, most), 0}, "follows " + std::string(row.key));
-    }
-  };
+Limit limit_after(const Chip& chip, const ChipKey& row) {
   if (row.member == &Chip::registers_per_sm) {
-    limit("registers.per_block", file.chip.registers_per_sm);
-  } else if (row.member == &Chip::smem_bytes_per_sm) {
-    limit("shared_memory.per_block", file.chip.smem_bytes_per_sm - file.chip.smem_reserved_bytes_per_block);
+    return {&Chip::registers_per_block, "registers.per_block", chip.registers_per_sm};
   }
+  if (row.member == &Chip::smem_bytes_per_sm) {
+    return {&Chip::smem_bytes_per_block, "shared_memory.per_block",
+            chip.smem_bytes_per_sm - chip.smem_reserved_bytes_per_block};
+  }
+  return {};
 }
 
 void follow_all(ChipFile& file, const ChipFile& base, const IsGiven& is_given) {
   for (const ChipKey& row : chip_keys()) {
-    if (is_given(row.key)) {
-      follow(file, row, base.chip.*row.member, is_given);
+    const Limit limit = limit_after(file.chip, row);
+    if (limit.member != nullptr && is_given(row.key) && !is_given(limit.key)) {
+      const double more = std::max(0.0, file.chip.*row.member - base.chip.*row.member);
+      set(file, limit.key, {std::min(file.chip.*limit.member + more, limit.most), 0},
+          "follows " + std::string(row.key));
     }
   }
   Chip& chip = file.chip;

@@ -15,11 +15,17 @@ ChipFile taken_from(const ChipFile& base);
 
 using IsGiven = std::function<bool(std::string_view key)>;  // by the user, who then has the last word
 
-// What an SM has more, a block may ask for, and no more than the SM has.
-void follow(ChipFile& file, const ChipKey& row, double before, const IsGiven& is_given);
+// The limit of a block that follows what an SM has: what the SM has more, a block may ask for, and no more than the SM
+// has. `member` null: none does.
+struct Limit {
+  Number Chip::*member = nullptr;
+  std::string_view key = {};
+  double most = 0;
+};
+Limit limit_after(const Chip& chip, const ChipKey& row);
 
-// The same for all given numbers at once, and what else of the base cannot stay as it is: clusters that the compute
-// capability does not know or the SMs do not fill, the L2 of another number of SMs.
+// Lets limits follow all given numbers, and changes what else of the base cannot stay as it is: clusters that the
+// compute capability does not know or the SMs do not fill, the L2 of another number of SMs.
 void follow_all(ChipFile& file, const ChipFile& base, const IsGiven& is_given);
 
 }  // namespace onchip

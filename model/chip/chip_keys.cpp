@@ -191,6 +191,14 @@ const ChipKey* find_key(std::string_view key) {
   return found == kChipKeys.end() ? nullptr : found;
 }
 
+namespace {
+
+std::string_view key_of(Number Chip::*member) {
+  return std::ranges::find(kChipKeys, member, &ChipKey::member)->key;
+}
+
+}  // namespace
+
 std::vector<std::string_view> key_names() {
   std::vector<std::string_view> names;
   for (const ChipKey& row : kChipKeys) {
@@ -234,21 +242,23 @@ std::optional<Problem> inconsistency(const Chip& chip) {
   const auto text = [](std::string_view key, double value) {
     return "'" + std::string(key) + "' (" + format_quantity(value, find_key(key)->dimension) + ")";
   };
-  for (const std::string_view key : {"sm.max_threads", "sm.max_threads_per_block"}) {
-    const double threads = chip.*find_key(key)->member;
+  for (const auto member : {&Chip::max_threads_per_sm, &Chip::max_threads_per_block}) {
+    const double threads = chip.*member;
     if (std::fmod(threads, kWarpThreads) != 0) {
+      const std::string_view key = key_of(member);
       return Problem{key, "'" + std::string(key) + "' is " + format_number(threads) + ": expected a multiple of 32"};
     }
   }
   struct AtMost {
-    std::string_view smaller, larger;
+    Number Chip::*smaller;
+    Number Chip::*larger;
   };
-  for (const auto& [smaller, larger] :
-       {AtMost{"sm.max_threads_per_block", "sm.max_threads"}, AtMost{"registers.per_block", "registers.per_sm"},
-        AtMost{"shared_memory.per_block", "shared_memory.per_sm"}}) {
-    const double small = chip.*find_key(smaller)->member, large = chip.*find_key(larger)->member;
-    if (small > large) {
-      return Problem{smaller, text(smaller, small) + " is more than " + text(larger, large)};
+  for (const auto& [smaller, larger] : {AtMost{&Chip::max_threads_per_block, &Chip::max_threads_per_sm},
+                                        AtMost{&Chip::registers_per_block, &Chip::registers_per_sm},
+                                        AtMost{&Chip::smem_bytes_per_block, &Chip::smem_bytes_per_sm}}) {
+    if (chip.*smaller > chip.*larger) {
+      const std::string_view small = key_of(smaller), large = key_of(larger);
+      return Problem{small, text(small, chip.*smaller) + " is more than " + text(large, chip.*larger)};
     }
   }
   if (chip.smem_bytes_per_block + chip.smem_reserved_bytes_per_block > chip.smem_bytes_per_sm) {
@@ -262,9 +272,12 @@ std::optional<Problem> inconsistency(const Chip& chip) {
                                                " for each of 32 threads is more than " +
                                                text("registers.per_block", chip.registers_per_block)};
   }
+  if (chip.architecture.empty()) {
+    return std::nullopt;
+  }
   const std::string target =
       "sm_" + format_number(chip.compute_capability_major) + format_number(chip.compute_capability_minor);
-  if (!chip.architecture.empty() && chip.architecture != target) {
+  if (chip.architecture != target) {
     return Problem{"architecture", "'architecture' is " + in_quotes(chip.architecture) + ": expected '" + target +
                                        "' after the compute capability, or '' if no compiler targets it"};
   }

@@ -5,6 +5,7 @@
 #include "model/chip/chip.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,5 +30,18 @@ struct Problem {
   std::string message;
 };
 std::optional<Problem> inconsistency(const Chip& chip);
+
+// A change as `--set` takes it, read once to be made on many chips.
+struct ChipChange {
+  const ChipKey* key = nullptr;  // null: a cost term
+  Cost cost = {};
+  bool is_factor = false;
+  double value = 0;  // in base units, or the factor
+};
+ChipChange parse_chip_change(std::string_view assignment);
+
+// Makes them one after another. A block's limit follows what its SM has, unless it is among the changes. Throws
+// InputError for a chip that cannot be, which is then of no use.
+void change_chip(Chip& chip, std::span<const ChipChange> changes);
 
 }  // namespace onchip

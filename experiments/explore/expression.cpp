@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/explore/expression.hpp"
+
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+#include "model/chip/chip_keys.hpp"
+
+#include <muParser.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace onchip {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+struct NamedNumber {
+  std::string_view name;
+  double (*of)(const Answered&);
+};
+constexpr std::array kNumbers{
+    NamedNumber{"hidden", [](const Answered& row) { return static_cast<double>(row.network->hidden); }},
+    NamedNumber{"batch", [](const Answered& row) { return static_cast<double>(row.network->batch); }},
+    NamedNumber{"steps", [](const Answered& row) { return static_cast<double>(row.network->steps); }},
+    NamedNumber{"density", [](const Answered& row) { return row.network->density; }},
+    NamedNumber{"gates", [](const Answered& row) { return static_cast<double>(info(row.network->cell).gates); }},
+    NamedNumber{"weight_bits",
+                [](const Answered& row) { return static_cast<double>(info(row.network->precision).weight_bits); }},
+    NamedNumber{"seed", [](const Answered& row) { return row.seed; }},
+};
+// Of what fits.
+constexpr std::array kTimes{
+    NamedNumber{"step_us", [](const Answered& row) { return row.prediction->step_us; }},
+    NamedNumber{"low_us", [](const Answered& row) { return row.prediction->low_us; }},
+    NamedNumber{"high_us", [](const Answered& row) { return row.prediction->high_us; }},
+    NamedNumber{"floor_us",
+                [](const Answered& row) { return row.prediction->floor_us > 0 ? row.prediction->floor_us : kUnknown; }},
+};
+constexpr std::array<std::string_view, 8> kTerms{"exchange",  "staging",    "gather",    "arithmetic",
+                                                 "reduction", "activation", "streaming", "launch"};
+
+// Whether some family's plan has such a number; of those without it is 0.
+template <typename... P>
+Number_of plan_number(std::type_identity<std::variant<P...>>, std::string_view name) {
+  const auto has = [&](const auto& table) {
+    return std::ranges::any_of(table, [&](const auto& field) { return field.is_number() && field.name == name; });
+  };
+  if (!(has(fields(P{})) || ...)) {
+    return {};
+  }
+  return [kept = std::string(name)](const Answered& row) {
+    return row.plan == nullptr ? kUnknown
+                               : std::visit(
+                                     [&](const auto& plan) {
+                                       for (const auto& field : fields(plan)) {
+                                         if (field.name == kept) {
+                                           return static_cast<double>(field.get(plan));
+                                         }
+                                       }
+                                       return 0.0;
+                                     },
+                                     *row.plan);
+  };
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names{"fits"};
+  for (const auto& number : kNumbers) {
+    names.emplace_back(number.name);
+  }
+  for (const auto& time : kTimes) {
+    names.emplace_back(time.name);
+  }
+  for (const std::string_view term : kTerms) {
+    names.push_back(std::string(term) + "_us");
+  }
+  for (const ResourceInfo& resource : kResources) {
+    names.push_back(std::string(resource.name) + "_used");
+    names.push_back(std::string(resource.name) + "_available");
+  }
+  for (const std::string_view key : key_names()) {
+    names.emplace_back(key);
+  }
+  return names;
+}
+
+}  // namespace
+
+Number_of find_number(std::string_view name) {
+  if (name == "fits") {
+    return [](const Answered& row) { return row.prediction != nullptr && row.prediction->footprint.fits ? 1.0 : 0.0; };
+  }
+  if (const auto number = std::ranges::find(kNumbers, name, &NamedNumber::name); number != kNumbers.end()) {
+    return number->of;
+  }
+  const auto of_what_fits = [](auto&& of) -> Number_of {
+    return [of](const Answered& row) {
+      return row.prediction != nullptr && row.prediction->footprint.fits ? of(row) : kUnknown;
+    };
+  };
+  if (const auto time = std::ranges::find(kTimes, name, &NamedNumber::name); time != kTimes.end()) {
+    return of_what_fits(time->of);
+  }
+  for (const std::string_view term : kTerms) {
+    if (name == std::string(term) + "_us") {
+      return of_what_fits([term](const Answered& row) { return row.prediction->terms[term]; });
+    }
+  }
+  for (std::size_t i = 0; i < kResources.size(); ++i) {
+    const std::string resource(kResources[i].name);
+    const bool is_used = name == resource + "_used";
+    if (is_used || name == resource + "_available") {
+      return [i, is_used](const Answered& row) {
+        if (row.prediction == nullptr) {
+          return kUnknown;
+        }
+        const ResourceUse& use = row.prediction->footprint.resources[i];
+        return is_used ? use.used : use.available;
+      };
+    }
+  }
+  if (const ChipKey* key = find_key(name)) {
+    return [member = key->member](const Answered& row) { return (row.chip->*member).value; };
+  }
+  if (auto of_plan = plan_number(std::type_identity<Plan>{}, name)) {
+    return of_plan;
+  }
+  const std::vector<std::string> names = all_names();
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  throw InputError("unknown name " + in_quotes(name) + did_you_mean(name, candidates));
+}
+
+// The parser refers to the values, so both stay where they are.
+struct Expression::Parsed {
+  struct Variable {
+    Number_of of;
+    double value = 0;
+  };
+  std::string where, text;
+  mu::Parser parser;
+  std::vector<std::unique_ptr<Variable>> variables;
+
+  [[noreturn]] void fail(std::size_t place, const std::string& what) const {
+    throw InputError(where + ": column " + std::to_string(place + 1) + " of " + in_quotes(text) + ": " + what);
+  }
+};
+
+Expression::Expression(std::string where, std::string text)
+    : parsed_(std::make_unique<Parsed>(Parsed{std::move(where), std::move(text), {}, {}})) {
+  Parsed& parsed = *parsed_;
+  const std::string_view given = parsed.text;
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  constexpr std::string_view kNameParts = "0123456789_.";
+  if (const std::size_t place = given.find_first_of("\"\\#;`$\n"); place != std::string_view::npos) {
+    parsed.fail(place, "found " + in_quotes(given.substr(place, 1)) + ": expected numbers, names and operators");
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const bool is_comparison = i > 0 && std::string_view("=<>!").find(given[i - 1]) != std::string_view::npos;
+    if (given[i] == '=' && !is_comparison && (i + 1 == given.size() || given[i + 1] != '=')) {
+      parsed.fail(i, "found '=': equal is '=='");
+    }
+  }
+  // Names as they stand in files, with dots: muParser takes digits from what begins a number before it takes a name.
+  const auto is_name = [&](char c) {
+    return kLetters.find(c) != std::string_view::npos || kNameParts.find(c) != std::string_view::npos;
+  };
+  parsed.parser.DefineNameChars((std::string(kNameParts) + std::string(kLetters)).c_str());
+  for (std::size_t begin = 0; begin < given.size();) {
+    if (kLetters.find(given[begin]) == std::string_view::npos && given[begin] != '_') {
+      // The exponent of a number is no name.
+      const bool is_digit = given[begin] >= '0' && given[begin] <= '9';
+      ++begin;
+      while (is_digit && begin < given.size() && is_name(given[begin])) {
+        ++begin;
+      }
+      continue;
+    }
+    std::size_t end = begin;
+    while (end < given.size() && is_name(given[end])) {
+      ++end;
+    }
+    const std::string name(given.substr(begin, end - begin));
+    const std::size_t next = std::min(given.find_first_not_of(' ', end), given.size());
+    const bool is_function = next < given.size() && given[next] == '(';
+    if (!is_function && !parsed.parser.GetVar().contains(name) && !name.starts_with("_")) {
+      try {
+        auto variable = std::make_unique<Parsed::Variable>(Parsed::Variable{find_number(name), 0});
+        parsed.parser.DefineVar(name, &variable->value);
+        parsed.variables.push_back(std::move(variable));
+      } catch (const InputError& error) {
+        parsed.fail(begin, error.what());
+      }
+    }
+    begin = end;
+  }
+  try {
+    parsed.parser.SetExpr(parsed.text);
+    parsed.parser.Eval();
+  } catch (const mu::Parser::exception_type& error) {
+    std::string what = error.GetMsg();
+    what = what.substr(0, what.find('\n'));
+    what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
+    const int place = error.GetPos();
+    parsed.fail(place < 0 || static_cast<std::size_t>(place) > given.size() ? 0 : static_cast<std::size_t>(place),
+                what);
+  }
+}
+
+Expression::~Expression() = default;
+Expression::Expression(Expression&&) noexcept = default;
+
+double Expression::operator()(const Answered& row) {
+  bool all_known = true;
+  for (const auto& variable : parsed_->variables) {
+    variable->value = variable->of(row);
+    all_known &= !std::isnan(variable->value);
+  }
+  const double value = parsed_->parser.Eval();
+  if (all_known && !std::isfinite(value)) {
+    throw InputError(parsed_->where + ": " + in_quotes(parsed_->text) + " is " +
+                     (std::isnan(value) ? "no number" : "infinite") + ": it divides by zero, or leaves the numbers");
+  }
+  return std::isfinite(value) ? value : kUnknown;
+}
+
+}  // namespace onchip
