@@ -22,6 +22,7 @@ int run_fit(const Verb&, const std::vector<std::string>& arguments);
 int run_predict(const Verb&, const std::vector<std::string>& arguments);
 int run_what_if(const Verb&, const std::vector<std::string>& arguments);
 int run_sweep(const Verb&, const std::vector<std::string>& arguments);
+int run_pareto(const Verb&, const std::vector<std::string>& arguments);
 int run_measure(const Verb&, const std::vector<std::string>& arguments);
 int run_calibrate(const Verb&, const std::vector<std::string>& arguments);
 int run_simulate(const Verb&, const std::vector<std::string>& arguments);
@@ -41,6 +42,8 @@ inline constexpr std::array kVerbs{
          "onchip what-if --hidden 2304 --density 30% --set sm.count=+20% --set sm.clock=\"2.2 GHz\"", run_what_if},
     Verb{"sweep", "Answer for every combination of values on axes of chip, network and plan, row by row into a file.",
          "onchip sweep --axis hidden=512:8192:256 --axis density=0.01,0.05,0.1 -o sweep.csv", run_sweep},
+    Verb{"pareto", "Find the rows of a sweep that no other row beats, and what each step along them costs and gains.",
+         "onchip pareto sweep.csv --objectives hidden:max,step_us:min", run_pareto},
     Verb{"measure", "Run a plan as a CUDA kernel: check its results, then time it.",
          "onchip measure --hidden 2304 --density 30% --baselines", run_measure},
     Verb{"calibrate", "Measure a chip's timing constants with microbenchmarks and write them as a chip file.",

@@ -200,12 +200,11 @@ Expression::Expression(std::string where, std::string text)
     parsed.parser.SetExpr(parsed.text);
     parsed.parser.Eval();
   } catch (const mu::Parser::exception_type& error) {
-    std::string what = error.GetMsg();
-    what = what.substr(0, what.find('\n'));
+    std::string what = error.GetMsg();  // "Unexpected end of expression at position 10"
+    what = what.substr(0, std::min({what.find('\n'), what.find(" found at position"), what.find(" at position")}));
     what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
     const int place = error.GetPos();
-    parsed.fail(place < 0 || static_cast<std::size_t>(place) > given.size() ? 0 : static_cast<std::size_t>(place),
-                what);
+    parsed.fail(place < 0 ? 0 : std::min(static_cast<std::size_t>(place), given.size()), what);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <vector>
@@ -34,6 +35,9 @@ class Front {
   // Of the points in lexical order only those before a point may dominate it, and only those behind it may be
   // dominated. Of two objectives the second falls along the front, so that the nearest alone tell.
   void add(const Point& point, std::uint64_t id) {
+    if (dominates(last_, point)) {  // as is likely of neighbours
+      return;
+    }
     const bool nearest_tell = objectives_ <= 2;
     const auto behind = points_.lower_bound(point);
     if (behind != points_.end() && behind->first == point) {
@@ -43,6 +47,7 @@ class Front {
     for (auto before = behind; before != points_.begin();) {
       --before;
       if (dominates(before->first, point)) {
+        last_ = before->first;
         return;
       }
       if (nearest_tell) {
@@ -66,24 +71,30 @@ class Front {
 
  private:
   std::size_t objectives_;
+  Point last_ = [] {  // that dominated another; what it dominates is dominated for good
+    Point none;
+    none.fill(std::numeric_limits<double>::infinity());
+    return none;
+  }();
   std::map<Point, std::vector<std::uint64_t>> points_;
 };
 
 // Of points in lexical order, so few that each is within `share` (0.02: 2 %) of one that is kept, in every objective.
 // The first and the last are among them. Returns their places.
 inline std::vector<std::size_t> thinned(std::span<const Point> points, double share) {
-  const auto is_near = [&](const Point& a, const Point& b) {
-    for (std::size_t i = 0; i < kMostObjectives; ++i) {
-      if (std::abs(a[i] - b[i]) > share * std::min(std::abs(a[i]), std::abs(b[i]))) {
-        return false;
-      }
-    }
-    return true;
+  const auto is_near = [&](double a, double b) {
+    return std::abs(a - b) <= share * std::min(std::abs(a), std::abs(b));
   };
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const bool is_last = i + 1 == points.size();
-    if (is_last || std::ranges::none_of(kept, [&](std::size_t k) { return is_near(points[k], points[i]); })) {
+    const bool is_shown = i + 1 == points.size();
+    // Those kept before are farther and farther away in the first objective.
+    auto k = kept.rbegin();
+    while (!is_shown && k != kept.rend() && is_near(points[*k][0], points[i][0]) &&
+           !std::ranges::equal(points[*k], points[i], is_near)) {
+      ++k;
+    }
+    if (is_shown || k == kept.rend() || !is_near(points[*k][0], points[i][0])) {
       kept.push_back(i);
     }
   }

@@ -67,8 +67,12 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
   for (const Objective& objective : spec.keep_front) {
     const auto extra = std::ranges::find(spec.columns, objective.column, &ExtraColumn::name);
     const auto place = static_cast<std::size_t>(extra - spec.columns.begin());
-    of_objectives_.push_back(
-        {objective.is_largest, place, extra == spec.columns.end() ? find_number(objective.column) : Number_of{}});
+    try {
+      of_objectives_.push_back(
+          {objective.is_largest, place, extra == spec.columns.end() ? find_number(objective.column) : Number_of{}});
+    } catch (const InputError& error) {
+      throw InputError(std::string("--keep-front: ") + error.what());
+    }
   }
   objectives_.resize(of_objectives_.size());
 }

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/explore/result_reader.hpp"
+
+#include "experiments/command/table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+#include "model/base/units.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <limits>
+
+namespace onchip {
+namespace {
+
+std::string cell_text(const Json& value) {
+  return value.is_null()      ? ""
+         : value.is_string()  ? value.get<std::string>()
+         : value.is_boolean() ? value.get<bool>() ? "1" : "0"
+                              : value.dump();
+}
+
+}  // namespace
+
+ResultReader::ResultReader(const std::filesystem::path& file)
+    : name_(file.string()), is_json_(file.extension() == ".jsonl") {
+  { const MappedFile readable(file); }
+  descriptor_ = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) {
+    throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
+  }
+  if (!read_line()) {
+    throw InputError(name_, 1, 1, "the file is empty: expected a line with the names of the columns");
+  }
+  if (is_json_) {
+    const Json first = Json::parse(line_, nullptr, /*allow_exceptions=*/false);
+    if (!first.is_object()) {
+      fail("expected a JSON object");
+    }
+    for (const auto& [key, unused] : first.items()) {
+      columns_.push_back(key);
+    }
+    seek(0);
+    number_ = 0;
+  } else {
+    columns_ = parse_csv(std::string(line_) + "\n", name_).columns;
+  }
+}
+
+ResultReader::~ResultReader() {
+  ::close(descriptor_);
+}
+
+bool ResultReader::has(std::string_view column) const {
+  return std::ranges::find(columns_, column) != columns_.end();
+}
+
+std::size_t ResultReader::index(std::string_view column) const {
+  const auto found = std::ranges::find(columns_, column);
+  if (found == columns_.end()) {
+    const std::vector<std::string_view> names(columns_.begin(), columns_.end());
+    throw InputError(name_ + ": no column " + in_quotes(column) + did_you_mean(column, names));
+  }
+  return static_cast<std::size_t>(found - columns_.begin());
+}
+
+void ResultReader::fail(const std::string& message) const {
+  throw InputError(name_, number_, 1, message);
+}
+
+void ResultReader::seek(std::uint64_t offset) {
+  if (::lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET) < 0) {
+    throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
+  }
+  buffer_.clear();
+  place_ = 0;
+  buffer_begin_ = offset;
+  is_at_end_ = false;
+}
+
+// A line may be longer than the buffer, which grows then; quoted cells may hold ends of lines.
+bool ResultReader::read_line() {
+  constexpr std::size_t kAtOnce = 1 << 20;
+  std::size_t searched = place_;
+  bool is_quoted = false;
+  for (;;) {
+    const void* found =
+        searched < buffer_.size() ? std::memchr(buffer_.data() + searched, '\n', buffer_.size() - searched) : nullptr;
+    if (found != nullptr || (is_at_end_ && place_ < buffer_.size())) {
+      const std::size_t end = found != nullptr
+                                  ? static_cast<std::size_t>(static_cast<const char*>(found) - buffer_.data())
+                                  : buffer_.size();
+      const std::string_view seen(buffer_.data() + searched, end - searched);
+      if (!is_json_ && std::memchr(seen.data(), '"', seen.size()) != nullptr) {
+        is_quoted ^= std::ranges::count(seen, '"') % 2 != 0;
+      }
+      ++number_;
+      if (is_quoted && found != nullptr) {
+        searched = end + 1;
+        continue;
+      }
+      line_ = std::string_view(buffer_).substr(place_, end - place_);
+      if (line_.ends_with('\r')) {
+        line_.remove_suffix(1);
+      }
+      offset_ = buffer_begin_ + place_;
+      place_ = std::min(buffer_.size(), end + 1);
+      return true;
+    }
+    if (is_at_end_) {
+      return false;
+    }
+    const std::size_t rest = buffer_.size() - place_;
+    buffer_begin_ += place_;
+    buffer_.erase(0, place_);
+    searched -= place_;
+    place_ = 0;
+    buffer_.resize(rest + kAtOnce);
+    const ssize_t got = ::read(descriptor_, buffer_.data() + rest, kAtOnce);
+    if (got < 0) {
+      throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
+    }
+    buffer_.resize(rest + static_cast<std::size_t>(got));
+    is_at_end_ = got == 0;
+  }
+}
+
+bool ResultReader::next() {
+  while (read_line()) {
+    if (!line_.empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::size_t ResultReader::cell_end(std::size_t begin) const {
+  if (begin < line_.size() && line_[begin] == '"') {
+    for (std::size_t i = begin + 1; i < line_.size(); ++i) {
+      if (line_[i] == '"' && !(i + 1 < line_.size() && line_[i + 1] == '"' && ++i < line_.size())) {
+        return std::min(line_.find(',', i), line_.size());
+      }
+    }
+  }
+  return std::min(line_.find(',', begin), line_.size());
+}
+
+void ResultReader::numbers(std::span<const std::size_t> columns, std::span<double> values) {
+  const auto read = [&](std::string_view cell, std::size_t column) {
+    if (cell.empty()) {
+      return std::numeric_limits<double>::quiet_NaN();
+    }
+    double value = 0;
+    const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (problem != std::errc{} || end != cell.data() + cell.size()) {
+      fail("column '" + columns_[column] + "': found " + in_quotes(cell) + ": expected a number");
+    }
+    return value;
+  };
+  if (is_json_) {
+    const std::vector<std::string> all = cells();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      values[i] = read(all[columns[i]], columns[i]);
+    }
+    return;
+  }
+  std::size_t column = 0;
+  for (std::size_t begin = 0; begin <= line_.size(); ++column) {
+    const std::size_t end = cell_end(begin);
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (columns[i] == column) {
+        values[i] = read(line_.substr(begin, end - begin), column);
+      }
+    }
+    begin = end + 1;
+  }
+  if (column != columns_.size()) {
+    fail("found " + std::to_string(column) + " fields: expected " + std::to_string(columns_.size()) +
+         ", as in the first line");
+  }
+}
+
+std::vector<std::string> ResultReader::cells() {
+  if (!is_json_) {
+    const Table row = parse_csv(csv_line(columns_) + std::string(line_) + "\n", name_);
+    return row.rows.empty() ? std::vector<std::string>(columns_.size()) : row.rows.front();
+  }
+  const Json json = Json::parse(line_, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    fail("expected a JSON object");
+  }
+  std::vector<std::string> found;
+  for (const std::string& column : columns_) {
+    const auto value = json.find(column);
+    found.push_back(value == json.end() ? "" : cell_text(*value));
+  }
+  return found;
+}
+
+}  // namespace onchip
