@@ -39,8 +39,10 @@ constexpr std::array kTimes{
     NamedNumber{"floor_us",
                 [](const Answered& row) { return row.prediction->floor_us > 0 ? row.prediction->floor_us : kUnknown; }},
 };
-constexpr std::array<std::string_view, 8> kTerms{"exchange",  "staging",    "gather",    "arithmetic",
-                                                 "reduction", "activation", "streaming", "launch"};
+// Parts of a step, the model's and the simulator's.
+constexpr std::array<std::string_view, 13> kTerms{"exchange",   "staging",    "gather", "arithmetic",    "reduction",
+                                                  "activation", "streaming",  "launch", "shared_memory", "issue",
+                                                  "barrier",    "scoreboard", "skew"};
 
 // Whether some family's plan has such a number; of those without it is 0.
 template <typename... P>

@@ -66,10 +66,29 @@ constexpr std::array kNames{
             [](Draft& draft, const std::string& name) { draft.configuration.constraints.tier = parse_tier(name); }},
 };
 
-// Of a whole plan the field itself is changed, else the planner is bound.
+bool is_fixable(std::string_view name) {
+  return std::ranges::find(fixable_fields(), name, &FixableField::name) != fixable_fields().end();
+}
+
+// The names of all fields that some family's plan has.
+template <typename... P>
+std::vector<std::string_view> plan_fields(std::type_identity<std::variant<P...>>) {
+  std::vector<std::string_view> names;
+  const auto add = [&](const auto& table) {
+    for (const auto& field : table) {
+      names.push_back(field.name);
+    }
+  };
+  (add(fields(P{})), ...);
+  return names;
+}
+
+// Of a whole plan the field itself is changed, else the planner is bound, where it may be.
 void set_plan_field(Draft& draft, std::string_view name, const std::string& text) {
   if (!draft.configuration.plan) {
-    fix_field(draft.configuration.constraints, name, text);
+    if (is_fixable(name)) {
+      fix_field(draft.configuration.constraints, name, text);
+    }
     return;
   }
   std::visit(
@@ -101,9 +120,7 @@ std::vector<std::string_view> all_names() {
   for (const NameKey& key : kNames) {
     names.push_back(key.name);
   }
-  for (const FixableField& field : fixable_fields()) {
-    names.push_back(field.name);
-  }
+  std::ranges::copy(plan_fields(std::type_identity<Plan>{}), std::back_inserter(names));
   std::ranges::copy(key_names(), std::back_inserter(names));
   return names;
 }
@@ -162,11 +179,13 @@ Key find_sweep_key(std::string_view name) {
   } else if (const auto text = std::ranges::find(kNames, name, &NameKey::name); text != kNames.end()) {
     key.subject = text->subject;
     key.apply = [apply = text->apply](Draft& draft, const Value& value) { apply(draft, value.text); };
-  } else if (const auto field = std::ranges::find(fixable_fields(), name, &FixableField::name);
-             field != fixable_fields().end()) {
+  } else if (const auto all = plan_fields(std::type_identity<Plan>{}); std::ranges::count(all, name) > 0) {
     key.subject = Subject::plan;
     key.is_whole = true;
-    key.apply = [name = field->name](Draft& draft, const Value& value) { set_plan_field(draft, name, value.text); };
+    key.needs_plan = !is_fixable(name);
+    key.apply = [name = *std::ranges::find(all, name)](Draft& draft, const Value& value) {
+      set_plan_field(draft, name, value.text);
+    };
   } else if (find_key(name) != nullptr || name.starts_with("cost.")) {
     const ChipChange change = parse_chip_change(std::string(name) + "=+0%");
     key.chip_key = change.key;

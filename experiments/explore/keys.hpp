@@ -43,8 +43,9 @@ struct Key {
   std::string name;
   Subject subject = Subject::chip;
   bool is_number = false, is_whole = false;
-  double minimum = 0, maximum = 0;                  // inclusive, of a number of the network
-  const ChipKey* chip_key = nullptr;                // null for a cost term, too
+  bool needs_plan = false;            // a field that only a whole plan has: the planner cannot be bound to it
+  double minimum = 0, maximum = 0;    // inclusive, of a number of the network
+  const ChipKey* chip_key = nullptr;  // null for a cost term, too
   std::function<void(Draft&, const Value&)> apply;  // throws InputError
 };
 

@@ -251,6 +251,15 @@ void finish(SweepSpec& spec) {
       throw InputError("'" + values.key.name + "' is fixed and an axis");
     }
   }
+  const auto check_needs = [&](const KeyValues& values) {
+    if (values.key.needs_plan && !spec.has("plan")) {
+      throw InputError("'" + values.key.name + "' needs 'plan': the planner chooses it");
+    }
+  };
+  std::ranges::for_each(spec.fixed, check_needs);
+  for (const Axis& axis : spec.axes) {
+    std::ranges::for_each(axis.keys, check_needs);
+  }
   if (spec.has("weights")) {
     for (const char* key : {"hidden", "density", "mask"}) {
       if (spec.has(key)) {

@@ -138,11 +138,31 @@ SweepSpec read_spec(const Options& options) {
   if (options.given("rows")) {
     spec.rows = options.text("rows");
   }
+#ifdef ONCHIP_HAS_CUDA
   options.choice("engine", spec.engine, {"model", "simulator", "measure"});
+#else
+  if (spec.engine == "measure") {
+    throw InputError("built without CUDA: measure needs a CUDA toolkit when onchip is configured");
+  }
+  options.choice("engine", spec.engine, {"model", "simulator"});
+#endif
   options.choice("rows", spec.rows, {"exact", "expected"});
   spec.granule = read_granule(options);
   finish(spec);
   return spec;
+}
+
+SweepOptions read_sweep_options(const Options& options) {
+  SweepOptions read;
+  read.output = options.text("output") == "-" ? "" : options.text("output");
+  const std::string extension = read.output.extension().string();
+  if (!options.given("format") && !read.output.empty() && extension != ".csv" && extension != ".jsonl") {
+    throw InputError("--output " + read.output.string() + ": expected a name that ends in .csv or .jsonl, or --format");
+  }
+  const std::string format = options.given("format") ? options.text("format") : extension == ".jsonl" ? "jsonl" : "csv";
+  read.format = static_cast<RowFormat>(options.choice("format", format, {"csv", "jsonl"}));
+  read.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096)) : all_cores();
+  return read;
 }
 
 // ---- engines --------------------------------------------------------------------------------------------------------
@@ -191,10 +211,6 @@ PlannedNetwork measured(const Chip& chip, const Configuration& configuration, co
   }
   return planned;
 }
-#else
-[[noreturn]] PlannedNetwork measured(const Chip&, const Configuration&, const RowProfile&) {
-  throw InputError("built without CUDA: measure needs a CUDA toolkit when onchip is configured");
-}
 #endif
 
 }  // namespace
@@ -209,35 +225,23 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
   const Ranks ranks;
-  const auto spec = ranks.together([&] { return read_spec(*options); });
-  if (!spec) {
+  const auto read = ranks.together([&] { return std::pair(read_spec(*options), read_sweep_options(*options)); });
+  if (!read) {
     return 0;
   }
-  SweepOptions sweep_options;
-  sweep_options.output = options->text("output") == "-" ? "" : options->text("output");
-  const std::string extension = sweep_options.output.extension().string();
-  const std::string format = options->given("format") ? options->text("format")
-                             : extension == ".jsonl"  ? "jsonl"
-                                                      : "csv";
-  sweep_options.format = static_cast<RowFormat>(options->choice("format", format, {"csv", "jsonl"}));
-  if (!options->given("format") && !sweep_options.output.empty() && extension != ".csv" && extension != ".jsonl") {
-    throw InputError("--output " + sweep_options.output.string() +
-                     ": expected a name that ends in .csv or .jsonl, or --format");
-  }
-  sweep_options.threads =
-      options->given("threads") ? static_cast<int>(options->whole("threads", 1, 4096)) : all_cores();
+  auto [spec, sweep_options] = *read;
   sweep_options.command = command_line(arguments);
-  if (spec->engine == "simulator") {
+  if (spec.engine == "simulator") {
     sweep_options.engine = simulated;
-  } else if (spec->engine == "measure") {  // one at a time, on one GPU
-#ifndef ONCHIP_HAS_CUDA
-    throw InputError("built without CUDA: measure needs a CUDA toolkit when onchip is configured");
-#endif
+  }
+#ifdef ONCHIP_HAS_CUDA
+  if (spec.engine == "measure") {  // one at a time, on one GPU
     sweep_options.engine = measured;
     sweep_options.threads = 1;
     sweep_options.estimates = false;
   }
-  return sweep(*spec, sweep_options, ranks) ? 0 : kInterrupted;
+#endif
+  return sweep(spec, sweep_options, ranks) ? 0 : kInterrupted;
 }
 
 }  // namespace onchip

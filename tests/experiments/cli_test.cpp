@@ -7,7 +7,8 @@
 using namespace onchip;
 
 TEST_CASE("every verb explains itself", "[fast]") {
-  for (const char* verb : {"chips", "fit", "predict", "what-if", "measure", "calibrate", "validate", "stamp"}) {
+  for (const char* verb :
+       {"chips", "fit", "predict", "what-if", "sweep", "pareto", "measure", "calibrate", "validate", "stamp"}) {
     const Run result = run(std::string(verb) + " --help");
     CAPTURE(verb, result.out);
     CHECK(result.status == 0);

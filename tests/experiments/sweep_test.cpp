@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sweeps: rows that are predict's answers, the same bytes however they come about, and files that survive.
+#include "experiments/command/table.hpp"
+#include "tests/experiments/command.hpp"
+
+#include <chrono>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace onchip;
+
+namespace {
+
+const std::string kPlan =
+    "sparse_persistent packed_pair bank_aware lamport sms=128 threads=288 lanes_per_row=16 slots=18 "
+    "loads_in_flight=4 poll_delay=120 promote_every=8";
+// A second and more of one thread.
+const std::string kMany = "sweep --hidden 2304 --density 10% --plan '" + kPlan +
+                          "' --axis batch=1:16:1 --axis sm.count=132:163:1 --axis sm.clock=1GHz:2GHz:4MHz";
+const std::string kLonger = kMany + " --axis steps=1:5:1";
+const std::string kMpirun =
+    "mpirun --allow-run-as-root --oversubscribe -x ASAN_OPTIONS=detect_leaks=0 -x TSAN_OPTIONS=report_bugs=0 -n 4";
+
+// Lines of stdout under their names.
+Table rows_of(const std::string& arguments) {
+  const Run result = run(arguments);
+  CAPTURE(arguments, result.err);
+  REQUIRE(result.status == 0);
+  return parse_csv(result.out, "stdout");
+}
+std::string cell(const Table& table, std::size_t row, const std::string& column) {
+  const auto place = std::ranges::find(table.columns, column);
+  REQUIRE(place != table.columns.end());
+  return table.rows.at(row).at(static_cast<std::size_t>(place - table.columns.begin()));
+}
+std::vector<std::string> column(const Table& table, const std::string& name) {
+  std::vector<std::string> cells;
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    cells.push_back(cell(table, row, name));
+  }
+  return cells;
+}
+using Texts = std::vector<std::string>;
+
+int shell(const std::string& script) {
+  const int status = std::system(("bash -c '" + script + "' >/dev/null 2>&1").c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+std::string escaped(std::string text) {  // within '...'
+  for (std::size_t place = 0; (place = text.find('\'', place)) != std::string::npos; place += 4) {
+    text.replace(place, 1, "'\\''");
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a row of a sweep is what predict answers", "[fast]") {
+  const Table table = rows_of(
+      "sweep --cell lstm --axis hidden=512,1111 --axis density=10%,0.3 --axis sm.count=100,+0% --axis "
+      "'batch=1,64; precision=fp16,bf16' --column gather_us");
+  REQUIRE(table.rows.size() == 16);
+  for (std::size_t row = 0; row < table.rows.size(); row += 3) {
+    CAPTURE(row);
+    const Json one =
+        run_json("predict --cell lstm --hidden " + cell(table, row, "hidden") + " --density " +
+                     cell(table, row, "density") + " --set sm.count=" + cell(table, row, "sm.count") + " --batch " +
+                     cell(table, row, "batch") + " --precision " + cell(table, row, "precision"),
+                 cell(table, row, "fits") == "1" ? 0 : 1);
+    CHECK(cell(table, row, "row") == std::to_string(row));
+    CHECK(cell(table, row, "plan") == one["plan"]["text"]);
+    CHECK(cell(table, row, "binding") == one["binding"]);
+    CHECK(std::stod(cell(table, row, "step_us")) == one["step_us"].get<double>());
+    CHECK(std::stod(cell(table, row, "low_us")) == one["interval_us"][0].get<double>());
+    CHECK(cell(table, row, "problem").empty());
+  }
+}
+
+TEST_CASE("values are lists, ranges, columns of a file, and quantities", "[fast]") {
+  const Folder folder;
+  const auto values = [](const std::string& axis, const std::string& key) {
+    return column(rows_of("sweep --hidden 64 --axis '" + axis + "'"), key);
+  };
+  CHECK(values("batch=1:9:4,2", "batch") == Texts{"1", "5", "9", "2"});
+  CHECK(values("batch=1:50:x3", "batch") == Texts{"1", "3", "9", "27"});
+  CHECK(values("density=0.01:1:log3", "density") == Texts{"0.01", "0.1", "1"});
+  CHECK(values("density=0.1:0.3:0.1", "density") == Texts{"0.1", "0.2", "0.3"});
+  CHECK(values("density=30%:10%:-10%", "density") == Texts{"0.3", "0.2", "0.1"});
+  CHECK(values("batch=1:4:log4", "batch") == Texts{"1", "2", "3", "4"});
+  CHECK(values("shared_memory.per_sm=128KiB:256KiB:64KiB", "shared_memory.per_sm") ==
+        Texts{"131072", "196608", "262144"});
+  CHECK(values("sm.count=+0%,-50%,7", "sm.count") == Texts{"132", "66", "7"});
+  CHECK(values("chip=h200,a100; sm.count=+0%,+0%", "sm.count") == Texts{"132", "108"});
+  CHECK(values("cost.overflow_parting=0,1", "cost.overflow_parting") == Texts{"0", "1"});
+  CHECK(values("sms=8,4", "sms") == Texts{"8", "4"});
+  const std::string file = folder.write("nets.csv", "name,units,batch\na,5,1\nb,6,2\n");
+  CHECK(values("batch=@" + file, "batch") == Texts{"1", "2"});
+  CHECK(values("steps=@" + file + ":units; batch=@" + file, "steps") == Texts{"5", "6"});
+}
+
+TEST_CASE("a plan that is given is priced, and its fields may vary", "[fast]") {
+  const Table table = rows_of("sweep --hidden 2304 --density 10% --plan '" + kPlan +
+                              "' --axis loads_in_flight=1,4 --axis threads=288,96 --axis batch=1,65");
+  CHECK(cell(table, 0, "step_us") != cell(table, 4, "step_us"));
+  CHECK(cell(table, 1, "problem").find("at most 64 samples") != std::string::npos);
+  CHECK(cell(table, 2, "problem").find("room for 2304 units") != std::string::npos);
+  const Json one = run_json("predict --hidden 2304 --density 10% --batch 1 --plan '" + kPlan + "'");
+  CHECK(std::stod(cell(table, 4, "step_us")) == one["step_us"].get<double>());
+  // Rows as they are expected are a little shorter or longer than a mask's.
+  CHECK(cell(rows_of("sweep --rows expected --density 10% --plan '" + kPlan + "' --axis hidden=2304"), 0, "fits") ==
+        "1");
+}
+
+TEST_CASE("without a hidden size a row has the largest that fits", "[fast]") {
+  const Table table = rows_of("sweep --axis density=0.1 --batch 1 --granule 512 --tier shared_memory");
+  const Json fit = run_json("fit --density 0.1 --batch 1 --granule 512 --tier shared_memory");
+  CHECK(cell(table, 0, "hidden") == std::to_string(fit["network"]["hidden"].get<int>()));
+}
+
+TEST_CASE("rows are chosen and columns are computed by expressions", "[fast]") {
+  const Table all = rows_of(
+      "sweep --axis hidden=256:1024:256 --axis batch=1,4 --column 'us=step_us / batch' --column "
+      "share=registers_used/registers_available");
+  CHECK(all.rows.size() == 8);
+  CHECK(std::abs(std::stod(cell(all, 1, "us")) * 4 - std::stod(cell(all, 1, "step_us"))) < 1e-5);
+  const Table some = rows_of("sweep --axis hidden=256:1024:256 --axis batch=1,4 --where 'hidden*batch>1024 && fits'");
+  CHECK(column(some, "row") == Texts{"3", "5", "7"});
+  // What does not fit has no time: nothing can be said of it.
+  const Table none = rows_of("sweep --axis hidden=65000 --density 1 --tier registers --column 'x=1/step_us'");
+  CHECK(cell(none, 0, "x").empty());
+}
+
+TEST_CASE("a spec in TOML says what options say", "[fast]") {
+  const Folder folder;
+  const std::string spec =
+      folder.write("spec.toml",
+                   "cell = \"gru\"\nsm.clock = \"+10%\"\nwhere = \"fits\"\n"
+                   "column.per_sample = \"step_us/batch\"\nkeep_front = \"step_us:min,hidden:max\"\n"
+                   "[[axis]]\nhidden = \"128:512:128\"\n[[axis]]\nbatch = [1, 2]\nsm.count = [100, 132]\n");
+  const std::string options =
+      "sweep --cell gru --set sm.clock=+10% --where fits --column per_sample=step_us/batch --keep-front "
+      "step_us,hidden:max --axis hidden=128:512:128 --axis 'batch=1,2;sm.count=100,132'";
+  CHECK(run("sweep " + spec).out == run(options).out);
+  CHECK(run("sweep " + spec + " -o " + (folder / "a.csv").string()).status == 0);
+  CHECK(run(options + " -o " + (folder / "b.csv").string()).status == 0);
+  CHECK(read(folder / "a.manifest.json") == read(folder / "b.manifest.json"));
+  CHECK(run("sweep " + spec + " --cell tanh").out ==
+        run(options.substr(0, 6) + "--cell tanh" + options.substr(16)).out);
+}
+
+TEST_CASE("the rows are the same in JSON Lines", "[fast]") {
+  const std::string arguments = "sweep --axis hidden=64,65000 --axis cell=relu,lstm --density 1 --tier registers";
+  const Table table = rows_of(arguments);
+  const Run lines = run(arguments + " --format jsonl");
+  std::istringstream stream(lines.out);
+  std::string line;
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    REQUIRE(std::getline(stream, line));
+    const Json json = Json::parse(line);
+    CHECK(json["row"] == row);
+    CHECK(json["hidden"].get<int>() == std::stoi(cell(table, row, "hidden")));
+    CHECK(json["cell"] == cell(table, row, "cell"));
+    CHECK(json["fits"].get<bool>() == (cell(table, row, "fits") == "1"));
+    CHECK(json["step_us"].is_null() == cell(table, row, "step_us").empty());
+    CHECK(json.size() == table.columns.size());
+  }
+}
+
+TEST_CASE("bad specs get one clear line, and nothing is written", "[fast]") {
+  const Folder folder;
+  const auto refused = [&](const std::string& arguments, const std::string& expected) {
+    require_refusal("sweep -o " + (folder / "out.csv").string() + " " + arguments, expected);
+    CHECK(!std::filesystem::exists(folder / "out.csv"));
+    CHECK(!std::filesystem::exists(folder / "out.manifest.json"));
+  };
+  refused("", "nothing varies");
+  refused("--axis hiden=1,2", "did you mean 'hidden'?");
+  refused("--axis hidden", "expected KEY=VALUES");
+  refused("--axis hidden=64:128", "'64:128'");
+  refused("--axis hidden=64:128:0", "FROM:TO:STEP");
+  refused("--axis hidden=64:128:-1", "FROM:TO:STEP");
+  refused("--axis hidden=0:128:x2", "FROM:TO:xFACTOR");
+  refused("--axis hidden=64:128:log1", "FROM:TO:logN");
+  refused("--axis hidden=1.5", "a whole number");
+  refused("--axis hidden=1:262144:1 --axis batch=1:4096:1 --axis steps=1:100000:1 --axis seed=1:100000:1",
+          "1.07e+19 rows");
+  refused("--axis seed=1:1e15:1", "at most 1000000");
+  refused("--axis hidden=64 --axis hidden=65", "two axes");
+  refused("--axis hidden=64 --hidden 65", "fixed and an axis");
+  refused("--axis 'hidden=64,65; batch=1'", "'hidden' has 2 values, 'batch' 1");
+  refused("--axis hidden=64 --axis cell=gur", "did you mean 'gru'?");
+  refused("--axis hidden=64 --axis chip=h2000", "did you mean 'H200'?");
+  refused("--axis hidden=64 --axis sm.count=0", "expected 1 to 4096");
+  refused("--axis hidden=64 --axis shared_memory.per_sm=512", "KiB");
+  refused("--axis hidden=64 --axis density=1.5", "up to 1");
+  refused("--axis hidden=64 --axis sms=0", "sms: found '0'");
+  refused("--axis hidden=64 --set sm.cuont=5", "did you mean 'sm.count'?");
+  refused("--axis weights=nowhere.mtx", "nowhere.mtx");
+  refused("--axis hidden=@nowhere.csv", "nowhere.csv");
+  refused("--axis batch=1,2 --plan '" + kPlan + "'", "'hidden' is neither fixed nor an axis");
+  refused("--axis hidden=64 --axis threads=32", "'threads' needs 'plan'");
+  refused("--axis hidden=64 --engine modle", "expected model");
+  refused("--axis hidden=64 --keep-front step:min", "did you mean 'steps'?");
+  refused("--axis hidden=64 --keep-front step_us:least", "COLUMN:min or COLUMN:max");
+  refused("--axis hidden=64 --column 7/x", "NAME=EXPRESSION");
+  refused("--axis hidden=64 --column hidden=1", "there is such a column");
+  refused("--axis hidden=64 --where 'hiden > 3'", "--where: column 1 of 'hiden > 3': unknown name 'hiden'");
+  refused("--axis hidden=64 --where 'hidden > '", "--where: column 10");
+  refused("--axis hidden=64 --where '1 + foo(3)'", "--where: column 5");
+  refused("--axis hidden=64 --where 'hidden = 3'", "'=='");
+  refused("--axis hidden=64 --where 'hidden/0'", "divides by zero");
+  refused("--axis batch=1:64:1 --hidden 64 --column 'x=1/(batch-60)'", "(row 59: batch=60)");
+  refused((folder / "spec.toml").string(), "spec.toml");
+  refused(folder.write("typo.toml", "cell = \"lstm\"\n[[axis]]\nhiden = \"1:2:1\"\n"),
+          "typo.toml:3:1: unknown key 'hiden'");
+  refused(folder.write("value.toml", "[[axis]]\nhidden = 64\n[[axis]]\nbatch = [1, 0]\n"), "value.toml:3:1: batch");
+  refused(folder.write("fixed.toml", "\nsm.clock = \"fast\"\n"), "fixed.toml:2:");
+  refused(folder.write("toml.toml", "x = [\n"), "toml.toml:1:");
+  require_refusal("sweep --axis hidden=64 -o " + (folder / "none/x.csv").string(), "cannot write the file");
+  require_refusal("sweep --axis hidden=64 -o " + (folder / "x.txt").string(), ".csv or .jsonl");
+  require_refusal("sweep --axis hidden=64 --format csv -o /dev/full", "not a regular file");
+  CHECK(folder.entries() == 4);
+}
+
+TEST_CASE("an expression that divides by zero late leaves no file behind", "[fast]") {
+  const Folder folder;
+  // Not among the rows that are looked at before the file is there.
+  const Run result = run("sweep --hidden 2304 --density 10% --plan '" + kPlan +
+                         "' --axis steps=1:1000000:1 --column 'x=1/(steps-70000)' -o " + (folder / "out.csv").string());
+  CHECK(result.status == 2);
+  CHECK(result.err.find("(row 69999: steps=70000)") != std::string::npos);
+  CHECK(folder.entries() == 0);
+}
+
+TEST_CASE("threads and ranks do not change a byte", "[fast]") {
+  const Folder folder;
+  const auto bytes = [&](const std::string& name, const std::string& options, const std::string& mpirun = "") {
+    const std::string file = (folder / name).string();
+    const Run result =
+        run("sweep --axis hidden=64:640:64 --axis density=0.01,0.1,1 --axis batch=1:32:x2 --where "
+            "'step_us<2' " +
+                options + " -o " + file,
+            mpirun);
+    CAPTURE(options, mpirun, result.err);
+    REQUIRE(result.status == 0);
+    return read(file) + read((folder / name).replace_extension(".manifest.json"));
+  };
+  const std::string one = bytes("1.csv", "--threads 1");
+  CHECK(one.find("\n179,") != std::string::npos);
+  CHECK(bytes("2.csv", "--threads 2") == one);
+  CHECK(bytes("7.csv", "--threads 7") == one);
+  const std::string front = bytes("f1.csv", "--threads 1 --keep-front step_us,hidden:max,density:max");
+  CHECK(bytes("f3.csv", "--threads 3 --keep-front step_us,hidden:max,density:max") == front);
+#ifdef ONCHIP_HAS_MPI
+  CHECK(bytes("m.csv", "--threads 2", kMpirun) == one);
+  CHECK(bytes("fm.csv", "--threads 2 --keep-front step_us,hidden:max,density:max", kMpirun) == front);
+  const Run refused = run("sweep --axis hiden=1 -o " + (folder / "x.csv").string(), kMpirun);
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("did you mean 'hidden'?") != std::string::npos);
+#endif
+}
+
+TEST_CASE("only the front is kept, as pareto finds it", "[fast]") {
+  const Folder folder;
+  const std::string axes = "sweep --cell lstm --axis hidden=128:1024:128 --axis batch=1:16:x2 --axis density=0.05,0.2 ";
+  const std::string all = (folder / "all.csv").string(), front = (folder / "front.csv").string();
+  REQUIRE(run(axes + "--column 'per=step_us/batch' -o " + all).status == 0);
+  REQUIRE(run(axes + "--column 'per=step_us/batch' --keep-front per,hidden:max,density:max -o " + front).status == 0);
+  const Json json = run_json("pareto " + all + " --objectives per,hidden:max,density:max");
+  Texts rows;
+  for (const Json& row : json["front"]) {
+    rows.push_back(row["row"]["row"]);
+  }
+  std::ranges::sort(rows, {}, [](const std::string& row) { return std::stoi(row); });
+  CHECK(column(read_csv(front), "row") == rows);
+  CHECK(rows.size() < 80);
+  CHECK(json["dominated"] == 80 - rows.size());
+}
+
+TEST_CASE("the simulator answers, too", "[fast]") {
+  const Table table = rows_of("sweep --engine simulator --axis hidden=128,256 --axis batch=1 --column skew_us");
+  const Json one = run_json("simulate --hidden 256 --batch 1");
+  CHECK(std::stod(cell(table, 1, "step_us")) == one["step_us"].get<double>());
+  CHECK(cell(table, 1, "plan") == one["plan"]["text"]);
+}
+
+TEST_CASE("a file goes on only with the sweep that it is of", "[fast]") {
+  const Folder folder;
+  const std::string file = (folder / "out.csv").string();
+  const std::string axes = "sweep --axis hidden=64,128 -o " + file + " ";
+  REQUIRE(run(axes).status == 0);
+  const std::string bytes = read(file);
+  const Run again = run(axes);
+  CHECK(again.status == 0);
+  CHECK(again.err.find("with all its rows") != std::string::npos);
+  require_refusal(axes + "--batch 5", "spec.fixed.batch is \"5\", in the file left out");
+  require_refusal(axes + "--set sm.count=7", "spec.fixed.sm.count");
+  require_refusal(axes + "--axis batch=1,2", "spec.axes");
+  require_refusal("sweep --axis hidden=64,129 -o " + file, "spec.axes[0].hidden.last is \"129\", in the file \"128\"");
+  // The same chip's name with another number in it, and another version.
+  std::filesystem::create_directory(folder / "chips");
+  std::string chip = read(std::filesystem::path(ONCHIP_CHIPS_DIR) / "h200.toml");
+  chip.replace(chip.find("value = 132"), 11, "value = 131");
+  folder.write("chips/h200.toml", chip);
+  require_refusal(axes, "chips.h200 is", "ONCHIP_CHIPS=" + (folder / "chips").string());
+  std::string manifest = read(folder / "out.manifest.json");
+  manifest.replace(manifest.find("\"onchip\": \"") + 11, 1, "9");
+  folder.write("out.manifest.json", manifest);
+  require_refusal(axes, "onchip is ");
+  CHECK(read(file) == bytes);
+  folder.write("other.csv", "a,b\n1,2\n");
+  require_refusal("sweep --axis hidden=64,128 -o " + (folder / "other.csv").string(), "no sweep's");
+  folder.write("third.manifest.json", "{}");
+  require_refusal("sweep --axis hidden=64,128 -o " + (folder / "third.csv").string(), "no sweep's");
+  CHECK(!std::filesystem::exists(folder / "third.csv"));
+}
+
+TEST_CASE("Ctrl-C keeps whole rows and says what goes on", "[fast]") {
+  const Folder folder;
+  const std::string whole = (folder / "whole.csv").string(), file = (folder / "it's.csv").string();
+  REQUIRE(run(kLonger + " -o " + whole).status == 0);
+  const std::string command = "\"" ONCHIP_COMMAND "\" " + kLonger + " --threads 1 -o \"" + file + "\"";
+  const std::string err = (folder / "err").string();
+  const int status = std::system(("bash -c '" + escaped(command) + " 2>" + err + " & p=$!; until grep -q rows " + err +
+                                  "; do sleep 0.01; done; kill -INT $p; wait $p'")
+                                     .c_str());
+  REQUIRE(WIFEXITED(status));
+  const std::string said = read(err);
+  CAPTURE(said);
+  REQUIRE(WEXITSTATUS(status) == 130);
+  CHECK(read(file).size() < read(whole).size());
+  CHECK(read(file).ends_with('\n'));
+  const std::size_t line = said.find("\n  ");
+  REQUIRE(line != std::string::npos);
+  // One command at a time writes the file.
+  const std::string resumes = folder.write("resume.sh", said.substr(line + 3));
+  CHECK(std::system(("sh " + resumes + " 2>" + err).c_str()) == 0);
+  CHECK(read(err).find("on from row") != std::string::npos);
+  CHECK(read(file) == read(whole));
+}
+
+TEST_CASE("two sweeps do not write one file", "[fast]") {
+  const Folder folder;
+  const std::string file = (folder / "out.csv").string();
+  const std::string err = (folder / "err").string();
+  const std::string command = "\"" ONCHIP_COMMAND "\" " + kLonger + " --threads 1 -o \"" + file + "\"";
+  CHECK(shell(escaped(command) + " & p=$!; until [ -e " + file + " ]; do sleep 0.01; done; " + escaped(command) +
+              " 2>" + err + "; s=$?; wait $p || exit 7; exit $s") == 2);
+  CHECK(read(err).find("another process is writing it") != std::string::npos);
+}
+
+// Ten in all; ONCHIP_KILLS=200 for more.
+TEST_CASE("whatever ends a sweep, it goes on to the same bytes", "[fast]") {
+  const Folder folder;
+  const char* wanted = std::getenv("ONCHIP_KILLS");
+  const int kills = wanted != nullptr ? std::atoi(wanted) : 10;
+  const std::string whole = (folder / "whole.csv").string(), whole_front = (folder / "whole_front.csv").string();
+  const std::string front = " --keep-front step_us,batch:max,sm.clock:min";
+  const auto begin = std::chrono::steady_clock::now();
+  REQUIRE(run(kMany + " -o " + whole).status == 0);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  REQUIRE(run(kMany + front + " -o " + whole_front).status == 0);
+  std::mt19937 draw(static_cast<unsigned>(kills));
+  int ended = 0;
+  for (int i = 0; i < kills; ++i) {
+    const bool of_front = i % 5 == 4;
+    const std::string name = "k" + std::to_string(i);
+    const std::string file = (folder / (name + ".csv")).string();
+    const std::string command = "\"" ONCHIP_COMMAND "\" " + kMany + (of_front ? front : "") + " --threads 2 -o " + file;
+    const std::string wait = std::to_string(seconds * (0.05 + 0.0009 * static_cast<double>(draw() % 1000)));
+    CAPTURE(i, command, wait);
+    int status = 0;
+    if (i % 5 == 3) {  // the disk is full
+      status = shell("ulimit -f " + std::to_string(1 + draw() % (read(whole).size() / 1024)) + "; " + escaped(command));
+      CHECK(status == 2);
+      CHECK((read(file).empty() || read(file).ends_with('\n')));
+#ifdef ONCHIP_HAS_MPI
+    } else if (i % 5 == 2) {  // one of four ranks
+      status = shell(kMpirun + " " + escaped(command) + " & p=$!; sleep " + wait +
+                     "; c=($(pgrep -P $p)); kill -9 ${c[" + std::to_string(draw() % 4) + "]}; wait $p");
+#endif
+    } else {
+      status = shell(escaped(command) + " & p=$!; sleep " + wait + "; kill -9 $p; wait $p");
+    }
+    ended += status != 0 ? 1 : 0;
+    const Run resumed = run(kMany + (of_front ? front : "") + " --threads 1 -o " + file);
+    CAPTURE(resumed.err);
+    CHECK(resumed.status == 0);
+    CHECK((read(file) == read(of_front ? whole_front : whole)));
+    CHECK((read(folder / (name + ".manifest.json")) ==
+           read(folder / (of_front ? "whole_front.manifest.json" : "whole.manifest.json"))));
+    std::filesystem::remove(file);
+  }
+  CHECK(ended > kills / 2);
+}
