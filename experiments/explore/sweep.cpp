@@ -71,7 +71,7 @@ class Interrupts {
 std::string duration(double time) {
   constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
   if (time < 1) {
-    return "less than a second";
+    return "a second";
   }
   return time < 2 * kMinute ? fixed(time, 0) + " s"
          : time < 2 * kHour ? fixed(time / kMinute, 0) + " min"
@@ -103,8 +103,8 @@ double sampled_rate(RowComputer& computer, std::uint64_t rows) {
   compute(0);  // and what all rows have in common
   const double begin = seconds();
   std::uint64_t sampled = 0;
+  const std::uint64_t of_run = std::clamp<std::uint64_t>(rows / kRuns, 1, kOfRun);
   for (std::uint64_t run = 0; run < kRuns; ++run) {
-    const std::uint64_t of_run = std::min(kOfRun, rows);
     const std::uint64_t first =
         static_cast<std::uint64_t>(static_cast<double>(rows - of_run) * static_cast<double>(run) / (kRuns - 1));
     for (std::uint64_t i = 0; i < of_run && seconds() - begin < kSeconds * static_cast<double>(run + 1) / kRuns; ++i) {

@@ -172,17 +172,21 @@ std::string percent_text(double percent) {
   return percent == 0 ? "same" : (percent > 0 ? "+" : "") + fixed(percent, 1) + " %";
 }
 
-// Of an axis's cells: "hidden 512 -> 768"; a plan is too long for that.
+// Of an axis's cells: "hidden 512 -> 768"; of a plan no more than the family, as it is long.
 std::string changed_text(const FrontAnswer& answer, const FrontRow& from, const FrontRow& to) {
   std::string text;
   for (const std::size_t column : answer.axes) {
     const std::string& before = from.cells[column];
     const std::string& after = to.cells[column];
-    if (before != after) {
-      text += text.empty() ? "" : ", ";
-      text +=
-          answer.columns[column] == "plan" ? "another plan" : answer.columns[column] + ' ' + before + " -> " + after;
+    if (before == after) {
+      continue;
     }
+    const bool is_plan = answer.columns[column] == "plan";
+    const auto shown = [&](const std::string& cell) { return is_plan ? cell.substr(0, cell.find(' ')) : cell; };
+    text += text.empty() ? "" : ", ";
+    text += is_plan && shown(before) == shown(after)
+                ? "another plan"
+                : answer.columns[column] + ' ' + shown(before) + " -> " + shown(after);
   }
   return text;
 }
