@@ -74,18 +74,22 @@ void ResultReader::fail(const std::string& message) const {
 }
 
 void ResultReader::seek(std::uint64_t offset) {
+  if (offset >= buffer_begin_ && offset < buffer_begin_ + buffer_.size()) {
+    place_ = static_cast<std::size_t>(offset - buffer_begin_);
+    return;
+  }
   if (::lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET) < 0) {
     throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
   }
   buffer_.clear();
   place_ = 0;
   buffer_begin_ = offset;
+  at_once_ = 1 << 12;  // for a row or two
   is_at_end_ = false;
 }
 
 // A line may be longer than the buffer, which grows then; quoted cells may hold ends of lines.
 bool ResultReader::read_line() {
-  constexpr std::size_t kAtOnce = 1 << 20;
   std::size_t searched = place_;
   bool is_quoted = false;
   for (;;) {
@@ -120,8 +124,8 @@ bool ResultReader::read_line() {
     buffer_.erase(0, place_);
     searched -= place_;
     place_ = 0;
-    buffer_.resize(rest + kAtOnce);
-    const ssize_t got = ::read(descriptor_, buffer_.data() + rest, kAtOnce);
+    buffer_.resize(rest + at_once_);
+    const ssize_t got = ::read(descriptor_, buffer_.data() + rest, at_once_);
     if (got < 0) {
       throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
     }

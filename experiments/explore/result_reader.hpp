@@ -45,6 +45,7 @@ class ResultReader {
   std::string buffer_;
   std::size_t place_ = 0;           // in the buffer, of the next line
   std::uint64_t buffer_begin_ = 0;  // in the file
+  std::size_t at_once_ = 1 << 20;   // bytes
   bool is_at_end_ = false;
   std::string_view line_;
   std::uint64_t offset_ = 0;

@@ -86,30 +86,38 @@ std::vector<std::size_t> axis_columns(const ResultReader& file, const std::files
   return columns;
 }
 
-struct FrontRow {
-  Point point;
-  std::string file;
-  std::vector<std::string> cells;
-};
+// What is shown of a front: its points in the order of the first objective, and where the rows stand. Rows are read
+// again when they are written, as they may be many.
+class FrontAnswer {
+ public:
+  // A row's number: which file, and where in it.
+  static constexpr unsigned kOffsetBits = 48;
 
-struct FrontAnswer {
-  std::vector<std::string> columns;
+  std::vector<std::string> paths, columns;
+  std::deque<ResultReader> files;
   std::vector<std::size_t> objectives, axes;  // columns
   std::uint64_t rows = 0, uncounted = 0, on_front = 0;
-  std::vector<FrontRow> shown;  // in the order of the first objective
+  std::vector<Point> points;
+  std::vector<std::vector<std::uint64_t>> ids;  // of the rows with a point's numbers
 
   std::uint64_t dominated() const { return rows - uncounted - on_front; }
+  const std::string& file_of(std::uint64_t id) const { return paths[static_cast<std::size_t>(id >> kOffsetBits)]; }
+  std::vector<std::string> cells_of(std::uint64_t id) {
+    ResultReader& file = files[static_cast<std::size_t>(id >> kOffsetBits)];
+    file.seek(id & ((std::uint64_t{1} << kOffsetBits) - 1));
+    file.next();
+    return file.cells();
+  }
 };
 
 FrontAnswer find_front(const std::vector<std::string>& paths, const std::vector<Objective>& objectives, double share) {
   if (objectives.size() > kMostObjectives) {
     throw InputError("--objectives: expected at most " + std::to_string(kMostObjectives));
   }
-  // A row's number: which file, and where in it.
-  constexpr unsigned kOffsetBits = 48;
   FrontAnswer answer;
   Front front(objectives.size());
-  std::deque<ResultReader> files;
+  std::deque<ResultReader>& files = answer.files;
+  answer.paths = paths;
   for (const std::string& path : paths) {
     ResultReader& file = files.emplace_back(path);
     std::vector<std::size_t> columns;
@@ -137,7 +145,7 @@ FrontAnswer find_front(const std::vector<std::string>& paths, const std::vector<
         counts &= std::isfinite(values[i]);
       }
       if (counts) {
-        front.add(point, (files.size() - 1) << kOffsetBits | file.offset());
+        front.add(point, (files.size() - 1) << FrontAnswer::kOffsetBits | file.offset());
       } else {
         ++answer.uncounted;
       }
@@ -145,19 +153,14 @@ FrontAnswer find_front(const std::vector<std::string>& paths, const std::vector<
   }
   std::vector<Point> points;
   std::vector<const std::vector<std::uint64_t>*> ids;
-  for (const auto& [point, rows] : front.points()) {
+  for (const auto& [point, of_point] : front.points()) {
     points.push_back(point);
-    ids.push_back(&rows);
-    answer.on_front += rows.size();
+    ids.push_back(&of_point);
+    answer.on_front += of_point.size();
   }
   for (const std::size_t place : thinned(points, share)) {
-    for (const std::uint64_t id : *ids[place]) {
-      const auto number = static_cast<std::size_t>(id >> kOffsetBits);
-      ResultReader& file = files[number];
-      file.seek(id & ((std::uint64_t{1} << kOffsetBits) - 1));
-      file.next();
-      answer.shown.push_back({points[place], paths[number], file.cells()});
-    }
+    answer.points.push_back(points[place]);
+    answer.ids.push_back(*ids[place]);
   }
   return answer;
 }
@@ -172,12 +175,14 @@ std::string percent_text(double percent) {
   return percent == 0 ? "same" : (percent > 0 ? "+" : "") + fixed(percent, 1) + " %";
 }
 
+using Cells = std::vector<std::string>;
+
 // Of an axis's cells: "hidden 512 -> 768"; of a plan no more than the family, as it is long.
-std::string changed_text(const FrontAnswer& answer, const FrontRow& from, const FrontRow& to) {
+std::string changed_text(const FrontAnswer& answer, const Cells& from, const Cells& to) {
   std::string text;
   for (const std::size_t column : answer.axes) {
-    const std::string& before = from.cells[column];
-    const std::string& after = to.cells[column];
+    const std::string& before = from[column];
+    const std::string& after = to[column];
     if (before == after) {
       continue;
     }
@@ -191,75 +196,121 @@ std::string changed_text(const FrontAnswer& answer, const FrontRow& from, const 
   return text;
 }
 
-std::string number(std::uint64_t count, const char* of_one, const char* of_many) {
-  return std::to_string(count) + ' ' + (count == 1 ? of_one : of_many);
+double change_percent(const FrontAnswer& answer, std::size_t point, std::size_t objective) {
+  return change_percent(std::abs(answer.points[point - 1][objective]), std::abs(answer.points[point][objective]));
 }
 
-Report report_of(const FrontAnswer& answer, bool has_files) {
-  Table csv{answer.columns, {}}, table;
-  Json json{{"rows", answer.rows},
-            {"on_front", answer.on_front},
-            {"dominated", answer.dominated()},
-            {"not_counted", answer.uncounted},
-            {"front", Json::array()}};
-  std::vector<std::size_t> shown = answer.objectives;
+// One line for each point, but for those that nobody reads.
+std::string to_text(FrontAnswer& answer) {
+  constexpr std::size_t kMostLines = 100;
+  std::string text = std::to_string(answer.rows) + (answer.rows == 1 ? " row: " : " rows: ") +
+                     std::to_string(answer.on_front) + " on the front, which dominate " +
+                     std::to_string(answer.dominated());
+  if (answer.uncounted > 0) {
+    text += "; " + std::to_string(answer.uncounted) + " do not fit, or have no number for an objective";
+  }
+  std::uint64_t shown = 0;
+  for (const auto& ids : answer.ids) {
+    shown += ids.size();
+  }
+  if (shown < answer.on_front) {
+    text += "\n" + std::to_string(shown) + " of the front stand for it";
+  }
+  const bool has_equals = shown > answer.points.size();
+  std::vector<std::size_t> columns = answer.objectives;
   for (const std::size_t column : answer.axes) {
     if (answer.columns[column] != "plan") {
-      shown.push_back(column);
+      columns.push_back(column);
     }
   }
-  for (std::size_t i = 0; i < shown.size(); ++i) {
-    table.columns.push_back(answer.columns[shown[i]]);
+  Table table;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    table.columns.push_back(answer.columns[columns[i]]);
     if (i < answer.objectives.size()) {
       table.columns.emplace_back("");
     }
   }
+  if (has_equals) {
+    table.columns.emplace_back("rows");
+  }
   table.columns.emplace_back("what changed");
-  if (has_files) {
-    csv.columns.emplace_back("file");
-  }
-  const FrontRow* before = nullptr;
-  for (const FrontRow& row : answer.shown) {
-    csv.rows.push_back(row.cells);
-    if (has_files) {
-      csv.rows.back().push_back(row.file);
-    }
-    Json one{{"row", Json::object()}, {"changed", Json::object()}, {"percent", Json::object()}};
-    for (std::size_t column = 0; column < row.cells.size(); ++column) {
-      one["row"][answer.columns[column]] = row.cells[column];
-    }
-    if (has_files) {
-      one["file"] = row.file;
-    }
-    std::vector<std::string> cells;
-    for (std::size_t i = 0; i < shown.size(); ++i) {
-      cells.push_back(row.cells[shown[i]]);
+  Cells before;
+  for (std::size_t point = 0; point < std::min(kMostLines, answer.points.size()); ++point) {
+    const Cells row = answer.cells_of(answer.ids[point].front());
+    Cells& cells = table.rows.emplace_back();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      cells.push_back(row[columns[i]]);
       if (i < answer.objectives.size()) {
-        const double percent =
-            before == nullptr ? 0 : change_percent(std::abs(before->point[i]), std::abs(row.point[i]));
-        cells.push_back(before == nullptr ? "" : percent_text(percent));
-        one["percent"][answer.columns[shown[i]]] = before == nullptr ? Json(nullptr) : Json(rounded(percent));
+        cells.push_back(point == 0 ? "" : percent_text(change_percent(answer, point, i)));
       }
     }
-    cells.push_back(before == nullptr ? "" : changed_text(answer, *before, row));
-    for (const std::size_t column : answer.axes) {
-      if (before != nullptr && before->cells[column] != row.cells[column]) {
-        one["changed"][answer.columns[column]] = {before->cells[column], row.cells[column]};
-      }
+    if (has_equals) {
+      cells.push_back(std::to_string(answer.ids[point].size()));
     }
-    table.rows.push_back(std::move(cells));
-    json["front"].push_back(std::move(one));
-    before = &row;
+    cells.push_back(point == 0 ? "" : changed_text(answer, before, row));
+    before = row;
   }
-  std::string text = number(answer.rows, "row", "rows") + ": " + std::to_string(answer.on_front) +
-                     " on the front, which dominate " + std::to_string(answer.dominated());
-  if (answer.uncounted > 0) {
-    text += "; " + std::to_string(answer.uncounted) + " do not fit, or have no number for an objective";
+  text += "\n\n" + to_aligned(table);
+  if (answer.points.size() > kMostLines) {
+    text += "and " + std::to_string(answer.points.size() - kMostLines) +
+            " more lines: --within 5% shows fewer of them, --format csv all\n";
   }
-  if (answer.shown.size() < answer.on_front) {
-    text += "\n" + std::to_string(answer.shown.size()) + " of the front stand for it";
+  return text;
+}
+
+void write_csv(FrontAnswer& answer, Output& output) {
+  const bool has_files = answer.paths.size() > 1;
+  Cells columns = answer.columns;
+  if (has_files) {
+    columns.emplace_back("file");
   }
-  return {text + "\n\n" + to_aligned(table), std::move(csv), versioned(json)};
+  output.append(csv_line(columns));
+  for (const auto& ids : answer.ids) {
+    for (const std::uint64_t id : ids) {
+      Cells cells = answer.cells_of(id);
+      if (has_files) {
+        cells.push_back(answer.file_of(id));
+      }
+      output.append(csv_line(cells));
+    }
+  }
+}
+
+void write_json(FrontAnswer& answer, Output& output) {
+  const Json summary = versioned({{"rows", answer.rows},
+                                  {"on_front", answer.on_front},
+                                  {"dominated", answer.dominated()},
+                                  {"not_counted", answer.uncounted}});
+  std::string text = json_text(summary);
+  text.resize(text.rfind("\n}"));
+  output.append(text + ",\n  \"front\": [");
+  Cells before;
+  for (std::size_t point = 0; point < answer.points.size(); ++point) {
+    for (const std::uint64_t id : answer.ids[point]) {
+      const bool is_first = id == answer.ids[point].front();
+      const Cells cells = answer.cells_of(id);
+      Json one{{"row", Json::object()}, {"changed", Json::object()}, {"percent", Json::object()}};
+      for (std::size_t column = 0; column < cells.size(); ++column) {
+        one["row"][answer.columns[column]] = cells[column];
+      }
+      for (std::size_t i = 0; i < answer.objectives.size(); ++i) {
+        one["percent"][answer.columns[answer.objectives[i]]] =
+            point == 0 || !is_first ? Json(0) : Json(rounded(change_percent(answer, point, i)));
+      }
+      for (const std::size_t column : answer.axes) {
+        if (!before.empty() && before[column] != cells[column]) {
+          one["changed"][answer.columns[column]] = {before[column], cells[column]};
+        }
+      }
+      if (answer.paths.size() > 1) {
+        one["file"] = answer.file_of(id);
+      }
+      output.append((before.empty() ? "\n    " : ",\n    ") +
+                    one.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace));
+      before = cells;
+    }
+  }
+  output.append("\n  ]\n}\n");
 }
 
 }  // namespace
@@ -282,8 +333,19 @@ int run_pareto(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   const double share = read_share(*options);
   Output output(*options);
-  const FrontAnswer answer = find_front(files, objectives, share);
-  output.write(report_of(answer, files.size() > 1));
+  FrontAnswer answer = find_front(files, objectives, share);
+  switch (output.format()) {
+    case Format::table:
+      output.append(to_text(answer));
+      break;
+    case Format::csv:
+      write_csv(answer, output);
+      break;
+    case Format::json:
+      write_json(answer, output);
+      break;
+  }
+  output.finish();
   return answer.on_front > 0 ? 0 : 1;
 }
 
