@@ -122,7 +122,7 @@ bool ResultFile::read_manifest() {
     throw InputError(manifest_path_.string() +
                      ": there is such a file, but no sweep's: move it away, or choose another name");
   }
-  is_done_ = of_file.value("done", false);
+  is_done_ = of_file.value("done", Json()) == std::filesystem::file_size(path_);  // else something took rows away
   state_ = of_file.value("state", Json());
   of_file.erase("done");
   of_file.erase("state");
@@ -186,7 +186,7 @@ void ResultFile::write_manifest() const {
     json["state"] = state_;
   }
   if (is_done_) {
-    json["done"] = true;
+    json["done"] = size_;
   }
   const std::filesystem::path temporary =
       manifest_path_.parent_path() / ("." + manifest_path_.filename().string() + ".tmp");

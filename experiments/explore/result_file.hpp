@@ -5,7 +5,7 @@
 //   1. the file is opened, or made, and locked, so that nobody else writes it
 //   2. the manifest is put beside it under its name at once, never half-written
 //   3. rows are appended in order; each begins with its number
-//   4. at the end the manifest says that the sweep is done
+//   4. at the end the manifest says that the sweep is done, and how many bytes the file has
 #pragma once
 
 #include "model/answer/json.hpp"

@@ -260,6 +260,11 @@ void finish(SweepSpec& spec) {
   for (const Axis& axis : spec.axes) {
     std::ranges::for_each(axis.keys, check_needs);
   }
+  for (const char* key : {"family", "tier"}) {
+    if (spec.has("plan") && spec.has(key)) {
+      throw InputError("'" + std::string(key) + "' contradicts 'plan', which says it");
+    }
+  }
   if (spec.has("weights")) {
     for (const char* key : {"hidden", "density", "mask"}) {
       if (spec.has(key)) {

@@ -3,9 +3,8 @@
 #include "experiments/explore/spec.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/toml.hpp"
 #include "model/base/units.hpp"
-
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <string>
@@ -18,15 +17,7 @@ class SpecReader {
   SpecReader(SweepSpec& spec, std::string file_name) : spec_(spec), file_name_(std::move(file_name)) {}
 
   void read(std::string_view text) {
-    constexpr std::size_t kLargest = std::size_t{1} << 20;
-    if (text.size() > kLargest) {
-      throw InputError(file_name_ + ": a spec has at most 1 MiB");
-    }
-    try {
-      root_ = toml::parse(text, file_name_);
-    } catch (const toml::parse_error& error) {
-      fail(error.source(), "not valid TOML: " + std::string(error.description()));
-    }
+    root_ = parse_toml(text, file_name_);
     for (const auto& [key, node] : in_order(root_)) {
       const std::string name(key->str());
       at(*key, [&, &given = *node] {

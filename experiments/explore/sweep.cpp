@@ -189,9 +189,12 @@ Json state_json(const Front& front, std::uint64_t next, std::size_t objectives) 
   return {{"next", next}, {"front", points_json(points, objectives)}};
 }
 
-Json manifest_of(const SweepSpec& spec, std::uint64_t rows, RowFormat format) {
+Json manifest_of(const SweepSpec& spec, std::uint64_t rows, const SweepOptions& options) {
   Json json{{"schema", 1}, {"onchip", ONCHIP_VERSION}, {"spec", to_json(spec)}, {"rows", rows}};
-  json["format"] = format == RowFormat::csv ? "csv" : "jsonl";
+  json["format"] = options.format == RowFormat::csv ? "csv" : "jsonl";
+  if (!options.device.is_null()) {
+    json["device"] = options.device;
+  }
   for (const auto& [name, file] : spec.chips) {
     json["chips"][name] = fingerprint(file.chip);
   }
@@ -223,7 +226,7 @@ bool sweep(const SweepSpec& spec, const SweepOptions& options, const Ranks& rank
       rate = sampled_rate(parts[0]->computer, rows);
     }
     if (is_first && !options.output.empty()) {
-      file.emplace(options.output, manifest_of(spec, rows, options.format), parts[0]->computer.header());
+      file.emplace(options.output, manifest_of(spec, rows, options), parts[0]->computer.header());
     }
     return true;
   });

@@ -17,6 +17,7 @@ struct SweepOptions {
   RowFormat format = RowFormat::csv;
   int threads = 1;
   AskEngine engine;
+  Json device = {};              // that measures, for the manifest
   bool estimates = true;         // how long it takes, by some of its rows; else a row takes too long for that
   std::filesystem::path output;  // empty: the standard output, which nothing resumes
   std::string command;           // that resumes

@@ -189,9 +189,9 @@ PlannedNetwork simulated(const Chip& chip, Configuration configuration, const Ro
 }
 
 #ifdef ONCHIP_HAS_CUDA
-PlannedNetwork measured(const Chip& chip, const Configuration& configuration, const RowProfile& rows) {
-  static const Manifest device = current_manifest();
-  PlannedNetwork planned = compiled_plan(chip, configuration, rows, device.architecture);
+PlannedNetwork measured(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
+                        const std::string& architecture) {
+  PlannedNetwork planned = compiled_plan(chip, configuration, rows, architecture);
   if (!is_on_chip(planned.plan)) {
     throw InputError("a library's times are measured with 'measure --plan all'");
   }
@@ -236,7 +236,15 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   }
 #ifdef ONCHIP_HAS_CUDA
   if (spec.engine == "measure") {  // one at a time, on one GPU
-    sweep_options.engine = measured;
+    const Manifest device = current_manifest();
+    for (const auto& [name, file] : spec.chips) {
+      warn_of_other_chip(file.chip, device);
+    }
+    sweep_options.device = Json::parse(to_json_text(device));
+    sweep_options.device.erase("date");
+    sweep_options.engine = [device](const Chip& chip, const Configuration& configuration, const RowProfile& rows) {
+      return measured(chip, configuration, rows, device.architecture);
+    };
     sweep_options.threads = 1;
     sweep_options.estimates = false;
   }

@@ -2,7 +2,7 @@
 // Reading chip files.
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/chip/bearable_toml.hpp"
+#include "model/base/toml.hpp"
 #include "model/chip/chip_base.hpp"
 #include "model/chip/chip_keys.hpp"
 
@@ -12,18 +12,6 @@
 #include <cstdlib>
 #include <optional>
 #include <utility>
-
-// The parser is compiled in, so that the command needs no shared library; a chip file nests two deep. Its assertions
-// are off, and not taken for granted either: bad TOML violates some that the code after them handles.
-#pragma push_macro("NDEBUG")
-#undef NDEBUG
-#undef TOML_HEADER_ONLY
-#undef TOML_SHARED_LIB
-#define TOML_HEADER_ONLY 1
-#define TOML_MAX_NESTED_VALUES 8
-#define TOML_ASSERT(expression) static_assert(true)
-#include <toml++/toml.h>
-#pragma pop_macro("NDEBUG")
 
 namespace onchip {
 namespace {
@@ -35,21 +23,6 @@ constexpr std::array<std::string_view, 4> kFields{"value", "unit", "source", "in
 std::pair<std::string_view, std::string_view> split(std::string_view key) {
   const std::size_t dot = key.find('.');
   return {key.substr(0, dot), key.substr(dot + 1)};
-}
-
-// Bytes that would break the line of a message, as \xNN.
-std::string one_line(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string line;
-  for (const char character : text.substr(0, 300)) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (byte >= 0x20 && byte < 0x7f) {
-      line += character;
-    } else {
-      line += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return line;
 }
 
 std::string_view type_name(const toml::node& node) {
@@ -74,23 +47,8 @@ std::string_view type_name(const toml::node& node) {
 // One chip file while it is read: knows its name for messages and where each key stands.
 class Reader {
  public:
-  Reader(std::string_view text, std::string_view file_name) : file_name_(file_name) {
-    constexpr std::size_t kLargest = std::size_t{1} << 20;
-    if (text.size() > kLargest) {
-      throw InputError(file_name_ + ": " + std::to_string(text.size()) + " bytes: a chip file has at most 1 MiB");
-    }
-    try {
-      root_ = toml::parse(std::string_view(bearable_toml(text, file_name_)), file_name_);
-    } catch (const toml::parse_error& error) {
-      // "Error while parsing string: ..."
-      constexpr std::string_view kPrefix = "Error while parsing ";
-      std::string_view description = error.description();
-      if (description.starts_with(kPrefix)) {
-        description.remove_prefix(kPrefix.size());
-      }
-      fail(error.source(), "not valid TOML: " + one_line(description));
-    }
-  }
+  Reader(std::string_view text, std::string_view file_name)
+      : file_name_(file_name), root_(parse_toml(text, file_name)) {}
 
   ChipFile read() {
     refuse_unknown();

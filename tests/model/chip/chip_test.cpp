@@ -185,7 +185,7 @@ TEST_CASE("a hostile file costs neither the stack nor the time", "[fast]") {
   REQUIRE(load_error(deep + " = 1") == "t.toml:1:2002: more than 1000 dots outside of strings: a key has at most one");
   REQUIRE(load_error("name = \"a\"\n[" + deep + "]") ==
           "t.toml:2:2003: more than 1000 dots outside of strings: a key has at most one");
-  REQUIRE(load_error(std::string(1048577, '#')) == "t.toml: 1048577 bytes: a chip file has at most 1 MiB");
+  REQUIRE(load_error(std::string(1048577, '#')) == "t.toml: 1048577 bytes: expected at most 1 MiB");
   REQUIRE(load_error(std::string(1048576, '#')) == "t.toml:1:1: missing key 'name'");
 }
 

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/chip/bearable_toml.hpp"
+#include "model/base/toml.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 
-namespace onchip {
+#include <algorithm>
 
-std::string bearable_toml(std::string_view text, std::string_view file_name) {
+namespace onchip {
+namespace {
+
+// A copy without what toml++ 3.3 does not bear although it should: it nests one table per dot, destroys them
+// recursively and searches them one by one; and where it looks for white space a character outside ASCII is undefined
+// behaviour in it.
+std::string bearable(std::string_view text, std::string_view file_name) {
   constexpr int kMostDots = 1000;
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   std::string copy(text.substr(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0));
@@ -50,6 +56,42 @@ std::string bearable_toml(std::string_view text, std::string_view file_name) {
     }
   }
   return copy;
+}
+
+}  // namespace
+
+toml::table parse_toml(std::string_view text, std::string_view file_name) {
+  constexpr std::size_t kLargest = std::size_t{1} << 20;
+  if (text.size() > kLargest) {
+    throw InputError(std::string(file_name) + ": " + std::to_string(text.size()) + " bytes: expected at most 1 MiB");
+  }
+  try {
+    return toml::parse(std::string_view(bearable(text, file_name)), file_name);
+  } catch (const toml::parse_error& error) {
+    // "Error while parsing string: ..."
+    constexpr std::string_view kPrefix = "Error while parsing ";
+    std::string_view description = error.description();
+    if (description.starts_with(kPrefix)) {
+      description.remove_prefix(kPrefix.size());
+    }
+    const auto& place = error.source().begin;  // nodes that the parser made itself have none
+    throw InputError(file_name, std::max<long>(1, place.line), std::max<long>(1, place.column),
+                     "not valid TOML: " + one_line(description));
+  }
+}
+
+std::string one_line(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string line;
+  for (const char character : text.substr(0, 300)) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte >= 0x20 && byte < 0x7f) {
+      line += character;
+    } else {
+      line += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return line;
 }
 
 }  // namespace onchip
