@@ -2,7 +2,7 @@
 #include "experiments/explore/row.hpp"
 
 #include "experiments/measurement/configuration.hpp"
-#include "model/answer/capacity.hpp"
+#include "model/answer/answer.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
 
@@ -171,8 +171,7 @@ void RowComputer::answer() {
     }
     check(configuration);
     if (seeks_size_) {
-      Capacity capacity = find_capacity(chip_, configuration.network, spec_.granule, configuration.constraints, {},
-                                        expected_mask(configuration));
+      Capacity capacity = largest_network({{chip_, {}}, configuration, spec_.granule}, configuration);
       planned_ = capacity.largest ? std::move(*capacity.largest) : std::move(capacity.next);
     } else {
       planned_ = engine_ ? engine_(chip_, configuration, rows()) : plan_network(chip_, configuration, rows());

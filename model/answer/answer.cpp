@@ -12,17 +12,6 @@
 namespace onchip {
 namespace {
 
-Capacity largest_network(const Question& question, const Configuration& configuration, const Decide& decide) {
-  const auto exact = [&](const Recurrent& network, const Constraints& constraints) -> PlannedNetwork {
-    Configuration sized = configuration;
-    sized.network = network;
-    sized.constraints = constraints;
-    return decide(question.chip.chip, sized, row_profile(sized));
-  };
-  return find_capacity(question.chip.chip, configuration.network, question.granule, configuration.constraints, exact,
-                       expected_mask(configuration));
-}
-
 // The least n in (begin, most] for which holds(n), which is monotonic but for ripples; nothing if holds(most) is false.
 // holds(begin) is.
 std::optional<int> least(int begin, int most, const std::function<bool(int)>& holds) {
@@ -189,6 +178,17 @@ WhatIfSide side(const ChipFile& chip, const Configuration& configuration, int gr
 
 ChosenPlan decided_by_model(const Chip& chip, const Configuration& configuration, const RowProfile& rows) {
   return {plan_network(chip, configuration, rows)};
+}
+
+Capacity largest_network(const Question& question, const Configuration& configuration, const Decide& decide) {
+  const auto exact = [&](const Recurrent& network, const Constraints& constraints) -> PlannedNetwork {
+    Configuration sized = configuration;
+    sized.network = network;
+    sized.constraints = constraints;
+    return decide(question.chip.chip, sized, row_profile(sized));
+  };
+  return find_capacity(question.chip.chip, configuration.network, question.granule, configuration.constraints, exact,
+                       expected_mask(configuration));
 }
 
 FitAnswer fit(const Question& question, const Decide& decide) {

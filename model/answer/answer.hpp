@@ -57,6 +57,9 @@ struct FitAnswer {
 // Without a hidden size the largest that fits is sought; if none does, the smallest is the answer. Unless asked
 // otherwise, what fits stays in registers and shared memory.
 FitAnswer fit(const Question& question, const Decide& decide = decided_by_model);
+// That largest size alone, of the question's chip and granule.
+Capacity largest_network(const Question& question, const Configuration& configuration,
+                         const Decide& decide = decided_by_model);
 
 // ---- how long does a step take? -------------------------------------------------------------------------------------
 
