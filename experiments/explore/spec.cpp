@@ -195,7 +195,8 @@ void SweepSpec::fix(const std::string& key, const std::string& text) {
 void SweepSpec::add_axis(std::vector<std::pair<std::string, std::vector<std::string>>> keys) {
   Axis axis;
   for (const auto& [name, texts] : keys) {
-    if (varies(name) || std::ranges::any_of(axis.keys, [&](const auto& other) { return other.key.name == name; })) {
+    if (varies(name) ||
+        std::ranges::any_of(axis.keys, [&, &key = name](const auto& other) { return other.key.name == key; })) {
       throw InputError("'" + name + "' is in two axes");
     }
     axis.keys.push_back(read_key(*this, name, texts));
