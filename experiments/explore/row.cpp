@@ -113,7 +113,7 @@ void RowComputer::rebuild(Subject subject) {
       chip_ = *draft_.base;
       change_chip(chip_, draft_.changes);
     } else if (subject == Subject::weights && !draft_.configuration.weights_file.empty()) {
-      take_weights(draft_.configuration, draft_.configuration.weights_file, draft_.configuration.tensor);
+      take_weights(draft_.configuration, draft_.configuration.weights_file);
     }
   } catch (const InputError& error) {
     problem = error.what();
@@ -171,7 +171,7 @@ void RowComputer::answer() {
     }
     check(configuration);
     if (seeks_size_) {
-      Capacity capacity = largest_network({{chip_, {}}, configuration, spec_.granule}, configuration);
+      Capacity capacity = largest_network({{chip_, {}, {}}, configuration, spec_.granule}, configuration);
       planned_ = capacity.largest ? std::move(*capacity.largest) : std::move(capacity.next);
     } else {
       planned_ = engine_ ? engine_(chip_, configuration, rows()) : plan_network(chip_, configuration, rows());

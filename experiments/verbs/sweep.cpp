@@ -174,7 +174,7 @@ PlannedNetwork simulated(const Chip& chip, Configuration configuration, const Ro
   PlannedNetwork planned = plan_network(chip, configuration, rows);
   if (planned.prediction.footprint.fits) {
     const Layout layout = make_layout(planned.network, planned.plan, *recurrent_matrix(configuration));
-    const Simulation simulation = simulate(chip, plan_trace(chip, layout), {});
+    const Simulation simulation = simulate(chip, *plan_trace(chip, layout));
     Prediction& prediction = planned.prediction;
     prediction.terms = {};
     for (std::size_t i = 0; i < kStepPartNames.size(); ++i) {
@@ -183,7 +183,6 @@ PlannedNetwork simulated(const Chip& chip, Configuration configuration, const Ro
     prediction.step_us = simulation.step_us;
     prediction.low_us = simulation.low_us;
     prediction.high_us = simulation.high_us;
-    prediction.floor_us = simulation.floor_us;
   }
   return planned;
 }
