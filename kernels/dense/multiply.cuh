@@ -163,6 +163,15 @@ __device__ __forceinline__ void begin_poll(Group& group, const Source& source) {
   poll<kGroup>(group, source);
 }
 
+// Where tiles are expanded, none of their loads behind this moves before the loads of the state. The assembler (ptxas) does
+// not keep the order of volatile loads: in some sizes it moves those that ask for the next group behind all that the tiles
+// of this one need, and every group waits a whole round trip to L2. The warp is converged here: only a NOP comes of it.
+__device__ __forceinline__ void keep_polls_first() {
+  if constexpr (kIsCompact) {
+    __syncwarp();
+  }
+}
+
 // ---- products -------------------------------------------------------------------------------------------------------
 
 // Volatile: the compiler would load a tile right before it is used.
@@ -278,11 +287,9 @@ __device__ __forceinline__ void multiply_groups(const Weights& weights, const So
     }
     if constexpr (kGroup > 0 && kGroup + 1 < kGroups) {
       begin_poll<kGroup + 1>(next, source);
-      // Else the assembler of CUDA 13 may move these loads behind those of the group's tiles, for some sizes, and each group
-      // waits a whole round trip.
-      if constexpr (kIsCompact) {
-        __syncwarp();
-      }
+    }
+    if constexpr (kGroup > 0) {
+      keep_polls_first();
     }
     if constexpr (!kExchangeOnly) {
       constexpr int end = (kGroup + 1) * kGroupSpans * kSpanTiles * kRowTiles;
@@ -316,6 +323,7 @@ __device__ __forceinline__ void multiply_state(const Weights& weights, const Sou
   if constexpr (kGroups > 1) {
     begin_poll<1>(next, source);
   }
+  keep_polls_first();
   Ring ring = first_tiles(weights);
   multiply_groups<0>(weights, source, group, next, ring, polls, sums);
 }
