@@ -159,6 +159,9 @@ void ResultReader::numbers(std::span<const std::size_t> columns, std::span<doubl
     if (cell.empty()) {
       return std::numeric_limits<double>::quiet_NaN();
     }
+    if (cell == "true" || cell == "false") {
+      return cell == "true" ? 1.0 : 0.0;
+    }
     double value = 0;
     const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (problem != std::errc{} || end != cell.data() + cell.size()) {

@@ -291,7 +291,7 @@ void RowComputer::append_to(std::string& text) {
   const Prediction* prediction = row.prediction;
   const bool fits = prediction != nullptr && prediction->footprint.fits;
   begin_cell(text);
-  text += format_ == RowFormat::csv ? (fits ? "1" : "0") : fits ? "true" : "false";
+  text += fits ? "true" : "false";
   append_word(text, prediction == nullptr ? "" : binding_name(*prediction, Binding::term));
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   append_number(text, fits ? prediction->step_us : kNone, kDigits);

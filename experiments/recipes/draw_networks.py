@@ -3,7 +3,8 @@
 """Networks of every kind, drawn at random: what nothing was fitted to. Writes experiments/data/drawn_configurations.csv.
   experiments/recipes/draw_networks.py ONCHIP CHIP NUMBER SEED > experiments/data/drawn_configurations.csv
 
-drawn_configurations.csv is of seeds 2026 and 2027, drawn_again_configurations.csv of seed 2028, 100 each, for an H100.
+drawn_configurations.csv is of seeds 2026 and 2027, drawn_again_configurations.csv of seed 2028, 100 each, for an H100;
+drawn_third_configurations.csv of seed 2029, 150.
 
 All cells and precisions; batches 1 to 64, half of them powers of two; densities from 1 to 100 %, evenly in their
 logarithm; rows of uniform masks, of a power law (a fifth) or 2:4 (a tenth); and hidden sizes from 256 to a fifth beyond

@@ -75,7 +75,7 @@ LibraryStep product_fp32(const Chip& chip, const Recurrent& network) {
 
 LibraryStep recurrent_network_fp32(const Chip& chip, const Recurrent& network) {
   constexpr int kPersistentSamples = 8, kFewSamples = 12;
-  constexpr double kPersistentBytes = 16e6;
+  constexpr double kPersistentBytes = 20e6;
   const CostValues& cost = chip.cost;
   const double bytes = elements(network) * element_bytes(network);
   LibraryStep step;

@@ -149,7 +149,7 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   require_refusal("predict --hidden 64 --set shared_memory.per_sm=512", "KiB");
   require_refusal("predict --hidden 64 --family dense", "sparse_persistent or dense_persistent");
   require_refusal("predict --hidden 64 --family dense_persistent --precision fp32", "fp16 or bf16");
-  require_refusal("simulate --hidden 64 --family dense_persistent", "replays sparse_persistent plans");
+  require_refusal("simulate --hidden 64 --family dense_persistent", "no exchange inside a cluster");
   require_refusal("predict --hidden 64 --skip 1", "unknown option");
   require_refusal("predict --hidden 64 --tensor x", "--weights");
   require_refusal("fit --mask power-law", "--hidden");

@@ -45,7 +45,7 @@ TEST_CASE("a row of a sweep is what predict answers", "[fast]") {
         run_json("predict --cell lstm --hidden " + cell(table, row, "hidden") + " --density " +
                      cell(table, row, "density") + " --set sm.count=" + cell(table, row, "sm.count") + " --batch " +
                      cell(table, row, "batch") + " --precision " + cell(table, row, "precision"),
-                 cell(table, row, "fits") == "1" ? 0 : 1);
+                 cell(table, row, "fits") == "true" ? 0 : 1);
     CHECK(cell(table, row, "row") == std::to_string(row));
     CHECK(cell(table, row, "plan") == one["plan"]["text"]);
     CHECK(cell(table, row, "binding") == one["binding"]);
@@ -87,7 +87,7 @@ TEST_CASE("a plan that is given is priced, and its fields may vary", "[fast]") {
   CHECK(std::stod(cell(table, 4, "step_us")) == one["step_us"].get<double>());
   // Rows as they are expected are a little shorter or longer than a mask's.
   CHECK(cell(rows_of("sweep --rows expected --density 10% --plan '" + kPlan + "' --axis hidden=2304"), 0, "fits") ==
-        "1");
+        "true");
 }
 
 TEST_CASE("without a hidden size a row has the largest that fits", "[fast]") {
@@ -139,7 +139,7 @@ TEST_CASE("the rows are the same in JSON Lines", "[fast]") {
     CHECK(json["row"] == row);
     CHECK(json["hidden"].get<int>() == std::stoi(cell(table, row, "hidden")));
     CHECK(json["cell"] == cell(table, row, "cell"));
-    CHECK(json["fits"].get<bool>() == (cell(table, row, "fits") == "1"));
+    CHECK(json["fits"].get<bool>() == (cell(table, row, "fits") == "true"));
     CHECK(json["step_us"].is_null() == cell(table, row, "step_us").empty());
     CHECK(json.size() == table.columns.size());
   }
