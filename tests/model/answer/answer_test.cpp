@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <string_view>
@@ -78,14 +79,16 @@ constexpr std::array<std::string_view, 27> kLessIsBetter{"timing.lds_latency",  
                                                          "cluster.latency",        "cluster.per_sm",
                                                          "library.product"};
 
-struct WhatIfCount {
-  int fitting = 0, slower = 0, shrunk = 0;
-};
+// How many networks are drawn: more of them with ONCHIP_DRAWS in the environment.
+int draws(int few) {
+  const char* number = std::getenv("ONCHIP_DRAWS");
+  return number == nullptr ? few : std::atoi(number);
+}
 
-// Random networks on random chips of which one random number gets better.
-WhatIfCount better_numbers(int number, unsigned seed) {
+// Random networks on random chips of which one random number gets better; how many fit before.
+int better_numbers(int number, unsigned seed) {
   constexpr double kAlike = 1.001;  // plans are picked as alike within this
-  WhatIfCount count;
+  int fitting = 0;
   std::mt19937 draw(seed);
   const std::vector<std::string> names = shipped_chips();
   for (const DrawnQuestion& question : draw_questions(number, seed)) {
@@ -106,36 +109,28 @@ WhatIfCount better_numbers(int number, unsigned seed) {
     const Prediction after = choose_plan(better.chip, question.network, rows).prediction;
     CAPTURE(base.chip.name, change, describe(question.network), before.step_us, after.step_us);
     if (before.footprint.fits) {
-      ++count.fitting;
-      const bool fits = after.footprint.fits, slower = fits && after.step_us > kAlike * before.step_us;
-      CHECK(fits);
-      CHECK_FALSE(slower);
-      count.shrunk += !fits;
-      count.slower += slower;
+      ++fitting;
+      CHECK(after.footprint.fits);
+      CHECK(after.step_us <= kAlike * before.step_us);
     }
     Constraints on_sms;
     on_sms.tier = Tier::shared_memory;
     if (any_plan_fits(base.chip, question.network, rows, on_sms)) {
-      const bool fits = any_plan_fits(better.chip, question.network, rows, on_sms);
-      CHECK(fits);
-      count.shrunk += !fits;
+      CHECK(any_plan_fits(better.chip, question.network, rows, on_sms));
     }
   }
-  return count;
+  return fitting;
 }
 
 TEST_CASE("a better number on a chip never slows the pick, and what fits still fits", "[fast]") {
-  CHECK(better_numbers(200, 21).fitting > 80);
+  const int number = draws(200);
+  CHECK(better_numbers(number, 21) > number / 3);
 }
 
-TEST_CASE("a better number on a chip never slows the pick, in 2,000 draws", "[.long]") {
-  const WhatIfCount count = better_numbers(2000, 22);
-  WARN(count.fitting << " fit before; " << count.slower << " are slower, " << count.shrunk << " do not fit any more");
-}
-
-TEST_CASE("each remedy makes a network fit, and the next smaller one does not", "[fast]") {
+// Remedies of random networks that do not fit: each makes it fit, and the next smaller one does not.
+int tried_remedies(int number, unsigned seed) {
   int i = 0, remedies = 0;
-  for (const DrawnQuestion& drawn : draw_questions(36, 22)) {
+  for (const DrawnQuestion& drawn : draw_questions(number, seed)) {
     Question question{chip_file(i++), {}};
     question.configuration.network = drawn.network;
     question.configuration.mask = drawn.mask;
@@ -164,7 +159,12 @@ TEST_CASE("each remedy makes a network fit, and the next smaller one does not", 
       CHECK(fit(helped).fits());
     }
   }
-  CHECK(remedies > 5);
+  return remedies;
+}
+
+TEST_CASE("each remedy makes a network fit, and the next smaller one does not", "[fast]") {
+  const int number = draws(50);
+  CHECK(tried_remedies(number, 22) > number / 10);
 }
 
 TEST_CASE("what stays on the SMs says where streaming is quicker, and the answers agree", "[fast]") {
