@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of sweeps per second and core, writing included, along each kind of axis.
 #include "experiments/explore/row.hpp"
+#include "experiments/validation/processor_seconds.hpp"
 
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -12,12 +12,6 @@
 namespace {
 
 using namespace onchip;
-
-double processor_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 struct Kind {
   const char* what;

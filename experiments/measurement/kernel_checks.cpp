@@ -3,7 +3,7 @@
 
 #include "experiments/measurement/capture.hpp"
 #include "experiments/measurement/interpret.hpp"
-#include "experiments/verbs/measure_report.hpp"
+#include "experiments/reports/measure_report.hpp"
 #include "kernels/recurrent/kernel_files.hpp"
 #include "kernels/runtime/cubin.hpp"
 #include "model/base/error.hpp"

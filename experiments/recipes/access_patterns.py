@@ -7,7 +7,7 @@
 FOLDER/access_patterns.csv: each access made 1000 times by one warp; wavefronts of one, without those of waits for copies
 (3 each). Half of the patterns are drawn at random. Copies that bypass L1 (cp.async.cg) have none of their own.
 FOLDER/residency.csv: 1 to 8 blocks on every SM.
-tests/experiments/access_patterns_test.cpp holds the simulator to both.
+tests/experiments/simulation/access_patterns_test.cpp holds the simulator to both.
 """
 import csv
 import pathlib

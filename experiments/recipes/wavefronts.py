@@ -6,7 +6,7 @@ order of rows, with all weights in registers, in shared memory and streamed.
     experiments/recipes/wavefronts.py ONCHIP CHIP
 
 One row each: the wavefronts of one step, of all SMs, counted as those of a launch of 2 T steps less those of one of T
-steps, each the median of three launches: now and then a launch has a few more. tests/experiments/wavefronts_test.cpp
+steps, each the median of three launches: now and then a launch has a few more. tests/experiments/simulation/wavefronts_test.cpp
 holds the simulator to them.
 
 Most are run with a barrier instead of polling: what is polled comes to the lanes of a warp at different times, and they

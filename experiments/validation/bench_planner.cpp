@@ -3,6 +3,7 @@
 //   bench_planner [NUMBER [SEED]]
 //   bench_planner check [NUMBER [SEED]]   whether the exhaustive search has the same answers: a plan of equal time
 #include "experiments/validation/drawn_questions.hpp"
+#include "experiments/validation/processor_seconds.hpp"
 #include "model/answer/capacity.hpp"
 #include "model/base/parallel.hpp"
 #include "model/plan/planner.hpp"
@@ -12,7 +13,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -23,12 +23,6 @@
 namespace {
 
 using namespace onchip;
-
-double processor_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

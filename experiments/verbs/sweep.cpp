@@ -4,7 +4,7 @@
 
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/verbs.hpp"
-#include "experiments/verbs/simulation_report.hpp"
+#include "experiments/reports/simulation_report.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"

@@ -3,11 +3,15 @@
 //
 //   {"ask": "predict",                  fit, predict, rank or what_if
 //    "network": {"cell": "lstm", "hidden": 2304, "batch": 4, "density": 0.1, "precision": "fp16", "steps": 256},
-//    "mask": "uniform", "seed": 1,      of a generated mask; left out where a matrix is given, which has the density,
-//    too "constraints": {"family": "sparse_persistent", "tier": "registers", "sms": 64, ...}, "plan":
-//    "sparse_persistent packed_pair ...", "granule": 32, "layers": 2, "bidirectional": true, "input": 512,   predict:
-//    of a whole network, if any of these is given "set": ["sm.count=+10%"]}          what_if: the changes; else of the
-//    chip that is asked about
+//    "mask": "uniform", "seed": 1,
+//    "constraints": {"family": "sparse_persistent", "tier": "registers", "sms": 64, ...},
+//    "plan": "sparse_persistent packed_pair ...",
+//    "granule": 32,
+//    "layers": 2, "bidirectional": true, "input": 512,
+//    "set": ["sm.count=+10%"]}
+//
+// Mask and seed are of a generated mask; where a matrix is given it has the density, too. Layers, bidirectional and
+// input ask predict for a whole network. Set changes the chip that is asked about; what_if compares both.
 //
 // What is left out is as in the commands: relu, batch 4, density 0.1, fp16, 256 steps; fit and what_if without a hidden
 // size seek the largest that fits.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What runs of the persistent kernels are given, and what the reference says of them: on a GPU (runs.hpp) or
-// interpreted (tests/experiments/interpret_test.cpp).
+// interpreted (tests/experiments/simulation/interpret_test.cpp).
 #pragma once
 
 #include "kernels/recurrent/persistent_kernel.hpp"

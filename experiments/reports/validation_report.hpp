@@ -5,9 +5,9 @@
 
 #include "experiments/command/report.hpp"
 #include "experiments/measurement/machine_code.hpp"
+#include "experiments/reports/ablation.hpp"
 #include "experiments/validation/accuracy.hpp"
 #include "experiments/validation/published.hpp"
-#include "experiments/verbs/ablation.hpp"
 
 #include <functional>
 #include <optional>

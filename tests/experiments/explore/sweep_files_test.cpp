@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of sweeps survive whatever ends a process, and go on only with what they are of.
-#include "tests/experiments/sweeps.hpp"
+#include "tests/experiments/explore/sweeps.hpp"
 
 #include <chrono>
 #include <random>

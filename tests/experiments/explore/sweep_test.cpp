@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sweeps: rows that are predict's answers, and the same bytes however they come about.
 #include "experiments/command/table.hpp"
-#include "tests/experiments/sweeps.hpp"
+#include "tests/experiments/explore/sweeps.hpp"
 
 #include <sstream>
 #include <string>

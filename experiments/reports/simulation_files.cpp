@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/verbs/simulation_files.hpp"
+#include "experiments/reports/simulation_files.hpp"
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/table.hpp"
-#include "experiments/verbs/simulation_report.hpp"
+#include "experiments/reports/simulation_report.hpp"
 #include "model/base/error.hpp"
 #include "sim/trace/compact_trace.hpp"
 #include "sim/trace/timeline.hpp"

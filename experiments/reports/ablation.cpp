@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/verbs/ablation.hpp"
+#include "experiments/reports/ablation.hpp"
 
 #include "model/base/error.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/verbs/measure_report.hpp"
+#include "experiments/reports/measure_report.hpp"
 
 #include <algorithm>
 

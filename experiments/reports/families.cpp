@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/verbs/families.hpp"
+#include "experiments/reports/families.hpp"
 
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/progress.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/verbs/simulation_report.hpp"
+#include "experiments/reports/simulation_report.hpp"
 
 #include "experiments/validation/accuracy.hpp"
 

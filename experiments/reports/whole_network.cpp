@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/verbs/whole_network.hpp"
+#include "experiments/reports/whole_network.hpp"
 
 #include "experiments/command/report.hpp"
 #include "experiments/measurement/manifest.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/verbs/validation_report.hpp"
+#include "experiments/reports/validation_report.hpp"
 
 #include <algorithm>
 #include <array>
