@@ -18,19 +18,21 @@ namespace {
 
 using namespace onchip;
 
-void print_help(std::ostream& out) {
-  out << "Which sparse recurrent network stays on this chip, how long does one step take, and what binds it?\n\n"
-         "Usage: onchip VERB [options]\n\n";
+std::string help_text() {
+  std::string text =
+      "Which sparse recurrent network stays on this chip, how long does one step take, and what binds it?\n\n"
+      "Usage: onchip VERB [options]\n\n";
   for (const Verb& verb : kVerbs) {
-    out << "  " << verb.name << std::string(12 - verb.name.size(), ' ') << verb.sentence << '\n';
+    text += "  " + std::string(verb.name) + std::string(12 - verb.name.size(), ' ') + std::string(verb.sentence) + '\n';
   }
-  out << "\n'onchip help VERB' lists the options of a verb.\n"
+  return text +
+         "\n'onchip help VERB' lists the options of a verb.\n"
          "Exit status: 0 done, 1 the answer is no, 2 wrong usage or bad input.\n";
 }
 
 int run(std::vector<std::string> arguments) {
   if (arguments.empty()) {
-    print_help(std::cerr);
+    std::cerr << help_text();
     return 2;
   }
   if (arguments.front() == "help" && arguments.size() > 1) {  // help VERB is VERB --help
@@ -38,7 +40,7 @@ int run(std::vector<std::string> arguments) {
   }
   const std::string& first = arguments.front();
   if (first == "--help" || first == "-h" || first == "help") {
-    print_help(std::cout);
+    std::cout << for_terminal(help_text());
     return 0;
   }
   if (first == "--version") {

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <iostream>
 #include <iterator>
+#include <sstream>
 
 namespace onchip {
 namespace {
@@ -157,8 +158,10 @@ std::optional<Options> parse_options(const Verb& verb, const std::vector<std::st
     refuse(verb, error, all);
   }
   if (options.flag("help")) {
-    std::cout << verb.sentence << "\n\nUsage: onchip " << verb.name << " [options]\n"
-              << all << "\nExample:\n  " << verb.example << '\n';
+    std::ostringstream text;
+    text << verb.sentence << "\n\nUsage: onchip " << verb.name << " [options]\n"
+         << all << "\nExample:\n  " << verb.example << '\n';
+    std::cout << for_terminal(text.str());
     return std::nullopt;
   }
   return options;

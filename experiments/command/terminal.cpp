@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -17,6 +18,10 @@ void for_each_line(std::string_view text, auto&& use) {
     use(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
+}
+
+std::string trimmed(std::string_view line) {
+  return std::string(line.substr(0, line.find_last_not_of(' ') + 1));
 }
 
 // Where what does not fit goes on: below the last column, if text is all that is left, and it has room there.
@@ -37,12 +42,43 @@ std::string wrapped_line(std::string_view line, std::size_t columns) {
     if (end == std::string_view::npos) {
       break;
     }
-    const std::string_view head = line.substr(0, end);
-    text += std::string(margin, ' ') + std::string(head.substr(0, head.find_last_not_of(' ') + 1)) + '\n';
+    text += std::string(margin, ' ') + trimmed(line.substr(0, end)) + '\n';
     line.remove_prefix(std::min(line.find_first_not_of(' ', end), line.size()));
     margin = indent;
   }
-  return text + std::string(line.empty() ? 0 : margin, ' ') + std::string(line) + '\n';
+  return text + std::string(line.empty() ? 0 : margin, ' ') + trimmed(line) + '\n';
+}
+
+// Where columns begin that two blanks part in all lines.
+std::vector<std::size_t> column_starts(const std::vector<std::string>& lines) {
+  std::vector<std::size_t> starts;
+  const auto blank = [&](std::size_t place) {
+    return std::ranges::all_of(lines, [&](const auto& line) { return place >= line.size() || line[place] == ' '; });
+  };
+  const std::size_t widest = std::ranges::max(lines, {}, &std::string::size).size();
+  for (std::size_t place = 2; place < widest; ++place) {
+    if (blank(place - 2) && blank(place - 1) && !blank(place)) {
+      starts.push_back(place);
+    }
+  }
+  return starts;
+}
+
+// Lines without an empty one between them: a table that is too wide goes on below itself, with its first column again.
+std::string wrapped_block(const std::vector<std::string>& lines, std::size_t columns) {
+  const std::vector<std::size_t> starts = column_starts(lines);
+  const auto beyond = std::ranges::find_if(starts, [&](std::size_t start) { return start > columns + 2; });
+  const bool folds = lines.size() > 1 && starts.size() > 1 && starts.back() > columns * 2 / 3 &&
+                     std::ranges::any_of(lines, [&](const auto& line) { return line.size() > columns; });
+  const std::size_t cut = folds && beyond - starts.begin() > 1 ? *(beyond - 1) : 0;
+  std::string text;
+  std::vector<std::string> rest;
+  for (const std::string& line : lines) {
+    text += wrapped_line(std::string_view(line).substr(0, cut > 0 ? cut : line.size()), columns);
+    rest.push_back((line + std::string(cut, ' ')).substr(0, starts.empty() ? 0 : starts.front()) +
+                   (line.size() > cut ? line.substr(cut) : ""));
+  }
+  return cut == 0 ? text : text + '\n' + wrapped_block(rest, columns);
 }
 
 }  // namespace
@@ -70,7 +106,20 @@ std::string coloured(std::string_view text, Colour colour) {
 
 std::string wrapped(std::string_view text, std::size_t columns) {
   std::string result;
-  for_each_line(text, [&](std::string_view line) { result += wrapped_line(line, columns); });
+  std::vector<std::string> block;
+  const auto end_block = [&] {
+    result += block.empty() ? "" : wrapped_block(block, columns);
+    block.clear();
+  };
+  for_each_line(text, [&](std::string_view line) {
+    if (!line.empty()) {
+      block.emplace_back(line);
+      return;
+    }
+    end_block();
+    result += '\n';
+  });
+  end_block();
   return result;
 }
 

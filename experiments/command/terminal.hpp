@@ -17,7 +17,8 @@ bool takes_colour(int descriptor);
 enum class Colour { bold = 1, red = 31, cyan = 36 };
 std::string coloured(std::string_view text, Colour colour);
 
-// Lines that are wider go on below the start of their last column. Words stay whole.
+// Wider lines go on below the start of their last column, and tables of many columns below themselves, with their first
+// column again. Words stay whole.
 std::string wrapped(std::string_view text, std::size_t columns);
 
 // For the standard output: wrapped, the first line bold, or red where it says that something does not fit, bars cyan.
