@@ -3,7 +3,7 @@
 `onchip reproduce all --format csv` whose figure is --figure."""
 import math
 
-from style import BLUE, GREEN, GREY, INK, LIGHT, VERMILION, describe, fail, number, parser, plt, read_csv, save, write_dump
+from style import BLUE, GREEN, INK, LIGHT, VERMILION, describe, fail, number, parser, plt, read_csv, save, write_dump
 
 COLUMNS = ["claim", "verdict", "published", "unit", "published_chip", "cell", "hidden", "batch", "density", "precision",
            "there", "here_chip", "here", "measured", "plot"]
@@ -25,8 +25,8 @@ def main():
     for row in rows:
         panels.setdefault(row["unit"], []).append(row)
 
-    inches = [0.55 + 0.42 * len(panel) for panel in panels.values()]
-    height = 1.25 + sum(inches)
+    inches = [0.5 + 0.5 * len(panel) for panel in panels.values()]
+    height = 1.2 + sum(inches)
     figure, all_axes = plt.subplots(len(panels), 1, figsize=(7.2, height), squeeze=False,
                                     gridspec_kw={"height_ratios": inches})
     drawn = []
@@ -39,13 +39,13 @@ def main():
                 if row[column]:
                     value = number(row, column)
                     values.append(value)
-                    offset = 0.12 * ([name for name, *_ in SERIES].index(column) - 1.5)
+                    offset = 0.23 * ([name for name, *_ in SERIES].index(column) - 1.5)
                     axes.plot(value, y + offset, marker=marker, color=color, markersize=6, linestyle="none")
-                    axes.annotate(f"{value:.3g}", (value, y + offset), xytext=(6, 0), textcoords="offset points",
+                    axes.annotate(f"{value:.3g}" if value < 1000 else f"{value:.0f}", (value, y + offset), xytext=(6, 0), textcoords="offset points",
                                   va="center", fontsize=6.5, color=color)
                     drawn.append([row["claim"], describe({**row, "hidden": row["hidden"] or "?"}), label, value])
-            axes.text(1.015, y, row["verdict"], transform=axes.get_yaxis_transform(), va="center", fontsize=8,
-                      color=INK if row["verdict"] == "replicated" else VERMILION)
+            if y == 0 or panel[y - 1]["claim"] != row["claim"]:
+                axes.text(1.015, y, row["verdict"], transform=axes.get_yaxis_transform(), va="center", fontsize=8)
         several = len({row["claim"] for row in panel}) < len(panel)
         names = [describe(row) if several else row["claim"] for row in panel]
         axes.set_yticks(range(len(panel)), names, fontsize=8)
@@ -63,10 +63,11 @@ def main():
     figure.subplots_adjust(left=0.24, right=0.88, top=1 - 0.72 / height, bottom=0.48 / height, hspace=0.55)
     figure.text(0.02, 1 - 0.26 / height, TITLES[options.figure], fontsize=11, weight="bold")
     shown = [series for series in SERIES if any(row[series[0]] for row in rows)]
-    for i, (_, color, marker, label) in enumerate(shown):
-        x, y = 0.03 + 0.235 * i - (0.09 if i else 0), 1 - 0.5 / height
+    x, y = 0.03, 1 - 0.5 / height
+    for _, color, marker, label in shown:
         figure.add_artist(plt.Line2D([x], [y], marker=marker, color=color, markersize=5, linestyle="none"))
         figure.text(x + 0.012, y, label, color=color, fontsize=8, va="center")
+        x += 0.05 + 0.0097 * len(label)
     save(figure, options.output)
     write_dump(options.dump, ["claim", "network", "who", "value"], drawn)
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -231,9 +232,12 @@ std::vector<MeasuredRow> rows_of(std::span<const Recipe> recipes, MeasuredRows& 
   return rows;
 }
 
-std::vector<TermEffect> find_term_effects(std::span<const Recipe> recipes, MeasuredRows& measured,
+std::vector<TermEffect> find_term_effects(std::span<const Recipe> all, MeasuredRows& measured,
                                           const std::function<void(std::size_t done)>& progress) {
   constexpr std::array kFactors{0.8, 1.2};
+  std::vector<Recipe> recipes;  // what fits does not depend on cost terms
+  std::ranges::copy_if(all, std::back_inserter(recipes),
+                       [](const Recipe& recipe) { return !std::ranges::all_of(recipe.ways, &Way::is_capacity); });
   const std::vector<Replication> base = replicate(recipes, measured);
   std::vector<std::vector<Replication>> changed(kCostTerms.size() * kFactors.size());
   std::mutex mutex;

@@ -87,16 +87,25 @@ std::string summary(std::span<const Replication> replications) {
 }
 
 Table side_by_side(std::span<const Replication> replications) {
-  Table table{{"claim", "published", "model, that chip", "model, here", "measured", "verdict"}, {}};
+  Table table{{"claim", "published", "model, that chip", "model, here", "measured", "decided by", "verdict"}, {}};
   for (const Replication& of : replications) {
     const auto with_chip = [&](const Column& column) {
       return column_text(of.recipe, column) + (column.values.empty() ? "" : chip_text(column));
     };
     table.rows.push_back({of.recipe.name, published_text(of.recipe), with_chip(there(of)), with_chip(here(of)),
-                          column_text(of.recipe, measured(of)),
+                          column_text(of.recipe, measured(of)), tested_text(of.recipe),
                           std::string(name(of.verdict)) + (of.unexpected.empty() ? "" : " (!)")});
   }
   return table;
+}
+
+// Where a size is sought there is none.
+std::string network_text(const Recurrent& network) {
+  std::string text = describe(network);
+  if (network.hidden == 0) {
+    text.erase(text.find("H=0 "), 4);
+  }
+  return text;
 }
 
 // A claim's networks, line by line.
@@ -108,7 +117,7 @@ Table network_table(const Replication& of) {
     const auto cell = [&](const Column& column) {
       return column.values.empty() ? std::string() : number_text(column.values[i]);
     };
-    table.rows.push_back({describe(of.recipe.networks[i]), cell(there(of)), cell(here(of)), cell(measured(of))});
+    table.rows.push_back({network_text(of.recipe.networks[i]), cell(there(of)), cell(here(of)), cell(measured(of))});
   }
   return table;
 }
@@ -129,7 +138,7 @@ std::string details(const Replication& of) {
        tested_text(recipe) + (recipe.tolerance > 0 ? ", within " + format_number(100 * recipe.tolerance) + " %" : ""));
   line("verdict", std::string(name(of.verdict)) + (recipe.cause.empty() ? "" : ": " + recipe.cause));
   line("rows", rows_text(of));
-  line("plot", recipe.plot.empty() ? "" : "plots/" + recipe.plot + ".py");
+  line("figure", recipe.plot.empty() ? "" : recipe.plot + " of plots/make");
   for (const std::string& unexpected : of.unexpected) {
     line("unexpected", unexpected);
   }
@@ -209,7 +218,7 @@ Json to_json(const Replication& of) {
   json["stale"] = of.knows_stale ? Json(of.stale) : Json();
   json["networks"] = Json::array();
   for (const Recurrent& network : of.recipe.networks) {
-    json["networks"].push_back(describe(network));
+    json["networks"].push_back(network_text(network));
   }
   for (std::size_t i = 0; i < kEngines.size(); ++i) {
     Json values = Json::array();
@@ -337,7 +346,7 @@ std::string replication_page(std::span<const Replication> replications) {
             markdown(network_table(of));
     if (!recipe.plot.empty() && std::ranges::find(drawn, recipe.plot) == drawn.end()) {
       drawn.push_back(recipe.plot);
-      text += "\n![" + recipe.plot + "](images/replication/" + recipe.plot + ".png)\n";
+      text += "\n![" + recipe.plot + "](images/" + recipe.plot + ".png)\n";
     }
   }
   Table open{{"claim", "paper", "published", "verdict", "reason"}, {}};
