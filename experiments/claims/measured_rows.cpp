@@ -18,7 +18,7 @@
 namespace onchip {
 namespace {
 
-std::vector<MeasuredRow> read_rows(const std::filesystem::path& path) {
+std::vector<MeasuredRow> read_measured(const std::filesystem::path& path) {
   const CsvReader file(path);
   const auto beside = manifest_path(path);
   const std::string architecture = std::filesystem::exists(beside) ? read_manifest(beside).architecture : "";
@@ -104,7 +104,7 @@ const std::vector<MeasuredRow>& MeasuredRows::of(const std::filesystem::path& fi
   if (known != files_.end()) {
     return known->second;
   }
-  return files_.emplace(file, file.extension() == ".json" ? read_baselines(file) : read_rows(file)).first->second;
+  return files_.emplace(file, file.extension() == ".json" ? read_baselines(file) : read_measured(file)).first->second;
 }
 
 std::optional<bool> is_stale([[maybe_unused]] const MeasuredRow& row) {

@@ -16,7 +16,7 @@
 namespace onchip {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 constexpr int kGranule = 32;
 
 // What the recipe computes for each network, from the values of its ways.
@@ -24,7 +24,7 @@ std::vector<double> evaluate(const Recipe& recipe,
                              const std::function<double(const Recurrent&, const Way&)>& value_of) {
   std::map<std::string, double, std::less<>> values;
   for (const Way& way : recipe.ways) {
-    values[way.name] = kNone;
+    values[way.name] = kNoValue;
   }
   Expression expression(recipe.file.string() + ": value", recipe.value, [&](std::string_view name) -> Number_of {
     if (const auto way = values.find(name); way != values.end()) {
@@ -46,17 +46,17 @@ double model_value(const Chip& chip, Recurrent network, const Way& way, const Co
   network.density = way.density.value_or(network.density);
   if (way.is_capacity) {
     const Capacity capacity = find_capacity(chip, network, kGranule, constraints);
-    return capacity.largest ? capacity.largest->network.hidden : kNone;
+    return capacity.largest ? capacity.largest->network.hidden : kNoValue;
   }
   const Prediction prediction = (way.is_library ? quickest_library(chip, network)
                                                 : choose_plan(chip, network, RowProfile::uniform(network), constraints))
                                     .prediction;
-  return prediction.footprint.fits ? prediction.step_us : kNone;
+  return prediction.footprint.fits ? prediction.step_us : kNoValue;
 }
 
 double counted(const Recipe& recipe, const std::vector<double>& values) {
   if (std::ranges::any_of(values, [](double value) { return std::isnan(value); })) {
-    return kNone;
+    return kNoValue;
   }
   if (recipe.relation == Relation::rises || recipe.relation == Relation::falls) {
     double least = std::numeric_limits<double>::infinity();
@@ -87,7 +87,7 @@ void compare(Replication& replication, Engine engine, const std::vector<double>&
   const Recipe& recipe = replication.recipe;
   const std::vector<double>& values = replication.column(engine).values;
   for (std::size_t i = 0; i < expected.size() && !values.empty(); ++i) {
-    const double value = i < values.size() ? values[i] : kNone;
+    const double value = i < values.size() ? values[i] : kNoValue;
     if (!(std::abs(value / expected[i] - 1) <= recipe.within)) {
       replication.unexpected.push_back("the model's value on the " + replication.column(engine).chip + " is " +
                                        (std::isnan(value) ? "none" : significant(value, 4)) + ", " +
@@ -165,7 +165,7 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
     fill(Engine::measured, chip.name, [&](const Recurrent& network, const Way& way) {
       const MeasuredRow* row = sources.find(network, way);
       if (row == nullptr) {
-        return kNone;
+        return kNoValue;
       }
       used.insert(row);
       return way.is_capacity ? row->network.hidden : row->step_us;

@@ -39,10 +39,13 @@ std::string column_text(const Recipe& recipe, const Column& column) {
                           : number_text(column.counted);
 }
 
+// The engines as people read them.
+constexpr std::array<std::string_view, kEngines.size()> kEngineWords{"model there", "model here", "measured"};
+
 std::string tested_text(const Recipe& recipe) {
   std::string text;
   for (const Engine engine : recipe.tested) {
-    text += (text.empty() ? "" : ", ") + std::string(kEngines[static_cast<std::size_t>(engine)]);
+    text += (text.empty() ? "" : ", ") + std::string(kEngineWords[static_cast<std::size_t>(engine)]);
   }
   return text;
 }
@@ -87,7 +90,7 @@ std::string summary(std::span<const Replication> replications) {
 }
 
 Table side_by_side(std::span<const Replication> replications) {
-  Table table{{"claim", "published", "model, that chip", "model, here", "measured", "decided by", "verdict"}, {}};
+  Table table{{"claim", "published", "model there", "model here", "measured", "decided by", "verdict"}, {}};
   for (const Replication& of : replications) {
     const auto with_chip = [&](const Column& column) {
       return column_text(of.recipe, column) + (column.values.empty() ? "" : chip_text(column));
@@ -317,10 +320,11 @@ std::string replication_page(std::span<const Replication> replications) {
       "[add-a-recipe](add-a-recipe.md) says how to add a claim.\n\n"
       "- The words are ACM's (Artifact Review and Badging 1.1): what independent code confirms is *replicated*.\n"
       "- *Published* has its mark: read in the source, derived from what was read, or recalled from memory.\n"
-      "- *Model, that chip* is of the chip that the claim was published on. Chip files of that age hold estimates, and "
+      "- *Model there* is of the chip that the claim was published on. Chip files of that age hold estimates, and "
       "the\n"
       "  intervals of step times there are wide (`build/onchip predict --chip p100`).\n"
-      "- *Model, here* and *measured* are of a chip that was measured. A kernel's time there is of the plan that ran.\n"
+      "- *Model here* and *measured* are of a chip that was measured. A kernel's time there is of the plan that ran.\n"
+      "- *Decided by* says which of these values the verdict goes by.\n"
       "- A value that stands for several networks is the least of them, or the most where a claim says \"up to\"; of a "
       "trend\n"
       "  the first and the last.\n\n" +
@@ -338,11 +342,11 @@ std::string replication_page(std::span<const Replication> replications) {
       paper = recipe.paper;
       text += "\n## " + paper + '\n';
     }
-    text += "\n### " + recipe.name + "\n\n" + recipe.claim + " (" + recipe.place + ".) " +
-            (recipe.assumes.empty() ? "" : "Assumed: " + recipe.assumes + ". ") + "Value: `" + recipe.value +
-            "`; tested: " + tested_text(recipe) +
-            (recipe.tolerance > 0 ? ", within " + format_number(100 * recipe.tolerance) + " %" : "") + ".\n\n**" +
-            std::string(name(of.verdict)) + '.' + (recipe.cause.empty() ? "**" : "** " + recipe.cause) + "\n\n" +
+    text += "\n### " + recipe.name + "\n\n" + recipe.claim + ".\n\n- Where: " + recipe.place + '\n' +
+            (recipe.assumes.empty() ? "" : "- Assumed: " + recipe.assumes + '\n') + "- Value: `" + recipe.value +
+            "`, published: " + published_text(recipe) + "; decided by: " + tested_text(recipe) +
+            (recipe.tolerance > 0 ? ", within " + format_number(100 * recipe.tolerance) + " %" : "") + "\n- **" +
+            std::string(name(of.verdict)) + "**" + (recipe.cause.empty() ? "" : ": " + recipe.cause) + "\n\n" +
             markdown(network_table(of));
     if (!recipe.plot.empty() && std::ranges::find(drawn, recipe.plot) == drawn.end()) {
       drawn.push_back(recipe.plot);

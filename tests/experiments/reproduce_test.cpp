@@ -15,13 +15,11 @@ std::string recipe(const std::string& published, const std::string& expect, cons
          "\"us\"\n"
          "published = " +
          published + "\ntolerance = 0.1\nvalue = \"sparse\"\ntested = [\"there\"]\n" + more +
-         "[[network]]\nhidden = 2304\nbatch = 4\ndensity = 0.3\n[way.sparse]\nfamily = "
-         "\"sparse_persistent\"\n[expect]\n" +
-         expect + '\n';
+         "[[network]]\nhidden = 2304\nbatch = 4\ndensity = 0.3\n[way.sparse]\n[expect]\n" + expect + '\n';
 }
 
 double sparse_us() {
-  return run_json("predict --chip h200 --family sparse_persistent --hidden 2304 --density 30% --batch 4").at("step_us");
+  return run_json("predict --chip h200 --hidden 2304 --density 30% --batch 4").at("step_us");
 }
 
 std::string of(const Folder& folder) {
