@@ -107,6 +107,10 @@ const std::vector<MeasuredRow>& MeasuredRows::of(const std::filesystem::path& fi
   return files_.emplace(file, file.extension() == ".json" ? read_baselines(file) : read_measured(file)).first->second;
 }
 
+std::string describe(const MeasuredRow& row) {
+  return describe(row.network) + ", " + to_string(row.plan);
+}
+
 std::optional<bool> is_stale([[maybe_unused]] const MeasuredRow& row) {
 #ifdef ONCHIP_HAS_CUDA
   if (!row.is_library && !row.architecture.empty()) {

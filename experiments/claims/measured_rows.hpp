@@ -22,6 +22,8 @@ struct MeasuredRow {
   std::string fingerprint, architecture;  // of the kernel's source, and what it was compiled for; "": not known
 };
 
+std::string describe(const MeasuredRow& row);  // network and plan
+
 // Whether its kernel would be another today, as `validate` says it; nothing where that cannot be told.
 std::optional<bool> is_stale(const MeasuredRow& row);
 

@@ -132,7 +132,9 @@ Sources sources(const Recipe& recipe, MeasuredRows& measured, const std::optiona
 }
 
 Replication replicate_one(const Recipe& recipe, const Sources& sources, const ChangeChip& change) {
-  Replication replication{.recipe = recipe, .columns = {}, .verdict = recipe.expected, .unexpected = {}};
+  Replication replication;
+  replication.recipe = recipe;
+  replication.verdict = recipe.expected;
   if (recipe.value.empty()) {
     return replication;
   }
@@ -160,14 +162,16 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
     return row != nullptr ? predict(chip, network, row->plan).step_us
                           : model_value(chip, network, way, way.constraints);
   });
-  std::set<const MeasuredRow*> used;
+  std::vector<const MeasuredRow*> used;
   if (!sources.rows.empty()) {
     fill(Engine::measured, chip.name, [&](const Recurrent& network, const Way& way) {
       const MeasuredRow* row = sources.find(network, way);
       if (row == nullptr) {
         return kNoValue;
       }
-      used.insert(row);
+      if (std::ranges::find(used, row) == used.end()) {
+        used.push_back(row);
+      }
       return way.is_capacity ? row->network.hidden : row->step_us;
     });
   }
@@ -175,7 +179,9 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
   for (const MeasuredRow* row : used) {
     const std::optional<bool> stale = change ? std::nullopt : is_stale(*row);
     replication.knows_stale |= stale.has_value();
-    replication.stale += stale.value_or(false);
+    if (stale.value_or(false)) {
+      replication.stale.push_back(describe(*row));
+    }
   }
 
   replication.verdict = Verdict::replicated;

@@ -28,8 +28,9 @@ struct Replication {
   std::array<Column, kEngines.size()> columns;  // by Engine
   Verdict verdict = Verdict::not_built_yet;
   std::vector<std::string> unexpected;  // why it does not come out as the recipe expects; empty: it does
-  int rows = 0, stale = 0;              // measured rows that were used; stale ones of them
+  int rows = 0;                         // measured rows that were used
   bool knows_stale = false;
+  std::vector<std::string> stale;  // of these
 
   const Column& column(Engine engine) const { return columns[static_cast<std::size_t>(engine)]; }
 };

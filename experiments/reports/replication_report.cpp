@@ -55,7 +55,7 @@ std::string rows_text(const Replication& replication) {
     return "";
   }
   return std::to_string(replication.rows) + " measured rows" +
-         (replication.knows_stale ? ", " + std::to_string(replication.stale) + " stale" : "");
+         (replication.knows_stale ? ", " + std::to_string(replication.stale.size()) + " stale" : "");
 }
 
 std::string chip_text(const Column& column) {
@@ -141,6 +141,9 @@ std::string details(const Replication& of) {
        tested_text(recipe) + (recipe.tolerance > 0 ? ", within " + format_number(100 * recipe.tolerance) + " %" : ""));
   line("verdict", std::string(name(of.verdict)) + (recipe.cause.empty() ? "" : ": " + recipe.cause));
   line("rows", rows_text(of));
+  for (const std::string& stale : of.stale) {
+    line("stale", stale);
+  }
   line("figure", recipe.plot.empty() ? "" : recipe.plot + " of plots/make");
   for (const std::string& unexpected : of.unexpected) {
     line("unexpected", unexpected);
@@ -181,8 +184,9 @@ Table rows(std::span<const Replication> replications) {
         }
       }
       const auto value = [&](const Column& column) { return column.values.empty() ? "" : cell(column.values[i]); };
-      for (std::string word : {value(there(of)), here(of).chip, value(here(of)), value(measured(of)),
-                               std::to_string(of.rows), of.knows_stale ? std::to_string(of.stale) : "", recipe.plot}) {
+      for (std::string word :
+           {value(there(of)), here(of).chip, value(here(of)), value(measured(of)), std::to_string(of.rows),
+            of.knows_stale ? std::to_string(of.stale.size()) : "", recipe.plot}) {
         row.push_back(std::move(word));
       }
       table.rows.push_back(std::move(row));

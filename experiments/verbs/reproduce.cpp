@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iostream>
 #include <optional>
 
 namespace onchip {
@@ -43,6 +44,9 @@ Renewed measure_anew(const Options& options, std::span<const Recipe> recipes, Me
   columns.push_back("plan");
   std::array<Table, 2> asked{Table{columns, {}}, Table{columns, {}}};
   for (const MeasuredRow& row : rows_of(recipes, measured)) {
+    if (is_stale(row).value_or(false)) {
+      std::cerr << "stale until now: " << describe(row) << '\n';
+    }
     Configuration configuration;
     configuration.network = row.network;
     configuration.seed = row.seed;

@@ -94,6 +94,14 @@ TEST_CASE("measured rows decide where a recipe says so", "[fast]") {
   CHECK(claim.at("rows") == 1);
   // The plan that ran is priced, and named files take the rows' place.
   CHECK_THAT(claim.at("here").at("counted").get<double>(), Catch::Matchers::WithinRel(sparse_us(), 1e-3));
+#ifdef ONCHIP_HAS_CUDA
+  // The row's fingerprint is none of today's.
+  folder.write("h200/validation.manifest.json",
+               read(std::filesystem::path(ONCHIP_SOURCE_DIR) / "experiments/data/h200/validation.manifest.json"));
+  const Run stale = run(recipes, "ONCHIP_DATA=" + (folder / "").string());
+  CHECK(stale.out.find("1 measured rows, 1 stale") != std::string::npos);
+  CHECK(stale.out.find("stale      relu H=2304 B=4 30 % fp16, ") != std::string::npos);
+#endif
   measured_file(folder, 1);
   const Json renewed = run_json(recipes + " --rows " + (folder / "h200/validation.csv").string(), 1).at("claims").at(0);
   CHECK(renewed.at("verdict") == "differs");
