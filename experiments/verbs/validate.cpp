@@ -270,7 +270,7 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
     throw InputError(files.front().string() + ": no row has a measured time");
   }
   const Scores scores = score_rows(data);
-  output.write(data.ablations.size() > 1 ? report_worth(data) : report(data, scores, published_figures(), shown_rows));
+  output.write(data.ablations.size() > 1 ? report_worth(data) : report(data, scores, shown_rows));
   const bool any_differs =
       std::ranges::any_of(data.rows, [](const ValidationRow& row) { return row.machine_code == CodeAnswer::differs; });
   const bool is_good = std::ranges::all_of(std::array{scores.in_sample, scores.held_out}, [&](const auto& accuracy) {
