@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -72,6 +74,46 @@ double squared_distance(Point p, const Segment& segment) {
   return x * x + y * y;
 }
 
+// Calls take(c, r, squared distance) for the pixels of a width x width image that are within `reach` of a segment, and
+// for some around them.
+template <typename Take>
+void for_each_near(const Segment& segment, double reach, int width, Take&& take) {
+  const auto span = [&](double a, double b) {
+    const double low = (std::min(a, b) - reach) * width / kField, high = (std::max(a, b) + reach) * width / kField;
+    return std::pair{std::clamp(static_cast<int>(std::floor(low)) - 1, 0, width),
+                     std::clamp(static_cast<int>(std::ceil(high)) + 2, 0, width)};
+  };
+  const auto [c_begin, c_end] = span(segment.from.x, segment.to.x);
+  const auto [r_begin, r_end] = span(segment.from.y, segment.to.y);
+  for (int c = c_begin; c < c_end; ++c) {
+    for (int r = r_begin; r < r_end; ++r) {
+      take(c, r, squared_distance({c * kField / width, r * kField / width}, segment));
+    }
+  }
+}
+
+// Of all pixels of the grid. Those within a reach are looked at, a larger one where they are too few.
+float squared_distance_of_rank(const std::vector<Segment>& segments, int rank) {
+  for (double reach = 1.5;; reach *= 2) {
+    std::array<std::array<double, kGrid>, kGrid> least;
+    for (auto& column : least) {
+      column.fill(INFINITY);
+    }
+    for (const Segment& segment : segments) {
+      for_each_near(segment, reach, kGrid,
+                    [&](int c, int r, double distance) { least[c][r] = std::min(least[c][r], distance); });
+    }
+    std::vector<float> near;
+    for (const auto& column : least) {
+      std::ranges::copy_if(column, std::back_inserter(near), [&](double distance) { return distance < reach * reach; });
+    }
+    if (std::ssize(near) > rank) {
+      std::ranges::nth_element(near, near.begin() + rank);
+      return near[rank];
+    }
+  }
+}
+
 Polyline cut_corners(const Polyline& line) {
   Polyline cut{line.front()};
   for (std::size_t i = 0; i + 1 < line.size(); ++i) {
@@ -111,28 +153,9 @@ Strokes draw(std::uint64_t seed, std::uint64_t image, const Side& side) {
       strokes.segments.push_back({line[i], line[i + 1]});
     }
   }
-  std::vector<float> distances;
-  distances.reserve(kGrid * kGrid);
-  for (int c = 0; c < kGrid; ++c) {
-    for (int r = 0; r < kGrid; ++r) {
-      double least = INFINITY;
-      for (const Segment& segment : strokes.segments) {
-        least = std::min(least, squared_distance({c * kField / kGrid, r * kField / kGrid}, segment));
-      }
-      distances.push_back(static_cast<float>(least));
-    }
-  }
-  const auto wanted = distances.begin() + std::clamp(static_cast<int>(share * kGrid * kGrid), 0, kGrid * kGrid - 1);
-  std::nth_element(distances.begin(), wanted, distances.end());
-  strokes.squared_width = *wanted;
+  const int rank = std::clamp(static_cast<int>(share * kGrid * kGrid), 0, kGrid * kGrid - 1);
+  strokes.squared_width = squared_distance_of_rank(strokes.segments, rank);
   return strokes;
-}
-
-// The pixels of one coordinate that are within `reach` of a segment, and one more on either side.
-std::pair<int, int> span_of(double a, double b, double reach, int width) {
-  const double low = (std::min(a, b) - reach) * width / kField, high = (std::max(a, b) + reach) * width / kField;
-  return {std::clamp(static_cast<int>(std::floor(low)) - 1, 0, width),
-          std::clamp(static_cast<int>(std::ceil(high)) + 2, 0, width)};
 }
 
 }  // namespace
@@ -146,18 +169,12 @@ Bitmaps synthetic_digits(int neurons, int first, int count, std::uint64_t seed) 
   parallel_for(count, all_cores(), [&](int image) {
     const Strokes strokes = draw(seed, static_cast<std::uint64_t>(first) + static_cast<std::uint64_t>(image), side);
     const double reach = std::sqrt(static_cast<double>(strokes.squared_width));
+    std::uint32_t* const bits = bitmaps.words.data() + words * static_cast<std::size_t>(image);
     for (const Segment& segment : strokes.segments) {
-      const auto [c_begin, c_end] = span_of(segment.from.x, segment.to.x, reach, width);
-      const auto [r_begin, r_end] = span_of(segment.from.y, segment.to.y, reach, width);
-      for (int c = c_begin; c < c_end; ++c) {
-        for (int r = r_begin; r < r_end; ++r) {
-          const Point pixel{c * kField / width, r * kField / width};
-          if (squared_distance(pixel, segment) < strokes.squared_width) {
-            const int neuron = c * width + r;
-            bitmaps.words[words * static_cast<std::size_t>(image) + neuron / 32] |= std::uint32_t{1} << neuron % 32;
-          }
-        }
-      }
+      for_each_near(segment, reach, width, [&](int c, int r, double distance) {
+        const int neuron = c * width + r;
+        bits[neuron / 32] |= static_cast<std::uint32_t>(distance < strokes.squared_width) << neuron % 32;
+      });
     }
   });
   return bitmaps;
