@@ -101,6 +101,10 @@ std::vector<std::uint16_t> radix_net_residues(int neurons, int groups) {
   return residues;
 }
 
+float challenge_bias(int neurons) {
+  return static_cast<float>(-0.3 - 0.025 * (std::bit_width(static_cast<unsigned>(neurons)) - 11));
+}
+
 FeedForward radix_net(int neurons, int layers) {
   if (neurons < 2 * kCopies || neurons > kMaxDimension || !std::has_single_bit(static_cast<unsigned>(neurons))) {
     throw InputError("the challenge's networks have 32, 64, 128, ... or " + std::to_string(kMaxDimension) +
@@ -109,11 +113,11 @@ FeedForward radix_net(int neurons, int layers) {
   if (layers < 1) {
     throw InputError("a network has at least one layer; found " + std::to_string(layers));
   }
-  const float bias = static_cast<float>(-0.3 - 0.025 * (std::countr_zero(static_cast<unsigned>(neurons)) - 10));
+  const float bias = challenge_bias(neurons);
   const auto residues =
       std::make_shared<const std::vector<std::uint16_t>>(radix_net_residues(neurons, groups_of(neurons, layers)));
-  return {"spdnn:" + std::to_string(neurons) + "x" + std::to_string(layers), std::vector<int>(layers + 1, neurons), 32,
-          [=](int l) {
+  return {"spdnn:" + std::to_string(neurons) + "x" + std::to_string(layers), std::vector<int>(layers + 1, neurons),
+          kChallengeClip, [=](int l) {
             const std::size_t group = static_cast<std::size_t>(l / layers_of_group(neurons));
             return radix_layer(neurons, l, std::span(*residues).subspan(group * neurons, neurons), bias);
           }};

@@ -17,8 +17,11 @@ namespace onchip {
 // m of the first groups, [groups, neurons].
 std::vector<std::uint16_t> radix_net_residues(int neurons, int groups);
 
-// The challenge's biases, -0.3 at 1024 neurons and 0.025 less for each doubling; clipped at 32. Throws InputError
-// unless neurons = 16 * 2^k from 32 to 2^20, and at least one layer.
+// The challenge's bias and clip: -0.3 at 1024 neurons, and 0.025 less for each doubling.
+float challenge_bias(int neurons);
+inline constexpr float kChallengeClip = 32;
+
+// Throws InputError unless neurons = 16 * 2^k from 32 to 2^20, and at least one layer.
 FeedForward radix_net(int neurons, int layers);
 
 }  // namespace onchip
