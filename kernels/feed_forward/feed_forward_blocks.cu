@@ -15,8 +15,6 @@
 // After the last layer of a launch the images that are alive are appended to the next launch's list, or marked in the
 // categories. For bounds of what any order of fp32 sums gives, sums are multiplied by `slack`, just above or below 1,
 // before the bias is added, and single words are rounded up or down.
-#include <cuda_fp16.h>
-
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -27,7 +25,7 @@ constexpr int kWords = ONCHIP_WORDS;        // of a feature
 constexpr int kWarps = ONCHIP_WARPS;        // of a block of threads
 constexpr int kBlocks = ONCHIP_BLOCKS;      // output blocks of a warp, in each layer
 constexpr int kAhead = ONCHIP_AHEAD;        // of these: their weights are in registers or on their way
-constexpr int kPlaces = ONCHIP_PLACES;      // of the widest layer, and one that nobody reads
+constexpr int kPlaces = ONCHIP_PLACES;      // of the widest layer, and eight that nobody reads
 constexpr int kInputs = ONCHIP_INPUTS;      // neurons of the network's input
 constexpr bool kInPlace = ONCHIP_IN_PLACE;  // one buffer of features; else two
 constexpr bool kSettles = ONCHIP_SETTLES;   // a tile ends when all features of its images are 0, or all at the clip
@@ -39,14 +37,15 @@ constexpr int kWordBytes = kPlaces * kPlaceBytes;
 constexpr int kGroupBytes = kWords * kWordBytes;
 constexpr int kBufferBytes = kGroups * kGroupBytes;
 constexpr int kBuffers = kInPlace ? 1 : 2;
-constexpr int kItems = kPlaces * kWords / 2;      // 32-bit words of an image in device memory
+constexpr int kUsed = kPlaces - 8;                // places that are read
+constexpr int kItems = kUsed * kWords / 2;        // 32-bit words of an image in device memory
 constexpr int kBitQuads = (kInputs + 127) / 128;  // 16 bytes of an image's bitmap
 constexpr u32 kSameInputs = 0x8000;               // with a place: a tile's inputs are those of the tile before it
 constexpr u32 kNowhere = ~0u;
 constexpr int kSettlesEach = 4;  // layers
 
 static_assert(kBlocks % kAhead == 0, "registers belong to the same output blocks in every layer");
-static_assert(kImages <= 64 && kPlaces % 8 == 0);
+static_assert(kImages <= 64 && kPlaces % 8 == 0 && kUsed > 0);
 
 // What a warp reads of an output block.
 struct __align__(32) Block {
@@ -129,6 +128,20 @@ __device__ inline u32 positive_nearest(float x, float y) {
   return packed;
 }
 
+__device__ inline float2 as_floats(u32 halves) {
+  float2 floats;
+  asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %2;\ncvt.f32.f16 %0, low;\ncvt.f32.f16 %1, high;\n}"
+      : "=f"(floats.x), "=f"(floats.y)
+      : "r"(halves));
+  return floats;
+}
+
+__device__ inline u32 lesser_halves(u32 x, u32 y) {
+  u32 lesser;
+  asm("min.f16x2 %0, %1, %2;" : "=r"(lesser) : "r"(x), "r"(y));
+  return lesser;
+}
+
 __device__ inline float lesser(float x, float y) {  // NaN if x is
   float lesser;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(lesser) : "f"(x), "f"(y));
@@ -144,7 +157,7 @@ __device__ inline void split(float x, float y, const Arguments& a, u32 (&words)[
         positive_cut(__int_as_float(__float_as_int(x) + a.round_up), __int_as_float(__float_as_int(y) + a.round_up));
   } else {
     words[0] = positive_cut(x, y);
-    const float2 value = __half22float2(*reinterpret_cast<const __half2*>(&words[0]));
+    const float2 value = as_floats(words[0]);
     words[kWords - 1] = positive_nearest(x - value.x, y - value.y);
   }
 }
@@ -223,7 +236,7 @@ __device__ inline void expand_bitmaps(Memory& memory, u8* features, const Argume
   }
   __syncthreads();
 #pragma unroll 2
-  for (int place = threadIdx.x; place < kPlaces; place += kThreads) {
+  for (int place = threadIdx.x; place < kUsed; place += kThreads) {
     const u32 neuron = __ldg(a.input_neurons + place);
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
@@ -383,11 +396,7 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
       }
       extremes.any[g] |= upper[0] | lower[0];
       if (kSettles) {
-        const __half2 least =
-            __hmin2(*reinterpret_cast<const __half2*>(&upper[0]), *reinterpret_cast<const __half2*>(&lower[0]));
-        const __half2 before = *reinterpret_cast<const __half2*>(&extremes.least[g]);
-        const __half2 now = __hmin2(least, before);
-        extremes.least[g] = *reinterpret_cast<const u32*>(&now);
+        extremes.least[g] = lesser_halves(extremes.least[g], lesser_halves(upper[0], lower[0]));
       }
     }
     if constexpr (kInPlace) {

@@ -34,9 +34,9 @@ struct BlocksArguments {
 };
 
 struct ExactArguments {
-  const std::uint32_t *weights, *row_begin;
+  const std::uint32_t *weights, *slice_begin, *layer_slice;
   const float* biases;
-  const std::uint32_t* layer_row;
+  const std::uint32_t* rows;
   int layers, inputs;
   std::uint32_t buffer;
   const std::uint32_t* bitmaps;
@@ -108,7 +108,7 @@ struct BlocksInference::State {
   std::optional<Kernel> exact, open;
   DeviceBuffer<std::byte> records;
   DeviceBuffer<std::uint16_t> input_neurons;
-  DeviceBuffer<std::uint32_t> exact_weights, exact_rows, exact_layers;
+  DeviceBuffer<std::uint32_t> exact_weights, exact_slices, exact_layers, exact_rows;
   DeviceBuffer<float> exact_biases;
   DeviceBuffer<std::uint32_t> bitmaps, counts, bits;
   std::vector<DeviceBuffer<std::uint32_t>> features, ids;  // of the lists before a phase, in turn
@@ -117,8 +117,9 @@ struct BlocksInference::State {
   BlocksArguments arguments{};
   ExactArguments exact_arguments{};
   float slack = 0, underflow = 0;
-  Stream stream, beside;
+  Stream stream, beside, third;
   Event fork{cudaEventDisableTiming}, join{cudaEventDisableTiming};
+  Event open_known{cudaEventDisableTiming}, upper_known{cudaEventDisableTiming};
   cudaGraphExec_t graph = nullptr;
 
   std::size_t bit_words() const { return (static_cast<std::size_t>(images) + 31) / 32; }
@@ -134,8 +135,9 @@ struct BlocksInference::State {
         records(std::span<const std::byte>(layout.records)),
         input_neurons(std::span<const std::uint16_t>(layout.input_neurons)),
         exact_weights(std::span<const std::uint32_t>(layout.exact.weight)),
-        exact_rows(std::span<const std::uint32_t>(layout.exact.row_begin)),
-        exact_layers(std::span<const std::uint32_t>(layout.exact.layer_row)),
+        exact_slices(std::span<const std::uint32_t>(layout.exact.slice_begin)),
+        exact_layers(std::span<const std::uint32_t>(layout.exact.layer_slice)),
+        exact_rows(std::span<const std::uint32_t>(layout.exact.rows)),
         exact_biases(std::span<const float>(layout.exact.bias)),
         bitmaps(padded(of_images).size()),
         counts(of_plan.phases.size() + 2),
@@ -178,14 +180,12 @@ struct BlocksInference::State {
     arguments.clip = clip;
     arguments.one = to_bits(Precision::fp16, layout.scale);
     arguments.settled = to_bits(Precision::fp16, clip * (1 - 0x1p-10F));
-    int widest = 0;
-    for (std::size_t l = 0; l + 1 < layout.exact.layer_row.size(); ++l) {
-      widest = std::max(widest, static_cast<int>(layout.exact.layer_row[l + 1] - layout.exact.layer_row[l]));
-    }
+    const auto widest = static_cast<int>(std::ranges::max(layout.exact.rows));
     exact_arguments = {.weights = exact_weights.data(),
-                       .row_begin = exact_rows.data(),
+                       .slice_begin = exact_slices.data(),
+                       .layer_slice = exact_layers.data(),
                        .biases = exact_biases.data(),
-                       .layer_row = exact_layers.data(),
+                       .rows = exact_rows.data(),
                        .layers = geometry.layers,
                        .inputs = geometry.inputs,
                        .buffer = static_cast<std::uint32_t>(std::max(widest, geometry.inputs)),
@@ -299,8 +299,12 @@ struct BlocksInference::State {
     ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(aside, fork.get()));
     std::uint32_t* const narrow_count = count_of(narrow_list());
     find_open(list, count, nullptr, bits_of(kLower), open_narrow.data(), narrow_count, aside);
-    bound(plan.wide, true, open_narrow.data(), narrow_count, kWideUpper, aside);
+    ONCHIP_CUDA_CHECK(cudaEventRecord(open_known.get(), aside));
+    ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(third.get(), open_known.get()));
+    bound(plan.wide, true, open_narrow.data(), narrow_count, kWideUpper, third.get());
+    ONCHIP_CUDA_CHECK(cudaEventRecord(upper_known.get(), third.get()));
     bound(plan.wide, false, open_narrow.data(), narrow_count, kWideLower, aside);
+    ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(aside, upper_known.get()));
     find_open(open_narrow.data(), narrow_count, bits_of(kWideUpper), bits_of(kWideLower), open_wide.data(),
               narrow_count + 1, aside);
     void* arguments_of[] = {&exact_arguments};

@@ -205,7 +205,8 @@ class Packer {
       std::memcpy(record + places_.inputs + t * 2 * kBlockColumns, places.data(), 2 * kBlockColumns);
     }
     for (int r = 0; r < kBlockRows; ++r) {
-      const float bias = rows[r] == kNoNeuron ? 0 : layer.bias_of(rows[r]) * layout_.scale;
+      // A row of no neuron stays at zero, whatever a bound adds to it.
+      const float bias = (rows[r] == kNoNeuron ? -layout_.clip : layer.bias_of(rows[r])) * layout_.scale;
       const std::uint16_t destination = place_of(l + 1, rows[r]);
       std::memcpy(record + places_.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), &bias, sizeof(float));
       std::memcpy(record + places_.destinations + r * sizeof(destination), &destination, sizeof(destination));
@@ -241,15 +242,29 @@ LayerFacts facts_of(const SparseLayer& layer, double clip) {
 }
 
 void put_exact(BlocksLayout::Exact& exact, const SparseLayer& layer) {
-  for (int row = 0; row < layer.weights.rows; ++row) {
-    for (std::int64_t i = layer.weights.row_begin[row]; i < layer.weights.row_begin[row + 1]; ++i) {
-      exact.weight.push_back(static_cast<std::uint32_t>(layer.weights.column[i]) |
-                             static_cast<std::uint32_t>(half_bits(layer.weights.value[i])) << 16);
+  constexpr int kSlice = 32, kAtOnce = 4;
+  const SparseMatrix& weights = layer.weights;
+  for (int first = 0; first < weights.rows; first += kSlice) {
+    const int rows = std::min(kSlice, weights.rows - first);
+    std::int64_t longest = 0;
+    for (int r = 0; r < rows; ++r) {
+      longest = std::max(longest, weights.row_begin[first + r + 1] - weights.row_begin[first + r]);
     }
-    exact.row_begin.push_back(static_cast<std::uint32_t>(exact.weight.size()));
-    exact.bias.push_back(layer.bias_of(row));
+    const std::size_t begin = exact.weight.size(), fours = (longest + kAtOnce - 1) / kAtOnce;
+    exact.weight.resize(begin + fours * kSlice * kAtOnce, BlocksLayout::kNoWeight);
+    for (int r = 0; r < kSlice; ++r) {
+      exact.bias.push_back(r < rows ? layer.bias_of(first + r) : 0);
+      for (std::int64_t k = 0; r < rows && k < weights.row_begin[first + r + 1] - weights.row_begin[first + r]; ++k) {
+        const std::int64_t i = weights.row_begin[first + r] + k;
+        exact.weight[begin + ((k / kAtOnce) * kSlice + r) * kAtOnce + k % kAtOnce] =
+            static_cast<std::uint32_t>(weights.column[i]) | static_cast<std::uint32_t>(half_bits(weights.value[i]))
+                                                                << 16;
+      }
+    }
+    exact.slice_begin.push_back(static_cast<std::uint32_t>(exact.weight.size() / (kSlice * kAtOnce)));
   }
-  exact.layer_row.push_back(static_cast<std::uint32_t>(exact.bias.size()));
+  exact.layer_slice.push_back(static_cast<std::uint32_t>(exact.slice_begin.size() - 1));
+  exact.rows.push_back(static_cast<std::uint32_t>(weights.rows));
 }
 
 }  // namespace
@@ -265,8 +280,8 @@ BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& str
   }
   Packer packer(network, structure, layout);
   parallel_for(geometry.layers, all_cores(), [&](int l) { packer.pack(l); });
-  layout.exact.row_begin = {0};
-  layout.exact.layer_row = {0};
+  layout.exact.slice_begin = {0};
+  layout.exact.layer_slice = {0};
   LayerFacts all;
   for (int l = 0; l < geometry.layers; ++l) {
     const SparseLayer layer = network.layer(l);

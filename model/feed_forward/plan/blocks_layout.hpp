@@ -3,7 +3,9 @@
 //   record [layer][warp][block of the warp]: fp16 tiles [tiles][32 lanes][8] as A of mma.m16n8k16, then fp32 biases
 //     [8][2] of rows r and r + 8, u16 places of the rows [16], u16 places of the inputs [tiles][16], with bit 15 where
 //     they are those of the tile before
-//   exact: rows of all layers after each other, weights as column | fp16 << 16, columns ascending
+//   exact: slices of 32 rows, a layer's last one with fewer; weights as column | fp16 << 16 [longest row / 4][32
+//   rows][4],
+//     columns ascending, kNoWeight behind a row's last
 // Features, biases and clip are multiplied by `scale`, a power of two that keeps residuals normal.
 #pragma once
 
@@ -21,11 +23,13 @@ struct BlocksLayout {
   std::vector<std::byte> records;
   std::vector<std::uint16_t> input_neurons;  // [places]: 0xffff where there is none
 
+  static constexpr std::uint32_t kNoWeight = ~std::uint32_t{0};
   struct Exact {
-    std::vector<std::uint32_t> row_begin;  // [rows of all layers + 1]
     std::vector<std::uint32_t> weight;
-    std::vector<float> bias;               // [rows of all layers]
-    std::vector<std::uint32_t> layer_row;  // [layers + 1]: first row
+    std::vector<std::uint32_t> slice_begin;  // [slices of all layers + 1], in fours of 32 rows
+    std::vector<std::uint32_t> layer_slice;  // [layers + 1]: first slice
+    std::vector<float> bias;                 // [slices of all layers, 32]
+    std::vector<std::uint32_t> rows;         // [layers]
   } exact;
 
   // Sums of fp32 in any order lie within 1 +- slack of the exact ones; where fp16 underflows, a sum loses at most

@@ -44,8 +44,7 @@ BlocksTile largest_tile(const Chip& chip, const BlocksGeometry& geometry, int gr
 std::string text(const BlocksPlan& plan) {
   std::string text = "warps=" + std::to_string(plan.warps) + " phases=";
   for (const BlocksPhase& phase : plan.phases) {
-    text +=
-        (&phase == plan.phases.data() ? "" : ",") + std::to_string(phase.end_layer) + ":" + tile_text(phase.tile);
+    text += (&phase == plan.phases.data() ? "" : ",") + std::to_string(phase.end_layer) + ":" + tile_text(phase.tile);
   }
   return text + " lower=" + tile_text(plan.lower) + " wide=" + tile_text(plan.wide);
 }

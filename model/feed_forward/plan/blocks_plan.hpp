@@ -59,7 +59,9 @@ struct BlocksGeometry {
   std::size_t layer_bytes() const { return record_bytes() * warp_blocks * warps; }
   std::size_t shared_bytes(const BlocksTile& tile) const;
   // 32-bit words of an image's features in device memory, between phases.
-  std::int64_t feature_words(const BlocksTile& tile) const { return std::int64_t{places} * tile.words / 2; }
+  std::int64_t feature_words(const BlocksTile& tile) const {
+    return std::int64_t{places - kFreePlaces} * tile.words / 2;
+  }
 };
 
 // Throws InputError with the reason where this family cannot run the network: weights outside blocks, more places than
