@@ -3,6 +3,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/numeric.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/data/radix_net.hpp"
 #include "model/feed_forward/data/random_network.hpp"
@@ -36,6 +37,7 @@ struct Words {
   std::optional<float> clip;
   double moved = 0;
   bool shuffle = false;
+  std::optional<Precision> precision;
   std::uint64_t seed = 1;
 };
 
@@ -104,7 +106,7 @@ struct Key {
   void (*take)(Words&, std::string_view key, std::string_view value);
 };
 constexpr double kNoLimit = 1e300;
-const std::array<Key, 11> kNetworkKeys{{
+const std::array<Key, 12> kNetworkKeys{{
     {"neurons", kRandom | kFiles,
      [](Words& words, std::string_view key, std::string_view value) {
        words.neurons.clear();
@@ -150,6 +152,14 @@ const std::array<Key, 11> kNetworkKeys{{
          refuse(key, value, "yes or no");
        }
        words.shuffle = value == "yes";
+     }},
+    {"precision", kAny,
+     [](Words& words, std::string_view key, std::string_view value) {
+       const auto precision = std::ranges::find(kPrecisions, value, &PrecisionInfo::name);
+       if (precision == kPrecisions.end() || value == "fp8") {
+         refuse(key, value, "fp16, bf16 or fp32");
+       }
+       words.precision = static_cast<Precision>(precision - kPrecisions.begin());
      }},
     {"seed", kAny,
      [](Words& words, std::string_view key, std::string_view value) {
@@ -265,6 +275,15 @@ FeedForward read_network(std::string_view text) {
   }
   if (change.shuffle || change.values || change.bias || change.moved > 0) {
     network = perturbed(std::move(network), change);
+  }
+  if (words.precision) {
+    network.layer = [make = std::move(network.layer), precision = *words.precision](int l) {
+      SparseLayer layer = make(l);
+      for (float& value : layer.weights.value) {
+        value = round_to(precision, value);
+      }
+      return layer;
+    };
   }
   network.name = text;
   return network;

@@ -12,6 +12,7 @@
 //   clip=32 | none
 //   moved=0.1                     share of the weights that go to other columns
 //   shuffle=yes                   the neurons of each layer
+//   precision=fp16                of the weights, which are rounded to it
 //   seed=1                        of all that is drawn
 #pragma once
 
