@@ -2,6 +2,8 @@
 #include "model/feed_forward/network.hpp"
 
 #include "model/base/error.hpp"
+#include "model/base/numeric.hpp"
+#include "model/base/units.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -36,6 +38,19 @@ void check(const SparseLayer& layer) {
       if (weights.column[i] < least || weights.column[i] >= weights.columns) {
         throw InputError("the columns of row " + std::to_string(row) + " do not ascend within the layer's " +
                          std::to_string(weights.columns) + " inputs");
+      }
+    }
+  }
+}
+
+void check_representable(const SparseLayer& layer, Precision precision, std::string_view who) {
+  const SparseMatrix& weights = layer.weights;
+  for (int row = 0; row < weights.rows; ++row) {
+    for (std::int64_t i = weights.row_begin[row]; i < weights.row_begin[row + 1]; ++i) {
+      if (!std::isfinite(round_to(precision, weights.value[i]))) {
+        throw InputError(std::string(who) + ": the weight of output " + std::to_string(row) + " and input " +
+                         std::to_string(weights.column[i]) + ", " + format_number(weights.value[i]) + ", is beyond " +
+                         std::string(info(precision).name) + "; store weights as bf16 or fp32");
       }
     }
   }

@@ -13,6 +13,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -51,6 +52,9 @@ bool wakes_zeros(const SparseLayer& layer);
 // Throws InputError naming what does not fit: no rows or columns, columns that do not ascend, a number of biases that
 // is neither 1 nor that of the rows.
 void check(const SparseLayer& layer);
+
+// Throws InputError for the first weight that `precision` rounds to an infinity. `who` is for the message: "layer 7".
+void check_representable(const SparseLayer& layer, Precision precision, std::string_view who);
 
 // A network of layers in memory. Throws InputError if one is not well formed, or takes another number of inputs than
 // the layer before it gives.

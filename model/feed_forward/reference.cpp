@@ -15,14 +15,19 @@ namespace {
 
 constexpr int kNone = -1;  // no image
 
+// Room for the features of a batch before and after a layer; the next batch uses it again.
+struct Room {
+  std::vector<float> now, next;  // [tiles, neurons, kTileImages]
+};
+
 // Images on their way through the network.
 class Batch {
  public:
-  Batch(const FeedForward& network, const Inputs& inputs, std::span<const int> images, int threads)
-      : clip_(network.clip), neurons_(network.neurons.front()), threads_(threads) {
+  Batch(const FeedForward& network, const Inputs& inputs, std::span<const int> images, int threads, Room& room)
+      : clip_(network.clip), neurons_(network.neurons.front()), threads_(threads), now_(room.now), next_(room.next) {
     const std::size_t width = static_cast<std::size_t>(*std::ranges::max_element(network.neurons));
     const std::size_t tiles = (images.size() + kTileImages - 1) / kTileImages;
-    now_.resize(tiles * width * kTileImages);
+    now_.resize(std::max(now_.size(), tiles * width * kTileImages));
     next_.resize(now_.size());
     for (const int image : images) {
       bool alive = false;
@@ -127,7 +132,7 @@ class Batch {
   float clip_;
   int neurons_;
   int threads_;
-  std::vector<float> now_, next_;    // [tiles, neurons, kTileImages]
+  std::vector<float>&now_, &next_;
   std::vector<int> image_, asleep_;  // of each place; those of zeros
 };
 
@@ -143,9 +148,10 @@ void run(const FeedForward& network, const Inputs& inputs, std::span<const int> 
          const ReferenceOptions& options, AfterLayer&& after_layer, Done&& done) {
   check(inputs, network.inputs(0));
   const auto at_once = static_cast<std::size_t>(images_at_once(network, options.most_bytes));
+  Room room;
   for (std::size_t first = 0; first < images.size(); first += at_once) {
     const std::span<const int> some = images.subspan(first, std::min(at_once, images.size() - first));
-    Batch batch(network, inputs, some, options.threads);
+    Batch batch(network, inputs, some, options.threads, room);
     after_layer(0, batch);
     for (int l = 0; l < layers; ++l) {
       batch.go_through(prepare(network.layer(l)));

@@ -5,70 +5,65 @@
 #include "model/feed_forward/structure/equal_rows.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace onchip {
 namespace {
 
 constexpr int kLanes = 16;
-constexpr int kVectors = kTileImages / kLanes;
+static_assert(kTileImages == 2 * kLanes);
 constexpr int kMostRows = 4;  // at once: their sums stay in registers
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
+typedef float LanesInMemory __attribute__((vector_size(kLanes * sizeof(float)), aligned(alignof(float)), may_alias));
 typedef std::int32_t Flags __attribute__((vector_size(kLanes * sizeof(float))));
 
 struct Tile {
   const float* features;
   float* results;
   float clip;
-  Flags alive[kVectors];
+  Flags alive[2];
 };
 
-template <int kRows>
-[[gnu::always_inline]] inline void compute_rows(const SparseLayer& layer, const std::int32_t* rows, Tile& tile) {
+[[gnu::always_inline]] inline void finish(const Lanes& sum, float bias, float clip, float* to, Flags& alive) {
+  const Lanes zero{}, most = zero + clip, z = sum + bias;
+  const Lanes positive = z < zero ? zero : z;
+  const Lanes y = positive > most ? most : positive;
+  alive |= y != zero;
+  *reinterpret_cast<LanesInMemory*>(to) = y;
+}
+
+// Rows of equal columns, by numbers that are known when this is compiled: then their sums are registers.
+template <int... kRow>
+[[gnu::always_inline]] inline void compute_rows(const SparseLayer& layer, const std::int32_t* rows, Tile& tile,
+                                                std::integer_sequence<int, kRow...>) {
   const SparseMatrix& weights = layer.weights;
   const std::int64_t begin = weights.row_begin[rows[0]];
   const std::int64_t count = weights.row_begin[rows[0] + 1] - begin;
-  const std::int32_t* columns = weights.column.data() + begin;
-  const float* values[kRows];
-  Lanes sum[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    values[r] = weights.value.data() + weights.row_begin[rows[r]];
-    for (int v = 0; v < kVectors; ++v) {
-      sum[r][v] = Lanes{};
-    }
-  }
+  const std::int32_t* const columns = weights.column.data() + begin;
+  const float* const values[] = {weights.value.data() + weights.row_begin[rows[kRow]]...};
+  Lanes low[sizeof...(kRow)] = {}, high[sizeof...(kRow)] = {};
   for (std::int64_t i = 0; i < count; ++i) {
     const float* const feature = tile.features + static_cast<std::ptrdiff_t>(columns[i]) * kTileImages;
-    Lanes x[kVectors];
-    std::memcpy(x, feature, sizeof x);
-    for (int r = 0; r < kRows; ++r) {
-      for (int v = 0; v < kVectors; ++v) {
-        sum[r][v] += values[r][i] * x[v];
-      }
-    }
+    const Lanes x_low = *reinterpret_cast<const LanesInMemory*>(feature);
+    const Lanes x_high = *reinterpret_cast<const LanesInMemory*>(feature + kLanes);
+    ((low[kRow] += values[kRow][i] * x_low, high[kRow] += values[kRow][i] * x_high), ...);
   }
-  const Lanes zero{}, clip = zero + tile.clip;
-  for (int r = 0; r < kRows; ++r) {
-    Lanes y[kVectors];
-    for (int v = 0; v < kVectors; ++v) {
-      const Lanes z = sum[r][v] + layer.bias_of(rows[r]);
-      const Lanes positive = z < zero ? zero : z;
-      y[v] = positive > clip ? clip : positive;
-      tile.alive[v] |= y[v] != zero;
-    }
-    std::memcpy(tile.results + static_cast<std::ptrdiff_t>(rows[r]) * kTileImages, y, sizeof y);
-  }
+  const auto finish_row = [&](std::int32_t row, Lanes & sum_low, Lanes & sum_high) __attribute__((always_inline)) {
+    float* const to = tile.results + static_cast<std::ptrdiff_t>(row) * kTileImages;
+    finish(sum_low, layer.bias_of(row), tile.clip, to, tile.alive[0]);
+    finish(sum_high, layer.bias_of(row), tile.clip, to + kLanes, tile.alive[1]);
+  };
+  (finish_row(rows[kRow], low[kRow], high[kRow]), ...);
 }
 
 [[gnu::always_inline]] inline void compute(const ReferenceLayerRuns& runs, Tile& tile) {
   for (const ReferenceLayerRuns::Run& run : runs.runs) {
     const std::int32_t* const rows = runs.order.data() + run.first;
     if (run.rows == kMostRows) {
-      compute_rows<kMostRows>(runs.layer, rows, tile);
+      compute_rows(runs.layer, rows, tile, std::make_integer_sequence<int, kMostRows>());
     } else {
       for (int r = 0; r < run.rows; ++r) {
-        compute_rows<1>(runs.layer, rows + r, tile);
+        compute_rows(runs.layer, rows + r, tile, std::integer_sequence<int, 0>());
       }
     }
   }

@@ -225,6 +225,21 @@ TEST_CASE("the champion's binary network is read by its name", "[feed_forward][f
             ": its name does not say how many neurons a layer has; give neurons=1024");
 }
 
+// 4e9 weights in 48 GB, of which only the last layer's are on disk: beyond 32 bits by bytes and by weights.
+TEST_CASE("the last of 1920 layers of 65536 neurons is read from where it lies", "[feed_forward][slow]") {
+  const Folder folder;
+  const SparseLayer last = radix_net(65536, 1920).layer(1919);
+  const std::string bytes = written([&](const Sink& sink) { write_layer_bin(last.weights, sink); });
+  const auto file = folder / "neuron65536.bin";
+  save(file, "");
+  std::filesystem::resize_file(file, bytes.size() * 1919);
+  std::ofstream(file, std::ios::binary | std::ios::app) << bytes;
+  const FeedForward network = open_network(file);
+  CHECK(network.layers() == 1920);
+  CHECK(network.layer(1919) == last);
+  CHECK(error_of([&] { network.layer(1918); }) == file.string() + ": entry 4022337537: output 0 is outside 1 to 65536");
+}
+
 TEST_CASE("a network goes through safetensors and Matrix Market and back", "[feed_forward][fast]") {
   const Folder folder;
   const FeedForward network = random_network(small_network());

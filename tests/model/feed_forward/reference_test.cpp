@@ -60,10 +60,6 @@ void check_all(const Expected& expected) {
   for (std::size_t l = 0; l < expected.alive.size(); ++l) {
     CHECK(std::abs(result.alive[l + 1] - expected.alive[l]) <= expected.alive[l] / 50);
   }
-  if (expected.neurons == 1024) {
-    // Image 41917, from 1, sits on a tie: it converges to the negative bias, and roundings kill it at layer 25 to 28.
-    CHECK(!std::ranges::binary_search(result.categories, 41916));
-  }
 }
 
 SparseLayer random_layer(int outputs, int inputs, Random& random, double density, bool own_bias) {
@@ -110,11 +106,21 @@ bool equal(float a, float b) {
 
 }  // namespace
 
-TEST_CASE("the reference's categories of 1024 neurons are the known ones", "[feed_forward][fast]") {
-  check_all(kExpected[0]);
+TEST_CASE("the first categories of 1024 neurons are the known ones", "[feed_forward][fast]") {
+  const ReferenceResult result = infer_reference(radix_net(1024, 120), synthetic_digits(1024, 0, 200));
+  CHECK(result.categories == std::vector{9, 26, 85, 137, 167, 181, 188, 191, 195, 199});
 }
 
-TEST_CASE("the reference's categories of 4096 neurons are the known ones", "[feed_forward][slow]") {
+// Number 41917 of the synthetic digits converges to the negative bias, an unstable fixed point: exact arithmetic keeps
+// it alive for ever, fp32 does not.
+TEST_CASE("the image on a tie dies at layer 25 to 28", "[feed_forward][fast]") {
+  const std::vector<std::int64_t> alive = infer_reference(radix_net(1024, 120), synthetic_digits(1024, 41916, 1)).alive;
+  CHECK(alive[24] == 1);
+  CHECK(alive[28] == 0);
+}
+
+TEST_CASE("the reference's categories of 1024 and 4096 neurons are the known ones", "[feed_forward][slow]") {
+  check_all(kExpected[0]);
   check_all(kExpected[1]);
 }
 
@@ -204,6 +210,20 @@ TEST_CASE("the reference refuses images and layers that are not the network's", 
   CHECK_THROWS_AS(reference_features(network, one, std::vector{1}, 1), InputError);
   CHECK_THROWS_AS(reference_features(network, one, std::vector{0}, 3), InputError);
   CHECK(infer_reference(network, Bitmaps{0, 32, {}}).alive == std::vector<std::int64_t>(3));
+}
+
+TEST_CASE("a weight beyond the type that it is stored in is named", "[feed_forward][fast]") {
+  const SparseLayer layer{{2, 3, {0, 1, 2}, {0, 2}, {1, -70000}}, {0}};
+  check_representable(layer, Precision::fp32, "layer 4");
+  check_representable(layer, Precision::bf16, "layer 4");
+  std::string message;
+  try {
+    check_representable(layer, Precision::fp16, "layer 4");
+  } catch (const InputError& error) {
+    message = error.what();
+  }
+  CHECK(message ==
+        "layer 4: the weight of output 1 and input 2, -70000, is beyond fp16; store weights as bf16 or fp32");
 }
 
 TEST_CASE("layers that do not fit each other are refused", "[feed_forward][fast]") {
