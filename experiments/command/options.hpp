@@ -33,6 +33,9 @@ inline OptionGroup option_group(const char* title) {
   return {title, 100, 60};
 }
 
+// What the user said, word for word, as a shell takes it.
+std::string command_line(const std::string& program, const Verb& verb, const std::vector<std::string>& arguments);
+
 // Values are kept as text; these read them, and throw InputError with the option's name, what was found and what was
 // expected.
 class Options {
@@ -43,11 +46,13 @@ class Options {
   std::vector<std::string> list(const std::string& name) const;
   std::int64_t whole(const std::string& name, std::int64_t minimum, std::int64_t maximum) const;
   int choice(const std::string& name, std::string_view found, std::initializer_list<std::string_view> names) const;
+  const std::string& command() const { return command_; }  // that they were given with
 
  private:
   friend std::optional<Options> parse_options(const Verb&, const std::vector<std::string>&,
                                               const std::vector<OptionGroup>&, const std::string&);
   boost::program_options::variables_map values_;
+  std::string command_;
 };
 
 // Nothing if help was asked for and printed. `positional`: the option that bare words belong to, "" if none may be.

@@ -27,6 +27,7 @@ int run_measure(const Verb&, const std::vector<std::string>& arguments);
 int run_calibrate(const Verb&, const std::vector<std::string>& arguments);
 int run_simulate(const Verb&, const std::vector<std::string>& arguments);
 int run_validate(const Verb&, const std::vector<std::string>& arguments);
+int run_report(const Verb&, const std::vector<std::string>& arguments);
 int run_stamp(const Verb&, const std::vector<std::string>& arguments);
 
 inline constexpr std::array kVerbs{
@@ -50,6 +51,8 @@ inline constexpr std::array kVerbs{
          "onchip calibrate --chip h200 --data microbench.csv -o h200.toml", run_calibrate},
     Verb{"validate", "Score the predictions against measured step times and published figures.",
          "onchip validate --format csv -o parity.csv", run_validate},
+    Verb{"report", "Write answers, sweeps and fronts as one HTML page with tables and figures.",
+         "onchip report sweep.csv front.json -o report.html", run_report},
     Verb{"stamp", "Renew the fingerprints of measured rows whose machine code is found the same.",
          "onchip stamp experiments/data/*/*.csv", run_stamp},
 };

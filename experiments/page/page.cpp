@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/page/page.hpp"
+
+#include "experiments/explore/result_reader.hpp"
+#include "experiments/measurement/manifest.hpp"
+#include "experiments/page/figures.hpp"
+#include "experiments/page/flat.hpp"
+#include "experiments/page/html.hpp"
+#include "experiments/page/sentence.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+
+#include <algorithm>
+
+namespace onchip {
+namespace {
+
+constexpr std::size_t kMostBytes = 64 << 20;  // of a file: a browser opens the page
+
+Json parse_json(const std::string& name, std::string_view bytes) {
+  try {
+    return Json::parse(bytes);
+  } catch (const Json::exception&) {
+    throw InputError(name + ": expected CSV, JSON Lines, an SVG figure, or the JSON of an answer");
+  }
+}
+
+class Page {
+ public:
+  std::string body;
+  Figures figures;
+
+  void add(const Result& result) {
+    const bool has_rows = !result.rows.columns.empty();
+    const Summary said = has_rows ? summary(result.rows) : summary(result.answer);
+    body += "<section>\n<h2>" + escaped((result.svg.empty() ? said.kind + ": " : "") + result.name) + "</h2>\n";
+    if (!said.sentence.empty()) {
+      body += "<p class=\"answer\">" + escaped(said.sentence) + "</p>\n";
+    }
+    if (!result.svg.empty()) {
+      add_figure({result.name, figures.embedded(result.svg, result.name, result.name), ""});
+    } else if (has_rows) {
+      add_rows("", result.rows, "");
+    } else if (is_array_of_objects(result.answer)) {
+      add_array("", result.answer, "");
+    } else if (result.answer.is_object()) {
+      add_object("", result.answer);
+    }
+    if (result.manifest.is_object()) {
+      add_object("manifest", result.manifest);
+    }
+    if (result.svg.empty()) {
+      add_data(has_rows ? to_json(result.rows) : result.answer);
+    }
+    body += "</section>\n";
+  }
+
+  void add_title(const std::string& title) {
+    if (!title.empty()) {
+      body += "<h3>" + escaped(heading(title)) + "</h3>\n";
+    }
+  }
+
+ private:
+  void add_figure(const Figure& figure) {
+    body += figure.svg.empty()
+                ? "<p class=\"note\">No figure of " + escaped(figure.title) + ": " + escaped(figure.problem) + "</p>\n"
+                : "<figure>" + figure.svg + "</figure>\n";
+  }
+
+  void add_figures(const Table& rows, const std::string& objectives) {
+    for (const Figure& figure : figures.draw(rows, objectives)) {
+      add_figure(figure);
+    }
+  }
+
+  void add_rows(const std::string& title, const Table& rows, const std::string& objectives) {
+    constexpr std::size_t kFewRows = 6, kManyColumns = 8;
+    add_title(title);
+    add_figures(rows, objectives);
+    if (rows.rows.size() <= kFewRows && rows.columns.size() > kManyColumns) {
+      std::vector<std::string> names;
+      std::ranges::transform(rows.rows, std::back_inserter(names), [](const auto& row) { return row[0]; });
+      body += side_by_side_html(rows, names);
+    } else {
+      body += table_html(rows);
+    }
+  }
+
+  void add_array(const std::string& title, const Json& array, const std::string& objectives) {
+    std::vector<NamedCells> rows;
+    for (const Json& one : array) {
+      rows.push_back(one.is_object() ? flat(one) : NamedCells{{"value", one.dump()}});
+    }
+    add_rows(title, to_table(rows), objectives);
+  }
+
+  // The fields of an object, and beside them those of objects inside it that begin with the same field, such as the
+  // next size of `fit`, or base and changed of `what-if`; then what is an array in it.
+  void add_object(const std::string& title, const Json& object) {
+    struct Sides {
+      std::string first;
+      std::vector<std::string> names;
+      std::vector<NamedCells> fields;
+    };
+    std::vector<Sides> groups;
+    std::vector<std::pair<std::string, const Json*>> arrays, objects;
+    const auto add_side = [&](const std::string& name, const Json& side) {
+      Json shallow = Json::object();
+      for (const auto& [key, value] : side.items()) {
+        if (is_flat(key, value)) {
+          shallow[key] = value;
+        } else {
+          const std::string within = name.empty() ? key : name + ' ' + key;
+          (value.is_array() ? arrays : objects).emplace_back(within, &value);
+        }
+      }
+      NamedCells fields = flat(shallow);
+      if (fields.empty()) {
+        return;
+      }
+      const auto group = std::ranges::find(groups, fields[0].first, &Sides::first);
+      Sides& sides = group == groups.end() ? groups.emplace_back(Sides{fields[0].first, {}, {}}) : *group;
+      sides.names.push_back(name.empty() ? "answer" : name);
+      sides.fields.push_back(std::move(fields));
+    };
+    add_side("", object);
+    for (std::size_t i = 0; i < objects.size(); ++i) {  // more are found inside
+      const auto [name, value] = objects[i];
+      add_side(name, *value);
+    }
+    add_title(title);
+    for (const Sides& sides : groups) {
+      if (sides.names.size() == 1 && sides.names[0] != "answer") {
+        add_title(sides.names[0]);
+      }
+      Table table = to_table(sides.fields);
+      table.columns.insert(table.columns.begin(), "case");
+      for (std::size_t i = 0; i < table.rows.size(); ++i) {
+        table.rows[i].insert(table.rows[i].begin(), sides.names.size() == 1 ? "" : sides.names[i]);
+      }
+      add_figures(table, "");
+      std::ranges::for_each(table.rows, [](auto& row) { row.front().clear(); });
+      body += side_by_side_html(table, sides.names);
+    }
+    const Json objectives = object.value("objectives", Json());
+    for (const auto& [name, array] : arrays) {
+      add_array(name, *array, objectives.is_string() ? objectives.get<std::string>() : "");
+    }
+  }
+
+  void add_data(const Json& data) {
+    // Rows stand on a line each.
+    const bool are_rows = is_array_of_objects(data);
+    std::string text;
+    for (const Json& row : are_rows ? data : Json::array()) {
+      text += (text.empty() ? "[" : ",\n ") + row.dump(-1, ' ', true, Json::error_handler_t::replace);
+    }
+    text = are_rows ? text + "]" : data.dump(1, ' ', true, Json::error_handler_t::replace);
+    body += "<details><summary>Data as JSON</summary>\n<pre class=\"data\">" + escaped(text) + "</pre></details>\n";
+  }
+};
+
+}  // namespace
+
+Result read_result(const std::filesystem::path& file) {
+  Result result;
+  result.name = file.filename().string();
+  const std::string extension = file.extension().string();
+  const MappedFile mapped(file);
+  if (mapped.bytes().size() > kMostBytes) {
+    throw InputError(file.string() + ": more than 64 MiB: take 'onchip pareto' or 'sweep --keep-front' first");
+  }
+  if (extension == ".svg") {
+    result.svg = mapped.bytes();
+  } else if (extension != ".csv" && extension != ".jsonl") {
+    result.answer = parse_json(file.string(), mapped.bytes());
+  } else {
+    ResultReader reader(file);
+    result.rows.columns = reader.columns();
+    while (reader.next()) {
+      result.rows.rows.push_back(reader.cells());
+    }
+    if (const std::filesystem::path manifest = manifest_path(file); std::filesystem::exists(manifest)) {
+      result.manifest = parse_json(manifest.string(), MappedFile(manifest).bytes());
+    }
+  }
+  return result;
+}
+
+std::string report_html(const std::vector<Result>& results, std::vector<std::string> commands) {
+  Page page;
+  std::string names;
+  std::vector<std::string> said;
+  for (const Result& result : results) {
+    page.add(result);
+    names += (names.empty() ? "" : ", ") + result.name;
+    if (result.answer.is_object() && result.answer.value("command", Json()).is_string()) {
+      said.push_back(result.answer["command"].get<std::string>());
+    }
+  }
+  commands.insert(commands.begin(), said.begin(), said.end());
+  std::string text;
+  for (const std::string& command : commands) {
+    text += command + '\n';
+  }
+  std::string body = "<h1>onchip report</h1>\n";
+  if (!page.figures.missing().empty()) {
+    body += "<p class=\"note\">Tables only, no figures: " + escaped(page.figures.missing()) + ".</p>\n";
+  }
+  return page_html("onchip: " + names, body + page.body + "<section>\n<h2>Commands</h2>\n<pre class=\"command\">" +
+                                           escaped(text) +
+                                           "</pre>\n<p class=\"note\">onchip " ONCHIP_VERSION "</p>\n</section>\n");
+}
+
+}  // namespace onchip
