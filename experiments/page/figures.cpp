@@ -40,7 +40,7 @@ const std::vector<FigureKind>& figure_kinds() {
       {"step_parts",
        "Where the time of a step goes",
        {"chip", "cell", "hidden", "batch", "density", "precision", "plan", "step_us", "low_us", "high_us", "floor_us",
-        "exchange_us"},
+        "arithmetic_us"},
        {},
        12},
       {"parity",
@@ -132,11 +132,13 @@ std::vector<Figure> Figures::draw(const Table& rows, const std::string& objectiv
   std::vector<Figure> figures;
   for (FigureKind kind : figure_kinds()) {
     const bool is_front = std::string_view(kind.script) == "front";
+    const bool is_map = std::string_view(kind.script) == "fit_map";
     if (is_front && !objectives.empty()) {
       kind.varied.clear();
       std::ranges::transform(parse_objectives(objectives), std::back_inserter(kind.varied), &Objective::column);
     }
-    if (!missing_.empty() || !is_drawn_of(kind, rows)) {
+    if (!missing_.empty() || !is_drawn_of(kind, rows) || (is_map && !objectives.empty()) ||
+        (!figures.empty() && figures.back().script == kind.script)) {
       continue;
     }
     const std::filesystem::path data = folder_ / "rows.csv", svg = folder_ / "figure.svg", said = folder_ / "said.txt";
@@ -146,11 +148,11 @@ std::vector<Figure> Figures::draw(const Table& rows, const std::string& objectiv
     if (is_front) {
       words.insert(words.end(), {"--objectives", objectives.empty() ? "hidden:max,step_us:min" : objectives});
     }
-    if (std::string_view(kind.script) == "fit_map") {
+    if (is_map) {
       words.insert(words.end(), {"--rows", kind.varied[1]});
     }
     const int status = run_program(words, said);
-    Figure figure{kind.title, "", ""};
+    Figure figure{kind.script, kind.title, "", ""};
     if (status == 0) {
       figure.svg = embedded(file_text(svg), figure.title, svg);
     } else if (status == kNoMatplotlib) {
@@ -158,6 +160,7 @@ std::vector<Figure> Figures::draw(const Table& rows, const std::string& objectiv
       continue;
     } else {  // the last line that was said
       std::string reason = file_text(said);
+      replace_all(reason, folder_.string() + "/", "");
       reason.erase(reason.find_last_not_of('\n') + 1);
       figure.problem = reason.substr(reason.rfind('\n') + 1);
     }

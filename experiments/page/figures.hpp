@@ -12,7 +12,7 @@
 namespace onchip {
 
 struct Figure {
-  std::string title;
+  std::string script, title;
   std::string svg;      // "" where it could not be drawn
   std::string problem;  // why not
 };

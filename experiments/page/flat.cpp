@@ -21,7 +21,7 @@ bool is_one_of(const Names& names, std::string_view name) {
 std::string scalar_text(const Json& value) {
   return value.is_null()           ? ""
          : value.is_string()       ? value.get<std::string>()
-         : value.is_number_float() ? significant(value.get<double>(), 6)
+         : value.is_number_float() ? format_number(rounded(value.get<double>(), 9))
                                    : value.dump();
 }
 

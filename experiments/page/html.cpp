@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <vector>
 
 namespace onchip {
@@ -22,7 +24,7 @@ constexpr std::string_view kHead = R"(<!DOCTYPE html>
   :root { --ink: #ddd; --dim: #999; --line: #444; --back: #161616; --shade: #222; }
   figure svg { filter: invert(0.91) hue-rotate(180deg); }
 }
-body { max-width: 62rem; margin: 0 auto; padding: 1rem; color: var(--ink); background: var(--back);
+body { max-width: 72rem; margin: 0 auto; padding: 1rem; color: var(--ink); background: var(--back);
   font: 1rem/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.1rem; color: var(--dim); font-weight: normal; margin: 0; }
 h2 { font-size: 1.3rem; margin: 2rem 0 0; overflow-wrap: anywhere; }
@@ -35,15 +37,15 @@ th, td { padding: 0.2rem 0.6rem; border-bottom: 1px solid var(--line); text-alig
 th { font-weight: 600; }
 td.number, th.number { text-align: right; white-space: nowrap; }
 td.long { min-width: 14rem; max-width: 26rem; font-size: 0.8rem; overflow-wrap: anywhere; }
-figure { margin: 1rem 0; }
-figure svg { width: 100%; height: auto; max-width: 45rem; }
+figure { margin: 1rem 0; overflow-x: auto; }
+figure svg { width: 100%; height: auto; min-width: 30rem; max-width: 45rem; }
 pre { overflow-x: auto; padding: 0.6rem; background: var(--shade); font-size: 0.8rem; }
 pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
 details pre { max-height: 30rem; overflow: auto; }
 @media print {
   :root { --ink: #000; --dim: #444; --line: #999; --back: #fff; --shade: #fff; }
   body { max-width: none; padding: 0; font-size: 9pt; }
-  figure svg { filter: none; }
+  figure svg { filter: none; min-width: 0; }
   figure, tr { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   .wide { overflow: visible; }
@@ -66,13 +68,33 @@ std::vector<bool> number_columns(const Table& table) {
   return numbers;
 }
 
-std::string cell_html(const char* tag, const std::string& text, bool is_number) {
+// As many digits as people read; the data have all.
+std::string shown_number(const std::string& text) {
+  constexpr int kDigits = 4;
+  if (text.find('.') == std::string::npos || text.size() <= kDigits || !is_number(text)) {
+    return text;
+  }
+  const double value = std::strtod(text.c_str(), nullptr);
+  return std::abs(value) < 1000 ? format_number(rounded(value, kDigits)) : text;
+}
+
+std::string cell_html(const char* tag, const std::string& text, bool is_to_right) {
   constexpr std::size_t kLong = 40;
-  const char* const kind = is_number ? " class=\"number\"" : text.size() > kLong ? " class=\"long\"" : "";
-  return std::string("<") + tag + kind + '>' + escaped(text) + "</" + tag + '>';
+  const char* const kind = is_to_right ? " class=\"number\"" : text.size() > kLong ? " class=\"long\"" : "";
+  return std::string("<") + tag + kind + '>' + escaped(shown_number(text)) + "</" + tag + '>';
+}
+
+void add_same(std::string& same, const std::string& column, const std::string& cell) {
+  if (!cell.empty()) {
+    same += (same.empty() ? "" : "; ") + heading(column) + ": " + shown_number(cell);
+  }
 }
 
 }  // namespace
+
+std::string note_html(std::string_view text) {
+  return text.empty() ? "" : "<p class=\"note\">" + escaped(text) + "</p>\n";
+}
 
 std::string escaped(std::string_view text) {
   std::string safe;
@@ -133,14 +155,11 @@ std::string table_html(const Table& table) {
                         std::ranges::any_of(table.rows, [&](const auto& row) { return row[i] != table.rows[0][i]; });
     if (varies) {
       shown.push_back(i);
-    } else if (!table.rows[0][i].empty()) {
-      same += (same.empty() ? "" : "; ") + heading(table.columns[i]) + ": " + table.rows[0][i];
+    } else {
+      add_same(same, table.columns[i], table.rows[0][i]);
     }
   }
-  std::string html;
-  if (!same.empty()) {
-    html += "<p class=\"note\">In all rows: " + escaped(same) + ".</p>\n";
-  }
+  std::string html = note_html(same.empty() ? "" : "In all rows: " + same + ".");
   html += "<div class=\"wide\"><table>\n<thead><tr>";
   for (const std::size_t i : shown) {
     html += cell_html("th", heading(table.columns[i]), numbers[i]);
@@ -149,39 +168,45 @@ std::string table_html(const Table& table) {
   for (std::size_t r = 0; r < std::min(kShownRows, table.rows.size()); ++r) {
     html += "<tr>";
     for (const std::size_t i : shown) {
-      html += cell_html("td", table.rows[r][i], numbers[i]);
+      const std::string& cell = table.rows[r][i];
+      const bool is_plan = table.columns[i].ends_with("plan");  // of many, the family
+      html += cell_html("td", is_plan ? cell.substr(0, cell.find(' ')) : cell, numbers[i]);
     }
     html += "</tr>\n";
   }
   html += "</tbody></table></div>\n";
   if (table.rows.size() > kShownRows) {
-    html += "<p class=\"note\">The first " + std::to_string(kShownRows) + " of " + std::to_string(table.rows.size()) +
-            " rows; all are in the data below.</p>\n";
+    html += note_html("The first " + std::to_string(kShownRows) + " of " + std::to_string(table.rows.size()) +
+                      " rows; all are in the data below.");
   }
   return html;
 }
 
-std::string side_by_side_html(const Table& table, const std::vector<std::string>& names) {
-  std::string html = "<div class=\"wide\"><table>\n";
-  if (names.size() > 1) {
-    html += "<thead><tr><th></th>";
-    for (const std::string& name : names) {
-      html += cell_html("th", name, false);
-    }
-    html += "</tr></thead>\n";
-  }
-  html += "<tbody>\n";
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    if (std::ranges::all_of(table.rows, [&](const auto& row) { return row[i].empty(); })) {
-      continue;
-    }
-    html += "<tr>" + cell_html("th", heading(table.columns[i]), false);
+std::string side_by_side_html(const Table& table) {
+  std::string html, same;
+  const auto begin_row = [&](const std::string& name) { html += "<tr>" + cell_html("th", name, false); };
+  if (table.rows.size() > 1) {
+    begin_row("");
     for (const auto& row : table.rows) {
-      html += cell_html("td", row[i], is_number(row[i]));
+      html += cell_html("th", row[0], false);
     }
     html += "</tr>\n";
   }
-  return html + "</tbody></table></div>\n";
+  for (std::size_t i = 1; i < table.columns.size(); ++i) {
+    const std::string& first = table.rows[0][i];
+    const bool is_same = std::ranges::all_of(table.rows, [&](const auto& row) { return row[i] == first; });
+    if (is_same && (first.empty() || table.rows.size() > 1)) {
+      add_same(same, table.columns[i], first);
+      continue;
+    }
+    begin_row(heading(table.columns[i]));
+    for (const auto& row : table.rows) {
+      html += cell_html("td", row[i], false);
+    }
+    html += "</tr>\n";
+  }
+  return note_html(same.empty() ? "" : "In all: " + same + ".") + "<div class=\"wide\"><table>\n" + html +
+         "</table></div>\n";
 }
 
 std::string page_html(std::string_view title, std::string_view body) {

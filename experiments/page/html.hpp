@@ -16,8 +16,10 @@ std::string heading(std::string_view column);
 
 // A row for each; what is the same in all of many rows stands above them. No more than the first hundred.
 std::string table_html(const Table& table);
-// A column for each row of `table`, under its name: for few rows with many fields.
-std::string side_by_side_html(const Table& table, const std::vector<std::string>& names);
+// A column for each row of `table`, whose first cell is its name: for few rows with many fields.
+std::string side_by_side_html(const Table& table);
+
+std::string note_html(std::string_view text);  // "" for none
 
 std::string page_html(std::string_view title, std::string_view body);
 

@@ -15,7 +15,7 @@
 namespace onchip {
 namespace {
 
-constexpr std::size_t kMostBytes = 64 << 20;  // of a file: a browser opens the page
+constexpr std::size_t kMostFileBytes = 64 << 20;  // of a file: a browser opens the page
 
 Json parse_json(const std::string& name, std::string_view bytes) {
   try {
@@ -38,9 +38,9 @@ class Page {
       body += "<p class=\"answer\">" + escaped(said.sentence) + "</p>\n";
     }
     if (!result.svg.empty()) {
-      add_figure({result.name, figures.embedded(result.svg, result.name, result.name), ""});
+      add_figure({"", result.name, figures.embedded(result.svg, result.name, result.name), ""});
     } else if (has_rows) {
-      add_rows("", result.rows, "");
+      add_rows("", with_fixed_keys(result), "");
     } else if (is_array_of_objects(result.answer)) {
       add_array("", result.answer, "");
     } else if (result.answer.is_object()) {
@@ -62,10 +62,24 @@ class Page {
   }
 
  private:
+  // What the sweep's manifest says of all rows is a column, too.
+  static Table with_fixed_keys(const Result& result) {
+    Table rows = result.rows;
+    const Json spec = result.manifest.is_object() ? result.manifest.value("spec", Json::object()) : Json::object();
+    const Json fixed = spec.value("fixed", Json::object());
+    for (const auto& [key, value] : fixed.items()) {
+      if (value.is_string() && std::ranges::find(rows.columns, key) == rows.columns.end()) {
+        rows.columns.push_back(key);
+        std::ranges::for_each(rows.rows,
+                              [&text = value](auto& row) { row.push_back(text.template get<std::string>()); });
+      }
+    }
+    return rows;
+  }
+
   void add_figure(const Figure& figure) {
-    body += figure.svg.empty()
-                ? "<p class=\"note\">No figure of " + escaped(figure.title) + ": " + escaped(figure.problem) + "</p>\n"
-                : "<figure>" + figure.svg + "</figure>\n";
+    body += figure.svg.empty() ? note_html("Not drawn: " + figure.title + ". " + figure.problem)
+                               : "<figure>" + figure.svg + "</figure>\n";
   }
 
   void add_figures(const Table& rows, const std::string& objectives) {
@@ -79,9 +93,7 @@ class Page {
     add_title(title);
     add_figures(rows, objectives);
     if (rows.rows.size() <= kFewRows && rows.columns.size() > kManyColumns) {
-      std::vector<std::string> names;
-      std::ranges::transform(rows.rows, std::back_inserter(names), [](const auto& row) { return row[0]; });
-      body += side_by_side_html(rows, names);
+      body += side_by_side_html(rows);
     } else {
       body += table_html(rows);
     }
@@ -135,18 +147,33 @@ class Page {
         add_title(sides.names[0]);
       }
       Table table = to_table(sides.fields);
+      if (std::string text = line_of(table); !text.empty()) {
+        body += note_html(text);
+        continue;
+      }
       table.columns.insert(table.columns.begin(), "case");
       for (std::size_t i = 0; i < table.rows.size(); ++i) {
         table.rows[i].insert(table.rows[i].begin(), sides.names.size() == 1 ? "" : sides.names[i]);
       }
       add_figures(table, "");
-      std::ranges::for_each(table.rows, [](auto& row) { row.front().clear(); });
-      body += side_by_side_html(table, sides.names);
+      body += side_by_side_html(table);
     }
     const Json objectives = object.value("objectives", Json());
     for (const auto& [name, array] : arrays) {
       add_array(name, *array, objectives.is_string() ? objectives.get<std::string>() : "");
     }
+  }
+
+  // A few short fields fill no table.
+  static std::string line_of(const Table& table) {
+    constexpr std::size_t kMostBytes = 200;
+    std::string text;
+    for (std::size_t i = 0; i < table.columns.size() && table.rows.size() == 1; ++i) {
+      if (!table.rows[0][i].empty()) {
+        text += (text.empty() ? "" : "; ") + heading(table.columns[i]) + ": " + table.rows[0][i];
+      }
+    }
+    return text.size() > kMostBytes ? "" : text;
   }
 
   void add_data(const Json& data) {
@@ -168,7 +195,7 @@ Result read_result(const std::filesystem::path& file) {
   result.name = file.filename().string();
   const std::string extension = file.extension().string();
   const MappedFile mapped(file);
-  if (mapped.bytes().size() > kMostBytes) {
+  if (mapped.bytes().size() > kMostFileBytes) {
     throw InputError(file.string() + ": more than 64 MiB: take 'onchip pareto' or 'sweep --keep-front' first");
   }
   if (extension == ".svg") {
@@ -206,7 +233,7 @@ std::string report_html(const std::vector<Result>& results, std::vector<std::str
   }
   std::string body = "<h1>onchip report</h1>\n";
   if (!page.figures.missing().empty()) {
-    body += "<p class=\"note\">Tables only, no figures: " + escaped(page.figures.missing()) + ".</p>\n";
+    body += note_html("Tables only, no figures: " + page.figures.missing() + ".");
   }
   return page_html("onchip: " + names, body + page.body + "<section>\n<h2>Commands</h2>\n<pre class=\"command\">" +
                                            escaped(text) +

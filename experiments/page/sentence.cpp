@@ -91,8 +91,8 @@ std::string fit_sentence(const Json& answer) {
 std::string ranking_sentence(const Json& answer) {
   for (const Json& plan : answer["plans"]) {
     if (answer_fits(plan)) {
-      return "Of " + plural(answer["plans"].size(), "kind") + " of plan " + field_text(plan, "family") +
-             " is the fastest: " + case_sentence(plan);
+      return "Of " + plural(answer["plans"].size(), "kind") + " of plan, " + field_text(plan, "family") +
+             " is the fastest. " + case_sentence(plan);
     }
   }
   return "No kind of plan fits.";
