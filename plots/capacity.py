@@ -61,8 +61,8 @@ def main():
     for line, chips in together.items():
         color = colors[chips[0]]
         measured = bool(points) and options.measured_chip in chips
-        axes.plot(*zip(*line), color=color, linewidth=2.6 if measured else 1.4)
-        axes.plot(*line[0], color=color, marker="o", markersize=3.5, linestyle="none")
+        axes.plot(*zip(*line), color=color, **({"linewidth": 2.6} if measured else
+                                               {"linewidth": 1.1, "linestyle": (0, (4, 2)), "alpha": 0.75}))
         ends.append(math.log(line[0][1] / low) / math.log(high / low))
     axes.plot(list(points), list(points.values()), marker="o", markersize=8, markerfacecolor="none",
               markeredgewidth=1.6, color=INK, linestyle="none", zorder=5)
@@ -71,11 +71,18 @@ def main():
         x = math.log(densities[-1] * 1.08 / line[0][0]) / math.log(densities[-1] * 1.08**2 / densities[0])
         axes.plot([x + 0.008, 1.025, 1.035], [end, place, place], transform=axes.transAxes, color=color, linewidth=0.8,
                   clip_on=False, scalex=False, scaley=False)
-        axes.text(1.042, place, ", ".join(chips), transform=axes.transAxes, va="center", color=color, weight="bold")
+        measured = bool(points) and options.measured_chip in chips
+        axes.text(1.042, place, ", ".join(chips), transform=axes.transAxes, va="center", color=color,
+                  weight="bold" if measured else "normal", fontsize=9 if measured else 8)
+    axes.plot([0.02, 0.05], [0.885, 0.885], color=INK, linewidth=1.1, linestyle=(0, (4, 2)), transform=axes.transAxes,
+              scalex=False, scaley=False)
+    axes.text(0.06, 0.885, "predicted, never measured", transform=axes.transAxes, va="center")
     if points:
+        axes.plot([0.02, 0.05], [0.94, 0.94], color=INK, linewidth=2.6, transform=axes.transAxes, scalex=False,
+                  scaley=False)
         axes.plot(0.035, 0.94, marker="o", markersize=8, markerfacecolor="none", markeredgewidth=1.6, color=INK,
                   transform=axes.transAxes, linestyle="none", scalex=False, scaley=False)
-        axes.text(0.06, 0.94, f"largest that ran with correct results on {options.measured_chip}",
+        axes.text(0.06, 0.94, f"predicted for {options.measured_chip}, and the largest that ran there with correct results",
                   transform=axes.transAxes, va="center")
     axes.grid(True, which="major", axis="y")
     axes.xaxis.set_minor_locator(plt.NullLocator())

@@ -3,6 +3,8 @@
 where there are several. Reads rows of `onchip sweep` or `onchip pareto`."""
 import math
 
+from matplotlib import patheffects
+
 from style import BLUE, GREEN, GREY, INK, LIGHT, ORANGE, PURPLE, SKY, VERMILION, fail, note, number, parser, percent, plt
 from style import read_csv, save, spread, varied, write_dump
 
@@ -55,7 +57,7 @@ def main():
         groups.setdefault(number(row, "density") if by_density else None, set()).add(of(row))
 
     figure = plt.figure()
-    axes = figure.add_axes((0.1, 0.115, 0.74, 0.765))
+    axes = figure.add_axes((0.1, 0.115, 0.81, 0.765))
     for i, scale in enumerate((axes.set_xscale, axes.set_yscale)):
         values = [point[i] for point in everything]
         if min(values) > 0 and max(values) > 4 * min(values):
@@ -80,13 +82,13 @@ def main():
             axis.set_major_locator(plt.FixedLocator([tick for tick in apart if low <= tick <= high]))
             axis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
             axis.set_minor_locator(plt.NullLocator())
-    if by_density:  # names at the lines' ends, beside the axes
-        heights = [axes.transAxes.inverted().transform(axes.transData.transform(point)) for point, _, _ in ends]
-        for (_, color, name), (end, height), place in zip(ends, heights, spread([height for _, height in heights], 0.05)):
-            axes.plot([end + 0.01, 1.02, 1.03], [height, place, place], transform=axes.transAxes, color=color,
-                      linewidth=0.6, clip_on=False, scalex=False, scaley=False)
-            axes.text(1.04, place, name, transform=axes.transAxes, va="center", color=color, weight="bold")
-        axes.text(1.04, 1.02, "density", transform=axes.transAxes, va="bottom", color=GREY, fontsize=8)
+    # Names beside the lines' ends; ends at the same size stand above one another.
+    places = [axes.transAxes.inverted().transform(axes.transData.transform(point)) for point, _, _ in ends]
+    for at in {place[0] for place in places}:
+        here = [i for i, place in enumerate(places) if place[0] == at]
+        for i, height in zip(here, spread([places[i][1] for i in here], 0.05)):
+            axes.text(at + 0.015, height, ends[i][2], transform=axes.transAxes, va="center", color=ends[i][1],
+                      weight="bold", path_effects=[patheffects.withStroke(linewidth=2.5, foreground="white")])
     axes.set_xlabel(direction(*objectives[0]))
     axes.set_ylabel(direction(*objectives[1]))
     on_front = sum(row[-1] for row in drawn)

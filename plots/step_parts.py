@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the time of a step goes. Reads rows of `onchip predict --format csv` and, with --measured, step times that
-were measured for the same configurations. A column `case` or `family` names the bars."""
+were measured for the same configurations. A column `case` names the bars; bars of one network have their family's name."""
 from style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, YELLOW, describe, draw_key, fail, note, number
 from style import parser, plt, read_csv, save, write_dump
 
@@ -49,8 +49,9 @@ def main():
     right = axes.get_yaxis_transform()  # x as a share of the width, y in bars
     drawn, names = [], []
     for y, row in enumerate(rows):
-        names.append("\n".join(filter(None, [row.get("case") or row.get("family"), row["chip"] * (len(chips) > 1),
-                                            describe(row)])))
+        family = row["plan"].split(" ")[0] if len({describe(row) for row in rows}) < len(rows) else ""
+        names.append("\n".join(filter(None, [row.get("case") or family, row["chip"] * (len(chips) > 1), describe(row)])))
+        name = names[-1].replace("\n", " ")
         left = 0.0
         for part, color in PARTS.items():
             us = number(row, part + "_us") if row.get(part + "_us") else 0.0
@@ -59,23 +60,23 @@ def main():
                 axes.text(left + us / 2, y, f"{us:.2f}", ha="center", va="center", fontsize=8,
                           color="white" if color in (BLUE, PARTS["launch"]) else INK)
             if row.get(part + "_us"):
-                drawn.append([names[-1], part, us])
+                drawn.append([name, part, us])
             left += us
         low, high = number(row, "low_us"), number(row, "high_us")
         axes.errorbar(number(row, "step_us"), y + 0.36, xerr=[[number(row, "step_us") - low], [high - number(row, "step_us")]],
                       color=INK, linewidth=1, capsize=2.5, marker="|", markersize=5)
-        drawn += [[names[-1], "predicted", left], [names[-1], "low", low], [names[-1], "high", high]]
+        drawn += [[name, "predicted", left], [name, "low", low], [name, "high", high]]
         if row["floor_us"] and number(row, "floor_us") > 0:
             floor = number(row, "floor_us")
             axes.plot([floor, floor], [y + 0.27, y + 0.45], color=INK, linewidth=2.4, solid_capstyle="butt")
-            drawn.append([names[-1], "floor", floor])
+            drawn.append([name, "floor", floor])
         axes.text(1.11, y, f"{left:.2f}", transform=right, ha="center", va="center", weight="bold")
         if key(row) in measured:
             us, same = measured[key(row)]
             axes.plot(us, y + 0.36, marker="D", markersize=6, color=VERMILION, linestyle="none", clip_on=False,
                       markerfacecolor=VERMILION if same else "white", zorder=5)
             axes.text(1.28, y, f"{us:.2f}", transform=right, ha="center", va="center", color=VERMILION, weight="bold")
-            drawn.append([names[-1], "measured" if same else "measured, other plan", us])
+            drawn.append([name, "measured" if same else "measured, other plan", us])
     axes.text(1.11, -0.53, "predicted", transform=right, ha="center", va="bottom", fontsize=8.5)
     if measured:
         axes.text(1.28, -0.53, "measured", transform=right, ha="center", va="bottom", fontsize=8.5, color=VERMILION)
