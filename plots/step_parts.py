@@ -7,7 +7,7 @@ from style import parser, plt, read_csv, save, write_dump
 PARTS = {"exchange": BLUE, "staging": SKY, "gather": ORANGE, "arithmetic": GREEN, "reduction": PURPLE,
          "activation": YELLOW, "streaming": GREY, "launch": "#8C6D31"}
 KEY = ["cell", "hidden", "batch", "precision", "mask"]
-ROWS = ["chip", *KEY, "density", "plan", "step_us", "low_us", "high_us", "floor_us"]
+ROWS = ["chip", *KEY, "density", "plan", "step_us", "low_us", "high_us"]
 MEASURED = [*KEY, "density", "plan", "step_us"]
 
 
@@ -66,7 +66,7 @@ def main():
         axes.errorbar(number(row, "step_us"), y + 0.36, xerr=[[number(row, "step_us") - low], [high - number(row, "step_us")]],
                       color=INK, linewidth=1, capsize=2.5, marker="|", markersize=5)
         drawn += [[name, "predicted", left], [name, "low", low], [name, "high", high]]
-        if row["floor_us"] and number(row, "floor_us") > 0:
+        if row.get("floor_us") and number(row, "floor_us") > 0:
             floor = number(row, "floor_us")
             axes.plot([floor, floor], [y + 0.27, y + 0.45], color=INK, linewidth=2.4, solid_capstyle="butt")
             drawn.append([name, "floor", floor])

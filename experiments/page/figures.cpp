@@ -26,10 +26,12 @@ constexpr std::array<std::string_view, 5> kNotDrawn{"<script", "<!", "<foreignOb
 
 constexpr int kNoMatplotlib = 77;  // exit status of plots/python
 
+constexpr std::string_view kFront = "front", kMap = "fit_map";
+
 struct FigureKind {
-  const char* script;
+  std::string script;
   const char* title;
-  std::vector<std::string> columns, varied;  // that rows need; of `varied` each has more than one value
+  std::vector<std::string> columns, varied;  // that rows have, and those with several values
   std::size_t most_rows;
 };
 
@@ -39,7 +41,7 @@ const std::vector<FigureKind>& figure_kinds() {
   static const std::vector<FigureKind> kAll{
       {"step_parts",
        "Where the time of a step goes",
-       {"chip", "cell", "hidden", "batch", "density", "precision", "plan", "step_us", "low_us", "high_us", "floor_us",
+       {"chip", "cell", "hidden", "batch", "density", "precision", "plan", "step_us", "low_us", "high_us",
         "arithmetic_us"},
        {},
        12},
@@ -50,23 +52,30 @@ const std::vector<FigureKind>& figure_kinds() {
        kAnyNumber},
       {"fit_map", "What fits, by size and density", {"fits", "binding", "step_us"}, {"hidden", "density"}, kAnyNumber},
       {"fit_map", "What fits, by size and batch", {"fits", "binding", "step_us"}, {"hidden", "batch"}, kAnyNumber},
+      {"trade_off",
+       "What more of one number saves of another",
+       {"case", "reached", "cost", "chip", "cell", "hidden", "batch", "density", "precision", "step_us"},
+       {},
+       kAnyNumber},
       {"front", "What no other row beats", {}, {"hidden", "step_us"}, kAnyNumber},
   };
   return kAll;
 }
 
-// Why the figure is not of these rows, if it has other columns.
 bool is_drawn_of(const FigureKind& kind, const Table& rows) {
-  const auto place = [&](const std::string& column) {
-    return static_cast<std::size_t>(std::ranges::find(rows.columns, column) - rows.columns.begin());
+  const auto has = [&](const std::string& column) {
+    return std::ranges::find(rows.columns, column) != rows.columns.end();
   };
-  return !rows.rows.empty() && rows.rows.size() <= kind.most_rows &&
-         std::ranges::all_of(kind.columns, [&](const auto& column) { return place(column) < rows.columns.size(); }) &&
-         std::ranges::all_of(kind.varied, [&](const auto& column) {
-           const std::size_t at = place(column);
-           return at < rows.columns.size() &&
-                  std::ranges::any_of(rows.rows, [&](const auto& row) { return row[at] != rows.rows[0][at]; });
-         });
+  const auto differs_from = [&](const std::string& column, const std::string* cell) {  // null: the first row's
+    const auto at = static_cast<std::size_t>(std::ranges::find(rows.columns, column) - rows.columns.begin());
+    return std::ranges::any_of(rows.rows,
+                               [&](const auto& row) { return row[at] != (cell ? *cell : rows.rows[0][at]); });
+  };
+  const std::string empty;
+  return !rows.rows.empty() && rows.rows.size() <= kind.most_rows && std::ranges::all_of(kind.columns, has) &&
+         (!has("step_us") || differs_from("step_us", &empty)) &&
+         std::ranges::all_of(kind.varied,
+                             [&](const auto& column) { return has(column) && differs_from(column, nullptr); });
 }
 
 // The exit status of a program whose output goes to a file; 127 if it cannot be run.
@@ -130,43 +139,71 @@ Figures::~Figures() {
 
 std::vector<Figure> Figures::draw(const Table& rows, const std::string& objectives) {
   std::vector<Figure> figures;
+  bool has_map = false;
   for (FigureKind kind : figure_kinds()) {
-    const bool is_front = std::string_view(kind.script) == "front";
-    const bool is_map = std::string_view(kind.script) == "fit_map";
-    if (is_front && !objectives.empty()) {
+    std::vector<std::string> options;
+    if (kind.script == kFront) {
+      options = {"--objectives", objectives.empty() ? "hidden:max,step_us:min" : objectives};
       kind.varied.clear();
-      std::ranges::transform(parse_objectives(objectives), std::back_inserter(kind.varied), &Objective::column);
+      std::ranges::transform(parse_objectives(options[1]), std::back_inserter(kind.varied), &Objective::column);
+    } else if (kind.script == kMap) {
+      options = {"--rows", kind.varied[1]};
     }
-    if (!missing_.empty() || !is_drawn_of(kind, rows) || (is_map && !objectives.empty()) ||
-        (!figures.empty() && figures.back().script == kind.script)) {
-      continue;
+    if (is_drawn_of(kind, rows) && !(kind.script == kMap && (has_map || !objectives.empty()))) {
+      has_map = has_map || kind.script == kMap;
+      draw_by(kind.script, kind.title, "csv", to_csv(rows), options, figures);
     }
-    const std::filesystem::path data = folder_ / "rows.csv", svg = folder_ / "figure.svg", said = folder_ / "said.txt";
-    std::ofstream(data, std::ios::binary) << to_csv(rows);
-    std::vector<std::string> words{
-        scripts_ / "python", scripts_ / (std::string(kind.script) + ".py"), "--data", data, "-o", svg};
-    if (is_front) {
-      words.insert(words.end(), {"--objectives", objectives.empty() ? "hidden:max,step_us:min" : objectives});
+  }
+  // Claims name the figure that they stand in.
+  const auto plot = static_cast<std::size_t>(std::ranges::find(rows.columns, "plot") - rows.columns.begin());
+  std::vector<std::string> drawn;
+  for (const auto& row : rows.rows) {
+    constexpr std::string_view kClaims = "replication";
+    const bool is_claim = std::ranges::find(rows.columns, "published_chip") != rows.columns.end();
+    if (is_claim && plot < row.size() && row[plot].starts_with(kClaims) &&
+        std::ranges::find(drawn, row[plot]) == drawn.end()) {
+      drawn.push_back(row[plot]);
+      const bool is_own = std::filesystem::exists(scripts_ / (row[plot] + ".py"));
+      draw_by(is_own ? row[plot] : std::string(kClaims), heading(row[plot]), "csv", to_csv(rows),
+              is_own ? std::vector<std::string>() : std::vector<std::string>{"--figure", row[plot]}, figures);
     }
-    if (is_map) {
-      words.insert(words.end(), {"--rows", kind.varied[1]});
-    }
-    const int status = run_program(words, said);
-    Figure figure{kind.script, kind.title, "", ""};
-    if (status == 0) {
-      figure.svg = embedded(file_text(svg), figure.title, svg);
-    } else if (status == kNoMatplotlib) {
-      missing_ = "there is no python3 with matplotlib (Debian and Ubuntu: apt-get install python3-matplotlib)";
-      continue;
-    } else {  // the last line that was said
-      std::string reason = file_text(said);
-      replace_all(reason, folder_.string() + "/", "");
-      reason.erase(reason.find_last_not_of('\n') + 1);
-      figure.problem = reason.substr(reason.rfind('\n') + 1);
-    }
-    figures.push_back(std::move(figure));
   }
   return figures;
+}
+
+std::vector<Figure> Figures::draw(const Json& answer) {
+  std::vector<Figure> figures;
+  if (answer.contains("base") && answer.contains("sensitivity")) {
+    draw_by("tornado", "What 10 % more of a number of the chip changes", "json", answer.dump(), {}, figures);
+  }
+  return figures;
+}
+
+void Figures::draw_by(const std::string& script, const std::string& title, const std::string& extension,
+                      const std::string& bytes, const std::vector<std::string>& options, std::vector<Figure>& figures) {
+  const std::filesystem::path program = scripts_ / (script + ".py");
+  if (!missing_.empty() || script.find('/') != std::string::npos || !std::filesystem::exists(program)) {
+    return;
+  }
+  const std::filesystem::path data = folder_ / ("data." + extension), svg = folder_ / "figure.svg",
+                              said = folder_ / "said.txt";
+  std::ofstream(data, std::ios::binary) << bytes;
+  std::vector<std::string> words{scripts_ / "python", program, "--data", data, "-o", svg};
+  words.insert(words.end(), options.begin(), options.end());
+  const int status = run_program(words, said);
+  if (status == kNoMatplotlib) {
+    missing_ = "there is no python3 with matplotlib (Debian and Ubuntu: apt-get install python3-matplotlib)";
+    return;
+  }
+  Figure& figure = figures.emplace_back(Figure{title, "", ""});
+  if (status == 0) {
+    figure.svg = embedded(file_text(svg), title, svg);
+  } else {  // the last line that was said
+    std::string reason = file_text(said);
+    replace_all(reason, folder_.string() + "/", "");
+    reason.erase(reason.find_last_not_of('\n') + 1);
+    figure.problem = reason.substr(reason.rfind('\n') + 1);
+  }
 }
 
 std::string Figures::embedded(std::string_view svg, const std::string& title, const std::string& name) {

@@ -38,13 +38,14 @@ class Page {
       body += "<p class=\"answer\">" + escaped(said.sentence) + "</p>\n";
     }
     if (!result.svg.empty()) {
-      add_figure({"", result.name, figures.embedded(result.svg, result.name, result.name), ""});
+      add_figure({result.name, figures.embedded(result.svg, result.name, result.name), ""});
     } else if (has_rows) {
       add_rows("", with_fixed_keys(result), "");
     } else if (is_array_of_objects(result.answer)) {
       add_array("", result.answer, "");
     } else if (result.answer.is_object()) {
       add_object("", result.answer);
+      add_figures(figures.draw(result.answer));
     }
     if (result.manifest.is_object()) {
       add_object("manifest", result.manifest);
@@ -82,16 +83,27 @@ class Page {
                                : "<figure>" + figure.svg + "</figure>\n";
   }
 
-  void add_figures(const Table& rows, const std::string& objectives) {
-    for (const Figure& figure : figures.draw(rows, objectives)) {
-      add_figure(figure);
+  void add_figures(const std::vector<Figure>& drawn) {
+    std::ranges::for_each(drawn, [&](const Figure& figure) { add_figure(figure); });
+  }
+
+  static void move_column(Table& table, std::string_view name, std::size_t to) {
+    const auto from = static_cast<std::size_t>(std::ranges::find(table.columns, name) - table.columns.begin());
+    const auto move = [&](std::vector<std::string>& cells) {
+      std::rotate(cells.begin() + static_cast<long>(to), cells.begin() + static_cast<long>(from),
+                  cells.begin() + static_cast<long>(from) + 1);
+    };
+    if (from > to && from < table.columns.size()) {
+      move(table.columns);
+      std::ranges::for_each(table.rows, move);
     }
   }
 
-  void add_rows(const std::string& title, const Table& rows, const std::string& objectives) {
+  void add_rows(const std::string& title, Table rows, const std::string& objectives) {
     constexpr std::size_t kFewRows = 6, kManyColumns = 8;
+    move_column(rows, "verdict", 1);  // is what readers look for
     add_title(title);
-    add_figures(rows, objectives);
+    add_figures(figures.draw(rows, objectives));
     if (rows.rows.size() <= kFewRows && rows.columns.size() > kManyColumns) {
       body += side_by_side_html(rows);
     } else {
@@ -104,7 +116,12 @@ class Page {
     for (const Json& one : array) {
       rows.push_back(one.is_object() ? flat(one) : NamedCells{{"value", one.dump()}});
     }
-    add_rows(title, to_table(rows), objectives);
+    Table table = to_table(rows);
+    if (std::ranges::find(table.columns, "plan") != table.columns.end()) {  // answers, which have names in figures
+      move_column(table, "change", 0);
+      table.columns[0] = table.columns[0] == "chip" ? "chip" : "case";
+    }
+    add_rows(title, table, objectives);
   }
 
   // The fields of an object, and beside them those of objects inside it that begin with the same field, such as the
@@ -155,7 +172,7 @@ class Page {
       for (std::size_t i = 0; i < table.rows.size(); ++i) {
         table.rows[i].insert(table.rows[i].begin(), sides.names.size() == 1 ? "" : sides.names[i]);
       }
-      add_figures(table, "");
+      add_figures(figures.draw(table, ""));
       body += side_by_side_html(table);
     }
     const Json objectives = object.value("objectives", Json());

@@ -117,6 +117,17 @@ std::string what_if_sentence(const Json& answer) {
     }
     sentence += '.';
   }
+  if (answer.contains("target")) {
+    std::string options;
+    for (const Json& alone : answer.value("alone", Json::array())) {
+      if (alone.value("reached", Json()) == true) {
+        options += (options.empty() ? "" : ", or ") + field_text(alone, "option");
+      }
+    }
+    sentence += answer.value("reached", Json()) != true ? " The target is not reached."
+                : options.empty()                       ? " The target is reached."
+                                                        : " The target is reached with " + options + '.';
+  }
   return sentence;
 }
 
@@ -172,28 +183,32 @@ std::size_t column_place(const Table& rows, std::string_view column) {
   return static_cast<std::size_t>(std::ranges::find(rows.columns, column) - rows.columns.begin());
 }
 
-// "9 replicated, 2 differs", in the order in which they are first seen.
-std::string verdicts_text(const Table& rows, std::size_t column) {
+// "9 claims: 8 replicated, 1 differs", in the order in which they are first seen; a claim may have several rows.
+std::string verdicts_sentence(const Table& rows, std::size_t verdict, std::size_t claim) {
+  std::vector<std::string> claims;
   std::vector<std::pair<std::string, int>> counts;
-  for (const auto& row : rows.rows) {
-    const auto found = std::ranges::find(counts, row[column], &std::pair<std::string, int>::first);
-    if (found == counts.end()) {
-      counts.emplace_back(row[column], 1);
-    } else {
-      ++found->second;
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    const auto& row = rows.rows[i];
+    const std::string& name = claim < row.size() ? row[claim] : std::to_string(i);
+    if (std::ranges::find(claims, name) != claims.end()) {
+      continue;
     }
+    claims.push_back(name);
+    auto count = std::ranges::find(counts, row[verdict], &std::pair<std::string, int>::first);
+    count = count == counts.end() ? counts.insert(count, {row[verdict], 0}) : count;
+    ++count->second;
   }
   std::string text;
-  for (const auto& [verdict, count] : counts) {
-    text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + verdict;
+  for (const auto& [word, count] : counts) {
+    text += (text.empty() ? ": " : ", ") + std::to_string(count) + ' ' + word;
   }
-  return text;
+  return plural(claims.size(), "claim") + text + '.';
 }
 
 std::string rows_sentence(const Table& rows) {
   const std::size_t count = rows.rows.size();
   if (const std::size_t verdict = column_place(rows, "verdict"); verdict < rows.columns.size()) {
-    return plural(count, "claim") + ": " + verdicts_text(rows, verdict) + '.';
+    return verdicts_sentence(rows, verdict, column_place(rows, "claim"));
   }
   const std::size_t fits = column_place(rows, "fits"), step = column_place(rows, "step_us"),
                     hidden = column_place(rows, "hidden");

@@ -119,8 +119,9 @@ TEST_CASE("hostile names stand in a report as text", "[fast]") {
 
 TEST_CASE("a report of claims counts verdicts, and any rows are a table", "[fast]") {
   const Folder folder;
-  const std::string rows =
-      folder.write("claims.csv", "name,published,model,verdict\na,1,2,differs\nb,3,3,replicated\nc,3,3,replicated\n");
+  const std::string rows = folder.write(
+      "claims.csv",
+      "claim,published,model,verdict\na,1,2,differs\nb,3,3,replicated\nb,2,2,replicated\nc,3,3,replicated\n");
   CHECK(run("report " + rows).out.find("3 claims: 1 differs, 2 replicated.") != std::string::npos);
   std::string many = "key,same,number\n";
   for (int i = 0; i < 101; ++i) {
