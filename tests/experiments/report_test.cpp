@@ -136,6 +136,24 @@ TEST_CASE("a report of claims counts verdicts, and any rows are a table", "[fast
   CHECK(embedded_data(page)[0]["number"] == 0.123456789);
 }
 
+TEST_CASE("a report without matplotlib, or with a figure that fails, has tables and says why", "[fast]") {
+  const Folder folder;
+  const std::string answer = (folder / "answer.json").string();
+  run("predict --hidden 2304 --density 30% -o " + answer);
+  folder.write("plots/step_parts.py", "");
+  for (const auto& [program, said] :
+       {std::pair{"exit 77", "Tables only, no figures: there is no python3 with matplotlib"},
+        {"echo first; echo \"$2 $3: <b>\" >&2; exit 1", "Where the time of a step goes. --data data.csv: &lt;b&gt;"}}) {
+    const std::string script = folder.write("plots/python", std::string("#!/bin/sh\n") + program + "\n");
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    const std::string plots = "ONCHIP_PLOTS=" + (folder / "plots").string();
+    const Run made = run("report " + answer, plots);
+    CHECK(made.out.find(said) != std::string::npos);
+    CHECK(made.out.find("<th>binding</th><td>exchange</td>") != std::string::npos);
+    CHECK(made.out == run("report " + answer, plots).out);
+  }
+}
+
 TEST_CASE("a figure may stand in a report if it is no more than a drawing", "[fast]") {
   const Folder folder;
   const std::string good =
