@@ -94,7 +94,7 @@ def main():
                 weight="bold")
     figure.text(0.02, 1 - 0.52 / height, f"{within} of {len(found)} plans take at most {LIMIT:g} times that; "
                 "black: the mean; pale, to the left: less, as both overlap", fontsize=8.5, color=GREY)
-    draw_key(figure, REASONS, 0.15, height - 0.73)
+    draw_key(figure, REASONS, 1.2, height - 0.73)
     save(figure, options.output)
 
     write_dump(options.dump, ["ratio", "plans", "mean", *REASONS], groups)
