@@ -48,7 +48,7 @@ class Page {
       add_figures(figures.draw(result.answer));
     }
     if (result.manifest.is_object()) {
-      add_object("manifest", result.manifest);
+      add_object("manifest", shown_manifest(result.manifest));
     }
     if (result.svg.empty()) {
       add_data(has_rows ? to_json(result.rows) : result.answer);
@@ -63,6 +63,22 @@ class Page {
   }
 
  private:
+  // {"hidden": {"values": 8, ...}} -> a row that begins with the key.
+  static Json shown_manifest(Json manifest) {
+    if (manifest.contains("spec") && manifest["spec"].contains("axes")) {
+      Json rows = Json::array();
+      for (const Json& axis : manifest["spec"]["axes"]) {
+        for (const auto& [key, values] : axis.items()) {
+          Json& row = rows.emplace_back(Json{{"key", key}});
+          row.update(values.is_object() ? values : Json::object());
+          row.erase("fingerprint");
+        }
+      }
+      manifest["spec"]["axes"] = rows;
+    }
+    return manifest;
+  }
+
   // What the sweep's manifest says of all rows is a column, too.
   static Table with_fixed_keys(const Result& result) {
     Table rows = result.rows;
@@ -119,7 +135,9 @@ class Page {
     Table table = to_table(rows);
     if (std::ranges::find(table.columns, "plan") != table.columns.end()) {  // answers, which have names in figures
       move_column(table, "change", 0);
-      table.columns[0] = table.columns[0] == "chip" ? "chip" : "case";
+      for (const char* name : {"change", "family", "key"}) {
+        table.columns[0] = table.columns[0] == name ? "case" : table.columns[0];
+      }
     }
     add_rows(title, table, objectives);
   }

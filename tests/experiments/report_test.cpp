@@ -81,6 +81,7 @@ TEST_CASE("a report of a sweep and its front shows rows, figures and what the ma
   CHECK(made.out.find("chip: h200") != std::string::npos);
   CHECK(made.out.find("how the sweep was made\n") != std::string::npos);
   CHECK(made.out.find("--objectives hidden:max,step_us -o") != std::string::npos);
+  CHECK(made.out.find("<td>density</td><td class=\"number\">2</td>") != std::string::npos);  // of the manifest
   CHECK(embedded_data(made.out).size() == 6);
   CHECK(embedded_data(made.out)[1]["hidden"] == 4096);
   CHECK((made.out.find("<figure><svg role=\"img\"") != std::string::npos) == has_figures());
