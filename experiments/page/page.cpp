@@ -255,7 +255,11 @@ std::string report_html(const std::vector<Result>& results, std::vector<std::str
   std::string names;
   std::vector<std::string> said;
   for (const Result& result : results) {
-    page.add(result);
+    try {
+      page.add(result);
+    } catch (const Json::exception&) {
+      throw InputError(result.name + ": expected what onchip writes, found fields of another kind");
+    }
     names += (names.empty() ? "" : ", ") + result.name;
     if (result.answer.is_object() && result.answer.value("command", Json()).is_string()) {
       said.push_back(result.answer["command"].get<std::string>());

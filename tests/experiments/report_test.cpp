@@ -175,6 +175,10 @@ TEST_CASE("a report refuses what it cannot read, and writes nothing then", "[fas
   require_refusal("report " + (folder / "none.json").string(), "No such file");
   require_refusal("report " + folder.write("bad.json", "{") + " -o " + (folder / "page.html").string(),
                   "expected CSV, JSON Lines, an SVG figure, or the JSON of an answer");
+  for (const char* json : {R"({"base": 3})", R"({"plans": [1]})", R"({"correct": true, "step_us": 3})"}) {
+    require_refusal("report " + folder.write("bad.json", json), "expected what onchip writes");
+  }
+  CHECK(run("report " + folder.write("any.json", R"([[{"a": 1}], 2])")).status == 0);
   require_refusal("report " + folder.write("bad.csv", "a,b\n1\n"), "bad.csv");
   CHECK(!std::filesystem::exists(folder / "page.html"));
 }
