@@ -5,6 +5,7 @@
 #include "experiments/page/html.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/shipped.hpp"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <fstream>
 #include <span>
 
@@ -118,8 +118,7 @@ void cut(std::string& text, std::string_view from, std::string_view to) {
 }  // namespace
 
 Figures::Figures() {
-  const char* chosen = std::getenv("ONCHIP_PLOTS");
-  scripts_ = chosen && *chosen ? chosen : ONCHIP_PLOTS_DIR;
+  scripts_ = shipped_folder("plots", "ONCHIP_PLOTS", ONCHIP_PLOTS_DIR).path;
   std::string name = (std::filesystem::temp_directory_path() / "onchip_report_XXXXXX").string();
   if (!std::filesystem::exists(scripts_ / "python")) {
     missing_ = "the scripts of plots/ are not here";
