@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which family of plans is the fastest, predicted and measured: hidden units against density, for every cell and batch.
-Reads rows of `onchip validate` for families.csv of experiments/recipes/record.sh."""
+"""Which family of plans is the fastest, measured, and where another was predicted: hidden units against density, for
+every cell and batch. Reads rows of `onchip validate` for families.csv of experiments/recipes/record.sh."""
 import math
 
-from style import BLUE, GREEN, GREY, INK, LIGHT, ORANGE, PURPLE, VERMILION, YELLOW, fail, note, number, parser
+from style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION, YELLOW, draw_key, fail, note, number, parser
 from style import percent, plt, read_csv, save, write_dump
 
 # The name in files, in the figure, and the colour.
@@ -46,7 +46,7 @@ def edges(values, low, high):
 
 
 def draw_panel(axes, points, densities, limits):
-    """points: (hidden, density, family, whether prediction and measurement differ)"""
+    """points: (hidden, density, fastest family, predicted family)"""
     rows = dict(zip(densities, zip(edges(densities, *limits[1]), edges(densities, *limits[1])[1:])))
     for density, (bottom, top) in rows.items():
         of_row = sorted(point for point in points if point[1] == density)
@@ -54,12 +54,12 @@ def draw_panel(axes, points, densities, limits):
             continue
         sizes = [point[0] for point in of_row]
         sides = edges(sizes, sizes[0] / 2**0.5, sizes[-1] * 1.15)
-        for left, right, (hidden, _, family, differs) in zip(sides, sides[1:], of_row):
-            axes.fill_between([left, right], bottom, top, color=FAMILIES[family][1], linewidth=0)
+        for left, right, (_, _, fastest, picked) in zip(sides, sides[1:], of_row):
+            axes.fill_between([left, right], bottom, top, color=FAMILIES[fastest][1], linewidth=0)
             axes.plot([right, right], [bottom, top], color="white", linewidth=0.5)
-            if differs:
-                axes.plot(hidden, density, marker="o", markersize=3.6, color="white", markeredgecolor=INK,
-                          markeredgewidth=0.7, linestyle="none")
+            if picked != fastest:
+                axes.plot(math.sqrt(left * right), math.sqrt(bottom * top), marker="o", markersize=6.5,
+                          color=FAMILIES[picked][1], markeredgecolor="white", markeredgewidth=1.3, linestyle="none")
         axes.plot([sides[0], sides[-1]], [top, top], color="white", linewidth=0.5)
     axes.set(xscale="log", yscale="log", xlim=limits[0], ylim=limits[1])
     for axis in (axes.xaxis, axes.yaxis):
@@ -91,43 +91,37 @@ def main():
               for key, (picked, best) in chosen.items()}
     best = sum(picked == fastest for picked, fastest in chosen.values())
 
-    # Inches: two blocks of panels, a column for each batch, a row for each cell.
-    panel_width, panel_height, left, gap, top, bottom = 1.45, 1.3, 0.85, 0.5, 1.3, 0.5
-    block = len(batches) * panel_width
-    width, height = left + 2 * block + gap + 0.2, top + len(cells) * panel_height + bottom
-    width = max(width, 7.2)
+    # Inches: a column of panels for each batch, a row for each cell.
+    panel_width, panel_height, left, top, bottom = min(2.2, 8.6 / len(batches)), 1.35, 0.85, 1.3, 0.5
+    width = max(left + len(batches) * panel_width + 0.1, 7.2)
+    height = top + len(cells) * panel_height + bottom
     figure = plt.figure(figsize=(width, height))
-    for which, title in enumerate(("predicted", "measured")):
-        x = left + which * (block + gap)
-        figure.text(x / width, 1 - (top - 0.25) / height, title, weight="bold", fontsize=10)
-        for i, cell in enumerate(cells):
-            for j, batch in enumerate(batches):
-                y = height - top - (i + 1) * panel_height
-                axes = figure.add_axes(((x + j * panel_width) / width, y / height, (panel_width - 0.12) / width,
-                                        (panel_height - 0.14) / height))
-                draw_panel(axes, [(hidden, density, both[which], both[0] != both[1])
-                                  for (of_cell, of_batch, hidden, density, _), both in chosen.items()
-                                  if (of_cell, of_batch) == (cell, batch)], densities, limits)
-                ticks = [256 << k for k in range(0, 12, 2) if sizes[0] <= 256 << k <= limits[0][1]]
-                axes.set_xticks(ticks, [f"{tick}" for tick in ticks] if i == len(cells) - 1 else [])
-                axes.set_yticks(densities, [percent(density) for density in densities] if j == 0 and which == 0 else [])
-                if i == 0:
-                    axes.set_title(f"batch {batch}", fontsize=8, weight="normal", pad=3, color=GREY)
-                if j == 0 and which == 0:
-                    axes.set_ylabel(cell, fontsize=9, weight="bold", labelpad=3)
-    figure.text((left + block + gap / 2) / width, 0.13 / height, "hidden units, against the density of the weights",
-                ha="center", fontsize=9)
-    figure.text(0.1 / width, 1 - 0.28 / height, f"The fastest family, {options.precision}", fontsize=11, weight="bold")
+    for i, cell in enumerate(cells):
+        for j, batch in enumerate(batches):
+            y = height - top - (i + 1) * panel_height
+            axes = figure.add_axes(((left + j * panel_width) / width, y / height, (panel_width - 0.12) / width,
+                                    (panel_height - 0.14) / height))
+            draw_panel(axes, [(hidden, density, fastest, picked)
+                              for (of_cell, of_batch, hidden, density, _), (picked, fastest) in chosen.items()
+                              if (of_cell, of_batch) == (cell, batch)], densities, limits)
+            ticks = [256 << k for k in range(0, 12, 2) if sizes[0] <= 256 << k <= limits[0][1]]
+            axes.set_xticks(ticks, [f"{tick}" for tick in ticks] if i == len(cells) - 1 else [])
+            axes.set_yticks(densities, [percent(density) for density in densities] if j == 0 else [])
+            if i == 0:
+                axes.set_title(f"batch {batch}", fontsize=8, weight="normal", pad=3, color=GREY)
+            if j == 0:
+                axes.set_ylabel(cell, fontsize=9, weight="bold", labelpad=3)
+    figure.text((left + len(batches) * panel_width / 2) / width, 0.13 / height,
+                "hidden units, against the density of the weights", ha="center", fontsize=9)
+    figure.text(0.1 / width, 1 - 0.28 / height, f"The fastest family, measured, {options.precision}", fontsize=11,
+                weight="bold")
     worst = max(losses.values())
-    figure.text(0.1 / width, 1 - 0.52 / height,
-                f"predicted and measured agree on {best} of {len(chosen)} networks ({100 * best / len(chosen):.0f} %); "
-                f"where not (circles), the pick is at most {worst:.0f} % slower", fontsize=8.5, color=INK)
-    x = 0.1
-    for family, (label, color) in FAMILIES.items():
-        if any(family in both for both in chosen.values()):
-            figure.text(x / width, 1 - 0.72 / height, "■", color=color, fontsize=9, va="center")
-            text = figure.text((x + 0.16) / width, 1 - 0.72 / height, label, fontsize=8.5, va="center", color=INK)
-            x += 0.3 + text.get_window_extent(figure.canvas.get_renderer()).width / figure.dpi
+    figure.text(0.1 / width, 1 - 0.4 / height,
+                f"predicted was the same for {best} of {len(chosen)} networks ({100 * best / len(chosen):.0f} %); "
+                f"where not, a dot has\nthe colour of the predicted one, which is at most {worst:.0f} % slower", va="top",
+                fontsize=8.5, color=INK)
+    draw_key(figure, {label: color for family, (label, color) in FAMILIES.items()
+                      if any(family in both for both in chosen.values())}, 0.1, height - 0.88)
     save(figure, options.output)
     write_dump(options.dump, ["cell", "hidden", "batch", "density", "precision", "picked", "fastest", "loss_percent"],
                [[cell, hidden, batch, density, precision, *chosen[cell, batch, hidden, density, precision],

@@ -10,13 +10,14 @@ largest reason. Where passes are pipelined both overlap, and a step may take les
 import csv
 import math
 
-from style import GREEN, INK, ORANGE, PURPLE, VERMILION, describe, fail, number, parser, plan_number, plt
-from style import read_csv, save, write_dump
+from style import GREEN, GREY, INK, ORANGE, PURPLE, describe, draw_key, fail, number, parser, plan_number, plt, read_csv
+from style import save, write_dump
 
 COLUMNS = ["cell", "hidden", "batch", "density", "precision", "mask", "plan", "step_us", "exchange_us", "floor_us",
            "gather_wavefronts"]
 REASONS = {"padding, banks": ORANGE, "weights": GREEN, "rest": PURPLE}
 LIMIT = 1.25
+EDGES = [0, 0.8, 1, 1.1, LIMIT, 1.5, 2, math.inf]
 WARP_BYTES = 128  # of a wavefront
 
 
@@ -57,29 +58,46 @@ def main():
         found.append((number(row, "step_us") / number(row, "floor_us"), row, between(row, options.clock / 1e6)))
     found.sort(key=lambda item: item[0])
 
-    figure, axes = plt.subplots(figsize=(7.2, 4.6))
-    bottoms = [1.0] * len(found)
-    for reason, color in REASONS.items():
-        heights = [max(0.0, parts[reason]) / number(row, "floor_us") for _, row, parts in found]
-        axes.bar(range(len(found)), heights, bottom=bottoms, width=1.0, color=color, label=reason)
-        bottoms = [bottom + height for bottom, height in zip(bottoms, heights)]
-    axes.plot(range(len(found)), [ratio for ratio, _, _ in found], color=INK, linewidth=1.2, label="measured")
+    # Plans by their ratio, and of each group the means. Parts below 0 are time saved by overlap.
     within = sum(ratio <= LIMIT for ratio, _, _ in found)
-    axes.axhline(LIMIT, color=VERMILION, linewidth=1, label=f"{LIMIT:g}: {within} of {len(found)} plans are below")
-    top = math.ceil(2 * found[-1][0]) / 2
-    axes.set_xticks(range(0, len(found), max(1, len(found) // 60 * 10)))
-    bottom = math.floor(2 * min(1, found[0][0])) / 2  # where both overlap, steps are shorter
-    axes.set_yticks([bottom + 0.5 * i for i in range(round(2 * (top - bottom)) + 1)])
-    axes.set(xlim=(-0.5, len(found) - 0.5), ylim=(bottom, top),
-             xlabel="plans, shortest first", ylabel="step / (exchange, then loads)")
-    axes.set_title("A step over its exchange alone and its loads without conflicts")
-    axes.grid(True, axis="y")
-    axes.legend(frameon=False, loc="upper left")
-    figure.tight_layout()
+    groups = []  # [name, plans, mean ratio, mean of each part over the floor]
+    for low, high in zip(EDGES, EDGES[1:]):
+        of_group = [(ratio, {reason: us / number(row, "floor_us") for reason, us in parts.items()})
+                    for ratio, row, parts in found if low < ratio <= high]
+        if of_group:
+            mean = lambda values: sum(values) / len(of_group)  # noqa: E731
+            groups.append([f"{low:g} to {high:g}" if 0 < low and high < math.inf else
+                           f"over {low:g}" if 0 < low else f"up to {high:g}", len(of_group),
+                           mean([ratio for ratio, _ in of_group]),
+                           *(mean([parts[reason] for _, parts in of_group]) for reason in REASONS)])
+    height = 1.5 + 0.42 * len(groups)
+    figure = plt.figure(figsize=(7.2, height))
+    axes = figure.add_axes((0.13, 0.6 / height, 0.68, 1 - 1.45 / height))
+    for y, (name, plans, ratio, *parts) in enumerate(groups):
+        ends = {True: 1.0, False: 1.0}  # to the right and to the left
+        for (reason, color), part in zip(REASONS.items(), parts):
+            axes.barh(y, part, left=ends[part > 0], height=0.6, color=color, alpha=1 if part > 0 else 0.45, linewidth=0)
+            ends[part > 0] += part
+        axes.plot([ratio, ratio], [y - 0.4, y + 0.4], color=INK, linewidth=2, solid_capstyle="butt")
+        axes.text(1.02, y, f"{plans}", transform=axes.get_yaxis_transform(), va="center", weight="bold")
+        axes.text(1.11, y, f"{ratio:.2f}", transform=axes.get_yaxis_transform(), va="center")
+    axes.text(-0.02, -0.62, "ratio", transform=axes.get_yaxis_transform(), va="bottom", ha="right", fontsize=8.5)
+    axes.text(1.02, -0.62, "plans", transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5)
+    axes.text(1.11, -0.62, "mean", transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5)
+    axes.axvline(1, color=INK, linewidth=0.9)
+    axes.set_yticks(range(len(groups)), [group[0] for group in groups])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set(ylim=(len(groups) - 0.45, -0.55), xlabel="step / (exchange, then loads): mean of the plans in a row")
+    axes.grid(True, axis="x")
+    figure.text(0.02, 1 - 0.28 / height, "A step over its exchange alone and its loads without conflicts", fontsize=11,
+                weight="bold")
+    figure.text(0.02, 1 - 0.52 / height, f"{within} of {len(found)} plans take at most {LIMIT:g} times that; "
+                "black: the mean; pale, to the left: less, as both overlap", fontsize=8.5, color=GREY)
+    draw_key(figure, REASONS, 1.2, height - 0.73)
     save(figure, options.output)
 
-    dump = [[describe(row), ratio, *(parts[reason] for reason in REASONS)] for ratio, row, parts in found]
-    write_dump(options.dump, ["configuration", "ratio", *REASONS], dump)
+    write_dump(options.dump, ["ratio", "plans", "mean", *REASONS], groups)
     if options.list:
         with open(options.list, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predicted against measured step time. Reads what `onchip validate --format csv` writes."""
+"""How far predicted step times are from measured ones. Reads what `onchip validate --format csv` writes."""
 from matplotlib import patheffects
 
-from style import BLUE, GREEN, GREY, LIGHT, ORANGE, VERMILION, describe, fail, number, parser, plt, read_csv, save, write_dump
+from style import BLUE, GREEN, GREY, INK, LIGHT, ORANGE, VERMILION, describe, fail, number, parser, plt, read_csv, save
+from style import write_dump
 
 PRECISIONS = {"fp16": (BLUE, "o"), "bf16": (ORANGE, "^"), "fp32": (VERMILION, "s"), "fp8": (GREEN, "D")}
+LIBRARIES = ("cudnn", "cublas_graph", "cusparse_graph")  # are scored apart
 COLUMNS = ["chip", "cell", "hidden", "batch", "density", "precision", "measured_us", "predicted_us", "low_us",
            "high_us"]
 BAND = 10  # percent
 LABELLED = 3
-
-
-def ticks(low, high):
-    steps = [m * 10.0**e for e in range(-3, 6) for m in (1, 1.5, 2, 3, 4, 5, 7)]
-    return [step for step in steps if low <= step <= high]
+TICKS = [-75, -50, -25, -10, 0, 10, 25, 50, 100, 200, 400]  # percent
 
 
 def signed(value):
     return f"{value:+.0f}".replace("-", "−")
+
+
+def score(rows):
+    return sum(abs(row["error"]) for row in rows) / len(rows)
 
 
 def main():
@@ -33,77 +35,74 @@ def main():
         if row["precision"] not in PRECISIONS:
             fail(f"{options.data}: unknown precision '{row['precision']}'")
         row["error"] = 100 * (row["predicted_us"] / row["measured_us"] - 1)
-    mape = sum(abs(row["error"]) for row in rows) / len(rows)
-    within = sum(abs(row["error"]) <= BAND for row in rows)
+        row["inside"] = row["low_us"] <= row["measured_us"] <= row["high_us"]
+    kernels = [row for row in rows if row.get("plan", "").split(" ")[0] not in LIBRARIES]
+    libraries = [row for row in rows if row not in kernels]
+    scored = kernels or libraries
+    mape = score(scored)
+    within = sum(abs(row["error"]) <= BAND for row in scored)
+    inside = sum(row["inside"] for row in scored)
     # Ties are broken by the name, so that the order of the rows does not matter.
-    worst = sorted(rows, key=lambda row: (-abs(row["error"]), describe(row)))[:LABELLED]
+    worst = sorted(scored, key=lambda row: (-abs(row["error"]), describe(row)))[:LABELLED]
 
-    times = [row[column] for row in rows for column in ("measured_us", "predicted_us")]
-    low, high = min(times) / 1.12, max(times) * 1.12
-    figure = plt.figure(figsize=(7.2, 7.0))
-    parity = figure.add_axes((0.09, 0.35, 0.88, 0.585))
-    errors = figure.add_axes((0.09, 0.075, 0.88, 0.215), sharex=parity)
-
-    parity.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
-    parity.fill_between([low, high], [low * (1 - BAND / 100), high * (1 - BAND / 100)],
-                        [low * (1 + BAND / 100), high * (1 + BAND / 100)], color=LIGHT, alpha=0.6, linewidth=0)
-    parity.plot([low, high], [low, high], color=GREY, linewidth=0.9)
-    reach = max(BAND * 1.6, 1.25 * max(abs(row["error"]) for row in rows))
-    errors.set_ylim(-reach, reach)
-    errors.axhspan(-BAND, BAND, color=LIGHT, alpha=0.6, linewidth=0)
-    errors.axhline(0, color=GREY, linewidth=0.9)
+    # A ratio, so that twice and half are as far from 1.
+    ratio = lambda percent: 1 + percent / 100  # noqa: E731
+    ratios = [ratio(row["error"]) for row in rows] + [ratio(-1.6 * BAND), ratio(1.6 * BAND)]
+    times = [row["measured_us"] for row in rows]
+    figure = plt.figure(figsize=(7.2, 5.2))
+    axes = figure.add_axes((0.105, 0.09, 0.88, 0.64))
+    axes.set(xscale="log", yscale="log", xlim=(min(times) / 1.12, max(times) * 1.12),
+             ylim=(min(ratios) / 1.1, max(ratios) * 1.1))
+    axes.axhspan(ratio(-BAND), ratio(BAND), color=LIGHT, alpha=0.6, linewidth=0)
+    axes.axhline(1, color=GREY, linewidth=0.9)
+    axes.plot([row["measured_us"] for row in libraries], [ratio(row["error"]) for row in libraries], color=GREY, marker="x",
+              markersize=3.5, markeredgewidth=0.8, alpha=0.6, linestyle="none")
     for precision, (color, marker) in PRECISIONS.items():
-        drawn = [row for row in rows if row["precision"] == precision]
-        look = {"linestyle": "none", "marker": marker, "color": color, "markersize": 4.6, "alpha": 0.75,
-                "markeredgewidth": 0}
-        measured = [row["measured_us"] for row in drawn]
-        parity.vlines(measured, [row["low_us"] for row in drawn], [row["high_us"] for row in drawn], color=color,
-                      alpha=0.22, linewidth=1)
-        parity.plot(measured, [row["predicted_us"] for row in drawn], **look)
-        errors.plot(measured, [row["error"] for row in drawn], **look)
-
-    # The key stands where the identity line never is.
-    y = 0.97
-    chips = sorted({row["chip"] for row in rows})
-    for text in (f"{len(rows)} configurations on {', '.join(chips)}", f"mean absolute percentage error {mape:.1f} %"):
-        parity.text(0.02, y, text, transform=parity.transAxes, va="top", weight="bold")
-        y -= 0.045
-    parity.text(0.02, y, f"{within} of {len(rows)} within ±{BAND} % (grey)", transform=parity.transAxes, va="top")
-    y -= 0.06
-    for precision, (color, marker) in PRECISIONS.items():
-        count = sum(row["precision"] == precision for row in rows)
-        if count:
-            parity.plot(0.03, y - 0.017, marker=marker, color=color, markersize=5.5, markeredgewidth=0,
-                        transform=parity.transAxes, linestyle="none", scalex=False, scaley=False)
-            parity.text(0.05, y, f"{precision}, {count}", transform=parity.transAxes, va="top")
-            y -= 0.045
-    parity.text(0.02, y, "thin lines: 95 % intervals", color=GREY, transform=parity.transAxes, va="top")
-    y -= 0.055
-
-    parity.text(0.02, y, "largest errors", transform=parity.transAxes, va="top", weight="bold")
+        for is_inside in (True, False):
+            drawn = [row for row in kernels if (row["precision"], row["inside"]) == (precision, is_inside)]
+            axes.plot([row["measured_us"] for row in drawn], [ratio(row["error"]) for row in drawn], linestyle="none",
+                      marker=marker, color=color, markersize=4.6, alpha=0.7 if is_inside else 1,
+                      markeredgewidth=0 if is_inside else 1.1, markeredgecolor=INK)
     for i, row in enumerate(worst, 1):
-        parity.text(0.02, y - 0.038 * i, f"{i}", transform=parity.transAxes, va="top", weight="bold", fontsize=8)
-        parity.text(0.045, y - 0.038 * i, f"{describe(row)}: {signed(row['error'])} %", transform=parity.transAxes,
-                    va="top", fontsize=8)
-        for axes, height in ((parity, row["predicted_us"]), (errors, row["error"])):
-            axes.annotate(f"{i}", (row["measured_us"], height), xytext=(-7, 0), textcoords="offset points", fontsize=8,
-                          ha="center", va="center", weight="bold", zorder=6,
-                          path_effects=[patheffects.withStroke(linewidth=2.5, foreground="white")])
-    for axis in (parity.xaxis, parity.yaxis):
+        axes.annotate(f"{i}", (row["measured_us"], ratio(row["error"])), xytext=(-8, 0), textcoords="offset points",
+                      fontsize=8, ha="center", va="center", weight="bold", zorder=6,
+                      path_effects=[patheffects.withStroke(linewidth=2.5, foreground="white")])
+    for axis, ticks in ((axes.xaxis, [m * 10.0**e for e in range(-3, 6) for m in (1, 2, 5)]),
+                        (axes.yaxis, [ratio(tick) for tick in TICKS])):
         axis.set_minor_locator(plt.NullLocator())
-        axis.set_major_locator(plt.FixedLocator(ticks(low, high)))
-        axis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
-    parity.tick_params(labelbottom=False)
-    parity.set_title("Step time: predicted against measured", pad=10)
-    parity.set_ylabel("predicted, µs per step")
-    errors.set_ylabel("error, %")
-    errors.set_xlabel("measured, µs per step")
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(plt.FixedLocator([tick for tick in ticks if low <= tick <= high]))
+    axes.xaxis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(plt.FuncFormatter(lambda value, _: signed(100 * (value - 1)) if value != 1 else "0"))
+    axes.set_ylabel("predicted over measured, %")
+    axes.set_xlabel("measured, µs per step")
+
+    chips = sorted({row["chip"] for row in rows})
+    figure.text(0.02, 0.945, "Step time: how far predictions are from measurements", fontsize=11, weight="bold")
+    figure.text(0.02, 0.903, f"{len(scored)} {'plans' if kernels else 'libraries'} on {', '.join(chips)}: mean absolute "
+                f"percentage error {mape:.1f} %, {within} within ±{BAND} % (grey)", fontsize=8.5)
+    x = 0.028
+    counts = [(f"{precision}, {count}", color, marker, 0, color) for precision, (color, marker) in PRECISIONS.items()
+              if (count := sum(row["precision"] == precision for row in kernels))]
+    if libraries and kernels:
+        counts.append((f"libraries, {len(libraries)}, {score(libraries):.1f} %", GREY, "x", 0.8, GREY))
+    if inside < len(scored) and kernels:
+        counts.append((f"outside their 95 % interval, {len(scored) - inside}", "white", "o", 1.1, INK))
+    for text, color, marker, edge, edge_color in counts:
+        figure.add_artist(plt.Line2D([x], [0.863], marker=marker, color=color, markersize=5, markeredgewidth=edge,
+                                     markeredgecolor=edge_color, linestyle="none"))
+        written = figure.text(x + 0.012, 0.863, text, va="center", fontsize=8.5)
+        x += 0.045 + written.get_window_extent(figure.canvas.get_renderer()).width / figure.bbox.width
+    for i, row in enumerate(worst, 1):
+        figure.text(0.105, 0.835 - 0.026 * i, f"{i}   {describe(row)}: {signed(row['error'])} %", va="center", fontsize=7.5,
+                    color=GREY)
+    figure.text(0.02, 0.809, "largest", va="center", fontsize=7.5, color=GREY)
     save(figure, options.output)
     columns = ["chip", "cell", "hidden", "batch", "density", "precision"]
-    write_dump(options.dump, columns + ["measured_us", "predicted_us", "low_us", "high_us", "error_percent", "label"],
-               [[row[column] for column in columns] + [row["measured_us"], row["predicted_us"], row["low_us"],
-                row["high_us"], row["error"], int(row in worst)] for row in rows]
-               + [["all", "", "", "", "", f"n={len(rows)}", "", "", "", "", mape, ""]])
+    write_dump(options.dump, columns + ["measured_us", "predicted_us", "inside", "error_percent", "label"],
+               [[row[column] for column in columns] + [row["measured_us"], row["predicted_us"], int(row["inside"]),
+                row["error"], int(row in worst)] for row in rows]
+               + [["all", "", "", "", "", f"n={len(scored)}", "", "", inside, mape, ""]])
 
 
 if __name__ == "__main__":

@@ -78,6 +78,11 @@ def plan_number(plan, key):
     return int(next((word.split("=")[1] for word in plan.split() if word.startswith(key + "=")), USUAL.get(key, 0)))
 
 
+def varied(rows, columns):
+    """Of those columns that the rows have: column -> its values, in the order in which they are first seen."""
+    return {column: list(dict.fromkeys(row[column] for row in rows)) for column in columns if column in rows[0]}
+
+
 def percent(share):
     """0.3 -> '30 %'"""
     return f"{100 * share:.4g} %"
@@ -111,6 +116,15 @@ def spread(positions, gap):
         for k, i in enumerate(members):
             moved[i] = start + k * gap
     return moved
+
+
+def draw_key(figure, colors, x, y):
+    """A row of squares with names, from x and y in inches: name -> colour."""
+    width, height = figure.get_size_inches()
+    for name, color in colors.items():
+        figure.text(x / width, y / height, "■", color=color, fontsize=9, va="center")
+        text = figure.text((x + 0.16) / width, y / height, name, fontsize=8.5, va="center", color=INK)
+        x += 0.3 + text.get_window_extent(figure.canvas.get_renderer()).width / figure.dpi
 
 
 def write_dump(path, columns, rows):

@@ -91,6 +91,26 @@ double parse_density(const std::string& given) {
 
 }  // namespace
 
+std::string command_line(const std::string& program, const Verb& verb, const std::vector<std::string>& arguments) {
+  std::string line = program + ' ' + std::string(verb.name);
+  for (const std::string& argument : arguments) {
+    const bool is_plain = !argument.empty() && argument.find_first_not_of(
+                                                   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                                   "-_=./:,@%+") == std::string::npos;
+    line += ' ';
+    if (is_plain) {
+      line += argument;
+      continue;
+    }
+    line += '\'';
+    for (const char character : argument) {
+      line += character == '\'' ? "'\\''" : std::string(1, character);
+    }
+    line += '\'';
+  }
+  return line;
+}
+
 // ---- reading values -------------------------------------------------------------------------------------------------
 
 bool Options::given(const std::string& name) const {
@@ -147,6 +167,7 @@ std::optional<Options> parse_options(const Verb& verb, const std::vector<std::st
     places.add(positional.c_str(), -1);
   }
   Options options;
+  options.command_ = command_line("onchip", verb, arguments);
   try {
     po::store(po::command_line_parser(arguments)
                   .options(all)

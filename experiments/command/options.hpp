@@ -37,6 +37,9 @@ inline OptionGroup option_group(const char* title) {
   return {title, width, width * 3 / 5};
 }
 
+// What the user said, word for word, as a shell takes it.
+std::string command_line(const std::string& program, const Verb& verb, const std::vector<std::string>& arguments);
+
 // Values are kept as text; these read them, and throw InputError with the option's name, what was found and what was
 // expected.
 class Options {
@@ -47,11 +50,13 @@ class Options {
   std::vector<std::string> list(const std::string& name) const;
   std::int64_t whole(const std::string& name, std::int64_t minimum, std::int64_t maximum) const;
   int choice(const std::string& name, std::string_view found, std::initializer_list<std::string_view> names) const;
+  const std::string& command() const { return command_; }  // that they were given with
 
  private:
   friend std::optional<Options> parse_options(const Verb&, const std::vector<std::string>&,
                                               const std::vector<OptionGroup>&, const std::string&);
   boost::program_options::variables_map values_;
+  std::string command_;
 };
 
 // Nothing if help, or completion, was asked for and printed. `positional`: the option that bare words belong to, "" if

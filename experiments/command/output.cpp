@@ -73,7 +73,7 @@ void OutputFile::commit() {
   committed_ = true;
 }
 
-Output::Output(const Options& options) : path_(options.text("output")) {
+Output::Output(const Options& options) : path_(options.text("output")), command_(options.command()) {
   const bool to_stdout = path_ == "-";
   const std::string extension = path_.extension().string();
   std::string name = extension == ".csv" ? "csv" : extension == ".json" ? "json" : "table";
@@ -108,6 +108,14 @@ void Output::finish() {
   }
 }
 
+Json Output::signed_answer(const Json& answer) const {
+  Json json = answer.contains("schema") ? answer : versioned(answer);
+  if (file_) {
+    json["command"] = command_;
+  }
+  return json;
+}
+
 void Output::write(const Report& report) {
   switch (format_) {
     case Format::table:
@@ -117,7 +125,7 @@ void Output::write(const Report& report) {
       append(to_csv(report.csv));
       break;
     case Format::json:
-      append(json_text(report.json.contains("schema") ? report.json : versioned(report.json)));
+      append(json_text(signed_answer(report.json)));
       break;
   }
   finish();

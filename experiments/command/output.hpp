@@ -52,6 +52,8 @@ class Output {
   const std::filesystem::path& path() const { return path_; }  // empty: the standard output
 
   void write(const Report& report);  // all of it; then the file is there
+  // With the version and, in a file, which may be found without it, the command.
+  Json signed_answer(const Json& answer) const;
   // The same in pieces, for output that grows during long work.
   void append(std::string_view text);
   void finish();
@@ -59,6 +61,7 @@ class Output {
  private:
   Format format_ = Format::table;
   std::filesystem::path path_;
+  std::string command_;
   std::unique_ptr<OutputFile> file_;
 };
 

@@ -14,12 +14,6 @@
 namespace onchip {
 namespace {
 
-bool is_number(std::string_view cell) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return problem == std::errc{} && end == cell.data() + cell.size();
-}
-
 // One record from `place` on, which is moved behind its end of line.
 std::vector<std::string> read_record(std::string_view text, std::size_t& place, long& line,
                                      std::string_view file_name) {
@@ -57,6 +51,12 @@ std::vector<std::string> read_record(std::string_view text, std::size_t& place, 
 }
 
 }  // namespace
+
+bool is_number(std::string_view cell) {
+  double value = 0;
+  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  return problem == std::errc{} && end == cell.data() + cell.size();
+}
 
 std::string csv_line(const std::vector<std::string>& cells) {
   std::string line;

@@ -22,6 +22,8 @@ inline std::string truth(bool value) {
   return value ? "true" : "false";
 }
 
+bool is_number(std::string_view cell);
+
 std::string csv_line(const std::vector<std::string>& cells);  // with its end of line
 std::string to_csv(const Table& table);
 

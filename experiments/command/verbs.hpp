@@ -28,6 +28,7 @@ int run_calibrate(const Verb&, const std::vector<std::string>& arguments);
 int run_simulate(const Verb&, const std::vector<std::string>& arguments);
 int run_validate(const Verb&, const std::vector<std::string>& arguments);
 int run_reproduce(const Verb&, const std::vector<std::string>& arguments);
+int run_report(const Verb&, const std::vector<std::string>& arguments);
 int run_stamp(const Verb&, const std::vector<std::string>& arguments);
 
 inline constexpr std::array kVerbs{
@@ -53,6 +54,8 @@ inline constexpr std::array kVerbs{
          run_validate},
     Verb{"reproduce", "Set claims of papers beside what the model says and what was measured, with a verdict.",
          "onchip reproduce all", run_reproduce},
+    Verb{"report", "Write answers, sweeps and fronts as one HTML page with tables and figures.",
+         "onchip report sweep.csv front.json -o report.html", run_report},
     Verb{"stamp", "Renew the fingerprints of measured rows whose machine code is found the same.",
          "onchip stamp experiments/data/*/*.csv", run_stamp},
 };

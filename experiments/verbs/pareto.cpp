@@ -277,11 +277,12 @@ void write_csv(FrontAnswer& answer, Output& output) {
   }
 }
 
-void write_json(FrontAnswer& answer, Output& output) {
-  const Json summary = versioned({{"rows", answer.rows},
-                                  {"on_front", answer.on_front},
-                                  {"dominated", answer.dominated()},
-                                  {"not_counted", answer.uncounted}});
+void write_json(FrontAnswer& answer, const std::vector<Objective>& objectives, Output& output) {
+  const Json summary = output.signed_answer({{"objectives", to_string(objectives)},
+                                             {"rows", answer.rows},
+                                             {"on_front", answer.on_front},
+                                             {"dominated", answer.dominated()},
+                                             {"not_counted", answer.uncounted}});
   std::string text = json_text(summary);
   text.resize(text.rfind("\n}"));
   output.append(text + ",\n  \"front\": [");
@@ -343,7 +344,7 @@ int run_pareto(const Verb& verb, const std::vector<std::string>& arguments) {
       write_csv(answer, output);
       break;
     case Format::json:
-      write_json(answer, output);
+      write_json(answer, objectives, output);
       break;
   }
   output.finish();

@@ -62,27 +62,6 @@ OptionGroup sweep_output_options() {
   return group;
 }
 
-// What the user said, word for word.
-std::string command_line(const std::vector<std::string>& arguments) {
-  std::string line = std::string(program_invocation_name) + " sweep";
-  for (const std::string& argument : arguments) {
-    const bool is_plain = !argument.empty() && argument.find_first_not_of(
-                                                   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                                   "-_=./:,@%+") == std::string::npos;
-    line += ' ';
-    if (is_plain) {
-      line += argument;
-      continue;
-    }
-    line += '\'';
-    for (const char character : argument) {
-      line += character == '\'' ? "'\\''" : std::string(1, character);
-    }
-    line += '\'';
-  }
-  return line;
-}
-
 template <typename Read>
 void of_option(const std::string& option, Read&& read) {
   try {
@@ -229,7 +208,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
   auto [spec, sweep_options] = *read;
-  sweep_options.command = command_line(arguments);
+  sweep_options.command = command_line(program_invocation_name, verb, arguments);
   if (spec.engine == "simulator") {
     sweep_options.engine = simulated;
   }

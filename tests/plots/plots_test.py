@@ -20,6 +20,11 @@ FIGURES = {
     "poll_delay": ("poll_delay", ["--data", DATA / "poll_delay.csv"]),
     "families": ("families", ["--data", DATA / "families.csv"]),
     "floor": ("floor", ["--data", DATA / "floor.csv", "--clock", "1.98e9"]),
+    "front": ("front", ["--data", DATA / "sweep.csv"]),
+    "front_of_three": ("front", ["--data", DATA / "sweep.csv", "--objectives", "step_us,hidden:max,batch:max"]),
+    "fit_map_density": ("fit_map", ["--data", DATA / "sweep.csv"]),
+    "fit_map_batch": ("fit_map", ["--data", DATA / "sweep.csv", "--rows", "batch"]),
+    "step_parts_of_families": ("step_parts", ["--data", DATA / "families_of_one.csv"]),
     "step_parts": ("step_parts", ["--data", DATA / "step_parts.csv", "--measured", DATA / "validation.csv"]),
     "replication_sweep": ("replication_sweep", ["--data", DATA / "replication.csv"]),
     **{figure: ("replication", ["--data", DATA / "replication.csv", "--figure", figure])

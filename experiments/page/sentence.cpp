@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/page/sentence.hpp"
+
+#include "experiments/page/flat.hpp"
+#include "model/base/units.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+
+namespace onchip {
+namespace {
+
+std::string field_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.is_number() ? significant(value.get<double>(), 6) : "?";
+}
+
+std::string field_text(const Json& object, const char* key) {
+  return field_text(object.value(key, Json()));
+}
+
+std::optional<double> field_number(const Json& object, const char* key) {
+  const Json value = object.value(key, Json());
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+}
+
+std::string us_text(double time) {
+  return significant(time, 3) + " µs";
+}
+
+std::string plural(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
+}
+
+std::string percent_change(double from, double to) {
+  const double percent = 100 * (to / from - 1);
+  return (percent > 0 ? "+" : "") + fixed(percent, 1) + " %";
+}
+
+// "lstm H=2304 B=4 10 % fp16 on H200"
+std::string network_text(const Json& answer) {
+  const Json network = answer.value("network", Json::object());
+  return field_text(network, "cell") + " H=" + field_text(network, "hidden") + " B=" + field_text(network, "batch") +
+         ' ' + significant(100 * field_number(network, "density").value_or(0), 4) + " % " +
+         field_text(network, "precision") + " on " + field_text(answer, "chip");
+}
+
+std::string time_text(const Json& answer) {
+  const std::optional<double> step = field_number(answer, "step_us");
+  const Json interval = answer.value("interval_us", Json());
+  if (!step) {
+    return "nothing is known of its time";
+  }
+  const bool is_known = interval.is_array() && interval.size() == 2 && interval[0].is_number();
+  return "a step takes " + us_text(*step) +
+         (is_known ? " (95 %: " + significant(interval[0].get<double>(), 3) + " to " +
+                         significant(interval[1].get<double>(), 3) + ")"
+                   : "");
+}
+
+bool is_case(const Json& value) {
+  return value.is_object() && value.contains("network") && value.contains("plan");
+}
+
+bool answer_fits(const Json& answer) {
+  return answer.value("fits", Json()) == true;
+}
+
+std::string case_sentence(const Json& answer) {
+  if (!answer_fits(answer)) {
+    return network_text(answer) + " does not fit: too little of " + field_text(answer, "binding") + '.';
+  }
+  std::string sentence = network_text(answer) + " fits: " + time_text(answer);
+  const Json terms = answer.value("terms", Json::array());
+  const std::string binding = field_text(answer, "binding");
+  const bool is_term =
+      std::ranges::any_of(terms, [&](const Json& term) { return term.value("name", Json()) == binding; });
+  sentence += is_term ? ", bound by " + binding : "; " + binding + " is the fullest resource";
+  if (const auto whole = field_number(answer.value("sequence", Json::object()), "us")) {
+    sentence += "; the whole sequence takes " + us_text(*whole);
+  }
+  return sentence + '.';
+}
+
+std::string fit_sentence(const Json& answer) {
+  return "The largest network that fits: " + case_sentence(answer);
+}
+
+std::string ranking_sentence(const Json& answer) {
+  for (const Json& plan : answer["plans"]) {
+    if (answer_fits(plan)) {
+      return "Of " + plural(answer["plans"].size(), "kind") + " of plan, " + field_text(plan, "family") +
+             " is the fastest. " + case_sentence(plan);
+    }
+  }
+  return "No kind of plan fits.";
+}
+
+std::string what_if_sentence(const Json& answer) {
+  const Json& base = answer["base"];
+  std::string sentence = "Base: " + case_sentence(base);
+  for (const auto& [name, side] : answer.items()) {
+    if (name == "base" || !is_case(side)) {
+      continue;
+    }
+    std::string word = name;
+    word[0] = static_cast<char>(word[0] >= 'a' && word[0] <= 'z' ? word[0] - 'a' + 'A' : word[0]);
+    sentence += ' ' + word + ": ";
+    const auto before = field_number(base, "step_us"), after = field_number(side, "step_us");
+    sentence += before && after ? us_text(*after) + " (" + percent_change(*before, *after) + ")" : case_sentence(side);
+    const auto most = field_number(base, "largest_hidden"), more = field_number(side, "largest_hidden");
+    if (most && more && *most > 0) {
+      sentence += ", and the largest network that fits has " + format_number(*more) + " hidden units instead of " +
+                  format_number(*most) + " (" + percent_change(*most, *more) + ")";
+    }
+    sentence += '.';
+  }
+  if (answer.contains("target")) {
+    std::string options;
+    for (const Json& alone : answer.value("alone", Json::array())) {
+      if (alone.value("reached", Json()) == true) {
+        options += (options.empty() ? "" : ", or ") + field_text(alone, "option");
+      }
+    }
+    sentence += answer.value("reached", Json()) != true ? " The target is not reached."
+                : options.empty()                       ? " The target is reached."
+                                                        : " The target is reached with " + options + '.';
+  }
+  return sentence;
+}
+
+std::string simulate_sentence(const Json& answer) {
+  return network_text(answer) + ", replayed: " + time_text(answer) + "; predicted are " +
+         us_text(answer["predicted_us"].get<double>()) + '.';
+}
+
+std::string measure_sentence(const Json& answer) {
+  const auto step = field_number(answer.value("step_us", Json::object()), "median"),
+             predicted = field_number(answer, "predicted_us");
+  std::string sentence = network_text(answer) + ", run: ";
+  if (answer.value("correct", Json()) != true) {
+    return sentence + "the results are wrong.";
+  }
+  sentence += "the results are right";
+  if (step && predicted) {
+    sentence += ", a step takes " + us_text(*step) + ", and the prediction of " + us_text(*predicted) + " is off by " +
+                percent_change(*step, *predicted);
+  }
+  return sentence + '.';
+}
+
+std::string validate_sentence(const Json& answer) {
+  return plural(static_cast<std::size_t>(field_number(answer, "points").value_or(0)), "measured step") +
+         ": the predictions are off by " + significant(field_number(answer, "mape_percent").value_or(NAN), 2) +
+         " % on average, and " + significant(field_number(answer, "coverage_percent").value_or(NAN), 3) +
+         " % lie in their 95 % interval.";
+}
+
+std::string front_sentence(const Json& answer) {
+  return field_text(answer, "on_front") + " of " + field_text(answer, "rows") +
+         " rows are on the front: no row is better in one objective and worse in none. They dominate " +
+         field_text(answer, "dominated") + "; " + field_text(answer, "not_counted") + " do not count.";
+}
+
+// The kinds of JSON, by what only they have; the first that matches.
+struct AnswerKind {
+  const char* name;
+  const char* key;
+  std::string (*sentence)(const Json&);
+};
+constexpr std::array kAnswerKinds{AnswerKind{"pareto", "on_front", front_sentence},
+                                  AnswerKind{"validate", "mape_percent", validate_sentence},
+                                  AnswerKind{"what-if", "base", what_if_sentence},
+                                  AnswerKind{"predict", "plans", ranking_sentence},
+                                  AnswerKind{"simulate", "predicted_terms", simulate_sentence},
+                                  AnswerKind{"measure", "correct", measure_sentence},
+                                  AnswerKind{"fit", "next", fit_sentence},
+                                  AnswerKind{"predict", "terms", case_sentence}};
+
+std::size_t column_place(const Table& rows, std::string_view column) {
+  return static_cast<std::size_t>(std::ranges::find(rows.columns, column) - rows.columns.begin());
+}
+
+// "9 claims: 8 replicated, 1 differs", in the order in which they are first seen; a claim may have several rows.
+std::string verdicts_sentence(const Table& rows, std::size_t verdict, std::size_t claim) {
+  std::vector<std::string> claims;
+  std::vector<std::pair<std::string, int>> counts;
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    const auto& row = rows.rows[i];
+    const std::string& name = claim < row.size() ? row[claim] : std::to_string(i);
+    if (std::ranges::find(claims, name) != claims.end()) {
+      continue;
+    }
+    claims.push_back(name);
+    auto count = std::ranges::find(counts, row[verdict], &std::pair<std::string, int>::first);
+    count = count == counts.end() ? counts.insert(count, {row[verdict], 0}) : count;
+    ++count->second;
+  }
+  std::string text;
+  for (const auto& [word, count] : counts) {
+    text += (text.empty() ? ": " : ", ") + std::to_string(count) + ' ' + word;
+  }
+  return plural(claims.size(), "claim") + text + '.';
+}
+
+std::string rows_sentence(const Table& rows) {
+  const std::size_t count = rows.rows.size();
+  if (const std::size_t verdict = column_place(rows, "verdict"); verdict < rows.columns.size()) {
+    return verdicts_sentence(rows, verdict, column_place(rows, "claim"));
+  }
+  const std::size_t fits = column_place(rows, "fits"), step = column_place(rows, "step_us"),
+                    hidden = column_place(rows, "hidden");
+  if (std::max({fits, step, hidden}) >= rows.columns.size()) {
+    return plural(count, "row") + '.';
+  }
+  std::size_t fitting = 0;
+  double quickest = INFINITY, largest = 0;
+  for (const auto& row : rows.rows) {
+    if (row[fits] == "true" || row[fits] == "1") {
+      ++fitting;
+      largest = std::max(largest, std::strtod(row[hidden].c_str(), nullptr));
+      quickest = std::min(quickest, row[step].empty() ? INFINITY : std::strtod(row[step].c_str(), nullptr));
+    }
+  }
+  return std::to_string(fitting) + " of " + plural(count, "row") + " fit" +
+         (fitting == 0 ? "."
+                       : ", up to " + format_number(largest) + " hidden units; the shortest step takes " +
+                             us_text(quickest) + ".");
+}
+
+}  // namespace
+
+Summary summary(const Json& answer) {
+  if (answer.is_object()) {
+    for (const AnswerKind& kind : kAnswerKinds) {
+      if (answer.contains(kind.key)) {
+        return {kind.name, kind.sentence(answer)};
+      }
+    }
+    for (const auto& [key, value] : answer.items()) {
+      if (is_array_of_objects(value)) {
+        std::vector<NamedCells> rows;
+        std::ranges::transform(value, std::back_inserter(rows), flat);
+        return summary(to_table(rows));
+      }
+    }
+  }
+  return {"answer", ""};
+}
+
+Summary summary(const Table& rows) {
+  const bool is_claims = column_place(rows, "verdict") < rows.columns.size();
+  const bool is_sweep = !rows.columns.empty() && rows.columns[0] == "row";
+  return {is_claims ? "reproduce" : is_sweep ? "sweep" : "rows", rows_sentence(rows)};
+}
+
+}  // namespace onchip

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// `onchip report`: pages that say what the files say, ask nobody for anything, and are the same bytes again.
+#include "tests/experiments/command.hpp"
+
+using namespace onchip;
+
+namespace {
+
+constexpr const char* kHostile = "<script>alert(1)</script>\"'&--><img src=x onerror=alert(1)>";
+
+bool has_figures() {
+  return std::system(ONCHIP_SOURCE_DIR "/plots/python -c '' 2>/dev/null") == 0;
+}
+
+// What a page without scripts and requests cannot have.
+void require_inert(const std::string& page) {
+  for (const char* word : {"<script", "<img", "<link", "<iframe", "@import", "http-equiv=\"refresh\"", "http://",
+                           "https://", "<form", "<object"}) {
+    CAPTURE(word);
+    CHECK(page.find(word) == std::string::npos);
+  }
+}
+
+std::string between(const std::string& text, const std::string& from, const std::string& to) {
+  const std::size_t begin = text.find(from);
+  REQUIRE(begin != std::string::npos);
+  return text.substr(begin + from.size(), text.find(to, begin) - begin - from.size());
+}
+
+std::string unescaped(std::string text) {
+  for (const auto& [from, to] :
+       {std::pair{"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}}) {
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + 1)) {
+      text.replace(at, std::string(from).size(), to);
+    }
+  }
+  return text;
+}
+
+Json embedded_data(const std::string& page) {
+  return Json::parse(unescaped(between(page, "<pre class=\"data\">", "</pre>")));
+}
+
+}  // namespace
+
+TEST_CASE("a report of every kind of answer has its sentence, its command and its data", "[fast]") {
+  struct Asked {
+    const char* question;
+    const char* sentence;
+  };
+  for (const auto& [question, sentence] :
+       {Asked{"predict --hidden 2304 --density 30%", "relu H=2304 B=4 30 % fp16 on H200 fits: a step takes"},
+        Asked{"predict --hidden 2304 --density 30% --plan all", "Of 5 kinds of plan, dense_persistent is the fastest."},
+        Asked{"fit --hidden 20000 --density 30% --batch 1", "does not fit: too little of"},
+        Asked{"what-if --hidden 2304 --density 30% --set sm.clock=+10% --no-ranking", "Changed: "},
+        Asked{"predict --cell lstm --hidden 512 --layers 2", "; the whole sequence takes "}}) {
+    CAPTURE(question);
+    const Folder folder;
+    const std::string answer = (folder / "answer.json").string(), out = (folder / "page.html").string();
+    run(std::string(question) + " -o " + answer);
+    REQUIRE(run("report " + answer + " -o " + out, "ONCHIP_PLOTS=/nowhere").status == 0);
+    const std::string page = read(out);
+    CHECK(page.find(sentence) != std::string::npos);
+    CHECK(page.find("onchip " + std::string(question).substr(0, 7)) != std::string::npos);
+    CHECK(embedded_data(page) == Json::parse(read(answer)));
+    CHECK(page.find("Tables only, no figures: the scripts of plots/ are not here.") != std::string::npos);
+    require_inert(page);
+  }
+}
+
+TEST_CASE("a report of a sweep and its front shows rows, figures and what the manifest says", "[fast]") {
+  const Folder folder;
+  const std::string sweep = (folder / "s.csv").string(), front = (folder / "front.json").string();
+  REQUIRE(run("sweep --rows expected --axis density=5%,20% --axis hidden=1024,4096,8192 -o " + sweep).status == 0);
+  REQUIRE(run("pareto " + sweep + " --objectives hidden:max,step_us -o " + front).status == 0);
+  const Run made = run("report " + sweep + ' ' + front + " --command 'how the sweep was made'");
+  REQUIRE(made.status == 0);
+  CHECK(made.out == run("report " + sweep + ' ' + front + " --command 'how the sweep was made'").out);
+  CHECK(made.out.find("of 6 rows fit, up to ") != std::string::npos);
+  CHECK(made.out.find("of 6 rows are on the front") != std::string::npos);
+  CHECK(made.out.find("chip: h200") != std::string::npos);
+  CHECK(made.out.find("how the sweep was made\n") != std::string::npos);
+  CHECK(made.out.find("--objectives hidden:max,step_us -o") != std::string::npos);
+  CHECK(made.out.find("<td>density</td><td class=\"number\">2</td>") != std::string::npos);  // of the manifest
+  CHECK(embedded_data(made.out).size() == 6);
+  CHECK(embedded_data(made.out)[1]["hidden"] == 4096);
+  CHECK((made.out.find("<figure><svg role=\"img\"") != std::string::npos) == has_figures());
+  CHECK((made.out.find("Tables only, no figures: there is no python3 with matplotlib") == std::string::npos) ==
+        has_figures());
+  require_inert(made.out);
+  // Names of parts of figures are nobody else's.
+  std::vector<std::string> names;
+  for (std::size_t at = made.out.find(" id=\""); at != std::string::npos; at = made.out.find(" id=\"", at + 1)) {
+    names.push_back(made.out.substr(at, made.out.find('"', at + 5) - at));
+  }
+  std::ranges::sort(names);
+  CHECK(std::ranges::adjacent_find(names) == names.end());
+}
+
+TEST_CASE("hostile names stand in a report as text", "[fast]") {
+  const Folder folder;
+  const std::string name = kHostile;
+  const Json json{
+      {"claims", {{{"name", name}, {name, name}, {"verdict", name}}, {{"name", "b"}, {"verdict", "differs"}}}},
+      {"command", name},
+      {name, {{"deep", name}, {"list", {name, 1}}}}};
+  folder.write("<b>'.json", json.dump());
+  folder.write("rows.csv", "name,\"" + std::string("<i>,x") + "\"\n<script>,</table>\n");
+  const Run made =
+      run("report \"" + (folder / "<b>'.json").string() + "\" " + (folder / "rows.csv").string() + " --command '<u>'");
+  CAPTURE(made.err);
+  REQUIRE(made.status == 0);
+  require_inert(made.out);
+  for (const char* word : {"<b>", "<i>", "<u>", "onerror=alert(1)>\n", "</table>\n<"}) {
+    CHECK(made.out.find(word) == std::string::npos);
+  }
+  CHECK(made.out.find("2 claims: 1 &lt;script&gt;") != std::string::npos);
+  CHECK(embedded_data(made.out) == json);
+}
+
+TEST_CASE("a report of claims counts verdicts, and any rows are a table", "[fast]") {
+  const Folder folder;
+  const std::string rows = folder.write(
+      "claims.csv",
+      "claim,published,model,verdict\na,1,2,differs\nb,3,3,replicated\nb,2,2,replicated\nc,3,3,replicated\n");
+  CHECK(run("report " + rows).out.find("3 claims: 1 differs, 2 replicated.") != std::string::npos);
+  std::string many = "key,same,number\n";
+  for (int i = 0; i < 101; ++i) {
+    many += "k" + std::to_string(i) + ",constant,0.123456789\n";
+  }
+  many += "last,constant,2\n";
+  const std::string page = run("report " + folder.write("many.csv", many)).out;
+  CHECK(page.find("In all rows: same: constant.") != std::string::npos);
+  CHECK(page.find("The first 100 of 102 rows") != std::string::npos);
+  CHECK(page.find("<td class=\"number\">0.1235</td>") != std::string::npos);
+  CHECK(embedded_data(page).size() == 102);
+  CHECK(embedded_data(page)[0]["number"] == 0.123456789);
+}
+
+TEST_CASE("a report without matplotlib, or with a figure that fails, has tables and says why", "[fast]") {
+  const Folder folder;
+  const std::string answer = (folder / "answer.json").string();
+  run("predict --hidden 2304 --density 30% -o " + answer);
+  folder.write("plots/step_parts.py", "");
+  for (const auto& [program, said] :
+       {std::pair{"exit 77", "Tables only, no figures: there is no python3 with matplotlib"},
+        {"echo first; echo \"$2 $3: <b>\" >&2; exit 1", "Where the time of a step goes. --data data.csv: &lt;b&gt;"}}) {
+    const std::string script = folder.write("plots/python", std::string("#!/bin/sh\n") + program + "\n");
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    const std::string plots = "ONCHIP_PLOTS=" + (folder / "plots").string();
+    const Run made = run("report " + answer, plots);
+    CHECK(made.out.find(said) != std::string::npos);
+    CHECK(made.out.find("<th>binding</th><td>exchange</td>") != std::string::npos);
+    CHECK(made.out == run("report " + answer, plots).out);
+  }
+}
+
+TEST_CASE("a figure may stand in a report if it is no more than a drawing", "[fast]") {
+  const Folder folder;
+  const std::string good =
+      "<?xml version=\"1.0\"?>\n<!DOCTYPE svg>\n<svg xmlns=\"http://www.w3.org/2000/svg\">"
+      "<metadata>http://x</metadata><g id=\"a\"/><use href=\"#a\"/></svg>\n";
+  const std::string page = run("report " + folder.write("good.svg", good)).out;
+  CHECK(page.find("<svg role=\"img\" aria-label=\"good.svg\"><g id=\"f1-a\"/><use href=\"#f1-a\"/></svg>") !=
+        std::string::npos);
+  require_inert(page);
+  for (const char* bad : {"<svg><script>1</script></svg>", "<svg onload=\"x\"/>", "no figure"}) {
+    require_refusal("report " + folder.write("bad.svg", bad), "expected an SVG file of plots/");
+  }
+}
+
+TEST_CASE("a report refuses what it cannot read, and writes nothing then", "[fast]") {
+  const Folder folder;
+  require_refusal("report", "expected files, e.g. ");
+  require_refusal("report " + (folder / "none.json").string(), "No such file");
+  require_refusal("report " + folder.write("bad.json", "{") + " -o " + (folder / "page.html").string(),
+                  "expected CSV, JSON Lines, an SVG figure, or the JSON of an answer");
+  for (const char* json : {R"({"base": 3})", R"({"plans": [1]})", R"({"correct": true, "step_us": 3})"}) {
+    require_refusal("report " + folder.write("bad.json", json), "expected what onchip writes");
+  }
+  CHECK(run("report " + folder.write("any.json", R"([[{"a": 1}], 2])")).status == 0);
+  require_refusal("report " + folder.write("bad.csv", "a,b\n1\n"), "bad.csv");
+  CHECK(!std::filesystem::exists(folder / "page.html"));
+}
