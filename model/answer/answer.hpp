@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a question to an answer, both values: what the verbs print, what C and Python return. Here every plan is chosen
-// and every price asked for. Nothing here knows files, threads, terminals or processes.
+// and every price asked for. Nothing here knows files, terminals or processes.
 #pragma once
 
 #include "model/answer/capacity.hpp"
@@ -79,20 +79,5 @@ struct RankAnswer {
 };
 RankAnswer rank(const Question& question);
 std::vector<RankedPlan> rank_plans(const Chip& chip, const Configuration& configuration, const RowProfile& rows);
-
-// ---- what if the chip were another? ---------------------------------------------------------------------------------
-
-// One chip's answer: the network that was asked for, or the largest that fits where no size was given.
-struct WhatIfSide {
-  Case answer;
-  int largest_hidden = 0;  // of the expected mask
-};
-struct WhatIfAnswer {
-  WhatIfSide base;
-  std::optional<WhatIfSide> changed;
-  std::optional<std::vector<Sensitivity>> sensitivity = {};  // of the base
-};
-// Ranking the chip's numbers takes the longest, and may be left out.
-WhatIfAnswer what_if(const Question& base, const std::optional<ChipFile>& changed = {}, bool ranks_numbers = true);
 
 }  // namespace onchip
