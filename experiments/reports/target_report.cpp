@@ -3,15 +3,17 @@
 
 #include "experiments/command/report.hpp"
 #include "model/base/units.hpp"
-#include "model/chip/chip_keys.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace onchip {
 namespace {
 
-std::string quantity(std::string_view key, double value) {
-  return format_quantity(value, find_key(key)->dimension);
+// In the unit of the chip's file.
+std::string quantity(const VariedKey& varied, double value) {
+  const std::string number = format_number(rounded(value / unit_factor(varied.key->dimension, varied.unit)));
+  return varied.unit.empty() || varied.unit == "1" ? number : number + ' ' + varied.unit;
 }
 
 std::string cost_text(const Varied& varied) {
@@ -27,10 +29,11 @@ std::string step_text(const Case& answer) {
 Table least_values(const TargetAnswer& answer) {
   Table table{{"the least of", "has", "needs", "change %", "step", "cost"}, {}};
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
-    const auto& [key, from] = answer.vary[i];
+    const VariedKey& varied = answer.vary[i];
     const LeastValue& least = answer.alone[i];
-    const double to = least.at.values[i];
-    table.rows.push_back({std::string(key), quantity(key, from), least.reaches ? quantity(key, to) : "out of reach",
+    const double from = varied.from, to = least.at.values[i];
+    table.rows.push_back({std::string(varied.key->key), quantity(varied, from),
+                          least.reaches ? quantity(varied, to) : "out of reach",
                           least.reaches ? (to > from ? "+" : "") + fixed(100 * (to / from - 1), 1) : "",
                           least.reaches ? time_text(least.at.answer.planned.prediction) : "", cost_text(least.at)});
   }
@@ -41,15 +44,16 @@ Table least_values(const TargetAnswer& answer) {
 std::string remarks(const TargetAnswer& answer) {
   std::string text;
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
-    const std::string_view key = answer.vary[i].first;
+    const VariedKey& varied = answer.vary[i];
+    const std::string key(varied.key->key);
     const LeastValue& least = answer.alone[i];
     for (const auto& [first, last] : least.fails_again) {
-      text += std::string(key) + ": " + quantity(key, first) + (first == last ? "" : " to " + quantity(key, last)) +
-              " would not do again\n";
+      text += key + ": " + quantity(varied, first) + (first == last ? "" : " to " + quantity(varied, last)) +
+              " does not do again\n";
     }
     if (!least.reaches) {
       const Prediction& prediction = least.at.answer.planned.prediction;
-      text += std::string(key) + " alone: the nearest is " + quantity(key, least.at.values[i]) + ", " +
+      text += key + " alone comes nearest with " + quantity(varied, least.at.values[i]) + ": " +
               step_text(least.at.answer) +
               (prediction.footprint.fits ? ", bound by " + std::string(prediction.binding()) : "") + '\n';
     }
@@ -58,12 +62,12 @@ std::string remarks(const TargetAnswer& answer) {
 }
 
 Table trade_off(const TargetAnswer& answer) {
-  Table table{{std::string(answer.vary[0].first), std::string(answer.vary[1].first), "step us", "cost", ""}, {}};
+  Table table{{std::string(answer.vary[0].key->key), std::string(answer.vary[1].key->key), "step us", "cost", ""}, {}};
   for (const Varied& varied : answer.trade_off) {
     const bool is_cheapest = answer.cheapest && answer.cheapest->option == varied.option;
-    table.rows.push_back(
-        {quantity(answer.vary[0].first, varied.values[0]), quantity(answer.vary[1].first, varied.values[1]),
-         fixed(varied.answer.planned.prediction.step_us, 3), cost_text(varied), is_cheapest ? "cheapest" : ""});
+    table.rows.push_back({quantity(answer.vary[0], varied.values[0]), quantity(answer.vary[1], varied.values[1]),
+                          fixed(varied.answer.planned.prediction.step_us, 3), cost_text(varied),
+                          is_cheapest ? "cheapest" : ""});
   }
   return table;
 }
@@ -108,8 +112,10 @@ std::string text_of(const TargetAnswer& answer) {
 
 Report report_of(const TargetAnswer& answer) {
   Table csv{{"case", "reached"}, {}};
-  for (const auto& [key, from] : answer.vary) {
-    csv.columns.emplace_back(key);
+  std::vector<double> has;
+  for (const VariedKey& varied : answer.vary) {
+    csv.columns.emplace_back(varied.key->key);
+    has.push_back(varied.from);
   }
   const std::vector<std::string> columns = case_columns();
   csv.columns.emplace_back("cost");
@@ -118,14 +124,13 @@ Report report_of(const TargetAnswer& answer) {
   const auto add = [&](const std::string& name, bool reaches, const std::vector<double>& values, const Case& of,
                        const std::string& cost, const std::string& fails_again = "") {
     std::vector<std::string> row{name, truth(reaches)};
-    std::ranges::transform(values, std::back_inserter(row), format_number);
+    std::ranges::transform(values, std::back_inserter(row),
+                           [](double value) { return format_number(rounded(value, 12)); });
     row.insert(row.end(), {cost, fails_again});
     const std::vector<std::string> cells = case_cells(of, Binding::term);
     row.insert(row.end(), cells.begin(), cells.end());
     csv.rows.push_back(std::move(row));
   };
-  std::vector<double> has;
-  std::ranges::transform(answer.vary, std::back_inserter(has), [](const auto& one) { return one.second; });
   add("base", answer.base_reaches, has, answer.base, "");
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
     const LeastValue& least = answer.alone[i];
@@ -133,7 +138,7 @@ Report report_of(const TargetAnswer& answer) {
     for (const auto& [first, last] : least.fails_again) {
       fails_again += (fails_again.empty() ? "" : "; ") + format_number(first) + " to " + format_number(last);
     }
-    add(std::string(answer.vary[i].first), least.reaches, least.at.values, least.at.answer, cost_text(least.at),
+    add(std::string(answer.vary[i].key->key), least.reaches, least.at.values, least.at.answer, cost_text(least.at),
         fails_again);
   }
   for (const Varied& varied : answer.trade_off) {

@@ -28,11 +28,8 @@ std::string step_text(const Prediction& prediction) {
 
 // A change of the step's time, marked where the model cannot tell it.
 std::string told_percent(double value, bool is_told) {
-  return signed_percent(value) + (is_told ? "" : " ~");
+  return signed_percent(value) + (is_told || value == 0 ? "" : " ~");
 }
-constexpr const char* kUntold =
-    "~ less than the model is off in such differences: it may be none, or the other way round\n";
-
 // What is compared: the base, each of several changes alone, all of them.
 struct Column {
   std::string title;
@@ -161,8 +158,8 @@ Report report_of(const WhatIfAnswer& answer) {
     for (const Sensitivity& s : *answer.sensitivity) {
       csv.rows.push_back({std::string(s.key) + "+10%", "", "", "", significant(s.hidden_percent, 6),
                           significant(s.step_percent, 6), "", "", truth(s.is_told)});
-      ranked.rows.push_back(
-          {std::string(s.key), signed_percent(s.hidden_percent), signed_percent(s.step_percent), s.is_told ? "" : "~"});
+      ranked.rows.push_back({std::string(s.key), signed_percent(s.hidden_percent), signed_percent(s.step_percent),
+                             s.is_told || s.step_percent == 0 ? "" : "~"});
     }
     text += '\n' + to_aligned(ranked);
   }
@@ -178,7 +175,8 @@ Report report_of(const WhatIfAnswer& answer) {
     text += '\n' + to_aligned(bought);
   }
   if (text.find('~') != std::string::npos) {
-    text += '\n' + std::string(kUntold);
+    text += "\n~ less than the model is off in such differences on average: " + fixed(100 * kSamePlanError, 1) +
+            " % with the same plan, " + fixed(100 * kOtherPlanError, 0) + " % with another\n";
   }
   return {text, std::move(csv), to_json(answer)};
 }

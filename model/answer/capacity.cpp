@@ -99,12 +99,11 @@ Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, 
 }
 
 bool is_told(const PlannedNetwork& base, const PlannedNetwork& changed) {
-  constexpr double kSamePlan = 0.02, kOtherPlan = 0.05;
   const Prediction &a = base.prediction, &b = changed.prediction;
   if (!a.footprint.fits || !b.footprint.fits) {
     return a.footprint.fits != b.footprint.fits;
   }
-  return std::abs(b.step_us / a.step_us - 1) > (base.plan == changed.plan ? kSamePlan : kOtherPlan);
+  return std::abs(b.step_us / a.step_us - 1) > (base.plan == changed.plan ? kSamePlanError : kOtherPlanError);
 }
 
 namespace {

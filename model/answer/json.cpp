@@ -210,7 +210,7 @@ Json to_json(const TargetAnswer& answer) {
     Json json = to_json(varied.answer, Binding::term);
     json["values"] = Json::object();
     for (std::size_t i = 0; i < answer.vary.size(); ++i) {
-      json["values"][std::string(answer.vary[i].first)] = rounded(varied.values[i], 12);
+      json["values"][std::string(answer.vary[i].key->key)] = rounded(varied.values[i], 12);
     }
     json["option"] = varied.option;
     if (varied.cost) {
@@ -228,7 +228,8 @@ Json to_json(const TargetAnswer& answer) {
   json["alone"] = Json::array();
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
     const LeastValue& least = answer.alone[i];
-    Json alone{{"key", answer.vary[i].first}, {"from", answer.vary[i].second}, {"reached", least.reaches}};
+    Json alone{
+        {"key", answer.vary[i].key->key}, {"from", rounded(answer.vary[i].from, 12)}, {"reached", least.reaches}};
     alone.update(varied_json(least.at));
     alone["fails_again"] = Json::array();
     for (const auto& [first, last] : least.fails_again) {

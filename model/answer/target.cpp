@@ -274,7 +274,8 @@ TargetAnswer reach(const TargetQuestion& question) {
   answer.base_reaches = search.reaches(answer.base.planned.prediction);
   for (std::size_t i = 0; i < search.varied.size(); ++i) {
     const ChipKey& key = *search.varied[i].key;
-    answer.vary.emplace_back(key.key, question.base.chip.chip.*key.member);
+    const ChipFile& chip = question.base.chip;
+    answer.vary.push_back({&key, chip.chip.*key.member, chip.provenance.find(key.key)->second.unit});
     answer.alone.push_back(least_alone(search, i));
   }
   if (search.varied.size() == 2) {

@@ -47,12 +47,18 @@ struct LeastValue {
       fails_again;  // better values that do not reach it: the first and last in a row
 };
 
+struct VariedKey {
+  const ChipKey* key = nullptr;
+  double from = 0;   // what the chip has
+  std::string unit;  // of its file
+};
+
 struct TargetAnswer {
   Target target;
   Case base;
   bool base_reaches = false;
-  std::vector<std::pair<std::string_view, double>> vary = {};  // keys, and what the chip has of them
-  std::vector<LeastValue> alone = {};                          // of each, in their order
+  std::vector<VariedKey> vary = {};
+  std::vector<LeastValue> alone = {};   // of each, in their order
   std::vector<Varied> trade_off = {};   // of two: the least of the second for a value of the first
   std::optional<Varied> cheapest = {};  // of all, where there are prices
 

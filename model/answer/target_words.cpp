@@ -50,12 +50,16 @@ UnitPrice parse_price(std::string_view text) {
     throw InputError("price: found " + in_quotes(text) + (hint.empty() ? ": expected KEY=NUMBER/UNIT" : hint));
   }
   const std::size_t slash = text.find('/', equals);
-  const bool has_unit = slash != std::string_view::npos;
-  const double number = parse_quantity(text.substr(equals + 1, slash - equals - 1), Dimension::count);
-  if (!(number >= 0)) {
-    throw InputError("price: found " + in_quotes(text) + ": expected a price of 0 or more");
+  const std::string_view unit = slash == std::string_view::npos ? base_unit(key->dimension) : text.substr(slash + 1);
+  try {
+    const double number = parse_quantity(text.substr(equals + 1, slash - equals - 1), Dimension::count);
+    if (!(number >= 0)) {
+      throw InputError("expected a price of 0 or more");
+    }
+    return {key, number / unit_factor(key->dimension, unit)};
+  } catch (const InputError& error) {
+    throw InputError("price: found " + in_quotes(text) + ": " + error.what());
   }
-  return {key, number / unit_factor(key->dimension, has_unit ? text.substr(slash + 1) : base_unit(key->dimension))};
 }
 
 }  // namespace
