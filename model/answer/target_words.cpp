@@ -36,7 +36,8 @@ void add_to(Target& target, std::string_view text) {
   } else {
     constexpr std::array<std::string_view, 2> kNames{"hidden", "step_us"};
     const std::string hint = did_you_mean(name, kNames);
-    throw InputError("target: found " + in_quotes(text) + (hint.empty() ? std::string(kExpected) : hint));
+    const bool is_name = name == kNames[0] || name == kNames[1];
+    throw InputError("target: found " + in_quotes(text) + (is_name || hint.empty() ? std::string(kExpected) : hint));
   }
 }
 

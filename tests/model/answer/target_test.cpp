@@ -2,7 +2,7 @@
 // From a target to the least that a chip must have: the same as trying every value that hardware can have.
 #include "model/answer/target.hpp"
 #include "experiments/validation/drawn_questions.hpp"
-#include "model/answer/json.hpp"
+#include "model/answer/ask.hpp"
 #include "model/answer/least.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
@@ -154,18 +154,30 @@ TEST_CASE("the trade-off of two numbers and the cheapest are what trying all pai
 }
 
 TEST_CASE("what is out of reach says what comes nearest", "[fast]") {
-  TargetQuestion question{{find_chip("h200"), {}}, {0, 0.1}, {"sm.clock", "sm.count"}, {}};
+  TargetQuestion question{{find_chip("h200"), {}}, {0, 0.05}, {"sm.clock", "sm.count"}, {}};
   question.base.configuration.network = {Cell::relu, Precision::fp16, 2304, 4, 1, 0.3};
   const TargetAnswer answer = reach(question);
   CHECK_FALSE(answer.reaches());
   CHECK(answer.trade_off.empty());
   for (const LeastValue& least : answer.alone) {
     CHECK_FALSE(least.reaches);
-    CHECK(least.at.answer.planned.prediction.step_us > 0.1);
+    CHECK(least.at.answer.planned.prediction.step_us > 0.05);
     CHECK(least.at.answer.planned.prediction.step_us < answer.base.planned.prediction.step_us);
   }
   CHECK(answer.alone[0].at.values[0] == 8 * 1.98e9);
   CHECK(to_json(answer).at("reached") == false);
+}
+
+TEST_CASE("a target asked in JSON has the answer of the same question", "[fast]") {
+  Question base{find_chip("h200"), {}};
+  base.configuration.network = {Cell::gru, Precision::fp16, 0, 4, 256, 0.3};
+  const std::vector<std::string> targets{"hidden=700"}, vary{"sm.count"}, prices{"sm.count=2"};
+  const std::string network = R"("network": {"cell": "gru"}, "target": ["hidden=700"])";
+  const Json json =
+      ask(base.chip, R"({"ask": "what_if", "vary": ["sm.count"], "price": ["sm.count=2"], )" + network + "}");
+  CHECK(json == to_json(reach(target_question(base, targets, vary, prices))));
+  CHECK(json.at("cheapest").at("values").at("sm.count") < 132);
+  CHECK_THROWS_AS(ask(base.chip, R"({"ask": "fit", )" + network + "}"), InputError);
 }
 
 TEST_CASE("targets and prices are read, and others refused with what is expected", "[fast]") {
