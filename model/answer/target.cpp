@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -165,37 +166,36 @@ LeastValue least_alone(const Search& search, std::size_t number) {
 }
 
 // What more of the first of two numbers saves of the second: corners of a staircase, the first rising, the second
-// falling. More of a number is taken for never worse here, as it is but for ripples.
+// falling. A chip with more of both than one that reaches the target is taken to reach it, as it does but for ripples.
 class TradeOff {
  public:
   explicit TradeOff(const Search& search) : search_(search), a_(search.varied[0]), b_(search.varied[1]) {}
 
   std::vector<Search::Point> corners() {
-    const auto first = least_a(a_.worst, a_.best, b_.best);
+    const auto first = find_reach(
+                           a_.worst, a_.best,
+                           [&](int a) {
+                             return search_.misses({a, b_.best});
+                           },
+                           8, 0)
+                           .least;
     if (!first) {
       return {};  // not even with the most of both
     }
-    const Corner begin{*first, *least_b(*first, b_.worst, b_.best)};
-    const int least = *least_b(a_.best, b_.worst, begin.b);
-    const Corner end{*least_a(begin.a, a_.best, least), least};
-    corners_ = {begin, end};
-    std::vector<Cell> cells{{begin, end}};
-    constexpr int kLevels = 4;  // up to 15 corners between the ends
-    for (int level = 0; level < kLevels && !cells.empty(); ++level) {
+    std::vector<Cell> cells = sampled(*first);
+    constexpr std::size_t kEnough = 16;
+    while (!cells.empty() && corners_.size() < kEnough) {
       split(cells);
     }
     while (search_.has_prices() && !cells.empty()) {  // on where something cheaper may be
-      double cheapest = std::numeric_limits<double>::infinity();
-      for (const Corner& corner : corners_) {
-        cheapest = std::min(cheapest, cost(corner));
-      }
+      const double cheapest = cost(*std::ranges::min_element(corners_, {}, [&](auto& one) { return cost(one); }));
       std::erase_if(cells, [&](const Cell& cell) { return cost({cell.low.a + 1, cell.high.b + 1}) >= cheapest; });
       split(cells);
     }
-    std::ranges::sort(corners_, {}, &Corner::a);
+    std::ranges::sort(corners_, {}, [](const Corner& one) { return std::pair(one.a, one.b); });
     std::vector<Search::Point> points;
     for (const Corner& corner : corners_) {
-      if (points.empty() || points.back() != Search::Point{corner.a, corner.b}) {
+      if (points.empty() || corner.b < *points.back()[1]) {
         points.push_back({corner.a, corner.b});
       }
     }
@@ -213,23 +213,53 @@ class TradeOff {
 
   double cost(const Corner& corner) const { return *search_.cost({corner.a, corner.b}); }
 
-  std::optional<int> least_a(int worst, int best, int b) const {
+  // The least of one number with some of the other, the best if none does.
+  int least_a(int worst, int best, int b) const {
     return find_reach(
                worst, best,
                [&](int a) {
                  return search_.misses({a, b});
                },
                2, 0)
-        .least;
+        .least.value_or(best);
   }
-  std::optional<int> least_b(int a, int worst, int best) const {
+  int least_b(int a, int worst, int best) const {
     return find_reach(
                worst, best,
                [&](int b) {
                  return search_.misses({a, b});
                },
                2, 0)
-        .least;
+        .least.value_or(best);
+  }
+
+  // Corners at values of the first number all over its range, and the cells between them.
+  std::vector<Cell> sampled(int first) {
+    constexpr int kSamples = 8;
+    std::vector<Corner> samples;
+    for (int i = 0; i <= kSamples; ++i) {
+      const double part = static_cast<double>(i) / kSamples;
+      const auto a = static_cast<int>(std::lround(first * std::pow(static_cast<double>(a_.best) / first, part)));
+      if (samples.empty() || a > samples.back().a) {
+        samples.push_back({a, b_.best});
+      }
+    }
+    parallel_for(static_cast<int>(samples.size()), all_cores(), [&](int i) {
+      Corner& sample = samples[static_cast<std::size_t>(i)];
+      sample.b = least_b(sample.a, b_.worst, b_.best);
+    });
+    corners_ = {samples.front()};
+    std::vector<Cell> cells;
+    Corner low = samples.front();
+    for (const Corner& sample : samples) {
+      if (sample.b < low.b) {
+        corners_.push_back({least_a(low.a, sample.a, sample.b), sample.b});
+        cells.push_back({low, corners_.back()});
+        low.b = sample.b;
+      }
+      low.a = sample.a;
+    }
+    return cells;
   }
 
   // Each cell in two, at a corner in its middle where there is one.
@@ -240,11 +270,11 @@ class TradeOff {
       const auto& [low, high] = cells[static_cast<std::size_t>(i)];
       std::vector<Cell>& part = parts[static_cast<std::size_t>(i)];
       const int a = low.a + (high.a - low.a) / 2;
-      const int b = *least_b(a, high.b, low.b);
+      const int b = least_b(a, high.b, low.b);
       if (b == low.b) {
         part = {{{a, b}, high}};  // no corner up to here
       } else {
-        const Corner corner{*least_a(low.a, a, b), b};
+        const Corner corner{least_a(low.a, a, b), b};
         part = {{low, corner}, {{a, b}, high}};
       }
     });

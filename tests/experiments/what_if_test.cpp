@@ -80,7 +80,7 @@ TEST_CASE("one more of a number buys what a chip with one more has", "[fast]") {
       CHECK(
           more["d_step_us"].get<double>() ==
           Approx(changed["changed"]["step_us"].get<double>() - changed["base"]["step_us"].get<double>()).margin(1e-5));
-      CHECK(more["d_hidden"] > 0);
+      CHECK(more["d_hidden"] >= 0);
     }
   }
   CHECK(json["one_more"].size() == 8);
@@ -152,23 +152,23 @@ TEST_CASE("the ranking is the same on one core and on all", "[fast]") {
 }
 
 TEST_CASE("backwards, the least of a number reaches the target and the next smaller does not", "[fast]") {
-  const std::string network = " --cell lstm --density 10% --batch 2";
-  const Json json = run_json("what-if --target hidden=6400 --vary shared_memory.per_sm" + network);
+  const std::string network = " --cell lstm --density 10% --batch 2 --set sm.count=16";
+  const Json json = run_json("what-if --target hidden=2300 --vary shared_memory.per_sm" + network);
   CHECK(json["base"]["reached"] == false);
   const Json& least = json.at("alone").at(0);
   REQUIRE(least["reached"] == true);
   const double bytes = least["values"]["shared_memory.per_sm"];
   const auto fits = [&](double at_bytes) {
-    return run("fit --hidden 6400 --set 'shared_memory.per_sm=" + std::to_string(static_cast<int>(at_bytes)) + " B'" +
+    return run("fit --hidden 2300 --set 'shared_memory.per_sm=" + std::to_string(static_cast<int>(at_bytes)) + " B'" +
                network)
                .status == 0;
   };
-  CHECK(run("fit --hidden 6400 " + least["option"].get<std::string>() + network).status == 0);
+  CHECK(run("fit --hidden 2300 " + least["option"].get<std::string>() + network).status == 0);
   CHECK_FALSE(fits(bytes - 1024));
   // The same question without --target, and in the other direction.
-  CHECK(run_json("what-if --hidden 6400 --vary shared_memory.per_sm" + network)["alone"] == json["alone"]);
+  CHECK(run_json("what-if --hidden 2300 --vary shared_memory.per_sm" + network)["alone"] == json["alone"]);
   const Json large =
-      run_json("what-if --target hidden=6400 --vary shared_memory.per_sm --set shared_memory.per_sm=x4" + network);
+      run_json("what-if --target hidden=2300 --vary shared_memory.per_sm --set shared_memory.per_sm=x4" + network);
   CHECK(large["base"]["reached"] == true);
   CHECK(large["alone"][0]["values"]["shared_memory.per_sm"].get<double>() < large["alone"][0]["from"].get<double>());
 }

@@ -65,6 +65,18 @@ TargetQuestion drawn_target(const DrawnQuestion& drawn, std::mt19937& draw) {
 
 }  // namespace
 
+TEST_CASE("where more fails again is found, at an edge and far from it", "[fast]") {
+  const auto fails = [](int choice) { return choice < 300 || choice == 302 || (choice >= 520 && choice <= 700); };
+  const Reach reach = find_reach(1, 1000, [&](int choice) { return fails(choice) ? 1 + 1.0 / choice : 0; });
+  CHECK(reach.least == 300);
+  CHECK(reach.fails_again == std::vector<std::pair<int, int>>{{302, 302}, {520, 700}});
+  const Reach none = find_reach(-1000, -1, [](int choice) { return choice < -50 ? 2 : 1; });
+  CHECK_FALSE(none.least);
+  CHECK(none.nearest >= -50);  // of what comes as near, the least that was asked
+  CHECK(none.nearest < -25);
+  CHECK(find_reach(7, 7, [](int) { return 0; }).least == 7);
+}
+
 TEST_CASE("the least that reaches a target is what trying every value finds", "[fast]") {
   const int number = draws(6);
   int reached = 0, less = 0, more = 0;
