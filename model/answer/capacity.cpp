@@ -110,7 +110,7 @@ namespace {
 
 // Whether a number decides about what fits: not those of time.
 bool decides_size(std::string_view key) {
-  return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock" &&
+  return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock" && key != "dram.bandwidth" &&
          (!key.starts_with("cluster.") || key == "cluster.usable_sms");
 }
 

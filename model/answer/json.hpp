@@ -3,7 +3,6 @@
 #pragma once
 
 #include "model/answer/target.hpp"
-#include "model/answer/what_if.hpp"
 #include "model/answer/whole_network.hpp"
 
 #include <nlohmann/json.hpp>

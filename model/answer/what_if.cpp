@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/answer/what_if.hpp"
-
+// What if the chip were another? Its changes, each alone and all together; which of its numbers matter, and what one
+// more of them buys.
+#include "model/answer/answer.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 
