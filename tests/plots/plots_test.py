@@ -24,6 +24,9 @@ FIGURES = {
     "trade_off_cheapest": ("trade_off", ["--data", DATA / "trade_off_cheapest.csv"]),
     "floor": ("floor", ["--data", DATA / "floor.csv", "--clock", "1.98e9"]),
     "step_parts": ("step_parts", ["--data", DATA / "step_parts.csv", "--measured", DATA / "validation.csv"]),
+    "replication_sweep": ("replication_sweep", ["--data", DATA / "replication.csv"]),
+    **{figure: ("replication", ["--data", DATA / "replication.csv", "--figure", figure])
+       for figure in ("replication_speedups", "replication_capacity", "replication_steps", "replication_layers")},
 }
 
 
