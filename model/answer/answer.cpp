@@ -2,6 +2,7 @@
 #include "model/answer/answer.hpp"
 
 #include "model/answer/constraint_words.hpp"
+#include "model/answer/least.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/chip_keys.hpp"
 
@@ -11,20 +12,6 @@
 
 namespace onchip {
 namespace {
-
-// The least n in (begin, most] for which holds(n), which is monotonic but for ripples; nothing if holds(most) is false.
-// holds(begin) is.
-std::optional<int> least(int begin, int most, const std::function<bool(int)>& holds) {
-  if (most <= begin || !holds(most)) {
-    return std::nullopt;
-  }
-  int fails = begin, enough = most;
-  while (enough - fails > 1) {
-    const int middle = fails + (enough - fails) / 2;
-    (holds(middle) ? enough : fails) = middle;
-  }
-  return enough;
-}
 
 std::optional<Remedy> smaller(const Question& question, const Configuration& configuration) {
   const int hidden = configuration.network.hidden;
@@ -54,10 +41,11 @@ std::optional<Remedy> sparser(const Question& question, const Configuration& con
     changed.mask = kind == MaskKind::two_four ? kind : configuration.mask;
     return changed;
   };
-  auto steps = least(-1, most - 1, [&](int fewer) {
+  const Misses misses = [&](int fewer) {
     const Recurrent changed = at(fewer).network;
-    return any_plan_fits(chip, changed, RowProfile::uniform(changed, kind), configuration.constraints);
-  });
+    return any_plan_fits(chip, changed, RowProfile::uniform(changed, kind), configuration.constraints) ? 0 : 1;
+  };
+  std::optional<int> steps = find_reach(-1, most - 1, misses, 2, 0).least;
   constexpr int kTries = 8;
   for (int tries = 0; steps && *steps < most; ++*steps, ++tries) {
     const Configuration changed = at(*steps);
@@ -77,27 +65,21 @@ std::optional<Remedy> sparser(const Question& question, const Configuration& con
 // In the steps that hardware can have.
 std::optional<Remedy> larger(const Question& question, const Configuration& configuration, const RowProfile& rows,
                              std::string_view name) {
-  const ChipKey& key = *find_key(name);
-  const double from = question.chip.chip.*key.member, step = hardware_step(question.chip.chip, key);
-  const auto text_at = [&](int steps) {
-    return std::string(name) + "=" + format_quantity(steps * step, key.dimension);
-  };
-  const auto fits_at = [&](int steps) {
+  const Choices choice = choices(question.chip.chip, name);
+  const Misses misses = [&](int at) {
     ChipFile changed = question.chip;
-    set_chip_key(changed, text_at(steps));
-    return any_plan_fits(changed.chip, configuration.network, rows, configuration.constraints);
+    set_chip_key(changed, choice.assignment(at));
+    return any_plan_fits(changed.chip, configuration.network, rows, configuration.constraints) ? 0 : 1;
   };
-  constexpr int kTimes = 8;
-  const auto begin = static_cast<int>(std::floor(from / step));
-  const int most = std::min(kTimes * begin, static_cast<int>(key.maximum / step));
-  const auto steps = least(begin, most, fits_at);
-  if (!steps) {
+  const auto found = find_reach(choice.now, choice.best, misses, 2, 0).least;
+  if (!found) {
     return std::nullopt;
   }
-  const double to = *steps * step;
-  return Remedy{std::string(name), from, to, "--set '" + text_at(*steps) + "'",
+  const double from = question.chip.chip.*choice.key->member, to = choice.value(*found);
+  return Remedy{std::string(name), from, to, "--set '" + choice.assignment(*found) + "'",
                 "a chip with " + fixed(100 * (to / from - 1), 0) + " % more " + std::string(name) + ": " +
-                    format_quantity(to, key.dimension) + " instead of " + format_quantity(from, key.dimension)};
+                    format_quantity(to, choice.key->dimension) + " instead of " +
+                    format_quantity(from, choice.key->dimension)};
 }
 
 // Each alone makes a network fit that does not, by the model.
@@ -118,7 +100,7 @@ std::vector<Remedy> remedies(const Question& question, const Configuration& aske
   }
   add(sparser(question, configuration));
   const RowProfile rows = row_profile(configuration);
-  for (const char* key : {"sm.count", "registers.per_sm", "shared_memory.per_sm"}) {
+  for (const std::string_view key : kCapacityKeys) {
     add(larger(question, configuration, rows, key));
   }
   return found;
@@ -160,18 +142,6 @@ FitAnswer fit_largest(const Question& question, const Configuration& configurati
     answer.to_fit = remedies(question, configuration, capacity.next);
   }
   return answer;
-}
-
-WhatIfSide side(const ChipFile& chip, const Configuration& configuration, int granule) {
-  const Capacity capacity = find_capacity(chip.chip, configuration.network, granule, configuration.constraints, {},
-                                          expected_mask(configuration));
-  WhatIfSide side{{chip.chip.name, configuration, {}}, capacity.largest ? capacity.largest->network.hidden : 0};
-  if (configuration.network.hidden == 0) {
-    side.answer.planned = {capacity.largest ? *capacity.largest : capacity.next};
-  } else {
-    side.answer.planned = decided_by_model(chip.chip, configuration, row_profile(configuration));
-  }
-  return side;
 }
 
 }  // namespace
@@ -234,23 +204,6 @@ RankAnswer rank(const Question& question) {
   answer.fits = std::ranges::any_of(answer.ranking, [](const RankedPlan& ranked) {
     return ranked.planned && is_on_chip(ranked.planned->plan) && ranked.planned->prediction.footprint.fits;
   });
-  return answer;
-}
-
-WhatIfAnswer what_if(const Question& base, const std::optional<ChipFile>& changed, bool ranks_numbers) {
-  const Configuration& configuration = base.configuration;
-  WhatIfAnswer answer{side(base.chip, configuration, base.granule), {}};
-  if (changed) {
-    answer.changed = side(*changed, configuration, base.granule);
-  }
-  if (!ranks_numbers) {
-    return answer;
-  }
-  Configuration found = configuration;
-  found.network = answer.base.answer.planned.network;
-  const RowProfile rows =
-      configuration.network.hidden > 0 ? row_profile(found) : RowProfile::uniform(found.network, found.mask);
-  answer.sensitivity = sensitivities(base.chip, found.network, rows, base.granule, configuration.constraints);
   return answer;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a question to an answer, both values: what the verbs print, what C and Python return. Here every plan is chosen
-// and every price asked for. Nothing here knows files, threads, terminals or processes.
+// and every price asked for. Nothing here knows files, terminals or processes.
 #pragma once
 
 #include "model/answer/capacity.hpp"
@@ -87,12 +87,27 @@ struct WhatIfSide {
   Case answer;
   int largest_hidden = 0;  // of the expected mask
 };
+// One change of several. Alone it may be impossible.
+struct WhatIfChange {
+  std::string change;  // "sm.count=+10%"
+  std::optional<WhatIfSide> side = {};
+  std::string problem = {};  // why there is none
+};
 struct WhatIfAnswer {
   WhatIfSide base;
-  std::optional<WhatIfSide> changed;
+  std::vector<WhatIfChange> alone = {};  // of several changes
+  std::optional<WhatIfSide> changed = {};
   std::optional<std::vector<Sensitivity>> sensitivity = {};  // of the base
+  std::optional<std::vector<OneMore>> one_more = {};         // of the base
 };
 // Ranking the chip's numbers takes the longest, and may be left out.
-WhatIfAnswer what_if(const Question& base, const std::optional<ChipFile>& changed = {}, bool ranks_numbers = true);
+WhatIfAnswer what_if(const Question& base, const std::vector<std::string>& changes = {}, bool ranks_numbers = true);
+
+// How much more the changes together do than the sum of what each does alone, of the base's; nothing where one of them
+// has no answer.
+struct Interaction {
+  double hidden_percent = 0, step_percent = 0;
+};
+std::optional<Interaction> interaction(const WhatIfAnswer& answer);
 
 }  // namespace onchip

@@ -91,10 +91,10 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
   Configuration& configuration = question.configuration;
   configuration.network.batch = 4;
   configuration.network.density = 0.3;
-  std::vector<std::string> changes;
+  std::vector<std::string> changes, targets, vary, prices;
   std::optional<Stack> stack;
   const auto of_stack = [&]() -> Stack& { return stack ? *stack : stack.emplace(); };
-  const std::array<Key, 11> keys{{
+  const std::array<Key, 14> keys{{
       {"ask", [&](const Json& value) { asked = value.get<std::string>(); }},
       {"network", [&](const Json& value) { read_network(value, configuration.network); }},
       {"mask", [&](const Json& value) { configuration.mask = parse_mask(value.get<std::string>()); }},
@@ -106,6 +106,9 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
       {"input", [&](const Json& value) { of_stack().input = whole(value, "input", 1, kMaxHidden); }},
       {"granule", [&](const Json& value) { question.granule = whole(value, "granule", 1, kMostGranule); }},
       {"set", [&](const Json& value) { changes = value.get<std::vector<std::string>>(); }},
+      {"target", [&](const Json& value) { targets = value.get<std::vector<std::string>>(); }},
+      {"vary", [&](const Json& value) { vary = value.get<std::vector<std::string>>(); }},
+      {"price", [&](const Json& value) { prices = value.get<std::vector<std::string>>(); }},
   }};
   read_object(given, "question", keys);
   if (weights != nullptr) {
@@ -115,7 +118,8 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
   for (const std::string& change : changes) {
     set_chip_key(changed, change);
   }
-  if (asked != "what_if") {
+  const bool backwards = !targets.empty() || !vary.empty() || !prices.empty();
+  if (asked != "what_if" || backwards) {
     question.chip = changed;
   }
   const bool needs_size = asked == "predict" || asked == "rank" || configuration.plan;
@@ -125,6 +129,9 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
   check(configuration);
   if (stack && asked != "predict") {
     throw InputError("question: layers, bidirectional and input are of predict, not of " + in_quotes(asked));
+  }
+  if (backwards && asked != "what_if") {
+    throw InputError("question: target, vary and price are of what_if, not of " + in_quotes(asked));
   }
   if (asked == "fit") {
     return to_json(fit(question));
@@ -136,7 +143,8 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
     return to_json(rank(question));
   }
   if (asked == "what_if") {
-    return to_json(what_if(question, changes.empty() ? std::nullopt : std::optional(changed)));
+    return backwards ? to_json(reach(target_question(question, targets, vary, prices)))
+                     : to_json(what_if(question, changes));
   }
   throw InputError("question: ask: found " + in_quotes(asked) + ": expected fit, predict, rank or what_if");
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/answer/capacity.hpp"
 
+#include "model/answer/least.hpp"
 #include "model/base/error.hpp"
+#include "model/base/parallel.hpp"
+#include "model/chip/chip_keys.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <string>
 
 namespace onchip {
 
@@ -16,10 +19,10 @@ namespace {
 // The largest number of granules that fit, 0 if not even one does. Footprints grow with the size, but for rounding:
 // from where the answer is expected in growing strides to a size that does not fit, or one that does, then halved, then
 // over the ripples.
-int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int expected = 1) {
-  constexpr int kStride = 16, kRipple = 8;
+int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int expected, int stride) {
+  constexpr int kRipple = 8;
   const int first = std::clamp(expected, 1, most);
-  int stride = std::max(1, first / kStride), fits = 0, fails = most;
+  int fits = 0, fails = most;
   if (fits_at(first)) {
     for (fits = first; fits + stride < most; fits += stride, stride *= 2) {
       if (!fits_at(fits + stride)) {
@@ -73,7 +76,7 @@ Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, 
     sized.hidden = granules * granule;
     return any_plan_fits(chip, sized, RowProfile::uniform(sized, kind), constraints);
   };
-  int fits = largest_that_fits(fits_at, most);
+  int fits = largest_that_fits(fits_at, most, 1, 1);
   Capacity capacity;
   if (!exact) {
     if (fits > 0) {
@@ -95,41 +98,42 @@ Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, 
   return capacity;
 }
 
-namespace {
-
-// Units and ways of counting, of which 10 % more means nothing, and limits per block, which follow those per SM.
-bool is_structural(std::string_view key) {
-  constexpr std::array<std::string_view, 9> kStructural{"compute_capability.major",
-                                                        "compute_capability.minor",
-                                                        "registers.allocation_unit",
-                                                        "shared_memory.allocation_unit",
-                                                        "registers.per_block",
-                                                        "shared_memory.per_block",
-                                                        "exchange.scatter",
-                                                        "timing.gather_scatter",
-                                                        "cluster.sms"};
-  return std::find(kStructural.begin(), kStructural.end(), key) != kStructural.end();
+bool is_told(const PlannedNetwork& base, const PlannedNetwork& changed) {
+  const Prediction &a = base.prediction, &b = changed.prediction;
+  if (!a.footprint.fits || !b.footprint.fits) {
+    return a.footprint.fits != b.footprint.fits;
+  }
+  return std::abs(b.step_us / a.step_us - 1) > (base.plan == changed.plan ? kSamePlanError : kOtherPlanError);
 }
+
+namespace {
 
 // Whether a number decides about what fits: not those of time.
 bool decides_size(std::string_view key) {
-  return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock" &&
+  return !key.starts_with("timing.") && !key.starts_with("exchange.") && key != "sm.clock" && key != "dram.bandwidth" &&
          (!key.starts_with("cluster.") || key == "cluster.usable_sms");
+}
+
+// The largest network on a chip, in granules, near what is expected.
+int capacity_near(const Chip& chip, const Recurrent& network, MaskKind kind, const Constraints& constraints,
+                  int granule, int expected, int stride) {
+  const auto fits_at = [&](int granules) {
+    Recurrent sized = network;
+    sized.hidden = granules * granule;
+    return any_plan_fits(chip, sized, RowProfile::uniform(sized, kind), constraints);
+  };
+  return largest_that_fits(fits_at, kMaxHidden / granule, expected, stride);
 }
 
 }  // namespace
 
 std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& network, const RowProfile& rows,
                                        int granule, const Constraints& constraints) {
-  const double base_step_us = choose_plan(file.chip, network, rows, constraints).prediction.step_us;
-  const Constraints sought = on_chip(constraints);
+  const PlannedNetwork base = choose_plan(file.chip, network, rows, constraints);
   const auto capacity = [&](const Chip& chip, int expected) {  // granules
-    const auto fits_at = [&](int granules) {
-      Recurrent sized = network;
-      sized.hidden = granules * granule;
-      return any_plan_fits(chip, sized, RowProfile::uniform(sized, rows.kind()), sought);
-    };
-    return largest_that_fits(fits_at, kMaxHidden / granule, expected);
+    constexpr int kStrides = 16;
+    return capacity_near(chip, network, rows.kind(), on_chip(constraints), granule, expected,
+                         std::max(1, expected / kStrides));
   };
   const int base_capacity = capacity(file.chip, network.hidden / granule);
   std::vector<ChipKey> keys;
@@ -137,27 +141,67 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& ne
     return !is_structural(key.key) && !key.key.starts_with("library.");  // those are of what leaves the chip
   });
   std::vector<Sensitivity> result(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const ChipKey& key = keys[i];
+  parallel_for(static_cast<int>(keys.size()), all_cores(), [&](int i) {
+    const ChipKey& key = keys[static_cast<std::size_t>(i)];
     ChipFile changed_file = file;
     try {
       set_chip_key(changed_file, std::string(key.key) + "=+10%");
     } catch (const InputError&) {
-      continue;  // no chip can have more
+      return;  // no chip can have more
     }
     const Chip& changed = changed_file.chip;
-    Sensitivity& s = result[i] = {key.key, 0, 0};
+    Sensitivity& s = result[static_cast<std::size_t>(i)] = {key.key, 0, 0};
     if (base_capacity > 0 && decides_size(key.key)) {
       s.hidden_percent = 100 * (static_cast<double>(capacity(changed, base_capacity)) / base_capacity - 1);
     }
-    s.step_percent = 100 * (choose_plan(changed, network, rows, constraints).prediction.step_us / base_step_us - 1);
-  }
+    const PlannedNetwork planned = choose_plan(changed, network, rows, constraints);
+    s.step_percent = 100 * (planned.prediction.step_us / base.prediction.step_us - 1);
+    s.is_told = is_told(base, planned);
+  });
   std::erase_if(result, [](const Sensitivity& s) {
     return std::abs(s.hidden_percent) <= 1e-9 && std::abs(s.step_percent) <= 1e-9;
   });
   std::stable_sort(result.begin(), result.end(), [](const Sensitivity& a, const Sensitivity& b) {
     return std::max(std::abs(a.hidden_percent), std::abs(a.step_percent)) >
            std::max(std::abs(b.hidden_percent), std::abs(b.step_percent));
+  });
+  return result;
+}
+
+std::vector<OneMore> one_more(const ChipFile& file, const Recurrent& network, const RowProfile& rows,
+                              const Constraints& constraints) {
+  const PlannedNetwork base = choose_plan(file.chip, network, rows, constraints);
+  const auto capacity = [&](const Chip& chip, int expected) {
+    constexpr int kStride = 4;
+    return capacity_near(chip, network, rows.kind(), on_chip(constraints), 1, expected, kStride);
+  };
+  const int base_capacity = capacity(file.chip, network.hidden);
+  const double registers = hardware_step(file.chip, *find_key("registers.per_sm"));
+  std::vector<OneMore> result{{"sm.count", "1"},
+                              {"sm.clock", "1 MHz"},
+                              {"registers.per_sm", format_number(registers)},
+                              {"registers.per_thread", "1"},
+                              {"shared_memory.per_sm", "1 KiB"},
+                              {"shared_memory.banks", "1"},
+                              {"l2.size", "1 MiB"},
+                              {"dram.bandwidth", "1 GB/s"}};
+  parallel_for(static_cast<int>(result.size()), all_cores(), [&](int i) {
+    OneMore& more = result[static_cast<std::size_t>(i)];
+    const ChipKey& key = *find_key(more.key);
+    const double amount = parse_quantity(more.amount, key.dimension);
+    ChipFile changed = file;
+    try {
+      set_chip_key(changed,
+                   std::string(key.key) + "=" + format_quantity(file.chip.*key.member + amount, key.dimension));
+    } catch (const InputError&) {
+      return;  // no chip can have more
+    }
+    if (decides_size(key.key)) {
+      more.hidden = capacity(changed.chip, base_capacity) - base_capacity;
+    }
+    const PlannedNetwork planned = choose_plan(changed.chip, network, rows, constraints);
+    more.step_us = planned.prediction.step_us - base.prediction.step_us;
+    more.is_told = is_told(base, planned);
   });
   return result;
 }

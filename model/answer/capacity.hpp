@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,14 +27,33 @@ struct Capacity {
 Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, const Constraints& constraints = {},
                        const PlanOf& exact = {}, MaskKind kind = MaskKind::uniform);
 
+// What a predicted ratio of two step times is off on average: of the same plan on two chips (266 steps of families.csv
+// and validation.csv that were measured on an H100 and an H200), of two plans of a network (417 pairs of the H200's
+// families.csv).
+inline constexpr double kSamePlanError = 0.023, kOtherPlanError = 0.06;
+// Whether two predicted times of a step differ by more than that.
+bool is_told(const PlannedNetwork& base, const PlannedNetwork& changed);
+
 // How capacity and step time answer to 10 % more of one chip number, everything else unchanged.
 struct Sensitivity {
   std::string_view key;
   double hidden_percent = 0;  // change of the largest hidden size
   double step_percent = 0;    // change of the step time of the fastest plan
+  bool is_told = false;       // of that change
 };
 // For every chip number that matters to the answer, largest effect first; numbers without effect are left out.
 std::vector<Sensitivity> sensitivities(const ChipFile& chip, const Recurrent& network, const RowProfile& rows,
                                        int granule, const Constraints& constraints = {});
+
+// What one more of a chip number buys, everything else unchanged: an SM, a KiB, a bank.
+struct OneMore {
+  std::string_view key;
+  std::string amount;  // "1 KiB"
+  int hidden = 0;      // more units of the largest network
+  double step_us = 0;  // change of the step time of the fastest plan
+  bool is_told = false;
+};
+std::vector<OneMore> one_more(const ChipFile& chip, const Recurrent& network, const RowProfile& rows,
+                              const Constraints& constraints = {});
 
 }  // namespace onchip

@@ -166,16 +166,85 @@ Json to_json(const RankAnswer& answer) {
 
 Json to_json(const WhatIfAnswer& answer) {
   Json json{{"base", to_json(answer.base)}};
+  const auto changed_json = [&](const WhatIfSide& side) {
+    Json changed = to_json(side);
+    changed["difference_is_told"] = is_told(answer.base.answer.planned, side.answer.planned);
+    return changed;
+  };
   if (answer.changed) {
-    json["changed"] = to_json(*answer.changed);
+    json["changed"] = changed_json(*answer.changed);
+  }
+  for (const WhatIfChange& one : answer.alone) {
+    Json alone = one.side ? changed_json(*one.side) : Json{{"problem", one.problem}};
+    alone["change"] = one.change;
+    json["alone"].push_back(std::move(alone));
+  }
+  if (const auto more = interaction(answer)) {
+    json["interaction"] = {{"d_hidden_percent", rounded(more->hidden_percent)},
+                           {"d_step_percent", rounded(more->step_percent)}};
   }
   if (answer.sensitivity) {
     json["sensitivity"] = Json::array();
     for (const Sensitivity& s : *answer.sensitivity) {
       json["sensitivity"].push_back({{"key", s.key},
                                      {"d_hidden_percent", rounded(s.hidden_percent)},
-                                     {"d_step_percent", rounded(s.step_percent)}});
+                                     {"d_step_percent", rounded(s.step_percent)},
+                                     {"difference_is_told", s.is_told}});
     }
+  }
+  if (answer.one_more) {
+    json["one_more"] = Json::array();
+    for (const OneMore& more : *answer.one_more) {
+      json["one_more"].push_back({{"key", more.key},
+                                  {"amount", more.amount},
+                                  {"d_hidden", more.hidden},
+                                  {"d_step_us", rounded(more.step_us)},
+                                  {"difference_is_told", more.is_told}});
+    }
+  }
+  return versioned(json);
+}
+
+Json to_json(const TargetAnswer& answer) {
+  const auto varied_json = [&](const Varied& varied) {
+    Json json = to_json(varied.answer, Binding::term);
+    json["values"] = Json::object();
+    for (std::size_t i = 0; i < answer.vary.size(); ++i) {
+      json["values"][std::string(answer.vary[i].key->key)] = rounded(varied.values[i], 12);
+    }
+    json["option"] = varied.option;
+    if (varied.cost) {
+      json["cost"] = rounded(*varied.cost, 9);
+    }
+    return json;
+  };
+  Json json{{"target", {{"fits", true}, {"hidden", answer.base.planned.network.hidden}, {"step_us", nullptr}}},
+            {"reached", answer.reaches()},
+            {"base", to_json(answer.base, Binding::term)}};
+  if (answer.target.step_us) {
+    json["target"]["step_us"] = *answer.target.step_us;
+  }
+  json["base"]["reached"] = answer.base_reaches;
+  json["alone"] = Json::array();
+  for (std::size_t i = 0; i < answer.alone.size(); ++i) {
+    const LeastValue& least = answer.alone[i];
+    Json alone{
+        {"key", answer.vary[i].key->key}, {"from", rounded(answer.vary[i].from, 12)}, {"reached", least.reaches}};
+    alone.update(varied_json(least.at));
+    alone["fails_again"] = Json::array();
+    for (const auto& [first, last] : least.fails_again) {
+      alone["fails_again"].push_back({first, last});
+    }
+    json["alone"].push_back(std::move(alone));
+  }
+  if (answer.vary.size() == 2) {
+    json["trade_off"] = Json::array();
+    for (const Varied& varied : answer.trade_off) {
+      json["trade_off"].push_back(varied_json(varied));
+    }
+  }
+  if (answer.cheapest) {
+    json["cheapest"] = varied_json(*answer.cheapest);
   }
   return versioned(json);
 }

@@ -2,6 +2,7 @@
 // The one JSON form of every answer.
 #pragma once
 
+#include "model/answer/target.hpp"
 #include "model/answer/whole_network.hpp"
 
 #include <nlohmann/json.hpp>
@@ -29,6 +30,7 @@ Json to_json(const PredictAnswer& answer);
 Json to_json(const WholeNetworkAnswer& answer);  // as of one layer, with "sequence"
 Json to_json(const RankAnswer& answer);
 Json to_json(const WhatIfAnswer& answer);
+Json to_json(const TargetAnswer& answer);
 
 Json versioned(const Json& answer);       // with the number of its form and the version of onchip before it
 std::string json_text(const Json& json);  // as it is printed, with its end of line

@@ -214,11 +214,13 @@ def predict(chip, cell, hidden=None, batch=1, density=None, precision="fp16", ma
 
 
 def what_if(chip, cell, changes=(), hidden=None, batch=1, density=None, precision="fp16", mask=None, matrix=None,
-            granule=32, **constraints):  # fmt: skip
+            granule=32, target=(), vary=(), price=(), **constraints):  # fmt: skip
     """The network on the chip and on one with changes (["sm.count=+10%"]), and which numbers its answer hangs on: a
-    dict, what `onchip what-if --format json` prints. Without a hidden size: the largest that fits."""
+    dict, what `onchip what-if --format json` prints. Without a hidden size: the largest that fits. With a target
+    (["hidden=8192"], ["step_us<=2"]): the least of the varied numbers (["shared_memory.per_sm"]) that reaches it."""
     return _ask("what_if", chip, cell, matrix, hidden, batch, density, precision, constraints, mask=mask,
-                granule=granule, set=list(changes))  # fmt: skip
+                granule=granule, set=list(changes), target=list(target), vary=list(vary),
+                price=list(price))  # fmt: skip
 
 
 class Program(_Handle):

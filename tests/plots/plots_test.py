@@ -19,6 +19,9 @@ FIGURES = {
     "ablation": ("ablation", ["--data", DATA / "ablation.csv"]),
     "poll_delay": ("poll_delay", ["--data", DATA / "poll_delay.csv"]),
     "families": ("families", ["--data", DATA / "families.csv"]),
+    "tornado": ("tornado", ["--data", DATA / "what_if.json"]),
+    "trade_off": ("trade_off", ["--data", DATA / "trade_off.csv"]),
+    "trade_off_cheapest": ("trade_off", ["--data", DATA / "trade_off_cheapest.csv"]),
     "floor": ("floor", ["--data", DATA / "floor.csv", "--clock", "1.98e9"]),
     "front": ("front", ["--data", DATA / "sweep.csv"]),
     "front_of_three": ("front", ["--data", DATA / "sweep.csv", "--objectives", "step_us,hidden:max,batch:max"]),
@@ -113,6 +116,12 @@ class Figures(unittest.TestCase):
                 self.assertIn(reason, run.stderr)
                 self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
                 self.assertFalse((self.folder / "bad.svg").exists())
+        bad.write_text("{")
+        for script, reason in (("tornado", "expected the JSON of onchip what-if"), ("trade_off", "no column 'case'")):
+            run = draw(script, "--data", bad, "-o", self.folder / "bad.svg")
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(reason, run.stderr)
+            self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
         run = draw("parity", "--data", self.folder / "none.csv", "-o", self.folder / "bad.svg")
         self.assertIn("No such file", run.stderr)
         run = draw("parity", "--data", DATA / "parity.csv", "-o", self.folder / "none" / "figure.svg")

@@ -2,6 +2,7 @@
 // Answers that hold: what is better on a chip never makes its answers worse, and what is said to help does.
 #include "model/answer/answer.hpp"
 #include "experiments/validation/drawn_questions.hpp"
+#include "model/answer/least.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/chip_keys.hpp"
 #include "tests/catch.hpp"
@@ -151,7 +152,7 @@ int tried_remedies(int number, unsigned seed) {
         set_chip_key(helped.chip, quoted.substr(0, quoted.size() - 1));
         const ChipKey& key = *find_key(remedy.what);
         CHECK(helped.chip.chip.*key.member == remedy.to);
-        const double less = remedy.to - hardware_step(question.chip.chip, key);
+        const double less = remedy.to - choices(question.chip.chip, remedy.what).step;
         Question nearly = question;
         set_chip_key(nearly.chip, remedy.what + "=" + format_quantity(less, key.dimension));
         CHECK_FALSE(fit(nearly).fits());
