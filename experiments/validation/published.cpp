@@ -11,6 +11,9 @@ namespace {
 
 constexpr const char* kLayers =
     "Diamos et al., Persistent RNNs, ICML 2016, and the README of baidu-research/persistent-rnn";
+constexpr const char* kLibrarySteps =
+    "DeepBench (baidu-research/DeepBench): forward passes of cuDNN 6 (P100) and 7.6 (V100) over all steps, no CUDA "
+    "graph";
 constexpr const char* kSteps =
     "GTC 2017, session S7182, from the TFLOP/s of the dense network; its precision is not stated, fp16 assumed";
 
@@ -36,6 +39,89 @@ constexpr Step kStepTimes[] = {
     {1792, 4, 0.10, 56, 5.7},
     {5760, 2, 0.01, 45, 7.4},
 };
+
+// Dense networks, their input product not included.
+struct LibraryStep {
+  const char* chip;
+  Cell cell;
+  Precision precision;
+  int hidden, batch, steps;
+  double milliseconds;
+};
+constexpr LibraryStep kLibraryTimes[] = {
+    {"P100", Cell::relu, Precision::fp32, 1760, 16, 50, 4.73},
+    {"P100", Cell::relu, Precision::fp32, 1760, 32, 50, 14.0},
+    {"P100", Cell::relu, Precision::fp32, 2048, 16, 50, 6.06},
+    {"P100", Cell::relu, Precision::fp32, 2560, 16, 50, 7.63},
+    {"V100", Cell::relu, Precision::fp32, 1760, 16, 50, 4.20},
+    {"V100", Cell::relu, Precision::fp32, 2048, 16, 50, 4.24},
+    {"V100", Cell::relu, Precision::fp32, 2560, 16, 50, 4.50},
+    {"V100", Cell::relu, Precision::fp16, 1760, 16, 50, 2.96},
+    {"V100", Cell::relu, Precision::fp16, 2048, 16, 50, 2.98},
+    {"V100", Cell::relu, Precision::fp16, 2560, 16, 50, 4.33},
+    {"V100", Cell::lstm, Precision::fp16, 2048, 16, 25, 2.21},
+    {"V100", Cell::lstm, Precision::fp16, 1536, 8, 50, 3.65},
+    {"V100", Cell::gru, Precision::fp16, 2816, 32, 1500, 180},
+};
+
+// What microbenchmarks of others read, beside the numbers of chip files that were not taken from them.
+struct Reading {
+  const char* what;
+  const char* unit;
+  double (*of)(const Chip&);
+};
+constexpr Reading kL2Cycles{"load that hits L2", "cycles", [](const Chip& chip) { return +chip.l2_latency_cycles; }};
+constexpr Reading kL2Nanoseconds{"load that hits L2", "ns",
+                                 [](const Chip& chip) { return 1e9 * chip.l2_latency_cycles / chip.clock_hz; }};
+constexpr Reading kL2Bandwidth{"bandwidth of L2", "TB/s", [](const Chip& chip) {
+                                 return 1e-12 * chip.exchange_bytes_per_cycle_per_sm * chip.sm_count * chip.clock_hz;
+                               }};
+constexpr Reading kSharedBandwidth{
+    "bandwidth of shared memory", "TB/s",
+    [](const Chip& chip) { return 1e-12 * chip.smem_banks * chip.smem_bank_bytes * chip.sm_count * chip.clock_hz; }};
+struct PublishedReading {
+  const char* chip;
+  Reading reading;
+  double value;
+  const char* source;
+};
+constexpr const char* kDissected = "Luo et al., IPDPS 2024: mean of the near and the far partition";
+constexpr const char* kGpuBenches = "te42kyfo/gpu-benches";
+constexpr const char* kKernels = "markdewing/AI_kernels";
+constexpr PublishedReading kReadings[] = {
+    {"V100", kL2Cycles, 221, kKernels},
+    {"V100", kL2Nanoseconds, 156, kGpuBenches},
+    {"A100", kL2Cycles, 282.5, kDissected},
+    {"A100", kL2Nanoseconds, 150, kGpuBenches},
+    {"RTX 4090", kL2Cycles, 296, kKernels},
+    {"V100", kSharedBandwidth, 13.9, kGpuBenches},
+    {"A100", kSharedBandwidth, 19.1, kGpuBenches},
+    {"A100", kL2Bandwidth, 5.4, kGpuBenches},
+};
+
+std::vector<PublishedFigure> library_steps() {
+  std::vector<PublishedFigure> figures;
+  for (const LibraryStep& step : kLibraryTimes) {
+    const Chip chip = find_chip(step.chip).chip;
+    const Recurrent network{step.cell, step.precision, step.hidden, step.batch, step.steps, 1};
+    Constraints constraints;
+    constraints.family = LibraryPlan<Library::cudnn>::kName;
+    const Prediction prediction = choose_plan(chip, network, RowProfile::uniform(network), constraints).prediction;
+    figures.push_back({"cuDNN, " + describe(network) + " on " + chip.name, "us per step",
+                       1e3 * step.milliseconds / step.steps, prediction.step_us, kLibrarySteps, prediction.low_us,
+                       prediction.high_us});
+  }
+  return figures;
+}
+
+std::vector<PublishedFigure> readings() {
+  std::vector<PublishedFigure> figures;
+  for (const auto& [chip, reading, value, source] : kReadings) {
+    const Chip of = find_chip(chip).chip;
+    figures.push_back({std::string(reading.what) + ", " + of.name, reading.unit, value, reading.of(of), source});
+  }
+  return figures;
+}
 
 }  // namespace
 
@@ -63,6 +149,9 @@ std::vector<PublishedFigure> published_figures() {
                        "us per step", step.us,
                        prediction.footprint.fits ? prediction.step_us : std::numeric_limits<double>::quiet_NaN(),
                        kSteps, prediction.low_us, prediction.high_us});
+  }
+  for (const std::vector<PublishedFigure>& more : {library_steps(), readings()}) {
+    figures.insert(figures.end(), more.begin(), more.end());
   }
   return figures;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The zero-fit history check: what the model says of figures published for GPUs that no current toolkit compiles for.
-// No constant was fitted to any of them, and every error is shown.
+// The zero-fit check: what the model and its chip files say of figures that others published for GPUs on which nothing
+// was measured here. No constant was fitted to any of them, and every error is shown.
 #pragma once
 
 #include "experiments/command/output.hpp"
@@ -12,7 +12,7 @@ namespace onchip {
 
 struct PublishedFigure {
   std::string what;  // "largest dense layer, TITAN X (Maxwell) fp32"
-  std::string unit;  // "hidden units" or "us per step"
+  std::string unit;  // "hidden units", "us per step", "cycles", "ns" or "TB/s"
   double published = 0;
   double predicted = 0;  // NaN: the model says that it does not fit
   std::string source;

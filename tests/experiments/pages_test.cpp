@@ -8,10 +8,11 @@
 using namespace onchip;
 
 TEST_CASE("commands of the pages print what the pages say", "[fast]") {
-  for (const char* page : {"README.md", "docs/explore.md"}) {
+  for (const char* page : {"README.md", "docs/accuracy.md", "docs/explore.md"}) {
     const Folder folder;
     std::filesystem::create_directory(folder / "build");
     std::filesystem::create_symlink(ONCHIP_COMMAND, folder / "build/onchip");
+    std::filesystem::create_directory_symlink(ONCHIP_SOURCE_DIR "/experiments", folder / "experiments");
     std::istringstream lines(read(std::filesystem::path(ONCHIP_SOURCE_DIR) / page));
     std::string command, expected, toml;
     bool in_block = false, in_toml = false;
