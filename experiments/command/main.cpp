@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `onchip` command. Exit status: 0 done, 1 the answer is no, 2 wrong usage or bad input.
+#include "experiments/command/completion.hpp"
+#include "experiments/command/terminal.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/validation/ranks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -14,33 +18,41 @@ namespace {
 
 using namespace onchip;
 
-void print_help(std::ostream& out) {
-  out << "Which sparse recurrent network stays on this chip, how long does one step take, and what binds it?\n\n"
-         "usage: onchip VERB [options]\n\n";
+std::string help_text() {
+  std::string text =
+      "Which sparse recurrent network stays on this chip, how long does one step take, and what binds it?\n\n"
+      "Usage: onchip VERB [options]\n\n";
   for (const Verb& verb : kVerbs) {
-    out << "  " << verb.name << std::string(12 - verb.name.size(), ' ') << verb.sentence << '\n';
+    text += "  " + std::string(verb.name) + std::string(12 - verb.name.size(), ' ') + std::string(verb.sentence) + '\n';
   }
-  out << "\n'onchip VERB --help' lists the options of a verb.\n"
+  return text +
+         "\n'onchip help VERB' lists the options of a verb.\n"
          "Exit status: 0 done, 1 the answer is no, 2 wrong usage or bad input.\n";
 }
 
-int run(const std::vector<std::string>& arguments) {
+int run(std::vector<std::string> arguments) {
   if (arguments.empty()) {
-    print_help(std::cerr);
+    std::cerr << help_text();
     return 2;
+  }
+  if (arguments.front() == "help" && arguments.size() > 1) {  // help VERB is VERB --help
+    arguments = {arguments[1], "--help"};
   }
   const std::string& first = arguments.front();
   if (first == "--help" || first == "-h" || first == "help") {
-    print_help(std::cout);
+    std::cout << for_terminal(help_text());
     return 0;
   }
   if (first == "--version") {
     std::cout << "onchip " << ONCHIP_VERSION << '\n';
     return 0;
   }
+  if (first == "completion") {
+    return print_completion({arguments.begin() + 1, arguments.end()});
+  }
   const auto verb = std::ranges::find(kVerbs, first, &Verb::name);
   if (verb == kVerbs.end()) {
-    std::vector<std::string_view> names;
+    std::vector<std::string_view> names{"help"};
     std::ranges::transform(kVerbs, std::back_inserter(names), &Verb::name);
     const std::string hint = did_you_mean(first, names);
     throw InputError("unknown verb " + in_quotes(first) + (hint.empty() ? "; 'onchip --help' lists the verbs" : hint));
@@ -61,7 +73,8 @@ int main(int argument_count, char** arguments) {
     std::cerr << "onchip: out of memory\n";
   } catch (const std::exception& error) {
     if (onchip::launched_rank() == 0) {  // what one process finds wrong, all do
-      std::cerr << "onchip: " << error.what() << '\n';
+      const std::string name = "onchip:";
+      std::cerr << (takes_colour(STDERR_FILENO) ? coloured(name, Colour::red) : name) << ' ' << error.what() << '\n';
     }
   }
   return 2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/options.hpp"
 
+#include "experiments/command/completion.hpp"
 #include "experiments/command/plan_options.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
@@ -14,6 +15,7 @@
 #include <cmath>
 #include <iostream>
 #include <iterator>
+#include <sstream>
 
 namespace onchip {
 namespace {
@@ -136,6 +138,10 @@ std::optional<Options> parse_options(const Verb& verb, const std::vector<std::st
   OptionGroup help = option_group("Help");
   help.add_options()("help,h", "Print this text.");
   all.add(help);
+  if (arguments.size() == 2 && arguments[0] == kCompletionOption) {
+    std::cout << completion_part(arguments[1], verb, all);
+    return std::nullopt;
+  }
   po::positional_options_description places;
   if (!positional.empty()) {
     places.add(positional.c_str(), -1);
@@ -152,8 +158,10 @@ std::optional<Options> parse_options(const Verb& verb, const std::vector<std::st
     refuse(verb, error, all);
   }
   if (options.flag("help")) {
-    std::cout << verb.sentence << "\n\nusage: onchip " << verb.name << " [options]\n"
-              << all << "\nExample:\n  " << verb.example << '\n';
+    std::ostringstream text;
+    text << verb.sentence << "\n\nUsage: onchip " << verb.name << " [options]\n"
+         << all << "\nExample:\n  " << verb.example << '\n';
+    std::cout << for_terminal(text.str());
     return std::nullopt;
   }
   return options;

@@ -3,6 +3,7 @@
 // the nearest valid name; nothing is guessed from a prefix.
 #pragma once
 
+#include "experiments/command/terminal.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/measurement/configuration.hpp"
 #include "model/answer/whole_network.hpp"
@@ -11,6 +12,7 @@
 
 #include <boost/program_options.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -30,7 +32,9 @@ inline auto text_option(const std::string& argument) {
 
 // As wide as help may be.
 inline OptionGroup option_group(const char* title) {
-  return {title, 100, 60};
+  const std::size_t terminal = terminal_columns();
+  const unsigned width = terminal == 0 ? 100 : static_cast<unsigned>(std::clamp<std::size_t>(terminal, 60, 100));
+  return {title, width, width * 3 / 5};
 }
 
 // Values are kept as text; these read them, and throw InputError with the option's name, what was found and what was
@@ -50,7 +54,8 @@ class Options {
   boost::program_options::variables_map values_;
 };
 
-// Nothing if help was asked for and printed. `positional`: the option that bare words belong to, "" if none may be.
+// Nothing if help, or completion, was asked for and printed. `positional`: the option that bare words belong to, "" if
+// none may be.
 std::optional<Options> parse_options(const Verb& verb, const std::vector<std::string>& arguments,
                                      const std::vector<OptionGroup>& groups, const std::string& positional = "");
 

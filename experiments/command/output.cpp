@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/output.hpp"
 
+#include "experiments/command/terminal.hpp"
 #include "model/base/error.hpp"
 
 #include <fcntl.h>
@@ -110,7 +111,7 @@ void Output::finish() {
 void Output::write(const Report& report) {
   switch (format_) {
     case Format::table:
-      append(report.text);
+      append(file_ ? report.text : for_terminal(report.text));
       break;
     case Format::csv:
       append(to_csv(report.csv));

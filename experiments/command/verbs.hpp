@@ -27,6 +27,7 @@ int run_measure(const Verb&, const std::vector<std::string>& arguments);
 int run_calibrate(const Verb&, const std::vector<std::string>& arguments);
 int run_simulate(const Verb&, const std::vector<std::string>& arguments);
 int run_validate(const Verb&, const std::vector<std::string>& arguments);
+int run_reproduce(const Verb&, const std::vector<std::string>& arguments);
 int run_stamp(const Verb&, const std::vector<std::string>& arguments);
 
 inline constexpr std::array kVerbs{
@@ -48,8 +49,10 @@ inline constexpr std::array kVerbs{
          "onchip measure --hidden 2304 --density 30% --baselines", run_measure},
     Verb{"calibrate", "Measure a chip's timing constants with microbenchmarks and write them as a chip file.",
          "onchip calibrate --chip h200 --data microbench.csv -o h200.toml", run_calibrate},
-    Verb{"validate", "Score the predictions against measured step times and published figures.",
-         "onchip validate --format csv -o parity.csv", run_validate},
+    Verb{"validate", "Score the predictions against measured step times.", "onchip validate --format csv -o parity.csv",
+         run_validate},
+    Verb{"reproduce", "Set claims of papers beside what the model says and what was measured, with a verdict.",
+         "onchip reproduce all", run_reproduce},
     Verb{"stamp", "Renew the fingerprints of measured rows whose machine code is found the same.",
          "onchip stamp experiments/data/*/*.csv", run_stamp},
 };

@@ -150,7 +150,7 @@ struct Expression::Parsed {
   }
 };
 
-Expression::Expression(std::string where, std::string text)
+Expression::Expression(std::string where, std::string text, const std::function<Number_of(std::string_view)>& find)
     : parsed_(std::make_unique<Parsed>(Parsed{std::move(where), std::move(text), {}, {}})) {
   Parsed& parsed = *parsed_;
   const std::string_view given = parsed.text;
@@ -189,7 +189,7 @@ Expression::Expression(std::string where, std::string text)
     const bool is_function = next < given.size() && given[next] == '(';
     if (!is_function && !parsed.parser.GetVar().contains(name) && !name.starts_with("_")) {
       try {
-        auto variable = std::make_unique<Parsed::Variable>(Parsed::Variable{find_number(name), 0});
+        auto variable = std::make_unique<Parsed::Variable>(Parsed::Variable{find(name), 0});
         parsed.parser.DefineVar(name, &variable->value);
         parsed.variables.push_back(std::move(variable));
       } catch (const InputError& error) {

@@ -30,8 +30,8 @@ Number_of find_number(std::string_view name);
 
 class Expression {
  public:
-  // Throws InputError "WHERE: column N: ...". `where` is what the user calls it: "--where".
-  Expression(std::string where, std::string text);
+  // Throws InputError "WHERE: column N: ...". `where` is what the user calls it: "--where". `find` knows the names.
+  Expression(std::string where, std::string text, const std::function<Number_of(std::string_view)>& find = find_number);
   ~Expression();
   Expression(Expression&&) noexcept;
 

@@ -266,8 +266,7 @@ void add_machine_code(const ValidationData& data, Report& report) {
 
 }  // namespace
 
-Report report(const ValidationData& data, const Scores& scores, const std::vector<PublishedFigure>& history,
-              std::size_t shown_rows) {
+Report report(const ValidationData& data, const Scores& scores, std::size_t shown_rows) {
   const auto stale = static_cast<std::size_t>(std::ranges::count(data.rows, true, &ValidationRow::stale));
   const bool ablates = !data.ablations.empty();
   Report report;
@@ -278,7 +277,6 @@ Report report(const ValidationData& data, const Scores& scores, const std::vecto
   report.json["stale_unknown"] = data.unknown;
   report.json["failed"] = data.failed;
   report.json["rows"] = Json::array();
-  report.json["history"] = to_json(history);
   report.csv.columns = configuration_columns();
   report.csv.columns.insert(report.csv.columns.begin(), "chip");
   for (const char* column :
@@ -351,7 +349,6 @@ Report report(const ValidationData& data, const Scores& scores, const std::vecto
   for (const std::string& unknown : data.unknown) {
     report.text += "whether rows are stale is unknown: " + unknown + '\n';
   }
-  report.text += "\nPublished figures, to which nothing was fitted:\n\n" + to_text(history);
   Table rows{{"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""}, {}};
   for (const ValidationRow* row : worst) {
     if (rows.rows.size() == shown_rows) {

@@ -7,7 +7,6 @@
 #include "experiments/measurement/machine_code.hpp"
 #include "experiments/reports/ablation.hpp"
 #include "experiments/validation/accuracy.hpp"
-#include "experiments/validation/published.hpp"
 
 #include <functional>
 #include <optional>
@@ -49,8 +48,7 @@ struct Scores {
 Scores score_rows(const ValidationData& data);
 
 // Of `history` the errors stand beside the scores; the text has so many of the worst rows.
-Report report(const ValidationData& data, const Scores& scores, const std::vector<PublishedFigure>& history,
-              std::size_t shown_rows);
+Report report(const ValidationData& data, const Scores& scores, std::size_t shown_rows);
 
 // A line for each ablation instead: the rows whose prediction it changes, their mean error with and without.
 Report report_worth(const ValidationData& data);

@@ -6,6 +6,7 @@
 #include "experiments/measurement/manifest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/shipped.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/calibration/exchange_fit.hpp"
@@ -77,8 +78,7 @@ std::filesystem::path chip_path(const std::string& name_or_file, const std::stri
   if (name_or_file.find('/') != std::string::npos || name_or_file.ends_with(".toml")) {
     return name_or_file;
   }
-  const char* chosen = std::getenv("ONCHIP_CHIPS");
-  for (const auto& entry : std::filesystem::directory_iterator(chosen && *chosen ? chosen : ONCHIP_CHIPS_DIR)) {
+  for (const auto& entry : std::filesystem::directory_iterator(chips_folder().path)) {
     if (entry.path().extension() == ".toml" && load_chip(entry.path()).chip.name == chip_name) {
       return entry.path();
     }

@@ -13,6 +13,7 @@
 #include "experiments/measurement/kernel_checks.hpp"
 #include "experiments/measurement/measurement.hpp"
 #include "experiments/reports/families.hpp"
+#include "experiments/reports/feed_forward.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
 #include "kernels/recurrent/program.hpp"
@@ -38,6 +39,11 @@ OptionGroup measure_options() {
        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
        "family, storage, plan, or weights and tensor: a file beside it) and write CSV rows, with a manifest beside the "
        "file of -o. With --plan all a row for every family.")
+      ("network", po::value<std::string>()->value_name("NETWORK"),
+       "Infer with a sparse feed-forward network instead: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
+       "random:neurons=1024,layers=8,degree=32,blocks=16, or a file.")
+      ("images", po::value<std::string>()->value_name("IMAGES"),
+       "With --network: digits:60000,seed=2 (synthetic, default digits:60000) or a file.")
       ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
       ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
@@ -64,6 +70,12 @@ bool compares_families(const Options& options) {
 }
 
 void refuse_contradictions(const Options& options) {
+  for (const char* what : {"hidden", "cell", "batch", "density", "plan", "configurations", "baselines", "floor",
+                           "clocks", "capture", "interpret", "compile-only", "layers"}) {
+    if (options.given("network") && options.given(what)) {
+      throw InputError("--" + std::string(what) + " contradicts --network, which is a feed-forward network");
+    }
+  }
   for (const char* what : {"baselines", "floor", "clocks", "repeats", "compile-only"}) {
     if (options.flag("interpret") && options.given(what)) {
       throw InputError("--" + std::string(what) +
@@ -291,6 +303,15 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   measure_options.baselines = options->flag("baselines");
   Progress progress;
   measure_options.say = [&](const std::string& what) { progress.show(what); };
+  if (options->given("network")) {
+    Output output(*options);
+    return measure_feed_forward(chip, options->text("network"),
+                                options->given("images") ? options->text("images") : "digits:60000", measure_options,
+                                output);
+  }
+  if (options->given("images")) {
+    throw InputError("--images needs --network");
+  }
   if (options->given("configurations")) {
     Output output(*options);
     return compares_families(*options) ? measure_families_file(*options, chip, measure_options, output)

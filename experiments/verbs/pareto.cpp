@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip pareto: the front of one or more result files, and what happens from one of its rows to the next.
 #include "experiments/command/output.hpp"
+#include "experiments/command/terminal.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/explore/front.hpp"
 #include "experiments/explore/result_reader.hpp"
@@ -336,7 +337,7 @@ int run_pareto(const Verb& verb, const std::vector<std::string>& arguments) {
   FrontAnswer answer = find_front(files, objectives, share);
   switch (output.format()) {
     case Format::table:
-      output.append(to_text(answer));
+      output.append(output.path().empty() ? for_terminal(to_text(answer)) : to_text(answer));
       break;
     case Format::csv:
       write_csv(answer, output);

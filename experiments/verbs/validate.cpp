@@ -8,6 +8,7 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
+#include "model/base/shipped.hpp"
 #include "model/base/units.hpp"
 #include "sim/simulate.hpp"
 
@@ -19,7 +20,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <mutex>
 #include <span>
 #include <string>
@@ -31,8 +31,7 @@ namespace {
 namespace po = boost::program_options;
 
 std::vector<std::filesystem::path> shipped_data() {
-  const char* chosen = std::getenv("ONCHIP_DATA");
-  const std::filesystem::path directory = chosen && *chosen ? chosen : ONCHIP_DATA_DIR;
+  const std::filesystem::path directory = shipped_folder("data", "ONCHIP_DATA", ONCHIP_DATA_DIR).path;
   std::vector<std::filesystem::path> files;
   std::error_code problem;
   for (std::filesystem::directory_iterator entry(directory, problem), end; !problem && entry != end;
@@ -271,7 +270,7 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
     throw InputError(files.front().string() + ": no row has a measured time");
   }
   const Scores scores = score_rows(data);
-  output.write(data.ablations.size() > 1 ? report_worth(data) : report(data, scores, published_figures(), shown_rows));
+  output.write(data.ablations.size() > 1 ? report_worth(data) : report(data, scores, shown_rows));
   const bool any_differs =
       std::ranges::any_of(data.rows, [](const ValidationRow& row) { return row.machine_code == CodeAnswer::differs; });
   const bool is_good = std::ranges::all_of(std::array{scores.in_sample, scores.held_out}, [&](const auto& accuracy) {

@@ -70,7 +70,7 @@ typedef struct CUstream_st* onchip_stream; /* a cudaStream_t; null: the default 
 /* ---- chip -------------------------------------------------------------------------------------------------------- */
 
 /* `name_or_file`: a shipped chip ("h200", "a100", "rtx4090") or the path of a chip file ("./mine.toml"). Shipped files
- * stand in the directory $ONCHIP_CHIPS, else where onchip was built. */
+ * stand in the directory $ONCHIP_CHIPS, else in the installation around the library, else where it was built. */
 ONCHIP_API onchip_status onchip_chip_create(const char* name_or_file, onchip_chip** chip, onchip_error* error);
 /* Changes a number, as the command's --set does: "sm.count=120", "shared_memory.per_sm=+10%". */
 ONCHIP_API onchip_status onchip_chip_set(onchip_chip* chip, const char* assignment, onchip_error* error);

@@ -4,13 +4,13 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/shipped.hpp"
 #include "model/chip/chip_base.hpp"
 #include "model/chip/chip_keys.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -60,19 +60,18 @@ bool has_words(std::string_view name, std::string_view asked) {
 
 // The shipped files, sorted by name.
 std::vector<std::filesystem::path> shipped_files() {
-  const char* chosen = std::getenv("ONCHIP_CHIPS");
-  const std::filesystem::path directory = chosen && *chosen ? chosen : ONCHIP_CHIPS_DIR;
+  const ShippedFolder directory = chips_folder();
   std::vector<std::filesystem::path> files;
   std::error_code problem;
-  std::filesystem::directory_iterator entry(directory, problem);
+  std::filesystem::directory_iterator entry(directory.path, problem);
   for (const std::filesystem::directory_iterator end; !problem && entry != end; entry.increment(problem)) {
     if (entry->path().extension() == ".toml") {
       files.push_back(entry->path());
     }
   }
   if (problem) {
-    throw InputError(directory.string() + ": cannot read the directory of chip files: " + problem.message() +
-                     (chosen && *chosen ? " (ONCHIP_CHIPS names it)" : " (ONCHIP_CHIPS can name another)"));
+    throw InputError(directory.path.string() + ": cannot read the directory of chip files: " + problem.message() +
+                     (directory.chosen ? " (ONCHIP_CHIPS names it)" : " (ONCHIP_CHIPS can name another)"));
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -147,7 +147,7 @@ std::string chip_text(const ChipFile& file);
 
 // A shipped chip by name (case and punctuation ignored: "h200", "RTX 4090", "rtx4090") or, if it contains '/' or ends
 // in ".toml", the path of a file. Shipped files stand in the directory that the environment variable ONCHIP_CHIPS
-// names, else in the one chosen when onchip was built.
+// names, else in that of the installation or of the sources (base/shipped.hpp).
 ChipFile find_chip(std::string_view name_or_file);
 
 // Names of the shipped chips, in the order of their compute capability.

@@ -4,56 +4,19 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/numeric.hpp"
+#include "model/base/random.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cctype>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <span>
 #include <sstream>
-#include <utility>
 
 namespace onchip {
 namespace {
-
-// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the n-th output of a seed.
-constexpr std::uint64_t splitmix64(std::uint64_t seed, std::uint64_t n) {
-  std::uint64_t z = seed + (n + 1) * 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
-// xoshiro256** (Blackman, Vigna: Scrambled linear pseudorandom number generators, 2021). Our own because the standard
-// library's distributions give other numbers on other machines.
-class Random {
- public:
-  // `stream` tells generators of one seed apart.
-  Random(std::uint64_t seed, std::uint64_t stream) {
-    const std::uint64_t start = splitmix64(seed, 0) ^ splitmix64(~stream, 1);
-    for (std::uint64_t i = 0; i < 4; ++i) {
-      state_[i] = splitmix64(start, i);
-    }
-  }
-
-  std::uint64_t operator()() {
-    const std::uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
-    const std::uint64_t shifted = state_[1] << 17;
-    state_[2] ^= state_[0];
-    state_[3] ^= state_[1];
-    state_[1] ^= state_[2];
-    state_[0] ^= state_[3];
-    state_[2] ^= shifted;
-    state_[3] = std::rotl(state_[3], 45);
-    return result;
-  }
-
- private:
-  std::uint64_t state_[4];
-};
 
 // A probability as the number of 32-bit draws, of 2^32, that select an element: kCertain selects every element.
 using Chance = std::uint64_t;
@@ -85,13 +48,6 @@ std::vector<Chance> power_law(int rows, Chance mean) {
     }
   }
   return chance;
-}
-
-void shuffle(std::vector<Chance>& chance, Random random) {
-  for (std::uint64_t left = chance.size(); left > 1; --left) {
-    const std::uint64_t chosen = ((random() >> 32) * left) >> 32;
-    std::swap(chance[left - 1], chance[chosen]);
-  }
 }
 
 // Writes the columns of one row to `column`, which has room for `columns` of them, and returns their number.
@@ -202,7 +158,8 @@ SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t 
   std::vector<Chance> chance(rows, mean);
   if (kind == MaskKind::power_law) {
     chance = power_law(rows, mean);
-    shuffle(chance, Random(seed, kRowOrderStream));
+    Random random(seed, kRowOrderStream);
+    shuffle(chance, random);
   }
 
   GroupChances groups;

@@ -22,7 +22,8 @@ namespace {
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own reader
 
-using safetensors::HeaderReader, safetensors::Tensors;
+using safetensors::HeaderReader, safetensors::Tensors, safetensors::kMask, safetensors::kOriginal;
+using safetensors::read_matrix, safetensors::read_tensors;
 
 // Every tensor lies within the data, is as long as its shape says, and is followed by the next at once.
 void check_extents(const Tensors& tensors, std::uint64_t data_bytes, const std::string& file_name) {
@@ -82,9 +83,6 @@ std::string list(const std::vector<std::string_view>& names) {
   }
   return text + (names.size() > kLongest ? " and " + std::to_string(names.size() - kLongest) + " more" : "");
 }
-
-// What torch.nn.utils.prune saves of a weight: its values and, beside them, which of them count.
-constexpr std::string_view kOriginal = "_orig", kMask = "_mask";
 
 // The mask beside "NAME_orig", if there is one.
 Tensors::const_iterator mask_of(const Tensors& tensors, std::string_view original) {
@@ -151,7 +149,9 @@ Tensors::const_iterator choose(const Tensors& tensors, const TensorChoice& choic
   return tensors.find(recurrent.front());
 }
 
-Tensors read_tensors(std::string_view bytes, const std::string& file) {
+}  // namespace
+
+Tensors safetensors::read_tensors(std::string_view bytes, const std::string& file) {
   if (bytes.size() < kLengthBytes) {
     throw InputError(file + ": not a safetensors file: it has " + std::to_string(bytes.size()) +
                      " bytes, fewer than the 8 of the header's length");
@@ -185,7 +185,7 @@ Tensors read_tensors(std::string_view bytes, const std::string& file) {
   return tensors;
 }
 
-SparseMatrix read_matrix(const Tensors& tensors, const std::string& file, const TensorChoice& choice) {
+SparseMatrix safetensors::read_matrix(const Tensors& tensors, const std::string& file, const TensorChoice& choice) {
   const auto chosen = choose(tensors, choice, file);
   const auto who_is = [&](Tensors::const_iterator of) { return file + ": tensor " + in_quotes(of->first); };
   const std::string who = who_is(chosen);
@@ -206,8 +206,6 @@ SparseMatrix read_matrix(const Tensors& tensors, const std::string& file, const 
   }
   return decode(chosen->second, who, scales, mask);
 }
-
-}  // namespace
 
 SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, const TensorChoice& choice) {
   const std::string file(file_name);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of a safetensors file: its tensors' types, shapes and extents.
+// A safetensors file's tensors: types, shapes and extents, from its header.
 #pragma once
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/workload/tensor.hpp"
+#include "model/workload/weights_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,6 +21,14 @@
 namespace onchip::safetensors {
 
 using Tensors = std::map<std::string, Tensor, std::less<>>;
+
+// What torch.nn.utils.prune saves of a weight: its values and, beside them, which of them count.
+inline constexpr std::string_view kOriginal = "_orig", kMask = "_mask";
+
+// The tensors of a file, whose bytes they point to. Throws InputError for a header or extents that are not valid.
+Tensors read_tensors(std::string_view bytes, const std::string& file);
+// A matrix with its mask and scales.
+SparseMatrix read_matrix(const Tensors& tensors, const std::string& file, const TensorChoice& choice);
 
 inline constexpr std::array<std::string_view, 3> kTensorKeys{"dtype", "shape", "data_offsets"};
 enum class TensorKey : std::uint8_t { dtype, shape, data_offsets, none };

@@ -8,7 +8,7 @@
     output, (h, c) = fast(input)
 
 Importing compiles nothing, loads no library and does not import torch. The library is $ONCHIP_LIBRARY, else
-libonchip.so beside this package, else that of build/ above it.
+lib/libonchip.so in this package, where pip puts it, else that of build/ above it.
 """
 from .api import (
     ApiError,

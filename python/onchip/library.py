@@ -104,7 +104,7 @@ def candidates():
     if os.environ.get("ONCHIP_LIBRARY"):
         return [pathlib.Path(os.environ["ONCHIP_LIBRARY"])]
     here = pathlib.Path(__file__).resolve().parent
-    return [here / "libonchip.so", here.parents[1] / "build" / "libonchip.so"]
+    return [here / "lib" / "libonchip.so", here.parents[1] / "build" / "libonchip.so"]
 
 
 @functools.lru_cache(maxsize=None)

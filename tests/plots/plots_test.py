@@ -21,6 +21,9 @@ FIGURES = {
     "families": ("families", ["--data", DATA / "families.csv"]),
     "floor": ("floor", ["--data", DATA / "floor.csv", "--clock", "1.98e9"]),
     "step_parts": ("step_parts", ["--data", DATA / "step_parts.csv", "--measured", DATA / "validation.csv"]),
+    "replication_sweep": ("replication_sweep", ["--data", DATA / "replication.csv"]),
+    **{figure: ("replication", ["--data", DATA / "replication.csv", "--figure", figure])
+       for figure in ("replication_speedups", "replication_capacity", "replication_steps", "replication_layers")},
 }
 
 

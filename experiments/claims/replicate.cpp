@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/claims/replicate.hpp"
+
+#include "experiments/explore/expression.hpp"
+#include "model/answer/capacity.hpp"
+#include "model/base/parallel.hpp"
+#include "model/base/units.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
+constexpr int kGranule = 32;
+
+// What the recipe computes for each network, from the values of its ways.
+std::vector<double> evaluate(const Recipe& recipe,
+                             const std::function<double(const Recurrent&, const Way&)>& value_of) {
+  std::map<std::string, double, std::less<>> values;
+  for (const Way& way : recipe.ways) {
+    values[way.name] = kNoValue;
+  }
+  Expression expression(recipe.file.string() + ": value", recipe.value, [&](std::string_view name) -> Number_of {
+    if (const auto way = values.find(name); way != values.end()) {
+      return [value = &way->second](const Answered&) { return *value; };
+    }
+    return find_number(name);
+  });
+  std::vector<double> results;
+  for (const Recurrent& network : recipe.networks) {
+    for (const Way& way : recipe.ways) {
+      values[way.name] = value_of(network, way);
+    }
+    results.push_back(expression(Answered{.network = &network}));
+  }
+  return results;
+}
+
+double model_value(const Chip& chip, Recurrent network, const Way& way, const Constraints& constraints) {
+  network.density = way.density.value_or(network.density);
+  if (way.is_capacity) {
+    const Capacity capacity = find_capacity(chip, network, kGranule, constraints);
+    return capacity.largest ? capacity.largest->network.hidden : kNoValue;
+  }
+  const Prediction prediction = (way.is_library ? quickest_library(chip, network)
+                                                : choose_plan(chip, network, RowProfile::uniform(network), constraints))
+                                    .prediction;
+  return prediction.footprint.fits ? prediction.step_us : kNoValue;
+}
+
+double counted(const Recipe& recipe, const std::vector<double>& values) {
+  if (std::ranges::any_of(values, [](double value) { return std::isnan(value); })) {
+    return kNoValue;
+  }
+  if (recipe.relation == Relation::rises || recipe.relation == Relation::falls) {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 1; i < values.size(); ++i) {
+      const double ratio = values[i] / values[i - 1];
+      least = std::min(least, recipe.relation == Relation::rises ? ratio : 1 / ratio);
+    }
+    return least;
+  }
+  return recipe.takes_most ? std::ranges::max(values) : std::ranges::min(values);
+}
+
+bool holds(const Recipe& recipe, double value) {
+  const double than = std::isnan(recipe.published) ? 1 : recipe.published;  // a gain is above 1
+  switch (recipe.relation) {
+    case Relation::about:
+      return std::abs(value / than - 1) <= recipe.tolerance;
+    case Relation::at_least:
+      return value >= than * (1 - recipe.tolerance);
+    case Relation::at_most:
+      return value <= than * (1 + recipe.tolerance);
+    default:
+      return value >= 1 - recipe.tolerance;
+  }
+}
+
+void compare(Replication& replication, Engine engine, const std::vector<double>& expected) {
+  const Recipe& recipe = replication.recipe;
+  const std::vector<double>& values = replication.column(engine).values;
+  for (std::size_t i = 0; i < expected.size() && !values.empty(); ++i) {
+    const double value = i < values.size() ? values[i] : kNoValue;
+    if (!(std::abs(value / expected[i] - 1) <= recipe.within)) {
+      replication.unexpected.push_back("the model's value on the " + replication.column(engine).chip + " is " +
+                                       (std::isnan(value) ? "none" : significant(value, 4)) + ", " +
+                                       significant(expected[i], 4) + " within " + format_number(100 * recipe.within) +
+                                       " % was expected (network " + std::to_string(i + 1) + ")");
+    }
+  }
+}
+
+struct Sources {
+  std::string chip;  // that was measured
+  std::vector<const std::vector<MeasuredRow>*> rows;
+
+  const MeasuredRow* find(const Recurrent& network, const Way& way) const {
+    for (const auto* of : rows) {
+      if (const MeasuredRow* row = find_row(*of, network, way)) {
+        return row;
+      }
+    }
+    return nullptr;
+  }
+};
+
+// The recipe's files come first to last; the first one that has a row of a network and way says it.
+Sources sources(const Recipe& recipe, MeasuredRows& measured, const std::optional<Renewed>& renewed) {
+  Sources sources;
+  if (renewed) {
+    sources.chip = renewed->chip;
+    for (const auto& file : renewed->files) {
+      sources.rows.push_back(&measured.of(file));
+    }
+    return sources;
+  }
+  for (const std::string& file : recipe.rows) {
+    const auto path = data_folder() / file;
+    if (sources.chip.empty()) {
+      sources.chip = path.parent_path().filename().string();
+    }
+    sources.rows.push_back(&measured.of(path));
+  }
+  return sources;
+}
+
+Replication replicate_one(const Recipe& recipe, const Sources& sources, const ChangeChip& change) {
+  Replication replication;
+  replication.recipe = recipe;
+  replication.verdict = recipe.expected;
+  if (recipe.value.empty()) {
+    return replication;
+  }
+  const auto chip_of = [&](const std::string& name) {
+    Chip chip = find_chip(name).chip;
+    if (change) {
+      change(chip);
+    }
+    return chip;
+  };
+  const auto fill = [&](Engine engine, const std::string& chip, auto&& value_of) {
+    Column& column = replication.columns[static_cast<std::size_t>(engine)];
+    column.chip = chip;
+    column.values = evaluate(recipe, value_of);
+    column.counted = counted(recipe, column.values);
+  };
+  if (!recipe.chip.empty()) {
+    const Chip chip = chip_of(recipe.chip);
+    fill(Engine::there, chip.name,
+         [&](const Recurrent& network, const Way& way) { return model_value(chip, network, way, way.there); });
+  }
+  const Chip chip = chip_of(sources.chip.empty() ? "h200" : sources.chip);
+  fill(Engine::here, chip.name, [&](const Recurrent& network, const Way& way) {
+    const MeasuredRow* row = way.is_library || way.is_capacity ? nullptr : sources.find(network, way);
+    return row != nullptr ? predict(chip, network, row->plan).step_us
+                          : model_value(chip, network, way, way.constraints);
+  });
+  std::vector<const MeasuredRow*> used;
+  if (!sources.rows.empty()) {
+    fill(Engine::measured, chip.name, [&](const Recurrent& network, const Way& way) {
+      const MeasuredRow* row = sources.find(network, way);
+      if (row == nullptr) {
+        return kNoValue;
+      }
+      if (std::ranges::find(used, row) == used.end()) {
+        used.push_back(row);
+      }
+      return way.is_capacity ? row->network.hidden : row->step_us;
+    });
+  }
+  replication.rows = static_cast<int>(used.size());
+  for (const MeasuredRow* row : used) {
+    const std::optional<bool> stale = change ? std::nullopt : is_stale(*row);
+    replication.knows_stale |= stale.has_value();
+    if (stale.value_or(false)) {
+      replication.stale.push_back(describe(*row));
+    }
+  }
+
+  replication.verdict = Verdict::replicated;
+  for (const Engine engine : recipe.tested) {
+    const Column& column = replication.column(engine);
+    if (std::isnan(column.counted)) {
+      replication.verdict = Verdict::not_testable;
+      replication.unexpected.push_back("no value " + std::string(kEngines[static_cast<std::size_t>(engine)]) +
+                                       (column.values.empty() ? "" : " of every network"));
+      break;
+    }
+    if (!holds(recipe, column.counted)) {
+      replication.verdict = Verdict::differs;
+    }
+  }
+  if (replication.verdict != recipe.expected) {
+    replication.unexpected.push_back("the verdict is '" + std::string(name(replication.verdict)) + "', '" +
+                                     std::string(name(recipe.expected)) + "' was expected");
+  }
+  compare(replication, Engine::there, recipe.there);
+  compare(replication, Engine::here, recipe.here);
+  return replication;
+}
+
+}  // namespace
+
+std::vector<Replication> replicate(std::span<const Recipe> recipes, MeasuredRows& measured,
+                                   const std::optional<Renewed>& renewed, const ChangeChip& change) {
+  std::vector<Sources> of;
+  for (const Recipe& recipe : recipes) {
+    of.push_back(sources(recipe, measured, renewed));
+  }
+  std::vector<Replication> replications(recipes.size());
+  parallel_for(static_cast<int>(recipes.size()), change ? 1 : all_cores(), [&](int i) {
+    const auto at = static_cast<std::size_t>(i);
+    replications[at] = replicate_one(recipes[at], of[at], change);
+  });
+  return replications;
+}
+
+std::vector<MeasuredRow> rows_of(std::span<const Recipe> recipes, MeasuredRows& measured) {
+  std::vector<MeasuredRow> rows;
+  std::set<const MeasuredRow*> known;
+  for (const Recipe& recipe : recipes) {
+    const Sources of = sources(recipe, measured, {});
+    for (const Recurrent& network : recipe.networks) {
+      for (const Way& way : recipe.ways) {
+        if (const MeasuredRow* row = of.find(network, way); row != nullptr && known.insert(row).second) {
+          rows.push_back(*row);
+        }
+      }
+    }
+  }
+  return rows;
+}
+
+std::vector<TermEffect> find_term_effects(std::span<const Recipe> all, MeasuredRows& measured,
+                                          const std::function<void(std::size_t done)>& progress) {
+  constexpr std::array kFactors{0.8, 1.2};
+  std::vector<Recipe> recipes;  // what fits does not depend on cost terms
+  std::ranges::copy_if(all, std::back_inserter(recipes),
+                       [](const Recipe& recipe) { return !std::ranges::all_of(recipe.ways, &Way::is_capacity); });
+  const std::vector<Replication> base = replicate(recipes, measured);
+  std::vector<std::vector<Replication>> changed(kCostTerms.size() * kFactors.size());
+  std::mutex mutex;
+  std::size_t done = 0;
+  parallel_for(static_cast<int>(changed.size()), all_cores(), [&](int i) {
+    const auto at = static_cast<std::size_t>(i);
+    const CostTerm& term = kCostTerms[at / kFactors.size()];
+    std::vector<Replication> with = replicate(recipes, measured, {}, [&](Chip& chip) {
+      chip.cost.set(term.cost, term.value * kFactors[at % kFactors.size()]);
+    });
+    const std::scoped_lock lock(mutex);
+    changed[at] = std::move(with);
+    if (progress) {
+      progress(++done);
+    }
+  });
+  std::vector<TermEffect> effects;
+  for (std::size_t term = 0; term < kCostTerms.size(); ++term) {
+    TermEffect& effect = effects.emplace_back(TermEffect{kCostTerms[term].name, {}, {}});
+    for (std::size_t i = 0; i < recipes.size(); ++i) {
+      bool turns = false, leaves = false;
+      for (std::size_t factor = 0; factor < kFactors.size(); ++factor) {
+        const Replication& with = changed[term * kFactors.size() + factor][i];
+        turns |= with.verdict != base[i].verdict;
+        leaves |= with.unexpected.size() > base[i].unexpected.size();
+      }
+      if (turns) {
+        effect.verdicts.push_back(recipes[i].name);
+      } else if (leaves) {
+        effect.values.push_back(recipes[i].name);
+      }
+    }
+  }
+  return effects;
+}
+
+}  // namespace onchip

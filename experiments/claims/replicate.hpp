@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recipe computed: the published value, the model's on the chip it was published on, the model's and the measured one
+// on a chip that was measured here, and the verdict.
+//
+// Of several networks the least value counts, or the most where the recipe says so; of a trend the least ratio of
+// neighbours, in the direction that is claimed.
+#pragma once
+
+#include "experiments/claims/measured_rows.hpp"
+#include "model/chip/chip.hpp"
+
+#include <array>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace onchip {
+
+struct Column {
+  std::string chip;            // "": nothing is said
+  std::vector<double> values;  // network by network; NaN: does not fit, or was not measured
+  double counted = std::numeric_limits<double>::quiet_NaN();  // the value that is compared
+};
+
+struct Replication {
+  Recipe recipe;
+  std::array<Column, kEngines.size()> columns;  // by Engine
+  Verdict verdict = Verdict::not_built_yet;
+  std::vector<std::string> unexpected;  // why it does not come out as the recipe expects; empty: it does
+  int rows = 0;                         // measured rows that were used
+  bool knows_stale = false;
+  std::vector<std::string> stale;  // of these
+
+  const Column& column(Engine engine) const { return columns[static_cast<std::size_t>(engine)]; }
+};
+
+// Where measured values come from instead of the recipes' rows; the model's of "here" are then of that chip.
+struct Renewed {
+  std::string chip;
+  std::vector<std::filesystem::path> files;
+};
+
+// A change of every chip's numbers, such as a cost term of another value.
+using ChangeChip = std::function<void(Chip&)>;
+
+std::vector<Replication> replicate(std::span<const Recipe> recipes, MeasuredRows& measured,
+                                   const std::optional<Renewed>& renewed = {}, const ChangeChip& change = {});
+
+// The measured rows that recipes take, each once: what `--measure` measures anew.
+std::vector<MeasuredRow> rows_of(std::span<const Recipe> recipes, MeasuredRows& measured);
+
+// Each cost term made 20 % larger and smaller: the claims that then come out otherwise.
+struct TermEffect {
+  std::string_view term;
+  std::vector<std::string> verdicts;  // claims with another verdict
+  std::vector<std::string> values;    // claims whose values leave what is expected
+};
+std::vector<TermEffect> find_term_effects(std::span<const Recipe> recipes, MeasuredRows& measured,
+                                          const std::function<void(std::size_t done)>& progress = {});
+
+}  // namespace onchip

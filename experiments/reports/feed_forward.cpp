@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/reports/feed_forward.hpp"
+
+#include "experiments/measurement/manifest.hpp"
+#include "kernels/feed_forward/inference.hpp"
+#include "model/base/error.hpp"
+#include "model/base/units.hpp"
+#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/reference.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Images that a kernel computes, summed over the layers of its phase: dead ones are dropped only between phases.
+std::int64_t executed_image_layers(const BlocksPlan& plan, const Inference& inference) {
+  std::int64_t sum = 0;
+  int first = 0;
+  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
+    sum += std::int64_t{inference.entering[p]} * (plan.phases[p].end_layer - first);
+    first = plan.phases[p].end_layer;
+  }
+  return sum;
+}
+
+std::vector<int> difference(const std::vector<int>& from, const std::vector<int>& less) {
+  std::vector<int> left;
+  std::ranges::set_difference(from, less, std::back_inserter(left));
+  return left;
+}
+
+}  // namespace
+
+int measure_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
+                         const MeasureOptions& options, Output& output) {
+  constexpr int kWarmUps = 3;
+  const Manifest manifest = current_manifest();
+  warn_of_other_chip(chip.chip, manifest);
+  const FeedForward network = read_network(network_text);
+  options.say("reading the images");
+  const Inputs inputs = read_images(images_text, network.neurons.front());
+  const Bitmaps images =
+      std::holds_alternative<Bitmaps>(inputs) ? std::get<Bitmaps>(inputs) : to_bitmaps(std::get<IndexLists>(inputs));
+  options.say("finding the structure of " + network.name);
+  const auto planning = std::chrono::steady_clock::now();
+  const NetworkStructure structure = find_structure(network);
+  const StructureSummary found = summary(structure);
+  const BlocksGeometry geometry = blocks_geometry(network, structure);
+  const BlocksPlan plan = choose_blocks_plan(chip.chip, geometry);
+  const BlocksLayout layout = pack_blocks(network, structure, geometry);
+  const double planning_s = seconds_since(planning);
+  options.say("compiling and loading " + network.name);
+  BlocksInference kernels(layout, plan, images);
+
+  std::vector<double> samples;
+  Inference inference;
+  bool is_repeatable = true;
+  for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
+    Inference again = kernels.infer();
+    is_repeatable = is_repeatable && (inference.entering.empty() || again.categories == inference.categories);
+    inference = std::move(again);
+    if (repeat >= 0) {
+      samples.push_back(inference.wall_ms);
+    }
+  }
+  const std::vector<double> phases = kernels.phase_ms();
+  const Timing wall = summarize(samples);
+  options.say("computing the reference of " + network.name);
+  const auto checking = std::chrono::steady_clock::now();
+  const ReferenceResult reference = infer_reference(network, inputs);
+  const double reference_s = seconds_since(checking);
+  const std::vector<int> wrongly_alive = difference(inference.categories, reference.categories);
+  const std::vector<int> wrongly_dead = difference(reference.categories, inference.categories);
+  const bool is_correct = is_repeatable && wrongly_alive.empty() && wrongly_dead.empty();
+
+  // The challenge counts every edge times every image; executed are those of images that are not yet dropped.
+  const double edges = static_cast<double>(found.weights) * images.images;
+  const double edges_per_s = edges / (1e-3 * wall.median);
+  const std::int64_t executed = executed_image_layers(plan, inference);
+  const double per_image_layer = static_cast<double>(found.weights) / network.layers();
+  const double executed_per_s = static_cast<double>(executed) * per_image_layer / (1e-3 * wall.median);
+  const double in_blocks = static_cast<double>(found.weights_in_blocks) / static_cast<double>(found.weights);
+  const double fill = static_cast<double>(found.weights_in_blocks) / static_cast<double>(found.block_elements);
+
+  const std::vector<std::pair<std::string, std::string>> cells{
+      {"network", network.name},
+      {"images", images_text},
+      {"image_count", std::to_string(images.images)},
+      {"input_nnz", std::to_string(images.nnz())},
+      {"weights", std::to_string(found.weights)},
+      {"class", "generic-blocks"},
+      {"values", "one per weight"},
+      {"plan", text(plan)},
+      {"in_blocks", significant(in_blocks, 4)},
+      {"fill", significant(fill, 4)},
+      {"read_conflicts", std::to_string(found.reads.extra)},
+      {"write_conflicts", std::to_string(found.writes.extra)},
+      {"spill_bytes", std::to_string(kernels.spill_bytes())},
+      {"correct", truth(is_correct)},
+      {"alive", std::to_string(inference.categories.size())},
+      {"open_narrow", std::to_string(inference.open_narrow)},
+      {"open_wide", std::to_string(inference.open_wide)},
+      {"image_layers", std::to_string(reference.image_layers())},
+      {"executed_image_layers", std::to_string(executed)},
+      {"wall_ms", significant(wall.median, 5)},
+      {"low_ms", significant(wall.low, 5)},
+      {"high_ms", significant(wall.high, 5)},
+      {"samples", std::to_string(wall.samples)},
+      {"tera_edges_per_s", significant(1e-12 * edges_per_s, 4)},
+      {"tera_macs_per_s", significant(1e-12 * executed_per_s, 4)},
+      {"planning_s", significant(planning_s, 3)},
+      {"reference_s", significant(reference_s, 3)}};
+  Report report;
+  report.csv.rows.emplace_back();
+  for (const auto& [column, cell] : cells) {
+    report.csv.columns.push_back(column);
+    report.csv.rows[0].push_back(cell);
+  }
+  std::string phase_text;
+  Json phase_rows = Json::array();
+  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
+    const bool is_last = p + 1 == plan.phases.size();
+    const double ms = phases[is_last ? p + 1 : p];
+    phase_rows.push_back(
+        {{"end_layer", plan.phases[p].end_layer}, {"images", inference.entering[p]}, {"ms", rounded(ms)}});
+    phase_text += "  to layer " + std::to_string(plan.phases[p].end_layer) + ": " +
+                  std::to_string(inference.entering[p]) + " images, " + fixed(1e3 * ms, 1) + " us\n";
+  }
+  phase_text += "  lower bounds: " + fixed(1e3 * phases[plan.phases.size() - 1], 1) +
+                " us; what is open beyond the last phase: " + fixed(1e3 * phases.back(), 1) + " us\n";
+  report.json = {{"network", network.name},
+                 {"images", {{"source", images_text}, {"count", images.images}, {"nnz", images.nnz()}}},
+                 {"device", manifest.gpu},
+                 {"class", "generic-blocks"},
+                 {"values", "one per weight"},
+                 {"plan", text(plan)},
+                 {"structure",
+                  {{"weights", found.weights},
+                   {"in_blocks", rounded(in_blocks)},
+                   {"fill", rounded(fill)},
+                   {"read_conflicts", found.reads.extra},
+                   {"write_conflicts", found.writes.extra}}},
+                 {"correct", is_correct},
+                 {"categories", inference.categories.size()},
+                 {"wrongly_alive", wrongly_alive},
+                 {"wrongly_dead", wrongly_dead},
+                 {"open", {{"narrow", inference.open_narrow}, {"wide", inference.open_wide}}},
+                 {"image_layers", {{"reference", reference.image_layers()}, {"executed", executed}}},
+                 {"measured",
+                  {{"wall_ms", rounded(wall.median)},
+                   {"interval_ms", {rounded(wall.low), rounded(wall.high)}},
+                   {"samples", wall.samples},
+                   {"phases", phase_rows}}},
+                 {"tera_edges_per_s", rounded(1e-12 * edges_per_s)},
+                 {"tera_macs_per_s", rounded(1e-12 * executed_per_s)},
+                 {"planning_s", rounded(planning_s, 3)},
+                 {"reference_s", rounded(reference_s, 3)}};
+  const auto listed = [](const char* what, const std::vector<int>& of) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min<std::size_t>(of.size(), 10); ++i) {
+      text += (i == 0 ? std::string(", ") + what + " " : ", ") + std::to_string(of[i] + 1);
+    }
+    return text;
+  };
+  report.text = network.name + ", " + std::to_string(images.images) + " images on " + manifest.gpu +
+                "\n\nplan        " + text(plan) + "\nstructure   " + fixed(100 * in_blocks, 1) +
+                " % of the weights in blocks, " + fixed(100 * fill, 1) +
+                " % full; bank conflicts left: " + std::to_string(found.reads.extra) + " of " +
+                std::to_string(found.reads.accesses) + " reads, " + std::to_string(found.writes.extra) + " of " +
+                std::to_string(found.writes.accesses) + " writes\ncategories  " +
+                std::to_string(inference.categories.size()) + " images alive, " +
+                (is_correct      ? "right"
+                 : is_repeatable ? "WRONG"
+                                 : "NOT THE SAME IN EACH RUN") +
+                listed("wrongly alive", wrongly_alive) + listed("wrongly dead", wrongly_dead) +
+                "; not decided by bounds of one word " + std::to_string(inference.open_narrow) + ", of two " +
+                std::to_string(inference.open_wide) + "\ntime        " + fixed(wall.median, 3) + " ms (95 % of " +
+                std::to_string(wall.samples) + ": " + fixed(wall.low, 3) + " to " + fixed(wall.high, 3) +
+                "), from bitmaps in device memory to categories in host memory\n" + phase_text + "rate        " +
+                fixed(1e-12 * edges_per_s, 0) + " TeraEdges/s as the challenge counts; " +
+                fixed(1e-12 * executed_per_s, 1) + " T multiply-adds/s executed, of " + std::to_string(executed) +
+                " image-layers (" + std::to_string(reference.image_layers()) +
+                " alive)\nclass       generic-blocks, one value per weight; planning " + fixed(planning_s, 2) +
+                " s, reference " + fixed(reference_s, 1) + " s\n";
+  output.write(report);
+  return is_correct ? 0 : 1;
+}
+
+}  // namespace onchip

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip measure --network: a sparse feed-forward network on this machine's GPU, categories checked against the
+// reference, timed from bitmaps in device memory to categories in host memory.
+#pragma once
+
+#include "experiments/command/output.hpp"
+#include "experiments/measurement/measurement.hpp"
+
+#include <string>
+
+namespace onchip {
+
+// images: as read_images() takes it.
+int measure_feed_forward(const ChipFile& chip, const std::string& network, const std::string& images,
+                         const MeasureOptions& options, Output& output);
+
+}  // namespace onchip

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake --install: the program, the C API, and in share/onchip what they read and what users copy. Nothing of it knows
+# where it is: the whole tree may be moved.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# muParser lies beside them: the program then runs where it is not installed. Debian has no archive of it.
+set(libraries ${CMAKE_INSTALL_LIBDIR}/onchip)
+file(RELATIVE_PATH from_program /${CMAKE_INSTALL_BINDIR} /${libraries})
+set_target_properties(onchip PROPERTIES INSTALL_RPATH "$ORIGIN/${from_program}")
+set_target_properties(onchip onchip_c PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)  # where NVRTC is
+install(FILES $<TARGET_FILE:muparser::muparser> DESTINATION ${libraries}
+        RENAME $<TARGET_SONAME_FILE_NAME:muparser::muparser>)
+install(FILES /usr/share/doc/libmuparser-dev/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME muparser.copyright
+        OPTIONAL)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(TARGETS onchip)
+install(TARGETS onchip_c EXPORT onchip)
+install(EXPORT onchip NAMESPACE onchip:: FILE onchip-config.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/onchip)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/onchip-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/onchip-config-version.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/onchip)
+
+# What the command prints about itself: completion, and man pages where there is help2man.
+set(text ${CMAKE_BINARY_DIR}/about)
+set(pages)
+foreach(file bash/onchip zsh/_onchip fish/onchip.fish)
+  get_filename_component(shell ${file} DIRECTORY)
+  add_custom_command(OUTPUT ${text}/${file} DEPENDS onchip VERBATIM
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${text}/${shell} COMMAND onchip completion ${shell} > ${text}/${file})
+  list(APPEND pages ${text}/${file})
+endforeach()
+install(FILES ${text}/bash/onchip DESTINATION share/bash-completion/completions OPTIONAL)
+install(FILES ${text}/zsh/_onchip DESTINATION share/zsh/site-functions OPTIONAL)
+install(FILES ${text}/fish/onchip.fish DESTINATION share/fish/vendor_completions.d OPTIONAL)
+find_program(ONCHIP_HELP2MAN help2man)
+if(ONCHIP_HELP2MAN)
+  set(verbs experiments/command/verbs.hpp)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${verbs})
+  file(READ ${verbs} verbs)
+  string(REGEX MATCHALL "Verb{\"[a-z-]+\",[ \n]*\"[^\"]+\\." verbs "${verbs}")
+  list(PREPEND verbs [[Verb{"", "plan, predict, simulate and run recurrent networks that stay on a GPU's chip.]])
+  foreach(line ${verbs})
+    string(REGEX REPLACE "Verb{\"(.*)\",[ \n]*\"(.*)\\." "\\1;\\2" line "${line}")
+    list(POP_FRONT line verb name)
+    string(STRIP "onchip ${verb}" command)
+    string(REPLACE " " "-" page ${text}/man/${command}.1)
+    add_custom_command(OUTPUT ${page} DEPENDS onchip VERBATIM
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${text}/man
+      COMMAND ${ONCHIP_HELP2MAN} --no-info --version-string=${PROJECT_VERSION} --name=${name} --output=${page}
+              "$<TARGET_FILE_DIR:onchip>/${command}")
+    list(APPEND pages ${page})
+  endforeach()
+  install(DIRECTORY ${text}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+endif()
+add_custom_target(about ALL DEPENDS ${pages})
+
+install(DIRECTORY model/chips experiments/data experiments/recipes plots examples DESTINATION share/onchip
+        USE_SOURCE_PERMISSIONS PATTERN __pycache__ EXCLUDE PATTERN pruned EXCLUDE)

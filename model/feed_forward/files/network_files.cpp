@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/feed_forward/files/network_files.hpp"
+
+#include "model/base/decompress.hpp"
+#include "model/base/error.hpp"
+#include "model/feed_forward/data/digits.hpp"
+#include "model/feed_forward/data/radix_net.hpp"
+#include "model/workload/weights_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+// "n1024-l7" and ".tsv" of "n1024-l7.tsv.gz"
+std::pair<std::string, std::string> stem_and_extension(const std::filesystem::path& file) {
+  std::filesystem::path name = file.filename();
+  constexpr std::array<std::string_view, 3> kPacked{".gz", ".xz", ".zst"};
+  if (std::ranges::find(kPacked, name.extension().string()) != kPacked.end()) {
+    name = name.stem();
+  }
+  std::string extension = name.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return {name.stem().string(), extension};
+}
+
+// The number at the end of a name, and what stands before it; -1 where there is none.
+std::pair<int, std::string_view> number_at_end(std::string_view name) {
+  const std::size_t digits = name.find_last_not_of("0123456789") + 1;  // 0 for npos
+  int number = -1;
+  const auto [stop, error] = std::from_chars(name.data() + digits, name.data() + name.size(), number);
+  return {error == std::errc() ? number : -1, name.substr(0, digits)};
+}
+
+// Of "n1024-l7", "neuron1024" or "sparse-images-1024": the first number.
+int first_number(std::string_view name) {
+  const std::size_t begin = std::min(name.find_first_of("0123456789"), name.size());
+  int number = 0;
+  std::from_chars(name.data() + begin, name.data() + name.size(), number);
+  return number;
+}
+
+int challenge_neurons(const std::filesystem::path& path, std::string_view name, const NetworkFile& file) {
+  const int neurons = file.neurons > 0 ? file.neurons : first_number(name);
+  if (neurons < 1 || neurons > kMaxDimension) {
+    throw InputError(path.string() + ": its name does not say how many neurons a layer has; give neurons=1024");
+  }
+  return neurons;
+}
+
+FeedForward challenge_network(const std::filesystem::path& path, int neurons, int layers, const NetworkFile& file,
+                              std::function<SparseMatrix(int)> weights) {
+  const float bias = file.bias.value_or(challenge_bias(neurons));
+  return {path.string(), std::vector<int>(layers + 1, neurons), file.clip.value_or(kChallengeClip),
+          [=, weights = std::move(weights)](int l) {
+            return SparseLayer{weights(l), {bias}};
+          }};
+}
+
+using Numbered = std::map<int, std::filesystem::path>;
+
+// The files of layers 1, 2, ... or 0, 1, ...
+std::vector<std::filesystem::path> in_order(const std::filesystem::path& folder, const Numbered& files) {
+  std::vector<std::filesystem::path> ordered;
+  int expected = files.begin()->first == 0 ? 0 : 1;
+  for (const auto& [number, file] : files) {
+    if (number != expected++) {
+      throw InputError(folder.string() + ": the file of layer " + std::to_string(expected - 1) +
+                       " is missing; found layers up to " + std::to_string(files.rbegin()->first));
+    }
+    ordered.push_back(file);
+  }
+  return ordered;
+}
+
+FeedForward matrix_market_network(const std::filesystem::path& folder, const Numbered& files, const Numbered& biases,
+                                  const NetworkFile& file) {
+  std::vector<SparseLayer> layers;
+  in_order(folder, files);
+  for (const auto& [number, name] : files) {
+    SparseLayer layer{read_weights(name), {file.bias.value_or(0)}};
+    if (const auto bias = biases.find(number); bias != biases.end()) {
+      const SparseMatrix column = read_weights(bias->second);
+      if (column.columns != 1 || column.rows != layer.weights.rows) {
+        throw InputError(bias->second.string() + ": the biases of layer " + std::to_string(number) + " are [" +
+                         std::to_string(layer.weights.rows) + ", 1]; found [" + std::to_string(column.rows) + ", " +
+                         std::to_string(column.columns) + "]");
+      }
+      layer.bias = to_dense(column);
+    }
+    if (!layers.empty() && layers.back().weights.rows != layer.weights.columns) {
+      throw InputError(name.string() + ": layer " + std::to_string(number) + " takes " +
+                       std::to_string(layer.weights.columns) + " inputs, but the layer before it has " +
+                       std::to_string(layers.back().weights.rows) + " outputs");
+    }
+    layers.push_back(std::move(layer));
+  }
+  return stored_network(folder.string(), std::move(layers), file.clip.value_or(kNoClip));
+}
+
+FeedForward open_folder(const std::filesystem::path& folder, const NetworkFile& file) {
+  Numbered tsv, mtx, biases;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const auto [stem, extension] = stem_and_extension(entry.path());
+    const auto [number, before] = number_at_end(stem);
+    Numbered* const kind = number < 0                                        ? nullptr
+                           : extension == ".tsv" && before.ends_with("-l")   ? &tsv
+                           : extension == ".mtx" && before.ends_with("bias") ? &biases
+                           : extension == ".mtx"                             ? &mtx
+                                                                             : nullptr;
+    if (kind) {
+      if (const auto [found, is_new] = kind->emplace(number, entry.path()); !is_new) {
+        throw InputError(folder.string() + ": two files are of layer " + std::to_string(number) + ": " +
+                         in_quotes(std::min(found->second, entry.path()).filename().string()) + " and " +
+                         in_quotes(std::max(found->second, entry.path()).filename().string()));
+      }
+    }
+  }
+  if (tsv.empty() == mtx.empty()) {
+    throw InputError(folder.string() + ": the folder has " + (tsv.empty() ? "no" : "both kinds of") +
+                     " files of layers; expected n1024-l1.tsv, n1024-l2.tsv, ... or NAME1.mtx, NAME2.mtx, ...");
+  }
+  if (!mtx.empty()) {
+    return matrix_market_network(folder, mtx, biases, file);
+  }
+  const std::vector<std::filesystem::path> ordered = in_order(folder, tsv);
+  const int neurons = challenge_neurons(ordered.front(), ordered.front().filename().string(), file);
+  return challenge_network(folder, neurons, static_cast<int>(ordered.size()), file, [=](int l) {
+    const InputFile input(ordered[l]);
+    return parse_layer_tsv(input.bytes(), ordered[l].string(), neurons, neurons);
+  });
+}
+
+}  // namespace
+
+FeedForward open_network(const std::filesystem::path& path, const NetworkFile& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return open_folder(path, file);
+  }
+  const auto input = std::make_shared<const InputFile>(path);
+  const auto [stem, extension] = stem_and_extension(path);
+  if (extension == ".safetensors") {
+    FeedForward network = parse_network_safetensors(input->bytes(), path.string(), file);
+    network.layer = [input, layer = std::move(network.layer)](int l) { return layer(l); };
+    return network;
+  }
+  if (extension == ".bin") {
+    const int neurons = challenge_neurons(path, stem, file);
+    return challenge_network(path, neurons, layers_of_bin(input->bytes(), path.string(), neurons), file,
+                             [=](int l) { return parse_layer_bin(input->bytes(), path.string(), neurons, l); });
+  }
+  throw InputError(path.string() +
+                   ": unknown kind of network; expected a folder of .tsv or .mtx files, or a name that ends in .bin or "
+                   ".safetensors");
+}
+
+Inputs open_images(const std::filesystem::path& file, int neurons) {
+  const auto [stem, extension] = stem_and_extension(file);
+  if (extension != ".tsv" && extension != ".bin") {
+    return read_mnist(file, neurons);
+  }
+  const InputFile input(file);
+  return extension == ".tsv" ? parse_images_tsv(input.bytes(), file.string(), neurons)
+                             : parse_images_bin(input.bytes(), file.string(), neurons);
+}
+
+void write_matrix_market(const SparseMatrix& weights, const Sink& sink) {
+  std::string piece = "%%MatrixMarket matrix coordinate real general\n" + std::to_string(weights.rows) + " " +
+                      std::to_string(weights.columns) + " " + std::to_string(weights.nnz()) + "\n";
+  for (int row = 0; row < weights.rows; ++row) {
+    for (std::int64_t i = weights.row_begin[row]; i < weights.row_begin[row + 1]; ++i) {
+      std::array<char, 32> value;
+      const auto end = std::to_chars(value.data(), value.data() + value.size(), weights.value[i]);
+      piece += std::to_string(row + 1) + " " + std::to_string(weights.column[i] + 1) + " ";
+      piece.append(value.data(), end.ptr);
+      piece += '\n';
+    }
+    if (piece.size() > 1 << 16) {
+      sink(piece);
+      piece.clear();
+    }
+  }
+  sink(piece);
+}
+
+}  // namespace onchip

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Feed-forward networks in users' files:
+//   FOLDER with n1024-l1.tsv, n1024-l2.tsv, ...   of the challenge; layers are read when they are asked for
+//   FOLDER with NAME1.mtx, NAME2.mtx, ...         Matrix Market, [outputs, inputs]; bias1.mtx, ... beside them, or none
+//   neuron1024.bin                                of the challenge's champion of 2020
+//   NAME.safetensors                              either matrices of dense frameworks, X.weight with X.bias, in the
+//   order
+//                                                 of the numbers in their names; or, as write_safetensors does it,
+//                                                 X.shape, X.crow_indices, X.col_indices, X.values and X.bias
+// each compressed by gzip, xz or zstd, or not. Throw InputError.
+#pragma once
+
+#include "model/feed_forward/files/challenge_files.hpp"
+#include "model/feed_forward/network.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+namespace onchip {
+
+struct NetworkFile {
+  int neurons = 0;            // of the challenge's files; 0: as their names say
+  std::optional<float> bias;  // of all neurons, where the files have none; else the challenge's, or 0
+  std::optional<float> clip;  // else that of the challenge for its files, or none
+};
+FeedForward open_network(const std::filesystem::path& path, const NetworkFile& file = {});
+
+FeedForward parse_network_safetensors(std::string_view bytes, std::string_view file_name, const NetworkFile& file = {});
+// Makes every layer twice. Layers are "layers.0", "layers.1", ...
+void write_safetensors(const FeedForward& network, const Sink& sink);
+void write_matrix_market(const SparseMatrix& weights, const Sink& sink);
+
+// sparse-images-1024.tsv or .bin of the challenge, or MNIST's images in IDX form, told apart by their names.
+Inputs open_images(const std::filesystem::path& file, int neurons);
+
+}  // namespace onchip

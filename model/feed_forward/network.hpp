@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sparse feed-forward network: layer by layer, for each image,
+//   y = min(max(W x + b, 0), clip)      W: [outputs, inputs]
+// A weight that is not stored multiplies nothing; NaN passes through ReLU and clip, as in dense frameworks. The Sparse
+// DNN Graph Challenge (Kepner et al., arXiv 1909.05631) adds the bias only where W x is not zero: the same for b <= 0.
+// A network may be larger than memory (65536 neurons x 1920 layers have 4e9 weights), so that layers are made when they
+// are asked for.
+#pragma once
+
+#include "model/workload/mask.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace onchip {
+
+struct SparseLayer {
+  SparseMatrix weights;     // [outputs, inputs]
+  std::vector<float> bias;  // [outputs], or one number for all
+
+  float bias_of(int output) const { return bias[bias.size() == 1 ? 0 : output]; }
+  friend bool operator==(const SparseLayer&, const SparseLayer&) = default;
+};
+
+inline constexpr float kNoClip = std::numeric_limits<float>::infinity();
+
+struct FeedForward {
+  std::string name;          // "spdnn:1024x120"
+  std::vector<int> neurons;  // [layers + 1]: of the input, then of each layer
+  float clip = kNoClip;
+  // Layer l of [0, layers()), [neurons[l + 1], neurons[l]]: the same each time. Threads may call it at once.
+  std::function<SparseLayer(int)> layer;
+
+  int layers() const { return static_cast<int>(neurons.size()) - 1; }
+  int inputs(int l) const { return neurons[l]; }
+  int outputs(int l) const { return neurons[l + 1]; }
+};
+
+// max(z, 0) and then min(., clip); NaN stays.
+constexpr float activate(float z, float clip) {
+  return z < 0 ? 0 : z > clip ? clip : z;
+}
+
+// Whether an image of zeros gets a feature that is not zero: some bias is positive or NaN. Where none is, images
+// without a non-zero feature are dead: they stay so.
+bool wakes_zeros(const SparseLayer& layer);
+
+// Throws InputError naming what does not fit: no rows or columns, columns that do not ascend, a number of biases that
+// is neither 1 nor that of the rows.
+void check(const SparseLayer& layer);
+
+// A network of layers in memory. Throws InputError if one is not well formed, or takes another number of inputs than
+// the layer before it gives.
+FeedForward stored_network(std::string name, std::vector<SparseLayer> layers, float clip);
+
+}  // namespace onchip

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/feed_forward/plan/blocks_layout.hpp"
+
+#include "model/base/error.hpp"
+#include "model/base/numeric.hpp"
+#include "model/base/parallel.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+namespace onchip {
+namespace {
+
+constexpr std::uint16_t kSameInputs = 0x8000;
+constexpr float kLargestFeature = 32768;  // scaled: a power of two below the largest fp16
+constexpr int kHalf = kBlockRows / 2;
+
+std::uint16_t half_bits(float value) {
+  return static_cast<std::uint16_t>(to_bits(Precision::fp16, value));
+}
+
+// Where a record's parts begin.
+struct RecordPlaces {
+  explicit RecordPlaces(const BlocksGeometry& geometry)
+      : biases(geometry.tiles * 2 * kBlockRows * kBlockColumns),
+        destinations(biases + 4 * kBlockRows),
+        inputs(destinations + 2 * kBlockRows) {}
+  std::size_t biases, destinations, inputs;
+};
+
+// Element of a tile [16 rows][16 inputs] in A's fragments: lane, then its registers of two halves.
+std::size_t fragment_element(int row, int k) {
+  const int lane = row % kHalf * 4 + k % kHalf / 2;
+  const int reg = row / kHalf + 2 * (k / kHalf);
+  return static_cast<std::size_t>(lane) * 8 + reg * 2 + k % 2;
+}
+
+// What a block reads, tile by tile: columns with their places. Each 8 that one access reads stay together; those of
+// neighbouring places make up a tile, so that blocks with the same inputs have the same tiles.
+struct TileInputs {
+  std::vector<std::int32_t> columns;  // [tiles, 16]
+  std::vector<std::uint16_t> places;  // [tiles, 16]
+};
+
+class Packer {
+ public:
+  Packer(const FeedForward& network, const NetworkStructure& structure, BlocksLayout& layout)
+      : network_(network), structure_(structure), layout_(layout), places_(layout.geometry) {}
+
+  void pack(int l) {
+    const BlocksGeometry& geometry = layout_.geometry;
+    const SparseLayer layer = network_.layer(l);
+    const Blocks& blocks = structure_.layers[l].blocks;
+    std::vector<bool> done(network_.outputs(l));
+    std::vector<std::uint16_t> before;
+    int place = 0;
+    const auto record = [&] {
+      return layout_.records.data() + geometry.layer_bytes() * l + geometry.record_bytes() * place++;
+    };
+    for (int b = 0; b < blocks.count(); ++b) {
+      if (place % geometry.warp_blocks == 0) {
+        before.clear();
+      }
+      const std::vector<float> values = block_values(layer.weights, blocks, b);
+      put_block(record(), l, layer, blocks.rows(b), inputs_of(blocks, b, l, before, next_columns(blocks, b, l)),
+                blocks.columns(b), values, before);
+      for (const std::int32_t row : blocks.rows(b)) {
+        if (row != kNoNeuron) {
+          done[row] = true;
+        }
+      }
+    }
+    // Rows without a weight, and blocks of no row.
+    std::vector<std::int32_t> rows;
+    for (int row = 0; row < network_.outputs(l); ++row) {
+      if (!done[row]) {
+        rows.push_back(row);
+      }
+    }
+    for (std::size_t first = 0; place < geometry.warps * geometry.warp_blocks; first += kBlockRows) {
+      std::vector<std::int32_t> of_block(kBlockRows, kNoNeuron);
+      for (std::size_t i = first; i < std::min(rows.size(), first + kBlockRows); ++i) {
+        of_block[i - first] = rows[i];
+      }
+      before.clear();
+      put_block(record(), l, layer, of_block, {}, {}, {}, before);
+    }
+  }
+
+ private:
+  std::uint16_t spare() const { return static_cast<std::uint16_t>(layout_.geometry.places - kFreePlaces); }
+
+  std::uint16_t place_of(int boundary, std::int32_t neuron) const {
+    return neuron == kNoNeuron ? spare() : static_cast<std::uint16_t>(structure_.places[boundary].of_neuron[neuron]);
+  }
+
+  // Eights of a block's columns, by their first places.
+  std::vector<std::pair<int, int>> eights(const Blocks& blocks, int b, int l) const {
+    std::vector<std::pair<int, int>> eights;  // of a place, of the first column
+    const std::span<const std::int32_t> columns = blocks.columns(b);
+    for (int i = 0; i < static_cast<int>(columns.size()); i += kFreePlaces) {
+      int least = std::numeric_limits<int>::max();
+      for (const std::int32_t column : columns.subspan(i, kFreePlaces)) {
+        least = std::min<int>(least, column == kNoNeuron ? least : place_of(l, column) / kFreePlaces);
+      }
+      eights.emplace_back(least, i);
+    }
+    std::ranges::sort(eights);
+    return eights;
+  }
+
+  TileInputs in_order(const Blocks& blocks, int b, int l, const std::vector<std::pair<int, int>>& eights) const {
+    TileInputs inputs;
+    const std::span<const std::int32_t> columns = blocks.columns(b);
+    for (const auto& [least, first] : eights) {
+      std::vector<std::int32_t> eight(columns.begin() + first, columns.begin() + first + kFreePlaces);
+      std::ranges::stable_sort(eight, {}, [&](std::int32_t column) { return place_of(l, column) % kFreePlaces; });
+      for (const std::int32_t column : eight) {
+        inputs.columns.push_back(column);
+        inputs.places.push_back(place_of(l, column));
+      }
+    }
+    return inputs;
+  }
+
+  // The places that the next block of the same warp reads; none: it is another warp's.
+  std::vector<std::uint16_t> next_columns(const Blocks& blocks, int b, int l) const {
+    if (b + 1 >= blocks.count() || (b + 1) % layout_.geometry.warp_blocks == 0) {
+      return {};
+    }
+    return in_order(blocks, b + 1, l, eights(blocks, b + 1, l)).places;
+  }
+
+  // Tiles in an order in which the first is the last of the block before, and the last one of the next block's.
+  TileInputs inputs_of(const Blocks& blocks, int b, int l, const std::vector<std::uint16_t>& before,
+                       const std::vector<std::uint16_t>& next) const {
+    const TileInputs sorted = in_order(blocks, b, l, eights(blocks, b, l));
+    const int tiles = static_cast<int>(sorted.columns.size()) / kBlockColumns;
+    const auto tile_of = [](const std::vector<std::uint16_t>& places, int t) {
+      return std::span(places).subspan(std::size_t{kBlockColumns} * t, kBlockColumns);
+    };
+    const auto rank = [&](int t) {
+      if (!before.empty() && std::ranges::equal(tile_of(sorted.places, t), before)) {
+        return 0;
+      }
+      for (std::size_t n = 0; n < next.size() / kBlockColumns; ++n) {
+        if (std::ranges::equal(tile_of(sorted.places, t), tile_of(next, static_cast<int>(n)))) {
+          return 2;
+        }
+      }
+      return 1;
+    };
+    std::vector<int> order(tiles);
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {}, rank);
+    TileInputs inputs;
+    for (const int t : order) {
+      const auto from = std::size_t{kBlockColumns} * t;
+      inputs.columns.insert(inputs.columns.end(), sorted.columns.begin() + from,
+                            sorted.columns.begin() + from + kBlockColumns);
+      inputs.places.insert(inputs.places.end(), sorted.places.begin() + from,
+                           sorted.places.begin() + from + kBlockColumns);
+    }
+    return inputs;
+  }
+
+  // values: [16, columns]; before: places of the tile that was read last.
+  void put_block(std::byte* record, int l, const SparseLayer& layer, std::span<const std::int32_t> rows,
+                 const TileInputs& inputs, std::span<const std::int32_t> columns, const std::vector<float>& values,
+                 std::vector<std::uint16_t>& before) const {
+    std::vector<std::size_t> column_at(inputs.columns.size());
+    for (std::size_t i = 0; i < inputs.columns.size(); ++i) {
+      column_at[i] = std::ranges::find(columns, inputs.columns[i]) - columns.begin();
+    }
+    const int tiles = static_cast<int>(inputs.columns.size()) / kBlockColumns;
+    for (int t = 0; t < layout_.geometry.tiles; ++t) {
+      std::array<std::uint16_t, kBlockRows * kBlockColumns> fragments{};
+      std::vector<std::uint16_t> places(kBlockColumns, spare());
+      if (t < tiles) {
+        std::copy_n(inputs.places.begin() + std::ptrdiff_t{kBlockColumns} * t, kBlockColumns, places.begin());
+        for (int k = 0; k < kBlockColumns; ++k) {
+          const std::size_t at = std::size_t{kBlockColumns} * t + k;
+          for (int r = 0; r < kBlockRows && inputs.columns[at] != kNoNeuron; ++r) {
+            const float value = values[r * columns.size() + column_at[at]];
+            if (from_bits(Precision::fp16, half_bits(value)) != value) {
+              throw InputError("layer " + std::to_string(l + 1) + ": the weight from neuron " +
+                               std::to_string(inputs.columns[at] + 1) + " to " + std::to_string(rows[r] + 1) +
+                               " is no fp16 number: " + std::to_string(value));
+            }
+            fragments[fragment_element(r, k)] = half_bits(value);
+          }
+        }
+      } else if (!before.empty()) {
+        places = before;  // multiplied by zeros
+      }
+      std::memcpy(record + t * sizeof(fragments), fragments.data(), sizeof(fragments));
+      const std::uint16_t same = places == before ? kSameInputs : 0;
+      before = places;
+      for (std::uint16_t& place : places) {
+        place |= same;
+      }
+      std::memcpy(record + places_.inputs + t * 2 * kBlockColumns, places.data(), 2 * kBlockColumns);
+    }
+    for (int r = 0; r < kBlockRows; ++r) {
+      // A row of no neuron stays at zero, whatever a bound adds to it.
+      const float bias = (rows[r] == kNoNeuron ? -layout_.clip : layer.bias_of(rows[r])) * layout_.scale;
+      const std::uint16_t destination = place_of(l + 1, rows[r]);
+      std::memcpy(record + places_.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), &bias, sizeof(float));
+      std::memcpy(record + places_.destinations + r * sizeof(destination), &destination, sizeof(destination));
+    }
+  }
+
+  const FeedForward& network_;
+  const NetworkStructure& structure_;
+  BlocksLayout& layout_;
+  RecordPlaces places_;
+};
+
+// What the bounds need to know of a layer.
+struct LayerFacts {
+  bool monotone = true, keeps_clipped = true;
+  std::int64_t longest_row = 0;
+  double largest_sum = 0;  // of a row's weights
+};
+
+LayerFacts facts_of(const SparseLayer& layer, double clip) {
+  LayerFacts facts{.monotone = !wakes_zeros(layer)};
+  for (int row = 0; row < layer.weights.rows; ++row) {
+    double sum = 0;
+    for (std::int64_t i = layer.weights.row_begin[row]; i < layer.weights.row_begin[row + 1]; ++i) {
+      facts.monotone = facts.monotone && layer.weights.value[i] >= 0;
+      sum += std::fabs(layer.weights.value[i]);
+    }
+    facts.longest_row = std::max(facts.longest_row, layer.weights.row_begin[row + 1] - layer.weights.row_begin[row]);
+    facts.largest_sum = std::max(facts.largest_sum, sum);
+    facts.keeps_clipped = facts.keeps_clipped && sum * clip * (1 - 0x1p-9) + layer.bias_of(row) >= clip;
+  }
+  return facts;
+}
+
+void put_exact(BlocksLayout::Exact& exact, const SparseLayer& layer) {
+  constexpr int kSlice = 32, kAtOnce = 4;
+  const SparseMatrix& weights = layer.weights;
+  for (int first = 0; first < weights.rows; first += kSlice) {
+    const int rows = std::min(kSlice, weights.rows - first);
+    std::int64_t longest = 0;
+    for (int r = 0; r < rows; ++r) {
+      longest = std::max(longest, weights.row_begin[first + r + 1] - weights.row_begin[first + r]);
+    }
+    const std::size_t begin = exact.weight.size(), fours = (longest + kAtOnce - 1) / kAtOnce;
+    exact.weight.resize(begin + fours * kSlice * kAtOnce, BlocksLayout::kNoWeight);
+    for (int r = 0; r < kSlice; ++r) {
+      exact.bias.push_back(r < rows ? layer.bias_of(first + r) : 0);
+      for (std::int64_t k = 0; r < rows && k < weights.row_begin[first + r + 1] - weights.row_begin[first + r]; ++k) {
+        const std::int64_t i = weights.row_begin[first + r] + k;
+        exact.weight[begin + ((k / kAtOnce) * kSlice + r) * kAtOnce + k % kAtOnce] =
+            static_cast<std::uint32_t>(weights.column[i]) | static_cast<std::uint32_t>(half_bits(weights.value[i]))
+                                                                << 16;
+      }
+    }
+    exact.slice_begin.push_back(static_cast<std::uint32_t>(exact.weight.size() / (kSlice * kAtOnce)));
+  }
+  exact.layer_slice.push_back(static_cast<std::uint32_t>(exact.slice_begin.size() - 1));
+  exact.rows.push_back(static_cast<std::uint32_t>(weights.rows));
+}
+
+}  // namespace
+
+BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& structure,
+                         const BlocksGeometry& geometry) {
+  BlocksLayout layout{.geometry = geometry, .clip = network.clip, .records = {}, .input_neurons = {}, .exact = {}};
+  layout.scale = std::exp2(std::floor(std::log2(kLargestFeature / network.clip)));
+  layout.records.resize(geometry.layer_bytes() * geometry.layers);
+  layout.input_neurons.assign(geometry.places, 0xffff);
+  for (int neuron = 0; neuron < geometry.inputs; ++neuron) {
+    layout.input_neurons[structure.places[0].of_neuron[neuron]] = static_cast<std::uint16_t>(neuron);
+  }
+  Packer packer(network, structure, layout);
+  parallel_for(geometry.layers, all_cores(), [&](int l) { packer.pack(l); });
+  layout.exact.slice_begin = {0};
+  layout.exact.layer_slice = {0};
+  LayerFacts all;
+  for (int l = 0; l < geometry.layers; ++l) {
+    const SparseLayer layer = network.layer(l);
+    put_exact(layout.exact, layer);
+    const LayerFacts facts = facts_of(layer, network.clip);
+    all.monotone = all.monotone && facts.monotone;
+    all.keeps_clipped = all.keeps_clipped && facts.keeps_clipped;
+    all.longest_row = std::max(all.longest_row, facts.longest_row);
+    all.largest_sum = std::max(all.largest_sum, facts.largest_sum);
+  }
+  layout.monotone = all.monotone;
+  layout.keeps_clipped = all.keeps_clipped;
+  // n roundings of 2^-24 in the reference's order, and as many, twice as large, in that of the tensor cores, which cut.
+  layout.slack = static_cast<float>(static_cast<double>(std::max<std::int64_t>(all.longest_row, 32)) * 0x1p-23);
+  layout.underflow = static_cast<float>(all.largest_sum * 0x1p-24);
+  return layout;
+}
+
+std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::vector<double>& features) {
+  const BlocksGeometry& geometry = layout.geometry;
+  const RecordPlaces places(geometry);
+  std::vector<double> outputs(geometry.places);
+  std::vector<std::uint16_t> before(kBlockColumns);
+  for (int block = 0; block < geometry.warps * geometry.warp_blocks; ++block) {
+    const std::byte* record = layout.records.data() + geometry.layer_bytes() * layer + geometry.record_bytes() * block;
+    std::array<double, kBlockRows> sums{};
+    for (int t = 0; t < geometry.tiles; ++t) {
+      std::vector<std::uint16_t> inputs(kBlockColumns), tile(kBlockRows * kBlockColumns);
+      std::memcpy(tile.data(), record + t * 2 * tile.size(), 2 * tile.size());
+      std::memcpy(inputs.data(), record + places.inputs + t * 2 * kBlockColumns, 2 * kBlockColumns);
+      if (inputs[0] & kSameInputs) {
+        inputs = before;
+      }
+      before = inputs;
+      for (int r = 0; r < kBlockRows; ++r) {
+        for (int k = 0; k < kBlockColumns; ++k) {
+          sums[r] +=
+              static_cast<double>(from_bits(Precision::fp16, tile[fragment_element(r, k)])) * features[inputs[k]];
+        }
+      }
+    }
+    for (int r = 0; r < kBlockRows; ++r) {
+      float bias;
+      std::uint16_t destination;
+      std::memcpy(&bias, record + places.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), sizeof(float));
+      std::memcpy(&destination, record + places.destinations + r * sizeof(destination), sizeof(destination));
+      outputs[destination] = std::clamp(sums[r] + bias, 0.0, static_cast<double>(layout.clip) * layout.scale);
+    }
+  }
+  return outputs;
+}
+
+}  // namespace onchip

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of a plan of blocks read, as feed_forward_blocks.cu and feed_forward_exact.cu lay it out:
+//   record [layer][warp][block of the warp]: fp16 tiles [tiles][32 lanes][8] as A of mma.m16n8k16, then fp32 biases
+//     [8][2] of rows r and r + 8, u16 places of the rows [16], u16 places of the inputs [tiles][16], with bit 15 where
+//     they are those of the tile before
+//   exact: slices of 32 rows, a layer's last one with fewer; weights as column | fp16 << 16 [longest row / 4][32
+//   rows][4],
+//     columns ascending, kNoWeight behind a row's last
+// Features, biases and clip are multiplied by `scale`, a power of two that keeps residuals normal.
+#pragma once
+
+#include "model/feed_forward/plan/blocks_plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace onchip {
+
+struct BlocksLayout {
+  BlocksGeometry geometry;
+  float clip = 0, scale = 1;
+  std::vector<std::byte> records;
+  std::vector<std::uint16_t> input_neurons;  // [places]: 0xffff where there is none
+
+  static constexpr std::uint32_t kNoWeight = ~std::uint32_t{0};
+  struct Exact {
+    std::vector<std::uint32_t> weight;
+    std::vector<std::uint32_t> slice_begin;  // [slices of all layers + 1], in fours of 32 rows
+    std::vector<std::uint32_t> layer_slice;  // [layers + 1]: first slice
+    std::vector<float> bias;                 // [slices of all layers, 32]
+    std::vector<std::uint32_t> rows;         // [layers]
+  } exact;
+
+  // Sums of fp32 in any order lie within 1 +- slack of the exact ones; where fp16 underflows, a sum loses at most
+  // `underflow`, scaled.
+  float slack = 0, underflow = 0;
+  bool monotone = true;  // no weight is negative, no bias wakes an image of zeros: bounds hold, dead images stay dead
+  bool keeps_clipped = true;  // an image with all features at the clip, but for 2^-10, stays there in every layer
+};
+
+// Throws InputError for a weight that fp16 cannot hold, with its layer, row and column.
+BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);
+
+// One layer as the kernel computes it from a record's own numbers, in double precision: features [places] to features
+// [places], scaled. What a test compares with the layer itself.
+std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::vector<double>& features);
+
+}  // namespace onchip

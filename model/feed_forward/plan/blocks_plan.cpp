@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/feed_forward/plan/blocks_plan.hpp"
+
+#include "model/base/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace onchip {
+namespace {
+
+constexpr int kRecordAlignment = 32;
+constexpr int kPlaceBytes = 16;
+constexpr int kMostPlaces = 0x8000;  // bit 15 of an input's place says that it was read already
+
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+std::string tile_text(const BlocksTile& tile) {
+  return std::to_string(tile.groups) + "x" + std::to_string(tile.words) + (tile.in_place ? "!" : "");
+}
+
+// The largest tile of at most `groups`; with two buffers if that costs no images.
+BlocksTile largest_tile(const Chip& chip, const BlocksGeometry& geometry, int groups, int words) {
+  const auto has = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
+  for (; groups > 0; --groups) {
+    for (const bool in_place : {false, true}) {
+      const BlocksTile tile{groups, words, in_place};
+      if (geometry.shared_bytes(tile) <= has) {
+        return tile;
+      }
+    }
+  }
+  const std::size_t needs = geometry.shared_bytes({1, words, true});
+  throw InputError("8 images of up to " + std::to_string(geometry.places) + " neurons take " +
+                   std::to_string(needs / 1024) + " KiB of shared memory; a block of " + chip.name + " has " +
+                   std::to_string(has / 1024) + " KiB");
+}
+
+}  // namespace
+
+std::string text(const BlocksPlan& plan) {
+  std::string text = "warps=" + std::to_string(plan.warps) + " phases=";
+  for (const BlocksPhase& phase : plan.phases) {
+    text += (&phase == plan.phases.data() ? "" : ",") + std::to_string(phase.end_layer) + ":" + tile_text(phase.tile);
+  }
+  return text + " lower=" + tile_text(plan.lower) + " wide=" + tile_text(plan.wide);
+}
+
+std::size_t BlocksGeometry::record_bytes() const {
+  const std::size_t of_tile = 2 * kBlockRows * kBlockColumns + 2 * kBlockColumns;  // weights and places
+  return round_up(tiles * of_tile + kBlockRows * (4 + 2), kRecordAlignment);
+}
+
+std::size_t BlocksGeometry::shared_bytes(const BlocksTile& tile) const {
+  const std::size_t quads = (inputs + 127) / 128;
+  const std::size_t features = std::size_t{kPlaceBytes} * places * tile.groups * tile.words * (tile.in_place ? 1 : 2);
+  const std::size_t bitmaps = (16 * tile.images() + 128 * tile.groups) * quads;
+  return round_up(features + bitmaps + 16 + 4 * tile.images(), 128);
+}
+
+BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps) {
+  BlocksGeometry geometry{.layers = network.layers(), .inputs = network.neurons.front(), .warps = warps};
+  if (!std::isfinite(network.clip)) {
+    throw InputError("plans of blocks need a clip: features without one may grow beyond fp16");
+  }
+  int places = 0, blocks = 0;
+  for (int l = 0; l < network.layers(); ++l) {
+    const LayerStructure& layer = structure.layers[l];
+    if (layer.remainder.nnz() > 0) {
+      throw InputError("layer " + std::to_string(l + 1) + " has " + std::to_string(layer.remainder.nnz()) +
+                       " weights outside of blocks, which plans of blocks do not compute");
+    }
+    // Rows without a weight get blocks of their own.
+    int rows = 0;
+    for (int b = 0; b < layer.blocks.count(); ++b) {
+      rows += static_cast<int>(
+          std::ranges::count_if(layer.blocks.rows(b), [](std::int32_t row) { return row != kNoNeuron; }));
+      geometry.tiles = std::max(geometry.tiles, static_cast<int>(layer.blocks.columns(b).size()) / kBlockColumns);
+    }
+    blocks = std::max(blocks, layer.blocks.count() + (network.outputs(l) - rows + kBlockRows - 1) / kBlockRows);
+  }
+  for (const Places& of_layer : structure.places) {
+    places = std::max(places, of_layer.count);
+  }
+  geometry.tiles = std::max(geometry.tiles, 1);
+  geometry.warp_blocks = std::max(1, (blocks + warps - 1) / warps);
+  geometry.places = static_cast<int>(round_up(places, kFreePlaces)) + kFreePlaces;
+  if (geometry.places > kMostPlaces) {
+    throw InputError("plans of blocks have at most " + std::to_string(kMostPlaces - kFreePlaces) +
+                     " neurons in a layer; there are " + std::to_string(places));
+  }
+  return geometry;
+}
+
+BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksGeometry& geometry) {
+  // Where half of the images have died, or more, in the challenge's networks; others run as right, and drop later.
+  constexpr std::array kDropAfter{3, 5, 8, 11};
+  BlocksPlan plan;
+  plan.warps = geometry.warps;
+  const BlocksTile many = largest_tile(chip, geometry, 4, 1), few = largest_tile(chip, geometry, 2, 1);
+  for (const int layer : kDropAfter) {
+    if (layer < geometry.layers) {
+      plan.phases.push_back({layer, layer < kDropAfter.back() ? many : few});
+    }
+  }
+  plan.phases.push_back({geometry.layers, few});
+  plan.lower = few;
+  plan.wide = largest_tile(chip, geometry, 2, 2);
+  return plan;
+}
+
+}  // namespace onchip

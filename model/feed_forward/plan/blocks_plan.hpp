@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A feed-forward network on tensor cores, layer after layer without leaving the SM
+// (kernels/feed_forward/feed_forward_blocks.cu): a tile of images keeps all its features in shared memory, and each
+// warp multiplies its output blocks of every layer, whose weights come from L2.
+//
+// Which images are alive at the end is proven. With no negative weights every layer is monotone, so that
+//   1. all images go through the network in one fp16 word, rounded up: what dies is dead (`phases`)
+//   2. the images alive after the phase before the last go through it rounded down: what lives is alive (`lower`)
+//   3. the few left open go through it in two words, both ways (`wide`)
+//   4. what is open still is computed in fp32, in the order of the reference
+#pragma once
+
+#include "model/chip/chip.hpp"
+#include "model/feed_forward/network.hpp"
+#include "model/feed_forward/structure/structure.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+struct BlocksTile {
+  int groups = 2;         // of 8 images, of a block of threads
+  int words = 1;          // fp16 words of a feature: value, or value and residual (22 bits)
+  bool in_place = false;  // outputs replace the inputs; else there are two buffers
+
+  int images() const { return 8 * groups; }
+  friend bool operator==(const BlocksTile&, const BlocksTile&) = default;
+};
+
+struct BlocksPhase {
+  int end_layer = 0;  // dead images are dropped after it
+  BlocksTile tile;
+  friend bool operator==(const BlocksPhase&, const BlocksPhase&) = default;
+};
+
+struct BlocksPlan {
+  static constexpr std::string_view kName = "blocks";
+
+  int warps = 16;  // of a block of threads, one on each SM
+  std::vector<BlocksPhase> phases;
+  BlocksTile lower, wide;
+  friend bool operator==(const BlocksPlan&, const BlocksPlan&) = default;
+};
+// "warps=16 phases=3:4x1,5:4x1,120:2x1 lower=2x1 wide=2x2!": end layer, groups x words, ! in place
+std::string text(const BlocksPlan& plan);
+
+// Sizes of the records that a warp reads, the same for all layers.
+struct BlocksGeometry {
+  int layers = 0, inputs = 0;  // inputs: neurons of the first layer
+  int warps = 0;
+  int warp_blocks = 0;  // output blocks of a warp, in each layer
+  int tiles = 0;        // weight tiles of 16 x 16 of an output block
+  int places = 0;       // of 16 bytes, of the widest layer, and some that nobody reads
+
+  std::size_t record_bytes() const;  // of an output block: tiles, biases, destinations, inputs
+  std::size_t layer_bytes() const { return record_bytes() * warp_blocks * warps; }
+  std::size_t shared_bytes(const BlocksTile& tile) const;
+  // 32-bit words of an image's features in device memory, between phases.
+  std::int64_t feature_words(const BlocksTile& tile) const {
+    return std::int64_t{places - kFreePlaces} * tile.words / 2;
+  }
+};
+
+// Throws InputError with the reason where this family cannot run the network: weights outside blocks, more places than
+// a record can name, no clip.
+BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps = 16);
+
+// Tiles as large as the chip's shared memory holds, up to 4 groups while there are many images, 2 later. Throws
+// InputError if not even 8 images fit: "8 images of 16384 neurons take 262 KB of shared memory; a block of h100_sxm has
+// 227 KB".
+BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksGeometry& geometry);
+
+}  // namespace onchip

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// One layer of the reference for a tile of images.
+#pragma once
+
+#include "model/feed_forward/network.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace onchip {
+
+inline constexpr int kTileImages = 32;
+
+// A layer, and runs of its rows that read the same inputs and so are computed together.
+struct ReferenceLayerRuns {
+  struct Run {
+    std::int32_t first, rows;  // in `order`
+  };
+  SparseLayer layer;
+  std::vector<std::int32_t> order;
+  std::vector<Run> runs;
+};
+ReferenceLayerRuns prepare(SparseLayer layer);
+
+// features: [inputs, kTileImages] to [outputs, kTileImages]. Returns which images have a feature that is not zero.
+std::uint32_t compute_tile(const ReferenceLayerRuns& runs, float clip, const float* features, float* results);
+
+}  // namespace onchip

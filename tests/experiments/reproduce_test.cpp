@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip reproduce.
+#include "tests/experiments/command.hpp"
+
+#include <set>
+#include <string>
+
+using namespace onchip;
+
+namespace {
+
+// A recipe whose value is a prediction of its own.
+std::string recipe(const std::string& published, const std::string& expect, const std::string& more = "") {
+  return "claim = \"a step is short\"\npaper = \"none\"\nplace = \"nowhere\"\nchip = \"h200\"\nmark = \"read\"\nunit = "
+         "\"us\"\n"
+         "published = " +
+         published + "\ntolerance = 0.1\nvalue = \"sparse\"\ntested = [\"there\"]\n" + more +
+         "[[network]]\nhidden = 2304\nbatch = 4\ndensity = 0.3\n[way.sparse]\n[expect]\n" + expect + '\n';
+}
+
+double sparse_us() {
+  return run_json("predict --chip h200 --hidden 2304 --density 30% --batch 4").at("step_us");
+}
+
+std::string of(const Folder& folder) {
+  return "reproduce all --recipes '" + (folder / "").string() + "'";
+}
+
+}  // namespace
+
+TEST_CASE("the page of claims is what the command prints", "[slow]") {
+  const Run result = run("reproduce all --page");
+  CAPTURE(result.err);
+  CHECK(result.status == 0);
+  CHECK(result.out == read(std::filesystem::path(ONCHIP_SOURCE_DIR) / "docs/replication.md"));
+  for (std::size_t at = 0; (at = result.out.find("](images/", at)) != std::string::npos; ++at) {
+    const std::string image = result.out.substr(at + 2, result.out.find(')', at) - at - 2);
+    CAPTURE(image);
+    CHECK(std::filesystem::exists(std::filesystem::path(ONCHIP_SOURCE_DIR) / "docs" / image));
+  }
+}
+
+TEST_CASE("all shipped claims come out as expected, ten of them tested", "[slow]") {
+  const Json json = run_json("reproduce all");
+  int tested = 0;
+  std::set<std::string> verdicts;
+  for (const Json& claim : json.at("claims")) {
+    CAPTURE(claim.dump());
+    CHECK(claim.at("unexpected").empty());
+    verdicts.insert(claim.at("verdict").get<std::string>());
+    tested += claim.at("verdict") == "replicated" || claim.at("verdict") == "differs";
+    if (claim.at("verdict") == "not built yet") {
+      CHECK(claim.at("networks").empty());
+    }
+  }
+  CHECK(tested >= 10);
+  CHECK(verdicts == std::set<std::string>{"differs", "not built yet", "not testable", "replicated"});
+}
+
+TEST_CASE("a claim that comes out otherwise than its recipe expects is exit 1", "[fast]") {
+  const Folder folder;
+  const std::string us = std::to_string(sparse_us());
+  folder.write("short.toml", recipe(us, "verdict = \"replicated\"\nthere = " + us + "\nwithin = 0.01"));
+  const Json good = run_json(of(folder)).at("claims").at(0);
+  CHECK(good.at("verdict") == "replicated");
+  CHECK(good.at("unexpected").empty());
+  CHECK_THAT(good.at("there").at("counted").get<double>(), Catch::Matchers::WithinRel(sparse_us(), 1e-4));
+
+  folder.write("short.toml", recipe("1e3", "verdict = \"replicated\""));
+  const Json differs = run_json(of(folder), 1).at("claims").at(0);
+  CHECK(differs.at("verdict") == "differs");
+  CHECK(differs.at("unexpected").size() == 1);
+
+  folder.write("short.toml", recipe("1e3", "verdict = \"differs\"\ncause = \"it is another unit\""));
+  CHECK(run(of(folder)).status == 0);
+
+  folder.write("short.toml", recipe(us, "verdict = \"replicated\"\nthere = 1e3\nwithin = 0.01"));
+  CHECK(run_json(of(folder), 1).at("claims").at(0).at("verdict") == "replicated");
+}
+
+TEST_CASE("measured rows decide where a recipe says so", "[fast]") {
+  const Folder folder;
+  const std::string rows = "rows = [\"h200/validation.csv\"]\n";
+  std::string text = recipe(std::to_string(2 * sparse_us()), "verdict = \"replicated\"", rows);
+  text.replace(text.find("\"there\""), 7, "\"measured\"");
+  folder.write("claims/short.toml", text);
+  measured_file(folder, 2);
+  const std::string recipes = "reproduce short --recipes '" + (folder / "claims").string() + "'";
+  const Run by_rows = run(recipes + " --format json", "ONCHIP_DATA=" + (folder / "").string());
+  CAPTURE(by_rows.err);
+  REQUIRE(by_rows.status == 0);
+  const Json claim = Json::parse(by_rows.out).at("claims").at(0);
+  CHECK(claim.at("verdict") == "replicated");
+  CHECK(claim.at("rows") == 1);
+  // The plan that ran is priced, and named files take the rows' place.
+  CHECK_THAT(claim.at("here").at("counted").get<double>(), Catch::Matchers::WithinRel(sparse_us(), 1e-3));
+#ifdef ONCHIP_HAS_CUDA
+  // The row's fingerprint is none of today's.
+  folder.write("h200/validation.manifest.json",
+               read(std::filesystem::path(ONCHIP_SOURCE_DIR) / "experiments/data/h200/validation.manifest.json"));
+  const Run stale = run(recipes, "ONCHIP_DATA=" + (folder / "").string());
+  CHECK(stale.out.find("1 measured rows, 1 stale") != std::string::npos);
+  CHECK(stale.out.find("stale      relu H=2304 B=4 30 % fp16, ") != std::string::npos);
+#endif
+  measured_file(folder, 1);
+  const Json renewed = run_json(recipes + " --rows " + (folder / "h200/validation.csv").string(), 1).at("claims").at(0);
+  CHECK(renewed.at("verdict") == "differs");
+}
+
+TEST_CASE("wrong recipes are refused with their place", "[fast]") {
+  const Folder folder;
+  const std::string file = folder.write("a.toml", "claim = \"x\"\nclaims = \"y\"\n");
+  require_refusal(of(folder), "a.toml:2:1: unknown key 'claims'; did you mean 'claim'?");
+  folder.write("a.toml", recipe("1", "verdict = \"differs\""));
+  require_refusal(of(folder), "needs a cause");
+  folder.write("a.toml", recipe("1", "verdict = \"perhaps\""));
+  require_refusal(of(folder), "expected one of replicated, differs, not testable, not built yet");
+  std::string text = recipe("1", "verdict = \"replicated\"");
+  text.replace(text.find("value = \"sparse\""), 16, "value = \"sparze\"");
+  folder.write("a.toml", text);
+  require_refusal(of(folder), "sparze");
+  require_refusal("reproduce speedup_3", "did you mean 'speedup_30'?");
+  require_refusal("reproduce", "expected 'list', 'all' or the name of a claim");
+  require_refusal("reproduce all --recipes '" + (folder / "none").string() + "'", "no recipes");
+  require_refusal("reproduce all --page --format csv", "contradicts");
+}
+
+TEST_CASE("ten cost terms, each changed by a fifth, turn a claim", "[slow]") {
+  const Json json = run_json("reproduce all --terms");
+  std::size_t turning = 0;
+  for (const Json& term : json.at("terms")) {
+    turning += !term.at("verdicts").empty() || !term.at("values").empty();
+  }
+  CHECK(turning >= 10);
+}
+
+TEST_CASE("terms that no claim depends on are named", "[fast]") {
+  const std::string text = run("reproduce step_1792 step_5760 --terms").out;
+  const std::size_t place = text.find("No claim depends on");
+  REQUIRE(place != std::string::npos);
+  CHECK(text.find("finishing_issue") < place);  // of a sparse step
+  CHECK(text.find("dense_look") > place);       // of a dense one
+  CHECK(text.find("dense_look") != std::string::npos);
+}

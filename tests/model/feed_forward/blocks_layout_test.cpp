@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/feed_forward/plan/blocks_layout.hpp"
+#include "model/base/error.hpp"
+#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/reference.hpp"
+#include "tests/catch.hpp"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace onchip {
+
+TEST_CASE("records of blocks hold the layer: the same features come out of them", "[fast]") {
+  for (const char* text :
+       {"spdnn:1024x14", "spdnn:1024x8,shuffle=yes", "random:neurons=300-100-64-512,degree=20,blocks=16",
+        "random:neurons=50,layers=3,degree=7,blocks=16,bias=-0.1..-0.05", "random:neurons=64,layers=2,degree=0"}) {
+    INFO(text);
+    const FeedForward network = read_network(text);
+    const NetworkStructure structure = find_structure(network, 0.05);
+    const BlocksGeometry geometry = blocks_geometry(network, structure);
+    const BlocksLayout layout = pack_blocks(network, structure, geometry);
+    for (int l = 0; l < network.layers(); ++l) {
+      std::vector<float> features(network.inputs(l));
+      std::vector<double> at_places(geometry.places);
+      for (int n = 0; n < network.inputs(l); ++n) {
+        features[n] = static_cast<float>(n * 7919 % 64) / 8;
+        at_places[structure.places[l].of_neuron[n]] = static_cast<double>(features[n]) * layout.scale;
+      }
+      const std::vector<double> expected = layer_in_double(network.layer(l), network.clip, features);
+      const std::vector<double> actual = run_layer(layout, l, at_places);
+      for (int n = 0; n < network.outputs(l); ++n) {
+        // Biases are rounded to fp32, scaled by a power of two.
+        REQUIRE_THAT(actual[structure.places[l + 1].of_neuron[n]] / layout.scale,
+                     Catch::Matchers::WithinAbs(expected[n], 1e-6));
+      }
+    }
+  }
+}
+
+TEST_CASE("blocks that share inputs read them once", "[fast]") {
+  const FeedForward network = read_network("spdnn:1024x12");
+  const NetworkStructure structure = find_structure(network);
+  const BlocksGeometry geometry = blocks_geometry(network, structure);
+  CHECK(geometry.tiles == 2);
+  CHECK(geometry.warp_blocks == 4);
+  const BlocksLayout layout = pack_blocks(network, structure, geometry);
+  const std::size_t inputs_at = 2 * 512 + 64 + 32;
+  int shared = 0, blocks = 0;
+  for (std::size_t record = 0; record < layout.records.size(); record += geometry.record_bytes()) {
+    std::uint16_t first;
+    std::memcpy(&first, layout.records.data() + record + inputs_at, sizeof(first));
+    shared += first >> 15;
+    ++blocks;
+  }
+  CHECK(blocks == 12 * 64);
+  CHECK(shared >= 12 * 64 / 2);  // of a warp's four blocks up to three begin with what the one before ended with
+}
+
+TEST_CASE("bounds know whether weights are negative and biases positive, and whether clipped images stay", "[fast]") {
+  const auto layout_of = [](const char* text) {
+    const FeedForward network = read_network(text);
+    const NetworkStructure structure = find_structure(network, 0.05);
+    return pack_blocks(network, structure, blocks_geometry(network, structure));
+  };
+  const BlocksLayout challenge = layout_of("spdnn:1024x3");
+  CHECK(challenge.monotone);
+  CHECK(challenge.keeps_clipped);
+  CHECK(challenge.scale == 1024);
+  CHECK(challenge.slack == 0x1p-18F);
+  CHECK_FALSE(layout_of("spdnn:1024x3,values=-0.0625").monotone);
+  CHECK_FALSE(layout_of("spdnn:1024x3,bias=0.1").monotone);
+  CHECK_FALSE(layout_of("random:neurons=64,layers=2,degree=8,blocks=16").keeps_clipped);  // rows of 0.5 in all
+}
+
+TEST_CASE("what plans of blocks cannot run is refused with the reason", "[fast]") {
+  const auto pack = [](const char* text) {
+    const FeedForward network = read_network(text);
+    const NetworkStructure structure = find_structure(network);
+    return pack_blocks(network, structure, blocks_geometry(network, structure));
+  };
+  CHECK_THROWS_WITH(pack("random:neurons=1024,layers=2,degree=32"),
+                    Catch::Matchers::Contains("weights outside of blocks"));
+  CHECK_THROWS_WITH(pack("spdnn:1024x2,values=0.1"), Catch::Matchers::Contains("is no fp16 number"));
+  CHECK_THROWS_WITH(pack("spdnn:1024x2,clip=none"), Catch::Matchers::Contains("need a clip"));
+  const FeedForward large = read_network("spdnn:16384x1");
+  const BlocksGeometry geometry = blocks_geometry(large, find_structure(large));
+  CHECK_THROWS_WITH(choose_blocks_plan(find_chip("h100_sxm").chip, geometry),
+                    Catch::Matchers::Contains("of shared memory"));
+}
+
+}  // namespace onchip

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/base/error.hpp"
+#include "model/feed_forward/data/digits.hpp"
+#include "model/feed_forward/data/radix_net.hpp"
+#include "model/feed_forward/data/random_network.hpp"
+#include "model/feed_forward/files/network_files.hpp"
+#include "model/feed_forward/reference.hpp"
+#include "tests/catch.hpp"
+
+#include <zlib.h>
+
+#include <unistd.h>
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+using namespace onchip;
+
+namespace {
+
+class Folder {
+ public:
+  Folder() { std::filesystem::create_directory(path_); }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() / ("onchip_networks_" + std::to_string(::getpid()));
+};
+
+std::string written(const std::function<void(const Sink&)>& write) {
+  std::string bytes;
+  write([&](std::string_view piece) { bytes += piece; });
+  return bytes;
+}
+
+void save(const std::filesystem::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+std::string gzipped(const std::string& bytes) {
+  z_stream stream{};
+  deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY);
+  std::string packed(bytes.size() + 1000, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+std::string with_crlf(const std::string& text) {
+  std::string lines;
+  for (const char c : text) {
+    lines += c == '\n' ? "\r\n" : std::string(1, c);
+  }
+  return lines;
+}
+
+std::string error_of(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string layer_error(const std::string& text) {
+  return error_of([&] { parse_layer_tsv(text, "l.tsv", 4, 3); });
+}
+std::string images_error(const std::string& text) {
+  return error_of([&] { parse_images_tsv(text, "i.tsv", 4, 3); });
+}
+
+bool same_layers(const FeedForward& a, const FeedForward& b) {
+  bool same = a.neurons == b.neurons && a.clip == b.clip;
+  for (int l = 0; same && l < a.layers(); ++l) {
+    same = a.layer(l) == b.layer(l);
+  }
+  return same;
+}
+
+RandomNetwork small_network() {
+  RandomNetwork drawn;
+  drawn.neurons = {30, 20, 25, 7};
+  drawn.degrees = {DegreeLaw::uniform, 0, 9};
+  drawn.values = {-1, 1};
+  drawn.bias = {-0.5, 0.5};
+  drawn.clip = kNoClip;
+  return drawn;
+}
+
+template <typename T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+}  // namespace
+
+TEST_CASE("layers and images in the challenge's forms come back, with CR LF, compressed and in any order",
+          "[feed_forward][fast]") {
+  const SparseMatrix weights = random_network(small_network()).layer(0).weights;
+  const std::string text = written([&](const Sink& sink) { write_layer_tsv(weights, sink); });
+  CHECK(parse_layer_tsv(text, "l.tsv", 20, 30) == weights);
+  CHECK(parse_layer_tsv(with_crlf(text), "l.tsv", 20, 30) == weights);
+  CHECK(parse_layer_tsv("\xef\xbb\xbf" + text, "l.tsv", 20, 30) == weights);
+  CHECK(parse_layer_tsv("3\t2\t1\n1\t2\t0.5\n2\t1\t0\n", "l.tsv", 2, 3) ==
+        SparseMatrix{2, 3, {0, 0, 2}, {0, 2}, {0.5F, 1}});
+
+  const SparseMatrix official = radix_net(64, 3).layer(2).weights;
+  const std::string binary = written([&](const Sink& sink) {
+    write_layer_bin(radix_net(64, 1).layer(0).weights, sink);
+    write_layer_bin(official, sink);
+  });
+  CHECK(layers_of_bin(binary, "neuron64.bin", 64) == 2);
+  CHECK(parse_layer_bin(binary, "neuron64.bin", 64, 1) == official);
+  CHECK_THROWS_AS(write_layer_bin(weights, [](std::string_view) {}), InputError);
+
+  const IndexLists digits = to_lists(synthetic_digits(1024, 0, 5));
+  const std::string lines = written([&](const Sink& sink) { write_images_tsv(digits, sink); });
+  CHECK(lines.starts_with("1\t268\t1\n1\t269\t1\n"));
+  CHECK(parse_images_tsv(lines, "i.tsv", 1024) == digits);
+  const std::string entries = written([&](const Sink& sink) { write_images_bin(digits, sink); });
+  CHECK(parse_images_bin(entries, "i.bin", 1024, 5) == digits);
+  CHECK(parse_images_tsv("2\t1\t0.5\n2\t4\t1\n", "i.tsv", 4, 3) == IndexLists{4, {0, 0, 2, 2}, {0, 3}, {0.5F, 1}});
+
+  const std::string categories = written([&](const Sink& sink) { write_categories({0, 7, 100}, sink); });
+  CHECK(categories == "1\n8\n101\n");
+  CHECK(parse_categories(with_crlf(categories), "c.tsv") == std::vector{0, 7, 100});
+  CHECK(parse_categories("", "c.tsv").empty());
+}
+
+TEST_CASE("lines of the challenge's files that are wrong are named", "[feed_forward][fast]") {
+  CHECK(layer_error("1\t1\t0.5\n1\t2\t0.25\n") == "no error");
+  CHECK(layer_error("") == "l.tsv:1:1: the file is empty");
+  CHECK(layer_error("1\t1\t0.5\n1\t2\t0.2") == "l.tsv:2:8: the last line has no end; is the file truncated?");
+  CHECK(layer_error("1\t1\t0.5\n1\t2\n") == "l.tsv:2:4: expected a value, found the end of the line");
+  CHECK(layer_error("1\t1\t0.5\n\n") == "l.tsv:2:1: expected input, found the end of the line");
+  CHECK(layer_error("1\t1\t0.5\n4\t1\t1\n") == "l.tsv:2:1: input '4' is outside 1 to 3");
+  CHECK(layer_error("1\t5\t1\n") == "l.tsv:1:3: output '5' is outside 1 to 4");
+  CHECK(layer_error("0\t1\t1\n") == "l.tsv:1:1: input '0' is outside 1 to 3");
+  CHECK(layer_error("99999999999999999999\t1\t1\n").find("is outside 1 to 3") != std::string::npos);
+  CHECK(layer_error("1\tx\t1\n") == "l.tsv:1:3: expected output, found 'x'");
+  CHECK(layer_error("1\t1\t1,5\n") == "l.tsv:1:5: expected a value, found '1,5'");
+  CHECK(layer_error("1\t1\tnan\n") == "l.tsv:1:5: value 'nan' is not a finite number");
+  CHECK(layer_error("1\t1\t1e39\n") == "l.tsv:1:5: value '1e39' is beyond the range of fp32");
+  CHECK(layer_error("1\t1\t1e-60\n") == "no error");
+  CHECK(layer_error("1\t1\t1\t2\n") == "l.tsv:1:7: expected the end of the line, found '2'");
+  CHECK(layer_error("1\t1\t1\n2\t1\t1\n1\t1\t2\n") == "l.tsv:3:1: input 1, output 1 is already on line 1");
+  CHECK(images_error("4\t1\t1\n") == "i.tsv:1:1: image '4' is outside 1 to 3");
+  CHECK(images_error("1\t1\t1\n1\t1\t1\n") == "i.tsv:2:1: image 1, pixel 1 is already on line 1");
+  CHECK(error_of([] { parse_categories("3\n2\n", "c.tsv"); }) ==
+        "c.tsv:2:1: image 2 comes after 3; expected each once, ascending");
+  CHECK(error_of([] { parse_categories("3\n4\n", "c.tsv", 3); }) == "c.tsv:2:1: an image '4' is outside 1 to 3");
+}
+
+TEST_CASE("entries of the champion's binary files that are wrong are named", "[feed_forward][fast]") {
+  const auto images = [](const std::vector<std::int32_t>& pixel, const std::vector<std::int32_t>& image,
+                         const std::vector<float>& value) {
+    return error_of([&] { parse_images_bin(bytes_of(pixel) + bytes_of(image) + bytes_of(value), "i.bin", 9, 2); });
+  };
+  CHECK(images({1, 2}, {1, 1}, {1, 1}) == "no error");
+  CHECK(images({1, 10}, {1, 1}, {1, 1}) == "i.bin: entry 2: pixel 10 is outside 1 to 9");
+  CHECK(images({1, 2}, {1, 0}, {1, 1}) == "i.bin: entry 2: image 0 is outside 1 to 2");
+  CHECK(images({2, 2}, {1, 1}, {1, 1}) == "i.bin: entry 2: pixel 2, image 1 is already entry 1");
+  CHECK(images({2, 3}, {1, 1}, {1, INFINITY}) == "i.bin: entry 2: the value is not a finite number");
+  CHECK(images({}, {}, {}).find("is the file truncated?") != std::string::npos);
+  const std::string bin = written([](const Sink& sink) { write_layer_bin(radix_net(32, 1).layer(0).weights, sink); });
+  CHECK(error_of([&] { layers_of_bin(bin.substr(1), "neuron32.bin", 32); }) ==
+        "neuron32.bin: layers of 32 neurons take 12288 bytes each; found 12287 bytes; is the file truncated, or of "
+        "another number of neurons?");
+  CHECK(error_of([&] { parse_layer_bin(bin, "neuron32.bin", 32, 1); }) ==
+        "neuron32.bin: the file has 1 layers; found a request for layer 2");
+}
+
+TEST_CASE("a folder of the challenge's files is its network", "[feed_forward][fast]") {
+  const Folder folder;
+  const FeedForward network = radix_net(64, 11);
+  for (int l = 0; l < network.layers(); ++l) {
+    const std::string text = written([&](const Sink& sink) { write_layer_tsv(network.layer(l).weights, sink); });
+    save(folder / ("n64-l" + std::to_string(l + 1) + (l % 2 ? ".tsv.gz" : ".tsv")), l % 2 ? gzipped(text) : text);
+  }
+  save(folder / "neuron64-l11-categories.tsv", "1\n");
+  save(folder / "sparse-images-64.tsv", "1\t1\t1\n3\t64\t1\n");
+  CHECK(same_layers(open_network(folder.path()), network));
+  CHECK(open_network(folder.path(), {0, {}, 5.0F}).clip == 5);
+  CHECK(image_count(open_images(folder / "sparse-images-64.tsv", 64)) == 3);
+
+  std::filesystem::remove(folder / "n64-l7.tsv");
+  CHECK(error_of([&] { open_network(folder.path()); }) ==
+        folder.path().string() + ": the file of layer 7 is missing; found layers up to 11");
+  save(folder / "n64-l7.tsv", "65\t1\t1\n");
+  CHECK(error_of([&] { open_network(folder.path()).layer(6); }) ==
+        (folder / "n64-l7.tsv").string() + ":1:1: input '65' is outside 1 to 64");
+  save(folder / "n64-l7.tsv.gz", "");
+  CHECK(error_of([&] { open_network(folder.path()); }).find("two files are of layer 7") != std::string::npos);
+}
+
+TEST_CASE("the champion's binary network is read by its name", "[feed_forward][fast]") {
+  const Folder folder;
+  const FeedForward network = radix_net(64, 3);
+  const std::string bytes = written([&](const Sink& sink) {
+    for (int l = 0; l < network.layers(); ++l) {
+      write_layer_bin(network.layer(l).weights, sink);
+    }
+  });
+  save(folder / "neuron64.bin", bytes);
+  CHECK(same_layers(open_network(folder / "neuron64.bin"), network));
+  save(folder / "weights.bin.gz", gzipped(bytes));
+  CHECK(same_layers(open_network(folder / "weights.bin.gz", {64, {}, {}}), network));
+  CHECK(error_of([&] { open_network(folder / "weights.bin.gz"); }) ==
+        (folder / "weights.bin.gz").string() +
+            ": its name does not say how many neurons a layer has; give neurons=1024");
+}
+
+TEST_CASE("a network goes through safetensors and Matrix Market and back", "[feed_forward][fast]") {
+  const Folder folder;
+  const FeedForward network = random_network(small_network());
+  save(folder / "net.safetensors", written([&](const Sink& sink) { write_safetensors(network, sink); }));
+  CHECK(same_layers(open_network(folder / "net.safetensors"), network));
+  std::filesystem::create_directory(folder / "mtx");
+  for (int l = 0; l < network.layers(); ++l) {
+    const SparseLayer layer = network.layer(l);
+    const std::string number = std::to_string(l + 1);
+    save(folder / ("mtx/layer" + number + ".mtx"),
+         written([&](const Sink& sink) { write_matrix_market(layer.weights, sink); }));
+    SparseMatrix bias{layer.weights.rows, 1, {0}, {}, layer.bias};
+    for (int row = 0; row < bias.rows; ++row) {
+      bias.column.push_back(0);
+      bias.row_begin.push_back(row + 1);
+    }
+    save(folder / ("mtx/bias" + number + ".mtx"), written([&](const Sink& sink) { write_matrix_market(bias, sink); }));
+  }
+  CHECK(same_layers(open_network(folder / "mtx"), network));
+  std::filesystem::rename(folder / "mtx/layer2.mtx", folder / "mtx/layer4.mtx");
+  CHECK(error_of([&] { open_network(folder / "mtx"); }).find("layer 2 is missing; found layers up to 4") !=
+        std::string::npos);
+  std::filesystem::rename(folder / "mtx/layer1.mtx", folder / "mtx/layer2.mtx");
+  std::filesystem::rename(folder / "mtx/layer4.mtx", folder / "mtx/layer1.mtx");
+  CHECK(error_of([&] { open_network(folder / "mtx"); }).find("bias1.mtx: the biases of layer 1 are [25, 1]") !=
+        std::string::npos);
+  std::filesystem::remove(folder / "mtx/bias1.mtx");
+  std::filesystem::remove(folder / "mtx/bias2.mtx");
+  CHECK(error_of([&] {
+          open_network(folder / "mtx");
+        }).find("layer2.mtx: layer 2 takes 30 inputs, but the layer before it has 25 outputs") != std::string::npos);
+  CHECK(error_of([&] { open_network(folder.path()); }).find("the folder has no files of layers") != std::string::npos);
+  CHECK(error_of([&] { open_network(folder / "nothing"); }).find("cannot read the file") != std::string::npos);
+}
+
+TEST_CASE("matrices of a dense framework are layers in the order of the numbers in their names",
+          "[feed_forward][fast]") {
+  const auto file = [](const std::string& header, const std::vector<float>& data) {
+    const std::uint64_t length = header.size();
+    return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + bytes_of(data);
+  };
+  // The tenth takes what the second gives.
+  const std::string bytes = file(R"({"10.weight":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
+                                 R"("2.weight":{"dtype":"F32","shape":[2,2],"data_offsets":[8,24]},)"
+                                 R"("2.bias":{"dtype":"F32","shape":[2],"data_offsets":[24,32]}})",
+                                 {1, 2, 0, 3, 4, 0, -1, -2});
+  const FeedForward network = parse_network_safetensors(bytes, "net", {0, -0.5F, 6.0F});
+  CHECK(network.neurons == std::vector{2, 2, 1});
+  CHECK(network.clip == 6);
+  CHECK(network.layer(0) == SparseLayer{{2, 2, {0, 1, 2}, {1, 0}, {3, 4}}, {-1, -2}});
+  CHECK(network.layer(1) == SparseLayer{{1, 2, {0, 2}, {0, 1}, {1, 2}}, {-0.5F}});
+
+  const std::string wrong = file(R"({"1.weight":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+                                 R"("2.weight":{"dtype":"F32","shape":[1,3],"data_offsets":[8,20]}})",
+                                 {1, 2, 3, 4, 5});
+  CHECK(error_of([&] { parse_network_safetensors(wrong, "net"); }) ==
+        "net: layer '2' takes 3 inputs, but '1' before it has 2 outputs");
+  const std::string rows = file(R"({"a.shape":{"dtype":"I32","shape":[2],"data_offsets":[0,8]},)"
+                                R"("a.crow_indices":{"dtype":"I32","shape":[2],"data_offsets":[8,16]},)"
+                                R"("a.col_indices":{"dtype":"I32","shape":[1],"data_offsets":[16,20]},)"
+                                R"("a.values":{"dtype":"F32","shape":[1],"data_offsets":[20,24]}})",
+                                {});
+  const auto with = [&](const std::vector<std::int32_t>& integers) {
+    return rows + bytes_of(integers) + bytes_of(std::vector<float>{1});
+  };
+  CHECK(parse_network_safetensors(with({1, 2, 0, 1, 1}), "net").layer(0).weights.nnz() == 1);
+  CHECK(error_of([&] {
+          parse_network_safetensors(with({1, 2, 0, 1, 2}), "net").layer(0);
+        }) == "net: tensor 'a.col_indices' has the column 2; expected 0 to 1");
+  CHECK(error_of([&] {
+          parse_network_safetensors(with({1, 2, 0, 5, 1}), "net").layer(0);
+        }) == "net: layer 'a': the rows of a layer do not match its 1 weights");
+  CHECK(error_of([&] {
+          parse_network_safetensors(with({2, 2, 0, 1, 1}), "net").layer(0);
+        }) == "net: tensor 'a.crow_indices' has 2 elements; expected 3");
+  CHECK(error_of([&] {
+          parse_network_safetensors(with({-1, 2, 0, 1, 1}), "net");
+        }).find("inputs or outputs") != std::string::npos);
+}

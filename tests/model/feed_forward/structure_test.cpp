@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is found of a network's structure: by its pattern alone.
+#include "model/feed_forward/structure/structure.hpp"
+#include "model/feed_forward/data/radix_net.hpp"
+#include "model/feed_forward/data/random_network.hpp"
+#include "model/feed_forward/structure/equal_rows.hpp"
+#include "tests/catch.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <set>
+#include <vector>
+
+using namespace onchip;
+
+namespace {
+
+// Every weight is in its block or in the remainder, and nothing else is.
+void check_whole(const SparseMatrix& weights, const LayerStructure& structure) {
+  SparseMatrix sum = structure.remainder;
+  std::vector<std::vector<std::pair<std::int32_t, float>>> rows(weights.rows);
+  for (int row = 0; row < weights.rows; ++row) {
+    for (auto i = sum.row_begin[row]; i < sum.row_begin[row + 1]; ++i) {
+      rows[row].emplace_back(sum.column[i], sum.value[i]);
+    }
+  }
+  std::set<std::int32_t> seen;
+  std::int64_t in_blocks = 0;
+  for (int b = 0; b < structure.blocks.count(); ++b) {
+    const auto columns = structure.blocks.columns(b);
+    REQUIRE(columns.size() % kBlockColumns == 0);
+    const std::vector<float> values = block_values(weights, structure.blocks, b);
+    for (int r = 0; r < kBlockRows; ++r) {
+      const std::int32_t row = structure.blocks.rows(b)[r];
+      if (row == kNoNeuron) {
+        continue;
+      }
+      REQUIRE(seen.insert(row).second);
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        if (const float value = values[r * columns.size() + c]; value != 0) {
+          REQUIRE(columns[c] != kNoNeuron);
+          rows[row].emplace_back(columns[c], value);
+          ++in_blocks;
+        }
+      }
+    }
+  }
+  CHECK(in_blocks == structure.weights_in_blocks);
+  SparseMatrix whole{weights.rows, weights.columns, {0}, {}, {}};
+  for (auto& row : rows) {
+    std::ranges::sort(row);
+    for (const auto& [column, value] : row) {
+      whole.column.push_back(column);
+      whole.value.push_back(value);
+    }
+    whole.row_begin.push_back(whole.nnz());
+  }
+  CHECK(whole == weights);
+}
+
+void check_whole(const FeedForward& network, const NetworkStructure& structure) {
+  for (int l = 0; l < network.layers(); ++l) {
+    CAPTURE(l);
+    check_whole(network.layer(l).weights, structure.layers[l]);
+  }
+  for (std::size_t l = 0; l < structure.places.size(); ++l) {
+    const Places& places = structure.places[l];
+    REQUIRE(std::ssize(places.of_neuron) == network.neurons[l]);
+    CHECK(places.count % kFreePlaces == 0);
+    std::vector<bool> is_used(places.count);
+    for (const std::int32_t place : places.of_neuron) {
+      REQUIRE(place >= 0);
+      REQUIRE(place < places.count);
+      REQUIRE(!is_used[place]);
+      is_used[place] = true;
+    }
+  }
+}
+
+// All weights in full blocks of 16 x 32, no bank conflict, no hole.
+void check_perfect(const FeedForward& network) {
+  const NetworkStructure structure = find_structure(network);
+  check_whole(network, structure);
+  for (int l = 0; l < network.layers(); ++l) {
+    CAPTURE(l);
+    const LayerStructure& layer = structure.layers[l];
+    CHECK(layer.blocks.count() == network.outputs(l) / 16);
+    CHECK(layer.blocks.column.size() == static_cast<std::size_t>(layer.blocks.count()) * 32);
+    CHECK(layer.share_in_blocks() == 1);
+    CHECK(layer.fill() == 1);
+    CHECK(structure.places[l].count == network.inputs(l));
+  }
+  const StructureSummary sum = summary(structure);
+  CHECK(sum.reads.extra == 0);
+  CHECK(sum.writes.extra == 0);
+  CHECK(sum.reads.accesses == sum.blocks * 4);
+  CHECK(sum.writes.accesses == sum.blocks * 2);
+}
+
+}  // namespace
+
+TEST_CASE("layers of the challenge are full blocks of 16 x 32 without bank conflicts, natural and shuffled",
+          "[feed_forward][fast]") {
+  for (const int neurons : {1024, 4096}) {
+    const FeedForward network = radix_net(neurons, neurons == 1024 ? 20 : 10);
+    check_perfect(network);
+    Perturbation change;
+    change.shuffle = true;
+    change.values = Range{0.05, 0.075};
+    change.bias = Range{-0.4, -0.2};
+    check_perfect(perturbed(network, change));
+  }
+}
+
+TEST_CASE("layers of 16384 and 65536 neurons are full blocks without bank conflicts", "[feed_forward][slow]") {
+  check_perfect(radix_net(16384, 20));
+  check_perfect(radix_net(65536, 24));
+}
+
+TEST_CASE("neighbouring blocks share half of their inputs", "[feed_forward][fast]") {
+  const FeedForward network = radix_net(1024, 20);
+  const NetworkStructure structure = find_structure(network);
+  for (int l = 0; l < network.layers(); ++l) {
+    const Blocks& blocks = structure.layers[l].blocks;
+    int shared = 0;
+    for (int b = 1; b < blocks.count(); ++b) {
+      const std::set<std::int32_t> before(blocks.columns(b - 1).begin(), blocks.columns(b - 1).end());
+      shared += std::ranges::any_of(blocks.columns(b), [&](std::int32_t column) { return before.contains(column); });
+    }
+    // As bipartite graphs of blocks, layers are 2^(l mod 6) cycles: a chain for each.
+    CHECK(shared == blocks.count() - (1 << l % 6));
+  }
+}
+
+TEST_CASE("with a tenth of the weights moved, blocks hold nine tenths", "[feed_forward][fast]") {
+  for (const int neurons : {1024, 4096}) {
+    Perturbation change;
+    change.shuffle = true;
+    change.moved = 0.1;
+    const FeedForward network = perturbed(radix_net(neurons, 8), change);
+    const NetworkStructure structure = find_structure(network);
+    check_whole(network, structure);
+    const StructureSummary sum = summary(structure);
+    CHECK(static_cast<double>(sum.weights_in_blocks) > 0.89 * static_cast<double>(sum.weights));
+    CHECK(static_cast<double>(sum.weights_in_blocks) > 0.88 * static_cast<double>(sum.block_elements));
+    CHECK(sum.reads.extra < sum.reads.accesses / 50);
+    CHECK(sum.writes.extra == 0);
+  }
+}
+
+TEST_CASE("random patterns have no blocks, and their neurons stay where they are", "[feed_forward][fast]") {
+  RandomNetwork drawn;
+  drawn.neurons = {1024, 1024, 1000, 4096};
+  const FeedForward network = random_network(drawn);
+  const NetworkStructure structure = find_structure(network);
+  check_whole(network, structure);
+  for (const LayerStructure& layer : structure.layers) {
+    CHECK(layer.blocks.count() == 0);
+    CHECK(layer.share_in_blocks() == 0);
+  }
+  CHECK(structure.places[2].of_neuron[999] == 999);
+}
+
+TEST_CASE("whatever the network, its structure is all of it, and the same for any number of threads",
+          "[feed_forward][fast]") {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const auto below = [&](unsigned count) { return static_cast<int>(random() % count); };
+    RandomNetwork drawn;
+    drawn.seed = seed;
+    for (int layers = 2 + below(3); layers > 0; --layers) {
+      drawn.neurons.push_back(1 + below(seed % 5 == 0 ? 600 : 90));
+    }
+    drawn.degrees = {below(2) ? DegreeLaw::power_law : DegreeLaw::uniform, 1, 1 + below(90)};
+    drawn.block_rows = 1 + below(40);
+    drawn.values = {0.1, 1};
+    FeedForward network = random_network(drawn);
+    Perturbation change;
+    change.moved = below(2) ? 0.15 : 0;
+    network = perturbed(network, change);
+    const NetworkStructure structure = find_structure(network), again = find_structure(network, 0.5, 1);
+    check_whole(network, structure);
+    for (int l = 0; l < network.layers(); ++l) {
+      CHECK(structure.layers[l].blocks.row == again.layers[l].blocks.row);
+      CHECK(structure.layers[l].blocks.column == again.layers[l].blocks.column);
+      CHECK(structure.places[l].of_neuron == again.places[l].of_neuron);
+      CHECK(structure.layers[l].fill() >= 0.5);
+    }
+    CHECK(summary(structure).writes.extra == 0);
+  }
+}
+
+TEST_CASE("rows in blocks of any number are found where they lie", "[feed_forward][fast]") {
+  RandomNetwork drawn;
+  drawn.neurons = {512, 480};
+  drawn.degrees = {DegreeLaw::uniform, 48, 48};
+  drawn.block_rows = 48;
+  const LayerStructure structure = find_blocks(random_network(drawn).layer(0).weights);
+  CHECK(structure.blocks.count() == 30);
+  CHECK(structure.fill() == 1);
+  CHECK(structure.share_in_blocks() == 1);
+  // A column too many is no reason for 15 empty ones.
+  drawn.degrees = {DegreeLaw::uniform, 49, 49};
+  const LayerStructure more = find_blocks(random_network(drawn).layer(0).weights);
+  CHECK(more.fill() == 1);
+  CHECK(more.remainder.nnz() == 480);
+  // Ten rows fill a block of 16 to 62 %.
+  drawn.degrees = {DegreeLaw::uniform, 48, 48};
+  drawn.block_rows = 10;
+  const SparseMatrix tens = random_network(drawn).layer(0).weights;
+  CHECK(find_blocks(tens).share_in_blocks() == 1);
+  CHECK(find_blocks(tens, 0.75).share_in_blocks() == 0);
+}
+
+TEST_CASE("rows are equal by their columns, not by their values", "[feed_forward][fast]") {
+  const SparseMatrix matrix{5, 4, {0, 2, 3, 5, 5, 5}, {0, 3, 1, 0, 3}, {1, 2, 3, 4, 5}};
+  const RowGroups groups = equal_rows(matrix);
+  CHECK(groups.rows == std::vector<std::int32_t>{0, 2, 1, 3, 4});
+  CHECK(groups.begin == std::vector<std::int32_t>{0, 2, 3, 5});
+}
+
+TEST_CASE("edges of a bipartite multigraph get colours that no node has twice", "[feed_forward][fast]") {
+  std::mt19937 random(3);
+  for (int drawn = 0; drawn < 200; ++drawn) {
+    const int halvings = static_cast<int>(random() % 5), most = 1 << halvings;
+    const std::size_t nodes = 1 + random() % 40;
+    std::vector<int> left_degree(nodes), right_degree(nodes);
+    std::vector<std::int32_t> left, right;
+    for (std::size_t tried = 0; tried < nodes * most * 2; ++tried) {
+      const auto l = static_cast<std::int32_t>(random() % nodes), r = static_cast<std::int32_t>(random() % nodes);
+      if (left_degree[l] < most && right_degree[r] < most) {
+        ++left_degree[l];
+        ++right_degree[r];
+        left.push_back(l);
+        right.push_back(r);
+      }
+    }
+    const std::vector<std::uint8_t> colours = colour_edges(left, right, halvings);
+    std::set<std::pair<std::int32_t, int>> of_left, of_right;
+    for (std::size_t edge = 0; edge < left.size(); ++edge) {
+      REQUIRE(colours[edge] < most);
+      REQUIRE(of_left.emplace(left[edge], colours[edge]).second);
+      REQUIRE(of_right.emplace(right[edge], colours[edge]).second);
+    }
+  }
+  CHECK(colour_edges({}, {}, 3).empty());
+}
