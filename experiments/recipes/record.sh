@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Records what experiments/data/<gpu> holds, on the GPU of this machine: some minutes.
-#   experiments/recipes/record.sh ONCHIP FOLDER [PART...]     ONCHIP: the built command; CHIP=NAME: the chip file to start from (h200)
+#   experiments/recipes/record.sh ONCHIP FOLDER [PART...]     ONCHIP: the built command; CHIP=NAME: the chip file to start from (h100_sxm)
 #
 #   calibrate    CHIP.toml, the chip file, and microbench.csv, what it was calibrated with
 #   headline     headline.json, the headline beside cuDNN, cuBLAS and cuSPARSE, in the same run; headline_dense.json
@@ -36,6 +36,9 @@
 #                residency.csv: the time of 1 to 8 blocks on every SM
 #   captured     captured/: the accesses to shared memory of one step of small networks, as kernels wrote them down
 #   simulator    simulator_ablation.csv: what each part of the simulator is worth over validation.csv (needs no GPU)
+#   networks     networks.csv: whole networks of one to three layers, with their input products
+#   register_banks  register_banks.csv: FFMAs whose operands share a bank of the register file, with and without reuse caches
+#                (needs nvcc)
 #   capacity     capacity.csv: the largest networks said to fit, run
 #   interpreted  capacity_interpreted.csv: the same compiled and executed on the CPU, where there is no GPU (half an hour;
 #                only if named)
@@ -50,8 +53,8 @@ shift 2
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(calibrate headline validation dense dense_shapes structured bitmap pruned pruned_plans uneven
                                  families targets ablation poll_delay pipelined fresh drawn clusters row_splits bulk_copy
-                                 wavefronts access_patterns captured simulator capacity)
-chip=${CHIP:-h200}
+                                 wavefronts access_patterns captured simulator networks register_banks capacity)
+chip=${CHIP:-h100_sxm}
 chip_file=$out/$chip.toml
 mkdir -p "$out"
 [ -e "$chip_file" ] || chip_file=$chip
@@ -332,6 +335,26 @@ NETWORKS
 }
 
 simulator() { "$here/ablate.sh" "$onchip" "$out/validation.csv" --chip "$chip_file" > "$out/simulator_ablation.csv"; }
+
+networks() {
+  local network header=1
+  while read -r network; do
+    # shellcheck disable=SC2086  # a network is several words
+    "$onchip" measure --chip "$chip_file" $network --format csv | tail -n +$header
+    header=2
+  done > "$out/networks.csv" << 'NETWORKS'
+--cell lstm --hidden 512 --batch 4 --density 0.3 --layers 2
+--cell lstm --hidden 1024 --batch 8 --density 0.1 --input 80
+--cell gru --hidden 768 --batch 16 --density 0.2 --layers 3 --bidirectional --input 161
+--cell lstm --hidden 2304 --batch 4 --density 0.1 --input 2304
+--cell relu --hidden 2304 --batch 4 --density 0.3 --input 1024
+--cell tanh --hidden 1024 --batch 32 --density 0.1 --precision bf16 --layers 2
+--cell gru --hidden 1024 --batch 2 --density 0.2 --precision fp32 --input 256
+--cell lstm --hidden 1024 --batch 64 --density 1 --bidirectional
+NETWORKS
+}
+
+register_banks() { "$here/register_banks.py" "$out/register_banks.csv"; }
 
 # The largest networks that are said to fit, with all weights on the chip.
 largest_networks() {

@@ -16,11 +16,16 @@ namespace {
 
 constexpr int kWarp = 32;
 
-// Cycles of a partition's issue port and pipes for `count`: the slowest of them.
+// Cycles of a partition's issue port and pipes for `count`: the slowest of them. The register file has two banks, of
+// even and of odd numbers, and each gives one operand in a cycle, or none where it is in the reuse cache
+// (register_banks.csv). What products of a kernel take by that, on average, was counted in the machine code of 40 plans
+// (register_banks.py --count).
 double partition_cycles(const Chip& chip, const Instructions& count) {
+  constexpr double kFp32Operands = 1.5, kHalf2Operands = 2.25;
   return std::max({count.all(), count.integer * chip.integer_issue_cycles,
-                   count.half2 * chip.half2_issue_cycles + count.conversion * chip.conversion_issue_cycles,
-                   count.fp32 * chip.fp32_issue_cycles});
+                   count.half2 * std::max<double>(chip.half2_issue_cycles, kHalf2Operands) +
+                       count.conversion * chip.conversion_issue_cycles,
+                   count.fp32 * std::max<double>(chip.fp32_issue_cycles, kFp32Operands)});
 }
 
 // Cycles of a partition, in which every warp issues `count`: of the port and the pipes, which warps share, or of the
@@ -168,8 +173,10 @@ ExchangeCycles pipelined_cycles(const Chip& chip, const SparseGeometry& geometry
   const auto eighth = [](double x) { return x * x * x * x * x * x * x * x; };
   const double one_pass = (all / passes + first.latency + copying) / all;
   // Copies of several passes may be under way, but the warp that publishes waits for a fence before each flag.
+  // Words are asked for when the pass's last state has been read and the poll delay is over, and come a signal later.
   const double asking = in_bulk ? chip.cost[Cost::bulk_fence_signals] * chip.signal_cycles
-                                : (1 - chip.cost[Cost::producer_seen_share]) * first.latency;
+                                : std::max((1 - chip.cost[Cost::producer_seen_share]) * first.latency,
+                                           geometry.poll_delay + chip.signal_cycles);
   const double fetching = passes * (asking + copying) / all;
   const double waiting = all * (std::sqrt(std::sqrt(std::sqrt(1 + eighth(one_pass) + eighth(fetching)))) - 1);
   const double share = waiting / (first.latency + copying);

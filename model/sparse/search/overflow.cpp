@@ -326,16 +326,34 @@ SparsePlan with_exact_overflow(const Chip& chip, const Recurrent& network, const
   return plan;
 }
 
+SparsePlan with_poll_delay(const Chip& chip, const Recurrent& network, const Constraints& constraints,
+                           SparsePlan plan) {
+  plan.poll_delay = 0;
+  const SparseGeometry geometry(network, plan);
+  plan.poll_delay = fixed_value<&SparsePlan::poll_delay>(constraints)
+                        .value_or(best_poll_delay(chip, geometry, price(chip, geometry).terms));
+  return plan;
+}
+
+Consider<SparsePlan> with_poll_delays(const Chip& chip, const Recurrent& network, const Constraints& constraints,
+                                      const Consider<SparsePlan>& consider) {
+  const auto delayed = [&](const SparsePlan& plan) {
+    if (plan.producer_warps == 0 || plan.exchange != ExchangeProtocol::lamport) {
+      consider(plan);
+    } else if (consider.is_worth({price(chip, SparseGeometry(network, plan)).terms.total(), 0})) {
+      consider(with_poll_delay(chip, network, constraints, plan));
+    }
+  };
+  return Consider<SparsePlan>(delayed, [&](const Bound& bound) { return consider.is_worth(bound); });
+}
+
 SparsePlan settled(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints,
                    const SparsePlan& chosen) {
   SparsePlan plan = chosen;
   if (plan.has_overflow()) {  // of which so far an estimate was enough
     plan = with_exact_overflow(chip, network, rows, constraints, plan);
   }
-  const SparseGeometry geometry(network, plan);
-  plan.poll_delay = fixed_value<&SparsePlan::poll_delay>(constraints)
-                        .value_or(best_poll_delay(chip, geometry, price(chip, geometry).terms));
-  return plan;
+  return with_poll_delay(chip, network, constraints, plan);
 }
 
 }  // namespace onchip

@@ -75,4 +75,11 @@ void consider_splits(const Chip& chip, const Recurrent& network, const Constrain
 SparsePlan with_exact_overflow(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                const Constraints& constraints, SparsePlan plan);
 
+// With the poll delay that is asked for, or the best.
+SparsePlan with_poll_delay(const Chip& chip, const Recurrent& network, const Constraints& constraints, SparsePlan plan);
+// Pipelined passes wait for their poll delay: calls `consider`, which must outlive it, with plans that have theirs, if
+// they are worth it without.
+Consider<SparsePlan> with_poll_delays(const Chip& chip, const Recurrent& network, const Constraints& constraints,
+                                      const Consider<SparsePlan>& consider);
+
 }  // namespace onchip
