@@ -279,6 +279,7 @@ FeedForward read_network(std::string_view text) {
   if (words.precision) {
     network.layer = [make = std::move(network.layer), precision = *words.precision](int l) {
       SparseLayer layer = make(l);
+      check_representable(layer, precision, "layer " + std::to_string(l + 1));
       for (float& value : layer.weights.value) {
         value = round_to(precision, value);
       }

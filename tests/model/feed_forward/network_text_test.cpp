@@ -107,7 +107,7 @@ TEST_CASE("a tenth of the weights is moved, within their rows", "[feed_forward][
 TEST_CASE("what a network's text says wrongly is named", "[feed_forward][fast]") {
   CHECK(error_of("spdnn:1024x120,sed=1") == "unknown key 'sed' of a network; did you mean 'seed'?");
   CHECK(error_of("spdnn:1024x120,degree=3") ==
-        "the key 'degree' is not for this network; its keys: values, bias, clip, moved, shuffle, seed");
+        "the key 'degree' is not for this network; its keys: values, bias, clip, moved, shuffle, precision, seed");
   CHECK(error_of("random:seed") == "expected seed=VALUE; found 'seed'");
   CHECK(error_of("random:seed=1,seed=2") == "the key 'seed' is there twice");
   CHECK(error_of("random:degree=powerlaw:1..9") ==
@@ -123,6 +123,7 @@ TEST_CASE("what a network's text says wrongly is named", "[feed_forward][fast]")
   CHECK(error_of("random:values=nan").find("expected values=") == 0);
   CHECK(error_of("spdnn:64x1,shuffle=1") == "expected shuffle=yes or no; found '1'");
   CHECK(error_of("spdnn:64x1,moved=1.5").find("expected moved=a share from 0 to 1") == 0);
+  CHECK_THROWS_AS(read_network("random:values=1e6,precision=fp16").layer(0), InputError);
   CHECK(error_of("/nowhere/at/all").find("cannot read the file") != std::string::npos);
   CHECK_THROWS_AS(read_images("digits:", 1024), InputError);
   CHECK_THROWS_AS(read_images("digits:5,sed=1", 1024), InputError);
