@@ -93,7 +93,7 @@ ResultFile::ResultFile(const std::filesystem::path& path, Json manifest, std::st
     }
     is_new_ = made;
     if (!read_manifest()) {
-      is_new_ = true;
+      is_new_ = has_new_manifest_ = true;
       write_manifest();
     }
     recover();
@@ -246,7 +246,9 @@ void ResultFile::finish() {
 void ResultFile::undo() {
   if (is_new_) {
     ::unlink(path_.c_str());
-    ::unlink(manifest_path_.c_str());
+    if (has_new_manifest_) {
+      ::unlink(manifest_path_.c_str());
+    }
   }
 }
 

@@ -51,7 +51,7 @@ class ResultFile {
   std::uint64_t size_ = 0;  // of whole rows
   std::uint64_t next_row_ = 0;
   std::chrono::steady_clock::time_point synced_ = std::chrono::steady_clock::now();
-  bool is_done_ = false, is_new_ = false;
+  bool is_done_ = false, is_new_ = false, has_new_manifest_ = false;
 };
 
 }  // namespace onchip

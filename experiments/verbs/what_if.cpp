@@ -176,7 +176,7 @@ Report report_of(const WhatIfAnswer& answer) {
   }
   if (text.find('~') != std::string::npos) {
     text += "\n~ less than the model is off in such differences on average: " + fixed(100 * kSamePlanError, 1) +
-            " % with the same plan, " + fixed(100 * kOtherPlanError, 0) + " % with another\n";
+            " % with the same plan, " + fixed(100 * kOtherPlanError, 1) + " % with another\n";
   }
   return {text, std::move(csv), to_json(answer)};
 }

@@ -85,7 +85,7 @@ std::vector<RankedPlan> rank_plans(const Chip& chip, const Configuration& config
 // One chip's answer: the network that was asked for, or the largest that fits where no size was given.
 struct WhatIfSide {
   Case answer;
-  int largest_hidden = 0;  // of the expected mask
+  int largest_hidden = 0;  // as fit() finds it
 };
 // One change of several. Alone it may be impossible.
 struct WhatIfChange {

@@ -10,9 +10,16 @@
 namespace onchip {
 namespace {
 
-WhatIfSide side_of(const ChipFile& chip, const Configuration& configuration, int granule) {
-  const Capacity capacity = find_capacity(chip.chip, configuration.network, granule, configuration.constraints, {},
-                                          expected_mask(configuration));
+// As fit and predict answer.
+WhatIfSide side_of(const ChipFile& chip, const Question& question) {
+  const Configuration& configuration = question.configuration;
+  Question of_chip = question;
+  of_chip.chip = chip;
+  Configuration any_size = configuration;
+  any_size.network.hidden = 0;
+  any_size.weights = nullptr;
+  any_size.constraints.tier = any_size.constraints.tier.value_or(Tier::shared_memory);
+  const Capacity capacity = largest_network(of_chip, any_size, decided_by_model);
   WhatIfSide side{{chip.chip.name, configuration, {}}, capacity.largest ? capacity.largest->network.hidden : 0};
   if (configuration.network.hidden == 0) {
     side.answer.planned = {capacity.largest ? *capacity.largest : capacity.next};
@@ -38,10 +45,10 @@ WhatIfAnswer what_if(const Question& base, const std::vector<std::string>& chang
   }
   parallel_for(static_cast<int>(answer.alone.size()) + 2, all_cores(), [&](int i) {
     if (i == 0) {
-      answer.base = side_of(base.chip, configuration, base.granule);
+      answer.base = side_of(base.chip, base);
     } else if (i == 1) {
       if (!changes.empty()) {
-        answer.changed = side_of(together, configuration, base.granule);
+        answer.changed = side_of(together, base);
       }
     } else {
       WhatIfChange& one = answer.alone[static_cast<std::size_t>(i) - 2];
@@ -52,7 +59,7 @@ WhatIfAnswer what_if(const Question& base, const std::vector<std::string>& chang
         one.problem = error.what();
         return;
       }
-      one.side = side_of(changed, configuration, base.granule);
+      one.side = side_of(changed, base);
     }
   });
   if (!ranks_numbers) {
