@@ -5,8 +5,8 @@
 #include "experiments/measurement/manifest.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
-#include "model/base/shipped.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/shipped.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "kernels/recurrent/program.hpp"

@@ -3,8 +3,8 @@
 
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
-#include "model/base/shipped.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/shipped.hpp"
 #include "model/base/toml.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/chip.hpp"

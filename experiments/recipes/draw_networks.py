@@ -4,13 +4,15 @@
   experiments/recipes/draw_networks.py ONCHIP CHIP NUMBER SEED > experiments/data/drawn_configurations.csv
 
 drawn_configurations.csv is of seeds 2026 and 2027, drawn_again_configurations.csv of seed 2028, 100 each, for an H100;
-drawn_third_configurations.csv of seed 2029, 150.
+drawn_third_configurations.csv and drawn_fourth_configurations.csv of seeds 2029 and 2030, 150 each.
 
 All cells and precisions; batches 1 to 64, half of them powers of two; densities from 1 to 100 %, evenly in their
 logarithm; rows of uniform masks, of a power law (a fifth) or 2:4 (a tenth); and hidden sizes from 256 to a fifth beyond
 the largest that `onchip fit` says stays on the chip (of a uniform mask where that of a power law is asked for), evenly
 in their logarithm."""
+import concurrent.futures
 import json
+import os
 import random
 import subprocess
 import sys
@@ -34,14 +36,22 @@ def main():
         sys.exit("usage: experiments/recipes/draw_networks.py ONCHIP CHIP NUMBER SEED")
     onchip, chip, number, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     draw = random.Random(seed)
-    print("cell,hidden,batch,density,precision,mask,seed,steps")
+    networks = []
     for _ in range(number):
         cell, precision, mask = draw.choice(CELLS), draw.choice(PRECISIONS), draw.choice(MASKS)
         batch = 1 << draw.randrange(7) if draw.random() < 0.5 else draw.randint(1, 64)
         density = round(0.01 * 100 ** draw.random(), 4) if mask != "2:4" else 0.5
+        networks.append((cell, precision, mask, batch, density, draw.random(), draw.randrange(1, 1000)))
+
+    def size(network):
+        cell, precision, mask, batch, density, place, _ = network
         most = BEYOND * largest(onchip, chip, cell, batch, density, precision, "2:4" if mask == "2:4" else "uniform")
-        hidden = round(SMALLEST * (most / SMALLEST) ** draw.random()) if most > SMALLEST else SMALLEST
-        print(cell, hidden, batch, density, precision, mask, draw.randrange(1, 1000), STEPS, sep=",", flush=True)
+        return round(SMALLEST * max(1, most / SMALLEST) ** place)
+
+    print("cell,hidden,batch,density,precision,mask,seed,steps")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # of processes that answer
+        for (cell, precision, mask, batch, density, _, seed), hidden in zip(networks, pool.map(size, networks)):
+            print(cell, hidden, batch, density, precision, mask, seed, STEPS, sep=",", flush=True)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@
 #   poll_delay   poll_delay.csv: steps by how long their warps wait before they first poll for the next state
 #   pipelined    pipelined.csv: networks whose passes over the samples are pipelined, with 3, 4, 5 and 8 producer warps, beside none
 #   fresh        fresh.csv: fresh_configurations.csv, relu and tanh networks drawn at random whose weights nearly fill the registers
-#   drawn        drawn.csv, drawn_again.csv and drawn_third.csv: networks of every kind, drawn at random (draw_networks.py), the best plan of every
+#   drawn        drawn.csv, drawn_again.csv, drawn_third.csv and drawn_fourth.csv: networks of every kind, drawn at random (draw_networks.py), the best plan of every
 #                family beside cuBLAS and cuDNN
 #   clusters     clusters.csv: cluster_configurations.csv, small dense networks in clusters, by how many units and items an SM has
 #   row_splits   row_splits.csv: row_splits_configurations.csv, a network of uneven rows by how many slots rows have before they
@@ -293,7 +293,7 @@ PYTHON
 clusters() { measure_rows "$asked/cluster_configurations.csv" "$out/clusters.csv" --repeats 5; }
 
 drawn() {
-  for set in drawn drawn_again drawn_third; do
+  for set in drawn drawn_again drawn_third drawn_fourth; do
     measure_rows "$asked/${set}_configurations.csv" "$out/$set.csv" --plan all --repeats 5
   done
 }
