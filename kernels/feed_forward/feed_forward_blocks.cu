@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sparse feed-forward inference with tensor cores, for layers whose rows come in blocks that share columns
-// (model/feed_forward/structure.hpp). Layers follow each other without leaving the SM:
+// (model/feed_forward/structure/blocks.hpp). Layers follow each other without leaving the SM:
 //
 //   block of threads   one tile of 8 * ONCHIP_GROUPS images, all of whose features stay in shared memory
 //   warp               the output blocks [w * ONCHIP_BLOCKS, ...) of every layer, 16 neurons each
@@ -82,71 +82,7 @@ struct Arguments {
   u32 settled;   // fp16: a feature that is not below it is at the clip
 };
 
-__device__ inline u32 shared_address(const void* pointer) {
-  return static_cast<u32>(__cvta_generic_to_shared(pointer));
-}
-
-// Features of 16 neurons of 8 images, as mma's B: of both words, or of two groups of images.
-__device__ inline void load_inputs(u32& a, u32& b, u32& c, u32& d, u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
-               : "r"(address)
-               : "memory");
-}
-__device__ inline void load_inputs(u32& a, u32& b, u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-               : "=r"(a), "=r"(b)
-               : "r"(address)
-               : "memory");
-}
-
-__device__ inline void store_outputs(u32 address, u32 a, u32 b, u32 c, u32 d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
-               "r"(c), "r"(d)
-               : "memory");
-}
-__device__ inline void store_outputs(u32 address, u32 a, u32 b) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(a), "r"(b) : "memory");
-}
-
-__device__ inline void multiply(float (&sum)[4], const uint4& a, u32 b0, u32 b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-
-// ReLU, as fp16: cut off, or to the nearest.
-__device__ inline u32 positive_cut(float x, float y) {
-  u32 packed;
-  asm("cvt.rz.relu.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(y), "f"(x));
-  return packed;
-}
-__device__ inline u32 positive_nearest(float x, float y) {
-  u32 packed;
-  asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(y), "f"(x));
-  return packed;
-}
-
-__device__ inline float2 as_floats(u32 halves) {
-  float2 floats;
-  asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %2;\ncvt.f32.f16 %0, low;\ncvt.f32.f16 %1, high;\n}"
-      : "=f"(floats.x), "=f"(floats.y)
-      : "r"(halves));
-  return floats;
-}
-
-__device__ inline u32 lesser_halves(u32 x, u32 y) {
-  u32 lesser;
-  asm("min.f16x2 %0, %1, %2;" : "=r"(lesser) : "r"(x), "r"(y));
-  return lesser;
-}
-
-__device__ inline float lesser(float x, float y) {  // NaN if x is
-  float lesser;
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(lesser) : "f"(x), "f"(y));
-  return lesser;
-}
+#include "fragments.cuh"
 
 // ReLU and clip of two features. Values are cut off, so that residuals are not negative either.
 __device__ inline void split(float x, float y, const Arguments& a, u32 (&words)[kWords]) {
@@ -186,125 +122,7 @@ __device__ inline void fetch(Weights& weights, const Block& block, int lane) {
   weights.destination = __ldg(&block.destinations[lane % 16]);
 }
 
-// 8 x 8 bits: byte i, bit j becomes byte j, bit i.
-__device__ inline u64 transposed(u64 x) {
-  u64 t = (x ^ x >> 7) & 0x00AA00AA00AA00AAull;
-  x ^= t ^ t << 7;
-  t = (x ^ x >> 14) & 0x0000CCCC0000CCCCull;
-  x ^= t ^ t << 14;
-  t = (x ^ x >> 28) & 0x00000000F0F0F0F0ull;
-  return x ^ t ^ t << 28;
-}
-
-// Bitmaps of a tile, into shared memory; done when the copies of this thread are.
-__device__ inline void copy_bitmaps(Memory& memory, const Arguments& a, u32 first, u32 count) {
-#pragma unroll 1
-  for (int i = threadIdx.x; i < kImages * kBitQuads; i += kThreads) {
-    const int image = i / kBitQuads, quad = i % kBitQuads;
-    const u32 at = first + image;
-    const u32 id = at < count && a.ids != nullptr ? __ldg(a.ids + at) : at;
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(&memory.bitmaps[image][4 * quad])),
-        "l"(a.bitmaps + (at < count ? static_cast<u64>(id) * (4 * kBitQuads) + 4 * quad : 0)), "r"(at < count ? 16 : 0)
-        : "memory");
-  }
-}
-
-// The tile's bitmaps become features, values only.
-__device__ inline void expand_bitmaps(Memory& memory, u8* features, const Arguments& a) {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  __syncthreads();
-#pragma unroll 1
-  for (int i = threadIdx.x; i < kGroups * 4 * kBitQuads; i += kThreads) {
-    const int group = i / (4 * kBitQuads), word = i % (4 * kBitQuads);
-    u32 row[8];
-#pragma unroll
-    for (int image = 0; image < 8; ++image) {
-      row[image] = memory.bitmaps[8 * group + image][word];
-    }
-    u64 out[4];
-#pragma unroll
-    for (int byte = 0; byte < 4; ++byte) {
-      const u32 select = byte | (byte + 4) << 4;
-      const u32 low = __byte_perm(__byte_perm(row[0], row[1], select), __byte_perm(row[2], row[3], select), 0x5410);
-      const u32 high = __byte_perm(__byte_perm(row[4], row[5], select), __byte_perm(row[6], row[7], select), 0x5410);
-      out[byte] = transposed(low | static_cast<u64>(high) << 32);
-    }
-    uint4* target = reinterpret_cast<uint4*>(&memory.bits[group][32 * word]);
-    target[0] = reinterpret_cast<const uint4*>(out)[0];
-    target[1] = reinterpret_cast<const uint4*>(out)[1];
-  }
-  __syncthreads();
-#pragma unroll 2
-  for (int place = threadIdx.x; place < kUsed; place += kThreads) {
-    const u32 neuron = __ldg(a.input_neurons + place);
-#pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      const u32 bits = neuron < kInputs ? memory.bits[group][neuron] : 0;
-      uint4 value;
-      value.x = ((bits & 1) | (bits & 2) << 15) * a.one;
-      value.y = ((bits >> 2 & 1) | (bits & 8) << 13) * a.one;
-      value.z = ((bits >> 4 & 1) | (bits & 32) << 11) * a.one;
-      value.w = ((bits >> 6 & 1) | (bits & 128) << 9) * a.one;
-      *reinterpret_cast<uint4*>(features + group * kGroupBytes + place * kPlaceBytes) = value;
-    }
-  }
-}
-
-// The 16 bytes of shared memory that hold the lower and upper halves of an item: a place's value and residual, or the
-// values of two places.
-__device__ inline u8* lower_halves(u8* features, int group, int item) {
-  return features + group * kGroupBytes + item * (kWords == 2 ? kPlaceBytes : 2 * kPlaceBytes);
-}
-constexpr int kUpperHalves = kWords == 2 ? kWordBytes : kPlaceBytes;
-
-// Features of a tile from device memory.
-__device__ inline void load_features(u8* features, const Arguments& a, u32 first, u32 count) {
-#pragma unroll 1
-  for (int item = threadIdx.x; item < kItems; item += kThreads) {
-    u32 word[kGroups][8];
-#pragma unroll
-    for (int i = 0; i < kImages; ++i) {
-      word[i / 8][i % 8] = first + i < count ? __ldcs(a.features + static_cast<u64>(first + i) * kItems + item) : 0;
-    }
-#pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      u32(&w)[8] = word[group];
-      uint4 low, high;
-      low.x = __byte_perm(w[0], w[1], 0x5410), high.x = __byte_perm(w[0], w[1], 0x7632);
-      low.y = __byte_perm(w[2], w[3], 0x5410), high.y = __byte_perm(w[2], w[3], 0x7632);
-      low.z = __byte_perm(w[4], w[5], 0x5410), high.z = __byte_perm(w[4], w[5], 0x7632);
-      low.w = __byte_perm(w[6], w[7], 0x5410), high.w = __byte_perm(w[6], w[7], 0x7632);
-      u8* target = lower_halves(features, group, item);
-      *reinterpret_cast<uint4*>(target) = low;
-      *reinterpret_cast<uint4*>(target + kUpperHalves) = high;
-    }
-  }
-}
-
-// Features of the images that are alive, to their slots in device memory.
-__device__ inline void store_features(const Memory& memory, u8* features, const Arguments& a) {
-#pragma unroll 1
-  for (int item = threadIdx.x; item < kItems; item += kThreads) {
-#pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      const u8* source = lower_halves(features, group, item);
-      const uint4 low = *reinterpret_cast<const uint4*>(source);
-      const uint4 high = *reinterpret_cast<const uint4*>(source + kUpperHalves);
-      const u32 word[8] = {__byte_perm(low.x, high.x, 0x5410), __byte_perm(low.x, high.x, 0x7632),
-                           __byte_perm(low.y, high.y, 0x5410), __byte_perm(low.y, high.y, 0x7632),
-                           __byte_perm(low.z, high.z, 0x5410), __byte_perm(low.z, high.z, 0x7632),
-                           __byte_perm(low.w, high.w, 0x5410), __byte_perm(low.w, high.w, 0x7632)};
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const u32 slot = memory.slots[8 * group + i];
-        if (slot != kNowhere) {
-          a.out_features[static_cast<u64>(slot) * kItems + item] = word[i];
-        }
-      }
-    }
-  }
-}
+#include "tile_memory.cuh"
 
 // Of the two images per group whose sums a lane holds, over its rows of a layer.
 struct Extremes {

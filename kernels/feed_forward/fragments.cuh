@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions of feed_forward_blocks.cu: matrices from and to shared memory, products, conversions.
+
+__device__ inline u32 shared_address(const void* pointer) {
+  return static_cast<u32>(__cvta_generic_to_shared(pointer));
+}
+
+// Features of 16 neurons of 8 images, as mma's B: of both words, or of two groups of images.
+__device__ inline void load_inputs(u32& a, u32& b, u32& c, u32& d, u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+               : "r"(address)
+               : "memory");
+}
+__device__ inline void load_inputs(u32& a, u32& b, u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(a), "=r"(b)
+               : "r"(address)
+               : "memory");
+}
+
+__device__ inline void store_outputs(u32 address, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
+               "r"(c), "r"(d)
+               : "memory");
+}
+__device__ inline void store_outputs(u32 address, u32 a, u32 b) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(a), "r"(b) : "memory");
+}
+
+__device__ inline void multiply(float (&sum)[4], const uint4& a, u32 b0, u32 b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+// ReLU, as fp16: cut off, or to the nearest.
+__device__ inline u32 positive_cut(float x, float y) {
+  u32 packed;
+  asm("cvt.rz.relu.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(y), "f"(x));
+  return packed;
+}
+__device__ inline u32 positive_nearest(float x, float y) {
+  u32 packed;
+  asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(y), "f"(x));
+  return packed;
+}
+
+__device__ inline float2 as_floats(u32 halves) {
+  float2 floats;
+  asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %2;\ncvt.f32.f16 %0, low;\ncvt.f32.f16 %1, high;\n}"
+      : "=f"(floats.x), "=f"(floats.y)
+      : "r"(halves));
+  return floats;
+}
+
+__device__ inline u32 lesser_halves(u32 x, u32 y) {
+  u32 lesser;
+  asm("min.f16x2 %0, %1, %2;" : "=r"(lesser) : "r"(x), "r"(y));
+  return lesser;
+}
+
+__device__ inline float lesser(float x, float y) {  // NaN if x is
+  float lesser;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(lesser) : "f"(x), "f"(y));
+  return lesser;
+}
