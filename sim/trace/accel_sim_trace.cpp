@@ -275,11 +275,12 @@ class AccelSimTrace : public TraceSource {
       std::int64_t size = 0;
       const bool begins = left.starts_with(before);
       const auto [end, problem] = std::from_chars(left.data() + begins, left.data() + left.size(), size);
-      threads *= size;
-      if (!begins || problem != std::errc{} || size < 1 || threads > kMostWarps * kWarpLanes) {
+      const std::int64_t most = kMostWarps * kWarpLanes / threads;
+      if (!begins || problem != std::errc{} || size < 1 || size > most) {
         lines.fail("found " + in_quotes(lines.line()) + ": expected '-block dim = (x,y,z)' of at most " +
                    std::to_string(kMostWarps * kWarpLanes) + " threads");
       }
+      threads *= size;
       left.remove_prefix(static_cast<std::size_t>(end - left.data()));
     }
     return static_cast<int>(threads);

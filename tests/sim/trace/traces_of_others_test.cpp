@@ -236,6 +236,7 @@ TEST_CASE("a trace before it is sorted by warps is named, with the next step", "
         "k.traceg:8:1: a trace as the tracer writes it, warps mixed: have Accel-Sim's post-traces-processing sort it, "
         "which writes a .traceg file");
   CHECK(error_of("-block dim = (32,1\n").find("expected '-block dim = (x,y,z)'") != std::string::npos);
+  CHECK(error_of("-block dim = (32,1000000000000051622,1)\n").find("of at most 2048 threads") != std::string::npos);
   CHECK(error_of("-block dim = (4096,1,1)\n").find("of at most 2048 threads") != std::string::npos);
 }
 
