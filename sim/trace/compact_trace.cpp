@@ -143,12 +143,15 @@ class Reader {
     }
     const bool is_whole = step.threads % kWarpLanes == 0 && step.fetching_threads % kWarpLanes == 0 &&
                           step.state_words % step.passes == 0 && std::has_single_bit(to_unsigned(step.line_words));
-    const bool publishes = step.is_pipelined == 0 ? step.passes == 1
+    const bool publishes = step.is_pipelined == 0 ? step.passes == 1 && step.fetching_threads == step.threads
                                                   : step.body_words() % step.plane_words == 0 &&
                                                         blocks * step.outbox_plane_words <= step.plane_words;
     const bool polls =
         step.polled_words == 0 ||
-        (step.group_sms > 0 && (blocks + step.group_sms - 1) / step.group_sms * step.group_words <= step.state_words);
+        (step.group_sms > 0 && (blocks + step.group_sms - 1) / step.group_sms * step.group_words <= step.body_words());
+    if (blocks == 0) {
+      fail("found a step of no blocks: expected at least 1");
+    }
     if (!is_whole || !publishes || !polls) {
       fail("the step's numbers before it do not go together");
     }
