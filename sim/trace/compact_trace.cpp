@@ -3,6 +3,7 @@
 
 #include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
+#include "sim/trace/limits.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -15,8 +16,6 @@ constexpr int kHasMask = 16, kHasRegisters = 32, kHasClock = 64, kOperationBits 
 constexpr std::string_view kMagicOfVersion1 = "onchip trace 1\n";
 constexpr std::uint8_t kStride = 0, kDifferences = 1;
 constexpr int kLoopBytes = 8;
-constexpr std::uint64_t kMostBlocks = 1 << 20, kMostWarps = 64;
-constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;  // as many as the bank model takes
 
 std::uint64_t to_unsigned(std::int64_t value) {
   return static_cast<std::uint64_t>(value);
