@@ -81,6 +81,7 @@ Inference InterpretedInference::infer() {
                                                                      {.blocks = node.blocks,
                                                                       .threads = node.threads,
                                                                       .dynamic_shared_bytes = node.shared_bytes,
+                                                                      .cooperative = node.cooperative,
                                                                       .parameters = node.arguments});
     counts_.warp_instructions += counts.warp_instructions;
     counts_.lane_instructions += counts.lane_instructions;

@@ -109,7 +109,7 @@ struct DeviceInference::State {
     }
     std::vector<std::byte> arguments = node.arguments;
     void* of_kernel[] = {arguments.data()};
-    kernels[node.kernel].launch(on, node.blocks, node.threads, node.shared_bytes, false, of_kernel);
+    kernels[node.kernel].launch(on, node.blocks, node.threads, node.shared_bytes, node.cooperative, of_kernel);
   }
 
   // All nodes, on their streams; then the results.

@@ -44,6 +44,7 @@ struct ProgramNode {
   int kernel = -1;              // -1: zeros
   int blocks = 0, threads = 0;
   std::size_t shared_bytes = 0;
+  bool cooperative = false;               // all blocks of threads at once
   std::vector<std::byte> arguments = {};  // the kernel's only parameter
   std::span<std::byte> zeros = {};
 };
