@@ -18,7 +18,8 @@ void land(Warp& warp, int lane, u32 end) {
   const auto lands = [&](const Copy& copy) { return copy.lane == lane && static_cast<s32>(copy.group - end) < 0; };
   for (const Copy& copy : warp.copies) {
     if (lands(copy)) {
-      std::memcpy(&warp.block.shared[copy.to], copy.from, copy.bytes);
+      std::memset(&warp.block.shared[copy.to], 0, copy.bytes);
+      std::memcpy(&warp.block.shared[copy.to], copy.from, copy.read);
       std::memset(&warp.block.written[copy.to], kWritten, copy.bytes);
     }
   }
@@ -40,8 +41,14 @@ void cp_async(Warp& warp, const Instruction& i, u32 lanes) {
     if (place.block != &warp.block) {
       throw LaneFault{lane, "an asynchronous copy goes to another block's shared memory"};
     }
+    const u32 read = i.operands > 3 ? warp.lanes<u32>(i.at[3])[lane] : bytes;
+    if (read > bytes) {
+      throw LaneFault{lane, "a copy of " + std::to_string(bytes) + " bytes reads " + std::to_string(read)};
+    }
     std::memset(&warp.block.written[place.at], kBeingCopied, bytes);
-    warp.copies.push_back({lane, warp.copy_group[lane], place.at, bytes, in_global(warp, lane, from, bytes, false)});
+    static const std::byte nothing{};
+    warp.copies.push_back({lane, warp.copy_group[lane], place.at, bytes, read,
+                           read == 0 ? &nothing : in_global(warp, lane, from, read, false)});
   });
 }
 

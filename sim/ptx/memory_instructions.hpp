@@ -18,7 +18,7 @@ namespace onchip::ptx {
 // Of ld, st, atom and red, whose opcodes are put together: `parts` are those between the dots. Null if they make none.
 std::optional<Meaning> memory_meaning(std::span<const std::string_view> parts, std::string_view operands);
 
-void cp_async(Warp& warp, const Instruction& i, u32 lanes);
+void cp_async(Warp& warp, const Instruction& i, u32 lanes);  // at[3], if there: bytes to read, zeros behind
 void cp_async_commit(Warp& warp, const Instruction& i, u32 lanes);
 void cp_async_wait(Warp& warp, const Instruction& i, u32 lanes);  // at[0]: groups that may be left
 void cp_async_wait_all(Warp& warp, const Instruction& i, u32 lanes);

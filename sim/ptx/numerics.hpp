@@ -67,6 +67,17 @@ inline u16 to_half(double value) {
   return static_cast<u16>(sign | static_cast<u32>(base + kept));
 }
 
+// Toward zero: a finite number stays finite.
+inline u16 cut_to_half(float value) {
+  const u16 nearest = to_half(value);
+  return std::abs(half_to_float(nearest)) > std::abs(value) ? static_cast<u16>(nearest - 1) : nearest;
+}
+
+// What .relu makes of a result: +0 of all that are negative, or -0.
+inline u16 half_relu(u16 half) {
+  return half_to_float(half) <= 0 ? u16{0} : half;
+}
+
 inline float bf16_to_float(u16 bits) {
   return as_float(u32{bits} << 16);
 }
@@ -96,6 +107,14 @@ inline u32 float_min(u32 a, u32 b) {
 inline u32 float_max(u32 a, u32 b) {
   const float x = as_float(a), y = as_float(b);
   return x != x ? float_bits(y) : y != y ? a : x > y || (x == y && !std::signbit(x)) ? a : b;
+}
+
+// Of halves; and of fp32 where a NaN of either stays one.
+inline u16 half_min(u16 a, u16 b) {
+  return to_half(as_float(float_min(float_bits(half_to_float(a)), float_bits(half_to_float(b)))));
+}
+inline u32 float_min_nan(u32 a, u32 b) {
+  return as_float(a) != as_float(a) || as_float(b) != as_float(b) ? 0x7fffffffu : float_min(a, b);
 }
 
 }  // namespace onchip::ptx

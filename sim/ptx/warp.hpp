@@ -30,7 +30,7 @@ struct Cluster {
 struct Copy {
   int lane = 0;
   u32 group = 0;
-  u32 to = 0, bytes = 0;
+  u32 to = 0, bytes = 0, read = 0;  // read: zeros behind
   const std::byte* from = nullptr;
 };
 

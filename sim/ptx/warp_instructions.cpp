@@ -2,9 +2,12 @@
 #include "sim/ptx/warp_instructions.hpp"
 
 #include "sim/ptx/lanes.hpp"
+#include "sim/ptx/memory_instructions.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstring>
 
 namespace onchip::ptx {
 
@@ -158,6 +161,41 @@ void multiply_sparse_16x8x32(Warp& warp, const Instruction& i, u32) {
   }
 }
 
+constexpr int kMatrixRows = 8, kRowBytes = 16;
+
+template <int kMatrices, bool kWrites>
+std::array<std::byte*, kMatrices * kMatrixRows> matrix_rows(Warp& warp, const Instruction& i, int operand) {
+  std::array<std::byte*, kMatrices * kMatrixRows> rows;
+  for (int lane = 0; lane < kMatrices * kMatrixRows; ++lane) {
+    rows[lane] = at_place(warp, Space::shared, lane, address_of(warp, i, operand, 0, lane), kRowBytes, kWrites);
+  }
+  return rows;
+}
+
+template <int kMatrices, bool kTransposed>
+void load_matrices(Warp& warp, const Instruction& i, u32) {
+  const auto rows = matrix_rows<kMatrices, false>(warp, i, kMatrices);
+  for (int m = 0; m < kMatrices; ++m) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      for (int half = 0; half < 2; ++half) {
+        const int pair = lane % 4 * 2 + half, other = lane / 4;
+        const int row = kTransposed ? pair : other, column = kTransposed ? other : pair;
+        std::memcpy(lane_bytes(warp, i.at[m], lane, 4) + 2 * half, rows[m * kMatrixRows + row] + 2 * column, 2);
+      }
+    }
+  }
+}
+
+template <int kMatrices>
+void store_matrices(Warp& warp, const Instruction& i, u32) {
+  const auto rows = matrix_rows<kMatrices, true>(warp, i, 0);
+  for (int m = 0; m < kMatrices; ++m) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      std::memcpy(rows[m * kMatrixRows + lane / 4] + 4 * (lane % 4), lane_bytes(warp, i.at[1 + m], lane, 4), 4);
+    }
+  }
+}
+
 void active_mask(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = lanes; });
 }
@@ -204,5 +242,11 @@ template void multiply_16x8x16<false>(Warp&, const Instruction&, u32);
 template void multiply_16x8x16<true>(Warp&, const Instruction&, u32);
 template void multiply_sparse_16x8x32<false>(Warp&, const Instruction&, u32);
 template void multiply_sparse_16x8x32<true>(Warp&, const Instruction&, u32);
+template void load_matrices<2, false>(Warp&, const Instruction&, u32);
+template void load_matrices<4, false>(Warp&, const Instruction&, u32);
+template void load_matrices<2, true>(Warp&, const Instruction&, u32);
+template void load_matrices<4, true>(Warp&, const Instruction&, u32);
+template void store_matrices<2>(Warp&, const Instruction&, u32);
+template void store_matrices<4>(Warp&, const Instruction&, u32);
 
 }  // namespace onchip::ptx

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions in which the lanes of a warp give each other something: shuffles, votes, reductions, matrix products.
+// Instructions in which the lanes of a warp give each other something: shuffles, votes, reductions, matrices.
 #pragma once
 
 #include "sim/ptx/warp.hpp"
@@ -30,6 +30,13 @@ void multiply_16x8x16(Warp& warp, const Instruction& i, u32 lanes);
 // leaves undefined: two places of a group that do not ascend, selectors beyond 1.
 template <bool kIsBf16>
 void multiply_sparse_16x8x32(Warp& warp, const Instruction& i, u32 lanes);
+
+// {registers}, [address] and [address], {registers} of b16: lanes 8 m to 8 m + 7 name the rows, 16 bytes each, of
+// matrix m, of which lane l has elements 2 (l mod 4) and the next of row l / 4; transposed: of column l / 4.
+template <int kMatrices, bool kTransposed>
+void load_matrices(Warp& warp, const Instruction& i, u32 lanes);
+template <int kMatrices>
+void store_matrices(Warp& warp, const Instruction& i, u32 lanes);
 
 void active_mask(Warp& warp, const Instruction& i, u32 lanes);
 void nothing(Warp& warp, const Instruction& i, u32 lanes);

@@ -110,6 +110,12 @@ TEST_CASE("copies land when they are waited for, and are nobody's before", "[ptx
   CHECK(got("cp.async.wait_group 0;\nld.shared.u32 %r3, [%r1+128];") == numbers);
   CHECK(got("cp.async.wait_group 1;\nld.shared.u32 %r3, [%r1+128];") == unknown);
   CHECK(got("ld.shared.u32 %r3, [%r1];") == unknown);
+  // Half of the lanes read nothing: zeros, whatever the address.
+  std::vector<std::uint32_t> halves = numbers;
+  std::fill(halves.begin() + 16, halves.end(), 0u);
+  CHECK(got("setp.lt.u32 %p1, %r0, 16;\nselp.b32 %r4, 4, 0, %p1;\nselp.b64 %rd3, %rd1, 0, %p1;\n"
+            "cp.async.ca.shared.global [%r1+128], [%rd3], 4, %r4;\ncp.async.wait_all;\n"
+            "ld.shared.u32 %r3, [%r1+128];") == halves);
 }
 
 TEST_CASE("functions are expanded where they are called, variables have their values", "[ptx]") {
