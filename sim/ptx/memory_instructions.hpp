@@ -30,6 +30,9 @@ void mbarrier_arrive(Warp& warp, const Instruction& i, u32 lanes);         // _,
 void mbarrier_arrive_expect(Warp& warp, const Instruction& i, u32 lanes);  // _, [barrier], bytes
 void mbarrier_wait_parity(Warp& warp, const Instruction& i, u32 lanes);    // p, [barrier], parity
 
+// Adds the wavefronts of what these lanes are about to access to the launch's counts.
+void count_access(Warp& warp, const Instruction& i, u32 lanes);
+
 // ---- where an operand's address lies; LaneFault says what a thread may not touch
 // --------------------------------------
 
