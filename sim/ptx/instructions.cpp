@@ -34,19 +34,11 @@ Meaning whole_warp(std::string form, Execute execute) {
   return meaning;
 }
 
-// Of so many matrices.
-Meaning matrices(std::string form, Execute execute, Access access, std::uint8_t count) {
-  Meaning meaning = whole_warp(std::move(form), execute);
+// Of shared memory, of so many matrices if it is of them.
+Meaning accessing(Meaning meaning, Access access, std::uint8_t count = 0) {
   meaning.space = Space::shared;
   meaning.access = access;
   meaning.count = count;
-  return meaning;
-}
-
-Meaning copy(std::string form) {
-  Meaning meaning = as(std::move(form), cp_async);
-  meaning.space = Space::shared;
-  meaning.access = Access::copy;
   return meaning;
 }
 
@@ -118,7 +110,7 @@ std::vector<Row> bit_rows() {
       {"and.pred", as("Ppp", predicates<[](u32 a, u32 b) { return a & b; }>)},
       {"or.pred", as("Ppp", predicates<[](u32 a, u32 b) { return a | b; }>)},
       {"xor.pred", as("Ppp", predicates<[](u32 a, u32 b) { return a ^ b; }>)},
-      {"xor.pred", as("Pp#", predicates<[](u32 a, u32 b) { return a ^ (b != 0 ? ~0u : 0u); }>)},
+      {"xor.pred", as("Pp#", predicates<[](u32 a, u32 b) { return b != 0 ? ~a : a; }>)},
       {"not.pred", as("Pp", predicates<[](u32 a, u32) { return ~a; }>)},
       {"mov.pred", as("Pp", predicates<[](u32 a, u32) { return a; }>)},
       {"mov.pred", as("P#", predicates<[](u32 a, u32) { return a != 0 ? ~0u : 0u; }>)},
@@ -135,8 +127,8 @@ std::vector<Row> bit_rows() {
       {"shf.r.wrap.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return static_cast<u32>((u64{b} << 32 | a) >> (c & 31)); }>()},
       {"shf.l.clamp.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return static_cast<u32>((u64{b} << 32 | a) << std::min(c, 32u) >> 32); }>()},
       {"shf.r.clamp.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return static_cast<u32>((u64{b} << 32 | a) >> std::min(c, 32u)); }>()},
+      {"bfi.b64", each<[](u64 a, u64 b, u32 c, u32 d) -> u64 { return insert_long_bits(a, b, c, d); }>()},
       {"bfi.b32", each<[](u32 a, u32 b, u32 c, u32 d) -> u32 { return insert_bits(a, b, c, d); }>()},
-      {"bfi.b64", each<[](u64 a, u64 b, u32 c, u32 d) -> u64 { return insert_bits(a, b, c, d); }>()},
       {"bfe.u32", each<[](u32 a, u32 b, u32 c) -> u32 { return extract_bits(a, b, c, false); }>()},
       {"bfe.s32", each<[](u32 a, u32 b, u32 c) -> u32 { return extract_bits(a, b, c, true); }>()},
       {"prmt.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return permute(a, b, c); }>()},
@@ -161,9 +153,9 @@ std::vector<Row> float_rows() {
       {"neg.f32", each<[](u32 a) -> u32 { return a ^ 0x80000000u; }>()},
       {"abs.f32", each<[](u32 a) -> u32 { return a & 0x7fffffffu; }>()},
       {"copysign.f32", each<[](u32 sign, u32 a) -> u32 { return (a & 0x7fffffffu) | (sign & 0x80000000u); }>()},
-      {"min.f32", each<[](u32 a, u32 b) -> u32 { return float_min(a, b); }>()},
-      {"min.NaN.f32", each<[](u32 a, u32 b) -> u32 { return float_min_nan(a, b); }>()},
+      {"min.NaN.f32", each<[](u32 a, u32 b) -> u32 { return is_nan(a) || is_nan(b) ? 0x7fffffffu : float_min(a, b); }>()},
       {"min.f16x2", each<[](u32 a, u32 b) -> u32 { return halves(half_min, a, b); }>()},
+      {"min.f32", each<[](u32 a, u32 b) -> u32 { return float_min(a, b); }>()},
       {"max.f32", each<[](u32 a, u32 b) -> u32 { return float_max(a, b); }>()},
       {"ex2.approx.ftz.f32", each<[](u32 a) -> u32 { return approximately(a, [](double x) { return std::exp2(x); }); }>()},
       {"lg2.approx.ftz.f32", each<[](u32 a) -> u32 { return approximately(a, [](double x) { return std::log2(x); }); }>()},
@@ -240,9 +232,11 @@ std::vector<Row> conversion_rows() {
       {"cvt.f32.bf16", each<[](u16 a) -> u32 { return float_bits(bf16_to_float(a)); }>()},
       {"cvt.rn.f16.f32", each<[](u32 a) -> u16 { return to_half(as_float(a)); }>()},
       {"cvt.rn.bf16.f32", each<[](u32 a) -> u16 { return to_bf16(as_float(a)); }>()},
+      {"cvt.rn.relu.f16x2.f32", each<[](u32 a, u32 b) -> u32 { return u32{positive_half(to_half(as_float(a)))} << 16 | positive_half(to_half(as_float(b))); }>()},
+      {"cvt.rz.relu.f16x2.f32", each<[](u32 a, u32 b) -> u32 { return u32{positive_half(to_half_cut(as_float(a)))} << 16 | positive_half(to_half_cut(as_float(b))); }>()},
+      {"cvt.s32.s8 cvt.u32.s8", each<[](u32 a) -> u32 { return static_cast<u32>(static_cast<s32>(static_cast<std::int8_t>(a))); }>()},
+      {"cvt.s32.s8 cvt.u32.s8", each<[](u16 a) -> u32 { return static_cast<u32>(static_cast<s32>(static_cast<std::int8_t>(a))); }>()},
       {"cvt.rn.f16x2.f32", each<[](u32 a, u32 b) -> u32 { return u32{to_half(as_float(a))} << 16 | to_half(as_float(b)); }>()},
-      {"cvt.rn.relu.f16x2.f32", each<[](u32 a, u32 b) -> u32 { return u32{half_relu(to_half(as_float(a)))} << 16 | half_relu(to_half(as_float(b))); }>()},
-      {"cvt.rz.relu.f16x2.f32", each<[](u32 a, u32 b) -> u32 { return u32{half_relu(cut_to_half(as_float(a)))} << 16 | half_relu(cut_to_half(as_float(b))); }>()},
       {"cvt.rn.bf16x2.f32", each<[](u32 a, u32 b) -> u32 { return u32{to_bf16(as_float(a))} << 16 | to_bf16(as_float(b)); }>()},
       {"cvt.rn.f32.u32", each<[](u32 a) -> u32 { return float_bits(static_cast<float>(a)); }>()},
       {"cvt.rn.f32.s32", each<[](u32 a) -> u32 { return float_bits(static_cast<float>(static_cast<s32>(a))); }>()},
@@ -289,12 +283,12 @@ std::vector<Row> warp_rows() {
       {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<true>)},
       {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<false>)},
       {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<true>)},
-      {"ldmatrix.sync.aligned.m8n8.x2.shared.b16", matrices("{WW}[", load_matrices<2, false>, Access::matrix_load, 2)},
-      {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", matrices("{WWWW}[", load_matrices<4, false>, Access::matrix_load, 4)},
-      {"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16", matrices("{WW}[", load_matrices<2, true>, Access::matrix_load, 2)},
-      {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", matrices("{WWWW}[", load_matrices<4, true>, Access::matrix_load, 4)},
-      {"stmatrix.sync.aligned.m8n8.x2.shared.b16", matrices("[{ww}", store_matrices<2>, Access::matrix_store, 2)},
-      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", matrices("[{wwww}", store_matrices<4>, Access::matrix_store, 4)},
+      {"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16", accessing(whole_warp("{WW}[", load_matrices<2, true>), Access::matrix_load, 2)},
+      {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", accessing(whole_warp("{WWWW}[", load_matrices<4, true>), Access::matrix_load, 4)},
+      {"ldmatrix.sync.aligned.m8n8.x2.shared.b16", accessing(whole_warp("{WW}[", load_matrices<2, false>), Access::matrix_load, 2)},
+      {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", accessing(whole_warp("{WWWW}[", load_matrices<4, false>), Access::matrix_load, 4)},
+      {"stmatrix.sync.aligned.m8n8.x2.shared.b16", accessing(whole_warp("[{ww}", store_matrices<2>), Access::matrix_store, 2)},
+      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", accessing(whole_warp("[{wwww}", store_matrices<4>), Access::matrix_store, 4)},
       {"bar.warp.sync", as("w", nothing, sync)},
       {"activemask.b32", as("W", active_mask)},
       {"bra bra.uni", as("l", nothing, Flow::branch)},
@@ -302,6 +296,7 @@ std::vector<Row> warp_rows() {
       {"trap", as("", trap)},
       {"bar.sync barrier.sync barrier.sync.aligned", as("w", nothing, Flow::block_barrier)},
       {"bar.sync barrier.sync barrier.sync.aligned barrier.cta.sync.aligned", as("ww", nothing, Flow::block_barrier)},
+      {"bar.red.or.pred barrier.red.or.pred barrier.red.or.pred.aligned", as("Pwp", nothing, Flow::block_any)},
       {"bar.arrive barrier.arrive barrier.arrive.aligned barrier.cta.arrive.aligned", as("ww", nothing, Flow::block_arrive)},
       {"barrier.cluster.arrive barrier.cluster.arrive.aligned barrier.cluster.arrive.release barrier.cluster.arrive.release.aligned", as("", nothing, Flow::cluster_arrive)},
       {"barrier.cluster.wait barrier.cluster.wait.aligned barrier.cluster.wait.acquire barrier.cluster.wait.acquire.aligned", as("", nothing, Flow::cluster_wait)},
@@ -310,8 +305,8 @@ std::vector<Row> warp_rows() {
       {"setmaxnreg.inc.sync.aligned.u32 setmaxnreg.dec.sync.aligned.u32", as("w", nothing)},
       {"membar.cta membar.gl membar.sys fence.mbarrier_init.release.cluster", as("", nothing)},
       {"nanosleep.u32", as("w", nothing, Flow::plain, /*polls=*/true)},
-      {"cp.async.ca.shared.global cp.async.cg.shared.global", copy("[[#")},
-      {"cp.async.ca.shared.global cp.async.cg.shared.global", copy("[[#w")},
+      {"cp.async.ca.shared.global cp.async.cg.shared.global", accessing(as("[[#", cp_async), Access::copy)},
+      {"cp.async.ca.shared.global cp.async.cg.shared.global", accessing(as("[[#w", cp_async), Access::copy)},
       {"cp.async.commit_group", as("", cp_async_commit)},
       {"cp.async.wait_group", as("#", cp_async_wait)},
       {"cp.async.wait_all", as("", cp_async_wait_all)},

@@ -5,7 +5,6 @@
 #include "sim/ptx/memory_instructions.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 
@@ -161,39 +160,45 @@ void multiply_sparse_16x8x32(Warp& warp, const Instruction& i, u32) {
   }
 }
 
-constexpr int kMatrixRows = 8, kRowBytes = 16;
+namespace {
 
-template <int kMatrices, bool kWrites>
-std::array<std::byte*, kMatrices * kMatrixRows> matrix_rows(Warp& warp, const Instruction& i, int operand) {
-  std::array<std::byte*, kMatrices * kMatrixRows> rows;
+constexpr int kMatrixRows = 8;
+constexpr std::size_t kMatrixRowBytes = 16;
+
+template <int kMatrices, typename Row>
+void for_matrix_rows(Warp& warp, const Instruction& i, int address, bool writes, Row row) {
   for (int lane = 0; lane < kMatrices * kMatrixRows; ++lane) {
-    rows[lane] = at_place(warp, Space::shared, lane, address_of(warp, i, operand, 0, lane), kRowBytes, kWrites);
+    row(lane / kMatrixRows, lane % kMatrixRows,
+        at_place(warp, Space::shared, lane, address_of(warp, i, address, 0, lane), kMatrixRowBytes, writes));
   }
-  return rows;
 }
+
+}  // namespace
 
 template <int kMatrices, bool kTransposed>
 void load_matrices(Warp& warp, const Instruction& i, u32) {
-  const auto rows = matrix_rows<kMatrices, false>(warp, i, kMatrices);
-  for (int m = 0; m < kMatrices; ++m) {
+  u16 elements[kMatrices][kMatrixRows][kMatrixRows];
+  for_matrix_rows<kMatrices>(warp, i, kMatrices, false, [&](int matrix, int row, const std::byte* place) {
+    std::memcpy(elements[matrix][row], place, kMatrixRowBytes);
+  });
+  for (int matrix = 0; matrix < kMatrices; ++matrix) {
     for (int lane = 0; lane < kLanes; ++lane) {
-      for (int half = 0; half < 2; ++half) {
-        const int pair = lane % 4 * 2 + half, other = lane / 4;
-        const int row = kTransposed ? pair : other, column = kTransposed ? other : pair;
-        std::memcpy(lane_bytes(warp, i.at[m], lane, 4) + 2 * half, rows[m * kMatrixRows + row] + 2 * column, 2);
-      }
+      const int group = lane / 4, first = lane % 4 * 2;
+      const auto& of = elements[matrix];
+      const u16 low = kTransposed ? of[first][group] : of[group][first];
+      const u16 high = kTransposed ? of[first + 1][group] : of[group][first + 1];
+      warp.lanes<u32>(i.at[matrix])[lane] = u32{high} << 16 | low;
     }
   }
 }
 
 template <int kMatrices>
 void store_matrices(Warp& warp, const Instruction& i, u32) {
-  const auto rows = matrix_rows<kMatrices, true>(warp, i, 0);
-  for (int m = 0; m < kMatrices; ++m) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      std::memcpy(rows[m * kMatrixRows + lane / 4] + 4 * (lane % 4), lane_bytes(warp, i.at[1 + m], lane, 4), 4);
+  for_matrix_rows<kMatrices>(warp, i, 0, true, [&](int matrix, int row, std::byte* place) {
+    for (int member = 0; member < 4; ++member) {
+      std::memcpy(place + 4 * member, &warp.lanes<u32>(i.at[1 + matrix])[4 * row + member], 4);
     }
-  }
+  });
 }
 
 void active_mask(Warp& warp, const Instruction& i, u32 lanes) {
@@ -238,15 +243,15 @@ template void reduce<Reduction::largest, true>(Warp&, const Instruction&, u32);
 template void reduce<Reduction::both, false>(Warp&, const Instruction&, u32);
 template void reduce<Reduction::either, false>(Warp&, const Instruction&, u32);
 template void reduce<Reduction::differ, false>(Warp&, const Instruction&, u32);
+template void load_matrices<2, false>(Warp&, const Instruction&, u32);
+template void load_matrices<2, true>(Warp&, const Instruction&, u32);
+template void load_matrices<4, true>(Warp&, const Instruction&, u32);
+template void load_matrices<4, false>(Warp&, const Instruction&, u32);
+template void store_matrices<2>(Warp&, const Instruction&, u32);
+template void store_matrices<4>(Warp&, const Instruction&, u32);
 template void multiply_16x8x16<false>(Warp&, const Instruction&, u32);
 template void multiply_16x8x16<true>(Warp&, const Instruction&, u32);
 template void multiply_sparse_16x8x32<false>(Warp&, const Instruction&, u32);
 template void multiply_sparse_16x8x32<true>(Warp&, const Instruction&, u32);
-template void load_matrices<2, false>(Warp&, const Instruction&, u32);
-template void load_matrices<4, false>(Warp&, const Instruction&, u32);
-template void load_matrices<2, true>(Warp&, const Instruction&, u32);
-template void load_matrices<4, true>(Warp&, const Instruction&, u32);
-template void store_matrices<2>(Warp&, const Instruction&, u32);
-template void store_matrices<4>(Warp&, const Instruction&, u32);
 
 }  // namespace onchip::ptx

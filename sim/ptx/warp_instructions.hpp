@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions in which the lanes of a warp give each other something: shuffles, votes, reductions, matrices.
+// Instructions in which the lanes of a warp give each other something: shuffles, votes, reductions, matrix products.
 #pragma once
 
 #include "sim/ptx/warp.hpp"
@@ -31,8 +31,9 @@ void multiply_16x8x16(Warp& warp, const Instruction& i, u32 lanes);
 template <bool kIsBf16>
 void multiply_sparse_16x8x32(Warp& warp, const Instruction& i, u32 lanes);
 
-// {registers}, [address] and [address], {registers} of b16: lanes 8 m to 8 m + 7 name the rows, 16 bytes each, of
-// matrix m, of which lane l has elements 2 (l mod 4) and the next of row l / 4; transposed: of column l / 4.
+// ldmatrix and stmatrix of 8 x 8 elements of 16 bits, PTX ISA "Warp-level matrix load instruction: ldmatrix": lane
+// 8 k + r gives the address of row r of matrix k; a lane gets elements 2 m and 2 m + 1 of row g, or with .trans of
+// column g, where lane = 4 g + m.
 template <int kMatrices, bool kTransposed>
 void load_matrices(Warp& warp, const Instruction& i, u32 lanes);
 template <int kMatrices>
