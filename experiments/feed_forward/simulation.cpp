@@ -5,6 +5,7 @@
 #include "experiments/command/progress.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "sim/feed_forward/simulate_blocks.hpp"
 
@@ -138,8 +139,11 @@ int simulate_feed_forward(const Options& options, const Chip& chip, const Simula
   const FeedForward network = read_network(options.text("network"));
   progress.show("finding the structure of " + network.name);
   const NetworkStructure structure = find_structure(network, 0.5, simulation.threads);
-  const BlocksGeometry geometry = blocks_geometry(network, structure);
-  const BlocksPlan plan = choose_blocks_plan(chip, geometry);
+  const std::optional<BlocksPlan> given =
+      options.given("plan") ? std::optional(read_blocks_plan(options.text("plan"), network.layers())) : std::nullopt;
+  const BlocksGeometry geometry = blocks_geometry(network, structure, given.value_or(BlocksPlan{}).warps);
+  const BlocksPlan plan = given ? *given : choose_blocks_plan(chip, geometry);
+  check_fits(chip, geometry, plan);
   const BlocksLayout layout = pack_blocks(network, structure, geometry);
   std::optional<ReferenceResult> reference;
   if (options.given("images")) {

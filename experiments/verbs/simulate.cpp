@@ -267,7 +267,7 @@ int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
   if (options->given("network")) {
-    refuse(*options, "network", {}, {network_options(), plan_options(), whole_plan_option(), file_options()});
+    refuse(*options, "network", {}, {network_options(), plan_options(), file_options()});
     return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options));
   }
   if (options->given("images")) {

@@ -11,7 +11,6 @@
 namespace onchip {
 namespace {
 
-constexpr std::uint16_t kSameInputs = 0x8000;
 constexpr int kPlaceBytes = 16;
 constexpr int kMostAhead = 4;
 // Counted in machine code for sm_90: a layer's addresses and the rest of its loop.
@@ -20,14 +19,18 @@ constexpr int kLayerInstructions = 26;
 // Registers of matrices: where WarpWriter has copies that are under way.
 constexpr int kMatrixRegisters = kFirstCopyRegister, kMatrixRegisterCount = 16;
 
-// Of a record, in bytes.
+// Of a record, in bytes; of the numbers of places there the last bit says that inputs are those of the tile before.
 struct RecordParts {
-  explicit RecordParts(int tiles)
-      : biases(tiles * 2 * kBlockRows * kBlockColumns),
+  explicit RecordParts(const BlocksGeometry& geometry)
+      : biases(geometry.tiles * 2 * kBlockRows * kBlockColumns),
         destinations(biases + 4 * kBlockRows),
-        inputs(destinations + 2 * kBlockRows) {}
+        inputs(destinations + place_bytes * kBlockRows) {}
+  int place_bytes = 2;
+  std::uint32_t same = std::uint32_t{1} << (8 * place_bytes - 1);
   std::int64_t biases, destinations, inputs;
 };
+using Numbers = std::array<std::uint32_t, kBlockRows>;  // of places
+static_assert(kBlockRows == kBlockColumns);
 
 class Warp {
  public:
@@ -36,7 +39,7 @@ class Warp {
         layout_(layout),
         geometry_(layout.geometry),
         tile_(tile),
-        parts_(geometry_.tiles),
+        parts_(geometry_),
         warp_(warp),
         ahead_(ahead),
         word_bytes_(std::int64_t{kPlaceBytes} * geometry_.places),
@@ -45,11 +48,11 @@ class Warp {
   void fetch(int layer, int block) {
     const std::int64_t record = record_at(layer, block);
     for (int t = 0; t < geometry_.tiles; ++t) {
-      load(2, input_register(block, t), record + parts_.inputs + t * 2 * kBlockColumns, kBlockColumns, 1);
+      load(parts_.place_bytes, input_register(block, t), inputs_at(record, t), kBlockColumns, 1);
       load(16, weight_register(block, t), record + t * 2 * kBlockRows * kBlockColumns, kWarpLanes, 1);
     }
     load(8, bias_register(block), record + parts_.biases, kBlockRows / 2, 4);
-    load(2, destination_register(block), record + parts_.destinations, kBlockRows, 1);
+    load(parts_.place_bytes, destination_register(block), record + parts_.destinations, kBlockRows, 1);
   }
 
   // `buffer` has the inputs. The last blocks fetch from layer `next`.
@@ -87,10 +90,14 @@ class Warp {
     const std::size_t number = static_cast<std::size_t>(warp_) * geometry_.warp_blocks + block;
     return static_cast<std::int64_t>(geometry_.layer_bytes() * layer + geometry_.record_bytes() * number);
   }
-  template <std::size_t kCount>
-  std::array<std::uint16_t, kCount> read(std::int64_t at) const {
-    std::array<std::uint16_t, kCount> numbers;
-    std::memcpy(numbers.data(), layout_.records.data() + at, sizeof numbers);
+  std::int64_t inputs_at(std::int64_t record, int tile) const {
+    return record + parts_.inputs + std::int64_t{tile} * parts_.place_bytes * kBlockColumns;
+  }
+  Numbers read(std::int64_t at) const {
+    Numbers numbers{};
+    for (int i = 0; i < kBlockRows; ++i) {
+      std::memcpy(&numbers[i], layout_.records.data() + at + i * parts_.place_bytes, parts_.place_bytes);
+    }
     return numbers;
   }
 
@@ -119,11 +126,11 @@ class Warp {
     }
     return all;
   }
-  std::int64_t address(std::int64_t begin, const Matrices& of, int lane, std::span<const std::uint16_t> places) const {
+  std::int64_t address(std::int64_t begin, const Matrices& of, int lane, const Numbers& places) const {
     const std::int64_t second = tile_.words == 2 ? word_bytes_ : group_bytes_;
     return lane >= 8 * of.count ? -1
                                 : begin + of.group * group_bytes_ + lane / kBlockRows * second +
-                                      (places[lane % kBlockRows] & ~kSameInputs) * kPlaceBytes;
+                                      (places[lane % kBlockRows] & ~parts_.same) * kPlaceBytes;
   }
   int matrix_register(std::size_t of_instruction) const {
     return kMatrixRegisters + static_cast<int>(4 * of_instruction) % kMatrixRegisterCount;
@@ -137,8 +144,8 @@ class Warp {
     }
     const std::vector<Matrices> all = matrices();
     for (int t = 0; t < geometry_.tiles; ++t) {
-      const auto places = read<kBlockColumns>(record_at(layer, block) + parts_.inputs + t * 2 * kBlockColumns);
-      const bool is_same = (places[0] & kSameInputs) != 0;
+      const Numbers places = read(inputs_at(record_at(layer, block), t));
+      const bool is_same = (places[0] & parts_.same) != 0;
       const int condition = out_.integers(2, input_register(block, t));
       int at = condition;
       for (int i = 0; i < 3; ++i) {
@@ -206,7 +213,7 @@ class Warp {
   }
 
   void store(int layer, int block, std::int64_t target, const std::vector<int>& words) {
-    const auto places = read<kBlockRows>(record_at(layer, block) + parts_.destinations);
+    const Numbers places = read(record_at(layer, block) + parts_.destinations);
     for (const Matrices& of : matrices()) {
       const int last = of.group + (tile_.words == 1 && of.count == 4 ? 1 : 0);
       out_.access(Operation::shared_store, 16, kNoRegister, words[static_cast<std::size_t>(last)],
