@@ -6,7 +6,8 @@
 //   launch(kernel, blocks, threads, shared_bytes, arguments)
 //   most_blocks(kernel)                   that run at once
 //   copy_layer(slot, to, from, bytes, ahead), await_layer(slot), release_layer(slot)
-//                                         weights of a layer from the host to one of two slots; `ahead`: beside what runs
+//                                         weights of a layer from the host to one of two slots; `ahead`: beside what
+//                                         runs
 #pragma once
 
 #include "kernels/feed_forward/staged_program.hpp"
