@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace onchip {
@@ -22,6 +23,7 @@ class InterpretedInference {
   void upload(const Bitmaps& images);
   // Throws ptx::Fault for what a kernel does wrong.
   Inference infer();
+  std::span<const float> features() const;  // after the last layer, see InferenceProgram
   const ptx::Counts& counts() const { return counts_; }
 
  private:
