@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of a sparse feed-forward network by the method that won the challenge of 2020
-// (model/feed_forward/staged/plan.hpp), in fp32, and what drops the images that died in it.
+// (model/feed_forward/staged/plan.hpp), in fp32.
 //   item      kImages images x kThreads outputs. Blocks of threads take items by turns, all outputs of the same images
 //             one after the other, so that these come from L2 but once from device memory
 //   thread    an output: its sums of all images are in registers. For each chunk of the block's inputs: all copy the
@@ -148,40 +148,4 @@ extern "C" __global__ __launch_bounds__(kThreads) void feed_forward_staged(const
 
 extern "C" __global__ __launch_bounds__(kThreads) void feed_forward_staged_first(const __grid_constant__ Arguments a) {
   compute<true>(a);
-}
-
-struct CompactArguments {
-  const u32* count;
-  const u32* ids;  // [*count]: images; null: one after the other
-  u32* alive;      // [*count]; all zero afterwards
-  u32 *next_count, *next_rows, *next_ids;  // the images that are alive, in any order
-  u32* categories;                         // instead of them: a bit per image
-};
-
-extern "C" __global__ void feed_forward_staged_compact(const __grid_constant__ CompactArguments a) {
-  const u32 count = *a.count, lane = threadIdx.x % 32;
-  for (u32 base = blockIdx.x * blockDim.x; base < count; base += gridDim.x * blockDim.x) {
-    const u32 position = base + threadIdx.x;
-    const bool lives = position < count && a.alive[position] != 0;
-    if (position < count) {
-      a.alive[position] = 0;
-    }
-    const u32 id = lives && a.ids != nullptr ? a.ids[position] : position;
-    if (a.categories != nullptr) {
-      if (lives) {
-        atomicOr(a.categories + id / 32, 1u << id % 32);
-      }
-      continue;
-    }
-    const u32 living = __ballot_sync(kAllLanes, lives);
-    u32 to = 0;
-    if (lane == 0 && living != 0) {
-      to = atomicAdd(a.next_count, __popc(living));
-    }
-    to = __shfl_sync(kAllLanes, to, 0) + __popc(living & ((1u << lane) - 1));
-    if (lives) {
-      a.next_rows[to] = position;
-      a.next_ids[to] = id;
-    }
-  }
 }

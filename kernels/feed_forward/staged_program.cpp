@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feed_forward/staged_program.hpp"
 
+#include "kernels/feed_forward/compact.hpp"
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/numeric.hpp"
@@ -18,7 +19,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kCompactThreads = 256;
 constexpr int kThreadsOfSm = 2048, kBlocksOfSm = 32;  // more than are resident wait for others, no harm
 constexpr std::size_t kAlignment = 256;
 
@@ -36,11 +36,6 @@ struct LayerArguments {
   std::uint32_t* alive;
   std::uint32_t inputs, outputs, blocks, words;
   float clip;
-};
-
-struct CompactArguments {
-  const std::uint32_t *count, *ids;
-  std::uint32_t *alive, *next_count, *next_rows, *next_ids, *categories;
 };
 
 // A layer in the bytes of all.
@@ -303,7 +298,7 @@ InferenceProgram staged_program(const StagedLayout& layout, int most_images, int
   const CompileRequest request = staged_request(layout.plan, architecture);
   b.first_kernel = program.add_kernel(request, "feed_forward_staged_first");
   b.layer_kernel = program.add_kernel(request, "feed_forward_staged");
-  b.compact_kernel = program.add_kernel(request, "feed_forward_staged_compact");
+  b.compact_kernel = program.add_kernel(compact_request(architecture), "feed_forward_compact");
   const auto images = static_cast<std::size_t>(most_images);
   b.weights = b.is_resident() ? program.add_array(*b.bytes) : program.add_array(2 * b.largest_record());
   b.bitmaps = program.bitmaps = program.add_array(4 * images * bitmap_words(program.neurons));
