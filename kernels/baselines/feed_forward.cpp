@@ -23,19 +23,6 @@ namespace {
 
 constexpr int kThreads = 256, kBlocksOfSm = 8;
 
-// As the kernels have them.
-struct LayerwiseArguments {
-  const std::uint32_t* bitmaps;
-  const float* sums;
-  DeviceFeatures from, to;
-  const float* bias;
-  const std::uint32_t* rows;
-  std::uint32_t* alive;
-  std::uint32_t images, neurons, words;
-  std::uint64_t stride;
-  float clip, scale;
-};
-
 // ---- dense products -------------------------------------------------------------------------------------------------
 
 struct DenseMode {
@@ -114,6 +101,13 @@ class DenseLayers final : public LayerProduct {
 };
 
 }  // namespace
+
+CompileRequest layerwise_request(const FeatureForm& form, const std::string& architecture) {
+  CompileRequest request{"feed_forward_layerwise", kFeedForwardLayerwiseSource, architecture, {}};
+  define(request.defines, "words", form.words);
+  define(request.defines, "by_neuron", form.by_neuron);
+  return request;
+}
 
 // ---- layer by layer -------------------------------------------------------------------------------------------------
 
@@ -237,10 +231,8 @@ LayerwiseInference::LayerwiseInference(const FeedForward& network, const Bitmaps
   state.clip = network.clip;
   state.product = std::move(product);
   state.form = state.product->form();
-  CompileRequest request{"feed_forward_layerwise", kFeedForwardLayerwiseSource, device.architecture, {}};
-  define(request.defines, "words", state.form.words);
-  define(request.defines, "by_neuron", state.form.by_neuron);
-  const auto cubin = std::make_shared<const LoadedCubin>(compile(request).cubin);
+  const auto cubin =
+      std::make_shared<const LoadedCubin>(compile(layerwise_request(state.form, device.architecture)).cubin);
   state.expand.emplace(cubin, "feed_forward_expand");
   state.activate.emplace(cubin, "feed_forward_activate");
   state.drop.emplace(cubin, "feed_forward_drop");

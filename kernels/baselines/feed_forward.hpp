@@ -13,6 +13,7 @@
 #include "kernels/feed_forward/inference_program.hpp"
 #include "model/feed_forward/network.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,20 @@ struct FeatureForm {
 struct DeviceFeatures {
   void *value = nullptr, *residual = nullptr;
 };
+
+// The only parameter of feed_forward_expand, feed_forward_activate and feed_forward_drop, as they have it.
+struct LayerwiseArguments {
+  const std::uint32_t* bitmaps;
+  const float* sums;
+  DeviceFeatures from, to;
+  const float* bias;
+  const std::uint32_t* rows;
+  std::uint32_t* alive;
+  std::uint32_t images, neurons, words;
+  std::uint64_t stride;
+  float clip, scale;
+};
+CompileRequest layerwise_request(const FeatureForm& form, const std::string& architecture);
 
 // The weights of all layers in a library's hands.
 class LayerProduct {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/baselines/feed_forward.hpp"
-#include "kernels/feed_forward/compact.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
@@ -15,14 +14,9 @@
 namespace onchip {
 
 TEST_CASE("what stands between a library's products compiles for every form of features", "[fast]") {
-  for (const char* words : {"0", "1", "2"}) {
-    for (const char* by_neuron : {"0", "1"}) {
-      const CompiledKernel kernel =
-          compile({"feed_forward_layerwise",
-                   kFeedForwardLayerwiseSource,
-                   "sm_90",
-                   {std::string("ONCHIP_WORDS=") + words, std::string("ONCHIP_BY_NEURON=") + by_neuron}});
-      CHECK(kernel.resources.spill_bytes == 0);
+  for (const int words : {0, 1, 2}) {
+    for (const bool by_neuron : {false, true}) {
+      CHECK(compile(layerwise_request({words, by_neuron, 1}, "sm_90")).resources.spill_bytes == 0);
     }
   }
   std::set<std::string> names;
