@@ -3,6 +3,7 @@
 
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
+#include "model/base/units.hpp"
 
 #include <algorithm>
 #include <array>
@@ -78,6 +79,7 @@ struct DeviceInference::State {
       }
       kernels.emplace_back(cubin, kernel.entry);
     }
+    check_memory();
     std::vector<std::byte*> places;
     for (ProgramArray& array : program.arrays) {
       arrays.emplace_back(array.bytes);
@@ -108,6 +110,19 @@ struct DeviceInference::State {
     cudaFreeHost(host);
     for (void* const memory : pinned) {
       cudaHostUnregister(memory);
+    }
+  }
+
+  void check_memory() const {
+    std::size_t free = 0, total = 0, needs = 0;
+    for (const ProgramArray& array : program.arrays) {
+      needs += array.bytes;
+    }
+    ONCHIP_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    if (needs > free) {
+      throw InputError("the inference takes " + fixed(1e-9 * static_cast<double>(needs), 1) +
+                       " GB of device memory for " + std::to_string(program.most_images) + " images; " +
+                       fixed(1e-9 * static_cast<double>(free), 1) + " GB are free; take fewer images at once");
     }
   }
 
