@@ -78,7 +78,8 @@ TimedWay time_staged(const Chip& chip, const StagedPlan& plan, const InferenceTa
     entering[l] = static_cast<int>(l) > layout.first_drop ? task.reference.alive[l] : task.images.images;
   }
   const int registers = compile(staged_request(plan, device.architecture)).resources.registers;
-  way.predicted_ms = 1e-3 * price_staged(chip, plan, counts, entering, registers).total();
+  way.predicted_ms = 1e-3 * price_staged(chip, plan, counts, entering, registers).terms.total();
+  way.shared_wavefronts = shared_wavefronts(plan, counts, entering);
   return way;
 }
 

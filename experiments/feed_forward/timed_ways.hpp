@@ -29,7 +29,8 @@ struct TimedWay {
   std::string name = {}, settings = {};
   std::string refusal = {};  // why there is nothing else
   Timing wall_ms = {};
-  double predicted_ms = 0;  // 0: by nothing
+  double predicted_ms = 0;             // 0: by nothing
+  std::int64_t shared_wavefronts = 0;  // predicted; 0: by nothing
   bool is_repeatable = true;
   std::vector<int> wrongly_alive = {}, wrongly_dead = {};
   std::int64_t image_layers = 0;  // that were computed

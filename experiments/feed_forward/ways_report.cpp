@@ -5,30 +5,35 @@
 #include "experiments/measurement/manifest.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/staged/price.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
 namespace onchip {
 
 int measure_ways(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
-                 const StagedPlan& plan, const MeasureOptions& options, Output& output) {
+                 const std::optional<StagedPlan>& given, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
   options.say("reading the network and its images, and computing the reference");
   const FeedForward network = read_network(network_text);
   const InferenceTask task = inference_task(network, read_images(images_text, network.neurons.front()));
   options.say("timing the staged plan");
+  const StagedPlan plan =
+      given ? *given : choose_staged_plan(chip.chip, network, std::span(task.reference.alive).first(network.layers()));
   std::vector<TimedWay> ways{time_staged(chip.chip, plan, task, options.repeats)};
   if (options.baselines) {
     std::ranges::move(time_libraries(task, options.repeats, options.say), std::back_inserter(ways));
   }
 
   Report report;
-  report.csv.columns = {"network",          "images",       "way",     "settings", "correct", "wrong_alive",
-                        "wrong_dead",       "image_layers", "wall_ms", "low_ms",   "high_ms", "samples",
-                        "tera_edges_per_s", "predicted_ms", "refusal"};
+  report.csv.columns = {
+      "network",           "images",  "way",    "settings", "correct", "wrong_alive",      "wrong_dead",
+      "image_layers",      "wall_ms", "low_ms", "high_ms",  "samples", "tera_edges_per_s", "predicted_ms",
+      "shared_wavefronts", "refusal"};
   Table shown{.columns = {"way", "ms", "95 %", "TE/s", "predicted ms", "categories"}, .rows = {}};
   Json rows = Json::array();
   for (const TimedWay& way : ways) {
@@ -66,6 +71,7 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
     }
     if (way.predicted_ms > 0) {
       row["predicted_ms"] = rounded(way.predicted_ms);
+      row["shared_wavefronts"] = way.shared_wavefronts;
     }
     rows.push_back(std::move(row));
   }

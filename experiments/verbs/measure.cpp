@@ -309,7 +309,10 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";
     if (options->given("plan") || measure_options.baselines) {
-      const StagedPlan plan = parse_staged_plan(options->given("plan") ? options->text("plan") : "staged");
+      std::optional<StagedPlan> plan;
+      if (options->given("plan")) {
+        plan = parse_staged_plan(options->text("plan"));
+      }
       Output output(*options);
       return measure_ways(chip, network, images, plan, measure_options, output);
     }

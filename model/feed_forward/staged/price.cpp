@@ -2,6 +2,7 @@
 #include "model/feed_forward/staged/price.hpp"
 
 #include "model/base/error.hpp"
+#include "model/base/parallel.hpp"
 #include "model/chip/occupancy.hpp"
 
 #include <algorithm>
@@ -82,10 +83,17 @@ Shares cycles(const Block& block, int customers) {
   return {share * at[0] * gathers, share * at[0] * (1 - gathers), share * at[1], share * at[2], share * block.latency};
 }
 
+// Sums and rows of the images, and about what else the compiler takes for sm_90 (40 for 4 images, 48 for 12, 80 for
+// 24).
+int usual_registers(const Chip& chip, const StagedPlan& plan) {
+  return std::min(max_registers_per_thread(chip, plan.block_outputs), 8 * (4 + (plan.images + 3) / 4));
+}
+
 class StagedPrice {
  public:
   StagedPrice(const Chip& chip, const StagedPlan& plan, int registers)
       : chip_(chip), plan_(plan), images_(plan.images), staged_(plan.staging == Staging::shared) {
+    registers = registers > 0 ? registers : usual_registers(chip, plan);
     const Occupancy fits = occupancy(chip, {plan.block_outputs, registers, plan.shared_bytes()});
     blocks_per_sm_ = fits.blocks_per_sm;
     if (blocks_per_sm_ == 0) {
@@ -229,7 +237,17 @@ StagedCounts count(const StagedLayer& layer, const StagedPlan& plan) {
   return counts;
 }
 
-Terms price_staged(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> layers,
+std::int64_t shared_wavefronts(const StagedPlan& plan, std::span<const StagedCounts> layers,
+                               std::span<const std::int64_t> alive) {
+  std::int64_t sum = 0;
+  for (std::size_t l = 0; plan.staging == Staging::shared && l < layers.size(); ++l) {
+    const std::int64_t tiles = (alive[l] + plan.images - 1) / plan.images;
+    sum += tiles * plan.images * (layers[l].gather_wavefronts + layers[l].store_wavefronts);
+  }
+  return sum;
+}
+
+Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> layers,
                    std::span<const std::int64_t> alive, int registers) {
   const StagedPrice price(chip, plan, registers);
   const bool on_host = plan.compaction == Compaction::host;
@@ -254,7 +272,46 @@ Terms price_staged(const Chip& chip, const StagedPlan& plan, std::span<const Sta
   terms.add("launches", on_host ? 0 : launches * chip.library_node_seconds * 1e6);
   terms.add("host", on_host ? static_cast<double>(layers.size()) * kHostRoundTripUs : 0);
   terms.add("weight_copies", copies_us);
-  return terms;
+  const double us = terms.total();
+  const double floor_us = static_cast<double>(shared_wavefronts(plan, layers, alive)) * chip.lds_wavefront_cycles /
+                          chip.sm_count / chip.clock_hz * 1e6;
+  return {terms, us * chip.gather_scatter, us * chip.gather_scatter, floor_us};
+}
+
+StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std::span<const std::int64_t> alive) {
+  constexpr std::array kBlocks{256, 512, 1024};
+  constexpr std::array kBytes{24 * 1024, 48 * 1024, 96 * 1024, 192 * 1024};
+  constexpr std::array kImages{8, 12, 16, 24};
+  constexpr int kEach = 16;  // layers that one stands for, behind the first
+  std::vector<StagedPlan> plans;
+  for (const int block : kBlocks) {
+    for (const int bytes : kBytes) {
+      for (const int images : kImages) {
+        StagedPlan plan;
+        plan.block_outputs = block;
+        plan.staged_bytes = bytes;
+        plan.images = images;
+        const BlockResources needs{block, usual_registers(chip, plan), plan.shared_bytes()};
+        if (plan.shared_bytes() <= chip.smem_bytes_per_block && occupancy(chip, needs).blocks_per_sm > 0) {
+          plans.push_back(plan);
+        }
+      }
+    }
+  }
+  std::vector<std::vector<StagedCounts>> counts(plans.size(), std::vector<StagedCounts>(alive.size()));
+  for (std::size_t l = 0; l < alive.size(); l += l == 0 ? 1 : kEach) {
+    const SparseLayer layer = network.layer(static_cast<int>(l));
+    const std::size_t end = std::min(alive.size(), l == 0 ? 1 : l + kEach);
+    parallel_for(static_cast<int>(plans.size()), all_cores(), [&](int p) {
+      std::fill(counts[p].begin() + static_cast<std::ptrdiff_t>(l),
+                counts[p].begin() + static_cast<std::ptrdiff_t>(end), count(stage(layer, plans[p]), plans[p]));
+    });
+  }
+  std::vector<double> us(plans.size());
+  for (std::size_t p = 0; p < plans.size(); ++p) {
+    us[p] = price_staged(chip, plans[p], counts[p], alive).terms.total();
+  }
+  return plans.empty() ? StagedPlan() : plans[static_cast<std::size_t>(std::ranges::min_element(us) - us.begin())];
 }
 
 }  // namespace onchip

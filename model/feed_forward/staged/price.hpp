@@ -39,10 +39,19 @@ StagedCounts count(const StagedLayer& layer, const StagedPlan& plan);
 // of a bank.
 int read_wavefronts(std::span<const std::uint16_t> words);
 
-// Microseconds of an inference: "gathers", "staging" (with the outputs' stores), "l2", "device_memory", "latency",
-// "launches", "host", "weight_copies". alive: images that enter each layer, [layers]. registers: of a thread. Throws
-// InputError if not one block fits.
-Terms price_staged(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> layers,
-                   std::span<const std::int64_t> alive, int registers = 64);
+// Wavefronts of shared memory, loads and stores, of an inference: what the hardware counts. alive: images that enter
+// each layer, [layers].
+std::int64_t shared_wavefronts(const StagedPlan& plan, std::span<const StagedCounts> layers,
+                               std::span<const std::int64_t> alive);
+
+// Of an inference: "gathers", "staging" (with the outputs' stores), "l2", "device_memory", "latency", "launches",
+// "host", "weight_copies". The floor is that of shared memory's wavefronts. registers: of a thread, 0: about what the
+// compiler takes. Throws InputError if not one block fits.
+Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> layers,
+                   std::span<const std::int64_t> alive, int registers = 0);
+
+// The plan with the shortest predicted time: outputs of a block, staged bytes and images. Its price is of some layers,
+// each in the place of those that follow it.
+StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std::span<const std::int64_t> alive);
 
 }  // namespace onchip

@@ -27,7 +27,7 @@ double price_us(const std::string& plan_text, const std::string& network, std::v
   const StagedPlan plan = parse_staged_plan(plan_text);
   const std::vector<StagedCounts> counts = counts_of(network, plan);
   alive.resize(counts.size(), alive.back());
-  return price_staged(find_chip("h200").chip, plan, counts, alive).total();
+  return price_staged(find_chip("h200").chip, plan, counts, alive).terms.total();
 }
 
 }  // namespace
@@ -126,6 +126,30 @@ TEST_CASE("each of the champion's optimisations is worth its price", "[feed_forw
   CHECK(price_us("staged fp16", network, alive) < usual);
   CHECK(price_us("staged images=1", network, alive) > usual);
   CHECK(price_us("staged", network, {0}) < 100);  // launches only
+}
+
+TEST_CASE("the price of a staged plan is its terms' sum, above the wavefronts of shared memory",
+          "[feed_forward][fast]") {
+  const Chip chip = find_chip("h200").chip;
+  const StagedPlan plan;
+  const std::vector<StagedCounts> counts = counts_of("spdnn:1024x2", plan);
+  const std::vector<std::int64_t> alive{25, 12};  // 3 tiles, 1 tile
+  const std::int64_t wavefronts = shared_wavefronts(plan, counts, alive);
+  CHECK(wavefronts == 36 * (counts[0].gather_wavefronts + counts[0].store_wavefronts) +
+                          12 * (counts[1].gather_wavefronts + counts[1].store_wavefronts));
+  const Price price = price_staged(chip, plan, counts, alive);
+  CHECK_THAT(price.floor_us * 1e-6 * chip.clock_hz * chip.sm_count,
+             Catch::Matchers::WithinRel(static_cast<double>(wavefronts) * chip.lds_wavefront_cycles, 1e-9));
+  CHECK(price.floor_us < price.terms.total() - price.below_us);
+}
+
+TEST_CASE("the staged plan that is chosen is no slower than the usual one", "[feed_forward][fast]") {
+  const Chip chip = find_chip("h200").chip;
+  const FeedForward network = read_network("spdnn:4096x4");
+  const std::vector<std::int64_t> alive{60000, 30000, 10000, 2000};
+  const StagedPlan chosen = choose_staged_plan(chip, network, alive);
+  CHECK(price_us(text(chosen), "spdnn:4096x4", alive) <= price_us("staged", "spdnn:4096x4", alive));
+  CHECK(chosen.shared_bytes() <= chip.smem_bytes_per_block);
 }
 
 TEST_CASE("a staged plan that no SM holds is refused with what it needs", "[feed_forward][fast]") {
