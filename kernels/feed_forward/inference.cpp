@@ -96,8 +96,8 @@ struct DeviceInference::State {
     for (const ProgramNode& node : nodes) {
       last_stream = std::max(last_stream, node.stream);
       needs_host = needs_host || node.host;
-      pin(node.from);
     }
+    pin();
     streams = std::vector<Stream>(last_stream + 1);
     if (!needs_host) {
       capture();
@@ -126,13 +126,26 @@ struct DeviceInference::State {
     }
   }
 
-  // Copies of memory that is not pinned are slower: no more than that is lost where it cannot be.
-  void pin(std::span<const std::byte> bytes) {
-    void* const memory = const_cast<std::byte*>(bytes.data());
-    if (!bytes.empty() && cudaHostRegister(memory, bytes.size(), cudaHostRegisterDefault) == cudaSuccess) {
-      pinned.push_back(memory);
+  // What is copied from the host: pieces that follow each other as one, for two may not have a page in common. Copies
+  // of memory that is not pinned are slower: no more than that is lost where it cannot be.
+  void pin() {
+    std::map<const std::byte*, std::size_t> pieces;
+    for (const ProgramNode& node : nodes) {
+      if (!node.from.empty()) {
+        pieces[node.from.data()] = node.from.size();
+      }
     }
-    cudaGetLastError();
+    for (auto piece = pieces.begin(); piece != pieces.end();) {
+      const std::byte *const begin = piece->first, *end = begin;
+      for (; piece != pieces.end() && (end == begin || piece->first == end); ++piece) {
+        end = piece->first + piece->second;
+      }
+      void* const memory = const_cast<std::byte*>(begin);
+      if (cudaHostRegister(memory, static_cast<std::size_t>(end - begin), cudaHostRegisterDefault) == cudaSuccess) {
+        pinned.push_back(memory);
+      }
+      cudaGetLastError();
+    }
   }
 
   void enqueue(const ProgramNode& node, cudaStream_t on) const {

@@ -85,15 +85,16 @@ Shares cycles(const Block& block, int customers) {
 
 // Sums and rows of the images, and about what else the compiler takes for sm_90 (40 for 4 images, 48 for 12, 80 for
 // 24).
-int usual_registers(const Chip& chip, const StagedPlan& plan) {
-  return std::min(max_registers_per_thread(chip, plan.block_outputs), 8 * (4 + (plan.images + 3) / 4));
+int usual_registers(const StagedPlan& plan) {
+  return 8 * (4 + (plan.images + 3) / 4);
 }
 
 class StagedPrice {
  public:
   StagedPrice(const Chip& chip, const StagedPlan& plan, int registers)
       : chip_(chip), plan_(plan), images_(plan.images), staged_(plan.staging == Staging::shared) {
-    registers = registers > 0 ? registers : usual_registers(chip, plan);
+    registers =
+        registers > 0 ? registers : std::min(max_registers_per_thread(chip, plan.block_outputs), usual_registers(plan));
     const Occupancy fits = occupancy(chip, {plan.block_outputs, registers, plan.shared_bytes()});
     blocks_per_sm_ = fits.blocks_per_sm;
     if (blocks_per_sm_ == 0) {
@@ -282,7 +283,6 @@ StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std:
   constexpr std::array kBlocks{256, 512, 1024};
   constexpr std::array kBytes{24 * 1024, 48 * 1024, 96 * 1024, 192 * 1024};
   constexpr std::array kImages{8, 12, 16, 24};
-  constexpr int kEach = 16;  // layers that one stands for, behind the first
   std::vector<StagedPlan> plans;
   for (const int block : kBlocks) {
     for (const int bytes : kBytes) {
@@ -291,7 +291,7 @@ StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std:
         plan.block_outputs = block;
         plan.staged_bytes = bytes;
         plan.images = images;
-        const BlockResources needs{block, usual_registers(chip, plan), plan.shared_bytes()};
+        const BlockResources needs{block, usual_registers(plan), plan.shared_bytes()};
         if (plan.shared_bytes() <= chip.smem_bytes_per_block && occupancy(chip, needs).blocks_per_sm > 0) {
           plans.push_back(plan);
         }
@@ -299,9 +299,9 @@ StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std:
     }
   }
   std::vector<std::vector<StagedCounts>> counts(plans.size(), std::vector<StagedCounts>(alive.size()));
-  for (std::size_t l = 0; l < alive.size(); l += l == 0 ? 1 : kEach) {
+  for (std::size_t l = 0, next = 1; l < alive.size(); l = next, next = 2 * l) {
     const SparseLayer layer = network.layer(static_cast<int>(l));
-    const std::size_t end = std::min(alive.size(), l == 0 ? 1 : l + kEach);
+    const std::size_t end = std::min(alive.size(), next);
     parallel_for(static_cast<int>(plans.size()), all_cores(), [&](int p) {
       std::fill(counts[p].begin() + static_cast<std::ptrdiff_t>(l),
                 counts[p].begin() + static_cast<std::ptrdiff_t>(end), count(stage(layer, plans[p]), plans[p]));
