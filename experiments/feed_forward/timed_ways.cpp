@@ -16,6 +16,9 @@ namespace onchip {
 namespace {
 
 constexpr int kWarmUps = 3;
+// After which there are no more than so few samples.
+constexpr double kLongestMs = 10e3;
+constexpr int kFewest = 3;
 
 std::vector<int> difference(const std::vector<int>& from, const std::vector<int>& less) {
   std::vector<int> left;
@@ -40,11 +43,13 @@ TimedWay time_inference(const std::string& name, const InferenceTask& task, int 
   TimedWay way{.name = name};
   std::vector<double> samples;
   Inference inference;
-  for (int repeat = -kWarmUps; repeat < repeats; ++repeat) {
+  double spent_ms = 0;
+  for (int run = 0; std::ssize(samples) < (spent_ms < kLongestMs ? repeats : std::min(repeats, kFewest)); ++run) {
     Inference again = infer();
-    way.is_repeatable = way.is_repeatable && (repeat == -kWarmUps || again.categories == inference.categories);
+    way.is_repeatable = way.is_repeatable && (run == 0 || again.categories == inference.categories);
     inference = std::move(again);
-    if (repeat >= 0) {
+    spent_ms += inference.wall_ms;
+    if (run >= kWarmUps || spent_ms > kLongestMs) {
       samples.push_back(inference.wall_ms);
     }
   }
