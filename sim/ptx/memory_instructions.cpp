@@ -118,7 +118,7 @@ constexpr u64 kSectorBytes = 32;  // that L2 gives
 u64 sectors(std::span<u64> addresses) {
   std::ranges::transform(addresses, addresses.begin(), [](u64 address) { return address / kSectorBytes; });
   std::ranges::sort(addresses);
-  return static_cast<u64>(std::ranges::unique(addresses).begin() - addresses.begin());
+  return static_cast<u64>(std::unique(addresses.begin(), addresses.end()) - addresses.begin());
 }
 
 Sharing sharing_of(Access access) {
