@@ -20,9 +20,9 @@ using Rows = std::vector<std::vector<std::int32_t>>;
 int steps_of(const Rows& rows, const std::vector<std::int32_t>& order, int classes) {
   int steps = 0;
   for (std::size_t first = 0; first < order.size(); first += static_cast<std::size_t>(classes)) {
-    Rows access;
+    std::vector<std::span<const std::int32_t>> access;
     for (std::size_t i = first; i < first + static_cast<std::size_t>(classes); ++i) {
-      access.push_back(rows[static_cast<std::size_t>(order[i])]);
+      access.emplace_back(rows[static_cast<std::size_t>(order[i])]);
     }
     steps += gather_steps(access, 1 << 20, classes).steps;
   }
