@@ -70,17 +70,29 @@ void InterpretedInference::upload(const Bitmaps& images) {
   std::memcpy(state_->arrays[state_->program.image_count].begin, &count, sizeof count);
 }
 
+std::span<const float> InterpretedInference::features() const {
+  const int array = state_->program.features;
+  return {reinterpret_cast<const float*>(state_->arrays[array].begin), state_->program.arrays[array].bytes / 4};
+}
+
 Inference InterpretedInference::infer(std::optional<BankGeometry> banks) {
   State& state = *state_;
   launches_.clear();
   for (const ProgramNode& node : state.nodes) {
     if (node.kernel < 0) {
       std::ranges::fill(node.zeros, std::byte{});
+      std::ranges::copy(node.from, node.to);
+      if (node.host) {
+        node.host([](void* to, const void* from, std::size_t bytes) {
+          std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));
+        });
+      }
       continue;
     }
     const ptx::Launch launch{.blocks = node.blocks,
                              .threads = node.threads,
                              .dynamic_shared_bytes = node.shared_bytes,
+                             .cooperative = node.cooperative,
                              .parameters = node.arguments,
                              .banks = banks};
     launches_.push_back(

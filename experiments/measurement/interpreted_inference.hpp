@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ class InterpretedInference {
     ptx::Counts counts;
   };
   const std::vector<Launch>& launches() const { return launches_; }
+  std::span<const float> features() const;  // after the last layer, see InferenceProgram
 
  private:
   struct State;

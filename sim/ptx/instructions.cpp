@@ -134,6 +134,7 @@ std::vector<Row> bit_rows() {
       {"prmt.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return permute(a, b, c); }>()},
       {"lop3.b32", each<[](u32 a, u32 b, u32 c, u32 table) -> u32 { return looked_up(a, b, c, table); }>()},
       {"brev.b32", each<[](u32 a) -> u32 { return reversed(a); }>()},
+      {"popc.b64", each<[](u64 a) -> u32 { return static_cast<u32>(std::popcount(a)); }>()},
       {"popc.b32", each<[](u32 a) -> u32 { return static_cast<u32>(std::popcount(a)); }>()},
       {"clz.b32", each<[](u32 a) -> u32 { return static_cast<u32>(std::countl_zero(a)); }>()},
       {"bfind.u32", each<[](u32 a) -> u32 { return 31u - static_cast<u32>(std::countl_zero(a)); }>()},
