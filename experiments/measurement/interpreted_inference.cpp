@@ -75,8 +75,9 @@ std::span<const float> InterpretedInference::features() const {
   return {reinterpret_cast<const float*>(state_->arrays[array].begin), state_->program.arrays[array].bytes / 4};
 }
 
-Inference InterpretedInference::infer() {
+Inference InterpretedInference::infer(std::optional<BankGeometry> banks) {
   State& state = *state_;
+  launches_.clear();
   for (const ProgramNode& node : state.nodes) {
     if (node.kernel < 0) {
       std::ranges::fill(node.zeros, std::byte{});
@@ -88,13 +89,14 @@ Inference InterpretedInference::infer() {
       }
       continue;
     }
-    const ptx::Counts counts = state.machine_of[node.kernel]->launch(state.program.kernels[node.kernel].entry,
-                                                                     {.blocks = node.blocks,
-                                                                      .threads = node.threads,
-                                                                      .dynamic_shared_bytes = node.shared_bytes,
-                                                                      .parameters = node.arguments});
-    counts_.warp_instructions += counts.warp_instructions;
-    counts_.lane_instructions += counts.lane_instructions;
+    const ptx::Launch launch{.blocks = node.blocks,
+                             .threads = node.threads,
+                             .dynamic_shared_bytes = node.shared_bytes,
+                             .cooperative = node.cooperative,
+                             .parameters = node.arguments,
+                             .banks = banks};
+    launches_.push_back(
+        {node.label, state.machine_of[node.kernel]->launch(state.program.kernels[node.kernel].entry, launch)});
   }
   const std::byte* const results = state.arrays[state.program.results].begin;
   std::vector<std::uint32_t> words(state.program.arrays[state.program.results].bytes / 4);

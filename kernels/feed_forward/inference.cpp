@@ -166,7 +166,7 @@ struct DeviceInference::State {
     }
     std::vector<std::byte> arguments = node.arguments;
     void* of_kernel[] = {arguments.data()};
-    kernels[node.kernel].launch(on, node.blocks, node.threads, node.shared_bytes, false, of_kernel);
+    kernels[node.kernel].launch(on, node.blocks, node.threads, node.shared_bytes, node.cooperative, of_kernel);
   }
 
   cudaEvent_t event_of(int node) { return events.try_emplace(node, cudaEventDisableTiming).first->second.get(); }

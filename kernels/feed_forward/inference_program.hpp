@@ -47,6 +47,7 @@ struct ProgramNode {
   int kernel = -1;              // -1: no launch
   int blocks = 0, threads = 0;
   std::size_t shared_bytes = 0;
+  bool cooperative = false;               // all blocks of threads at once
   std::vector<std::byte> arguments = {};  // the kernel's only parameter
   std::span<std::byte> zeros = {};
   std::span<const std::byte> from = {};  // the host's
