@@ -95,8 +95,11 @@ std::vector<TimedWay> time_libraries(const InferenceTask& task, int repeats,
     say("timing " + baseline.name);
     try {
       const auto inference = baseline.make(task.network, task.images);
-      ways.push_back(time_inference(baseline.name, task, repeats, [&] { return inference->infer(); }));
-      ways.back().settings = inference->settings();
+      for (const bool drops : {true, false}) {
+        ways.push_back(time_inference(baseline.name + (drops ? ", dead images dropped" : ", dead images kept"), task,
+                                      repeats, [&] { return inference->infer(drops); }));
+        ways.back().settings = inference->settings();
+      }
     } catch (const CudaError& error) {  // no memory is an answer, too
       ways.push_back({.name = baseline.name, .refusal = error.what()});
     }
