@@ -222,6 +222,7 @@ void DeviceInference::upload(const Bitmaps& images) {
   state_->images = images.images;
   state_->arrays[state_->program.bitmaps].upload(std::as_bytes(std::span(bits)));
   state_->arrays[state_->program.image_count].upload(std::as_bytes(std::span(count)));
+  ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // streams do not wait for these copies
 }
 
 int DeviceInference::spill_bytes() const {
