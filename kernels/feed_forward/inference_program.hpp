@@ -23,6 +23,7 @@ struct Inference {
   std::vector<int> entering;    // images that enter each phase
   int open_narrow = 0;          // images that the bounds of one word do not decide
   int open_wide = 0;            // those of two words: computed in the reference's order
+  int kept = 0;                 // images whose features were kept, by a program that does so
   double wall_ms = 0;           // from the launch to the categories
 };
 
@@ -56,9 +57,14 @@ struct InferenceProgram {
   int neurons = 0;      // of the input
   std::vector<ProgramKernel> kernels = {};
   std::vector<ProgramArray> arrays = {};
-  int bitmaps = 0;      // arrays: [most_images, bitmap_words(neurons)]
-  int image_count = 0;  // one word
-  int results = 0;      // words that read() understands
+  // Arrays. Of the images, bitmaps or lists; -1: none.
+  int bitmaps = -1;                                        // [most_images, bitmap_words(neurons)]
+  int list_begin = -1, list_neuron = -1, list_value = -1;  // u64 [most_images + 1]; u32, fp32 [most_images * neurons]
+  int image_count = 0;                                     // one word
+  int results = 0;                                         // words that read() understands
+  // Of a program that keeps the features of the images alive at the end, rather than to mark these; -1: none.
+  int features = -1, feature_ids = -1;  // fp32 [position, feature_neurons]; u32 [position]: the image
+  int feature_neurons = 0;
   std::function<std::vector<ProgramNode>(ArrayPlaces)> nodes = {};
   std::function<Inference(std::span<const std::uint32_t> results)> read =
       {};  // entering: of the phases behind the first
@@ -97,12 +103,5 @@ ProgramNode launch_node(std::string label, int kernel, int blocks, int threads, 
 constexpr int bitmap_words(int neurons) {
   return (neurons + 127) / 128 * 4;
 }
-std::vector<std::uint32_t> padded_bitmaps(const Bitmaps& images);
-
-// What the results say of so many images.
-Inference read_results(const InferenceProgram& program, std::span<const std::uint32_t> results, int images);
-
-// Throws InputError for images of other neurons, or more than the program takes.
-void check_images(const InferenceProgram& program, const Bitmaps& images);
 
 }  // namespace onchip
