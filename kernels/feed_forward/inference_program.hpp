@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
-#include "model/feed_forward/inputs.hpp"
+#include "model/feed_forward/network_inference.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,15 +17,6 @@
 #include <vector>
 
 namespace onchip {
-
-struct Inference {
-  std::vector<int> categories;  // images with a non-zero feature after the last layer, from 0
-  std::vector<int> entering;    // images that enter each phase
-  int open_narrow = 0;          // images that the bounds of one word do not decide
-  int open_wide = 0;            // those of two words: computed in the reference's order
-  int kept = 0;                 // images whose features were kept, by a program that does so
-  double wall_ms = 0;           // from the launch to the categories
-};
 
 struct ProgramKernel {
   CompileRequest request;
