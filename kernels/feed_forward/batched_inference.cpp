@@ -65,7 +65,11 @@ Inference BatchedInference::infer(const Inputs& images, std::vector<float>* feat
   for (std::int64_t first = 0; first < count; first += at_once) {
     const auto begin = static_cast<int>(first);
     const int taken = std::min(at_once, count - begin);
-    executor_->upload(taken == count ? images : some_of(images, begin, taken));
+    if (taken == count) {
+      executor_->upload(images);
+    } else {
+      executor_->upload(some_of(images, begin, taken));
+    }
     add(sum, executor_->infer(), begin);
     if (features != nullptr) {
       const std::vector<float> batch = executor_->features();

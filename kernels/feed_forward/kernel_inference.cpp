@@ -109,9 +109,10 @@ class KernelInference : public NetworkInference {
 
 InferenceTarget device_target() {
   const DeviceInfo device = device_info();
-  int current = 0, shared_bytes = 0;
+  int current = 0, shared_bytes = 0, l2_bytes = 0;
   ONCHIP_CUDA_CHECK(cudaGetDevice(&current));
   ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current));
+  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, current));
   InferenceTarget target;
   target.architecture = device.architecture;
   target.sms = device.sm_count;
@@ -119,6 +120,7 @@ InferenceTarget device_target() {
   target.chip.architecture = device.architecture;
   target.chip.sm_count.value = device.sm_count;
   target.chip.smem_bytes_per_block.value = shared_bytes;
+  target.chip.l2_bytes.value = l2_bytes;
   target.available_bytes = [] {
     std::size_t free = 0, total = 0;
     ONCHIP_CUDA_CHECK(cudaMemGetInfo(&free, &total));
