@@ -71,18 +71,26 @@ void InterpretedInference::read(int array, std::span<std::byte> bytes) const {
 
 std::span<const std::uint32_t> InterpretedInference::run() {
   State& state = *state_;
+  launches_.clear();
   for (const ProgramNode& node : state.nodes) {
     if (node.kernel < 0) {
       std::ranges::fill(node.zeros, std::byte{});
+      std::ranges::copy(node.from, node.to);
+      if (node.host) {
+        node.host([](void* to, const void* from, std::size_t bytes) {
+          std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));
+        });
+      }
       continue;
     }
-    const ptx::Counts counts = state.machine_of[node.kernel]->launch(program_.kernels[node.kernel].entry,
-                                                                     {.blocks = node.blocks,
-                                                                      .threads = node.threads,
-                                                                      .dynamic_shared_bytes = node.shared_bytes,
-                                                                      .parameters = node.arguments});
-    counts_.warp_instructions += counts.warp_instructions;
-    counts_.lane_instructions += counts.lane_instructions;
+    const ptx::Launch launch{.blocks = node.blocks,
+                             .threads = node.threads,
+                             .dynamic_shared_bytes = node.shared_bytes,
+                             .cooperative = node.cooperative,
+                             .parameters = node.arguments,
+                             .banks = banks_};
+    launches_.push_back(
+        {node.label, state.machine_of[node.kernel]->launch(program_.kernels[node.kernel].entry, launch)});
   }
   // Arrays begin at multiples of 256 bytes.
   return {reinterpret_cast<const std::uint32_t*>(state.arrays[program_.results].begin),

@@ -3,13 +3,16 @@
 // (measurement/interpret.hpp says what differs from a GPU). No times.
 #pragma once
 
-#include "kernels/feed_forward/inference_executor.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 #include "sim/ptx/machine.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace onchip {
 
@@ -20,7 +23,17 @@ class InterpretedInference : public InferenceExecutor {
   explicit InterpretedInference(const InferenceProgram& program);
   ~InterpretedInference() override;
 
-  const ptx::Counts& counts() const { return counts_; }
+  // With banks, accesses to memory are counted, too.
+  Inference infer(std::optional<BankGeometry> banks = {}) {
+    banks_ = banks;
+    return InferenceExecutor::infer();
+  }
+  // Of the last inference, in their order.
+  struct Launch {
+    std::string label;
+    ptx::Counts counts;
+  };
+  const std::vector<Launch>& launches() const { return launches_; }
 
  private:
   void write(int array, std::span<const std::byte> bytes) override;
@@ -29,7 +42,8 @@ class InterpretedInference : public InferenceExecutor {
 
   struct State;
   std::unique_ptr<State> state_;
-  ptx::Counts counts_;
+  std::optional<BankGeometry> banks_;
+  std::vector<Launch> launches_;
 };
 
 }  // namespace onchip

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of a feed-forward network on the current device: from images in device memory to the categories in host
-// memory, as one CUDA graph, without the host in between.
+// memory, as one CUDA graph, without the host in between; on streams where the program has something for the host to
+// do.
 #pragma once
 
-#include "kernels/feed_forward/inference_executor.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 
 #include <memory>
 #include <string>

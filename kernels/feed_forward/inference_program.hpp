@@ -28,16 +28,23 @@ struct ProgramArray {
   std::span<const std::byte> contents;  // what it begins with, not copied; behind it, nothing is known
 };
 
-// A launch, or zeros. Nodes of a stream come one after another.
+// Copies between the host and the device, done when it returns.
+using HostCopy = std::function<void(void* to, const void* from, std::size_t bytes)>;
+
+// A launch, a copy from the host, something that the host does, or zeros. Nodes of a stream come one after another.
 struct ProgramNode {
   std::string label;  // "to layer 3"
   int stream = 0;
   std::vector<int> after = {};  // nodes of other streams that must have ended
-  int kernel = -1;              // -1: zeros
+  int kernel = -1;              // -1: no launch
   int blocks = 0, threads = 0;
   std::size_t shared_bytes = 0;
+  bool cooperative = false;               // all blocks of threads at once
   std::vector<std::byte> arguments = {};  // the kernel's only parameter
   std::span<std::byte> zeros = {};
+  std::span<const std::byte> from = {};  // the host's
+  std::byte* to = nullptr;
+  std::function<void(const HostCopy&)> host = {};  // after what comes before it, on the same stream
 };
 
 // Where each array lies.
@@ -53,8 +60,9 @@ struct InferenceProgram {
   int list_begin = -1, list_neuron = -1, list_value = -1;  // u64 [most_images + 1]; u32, fp32 [most_images * neurons]
   int image_count = 0;                                     // one word
   int results = 0;                                         // words that read() understands
-  // Of a program that keeps the features of the images alive at the end, rather than to mark these; -1: none.
-  int features = -1, feature_ids = -1;  // fp32 [position, feature_neurons]; u32 [position]: the image
+  // Of a program that keeps features after the last layer: fp32 [position, feature_neurons]; u32 [position]: the image,
+  // of images alive that are kept rather than marked. Without, no image is dropped, and positions are images. -1: none.
+  int features = -1, feature_ids = -1;
   int feature_neurons = 0;
   std::function<std::vector<ProgramNode>(ArrayPlaces)> nodes = {};
   std::function<Inference(std::span<const std::uint32_t> results)> read =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Networks that run images, by kernels that are interpreted.
-#include "kernels/feed_forward/kernel_inference.hpp"
+#include "kernels/feed_forward/network/kernel_inference.hpp"
 
 #include "experiments/measurement/interpreted_inference.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"

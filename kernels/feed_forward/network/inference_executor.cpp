@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/inference_executor.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 
 #include "model/base/error.hpp"
 
@@ -65,7 +65,7 @@ Inference InferenceExecutor::infer() {
   Inference inference = program_.read(run());
   inference.wall_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   inference.entering.insert(inference.entering.begin(), images_);
-  kept_ = inference.kept;
+  kept_ = program_.feature_ids < 0 ? images_ : inference.kept;
   return inference;
 }
 
@@ -74,10 +74,14 @@ std::vector<float> InferenceExecutor::features() const {
     throw InputError("the program keeps no features");
   }
   const auto neurons = static_cast<std::size_t>(program_.feature_neurons);
-  std::vector<std::uint32_t> ids(static_cast<std::size_t>(kept_));
-  std::vector<float> kept(neurons * ids.size()), all(neurons * images_);
-  read(program_.feature_ids, std::as_writable_bytes(std::span(ids)));
+  std::vector<float> kept(neurons * kept_);
   read(program_.features, std::as_writable_bytes(std::span(kept)));
+  if (program_.feature_ids < 0) {
+    return kept;
+  }
+  std::vector<std::uint32_t> ids(static_cast<std::size_t>(kept_));
+  read(program_.feature_ids, std::as_writable_bytes(std::span(ids)));
+  std::vector<float> all(neurons * images_);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     std::ranges::copy(std::span(kept).subspan(i * neurons, neurons),
                       all.begin() + static_cast<std::ptrdiff_t>(ids[i] * neurons));

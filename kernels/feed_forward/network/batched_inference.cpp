@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/batched_inference.hpp"
+#include "kernels/feed_forward/network/batched_inference.hpp"
 
 #include "kernels/runtime/device.hpp"
 

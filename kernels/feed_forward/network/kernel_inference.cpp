@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/kernel_inference.hpp"
+#include "kernels/feed_forward/network/kernel_inference.hpp"
 
 #include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/inference.hpp"
+#include "kernels/feed_forward/streamed_program.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
+#include "model/base/units.hpp"
 
 #include <array>
 #include <optional>
@@ -20,17 +22,44 @@ struct Planned {
   ProgramOfImages program;
 };
 
-Planned plan_blocks(const FeedForward& network, const InferenceTarget& target, const UnstructuredOptions& options) {
-  if (options.takes_lists || options.keeps_features) {
-    throw InputError("takes images of 0 and 1, and keeps no features");
-  }
-  const NetworkStructure structure = find_structure(network);
+Planned plan_blocks(const FeedForward& network, const InferenceTarget& target, const NetworkStructure& structure) {
   const BlocksGeometry geometry = blocks_geometry(network, structure);
   const BlocksPlan plan = choose_blocks_plan(target.chip, geometry);
   const auto layout = std::make_shared<const BlocksLayout>(pack_blocks(network, structure, geometry));
-  Planned planned{text(plan), [layout, plan, sms = target.sms, architecture = target.architecture](int images) {
-                    return blocks_program(*layout, plan, images, sms, architecture);
-                  }};
+  return {text(plan), [layout, plan, sms = target.sms, architecture = target.architecture](int images) {
+            return blocks_program(*layout, plan, images, sms, architecture);
+          }};
+}
+
+Planned plan_streamed(const FeedForward& network, const InferenceTarget& target, const NetworkStructure& structure) {
+  const StreamedPlan plan = choose_streamed_plan(target.chip, network, structure);
+  const auto layout = std::make_shared<const BlocksLayout>(
+      pack_blocks(network, structure, streamed_geometry(network, structure, plan.chain)));
+  return {text(plan), [layout, plan, sms = target.sms, architecture = target.architecture](int images) {
+            return streamed_program(*layout, plan, images, sms, architecture);
+          }};
+}
+
+// On tensor cores: with a tile's features in shared memory, or through L2 where they do not fit.
+Planned plan_in_blocks(const FeedForward& network, const InferenceTarget& target, const UnstructuredOptions& options) {
+  constexpr double kLeastInBlocks = 0.75;  // weights outside of full blocks make nearly empty ones
+  if (options.takes_lists || options.keeps_features) {
+    throw InputError("takes images of 0 and 1, and keeps no features");
+  }
+  NetworkStructure structure = find_structure(network);
+  const StructureSummary found = summary(structure);
+  const auto in_blocks = static_cast<double>(found.weights_in_blocks), all = static_cast<double>(found.weights);
+  if (in_blocks < kLeastInBlocks * all) {
+    throw InputError(fixed(100 * in_blocks / all, 0) + " % of the weights are in rows that share their columns; " +
+                     fixed(100 * kLeastInBlocks, 0) + " % must be");
+  }
+  absorb_remainder(structure);
+  Planned planned;
+  try {
+    planned = plan_blocks(network, target, structure);
+  } catch (const InputError&) {
+    planned = plan_streamed(network, target, structure);
+  }
   planned.program(1);  // throws what only the program knows
   return planned;
 }
@@ -47,7 +76,7 @@ Planned plan_unstructured(const FeedForward& network, const InferenceTarget& tar
 // Of the families in this order, the first that has a kernel.
 // Of the families in this order, the first that has a kernel.
 Planned plan_network(const FeedForward& network, const InferenceTarget& target, const UnstructuredOptions& options) {
-  constexpr std::array kFamilies{std::pair(BlocksPlan::kName, &plan_blocks),
+  constexpr std::array kFamilies{std::pair(BlocksPlan::kName, &plan_in_blocks),
                                  std::pair(UnstructuredPlan::kName, &plan_unstructured)};
   std::string reasons;
   for (const auto& [name, plan] : kFamilies) {

@@ -2,7 +2,7 @@
 // Any number of images through a program: in batches, as many at once as device memory holds.
 #pragma once
 
-#include "kernels/feed_forward/inference_executor.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 #include "model/chip/chip.hpp"
 
 #include <cstddef>
