@@ -54,7 +54,7 @@ void check_features(const FeedForward& network, const Bitmaps& images, const std
   std::vector<int> all(static_cast<std::size_t>(images.images));
   std::iota(all.begin(), all.end(), 0);
   const std::vector<float> reference = reference_features(network, images, all, network.layers());
-  const std::span<const float> features = interpreted.features();
+  const std::vector<float> features = interpreted.features();
   int differ = 0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
     differ += std::isnan(reference[i]) ? !std::isnan(features[i]) : features[i] != reference[i];
