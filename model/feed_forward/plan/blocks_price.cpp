@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/feed_forward/plan/blocks_price.hpp"
+
+#include "model/feed_forward/plan/blocks_layout.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+namespace onchip {
+namespace {
+
+enum Part : std::uint8_t { kProducts, kShared, kWeights, kLatency, kBarriers, kImages, kSurvivors, kLaunches, kParts };
+constexpr std::array<std::string_view, kParts> kPartNames{"products", "shared memory", "weights",   "latency",
+                                                          "barriers", "images",        "survivors", "launches"};
+using Parts = std::array<double, kParts>;
+static_assert(kParts <= Terms::kMost);
+
+std::size_t inputs_at(const BlocksGeometry& geometry) {  // in a record: places of its first tile's inputs
+  return static_cast<std::size_t>(geometry.tiles) * 2 * kBlockRows * kBlockColumns + kBlockRows * (4 + 2);
+}
+
+constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
+constexpr int kSettlesEach = 4;    // layers, as feed_forward_blocks.cu has it
+
+Terms terms_of(const Parts& parts, double us) {
+  Terms terms;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    terms.add(kPartNames[i], parts[i] * us);
+  }
+  return terms;
+}
+
+// Both have all parts.
+Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
+  Terms sum;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    sum.add(kPartNames[i], factor * a.begin()[i].us + factor_b * b.begin()[i].us);
+  }
+  return sum;
+}
+
+double cycle_us(const Chip& chip) {
+  return 1e6 / (chip.clock_hz * chip.tensor_clock_share);
+}
+
+double barrier_cycles(const Chip& chip, int warps) {
+  return chip.block_barrier_cycles + chip.block_barrier_per_warp_cycles * warps;
+}
+
+double weight_bytes_per_cycle(const Chip& chip) {
+  return std::min<double>(chip.library_sm_bytes_per_cycle, chip.exchange_bytes_per_cycle_per_sm);
+}
+
+double dram_bytes_per_cycle(const Chip& chip) {
+  return chip.dram_bytes_per_second * chip.library_dram_share / (chip.clock_hz * chip.tensor_clock_share);
+}
+
+// Registers of a thread with so many output blocks ahead: outputs that are held in place, weights, sums.
+double registers(const BlocksGeometry& geometry, const BlocksTile& tile, int ahead) {
+  const int sets = tile.groups * tile.words;
+  const int held = tile.in_place ? geometry.warp_blocks * 2 * sets + geometry.warp_blocks / 2 : 0;
+  return held + ahead * (5 * geometry.tiles + 3) + 4 * tile.groups + 4 * sets;
+}
+
+double registers_of_thread(const Chip& chip, const BlocksGeometry& geometry) {
+  return std::min<double>(chip.registers_per_thread, chip.registers_per_block / (32 * geometry.warps)) +
+         chip.cost[Cost::blocks_reused_registers];
+}
+
+// A layer of one tile, in cycles.
+Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& tile, int layer) {
+  const BlocksGeometry& geometry = work.geometry;
+  const CostValues& cost = chip.cost;
+  const double warps = geometry.warps, sets = tile.groups * tile.words;
+  const double instructions = cost[Cost::blocks_block_instructions] +
+                              cost[Cost::blocks_tile_instructions] * geometry.tiles +
+                              cost[Cost::blocks_sum_instructions] * sets;
+  const double of_block =
+      std::max(instructions * chip.fp32_issue_cycles, geometry.tiles * sets * chip.tensor_issue_cycles);
+  const double bytes = static_cast<double>(geometry.layer_bytes());
+  // Of one warp, at the schedulers, the shared-memory pipe, the way to L2.
+  const std::array<double, 3> demand{
+      of_block * geometry.warp_blocks,
+      static_cast<double>(wavefronts(work, tile, layer)) * chip.lds_wavefront_cycles / warps,
+      bytes / weight_bytes_per_cycle(chip) / warps};
+  const double reads = static_cast<double>(work.read_tiles[layer]) / warps;
+  const double products = 1.0 * geometry.tiles * geometry.warp_blocks;
+  const double latency =
+      reads * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
+      products * chip.tensor_latency_cycles +
+      geometry.warp_blocks * cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles +
+      1.0 * geometry.warp_blocks / blocks_ahead(chip, geometry, tile) *
+          (chip.l2_latency_cycles + chip.sm_count * chip.l2_line_cycles);
+  // A warp meets only the others of its partition at the scheduler.
+  const double beside = warps > 1 ? std::max(0.0, warps / chip.partitions - 1) / (warps - 1) : 0;
+  const std::array<double, 3> meets{beside, 1, 1};
+  std::array<double, 3> queue{}, busy{}, stays{};
+  double total = 0;
+  for (int n = 1; n <= geometry.warps; ++n) {
+    total = latency;
+    for (std::size_t k = 0; k < demand.size(); ++k) {
+      stays[k] = demand[k] * (1 + meets[k] * (queue[k] - busy[k] / 2));
+      total += stays[k];
+    }
+    for (std::size_t k = 0; k < demand.size(); ++k) {  // none is busier than always
+      const double wait = std::max(0.0, demand[k] * (1 + meets[k] * (n - 1)) - total);
+      stays[k] += wait;
+      total += wait;
+    }
+    for (std::size_t k = 0; k < demand.size(); ++k) {
+      queue[k] = n * stays[k] / total;
+      busy[k] = n * demand[k] / total;
+    }
+  }
+  Parts parts{};
+  parts[kProducts] = stays[0];
+  parts[kShared] = stays[1];
+  parts[kWeights] = stays[2];
+  parts[kLatency] = latency;
+  // All SMs read the same layer at about the same time: from DRAM once, where not all layers stay in L2.
+  if (bytes * geometry.layers > chip.l2_bytes * chip.library_l2_share) {
+    parts[kWeights] += std::max(0.0, bytes / dram_bytes_per_cycle(chip) - total);
+  }
+  parts[kBarriers] = (tile.in_place ? 2 : 1) * barrier_cycles(chip, geometry.warps);
+  return parts;
+}
+
+}  // namespace
+
+BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry) {
+  const int layers = network.layers();
+  BlocksWork work{geometry,
+                  std::vector<std::int64_t>(layers),
+                  std::vector<std::int64_t>(layers),
+                  {network.neurons.begin(), network.neurons.end()},
+                  0};
+  parallel_for(layers, all_cores(), [&](int l) {
+    FeedForward one{network.name, {network.inputs(l), network.outputs(l)}, network.clip, {}};
+    one.layer = [&](int) { return network.layer(l); };
+    const NetworkStructure of_layer{{structure.layers[l]}, {structure.places[l], structure.places[l + 1]}};
+    BlocksGeometry of_one = geometry;
+    of_one.layers = 1;
+    of_one.inputs = network.inputs(l);
+    const BlocksLayout layout = pack_blocks(one, of_layer, of_one);
+    for (std::size_t record = 0; record < layout.records.size(); record += geometry.record_bytes()) {
+      for (int t = 0; t < geometry.tiles; ++t) {
+        std::uint16_t first;
+        std::memcpy(&first, layout.records.data() + record + inputs_at(geometry) + t * 2 * kBlockColumns,
+                    sizeof(first));
+        work.read_tiles[l] += first >> 15 == 0;
+      }
+    }
+    work.conflicts[l] = read_conflicts(structure.layers[l].blocks, structure.places[l]).extra +
+                        write_conflicts(structure.layers[l].blocks, structure.places[l + 1]).extra;
+  });
+  for (const LayerStructure& layer : structure.layers) {
+    work.block_elements += layer.blocks.elements();
+  }
+  return work;
+}
+
+std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int layer) {
+  const BlocksGeometry& geometry = work.geometry;
+  const std::int64_t blocks = std::int64_t{geometry.warps} * geometry.warp_blocks;
+  return tile.groups * tile.words * (2 * (work.read_tiles[layer] + blocks) + work.conflicts[layer]);
+}
+
+int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
+  constexpr int kMostAhead = 4;  // as kernels/feed_forward/inference.cpp tries them
+  for (int ahead = std::min(kMostAhead, geometry.warp_blocks); ahead > 1; --ahead) {
+    if (geometry.warp_blocks % ahead == 0 && registers(geometry, tile, ahead) <= registers_of_thread(chip, geometry)) {
+      return ahead;
+    }
+  }
+  return 1;
+}
+
+bool spills(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
+  return registers(geometry, tile, 1) > registers_of_thread(chip, geometry);
+}
+
+BlocksPricer::BlocksPricer(const Chip& chip, const BlocksWork& work, const Activity& activity)
+    : chip_(chip), work_(work), activity_(activity) {
+  tiles_.reserve(64);
+}
+
+const BlocksPricer::OfTile& BlocksPricer::of(const BlocksTile& tile) const {
+  const auto known = std::ranges::find(tiles_, tile, &OfTile::tile);
+  if (known != tiles_.end()) {
+    return *known;
+  }
+  OfTile fresh{tile, {terms_of({}, 0)}};
+  Terms of_layer;
+  for (int l = 0; l < work_.geometry.layers; ++l) {
+    if (l == 0 || work_.read_tiles[l] != work_.read_tiles[l - 1] || work_.conflicts[l] != work_.conflicts[l - 1]) {
+      of_layer = terms_of(layer_cycles(chip_, work_, tile, l), cycle_us(chip_));
+    }
+    fresh.until.push_back(combined(fresh.until.back(), 1, of_layer, 1));
+  }
+  return tiles_.emplace_back(std::move(fresh));
+}
+
+// Of one tile: its features come, its layers, who is alive, their features go.
+Terms BlocksPricer::tile_terms(const BlocksTile& tile, int first, int end, double survivors) const {
+  const BlocksGeometry& geometry = work_.geometry;
+  const CostValues& cost = chip_.cost;
+  const double lanes = 32, partitions = chip_.partitions, warps = geometry.warps;
+  const double used = geometry.places - kFreePlaces, words = static_cast<double>(geometry.feature_words(tile));
+  const double sm_dram = dram_bytes_per_cycle(chip_) / chip_.sm_count;
+  const double barrier = barrier_cycles(chip_, geometry.warps);
+  // What all warps issue, spread over the partitions; at least one warp's.
+  const auto issue = [&](double warps_worth, double slots) {
+    return std::max(warps_worth / partitions, std::ceil(warps_worth / warps)) * slots * chip_.fp32_issue_cycles;
+  };
+  const double moved = issue(words * tile.groups / lanes, cost[Cost::blocks_move_slots]);
+  const double image_bytes = 4 * words;
+  Parts parts{};
+  if (first == 0) {
+    const double quads = (geometry.inputs + 127) / 128;
+    const double transposed = issue(4 * quads * tile.groups / lanes, cost[Cost::blocks_transpose_slots]);
+    const double expanded = std::max(issue(used * tile.groups / lanes, cost[Cost::blocks_expand_slots]),
+                                     used * tile.groups / (lanes / 4) * chip_.lds_wavefront_cycles);
+    parts[kImages] = std::max(transposed + expanded, 16 * quads * tile.images() / sm_dram);
+    parts[kBarriers] += 2 * barrier;
+  } else {
+    parts[kImages] = std::max(moved, tile.images() * image_bytes / sm_dram) + chip_.l2_latency_cycles;
+  }
+  // Who is alive: shuffles over the lanes of an image, and a slot for each that is.
+  parts[kSurvivors] = 3 * chip_.shuffle_latency_cycles + 2 * chip_.l2_latency_cycles;
+  if (end < geometry.layers) {
+    parts[kSurvivors] += std::max(moved, survivors * tile.images() * image_bytes / sm_dram);
+  }
+  parts[kBarriers] += (tile.in_place ? 4 : 3) * barrier;
+  const OfTile& layers = of(tile);
+  return combined(combined(layers.until[end], 1, layers.until[first], -1), 1, terms_of(parts, cycle_us(chip_)), 1);
+}
+
+LaunchPrice BlocksPricer::phase(const BlocksTile& tile, int first, int end) const {
+  LaunchPrice launch{"layers " + std::to_string(first + 1) + " to " + std::to_string(end), activity_.alive[first], 0, 0,
+                     terms_of({}, 0)};
+  launch.tiles = static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
+  launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
+  const double survivors = launch.images > 0 ? activity_.alive[end] / launch.images : 0;
+  Parts node{};
+  node[kLaunches] = 1e6 * chip_.library_node_seconds;
+  launch.terms =
+      combined(tile_terms(tile, first, end, survivors), static_cast<double>(launch.rounds), terms_of(node, 1), 1);
+  return launch;
+}
+
+LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, int layer) const {
+  const int layers = work_.geometry.layers;
+  // The kernel looks after layers 1, 5, 9, ...
+  const int until =
+      std::min(layers, (std::max(activity_.settled, 1) + kSettlesEach - 2) / kSettlesEach * kSettlesEach + 1);
+  LaunchPrice launch = phase(tile, 0, layers);
+  launch.name = "lower bounds";
+  launch.images = activity_.alive[layer];
+  launch.tiles = static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
+  launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
+  const OfTile& of_layers = of(tile);
+  Terms of_tile = combined(tile_terms(tile, 0, layers, 0), 1, of_layers.until[layers], -1);
+  of_tile = combined(of_tile, 1, of_layers.until[until], 1);
+  Parts looks{};
+  looks[kSurvivors] = 3 * chip_.shuffle_latency_cycles * until / kSettlesEach;
+  looks[kBarriers] = 2 * barrier_cycles(chip_, work_.geometry.warps) * until / kSettlesEach;
+  of_tile = combined(of_tile, 1, terms_of(looks, cycle_us(chip_)), 1);
+  Parts node{};
+  node[kLaunches] = 1e6 * chip_.library_node_seconds;
+  launch.terms = combined(of_tile, static_cast<double>(launch.rounds), terms_of(node, 1), 1);
+  return launch;
+}
+
+BlocksPrice BlocksPricer::price(const BlocksPlan& plan) const {
+  constexpr double kOtherNodes = 4;  // two fills before, two copies after
+  BlocksPrice price;
+  int first = 0, last_first = 0;
+  for (const BlocksPhase& of_plan : plan.phases) {
+    price.launches.push_back(phase(of_plan.tile, first, of_plan.end_layer));
+    last_first = first;
+    first = of_plan.end_layer;
+  }
+  const LaunchPrice last = price.launches.back();
+  price.launches.insert(price.launches.end() - 1, bounds(plan.lower, last_first));
+  // Beside the last phase: what is open by bounds of one word, of which a tile's worth is assumed. What is longer than
+  // the phase counts.
+  LaunchPrice open = bounds(plan.wide, last_first);
+  open.name = "bounds of two words, beyond the last phase";
+  const double once = 1 / std::max(1.0, static_cast<double>(open.rounds));
+  const double beyond = std::max(0.0, open.terms.total() * once - last.terms.total());
+  open.terms = combined(open.terms, beyond / open.terms.total(), terms_of({}, 0), 0);
+  open.images = 8.0 * plan.wide.groups;
+  open.tiles = open.rounds = 1;
+  price.launches.push_back(std::move(open));
+  Parts nodes{};
+  nodes[kLaunches] = kOtherNodes * 1e6 * chip_.library_node_seconds;
+  price.terms = terms_of(nodes, 1);
+  for (const LaunchPrice& launch : price.launches) {
+    price.terms = combined(price.terms, 1, launch.terms, 1);
+  }
+  price.us = price.terms.total();
+  const BlocksGeometry& geometry = work_.geometry;
+  double bytes = 0, products = 0;
+  for (int l = 0; l < geometry.layers; ++l) {
+    bytes += activity_.alive[l] * 2 * static_cast<double>(work_.neurons[l] + work_.neurons[l + 1]);
+    products += activity_.alive[l] / 8 * static_cast<double>(work_.block_elements) / geometry.layers /
+                (kBlockRows * kBlockColumns);
+  }
+  const double pipe = chip_.smem_banks * chip_.smem_bank_bytes;
+  price.floor_us = std::max(bytes / pipe, products * chip_.tensor_issue_cycles / chip_.partitions) / chip_.sm_count *
+                   1e6 / chip_.clock_hz;
+  const auto relative = [](const Number& number) { return number.half_width / number.value; };
+  const double weights = price.terms[kPartNames[kWeights]], launches = price.terms[kPartNames[kLaunches]];
+  const double half =
+      std::hypot(chip_.gather_scatter * (price.us - weights - launches),
+                 relative(chip_.library_sm_bytes_per_cycle) * weights, relative(chip_.library_node_seconds) * launches);
+  price.low_us = std::max(price.floor_us, price.us - half);
+  price.high_us = price.us + half;
+  price.binding = std::ranges::max_element(price.terms, {}, &Term::us)->name;
+  return price;
+}
+
+}  // namespace onchip

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long an inference by a plan of blocks takes, in terms that sum to it. A layer of a tile of images is a closed
+// queueing network: the warps of a block of threads go round its partition's schedulers and tensor cores, the
+// shared-memory pipe and the SM's way to L2, and wait for latencies in between. Mean-value analysis (Reiser and
+// Lavenberg, 1980), with services of constant length, gives how long they take and where they are:
+//
+//   products       of a warp at its scheduler, or at tensor cores where they are busy longer
+//   shared memory  wavefronts of ldmatrix and stmatrix, counted
+//   weights        bytes of the layer's records through L2, which all SMs read
+//   latency        ldmatrix, product after product, epilogue; L2, each time that a warp waits for weights it just asked
+//                  for
+//   barriers
+//   images         bitmaps that become features; features from device memory
+//   survivors      who is alive; their features to device memory
+//   launches       nodes of the graph that follow each other
+//
+// Times of SMs are of their clock while tensor cores multiply. A phase takes as long as the SM with the most tiles.
+// Floors: the products and the shared-memory bytes of alive image-layers, each feature read and written once, over all
+// SMs at full clock.
+#pragma once
+
+#include "model/feed_forward/plan/activity.hpp"
+#include "model/feed_forward/plan/blocks_plan.hpp"
+#include "model/plan/prediction.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+// What a network asks of its blocks, for any tile.
+struct BlocksWork {
+  BlocksGeometry geometry;
+  // By layer, of 8 images and one word of their features:
+  std::vector<std::int64_t> read_tiles;  // weight tiles whose inputs are read: not those of the tile before
+  std::vector<std::int64_t> conflicts;   // wavefronts more, of reads and writes
+  std::vector<std::int64_t> neurons;     // [layers + 1]
+  std::int64_t block_elements = 0;       // of all layers
+};
+// Packs layer by layer, and counts.
+BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);
+
+// Wavefronts of one tile of images in one layer: ldmatrix, stmatrix.
+std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int layer);
+
+// Output blocks whose weights a warp has in registers or on their way: the most that registers hold.
+int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile);
+bool spills(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile);
+
+// A launch: a range of layers, of so many images.
+struct LaunchPrice {
+  std::string name;  // "layers 1 to 3", "lower bounds"
+  double images = 0;
+  std::int64_t tiles = 0, rounds = 0;  // of the SM with the most
+  Terms terms;
+};
+
+struct BlocksPrice {
+  std::vector<LaunchPrice> launches;
+  Terms terms;
+  double us = 0, low_us = 0, high_us = 0, floor_us = 0;
+  std::string_view binding;  // the largest term
+};
+
+// What repeated prices of one network's tiles share.
+class BlocksPricer {
+ public:
+  BlocksPricer(const Chip& chip, const BlocksWork& work, const Activity& activity);
+
+  // Of layers [first, end).
+  LaunchPrice phase(const BlocksTile& tile, int first, int end) const;
+  // Bounds of the images alive before `layer`, through all layers until they settle.
+  LaunchPrice bounds(const BlocksTile& tile, int layer) const;
+  BlocksPrice price(const BlocksPlan& plan) const;
+
+ private:
+  struct OfTile {
+    BlocksTile tile;
+    std::vector<Terms> until;  // [layers + 1]: of one tile's layers before
+  };
+  const OfTile& of(const BlocksTile& tile) const;
+  Terms tile_terms(const BlocksTile& tile, int first, int end, double survivors) const;
+
+  const Chip& chip_;
+  const BlocksWork& work_;
+  const Activity& activity_;
+  mutable std::vector<OfTile> tiles_;
+};
+
+// The plan of the lowest price: where dead images are dropped, and the tiles. Deterministic. Throws InputError as the
+// choice without an activity does.
+BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& activity);
+
+}  // namespace onchip
