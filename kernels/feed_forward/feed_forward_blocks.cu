@@ -29,6 +29,7 @@ constexpr int kPlaces = ONCHIP_PLACES;      // of the widest layer, and eight th
 constexpr int kInputs = ONCHIP_INPUTS;      // neurons of the network's input
 constexpr bool kInPlace = ONCHIP_IN_PLACE;  // one buffer of features; else two
 constexpr bool kSettles = ONCHIP_SETTLES;   // a tile ends when all features of its images are 0, or all at the clip
+constexpr bool kHoles = ONCHIP_HOLES;       // places that nobody has written are read, to be multiplied by zero
 constexpr int kTiles = ONCHIP_TILES;        // of an output block
 constexpr int kThreads = 32 * kWarps;
 constexpr int kImages = 8 * kGroups;
@@ -314,6 +315,12 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
   }
   if (a.bitmaps != nullptr) {
     copy_bitmaps(memory, a, blockIdx.x * kImages, count);
+  }
+  if (kHoles) {
+    for (u32 i = threadIdx.x; i < sizeof memory.features / sizeof(uint4); i += kThreads) {
+      reinterpret_cast<uint4*>(memory.features)[i] = uint4{0, 0, 0, 0};
+    }
+    __syncthreads();
   }
   int buffer = 0;  // with the tile's features
   load(blockIdx.x * kImages, buffer);

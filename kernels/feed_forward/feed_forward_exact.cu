@@ -89,12 +89,16 @@ extern "C" __global__ __launch_bounds__(kThreads) void feed_forward_exact(const 
 
 // The images of a list, or all *count without one, that are in `wanted`, if there is such a bitmap, and not in `known`:
 // to another list.
-extern "C" __global__ void feed_forward_open(const u32* ids, const u32* count, const u32* wanted, const u32* known,
-                                             u32* open, u32* open_count) {
-  for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < *count; i += gridDim.x * blockDim.x) {
-    const u32 id = ids == nullptr ? i : ids[i], word = id / 32, bit = 1u << id % 32;
-    if ((wanted == nullptr || (wanted[word] & bit)) && !(known[word] & bit)) {
-      open[atomicAdd(open_count, 1)] = id;
+struct OpenArguments {
+  const u32 *ids, *count, *wanted, *known;
+  u32 *open, *open_count;
+};
+
+extern "C" __global__ void feed_forward_open(const __grid_constant__ OpenArguments a) {
+  for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < *a.count; i += gridDim.x * blockDim.x) {
+    const u32 id = a.ids == nullptr ? i : a.ids[i], word = id / 32, bit = 1u << id % 32;
+    if ((a.wanted == nullptr || (a.wanted[word] & bit)) && !(a.known[word] & bit)) {
+      a.open[atomicAdd(a.open_count, 1)] = id;
     }
   }
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
+#include "kernels/runtime/defines.hpp"
 #include "model/exchange/state.hpp"
 #include "model/plan/choices.hpp"
 #include "model/plan/field.hpp"
@@ -11,7 +12,6 @@
 #include "model/workload/recurrent.hpp"
 
 #include <array>
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -56,21 +56,6 @@ constexpr std::int64_t in_l2(std::int64_t index, Precision precision, int line_w
 }
 
 // ---- definitions: "ONCHIP_NAME=VALUE" -------------------------------------------------------------------------------
-
-using Defines = std::vector<std::string>;
-
-// `name` as a plan, a network or a region of memory has it: "lanes_per_row".
-inline std::string define_name(std::string_view name) {
-  std::string upper = "ONCHIP_";
-  for (const char c : name) {
-    upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return upper;
-}
-
-inline void define(Defines& defines, std::string_view name, std::int64_t value) {
-  defines.push_back(define_name(name) + "=" + std::to_string(value));
-}
 
 // Those of a plan's fields that its kernel is compiled with.
 template <typename P>

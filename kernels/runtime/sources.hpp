@@ -10,8 +10,9 @@ extern const std::string_view kSparsePersistentSource;  // sparse_persistent.cu
 extern const std::string_view kDensePersistentSource;   // dense_persistent.cu
 extern const std::string_view kStateOrderSource;        // state_order.cu
 
-extern const std::string_view kFeedForwardBlocksSource;  // feed_forward/feed_forward_blocks.cu
-extern const std::string_view kFeedForwardExactSource;   // feed_forward/feed_forward_exact.cu
+extern const std::string_view kFeedForwardBlocksSource;        // feed_forward/feed_forward_blocks.cu
+extern const std::string_view kFeedForwardExactSource;         // feed_forward/feed_forward_exact.cu
+extern const std::string_view kFeedForwardUnstructuredSource;  // feed_forward/feed_forward_unstructured.cu
 
 extern const std::string_view kArithmeticSource;       // microbench/arithmetic.cu
 extern const std::string_view kBarrierSource;          // microbench/barrier.cu

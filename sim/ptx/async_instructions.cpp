@@ -28,6 +28,7 @@ void land(Warp& warp, int lane, u32 end) {
 }  // namespace
 
 void cp_async(Warp& warp, const Instruction& i, u32 lanes) {
+  static constexpr std::byte kZeros[16]{};
   const u32 bytes = *warp.lanes<u32>(i.at[2]);
   for_lanes(lanes, [&](int lane) {
     if (bytes != 4 && bytes != 8 && bytes != 16) {
@@ -40,8 +41,16 @@ void cp_async(Warp& warp, const Instruction& i, u32 lanes) {
     if (place.block != &warp.block) {
       throw LaneFault{lane, "an asynchronous copy goes to another block's shared memory"};
     }
+    // Of so many bytes the rest is zero.
+    const u32 read = i.operands > 3 ? std::min(bytes, warp.lanes<u32>(i.at[3])[lane]) : bytes;
     std::memset(&warp.block.written[place.at], kBeingCopied, bytes);
-    warp.copies.push_back({lane, warp.copy_group[lane], place.at, bytes, in_global(warp, lane, from, bytes, false)});
+    const u32 group = warp.copy_group[lane];
+    if (read > 0) {
+      warp.copies.push_back({lane, group, place.at, read, in_global(warp, lane, from, read, false)});
+    }
+    if (read < bytes) {
+      warp.copies.push_back({lane, group, place.at + read, bytes - read, kZeros});
+    }
   });
 }
 

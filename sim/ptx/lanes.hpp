@@ -133,6 +133,12 @@ constexpr u32 insert_bits(u32 a, u32 into, u32 first, u32 count) {
   const u32 mask = first >= 32 ? 0 : bits_below(count & 255) << first;
   return (into & ~mask) | (shift_left(a, first) & mask);
 }
+constexpr u64 insert_long_bits(u64 a, u64 into, u32 first, u32 count) {
+  first &= 255;
+  count &= 255;
+  const u64 ones = count >= 64 ? ~u64{0} : (u64{1} << count) - 1, mask = first >= 64 ? 0 : ones << first;
+  return (into & ~mask) | (shift_left(a, first) & mask);
+}
 constexpr u32 extract_bits(u32 a, u32 first, u32 count, bool is_signed) {
   first &= 255;
   count &= 255;

@@ -290,6 +290,7 @@ std::optional<Meaning> memory_meaning(std::span<const std::string_view> parts, s
   meaning.polls = is_load && !order.empty() && order != "weak";
   if (moves) {
     take(parts, {"ca", "cg", "cs", "cv", "nc", "wb", "wt"});
+    take(parts, {"L1::no_allocate", "L1::evict_last"});
     const std::string_view vector = take(parts, {"v2", "v4"});
     meaning.count = vector == "v2" ? 2 : vector == "v4" ? 4 : 1;
   }

@@ -33,6 +33,7 @@ enum class Flow : std::uint8_t {
   exit,
   warp_sync,
   block_barrier,
+  block_any,  // a barrier that tells whether a predicate holds for any thread
   block_arrive,
   cluster_arrive,
   cluster_wait

@@ -67,6 +67,16 @@ inline u16 to_half(double value) {
   return static_cast<u16>(sign | static_cast<u32>(base + kept));
 }
 
+// Towards zero; what is finite stays so.
+inline u16 to_half_cut(float value) {
+  const u16 half = to_half(value);
+  return static_cast<u16>(std::abs(half_to_float(half)) > std::abs(value) ? half - 1 : half);
+}
+// ReLU; NaN stays.
+inline u16 positive_half(u16 half) {
+  return (half & 0x7fff) > 0x7c00 ? 0x7fff : (half & 0x8000) != 0 ? 0 : half;
+}
+
 inline float bf16_to_float(u16 bits) {
   return as_float(u32{bits} << 16);
 }
@@ -88,10 +98,16 @@ inline u32 halves(Of of, Words... words) {
   return low | u32{of(static_cast<u16>(words >> 16)...)} << 16;
 }
 
+inline bool is_nan(u32 bits) {
+  return as_float(bits) != as_float(bits);
+}
 // Smaller and larger of two numbers; a NaN only if both are.
 inline u32 float_min(u32 a, u32 b) {
   const float x = as_float(a), y = as_float(b);
   return x != x ? float_bits(y) : y != y ? a : x < y || (x == y && std::signbit(x)) ? a : b;
+}
+inline u16 half_min(u16 a, u16 b) {
+  return to_half(as_float(float_min(float_bits(half_to_float(a)), float_bits(half_to_float(b)))));
 }
 inline u32 float_max(u32 a, u32 b) {
   const float x = as_float(a), y = as_float(b);

@@ -80,8 +80,13 @@ void release_barrier(Block& block, int barrier) {
   for (Warp& warp : block.warps) {
     if (warp.state == Warp::State::at_barrier && warp.barrier == barrier) {
       warp.state = Warp::State::ready;
+      if (warp.any_to >= 0) {
+        *warp.lanes<u32>(static_cast<u32>(warp.any_to)) = block.any[barrier] ? ~0u : 0;
+        warp.any_to = -1;
+      }
     }
   }
+  block.any[barrier] = false;
 }
 
 void release_cluster(Cluster& cluster) {
@@ -185,6 +190,7 @@ class Turn {
       case Flow::warp_sync:
         return together(i, lanes);
       case Flow::block_barrier:
+      case Flow::block_any:
         need_all(i, lanes);
         if (lanes_ != warp_.live) {
           return wait(lanes_);
@@ -224,14 +230,16 @@ class Turn {
   }
 
   bool arrive(const Instruction& i, bool waits) {
-    const u32 barrier = *warp_.lanes<u32>(i.at[0]);
+    const bool tells = i.flow == Flow::block_any;  // result, barrier, predicate
+    const u32 barrier = *warp_.lanes<u32>(i.at[tells ? 1 : 0]);
     const int lane = std::countr_zero(lanes_);
     Block& block = warp_.block;
     if (barrier >= Block::kBarriers) {
       throw LaneFault{lane, "there is no barrier " + std::to_string(barrier)};
     }
-    const u32 threads = i.operands > 1 ? *warp_.lanes<u32>(i.at[1]) : 0;
-    if (threads % kLanes != 0 || threads > kLanes * block.warps.size() || (i.operands > 1 && threads == 0)) {
+    const bool counts = i.operands > 1 && !tells;
+    const u32 threads = counts ? *warp_.lanes<u32>(i.at[1]) : 0;
+    if (threads % kLanes != 0 || threads > kLanes * block.warps.size() || (counts && threads == 0)) {
       throw LaneFault{lane, "a barrier of " + std::to_string(threads) + " threads"};
     }
     if (block.arrived[barrier] > 0 && block.expected[barrier] != static_cast<int>(threads / kLanes)) {
@@ -241,6 +249,10 @@ class Turn {
     if (waits) {
       warp_.barrier = static_cast<int>(barrier);
       warp_.state = Warp::State::at_barrier;
+    }
+    if (tells) {
+      warp_.any_to = i.at[0];
+      block.any[barrier] = block.any[barrier] || (*warp_.lanes<u32>(i.at[2]) & lanes_) != 0;
     }
     ++place_;
     ++block.arrived[barrier];

@@ -49,6 +49,7 @@ struct Warp {
   std::array<u32, kLanes> copy_group{};
   u64 cluster_phase = 0;  // that it has arrived for
   int barrier = 0;        // that it waits at
+  s64 any_to = -1;        // the predicate that becomes what it tells
   int apart = 0;          // turns in a row that ended with lanes at different places
   int budget = 0;         // instructions left of its turn
 
@@ -68,6 +69,7 @@ struct Block {
   std::vector<Warp> warps{};
   int live_warps = 0;
   std::array<int, kBarriers> arrived{};   // warps
+  std::array<bool, kBarriers> any{};      // whether a predicate held for one that has arrived
   std::array<int, kBarriers> expected{};  // of them, before the barrier opens; 0: all that have not ended
 };
 

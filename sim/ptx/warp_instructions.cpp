@@ -2,9 +2,11 @@
 #include "sim/ptx/warp_instructions.hpp"
 
 #include "sim/ptx/lanes.hpp"
+#include "sim/ptx/memory_instructions.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace onchip::ptx {
 
@@ -158,6 +160,47 @@ void multiply_sparse_16x8x32(Warp& warp, const Instruction& i, u32) {
   }
 }
 
+namespace {
+
+constexpr int kMatrixRows = 8;
+constexpr std::size_t kMatrixRowBytes = 16;
+
+template <int kMatrices, typename Row>
+void for_matrix_rows(Warp& warp, const Instruction& i, int address, bool writes, Row row) {
+  for (int lane = 0; lane < kMatrices * kMatrixRows; ++lane) {
+    row(lane / kMatrixRows, lane % kMatrixRows,
+        at_place(warp, Space::shared, lane, address_of(warp, i, address, 0, lane), kMatrixRowBytes, writes));
+  }
+}
+
+}  // namespace
+
+template <int kMatrices, bool kTransposed>
+void load_matrices(Warp& warp, const Instruction& i, u32) {
+  u16 elements[kMatrices][kMatrixRows][kMatrixRows];
+  for_matrix_rows<kMatrices>(warp, i, kMatrices, false, [&](int matrix, int row, const std::byte* place) {
+    std::memcpy(elements[matrix][row], place, kMatrixRowBytes);
+  });
+  for (int matrix = 0; matrix < kMatrices; ++matrix) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int group = lane / 4, first = lane % 4 * 2;
+      const auto& of = elements[matrix];
+      const u16 low = kTransposed ? of[first][group] : of[group][first];
+      const u16 high = kTransposed ? of[first + 1][group] : of[group][first + 1];
+      warp.lanes<u32>(i.at[matrix])[lane] = u32{high} << 16 | low;
+    }
+  }
+}
+
+template <int kMatrices>
+void store_matrices(Warp& warp, const Instruction& i, u32) {
+  for_matrix_rows<kMatrices>(warp, i, 0, true, [&](int matrix, int row, std::byte* place) {
+    for (int member = 0; member < 4; ++member) {
+      std::memcpy(place + 4 * member, &warp.lanes<u32>(i.at[1 + matrix])[4 * row + member], 4);
+    }
+  });
+}
+
 void active_mask(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = lanes; });
 }
@@ -200,6 +243,11 @@ template void reduce<Reduction::largest, true>(Warp&, const Instruction&, u32);
 template void reduce<Reduction::both, false>(Warp&, const Instruction&, u32);
 template void reduce<Reduction::either, false>(Warp&, const Instruction&, u32);
 template void reduce<Reduction::differ, false>(Warp&, const Instruction&, u32);
+template void load_matrices<2, true>(Warp&, const Instruction&, u32);
+template void load_matrices<4, true>(Warp&, const Instruction&, u32);
+template void load_matrices<4, false>(Warp&, const Instruction&, u32);
+template void store_matrices<2>(Warp&, const Instruction&, u32);
+template void store_matrices<4>(Warp&, const Instruction&, u32);
 template void multiply_16x8x16<false>(Warp&, const Instruction&, u32);
 template void multiply_16x8x16<true>(Warp&, const Instruction&, u32);
 template void multiply_sparse_16x8x32<false>(Warp&, const Instruction&, u32);

@@ -31,6 +31,14 @@ void multiply_16x8x16(Warp& warp, const Instruction& i, u32 lanes);
 template <bool kIsBf16>
 void multiply_sparse_16x8x32(Warp& warp, const Instruction& i, u32 lanes);
 
+// ldmatrix and stmatrix of 8 x 8 elements of 16 bits, PTX ISA "Warp-level matrix load instruction: ldmatrix": lane
+// 8 k + r gives the address of row r of matrix k; a lane gets elements 2 m and 2 m + 1 of row g, or with .trans of
+// column g, where lane = 4 g + m.
+template <int kMatrices, bool kTransposed>
+void load_matrices(Warp& warp, const Instruction& i, u32 lanes);
+template <int kMatrices>
+void store_matrices(Warp& warp, const Instruction& i, u32 lanes);
+
 void active_mask(Warp& warp, const Instruction& i, u32 lanes);
 void nothing(Warp& warp, const Instruction& i, u32 lanes);
 void trap(Warp& warp, const Instruction& i, u32 lanes);

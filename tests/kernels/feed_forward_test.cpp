@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/inference.hpp"
+#include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
+#include "tests/kernels/feed_forward_cases.hpp"
 
 #include <cstdint>
 #include <random>
@@ -19,19 +22,10 @@ BlocksGeometry geometry_of(const std::string& network) {
   return blocks_geometry(made, find_structure(made));
 }
 
-// Images whose bits are set with a share of their own.
-Bitmaps random_images(int count, int neurons, std::uint64_t seed) {
-  Bitmaps images{count, neurons, {}};
-  images.words.resize(static_cast<std::size_t>(count) * images.words_per_image());
-  std::mt19937_64 random(seed);
-  for (int i = 0; i < count; ++i) {
-    const double share = static_cast<double>(random() % 1000) / 1000;
-    for (int n = 0; n < neurons; ++n) {
-      const bool set = static_cast<double>(random() % 1000) < 1000 * share;
-      images.words[static_cast<std::size_t>(i) * images.words_per_image() + n / 32] |= std::uint32_t{set} << (n % 32);
-    }
-  }
-  return images;
+InferenceProgram program_of(const BlocksLayout& layout, int images) {
+  const DeviceInfo device = device_info();
+  return blocks_program(layout, choose_blocks_plan(find_chip("h100_sxm").chip, layout.geometry), images,
+                        device.sm_count, device.architecture);
 }
 
 }  // namespace
@@ -41,10 +35,10 @@ TEST_CASE("kernels of blocks compile for tiles of one and two words, and keep wh
   for (const BlocksTile tile : {BlocksTile{4, 1, false}, BlocksTile{2, 2, true}}) {
     const BlocksKernel kernel = compile_blocks(geometry, tile, tile.words == 2, "sm_90");
     INFO(tile.groups << "x" << tile.words);
-    CHECK(kernel.kernel.resources.spill_bytes == 0);
+    CHECK(kernel.resources.spill_bytes == 0);
     CHECK(kernel.ahead > 0);
   }
-  CHECK(compile_exact("sm_90").resources.spill_bytes == 0);
+  CHECK(compile(exact_request("sm_90")).resources.spill_bytes == 0);
   CHECK_THROWS_AS(compile_blocks(geometry, {2, 1, false}, false, "sm_80"), InputError);
 }
 
@@ -59,16 +53,8 @@ TEST_CASE("an inference has the categories of the reference, in each run", "[gpu
       "random:neurons=777,layers=40,degree=24,blocks=16,values=0.125,bias=-0.5,clip=4",
       "random:neurons=1024,layers=7,degree=0,blocks=16",
   };
-  for (int seed = 1; seed <= 12; ++seed) {
-    std::mt19937_64 random(seed);
-    const auto draw = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
-    std::string text = "random:neurons=" + std::to_string(draw(1, 1500));
-    const int layers = draw(1, 14);
-    for (int l = 0; l < layers; ++l) {
-      text += "-" + std::to_string(draw(1, 1500));
-    }
-    networks.push_back(text + ",degree=" + std::to_string(draw(1, 40)) + ",blocks=16,bias=-0." +
-                       std::to_string(draw(1, 9)) + ",seed=" + std::to_string(seed));
+  for (int drawn = 1; drawn <= 12; ++drawn) {
+    networks.push_back(random_blocks_network(drawn, 1500, 14));
   }
   std::uint64_t seed = 1;
   for (const std::string& text : networks) {
@@ -81,13 +67,14 @@ TEST_CASE("an inference has the categories of the reference, in each run", "[gpu
     } catch (const InputError&) {
       continue;  // weights outside of blocks
     }
-    const Chip chip = find_chip("h100_sxm").chip;
+    const BlocksLayout layout = pack_blocks(network, structure, geometry);
     for (const int count : {0, 1, 37, 5000}) {
       INFO(count << " images");
       const Bitmaps images = count == 5000 && text.starts_with("spdnn")
                                  ? synthetic_digits(network.neurons.front(), 0, count)
                                  : random_images(count, network.neurons.front(), ++seed);
-      BlocksInference inference(pack_blocks(network, structure, geometry), choose_blocks_plan(chip, geometry), images);
+      DeviceInference inference(program_of(layout, count));
+      inference.upload(images);
       const std::vector<int> reference = infer_reference(network, images).categories;
       CHECK(inference.infer().categories == reference);
       CHECK(inference.infer().categories == reference);
@@ -109,7 +96,8 @@ TEST_CASE("weights that are off are seen in the categories", "[gpu]") {
       halves[i] = static_cast<std::uint16_t>(halves[i] - 0x0400);
     }
   }
-  BlocksInference inference(layout, choose_blocks_plan(find_chip("h100_sxm").chip, geometry), images);
+  DeviceInference inference(program_of(layout, images.images));
+  inference.upload(images);
   bool differs = false;
   try {
     differs = inference.infer().categories != reference;

@@ -88,6 +88,14 @@ BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructur
   geometry.tiles = std::max(geometry.tiles, 1);
   geometry.warp_blocks = std::max(1, (blocks + warps - 1) / warps);
   geometry.places = static_cast<int>(round_up(places, kFreePlaces)) + kFreePlaces;
+  const auto is_whole = [&](const LayerStructure& layer) {
+    return layer.blocks.count() == geometry.warp_blocks * warps &&
+           layer.blocks.column.size() ==
+               static_cast<std::size_t>(kBlockColumns) * geometry.tiles * layer.blocks.count() &&
+           std::ranges::find(layer.blocks.column, kNoNeuron) == layer.blocks.column.end();
+  };
+  geometry.holes = !std::ranges::all_of(structure.layers, is_whole) ||
+                   std::ranges::any_of(network.neurons, [&](int n) { return n != geometry.places - kFreePlaces; });
   if (geometry.places > kMostPlaces) {
     throw InputError("plans of blocks have at most " + std::to_string(kMostPlaces - kFreePlaces) +
                      " neurons in a layer; there are " + std::to_string(places));

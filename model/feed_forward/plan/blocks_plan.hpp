@@ -54,6 +54,7 @@ struct BlocksGeometry {
   int warp_blocks = 0;  // output blocks of a warp, in each layer
   int tiles = 0;        // weight tiles of 16 x 16 of an output block
   int places = 0;       // of 16 bytes, of the widest layer, and some that nobody reads
+  bool holes = false;   // some place is read, if only to be multiplied by zero, that nobody may have written
 
   std::size_t record_bytes() const;  // of an output block: tiles, biases, destinations, inputs
   std::size_t layer_bytes() const { return record_bytes() * warp_blocks * warps; }

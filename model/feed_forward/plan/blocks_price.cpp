@@ -12,7 +12,7 @@ namespace onchip {
 namespace {
 
 enum Part : std::uint8_t { kProducts, kShared, kWeights, kLatency, kBarriers, kImages, kSurvivors, kLaunches, kParts };
-constexpr std::array<std::string_view, kParts> kPartNames{"products", "shared memory", "weights",   "latency",
+constexpr std::array<std::string_view, kParts> kPartNames{"products", "shared_memory", "weights",   "latency",
                                                           "barriers", "images",        "survivors", "launches"};
 using Parts = std::array<double, kParts>;
 static_assert(kParts <= Terms::kMost);

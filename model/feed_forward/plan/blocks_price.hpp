@@ -5,7 +5,7 @@
 // Lavenberg, 1980), with services of constant length, gives how long they take and where they are:
 //
 //   products       of a warp at its scheduler, or at tensor cores where they are busy longer
-//   shared memory  wavefronts of ldmatrix and stmatrix, counted
+//   shared_memory  wavefronts of ldmatrix and stmatrix, counted
 //   weights        bytes of the layer's records through L2, which all SMs read
 //   latency        ldmatrix, product after product, epilogue; L2, each time that a warp waits for weights it just asked
 //                  for

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/feed_forward/unstructured_program.hpp"
+
+#include "kernels/runtime/defines.hpp"
+#include "kernels/runtime/sources.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace onchip {
+namespace {
+
+// As the kernel has them.
+struct UnstructuredArguments {
+  const std::byte* entries;
+  const std::uint32_t *item_begin, *layer_item, *destinations;
+  const float* biases;
+  int layers, inputs, outputs;
+  std::uint32_t may_end;
+  float clip;
+  const std::uint32_t* bitmaps;
+  int words;
+  const std::uint64_t* list_begin;
+  const std::uint32_t* list_neuron;
+  const float* list_value;
+  const float* features;
+  const std::uint32_t *ids, *count;
+  float* out_features;
+  std::uint32_t *out_ids, *out_count, *categories;
+};
+
+struct Phase {
+  int kernel = 0, end_layer = 0;
+  int entries = 0, item_begin = 0, layer_item = 0, destinations = 0, biases = 0;  // arrays
+  UnstructuredGeometry geometry;
+  int layers = 0, inputs = 0, outputs = 0;
+};
+
+struct Builder {
+  std::vector<Phase> phases;
+  int sms = 0, most_images = 0;
+  float clip = 0;
+  bool may_end = false;
+  int bitmaps = 0, image_count = 0, results = 0;
+  std::vector<int> features = {}, ids = {};  // of the lists before a phase, in turn
+
+  // A bit for each image that is alive, then the images that enter each phase.
+  std::size_t bit_words() const { return (static_cast<std::size_t>(most_images) + 31) / 32; }
+  std::size_t result_words() const { return bit_words() + phases.size(); }
+
+  std::vector<ProgramNode> nodes(ArrayPlaces at) const {
+    auto* const words = array_at<std::uint32_t>(at, results);
+    const auto count = [&](std::size_t p) {
+      return p == 0 ? array_at<std::uint32_t>(at, image_count) : words + bit_words() + p;
+    };
+    std::vector<ProgramNode> made{{.label = "zeros", .zeros = {at[results], 4 * result_words()}}};
+    for (std::size_t p = 0; p < phases.size(); ++p) {
+      const Phase& phase = phases[p];
+      UnstructuredArguments of{.entries = at[phase.entries],
+                               .item_begin = array_at<std::uint32_t>(at, phase.item_begin),
+                               .layer_item = array_at<std::uint32_t>(at, phase.layer_item),
+                               .destinations = array_at<std::uint32_t>(at, phase.destinations),
+                               .biases = array_at<float>(at, phase.biases),
+                               .layers = phase.layers,
+                               .inputs = phase.inputs,
+                               .outputs = phase.outputs,
+                               .may_end = may_end ? 1U : 0U,
+                               .clip = clip,
+                               .bitmaps = array_at<std::uint32_t>(at, bitmaps),
+                               .words = bitmap_words(phase.inputs),
+                               .list_begin = nullptr,
+                               .list_neuron = nullptr,
+                               .list_value = nullptr,
+                               .features = nullptr,
+                               .ids = nullptr,
+                               .count = count(p),
+                               .out_features = nullptr,
+                               .out_ids = nullptr,
+                               .out_count = nullptr,
+                               .categories = words};
+      if (p > 0) {
+        of.bitmaps = nullptr;
+        of.features = array_at<float>(at, features[p % features.size()]);
+        of.ids = array_at<std::uint32_t>(at, ids[p % ids.size()]);
+      }
+      if (p + 1 < phases.size()) {
+        of.out_features = array_at<float>(at, features[(p + 1) % features.size()]);
+        of.out_ids = array_at<std::uint32_t>(at, ids[(p + 1) % ids.size()]);
+        of.out_count = count(p + 1);
+      }
+      made.push_back(launch_node("to layer " + std::to_string(phase.end_layer), phase.kernel, sms,
+                                 32 * phase.geometry.warps, phase.geometry.shared_bytes(), of));
+    }
+    return made;
+  }
+
+  Inference read(std::span<const std::uint32_t> words) const {
+    Inference inference;
+    for (std::size_t word = 0; word < bit_words(); ++word) {
+      for (std::uint32_t left = words[word]; left != 0; left &= left - 1) {
+        inference.categories.push_back(static_cast<int>(32 * word) + std::countr_zero(left));
+      }
+    }
+    for (std::size_t p = 1; p < phases.size(); ++p) {
+      inference.entering.push_back(static_cast<int>(words[bit_words() + p]));
+    }
+    return inference;
+  }
+};
+
+}  // namespace
+
+CompileRequest unstructured_request(const UnstructuredGeometry& geometry, Precision weight_type,
+                                    const std::string& architecture) {
+  CompileRequest request{"feed_forward_unstructured", kFeedForwardUnstructuredSource, architecture, {}};
+  define(request.defines, "images", geometry.tile.images);
+  define(request.defines, "warps", geometry.warps);
+  define(request.defines, "held", geometry.held);
+  define(request.defines, "places", geometry.places);
+  define(request.defines, "weight", weight_type == Precision::fp16 ? 0 : weight_type == Precision::bf16 ? 1 : 2);
+  return request;
+}
+
+InferenceProgram unstructured_program(const UnstructuredLayout& layout, int most_images, int sms,
+                                      const std::string& architecture) {
+  InferenceProgram program{.most_images = most_images, .neurons = layout.phases.front().neurons.front()};
+  Builder b{.phases = {}, .sms = sms, .most_images = most_images, .clip = layout.clip, .may_end = !layout.wakes_zeros};
+  std::size_t widest = 0;  // of what is kept between phases
+  for (const UnstructuredLayout::Phase& phase : layout.phases) {
+    const int layers = static_cast<int>(phase.neurons.size()) - 1;
+    b.phases.push_back(
+        {.kernel = program.add_kernel(unstructured_request(phase.geometry, layout.weight_type, architecture),
+                                      "feed_forward_unstructured"),
+         .end_layer = phase.first_layer + layers,
+         .entries = program.add_array(phase.entries),
+         .item_begin = program.add_array(phase.item_begin),
+         .layer_item = program.add_array(phase.layer_item),
+         .destinations = program.add_array(phase.destination),
+         .biases = program.add_array(phase.bias),
+         .geometry = phase.geometry,
+         .layers = layers,
+         .inputs = phase.neurons.front(),
+         .outputs = phase.neurons.back()});
+    widest = std::max(widest, static_cast<std::size_t>(phase.neurons.front()));
+  }
+  const auto images = static_cast<std::size_t>(most_images);
+  b.bitmaps = program.bitmaps = program.add_array(4 * images * bitmap_words(program.neurons));
+  b.image_count = program.image_count = program.add_array(4);
+  b.results = program.results = program.add_array(4 * b.result_words());
+  for (std::size_t i = 0; i < std::min<std::size_t>(layout.phases.size() - 1, 2); ++i) {
+    b.features.push_back(program.add_array(sizeof(float) * widest * images));
+    b.ids.push_back(program.add_array(4 * images));
+  }
+  program.nodes = [b](ArrayPlaces places) { return b.nodes(places); };
+  program.read = [b](std::span<const std::uint32_t> results) { return b.read(results); };
+  return program;
+}
+
+}  // namespace onchip

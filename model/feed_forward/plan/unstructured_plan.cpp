@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/feed_forward/plan/unstructured_plan.hpp"
+
+#include "model/base/error.hpp"
+
+#include <algorithm>
+
+namespace onchip {
+namespace {
+
+constexpr std::size_t kSlotWords = 4;  // of shared memory besides the features
+
+constexpr int round_up(int value, int unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+bool fits(const Chip& chip, const UnstructuredGeometry& geometry) {
+  return geometry.shared_bytes() <= static_cast<std::size_t>(chip.smem_bytes_per_block.value) &&
+         geometry.held * geometry.tile.lane_images() <= kMostHeld;
+}
+
+// The largest tile of at most `images`; with two buffers if that costs no images.
+UnstructuredTile largest_tile(const Chip& chip, std::span<const int> neurons, int images, int warps) {
+  for (; images > 0; images /= 2) {
+    for (const bool in_place : {false, true}) {
+      const UnstructuredTile tile{images, in_place};
+      if (fits(chip, unstructured_geometry(neurons, tile, warps))) {
+        return tile;
+      }
+    }
+  }
+  const int widest = std::ranges::max(neurons);
+  throw InputError("an image of " + std::to_string(widest) + " neurons takes " +
+                   std::to_string(sizeof(float) * widest / 1024) + " KiB of shared memory in fp32; a block of " +
+                   chip.name + " has " +
+                   std::to_string(static_cast<std::size_t>(chip.smem_bytes_per_block.value) / 1024) + " KiB");
+}
+
+}  // namespace
+
+std::string text(const UnstructuredPlan& plan) {
+  std::string text = std::string(UnstructuredPlan::kName) + " warps=" + std::to_string(plan.warps) +
+                     " order=" + (plan.order == ReadOrder::ascending ? "ascending" : "bank_aware") + " phases=";
+  for (const UnstructuredPhase& phase : plan.phases) {
+    text += (&phase == plan.phases.data() ? "" : ",") + std::to_string(phase.end_layer) + ":" +
+            std::to_string(phase.tile.images) + (phase.tile.in_place ? "!" : "");
+  }
+  return text;
+}
+
+std::size_t UnstructuredGeometry::shared_bytes() const {
+  return place_bytes() * places * (tile.in_place ? 1 : 2) + sizeof(int) * (tile.images + kSlotWords);
+}
+
+UnstructuredGeometry unstructured_geometry(std::span<const int> neurons, const UnstructuredTile& tile, int warps) {
+  UnstructuredGeometry geometry{.tile = tile, .warps = warps};
+  const int widest = std::max(1, std::ranges::max(neurons));
+  if (tile.in_place) {
+    const int outputs = neurons.size() > 1 ? std::ranges::max(neurons.subspan(1)) : 1;
+    const int rows = tile.rows_per_warp() * warps;
+    geometry.held = std::max(1, (outputs + rows - 1) / rows);
+  }
+  // A zero of each class, for rows that read nothing in a step.
+  geometry.places = round_up(widest, tile.rows_per_access()) + tile.rows_per_access();
+  return geometry;
+}
+
+UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network, ReadOrder order) {
+  constexpr int kFirstPhase = 2, kLateImages = 16;
+  UnstructuredPlan plan{.order = order, .phases = {}};
+  const int layers = network.layers();
+  int may_drop_from = 0;  // the first layer behind all that wake zeros
+  for (int l = layers - 1; l >= 0 && may_drop_from == 0; --l) {
+    may_drop_from = wakes_zeros(network.layer(l)) ? l + 1 : 0;
+  }
+  const auto boundaries = [&](int first, int end) {
+    return std::span(network.neurons).subspan(first, end - first + 1);
+  };
+  int first = 0;
+  while (first < layers) {
+    const int length = std::max(kFirstPhase, first / 2);
+    int end = std::max(first + length, may_drop_from);
+    end = end + length > layers ? layers : end;
+    plan.phases.push_back(
+        {end, largest_tile(chip, boundaries(first, end), end == layers ? kLateImages : 32, plan.warps)});
+    first = end;
+  }
+  return plan;
+}
+
+}  // namespace onchip

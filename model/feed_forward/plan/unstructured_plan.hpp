@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A feed-forward network of any pattern in fp32 (kernels/feed_forward/feed_forward_unstructured.cu): a tile of images
+// keeps all its features in shared memory, layer after layer; lanes read the inputs of their rows one by one. In
+// ascending order every feature is that of the reference (model/feed_forward/reference.hpp), bit by bit.
+#pragma once
+
+#include "model/chip/chip.hpp"
+#include "model/feed_forward/network.hpp"
+#include "model/feed_forward/structure/read_steps.hpp"
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+struct UnstructuredTile {
+  int images = 16;       // a power of two of at most 32, of a block of threads
+  bool in_place = true;  // outputs wait in registers and replace the inputs; else there are two buffers
+
+  // Of a lane's access: four images at most, so that several lanes share a row.
+  int lane_images() const { return images < 4 ? images : 4; }
+  int lanes_per_row() const { return images / lane_images(); }
+  int rows_per_warp() const { return 32 / lanes_per_row(); }
+  int rows_per_access() const { return 32 / images; }  // that one wavefront of 128 bytes serves
+  friend bool operator==(const UnstructuredTile&, const UnstructuredTile&) = default;
+};
+
+struct UnstructuredPhase {
+  int end_layer = 0;  // dead images are dropped after it
+  UnstructuredTile tile;
+  friend bool operator==(const UnstructuredPhase&, const UnstructuredPhase&) = default;
+};
+
+struct UnstructuredPlan {
+  static constexpr std::string_view kName = "unstructured";
+
+  int warps = 32;  // of a block of threads, one on each SM
+  ReadOrder order = ReadOrder::ascending;
+  std::vector<UnstructuredPhase> phases;
+  friend bool operator==(const UnstructuredPlan&, const UnstructuredPlan&) = default;
+};
+// "unstructured warps=32 order=ascending phases=3:32!,120:16": end layer, images, ! in place
+std::string text(const UnstructuredPlan& plan);
+
+// What a phase's kernel is compiled with.
+struct UnstructuredGeometry {
+  UnstructuredTile tile;
+  int warps = 0;
+  int held = 0;    // rows of a lane in the layer with most of them, in place; else 0
+  int places = 0;  // of the widest layer, and some that are always zero
+
+  std::size_t place_bytes() const { return sizeof(float) * tile.images; }
+  std::size_t shared_bytes() const;
+};
+
+inline constexpr int kMostHeld = 48;  // words of a lane's registers
+
+// `neurons`: of each boundary between layers, from the phase's input on.
+UnstructuredGeometry unstructured_geometry(std::span<const int> neurons, const UnstructuredTile& tile, int warps);
+
+// As many images in a tile as fit, 16 at most in the last phases; phases that grow by half, unless a later layer's bias
+// wakes dead images. Throws InputError where one image does not fit: "an image of 65536 neurons takes 256 KiB of shared
+// memory in fp32; a block of h100_sxm has 227 KiB".
+UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network,
+                                          ReadOrder order = ReadOrder::ascending);
+
+}  // namespace onchip

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// When rows that read shared memory in one access read each of their inputs. The rows of an access are free of bank
+// conflicts if their places differ modulo `classes`, or are the same. In a step each row reads one of its inputs, or
+// none. The fewest steps are at least the longest row, and the most distinct places of one class.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace onchip {
+
+enum class ReadOrder : std::uint8_t {
+  ascending,   // as each row has them: sums are those of a plain loop, bit by bit
+  bank_aware,  // any order
+};
+
+inline constexpr std::int32_t kNoRead = -1;
+
+// [steps, rows]: which of its inputs a row reads, or kNoRead. places: of each row's inputs. `classes` is a power of two
+// of at most 32, and there are at most so many rows. Greedy: the row with the most inputs left goes first.
+std::vector<std::int32_t> read_steps(std::span<const std::span<const std::int32_t>> places, int classes,
+                                     ReadOrder order);
+
+}  // namespace onchip

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks and images that tests of feed-forward kernels share, on a GPU or interpreted.
+#pragma once
+
+#include "model/feed_forward/inputs.hpp"
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+namespace onchip {
+
+// Images whose bits are set with a share of their own.
+inline Bitmaps random_images(int count, int neurons, std::uint64_t seed) {
+  Bitmaps images{count, neurons, {}};
+  images.words.resize(static_cast<std::size_t>(count) * images.words_per_image());
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < count; ++i) {
+    const double share = static_cast<double>(random() % 1000) / 1000;
+    for (int n = 0; n < neurons; ++n) {
+      const bool set = static_cast<double>(random() % 1000) < 1000 * share;
+      images.words[static_cast<std::size_t>(i) * images.words_per_image() + n / 32] |= std::uint32_t{set} << (n % 32);
+    }
+  }
+  return images;
+}
+
+// A random network of blocks of up to `most_layers` layers of up to `most_neurons`.
+inline std::string random_blocks_network(int seed, int most_neurons, int most_layers) {
+  std::mt19937_64 random(seed);
+  const auto draw = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
+  std::string text = "random:neurons=" + std::to_string(draw(1, most_neurons));
+  const int layers = draw(1, most_layers);
+  for (int l = 0; l < layers; ++l) {
+    text += "-" + std::to_string(draw(1, most_neurons));
+  }
+  return text + ",degree=" + std::to_string(draw(1, 40)) + ",blocks=16,bias=-0." + std::to_string(draw(1, 9)) +
+         ",seed=" + std::to_string(seed);
+}
+
+}  // namespace onchip
