@@ -8,6 +8,7 @@
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/feed_forward/reference.hpp"
 
 #include <algorithm>
@@ -58,7 +59,9 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   const NetworkStructure structure = find_structure(network);
   const StructureSummary found = summary(structure);
   const BlocksGeometry geometry = blocks_geometry(network, structure);
-  const BlocksPlan plan = choose_blocks_plan(chip.chip, geometry);
+  const Activity activity =
+      find_activity(network, sample_images(images_text, network.neurons.front(), default_sample(network)));
+  const BlocksPlan plan = choose_blocks_plan(chip.chip, blocks_work(network, structure, geometry), activity);
   const BlocksLayout layout = pack_blocks(network, structure, geometry);
   const double planning_s = seconds_since(planning);
   options.say("compiling and loading " + network.name);

@@ -53,7 +53,7 @@ double Activity::image_layers() const {
 }
 
 int default_sample(const FeedForward& network) {
-  return std::max(1000, (1 << 28) / network.neurons.front());
+  return std::max(1000, (1 << 25) / network.neurons.front());
 }
 
 Activity find_activity(const FeedForward& network, const ImageSample& images,

@@ -22,7 +22,7 @@ struct Activity {
   double image_layers() const;  // images that enter a layer, over all layers
 };
 
-// As many images as take about a second: features of 2^28 inputs.
+// As many images as take about a second or less: those of 2^25 inputs, at least 1000.
 int default_sample(const FeedForward& network);
 
 // progress: from 0 to 1. Throws InputError for images that are not the network's, and for none.

@@ -73,56 +73,30 @@ double registers_of_thread(const Chip& chip, const BlocksGeometry& geometry) {
 Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& tile, int layer) {
   const BlocksGeometry& geometry = work.geometry;
   const CostValues& cost = chip.cost;
-  const double warps = geometry.warps, sets = tile.groups * tile.words;
+  const double warps = geometry.warps, blocks = geometry.warp_blocks, sets = tile.groups * tile.words;
   const double instructions = cost[Cost::blocks_block_instructions] +
                               cost[Cost::blocks_tile_instructions] * geometry.tiles +
                               cost[Cost::blocks_sum_instructions] * sets;
-  const double of_block =
-      std::max(instructions * chip.fp32_issue_cycles, geometry.tiles * sets * chip.tensor_issue_cycles);
-  const double bytes = static_cast<double>(geometry.layer_bytes());
-  // Of one warp, at the schedulers, the shared-memory pipe, the way to L2.
-  const std::array<double, 3> demand{
-      of_block * geometry.warp_blocks,
-      static_cast<double>(wavefronts(work, tile, layer)) * chip.lds_wavefront_cycles / warps,
-      bytes / weight_bytes_per_cycle(chip) / warps};
+  const double of_block = instructions * chip.fp32_issue_cycles + geometry.tiles * sets * chip.tensor_issue_cycles;
+  const int ahead = blocks_ahead(chip, geometry, tile);
   const double reads = static_cast<double>(work.read_tiles[layer]) / warps;
-  const double products = 1.0 * geometry.tiles * geometry.warp_blocks;
-  const double latency =
-      reads * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
-      products * chip.tensor_latency_cycles +
-      geometry.warp_blocks * cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles +
-      1.0 * geometry.warp_blocks / blocks_ahead(chip, geometry, tile) *
-          (chip.l2_latency_cycles + chip.sm_count * chip.l2_line_cycles);
-  // A warp meets only the others of its partition at the scheduler.
-  const double beside = warps > 1 ? std::max(0.0, warps / chip.partitions - 1) / (warps - 1) : 0;
-  const std::array<double, 3> meets{beside, 1, 1};
-  std::array<double, 3> queue{}, busy{}, stays{};
-  double total = 0;
-  for (int n = 1; n <= geometry.warps; ++n) {
-    total = latency;
-    for (std::size_t k = 0; k < demand.size(); ++k) {
-      stays[k] = demand[k] * (1 + meets[k] * (queue[k] - busy[k] / 2));
-      total += stays[k];
-    }
-    for (std::size_t k = 0; k < demand.size(); ++k) {  // none is busier than always
-      const double wait = std::max(0.0, demand[k] * (1 + meets[k] * (n - 1)) - total);
-      stays[k] += wait;
-      total += wait;
-    }
-    for (std::size_t k = 0; k < demand.size(); ++k) {
-      queue[k] = n * stays[k] / total;
-      busy[k] = n * demand[k] / total;
-    }
-  }
   Parts parts{};
-  parts[kProducts] = stays[0];
-  parts[kShared] = stays[1];
-  parts[kWeights] = stays[2];
-  parts[kLatency] = latency;
-  // All SMs read the same layer at about the same time: from DRAM once, where not all layers stay in L2.
-  if (bytes * geometry.layers > chip.l2_bytes * chip.library_l2_share) {
-    parts[kWeights] += std::max(0.0, bytes / dram_bytes_per_cycle(chip) - total);
-  }
+  parts[kProducts] = blocks * of_block * std::max(1.0, warps / chip.partitions);
+  parts[kLatency] = reads * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
+                    blocks * (geometry.tiles * chip.tensor_latency_cycles +
+                              cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
+                    blocks / ahead * (chip.l2_latency_cycles + chip.sm_count * chip.l2_line_cycles);
+  const double chain = parts[kProducts] + parts[kLatency];
+  const double shared = static_cast<double>(wavefronts(work, tile, layer)) * chip.lds_wavefront_cycles;
+  parts[kShared] = std::max(0.0, shared - chain);
+  // Registers that spill are stored and loaded once in a layer. From device memory a layer comes once for all SMs,
+  // which read it at about the same time.
+  const double spilled = std::max(0.0, registers(geometry, tile, ahead) - registers_of_thread(chip, geometry));
+  const double weights = static_cast<double>(geometry.layer_bytes());
+  const bool stays = weights * geometry.layers <= chip.l2_bytes * chip.library_l2_share;
+  parts[kWeights] =
+      std::max({0.0, (weights + spilled * 2 * 4 * 32 * warps) / weight_bytes_per_cycle(chip) - std::max(chain, shared),
+                stays ? 0 : weights / dram_bytes_per_cycle(chip) - std::max(chain, shared)});
   parts[kBarriers] = (tile.in_place ? 2 : 1) * barrier_cycles(chip, geometry.warps);
   return parts;
 }
@@ -175,10 +149,6 @@ int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksT
     }
   }
   return 1;
-}
-
-bool spills(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
-  return registers(geometry, tile, 1) > registers_of_thread(chip, geometry);
 }
 
 BlocksPricer::BlocksPricer(const Chip& chip, const BlocksWork& work, const Activity& activity)
@@ -275,6 +245,7 @@ LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, int layer) const {
 
 BlocksPrice BlocksPricer::price(const BlocksPlan& plan) const {
   constexpr double kOtherNodes = 4;  // two fills before, two copies after
+  constexpr double kFinders = 3;     // of what is open, twice; fp32
   BlocksPrice price;
   int first = 0, last_first = 0;
   for (const BlocksPhase& of_plan : plan.phases) {
@@ -284,12 +255,13 @@ BlocksPrice BlocksPricer::price(const BlocksPlan& plan) const {
   }
   const LaunchPrice last = price.launches.back();
   price.launches.insert(price.launches.end() - 1, bounds(plan.lower, last_first));
-  // Beside the last phase: what is open by bounds of one word, of which a tile's worth is assumed. What is longer than
-  // the phase counts.
+  // Beside the last phase: what is open by bounds of one word, of which a tile's worth is assumed, with the launches
+  // that find it and decide what is left. What is longer than the phase counts.
   LaunchPrice open = bounds(plan.wide, last_first);
   open.name = "bounds of two words, beyond the last phase";
   const double once = 1 / std::max(1.0, static_cast<double>(open.rounds));
-  const double beyond = std::max(0.0, open.terms.total() * once - last.terms.total());
+  const double beyond =
+      std::max(0.0, open.terms.total() * once + kFinders * 1e6 * chip_.library_node_seconds - last.terms.total());
   open.terms = combined(open.terms, beyond / open.terms.total(), terms_of({}, 0), 0);
   open.images = 8.0 * plan.wide.groups;
   open.tiles = open.rounds = 1;
@@ -311,14 +283,26 @@ BlocksPrice BlocksPricer::price(const BlocksPlan& plan) const {
   const double pipe = chip_.smem_banks * chip_.smem_bank_bytes;
   price.floor_us = std::max(bytes / pipe, products * chip_.tensor_issue_cycles / chip_.partitions) / chip_.sm_count *
                    1e6 / chip_.clock_hz;
-  const auto relative = [](const Number& number) { return number.half_width / number.value; };
-  const double weights = price.terms[kPartNames[kWeights]], launches = price.terms[kPartNames[kLaunches]];
-  const double half =
-      std::hypot(chip_.gather_scatter * (price.us - weights - launches),
-                 relative(chip_.library_sm_bytes_per_cycle) * weights, relative(chip_.library_node_seconds) * launches);
-  price.low_us = std::max(price.floor_us, price.us - half);
-  price.high_us = price.us + half;
   price.binding = std::ranges::max_element(price.terms, {}, &Term::us)->name;
+  return price;
+}
+
+BlocksPrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan) {
+  BlocksPrice price = BlocksPricer(chip, work, activity).price(plan);
+  const auto us_with = [&](Number Chip::*member, double direction) {
+    Chip changed = chip;
+    Number& number = changed.*member;
+    number.value = std::max(number.value + direction * number.half_width, 0.1 * number.value);
+    return BlocksPricer(changed, work, activity).price(plan).us;
+  };
+  // What overlaps inside an SM, and how quickly L2 answers all SMs at once.
+  const double overlap = chip.gather_scatter * price.us;
+  const auto reach = [&](double direction) {
+    return std::hypot(overlap, us_with(&Chip::library_sm_bytes_per_cycle, -direction) - price.us,
+                      us_with(&Chip::l2_line_cycles, direction) - price.us);
+  };
+  price.low_us = std::max(price.floor_us, price.us - reach(-1));
+  price.high_us = price.us + reach(1);
   return price;
 }
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long an inference by a plan of blocks takes, in terms that sum to it. A layer of a tile of images is a closed
-// queueing network: the warps of a block of threads go round its partition's schedulers and tensor cores, the
-// shared-memory pipe and the SM's way to L2, and wait for latencies in between. Mean-value analysis (Reiser and
-// Lavenberg, 1980), with services of constant length, gives how long they take and where they are:
+// How long an inference by a plan of blocks takes, in terms that sum to it. All warps of a block of threads do the same
+// between two barriers, so that those of a partition take turns at its scheduler and tensor cores, and wait for the
+// same latencies together. A layer of a tile of images takes that, or longer where a pipe of the whole SM does:
 //
-//   products       of a warp at its scheduler, or at tensor cores where they are busy longer
-//   shared_memory  wavefronts of ldmatrix and stmatrix, counted
-//   weights        bytes of the layer's records through L2, which all SMs read
+//   products       instructions and tensor cores, of all warps of a partition
 //   latency        ldmatrix, product after product, epilogue; L2, each time that a warp waits for weights it just asked
-//                  for
+//                  for, of which all SMs read the same lines
+//   shared_memory  what the counted wavefronts of ldmatrix and stmatrix take beyond
+//   weights        what the layer's records take beyond, from L2 to each SM, and registers that spill
 //   barriers
 //   images         bitmaps that become features; features from device memory
 //   survivors      who is alive; their features to device memory
@@ -47,7 +46,6 @@ std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int laye
 
 // Output blocks whose weights a warp has in registers or on their way: the most that registers hold.
 int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile);
-bool spills(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile);
 
 // A launch: a range of layers, of so many images.
 struct LaunchPrice {
@@ -88,6 +86,9 @@ class BlocksPricer {
   const Activity& activity_;
   mutable std::vector<OfTile> tiles_;
 };
+
+// With its interval: what overlaps inside an SM, and the L2's numbers at the ends of their intervals.
+BlocksPrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan);
 
 // The plan of the lowest price: where dead images are dropped, and the tiles. Deterministic. Throws InputError as the
 // choice without an activity does.

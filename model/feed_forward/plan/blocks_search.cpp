@@ -15,18 +15,12 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<BlocksTile> fitting_tiles(const Chip& chip, const BlocksGeometry& geometry) {
   std::vector<BlocksTile> tiles;
-  for (const bool may_spill : {false, true}) {
-    for (int groups = 1; groups <= kMostGroups; ++groups) {
-      for (const bool in_place : {false, true}) {
-        const BlocksTile tile{groups, 1, in_place};
-        if (static_cast<double>(geometry.shared_bytes(tile)) <= chip.smem_bytes_per_block &&
-            (may_spill || !spills(chip, geometry, tile))) {
-          tiles.push_back(tile);
-        }
+  for (int groups = 1; groups <= kMostGroups; ++groups) {
+    for (const bool in_place : {false, true}) {
+      const BlocksTile tile{groups, 1, in_place};
+      if (static_cast<double>(geometry.shared_bytes(tile)) <= chip.smem_bytes_per_block) {
+        tiles.push_back(tile);
       }
-    }
-    if (!tiles.empty()) {
-      break;
     }
   }
   return tiles;
