@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 namespace onchip {
 namespace {
@@ -17,8 +18,20 @@ constexpr std::array<std::string_view, kParts> kPartNames{"products", "shared_me
 using Parts = std::array<double, kParts>;
 static_assert(kParts <= Terms::kMost);
 
-std::size_t inputs_at(const BlocksGeometry& geometry) {  // in a record: places of its first tile's inputs
-  return static_cast<std::size_t>(geometry.tiles) * 2 * kBlockRows * kBlockColumns + kBlockRows * (4 + 2);
+// In a record: places of its outputs, then of its tiles' inputs.
+std::size_t destinations_at(const BlocksGeometry& geometry) {
+  return static_cast<std::size_t>(geometry.tiles) * 2 * kBlockRows * kBlockColumns + kBlockRows * 4;
+}
+
+// Of one access to 8 places: the most different ones of the same banks.
+int wavefronts_of(std::span<const std::uint16_t> places) {
+  std::array<int, kFreePlaces> of_banks{};
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (std::ranges::find(places.first(i), places[i]) == places.begin() + static_cast<std::ptrdiff_t>(i)) {
+      ++of_banks[places[i] % kFreePlaces];
+    }
+  }
+  return std::ranges::max(of_banks);
 }
 
 constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
@@ -119,15 +132,16 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
     of_one.inputs = network.inputs(l);
     const BlocksLayout layout = pack_blocks(one, of_layer, of_one);
     for (std::size_t record = 0; record < layout.records.size(); record += geometry.record_bytes()) {
-      for (int t = 0; t < geometry.tiles; ++t) {
-        std::uint16_t first;
-        std::memcpy(&first, layout.records.data() + record + inputs_at(geometry) + t * 2 * kBlockColumns,
-                    sizeof(first));
-        work.read_tiles[l] += first >> 15 == 0;
+      std::vector<std::uint16_t> places(static_cast<std::size_t>(kBlockColumns) * (1 + geometry.tiles));
+      std::memcpy(places.data(), layout.records.data() + record + destinations_at(geometry), 2 * places.size());
+      for (int t = 0; t <= geometry.tiles; ++t) {  // of the outputs, then of each tile's inputs
+        const auto of_tile = std::span(places).subspan(static_cast<std::size_t>(t) * kBlockColumns, kBlockColumns);
+        if (const bool is_read = t > 0; !is_read || of_tile[0] >> 15 == 0) {
+          work.read_tiles[l] += is_read;
+          work.wavefronts[l] += wavefronts_of(of_tile.first(kFreePlaces)) + wavefronts_of(of_tile.subspan(kFreePlaces));
+        }
       }
     }
-    work.conflicts[l] = read_conflicts(structure.layers[l].blocks, structure.places[l]).extra +
-                        write_conflicts(structure.layers[l].blocks, structure.places[l + 1]).extra;
   });
   for (const LayerStructure& layer : structure.layers) {
     work.block_elements += layer.blocks.elements();
@@ -136,9 +150,7 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
 }
 
 std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int layer) {
-  const BlocksGeometry& geometry = work.geometry;
-  const std::int64_t blocks = std::int64_t{geometry.warps} * geometry.warp_blocks;
-  return tile.groups * tile.words * (2 * (work.read_tiles[layer] + blocks) + work.conflicts[layer]);
+  return tile.groups * tile.words * work.wavefronts[layer];
 }
 
 int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
@@ -164,7 +176,7 @@ const BlocksPricer::OfTile& BlocksPricer::of(const BlocksTile& tile) const {
   OfTile fresh{tile, {terms_of({}, 0)}};
   Terms of_layer;
   for (int l = 0; l < work_.geometry.layers; ++l) {
-    if (l == 0 || work_.read_tiles[l] != work_.read_tiles[l - 1] || work_.conflicts[l] != work_.conflicts[l - 1]) {
+    if (l == 0 || work_.read_tiles[l] != work_.read_tiles[l - 1] || work_.wavefronts[l] != work_.wavefronts[l - 1]) {
       of_layer = terms_of(layer_cycles(chip_, work_, tile, l), cycle_us(chip_));
     }
     fresh.until.push_back(combined(fresh.until.back(), 1, of_layer, 1));
@@ -220,14 +232,14 @@ LaunchPrice BlocksPricer::phase(const BlocksTile& tile, int first, int end) cons
   return launch;
 }
 
-LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, int layer) const {
+LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images) const {
   const int layers = work_.geometry.layers;
   // The kernel looks after layers 1, 5, 9, ...
   const int until =
       std::min(layers, (std::max(activity_.settled, 1) + kSettlesEach - 2) / kSettlesEach * kSettlesEach + 1);
   LaunchPrice launch = phase(tile, 0, layers);
   launch.name = "lower bounds";
-  launch.images = activity_.alive[layer];
+  launch.images = images;
   launch.tiles = static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
   launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
   const OfTile& of_layers = of(tile);
@@ -243,9 +255,18 @@ LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, int layer) const {
   return launch;
 }
 
+LaunchPrice BlocksPricer::undecided(const BlocksTile& wide) const {
+  constexpr double kOtherNodes = 3;  // that find what is open, twice; fp32
+  LaunchPrice launch = bounds(wide, wide.images());
+  launch.name = "bounds of two words, beyond the last phase";
+  Parts nodes{};
+  nodes[kLaunches] = kOtherNodes * 1e6 * chip_.library_node_seconds;
+  launch.terms = combined(launch.terms, 1, terms_of(nodes, 1), 1);
+  return launch;
+}
+
 BlocksPrice BlocksPricer::price(const BlocksPlan& plan) const {
   constexpr double kOtherNodes = 4;  // two fills before, two copies after
-  constexpr double kFinders = 3;     // of what is open, twice; fp32
   BlocksPrice price;
   int first = 0, last_first = 0;
   for (const BlocksPhase& of_plan : plan.phases) {
@@ -253,18 +274,11 @@ BlocksPrice BlocksPricer::price(const BlocksPlan& plan) const {
     last_first = first;
     first = of_plan.end_layer;
   }
-  const LaunchPrice last = price.launches.back();
-  price.launches.insert(price.launches.end() - 1, bounds(plan.lower, last_first));
-  // Beside the last phase: what is open by bounds of one word, of which a tile's worth is assumed, with the launches
-  // that find it and decide what is left. What is longer than the phase counts.
-  LaunchPrice open = bounds(plan.wide, last_first);
-  open.name = "bounds of two words, beyond the last phase";
-  const double once = 1 / std::max(1.0, static_cast<double>(open.rounds));
-  const double beyond =
-      std::max(0.0, open.terms.total() * once + kFinders * 1e6 * chip_.library_node_seconds - last.terms.total());
-  open.terms = combined(open.terms, beyond / open.terms.total(), terms_of({}, 0), 0);
-  open.images = 8.0 * plan.wide.groups;
-  open.tiles = open.rounds = 1;
+  price.launches.insert(price.launches.end() - 1, bounds(plan.lower, activity_.alive[last_first]));
+  // Beside the last phase; what is longer than it counts.
+  LaunchPrice open = undecided(plan.wide);
+  const double us = open.terms.total(), beyond = std::max(0.0, us - price.launches.back().terms.total());
+  open.terms = combined(open.terms, beyond / us, open.terms, 0);
   price.launches.push_back(std::move(open));
   Parts nodes{};
   nodes[kLaunches] = kOtherNodes * 1e6 * chip_.library_node_seconds;

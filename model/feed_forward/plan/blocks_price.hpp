@@ -34,7 +34,7 @@ struct BlocksWork {
   BlocksGeometry geometry;
   // By layer, of 8 images and one word of their features:
   std::vector<std::int64_t> read_tiles;  // weight tiles whose inputs are read: not those of the tile before
-  std::vector<std::int64_t> conflicts;   // wavefronts more, of reads and writes
+  std::vector<std::int64_t> wavefronts;  // of reads and writes, with their bank conflicts
   std::vector<std::int64_t> neurons;     // [layers + 1]
   std::int64_t block_elements = 0;       // of all layers
 };
@@ -69,8 +69,10 @@ class BlocksPricer {
 
   // Of layers [first, end).
   LaunchPrice phase(const BlocksTile& tile, int first, int end) const;
-  // Bounds of the images alive before `layer`, through all layers until they settle.
-  LaunchPrice bounds(const BlocksTile& tile, int layer) const;
+  // Bounds of so many images, through all layers until they settle.
+  LaunchPrice bounds(const BlocksTile& tile, double images) const;
+  // Of what is open by bounds of one word, of which a tile's worth is assumed: all beside the last phase.
+  LaunchPrice undecided(const BlocksTile& wide) const;
   BlocksPrice price(const BlocksPlan& plan) const;
 
  private:

@@ -73,7 +73,7 @@ BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Ac
   const auto best_bounds = [&](std::size_t from) {
     Way way;
     for (const BlocksTile& tile : tiles) {
-      const double us = pricer.bounds(tile, points[from]).terms.total();
+      const double us = pricer.bounds(tile, activity.alive[points[from]]).terms.total();
       if (us < way.us) {
         way = {us, from, tile};
       }
@@ -81,13 +81,16 @@ BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Ac
     return way;
   };
   const std::size_t end = points.size() - 1;
+  const double open_us = pricer.undecided(plan.wide).terms.total();
   std::vector<Way> to(points.size());
   to[0].us = 0;
   for (std::size_t p = 1; p <= end; ++p) {
     for (std::size_t from = 0; from < p; ++from) {
       Way way = best_phase(from, p);
-      // The lower bounds are of the images that enter the last phase.
-      way.us += to[from].us + (p == end ? best_bounds(from).us : 0);
+      if (p == end) {  // bounds are of the images that enter it, and what they leave open goes on beside it
+        way.us = std::max(way.us, open_us) + best_bounds(from).us;
+      }
+      way.us += to[from].us;
       if (way.us < to[p].us) {
         to[p] = way;
       }

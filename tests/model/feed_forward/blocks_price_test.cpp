@@ -27,7 +27,7 @@ struct Examined {
 
   explicit Examined(const std::string& text)
       : network(read_network(text)),
-        structure(find_structure(network)),
+        structure(find_structure(network, 0.05)),
         work(blocks_work(network, structure, blocks_geometry(network, structure))) {}
 };
 
