@@ -72,6 +72,18 @@ Activity find_activity(const FeedForward& network, const ImageSample& images,
   return activity;
 }
 
+Activity at_end_of_interval(Activity activity, double direction) {
+  constexpr double kDeviations = 1.96;
+  if (activity.sampled > 0 && activity.sampled < activity.images) {
+    for (double& alive : activity.alive) {
+      const double share = alive / activity.images;
+      const double off = kDeviations * std::sqrt(share * (1 - share) / activity.sampled);
+      alive = std::clamp(share + direction * off, 0.0, 1.0) * activity.images;
+    }
+  }
+  return activity;
+}
+
 Activity given_activity(const FeedForward& network, int images, double share) {
   if (!(share >= 0 && share <= 1)) {
     throw InputError("the share of the images that is alive is from 0 to 1");

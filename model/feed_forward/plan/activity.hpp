@@ -29,6 +29,9 @@ int default_sample(const FeedForward& network);
 Activity find_activity(const FeedForward& network, const ImageSample& images,
                        const std::function<void(double)>& progress = {});
 
+// With as many more images alive, or fewer (direction -1), as 95 % of samples of this size are off at most.
+Activity at_end_of_interval(Activity activity, double direction);
+
 // A share of the images is alive from the second layer on, and is never at the clip. Throws InputError unless it is of
 // [0, 1].
 Activity given_activity(const FeedForward& network, int images, double share);

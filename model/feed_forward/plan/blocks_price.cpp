@@ -309,11 +309,12 @@ BlocksPrice price_blocks(const Chip& chip, const BlocksWork& work, const Activit
     number.value = std::max(number.value + direction * number.half_width, 0.1 * number.value);
     return BlocksPricer(changed, work, activity).price(plan).us;
   };
-  // What overlaps inside an SM, and how quickly L2 answers all SMs at once.
   const double overlap = chip.gather_scatter * price.us;
   const auto reach = [&](double direction) {
-    return std::hypot(overlap, us_with(&Chip::library_sm_bytes_per_cycle, -direction) - price.us,
-                      us_with(&Chip::l2_line_cycles, direction) - price.us);
+    const Activity sampled = at_end_of_interval(activity, direction);
+    const double l2 = std::hypot(us_with(&Chip::library_sm_bytes_per_cycle, -direction) - price.us,
+                                 us_with(&Chip::l2_line_cycles, direction) - price.us);
+    return std::hypot(overlap, l2, BlocksPricer(chip, work, sampled).price(plan).us - price.us);
   };
   price.low_us = std::max(price.floor_us, price.us - reach(-1));
   price.high_us = price.us + reach(1);

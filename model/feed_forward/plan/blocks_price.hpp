@@ -89,7 +89,8 @@ class BlocksPricer {
   mutable std::vector<OfTile> tiles_;
 };
 
-// With its interval: what overlaps inside an SM, and the L2's numbers at the ends of their intervals.
+// With its interval: what overlaps inside an SM, how quickly L2 answers all SMs at once, and how many images are alive
+// where that is from a sample.
 BlocksPrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan);
 
 // The plan of the lowest price: where dead images are dropped, and the tiles. Deterministic. Throws InputError as the

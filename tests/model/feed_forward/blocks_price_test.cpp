@@ -198,6 +198,11 @@ TEST_CASE("which images are alive is the reference's, or near it from a sample",
   CHECK(std::ranges::all_of(at, [](float feature) { return feature > 31.9F; }));
   CHECK(exact.settled > 10);
   CHECK(exact.settled < 28);
+  for (std::size_t l = 0; l < exact.alive.size(); ++l) {  // the truth is in the sample's interval
+    CHECK(at_end_of_interval(sampled, -1).alive[l] <= exact.alive[l]);
+    CHECK(at_end_of_interval(sampled, 1).alive[l] >= exact.alive[l]);
+  }
+  CHECK(at_end_of_interval(exact, 1).alive == exact.alive);
   const Activity given = given_activity(network, 500, 0.5);
   CHECK(given.alive.front() == 500);
   CHECK(given.alive.back() == 250);
