@@ -70,20 +70,33 @@ void InterpretedInference::upload(const Bitmaps& images) {
   std::memcpy(state_->arrays[state_->program.image_count].begin, &count, sizeof count);
 }
 
-Inference InterpretedInference::infer() {
+std::span<const float> InterpretedInference::features() const {
+  const int array = state_->program.features;
+  return {reinterpret_cast<const float*>(state_->arrays[array].begin), state_->program.arrays[array].bytes / 4};
+}
+
+Inference InterpretedInference::infer(std::optional<BankGeometry> banks) {
   State& state = *state_;
+  launches_.clear();
   for (const ProgramNode& node : state.nodes) {
     if (node.kernel < 0) {
       std::ranges::fill(node.zeros, std::byte{});
+      std::ranges::copy(node.from, node.to);
+      if (node.host) {
+        node.host([](void* to, const void* from, std::size_t bytes) {
+          std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));
+        });
+      }
       continue;
     }
-    const ptx::Counts counts = state.machine_of[node.kernel]->launch(state.program.kernels[node.kernel].entry,
-                                                                     {.blocks = node.blocks,
-                                                                      .threads = node.threads,
-                                                                      .dynamic_shared_bytes = node.shared_bytes,
-                                                                      .parameters = node.arguments});
-    counts_.warp_instructions += counts.warp_instructions;
-    counts_.lane_instructions += counts.lane_instructions;
+    const ptx::Launch launch{.blocks = node.blocks,
+                             .threads = node.threads,
+                             .dynamic_shared_bytes = node.shared_bytes,
+                             .cooperative = node.cooperative,
+                             .parameters = node.arguments,
+                             .banks = banks};
+    launches_.push_back(
+        {node.label, state.machine_of[node.kernel]->launch(state.program.kernels[node.kernel].entry, launch)});
   }
   const std::byte* const results = state.arrays[state.program.results].begin;
   std::vector<std::uint32_t> words(state.program.arrays[state.program.results].bytes / 4);

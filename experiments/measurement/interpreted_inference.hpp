@@ -8,6 +8,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace onchip {
@@ -20,14 +23,20 @@ class InterpretedInference {
 
   // Throws InputError for images of other neurons, or more than the program takes.
   void upload(const Bitmaps& images);
-  // Throws ptx::Fault for what a kernel does wrong.
-  Inference infer();
-  const ptx::Counts& counts() const { return counts_; }
+  // Throws ptx::Fault for what a kernel does wrong. With banks, accesses to memory are counted, too.
+  Inference infer(std::optional<BankGeometry> banks = {});
+  // Of the last inference, in their order.
+  struct Launch {
+    std::string label;
+    ptx::Counts counts;
+  };
+  const std::vector<Launch>& launches() const { return launches_; }
+  std::span<const float> features() const;  // after the last layer, see InferenceProgram
 
  private:
   struct State;
   std::unique_ptr<State> state_;
-  ptx::Counts counts_;
+  std::vector<Launch> launches_;
 };
 
 }  // namespace onchip

@@ -9,6 +9,7 @@
 
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/command/progress.hpp"
+#include "experiments/feed_forward/ways_report.hpp"
 #include "experiments/measurement/compilation.hpp"
 #include "experiments/measurement/kernel_checks.hpp"
 #include "experiments/measurement/measurement.hpp"
@@ -41,7 +42,8 @@ OptionGroup measure_options() {
        "file of -o. With --plan all a row for every family.")
       ("network", po::value<std::string>()->value_name("NETWORK"),
        "Infer with a sparse feed-forward network instead: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
-       "random:neurons=1024,layers=8,degree=32,blocks=16, or a file.")
+       "random:neurons=1024,layers=8,degree=32,blocks=16, or a file. With --plan 'staged ...' by the method of 2020, "
+       "with --baselines by it and by cuSPARSE and cuBLAS, layer by layer.")
       ("images", po::value<std::string>()->value_name("IMAGES"),
        "With --network: digits:60000,seed=2 (synthetic, default digits:60000) or a file.")
       ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
@@ -70,8 +72,8 @@ bool compares_families(const Options& options) {
 }
 
 void refuse_contradictions(const Options& options) {
-  for (const char* what : {"hidden", "cell", "batch", "density", "plan", "configurations", "baselines", "floor",
-                           "clocks", "capture", "interpret", "compile-only", "layers"}) {
+  for (const char* what : {"hidden", "cell", "batch", "density", "configurations", "floor", "clocks", "capture",
+                           "interpret", "compile-only", "layers"}) {
     if (options.given("network") && options.given(what)) {
       throw InputError("--" + std::string(what) + " contradicts --network, which is a feed-forward network");
     }
@@ -304,10 +306,18 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   Progress progress;
   measure_options.say = [&](const std::string& what) { progress.show(what); };
   if (options->given("network")) {
+    const std::string network = options->text("network");
+    const std::string images = options->given("images") ? options->text("images") : "digits:60000";
+    if (options->given("plan") || measure_options.baselines) {
+      std::optional<StagedPlan> plan;
+      if (options->given("plan")) {
+        plan = parse_staged_plan(options->text("plan"));
+      }
+      Output output(*options);
+      return measure_ways(chip, network, images, plan, measure_options, output);
+    }
     Output output(*options);
-    return measure_feed_forward(chip, options->text("network"),
-                                options->given("images") ? options->text("images") : "digits:60000", measure_options,
-                                output);
+    return measure_feed_forward(chip, network, images, measure_options, output);
   }
   if (options->given("images")) {
     throw InputError("--images needs --network");

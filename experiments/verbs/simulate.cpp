@@ -3,6 +3,7 @@
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/feed_forward/simulation.hpp"
 #include "experiments/reports/simulation_files.hpp"
 #include "experiments/reports/simulation_report.hpp"
 #include "experiments/validation/ranks.hpp"
@@ -37,6 +38,18 @@ OptionGroup file_options() {
        "and a trace's block, too. Else SM 0, and --timeline takes the SM that takes longest.")
       ("accesses", text("FILE"), "Write every shared-memory instruction of an SM with its wavefronts, banks and addresses as CSV.");
   // clang-format on
+  return group;
+}
+
+OptionGroup feed_forward_options() {
+  OptionGroup group = option_group("Feed-forward network");
+  group.add_options()(
+      "network", text_option("NETWORK"),
+      "Simulate a sparse feed-forward network instead: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
+      "random:neurons=1024,layers=8,degree=32,blocks=16, or a file.")(
+      "images", text_option("IMAGES"),
+      "With --network: digits:60000 or a file, computed by the reference for how many enter each phase (default: one "
+      "tile on each SM).");
   return group;
 }
 
@@ -249,9 +262,16 @@ int simulate_one(const Options& options, const ChipFile& chip, const SimulationO
 int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto options = parse_options(verb, arguments,
                                      {chip_options(), network_options(), plan_options(), whole_plan_option(),
-                                      file_options(), simulator_options(), output_options()});
+                                      file_options(), feed_forward_options(), simulator_options(), output_options()});
   if (!options) {
     return 0;
+  }
+  if (options->given("network")) {
+    refuse(*options, "network", {}, {network_options(), plan_options(), file_options()});
+    return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options));
+  }
+  if (options->given("images")) {
+    throw InputError("--images needs --network, a feed-forward network");
   }
   if (!options->given("trace") && options->given("configurations")) {
     return simulate_many(*options);

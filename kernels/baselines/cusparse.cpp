@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/baselines/cusparse.hpp"
 
+#include "kernels/baselines/cusparse_library.hpp"
 #include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/product.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"  // to_elements
-#include "kernels/runtime/library.hpp"
 #include "model/base/numeric.hpp"
-
-#ifdef ONCHIP_HAS_CUSPARSE
-#include <cusparse.h>
-#endif
 
 #include <limits>
 #include <optional>
@@ -35,72 +31,7 @@ constexpr std::array<Algorithm, 5> kAlgorithms{{
 
 #ifdef ONCHIP_HAS_CUSPARSE
 
-// ---- the library, loaded at run time --------------------------------------------------------------------------------
-
-#define ONCHIP_CUSPARSE_FUNCTIONS(X) \
-  X(cusparseGetErrorString)          \
-  X(cusparseCreate)                  \
-  X(cusparseDestroy)                 \
-  X(cusparseGetVersion)              \
-  X(cusparseSetStream)               \
-  X(cusparseCreateCsr)               \
-  X(cusparseDestroySpMat)            \
-  X(cusparseCreateDnMat)             \
-  X(cusparseDestroyDnMat)            \
-  X(cusparseCreateDnVec)             \
-  X(cusparseDestroyDnVec)            \
-  X(cusparseSpMM_bufferSize)         \
-  X(cusparseSpMM_preprocess)         \
-  X(cusparseSpMM)                    \
-  X(cusparseSpMV_bufferSize)         \
-  X(cusparseSpMV_preprocess)         \
-  X(cusparseSpMV)
-
-struct Library : SharedLibrary {
-#define ONCHIP_DECLARE(function) decltype(&::function) function = nullptr;
-  ONCHIP_CUSPARSE_FUNCTIONS(ONCHIP_DECLARE)
-#undef ONCHIP_DECLARE
-
-  Library() : SharedLibrary("ONCHIP_CUSPARSE", "libcusparse.so." + std::to_string(CUSPARSE_VER_MAJOR)) {
-#define ONCHIP_LOAD(function) load(function, #function);
-    ONCHIP_CUSPARSE_FUNCTIONS(ONCHIP_LOAD)
-#undef ONCHIP_LOAD
-  }
-};
-
-const Library& library() {
-  static const Library loaded;
-  loaded.require();
-  return loaded;
-}
-
-void check(cusparseStatus_t status, const char* function) {
-  if (status != CUSPARSE_STATUS_SUCCESS) {
-    throw BaselineRefusal(std::string(function) + ": " + library().cusparseGetErrorString(status));
-  }
-}
-#define ONCHIP_CUSPARSE_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
-
-// A handle or descriptor that destroys itself.
-template <typename T, auto kCreate, auto kDestroy>
-class Owned {
- public:
-  template <typename... Arguments>
-  explicit Owned(Arguments... arguments) {
-    check((library().*kCreate)(&value_, arguments...), "cuSPARSE cannot create an object");
-  }
-  ~Owned() { (library().*kDestroy)(value_); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  T get() const { return value_; }
-
- private:
-  T value_ = nullptr;
-};
-using Handle = Owned<cusparseHandle_t, &Library::cusparseCreate, &Library::cusparseDestroy>;
-using Csr = Owned<cusparseSpMatDescr_t, &Library::cusparseCreateCsr, &Library::cusparseDestroySpMat>;
-using DenseMatrix = Owned<cusparseDnMatDescr_t, &Library::cusparseCreateDnMat, &Library::cusparseDestroyDnMat>;
-using DenseVector = Owned<cusparseDnVecDescr_t, &Library::cusparseCreateDnVec, &Library::cusparseDestroyDnVec>;
+using namespace cusparse;
 
 // ---- tables ---------------------------------------------------------------------------------------------------------
 
@@ -111,12 +42,7 @@ struct Type {
 // By Precision.
 constexpr std::array<Type, 3> kTypes{{{CUDA_R_16F, "R_16F"}, {CUDA_R_16BF, "R_16BF"}, {CUDA_R_32F, "R_32F"}}};
 
-constexpr std::array<cusparseSpMMAlg_t, 3> kSpmmAlgorithms{CUSPARSE_SPMM_CSR_ALG1, CUSPARSE_SPMM_CSR_ALG2,
-                                                           CUSPARSE_SPMM_CSR_ALG3};
 constexpr std::array<cusparseSpMVAlg_t, 2> kSpmvAlgorithms{CUSPARSE_SPMV_CSR_ALG1, CUSPARSE_SPMV_CSR_ALG2};
-
-constexpr cusparseOperation_t kAsIs = CUSPARSE_OPERATION_NON_TRANSPOSE;
-constexpr cudaDataType kSums = CUDA_R_32F;
 
 // ---- one product ----------------------------------------------------------------------------------------------------
 

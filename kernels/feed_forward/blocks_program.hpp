@@ -18,10 +18,11 @@ struct BlocksKernel {
 };
 BlocksKernel compile_blocks(const BlocksGeometry& geometry, const BlocksTile& tile, bool settles,
                             const std::string& architecture);
-CompileRequest exact_request(const std::string& architecture);
 
-// For a GPU of so many SMs. The layout must live until the program is loaded. Throws InputError for networks whose
-// bounds are not monotone (see BlocksLayout).
+// Throws InputError for networks whose bounds are not monotone.
+void check_monotone(const BlocksLayout& layout);
+
+// For a GPU of so many SMs. The layout must live until the program is loaded. Throws InputError as check_monotone().
 InferenceProgram blocks_program(const BlocksLayout& layout, const BlocksPlan& plan, int most_images, int sms,
                                 const std::string& architecture);
 

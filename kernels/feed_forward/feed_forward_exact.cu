@@ -22,6 +22,7 @@ struct Arguments {
   const u32* rows;         // [layers]
   int layers, inputs;
   u32 buffer;          // floats of one of the two
+  float* scratch;      // [blocks of threads][2][buffer]; null: both are in shared memory
   const u32* bitmaps;  // [image][words]
   int words;
   const u32* ids;  // [*count]: images
@@ -34,7 +35,8 @@ constexpr int kThreads = 1024;
 constexpr int kAhead = 8;  // fours of a row's weights that are asked for at once
 
 extern "C" __global__ __launch_bounds__(kThreads) void feed_forward_exact(const __grid_constant__ Arguments a) {
-  extern __shared__ float features[];
+  extern __shared__ float shared_features[];
+  float* const features = a.scratch != nullptr ? a.scratch + static_cast<u64>(blockIdx.x) * 2 * a.buffer : shared_features;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   for (u32 position = blockIdx.x; position < *a.count; position += gridDim.x) {
     const u32 image = a.ids[position];

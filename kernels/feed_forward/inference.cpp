@@ -3,6 +3,7 @@
 
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
+#include "model/base/units.hpp"
 
 #include <algorithm>
 #include <array>
@@ -61,8 +62,9 @@ struct DeviceInference::State {
   InferenceProgram program;
   std::uint32_t* host = nullptr;  // the results
   std::vector<Stream> streams;
-  std::vector<Event> ended;  // of nodes that others wait for
-  cudaGraphExec_t graph = nullptr;
+  std::map<int, Event> events;      // of nodes that others wait for
+  std::vector<void*> pinned;        // memory of the host
+  cudaGraphExec_t graph = nullptr;  // none where the host does something itself
 
   std::size_t result_bytes() const { return program.arrays[program.results].bytes; }
 
@@ -77,6 +79,7 @@ struct DeviceInference::State {
       }
       kernels.emplace_back(cubin, kernel.entry);
     }
+    check_memory();
     std::vector<std::byte*> places;
     for (ProgramArray& array : program.arrays) {
       arrays.emplace_back(array.bytes);
@@ -89,49 +92,97 @@ struct DeviceInference::State {
     nodes = program.nodes(places);
     ONCHIP_CUDA_CHECK(cudaMallocHost(reinterpret_cast<void**>(&host), result_bytes()));
     int last_stream = 0;
+    bool needs_host = false;
     for (const ProgramNode& node : nodes) {
       last_stream = std::max(last_stream, node.stream);
+      needs_host = needs_host || node.host;
     }
+    pin();
     streams = std::vector<Stream>(last_stream + 1);
-    capture();
+    if (!needs_host) {
+      capture();
+    }
   }
   ~State() {
     if (graph != nullptr) {
       cudaGraphExecDestroy(graph);
     }
     cudaFreeHost(host);
+    for (void* const memory : pinned) {
+      cudaHostUnregister(memory);
+    }
+  }
+
+  void check_memory() const {
+    std::size_t free = 0, total = 0, needs = 0;
+    for (const ProgramArray& array : program.arrays) {
+      needs += array.bytes;
+    }
+    ONCHIP_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    if (needs > free) {
+      throw InputError("the inference takes " + fixed(1e-9 * static_cast<double>(needs), 1) +
+                       " GB of device memory for " + std::to_string(program.most_images) + " images; " +
+                       fixed(1e-9 * static_cast<double>(free), 1) + " GB are free; take fewer images at once");
+    }
+  }
+
+  // What is copied from the host: pieces that follow each other as one, for two may not have a page in common. Copies
+  // of memory that is not pinned are slower: no more than that is lost where it cannot be.
+  void pin() {
+    std::map<const std::byte*, std::size_t> pieces;
+    for (const ProgramNode& node : nodes) {
+      if (!node.from.empty()) {
+        pieces[node.from.data()] = node.from.size();
+      }
+    }
+    for (auto piece = pieces.begin(); piece != pieces.end();) {
+      const std::byte *const begin = piece->first, *end = begin;
+      for (; piece != pieces.end() && (end == begin || piece->first == end); ++piece) {
+        end = piece->first + piece->second;
+      }
+      void* const memory = const_cast<std::byte*>(begin);
+      if (cudaHostRegister(memory, static_cast<std::size_t>(end - begin), cudaHostRegisterDefault) == cudaSuccess) {
+        pinned.push_back(memory);
+      }
+      cudaGetLastError();
+    }
   }
 
   void enqueue(const ProgramNode& node, cudaStream_t on) const {
+    if (node.host) {
+      node.host([on](void* to, const void* from, std::size_t bytes) {
+        ONCHIP_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on));
+        ONCHIP_CUDA_CHECK(cudaStreamSynchronize(on));
+      });
+      return;
+    }
+    if (!node.from.empty()) {
+      ONCHIP_CUDA_CHECK(cudaMemcpyAsync(node.to, node.from.data(), node.from.size(), cudaMemcpyHostToDevice, on));
+      return;
+    }
     if (node.kernel < 0) {
       ONCHIP_CUDA_CHECK(cudaMemsetAsync(node.zeros.data(), 0, node.zeros.size(), on));
       return;
     }
     std::vector<std::byte> arguments = node.arguments;
     void* of_kernel[] = {arguments.data()};
-    kernels[node.kernel].launch(on, node.blocks, node.threads, node.shared_bytes, false, of_kernel);
+    kernels[node.kernel].launch(on, node.blocks, node.threads, node.shared_bytes, node.cooperative, of_kernel);
   }
 
+  cudaEvent_t event_of(int node) { return events.try_emplace(node, cudaEventDisableTiming).first->second.get(); }
+
   // All nodes, on their streams; then the results.
-  void capture() {
+  void enqueue_all() {
     const cudaStream_t first = streams[0].get();
-    std::map<int, Event> events;  // of nodes
-    const auto event_of = [&](int node) {
-      return events.try_emplace(node, cudaEventDisableTiming).first->second.get();
-    };
     std::set<int> awaited;
     std::map<int, int> last;  // node of each stream
-    for (const ProgramNode& node : nodes) {
-      awaited.insert(node.after.begin(), node.after.end());
-    }
     for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+      awaited.insert(nodes[n].after.begin(), nodes[n].after.end());
       last[nodes[n].stream] = n;
     }
     for (const auto& [stream, node] : last) {
       awaited.insert(node);
     }
-    cudaGraph_t captured = nullptr;
-    ONCHIP_CUDA_CHECK(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal));
     for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
       const cudaStream_t on = streams[nodes[n].stream].get();
       for (const int before : nodes[n].after) {
@@ -149,7 +200,13 @@ struct DeviceInference::State {
     }
     ONCHIP_CUDA_CHECK(
         cudaMemcpyAsync(host, arrays[program.results].data(), result_bytes(), cudaMemcpyDeviceToHost, first));
-    ONCHIP_CUDA_CHECK(cudaStreamEndCapture(first, &captured));
+  }
+
+  void capture() {
+    cudaGraph_t captured = nullptr;
+    ONCHIP_CUDA_CHECK(cudaStreamBeginCapture(streams[0].get(), cudaStreamCaptureModeThreadLocal));
+    enqueue_all();
+    ONCHIP_CUDA_CHECK(cudaStreamEndCapture(streams[0].get(), &captured));
     ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&graph, captured, 0));
     cudaGraphDestroy(captured);
   }
@@ -173,7 +230,11 @@ int DeviceInference::spill_bytes() const {
 
 Inference DeviceInference::infer() {
   const auto begin = std::chrono::steady_clock::now();
-  ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, state_->streams[0].get()));
+  if (state_->graph != nullptr) {
+    ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, state_->streams[0].get()));
+  } else {
+    state_->enqueue_all();
+  }
   state_->streams[0].synchronize();
   Inference inference = read_results(state_->program, {state_->host, state_->result_bytes() / 4}, state_->images);
   inference.wall_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();

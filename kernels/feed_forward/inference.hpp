@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of a feed-forward network on the current device: from bitmaps in device memory to the categories in host
-// memory, as one CUDA graph, without the host in between.
+// memory, as one CUDA graph, without the host in between; on streams where the program has something for the host to
+// do.
 #pragma once
 
 #include "kernels/feed_forward/inference_program.hpp"

@@ -36,16 +36,23 @@ struct ProgramArray {
   std::span<const std::byte> contents;  // what it begins with, not copied; behind it, nothing is known
 };
 
-// A launch, or zeros. Nodes of a stream come one after another.
+// Copies between the host and the device, done when it returns.
+using HostCopy = std::function<void(void* to, const void* from, std::size_t bytes)>;
+
+// A launch, a copy from the host, something that the host does, or zeros. Nodes of a stream come one after another.
 struct ProgramNode {
   std::string label;  // "to layer 3"
   int stream = 0;
   std::vector<int> after = {};  // nodes of other streams that must have ended
-  int kernel = -1;              // -1: zeros
+  int kernel = -1;              // -1: no launch
   int blocks = 0, threads = 0;
   std::size_t shared_bytes = 0;
+  bool cooperative = false;               // all blocks of threads at once
   std::vector<std::byte> arguments = {};  // the kernel's only parameter
   std::span<std::byte> zeros = {};
+  std::span<const std::byte> from = {};  // the host's
+  std::byte* to = nullptr;
+  std::function<void(const HostCopy&)> host = {};  // after what comes before it, on the same stream
 };
 
 // Where each array lies.
@@ -59,6 +66,7 @@ struct InferenceProgram {
   int bitmaps = 0;      // arrays: [most_images, bitmap_words(neurons)]
   int image_count = 0;  // one word
   int results = 0;      // words that read() understands
+  int features = -1;    // fp32 [images, outputs] after the last layer, where none is dropped before; -1: nowhere
   std::function<std::vector<ProgramNode>(ArrayPlaces)> nodes = {};
   std::function<Inference(std::span<const std::uint32_t> results)> read =
       {};  // entering: of the phases behind the first

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense products by cuBLAS, with sums in fp32 (no TF32 for fp32 data) and cuBLAS's own choice of kernel:
-//   C = scale op(A) B      column-major, A or its transpose: [rows, depth]; B: [depth, columns]; C: [rows, columns]
+// Dense products by cuBLAS, with sums in fp32 (TF32 for fp32 data only where it is asked for) and cuBLAS's own choice
+// of kernel:
+//   C = scale op(A) B + keep C     column-major, A or its transpose: [rows, depth]; B: [depth, columns]; C: [rows,
+//                                  columns]
 //
 // cuBLAS is loaded at run time: $ONCHIP_CUBLAS (the library's path), else the dynamic linker's search.
 #pragma once
@@ -25,7 +27,9 @@ struct DenseProduct {
   int leading_b = 0;
   void* c = nullptr;
   int leading_c = 0;
-  float scale = 1;
+  float scale = 1, keep = 0;
+  bool sums_in_fp32 = false;  // C is fp32, whatever A and B are
+  bool tf32 = false;          // of fp32 data
 };
 
 // Throws LibraryRefusal, a CudaError, if cuBLAS is not there, and with its words if it does not do what it should.

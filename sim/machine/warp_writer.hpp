@@ -83,6 +83,16 @@ class WarpWriter {
       line_.add(instruction, {addresses.data(), active});
     }
   }
+  // An access that no lane makes.
+  void idle_access(Operation operation, int width, int destination, int source) {
+    Instruction instruction;
+    instruction.operation = operation;
+    instruction.width = static_cast<std::uint8_t>(width);
+    instruction.destination = static_cast<std::uint8_t>(destination);
+    instruction.sources[0] = static_cast<std::uint8_t>(source);
+    instruction.mask = 0;
+    line_.add(instruction);
+  }
   template <typename Address>
   int load(int width, int source, Address&& address) {
     const int destination = temporary(std::max(1, width / 4));

@@ -34,6 +34,14 @@ Meaning whole_warp(std::string form, Execute execute) {
   return meaning;
 }
 
+// Of shared memory, of so many matrices if it is of them.
+Meaning accessing(Meaning meaning, Access access, std::uint8_t count = 0) {
+  meaning.space = Space::shared;
+  meaning.access = access;
+  meaning.count = count;
+  return meaning;
+}
+
 struct Row {
   const char* opcodes;  // with spaces in between
   Meaning meaning;
@@ -126,6 +134,7 @@ std::vector<Row> bit_rows() {
       {"prmt.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return permute(a, b, c); }>()},
       {"lop3.b32", each<[](u32 a, u32 b, u32 c, u32 table) -> u32 { return looked_up(a, b, c, table); }>()},
       {"brev.b32", each<[](u32 a) -> u32 { return reversed(a); }>()},
+      {"popc.b64", each<[](u64 a) -> u32 { return static_cast<u32>(std::popcount(a)); }>()},
       {"popc.b32", each<[](u32 a) -> u32 { return static_cast<u32>(std::popcount(a)); }>()},
       {"clz.b32", each<[](u32 a) -> u32 { return static_cast<u32>(std::countl_zero(a)); }>()},
       {"bfind.u32", each<[](u32 a) -> u32 { return 31u - static_cast<u32>(std::countl_zero(a)); }>()},
@@ -275,11 +284,12 @@ std::vector<Row> warp_rows() {
       {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<true>)},
       {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<false>)},
       {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<true>)},
-      {"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16", whole_warp("{WW}[", load_matrices<2, true>)},
-      {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", whole_warp("{WWWW}[", load_matrices<4, true>)},
-      {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", whole_warp("{WWWW}[", load_matrices<4, false>)},
-      {"stmatrix.sync.aligned.m8n8.x2.shared.b16", whole_warp("[{ww}", store_matrices<2>)},
-      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", whole_warp("[{wwww}", store_matrices<4>)},
+      {"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16", accessing(whole_warp("{WW}[", load_matrices<2, true>), Access::matrix_load, 2)},
+      {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", accessing(whole_warp("{WWWW}[", load_matrices<4, true>), Access::matrix_load, 4)},
+      {"ldmatrix.sync.aligned.m8n8.x2.shared.b16", accessing(whole_warp("{WW}[", load_matrices<2, false>), Access::matrix_load, 2)},
+      {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", accessing(whole_warp("{WWWW}[", load_matrices<4, false>), Access::matrix_load, 4)},
+      {"stmatrix.sync.aligned.m8n8.x2.shared.b16", accessing(whole_warp("[{ww}", store_matrices<2>), Access::matrix_store, 2)},
+      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", accessing(whole_warp("[{wwww}", store_matrices<4>), Access::matrix_store, 4)},
       {"bar.warp.sync", as("w", nothing, sync)},
       {"activemask.b32", as("W", active_mask)},
       {"bra bra.uni", as("l", nothing, Flow::branch)},
@@ -296,8 +306,8 @@ std::vector<Row> warp_rows() {
       {"setmaxnreg.inc.sync.aligned.u32 setmaxnreg.dec.sync.aligned.u32", as("w", nothing)},
       {"membar.cta membar.gl membar.sys fence.mbarrier_init.release.cluster", as("", nothing)},
       {"nanosleep.u32", as("w", nothing, Flow::plain, /*polls=*/true)},
-      {"cp.async.ca.shared.global cp.async.cg.shared.global", as("[[#", cp_async)},
-      {"cp.async.ca.shared.global cp.async.cg.shared.global", as("[[#w", cp_async)},
+      {"cp.async.ca.shared.global cp.async.cg.shared.global", accessing(as("[[#", cp_async), Access::copy)},
+      {"cp.async.ca.shared.global cp.async.cg.shared.global", accessing(as("[[#w", cp_async), Access::copy)},
       {"cp.async.commit_group", as("", cp_async_commit)},
       {"cp.async.wait_group", as("#", cp_async_wait)},
       {"cp.async.wait_all", as("", cp_async_wait_all)},

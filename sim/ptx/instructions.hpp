@@ -18,6 +18,7 @@ struct Meaning {
   Flow flow = Flow::plain;
   Space space = Space::generic;
   std::uint8_t bytes = 0, count = 0, register_bytes = 0;
+  Access access = Access::none;
   bool is_signed = false, polls = false, needs_warp = false;
   std::string form;
 };

@@ -225,6 +225,9 @@ Counts Machine::launch(std::string_view name, const Launch& launch) {
     refuse("asks for more shared memory than any chip has");
   }
   Grid grid{module_, kernel, launch, memory_, reinterpret_cast<u64>(module_.variables.data()), {}};
+  if (launch.banks) {
+    grid.banks.emplace(*launch.banks);
+  }
   const std::vector<std::byte> common = common_registers(kernel, grid.variables);
   std::vector<std::byte> registers;  // of all warps that run at once
   const int at_once = launch.cooperative ? launch.blocks : kernel.cluster;

@@ -9,12 +9,17 @@
 //   faults     An access outside the registered memory or not aligned, a read of shared memory that nothing has
 //              written, a barrier that not all lanes of a warp come to, lanes that a warp-wide instruction names in
 //              vain, threads that all wait, more instructions than allowed: one Fault each, with line, block, thread.
+//   counts     Wavefronts of shared memory, by the rules of sim/machine/banks.hpp. ptxas may make one access of several
+//              loads or stores of PTX; of matrices, atomics and copies it does not.
 //   numbers    See numerics.hpp; products of matrices: warp_instructions.hpp.
 #pragma once
 
+#include "sim/machine/banks.hpp"
 #include "sim/ptx/module.hpp"
 
+#include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -32,11 +37,22 @@ struct Launch {
   std::size_t dynamic_shared_bytes = 0;
   bool cooperative = false;  // all blocks at once; otherwise one after another, of a cluster all
   std::span<const std::byte> parameters;
-  u64 most_instructions = u64{1} << 40;  // of warps
+  u64 most_instructions = u64{1} << 40;    // of warps
+  std::optional<BankGeometry> banks = {};  // accesses to memory are counted, too
+};
+
+// Of shared memory, by warps.
+struct AccessCounts {
+  u64 instructions = 0, wavefronts = 0;
+  u64 ideal = 0;  // wavefronts without conflicts
 };
 
 struct Counts {
   u64 warp_instructions = 0, lane_instructions = 0, clock_reads = 0;
+  std::array<AccessCounts, kAccesses> shared = {};
+  u64 global_bytes = 0;  // that are loaded, in sectors of 32 bytes
+
+  const AccessCounts& of(Access access) const { return shared[static_cast<std::size_t>(access)]; }
 };
 
 // Host memory that kernels may use. An address of global memory is the host's.

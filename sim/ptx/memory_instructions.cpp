@@ -109,6 +109,62 @@ std::byte* lane_bytes(Warp& warp, u32 at, int lane, int bytes) {
   return warp.registers + at + lane * bytes;
 }
 
+// ---- counts ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr u64 kSectorBytes = 32;  // that L2 gives
+
+u64 sectors(std::span<u64> addresses) {
+  std::ranges::transform(addresses, addresses.begin(), [](u64 address) { return address / kSectorBytes; });
+  std::ranges::sort(addresses);
+  return static_cast<u64>(std::ranges::unique(addresses).begin() - addresses.begin());
+}
+
+Sharing sharing_of(Access access) {
+  return access == Access::load                               ? Sharing::words_and_phases
+         : access == Access::atomic || access == Access::copy ? Sharing::nothing
+                                                              : Sharing::words;
+}
+
+}  // namespace
+
+void count_access(Warp& warp, const Instruction& i, u32 lanes) {
+  Grid& grid = warp.block.grid;
+  const bool is_matrix = i.access == Access::matrix_load || i.access == Access::matrix_store;
+  const bool is_copy = i.access == Access::copy;
+  const u32 accessing = is_matrix ? lanes & ~0u >> (kLanes - 8 * i.count) : lanes;
+  std::array<u64, kLanes> shared, global;
+  std::size_t in_shared = 0, in_global = 0;
+  SharedAccess access;
+  access.sharing = sharing_of(i.access);
+  access.width = static_cast<int>(is_matrix ? 16
+                                  : is_copy ? *warp.lanes<u32>(i.at[2])
+                                            : u32{i.bytes} * std::max(i.count, std::uint8_t{1}));
+  for_lanes(accessing, [&](int lane) {
+    const u64 address = address_of(warp, i, i.address, 0, lane);
+    if (i.space == Space::shared || i.space == Space::cluster ||
+        (i.space == Space::generic && (address & kSharedWindow) != 0)) {
+      access.mask |= 1u << lane;
+      shared[in_shared++] = (address & 0xffffff) - kSharedBegin;
+    } else if (i.access == Access::load && (i.space == Space::global || i.space == Space::generic)) {
+      global[in_global++] = address;
+    }
+    if (is_copy && (i.operands == 3 || warp.lanes<u32>(i.at[3])[lane] > 0)) {
+      global[in_global++] = address_of(warp, i, 1, 1, lane);
+    }
+  });
+  grid.counts.global_bytes += kSectorBytes * sectors({global.data(), in_global});
+  if (in_shared > 0) {
+    access.addresses = {shared.data(), in_shared};
+    const BankCost cost = grid.banks->count(access);
+    AccessCounts& counts = grid.counts.shared[static_cast<std::size_t>(i.access)];
+    counts.instructions += 1;
+    counts.wavefronts += static_cast<u64>(cost.wavefronts);
+    counts.ideal += static_cast<u64>(cost.ideal);
+  }
+}
+
 // ---- loads, stores, atomics -----------------------------------------------------------------------------------------
 
 namespace {
@@ -299,6 +355,7 @@ std::optional<Meaning> memory_meaning(std::span<const std::string_view> parts, s
     return std::nullopt;
   }
   meaning.is_signed = parts[0][0] == 's';
+  meaning.access = is_load ? Access::load : moves ? Access::store : Access::atomic;
   if (!moves) {
     const bool returns = what == "atom";
     meaning.execute = returns ? atomic_of<true>(operation, parts[0]) : atomic_of<false>(operation, parts[0]);

@@ -24,6 +24,10 @@ struct Warp;
 struct Instruction;
 using Execute = void (*)(Warp& warp, const Instruction& instruction, u32 lanes);
 
+// How an instruction accesses memory: with which lanes, and what they share (sim/machine/banks.hpp).
+enum class Access : std::uint8_t { none, load, store, atomic, copy, matrix_load, matrix_store };
+inline constexpr int kAccesses = 7;
+
 enum class Space : std::uint8_t { generic, global, shared, cluster, local, param };  // cluster: shared, of any block
 
 // What an instruction means for the order of execution. `warp_sync` waits for the lanes that its last operand names.
@@ -53,6 +57,8 @@ struct Instruction {
   std::uint8_t bytes = 0, count = 0;  // of each element in memory, and how many
   std::uint8_t register_bytes = 0;    // of a lane's register for one
   std::uint8_t operands = 0;
+  Access access = Access::none;
+  std::uint8_t address = 0;               // operand: the first address
   bool is_signed = false, polls = false;  // polls: reads what another thread may be about to write
   bool needs_warp = false;                // warp_sync: waits for all lanes
 };

@@ -73,6 +73,7 @@ void Parser::apply(const Meaning& meaning, const std::vector<Operand>& operands,
   i.is_signed = meaning.is_signed;
   i.polls = meaning.polls;
   i.needs_warp = meaning.needs_warp;
+  i.access = meaning.access;
   std::size_t at = 0, addresses = 0;
   for (const char letter : meaning.form) {
     if (letter == '{' || letter == '}' || letter == '|') {
@@ -83,6 +84,7 @@ void Parser::apply(const Meaning& meaning, const std::vector<Operand>& operands,
       fail(token, "too many operands");
     }
     if (letter == '[') {
+      i.address = addresses == 0 ? static_cast<std::uint8_t>(at) : i.address;
       set_address(operand, i, at, addresses++, token);
     } else if (operand.letter == '_') {
       i.at[at] = letter == '_' ? true_at_ : new_register(static_cast<char>(letter - 'A' + 'a')).at;

@@ -2,6 +2,7 @@
 #include "sim/ptx/warp.hpp"
 
 #include "sim/ptx/lanes.hpp"
+#include "sim/ptx/memory_instructions.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -110,7 +111,12 @@ void end_warp(Warp& warp) {
 class Turn {
  public:
   Turn(Warp& warp, Group group)
-      : warp_(warp), kernel_(warp.block.grid.kernel), place_(group.place), lanes_(group.lanes), others_(group.others) {}
+      : warp_(warp),
+        kernel_(warp.block.grid.kernel),
+        counts_accesses_(warp.block.grid.banks.has_value()),
+        place_(group.place),
+        lanes_(group.lanes),
+        others_(group.others) {}
 
   // Until the lanes have to be chosen anew.
   void go() {
@@ -125,7 +131,7 @@ class Turn {
         lane_instructions += lanes == ~0u ? kLanes : static_cast<u64>(std::popcount(lanes));
         if (i.flow == Flow::plain) {
           if (lanes != 0) {
-            i.execute(warp_, i, lanes);
+            execute(i, lanes);
           }
           ++place_;
           warp_.budget -= i.polls ? kPollCost : 1;
@@ -144,6 +150,12 @@ class Turn {
   }
 
  private:
+  void execute(const Instruction& i, u32 lanes) {
+    if (i.access != Access::none && counts_accesses_) {
+      count_access(warp_, i, lanes);
+    }
+    i.execute(warp_, i, lanes);
+  }
   // Those of `lanes` go to `place`, the others on to the next instruction. Whether all are still together.
   bool split(u32 lanes, u32 place) {
     if (lanes == lanes_) {
@@ -277,7 +289,7 @@ class Turn {
         throw LaneFault{lane, "waits for " + lanes_text(mask & ~warp_.live) + ", which have ended"};
       }
       if ((mask & ~same) == 0) {
-        i.execute(warp_, i, same & mask);
+        execute(i, same & mask);
         rest &= ~mask;
       } else {
         waits |= same;
@@ -295,6 +307,7 @@ class Turn {
 
   Warp& warp_;
   const Kernel& kernel_;
+  bool counts_accesses_;
   u32 place_, lanes_, others_;
 };
 

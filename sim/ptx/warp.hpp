@@ -16,6 +16,7 @@ struct Grid {
   const GlobalMemory& memory;
   u64 variables = 0;  // address
   Counts counts;
+  std::optional<BankModel> banks = {};
 };
 
 struct Block;

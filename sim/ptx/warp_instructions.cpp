@@ -243,6 +243,7 @@ template void reduce<Reduction::largest, true>(Warp&, const Instruction&, u32);
 template void reduce<Reduction::both, false>(Warp&, const Instruction&, u32);
 template void reduce<Reduction::either, false>(Warp&, const Instruction&, u32);
 template void reduce<Reduction::differ, false>(Warp&, const Instruction&, u32);
+template void load_matrices<2, false>(Warp&, const Instruction&, u32);
 template void load_matrices<2, true>(Warp&, const Instruction&, u32);
 template void load_matrices<4, true>(Warp&, const Instruction&, u32);
 template void load_matrices<4, false>(Warp&, const Instruction&, u32);

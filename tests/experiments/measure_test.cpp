@@ -18,6 +18,12 @@ TEST_CASE("measuring without a GPU is one clear line", "[fast]") {
 }
 
 #ifdef ONCHIP_HAS_CUDA
+TEST_CASE("a plan of a feed-forward network that cannot be is refused before anything is read", "[fast]") {
+  require_refusal("measure --network spdnn:1024x120 --plan 'staged images=0'", "images to be a whole number from 1");
+  require_refusal("measure --network spdnn:1024x120 --plan stagd", "did you mean 'staged'?");
+  require_refusal("measure --network spdnn:1024x120 --baselines --batch 2", "--batch contradicts --network");
+}
+
 TEST_CASE("a plan compiles without a GPU", "[fast]") {
   const Json json = run_json("measure --hidden 1024 --density 10% --compile-only --arch sm_90");
   CHECK(json.at("spill_bytes") == 0);

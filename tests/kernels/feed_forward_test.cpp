@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feed_forward/blocks_program.hpp"
+#include "kernels/feed_forward/bounds.hpp"
 #include "kernels/feed_forward/inference.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 namespace onchip {
 namespace {
 
-constexpr std::uint16_t kSameInputs = 0x8000;
 constexpr float kLargestFeature = 32768;  // scaled: a power of two below the largest fp16
 constexpr int kHalf = kBlockRows / 2;
 
@@ -27,7 +27,7 @@ struct RecordPlaces {
   explicit RecordPlaces(const BlocksGeometry& geometry)
       : biases(geometry.tiles * 2 * kBlockRows * kBlockColumns),
         destinations(biases + 4 * kBlockRows),
-        inputs(destinations + 2 * kBlockRows) {}
+        inputs(destinations + geometry.place_bytes * kBlockRows) {}
   std::size_t biases, destinations, inputs;
 };
 
@@ -42,7 +42,7 @@ std::size_t fragment_element(int row, int k) {
 // neighbouring places make up a tile, so that blocks with the same inputs have the same tiles.
 struct TileInputs {
   std::vector<std::int32_t> columns;  // [tiles, 16]
-  std::vector<std::uint16_t> places;  // [tiles, 16]
+  std::vector<std::uint32_t> places;  // [tiles, 16]
 };
 
 class Packer {
@@ -55,7 +55,7 @@ class Packer {
     const SparseLayer layer = network_.layer(l);
     const Blocks& blocks = structure_.layers[l].blocks;
     std::vector<bool> done(network_.outputs(l));
-    std::vector<std::uint16_t> before;
+    std::vector<std::uint32_t> before;
     int place = 0;
     const auto record = [&] {
       return layout_.records.data() + geometry.layer_bytes() * l + geometry.record_bytes() * place++;
@@ -91,43 +91,59 @@ class Packer {
   }
 
  private:
-  std::uint16_t spare() const { return static_cast<std::uint16_t>(layout_.geometry.places - kFreePlaces); }
+  std::uint32_t spare() const { return static_cast<std::uint32_t>(layout_.geometry.places - kFreePlaces); }
 
-  std::uint16_t place_of(int boundary, std::int32_t neuron) const {
-    return neuron == kNoNeuron ? spare() : static_cast<std::uint16_t>(structure_.places[boundary].of_neuron[neuron]);
+  std::uint32_t place_of(int boundary, std::int32_t neuron) const {
+    return neuron == kNoNeuron ? spare() : static_cast<std::uint32_t>(structure_.places[boundary].of_neuron[neuron]);
   }
 
-  // Eights of a block's columns, by their first places.
-  std::vector<std::pair<int, int>> eights(const Blocks& blocks, int b, int l) const {
-    std::vector<std::pair<int, int>> eights;  // of a place, of the first column
+  // What is read where there is no column, to be multiplied by zero: a place that has been written.
+  std::uint32_t input_place_of(int l, std::int32_t column) const {
+    return place_of(l, column == kNoNeuron ? 0 : column);
+  }
+
+  // Numbers of places as records have them.
+  void put_places(std::byte* to, std::span<const std::uint32_t> places, bool are_same) const {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const int bytes = layout_.geometry.place_bytes;
+      const std::uint32_t number = places[i] | (are_same ? std::uint32_t{1} << (8 * bytes - 1) : 0);
+      std::memcpy(to + bytes * i, &number, bytes);
+    }
+  }
+
+  // Eights of a block's columns: first those whose places are neighbours, by their places; the last is a first column.
+  std::vector<std::tuple<bool, int, int>> eights(const Blocks& blocks, int b, int l) const {
+    std::vector<std::tuple<bool, int, int>> eights;
     const std::span<const std::int32_t> columns = blocks.columns(b);
     for (int i = 0; i < static_cast<int>(columns.size()); i += kFreePlaces) {
-      int least = std::numeric_limits<int>::max();
+      int least = std::numeric_limits<int>::max(), most = 0;
       for (const std::int32_t column : columns.subspan(i, kFreePlaces)) {
-        least = std::min<int>(least, column == kNoNeuron ? least : place_of(l, column) / kFreePlaces);
+        const int eight = column == kNoNeuron ? least : static_cast<int>(place_of(l, column)) / kFreePlaces;
+        least = std::min(least, eight);
+        most = column == kNoNeuron ? most : std::max(most, eight);
       }
-      eights.emplace_back(least, i);
+      eights.emplace_back(least < most, least, i);
     }
     std::ranges::sort(eights);
     return eights;
   }
 
-  TileInputs in_order(const Blocks& blocks, int b, int l, const std::vector<std::pair<int, int>>& eights) const {
+  TileInputs in_order(const Blocks& blocks, int b, int l, const std::vector<std::tuple<bool, int, int>>& eights) const {
     TileInputs inputs;
     const std::span<const std::int32_t> columns = blocks.columns(b);
-    for (const auto& [least, first] : eights) {
+    for (const auto& [is_apart, least, first] : eights) {
       std::vector<std::int32_t> eight(columns.begin() + first, columns.begin() + first + kFreePlaces);
       std::ranges::stable_sort(eight, {}, [&](std::int32_t column) { return place_of(l, column) % kFreePlaces; });
       for (const std::int32_t column : eight) {
         inputs.columns.push_back(column);
-        inputs.places.push_back(place_of(l, column));
+        inputs.places.push_back(input_place_of(l, column));
       }
     }
     return inputs;
   }
 
   // The places that the next block of the same warp reads; none: it is another warp's.
-  std::vector<std::uint16_t> next_columns(const Blocks& blocks, int b, int l) const {
+  std::vector<std::uint32_t> next_columns(const Blocks& blocks, int b, int l) const {
     if (b + 1 >= blocks.count() || (b + 1) % layout_.geometry.warp_blocks == 0) {
       return {};
     }
@@ -135,11 +151,11 @@ class Packer {
   }
 
   // Tiles in an order in which the first is the last of the block before, and the last one of the next block's.
-  TileInputs inputs_of(const Blocks& blocks, int b, int l, const std::vector<std::uint16_t>& before,
-                       const std::vector<std::uint16_t>& next) const {
+  TileInputs inputs_of(const Blocks& blocks, int b, int l, const std::vector<std::uint32_t>& before,
+                       const std::vector<std::uint32_t>& next) const {
     const TileInputs sorted = in_order(blocks, b, l, eights(blocks, b, l));
     const int tiles = static_cast<int>(sorted.columns.size()) / kBlockColumns;
-    const auto tile_of = [](const std::vector<std::uint16_t>& places, int t) {
+    const auto tile_of = [](const std::vector<std::uint32_t>& places, int t) {
       return std::span(places).subspan(std::size_t{kBlockColumns} * t, kBlockColumns);
     };
     const auto rank = [&](int t) {
@@ -170,7 +186,7 @@ class Packer {
   // values: [16, columns]; before: places of the tile that was read last.
   void put_block(std::byte* record, int l, const SparseLayer& layer, std::span<const std::int32_t> rows,
                  const TileInputs& inputs, std::span<const std::int32_t> columns, const std::vector<float>& values,
-                 std::vector<std::uint16_t>& before) const {
+                 std::vector<std::uint32_t>& before) const {
     std::vector<std::size_t> column_at(inputs.columns.size());
     for (std::size_t i = 0; i < inputs.columns.size(); ++i) {
       column_at[i] = std::ranges::find(columns, inputs.columns[i]) - columns.begin();
@@ -178,7 +194,7 @@ class Packer {
     const int tiles = static_cast<int>(inputs.columns.size()) / kBlockColumns;
     for (int t = 0; t < layout_.geometry.tiles; ++t) {
       std::array<std::uint16_t, kBlockRows * kBlockColumns> fragments{};
-      std::vector<std::uint16_t> places(kBlockColumns, spare());
+      std::vector<std::uint32_t> places(kBlockColumns, input_place_of(l, kNoNeuron));
       if (t < tiles) {
         std::copy_n(inputs.places.begin() + std::ptrdiff_t{kBlockColumns} * t, kBlockColumns, places.begin());
         for (int k = 0; k < kBlockColumns; ++k) {
@@ -197,19 +213,15 @@ class Packer {
         places = before;  // multiplied by zeros
       }
       std::memcpy(record + t * sizeof(fragments), fragments.data(), sizeof(fragments));
-      const std::uint16_t same = places == before ? kSameInputs : 0;
+      put_places(record + places_.inputs + t * layout_.geometry.place_bytes * kBlockColumns, places, places == before);
       before = places;
-      for (std::uint16_t& place : places) {
-        place |= same;
-      }
-      std::memcpy(record + places_.inputs + t * 2 * kBlockColumns, places.data(), 2 * kBlockColumns);
     }
     for (int r = 0; r < kBlockRows; ++r) {
       // A row of no neuron stays at zero, whatever a bound adds to it.
       const float bias = (rows[r] == kNoNeuron ? -layout_.clip : layer.bias_of(rows[r])) * layout_.scale;
-      const std::uint16_t destination = place_of(l + 1, rows[r]);
+      const std::array<std::uint32_t, 1> destination{place_of(l + 1, rows[r])};
       std::memcpy(record + places_.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), &bias, sizeof(float));
-      std::memcpy(record + places_.destinations + r * sizeof(destination), &destination, sizeof(destination));
+      put_places(record + places_.destinations + r * layout_.geometry.place_bytes, destination, false);
     }
   }
 
@@ -271,12 +283,15 @@ void put_exact(BlocksLayout::Exact& exact, const SparseLayer& layer) {
 
 BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& structure,
                          const BlocksGeometry& geometry) {
-  BlocksLayout layout{.geometry = geometry, .clip = network.clip, .records = {}, .input_neurons = {}, .exact = {}};
+  BlocksLayout layout;
+  layout.geometry = geometry;
+  layout.clip = network.clip;
   layout.scale = std::exp2(std::floor(std::log2(kLargestFeature / network.clip)));
   layout.records.resize(geometry.layer_bytes() * geometry.layers);
   layout.input_neurons.assign(geometry.places, 0xffff);
   for (int neuron = 0; neuron < geometry.inputs; ++neuron) {
     layout.input_neurons[structure.places[0].of_neuron[neuron]] = static_cast<std::uint16_t>(neuron);
+    layout.input_places.push_back(static_cast<std::uint32_t>(structure.places[0].of_neuron[neuron]));
   }
   Packer packer(network, structure, layout);
   parallel_for(geometry.layers, all_cores(), [&](int l) { packer.pack(l); });
@@ -304,15 +319,25 @@ std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::
   const BlocksGeometry& geometry = layout.geometry;
   const RecordPlaces places(geometry);
   std::vector<double> outputs(geometry.places);
-  std::vector<std::uint16_t> before(kBlockColumns);
+  std::vector<std::uint32_t> before(kBlockColumns);
+  const int place_bytes = geometry.place_bytes;
+  const std::uint32_t same = std::uint32_t{1} << (8 * place_bytes - 1);
+  const auto place_at = [&](const std::byte* from) {
+    std::uint32_t place = 0;
+    std::memcpy(&place, from, place_bytes);
+    return place;
+  };
   for (int block = 0; block < geometry.warps * geometry.warp_blocks; ++block) {
     const std::byte* record = layout.records.data() + geometry.layer_bytes() * layer + geometry.record_bytes() * block;
     std::array<double, kBlockRows> sums{};
     for (int t = 0; t < geometry.tiles; ++t) {
-      std::vector<std::uint16_t> inputs(kBlockColumns), tile(kBlockRows * kBlockColumns);
+      std::vector<std::uint16_t> tile(kBlockRows * kBlockColumns);
+      std::vector<std::uint32_t> inputs(kBlockColumns);
       std::memcpy(tile.data(), record + t * 2 * tile.size(), 2 * tile.size());
-      std::memcpy(inputs.data(), record + places.inputs + t * 2 * kBlockColumns, 2 * kBlockColumns);
-      if (inputs[0] & kSameInputs) {
+      for (int k = 0; k < kBlockColumns; ++k) {
+        inputs[k] = place_at(record + places.inputs + (t * kBlockColumns + k) * place_bytes);
+      }
+      if (inputs[0] & same) {
         inputs = before;
       }
       before = inputs;
@@ -325,9 +350,8 @@ std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::
     }
     for (int r = 0; r < kBlockRows; ++r) {
       float bias;
-      std::uint16_t destination;
       std::memcpy(&bias, record + places.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), sizeof(float));
-      std::memcpy(&destination, record + places.destinations + r * sizeof(destination), sizeof(destination));
+      const std::uint32_t destination = place_at(record + places.destinations + r * place_bytes);
       outputs[destination] = std::clamp(sums[r] + bias, 0.0, static_cast<double>(layout.clip) * layout.scale);
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernels of a plan of blocks read, as feed_forward_blocks.cu and feed_forward_exact.cu lay it out:
 //   record [layer][warp][block of the warp]: fp16 tiles [tiles][32 lanes][8] as A of mma.m16n8k16, then fp32 biases
-//     [8][2] of rows r and r + 8, u16 places of the rows [16], u16 places of the inputs [tiles][16], with bit 15 where
-//     they are those of the tile before
+//     [8][2] of rows r and r + 8, places of the rows [16], places of the inputs [tiles][16], with their last bit set
+//     where they are those of the tile before; of 2 or 4 bytes (BlocksGeometry::place_bytes)
 //   exact: slices of 32 rows, a layer's last one with fewer; weights as column | fp16 << 16 [longest row / 4][32
 //   rows][4],
 //     columns ascending, kNoWeight behind a row's last
@@ -21,7 +21,8 @@ struct BlocksLayout {
   BlocksGeometry geometry;
   float clip = 0, scale = 1;
   std::vector<std::byte> records;
-  std::vector<std::uint16_t> input_neurons;  // [places]: 0xffff where there is none
+  std::vector<std::uint16_t> input_neurons;  // [places]: 0xffff where there is none; of places of 2 bytes
+  std::vector<std::uint32_t> input_places;   // [neurons of the input]
 
   static constexpr std::uint32_t kNoWeight = ~std::uint32_t{0};
   struct Exact {

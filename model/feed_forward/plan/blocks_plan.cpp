@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kRecordAlignment = 32;
 constexpr int kPlaceBytes = 16;
-constexpr int kMostPlaces = 0x8000;  // bit 15 of an input's place says that it was read already
+constexpr int kMostPlaces = 0x8000;  // of 2 bytes: their last bit says that an input was read already
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -50,8 +50,8 @@ std::string text(const BlocksPlan& plan) {
 }
 
 std::size_t BlocksGeometry::record_bytes() const {
-  const std::size_t of_tile = 2 * kBlockRows * kBlockColumns + 2 * kBlockColumns;  // weights and places
-  return round_up(tiles * of_tile + kBlockRows * (4 + 2), kRecordAlignment);
+  const std::size_t of_tile = 2 * kBlockRows * kBlockColumns + place_bytes * kBlockColumns;  // weights and places
+  return round_up(tiles * of_tile + kBlockRows * (4 + place_bytes), kRecordAlignment);
 }
 
 std::size_t BlocksGeometry::shared_bytes(const BlocksTile& tile) const {
@@ -61,7 +61,8 @@ std::size_t BlocksGeometry::shared_bytes(const BlocksTile& tile) const {
   return round_up(features + bitmaps + 16 + 4 * tile.images(), 128);
 }
 
-BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps) {
+BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps,
+                               int warp_blocks) {
   BlocksGeometry geometry{.layers = network.layers(), .inputs = network.neurons.front(), .warps = warps};
   if (!std::isfinite(network.clip)) {
     throw InputError("plans of blocks need a clip: features without one may grow beyond fp16");
@@ -86,20 +87,15 @@ BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructur
     places = std::max(places, of_layer.count);
   }
   geometry.tiles = std::max(geometry.tiles, 1);
-  geometry.warp_blocks = std::max(1, (blocks + warps - 1) / warps);
-  geometry.places = static_cast<int>(round_up(places, kFreePlaces)) + kFreePlaces;
-  const auto is_whole = [&](const LayerStructure& layer) {
-    return layer.blocks.count() == geometry.warp_blocks * warps &&
-           layer.blocks.column.size() ==
-               static_cast<std::size_t>(kBlockColumns) * geometry.tiles * layer.blocks.count() &&
-           std::ranges::find(layer.blocks.column, kNoNeuron) == layer.blocks.column.end();
-  };
-  geometry.holes = !std::ranges::all_of(structure.layers, is_whole) ||
-                   std::ranges::any_of(network.neurons, [&](int n) { return n != geometry.places - kFreePlaces; });
-  if (geometry.places > kMostPlaces) {
-    throw InputError("plans of blocks have at most " + std::to_string(kMostPlaces - kFreePlaces) +
-                     " neurons in a layer; there are " + std::to_string(places));
+  if (warp_blocks > 0) {
+    geometry.warp_blocks = warp_blocks;
+    geometry.warps = std::max(1, (blocks + warp_blocks - 1) / warp_blocks);
+  } else {
+    geometry.warp_blocks = std::max(1, (blocks + warps - 1) / warps);
   }
+  geometry.places = static_cast<int>(round_up(places, kFreePlaces)) + kFreePlaces;
+  geometry.holes = std::ranges::any_of(network.neurons, [&](int n) { return n != geometry.places - kFreePlaces; });
+  geometry.place_bytes = geometry.places > kMostPlaces ? 4 : 2;
   return geometry;
 }
 

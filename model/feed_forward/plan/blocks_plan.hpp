@@ -54,7 +54,8 @@ struct BlocksGeometry {
   int warp_blocks = 0;  // output blocks of a warp, in each layer
   int tiles = 0;        // weight tiles of 16 x 16 of an output block
   int places = 0;       // of 16 bytes, of the widest layer, and some that nobody reads
-  bool holes = false;   // some place is read, if only to be multiplied by zero, that nobody may have written
+  int place_bytes = 2;  // of a place's number in a record
+  bool holes = false;   // some layer has fewer neurons than there are places
 
   std::size_t record_bytes() const;  // of an output block: tiles, biases, destinations, inputs
   std::size_t layer_bytes() const { return record_bytes() * warp_blocks * warps; }
@@ -66,8 +67,10 @@ struct BlocksGeometry {
 };
 
 // Throws InputError with the reason where this family cannot run the network: weights outside blocks, more places than
-// a record can name, no clip.
-BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps = 16);
+// a record can name, no clip. Of the output blocks of a layer each warp takes the same number, `warp_blocks` if that is
+// not 0; else there are so many `warps`.
+BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps = 16,
+                               int warp_blocks = 0);
 
 // Tiles as large as the chip's shared memory holds, up to 4 groups while there are many images, 2 later. Throws
 // InputError if not even 8 images fit: "8 images of 16384 neurons take 262 KB of shared memory; a block of h100_sxm has

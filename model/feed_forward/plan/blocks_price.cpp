@@ -24,7 +24,7 @@ std::size_t destinations_at(const BlocksGeometry& geometry) {
 }
 
 // Of one access to 8 places: the most different ones of the same banks.
-int wavefronts_of(std::span<const std::uint16_t> places) {
+int wavefronts_of(std::span<const std::uint32_t> places) {
   std::array<int, kFreePlaces> of_banks{};
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (std::ranges::find(places.first(i), places[i]) == places.begin() + static_cast<std::ptrdiff_t>(i)) {
@@ -132,11 +132,15 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
     of_one.inputs = network.inputs(l);
     const BlocksLayout layout = pack_blocks(one, of_layer, of_one);
     for (std::size_t record = 0; record < layout.records.size(); record += geometry.record_bytes()) {
-      std::vector<std::uint16_t> places(static_cast<std::size_t>(kBlockColumns) * (1 + geometry.tiles));
-      std::memcpy(places.data(), layout.records.data() + record + destinations_at(geometry), 2 * places.size());
+      std::vector<std::uint32_t> places(static_cast<std::size_t>(kBlockColumns) * (1 + geometry.tiles));
+      const std::byte* from = layout.records.data() + record + destinations_at(geometry);
+      for (std::uint32_t& place : places) {
+        std::memcpy(&place, from, static_cast<std::size_t>(geometry.place_bytes));
+        from += geometry.place_bytes;
+      }
       for (int t = 0; t <= geometry.tiles; ++t) {  // of the outputs, then of each tile's inputs
         const auto of_tile = std::span(places).subspan(static_cast<std::size_t>(t) * kBlockColumns, kBlockColumns);
-        if (const bool is_read = t > 0; !is_read || of_tile[0] >> 15 == 0) {
+        if (const bool is_read = t > 0; !is_read || of_tile[0] >> (8 * geometry.place_bytes - 1) == 0) {
           work.read_tiles[l] += is_read;
           work.wavefronts[l] += wavefronts_of(of_tile.first(kFreePlaces)) + wavefronts_of(of_tile.subspan(kFreePlaces));
         }

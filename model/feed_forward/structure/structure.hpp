@@ -22,6 +22,12 @@ struct StructureSummary {
   Conflicts reads, writes;
 };
 
+// Puts the remainder into blocks, too, however few of their rows read a column: into further columns of the blocks of
+// its rows, and blocks of the rows that have none. Those that one access takes differ modulo 8 in their places, as far
+// as they can; places and full blocks stay as they are.
+void absorb_remainder(LayerStructure& layer, const Places& inputs, const Places& outputs);
+void absorb_remainder(NetworkStructure& structure);
+
 // The same for any number of threads.
 NetworkStructure find_structure(const FeedForward& network, double least_fill = 0.5, int threads = all_cores());
 StructureSummary summary(const NetworkStructure& structure);

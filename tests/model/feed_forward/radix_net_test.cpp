@@ -3,6 +3,7 @@
 #include "model/feed_forward/data/radix_net.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/files/challenge_files.hpp"
+#include "model/feed_forward/staged/layout.hpp"
 #include "tests/catch.hpp"
 #include "tests/sha256.hpp"
 
@@ -98,35 +99,6 @@ void check_files(const Official& official) {
   }
 }
 
-// What the 2020 champion prints for blocks of 256 outputs and chunks of 512 inputs.
-void add_champion_layout(const SparseMatrix& weights, std::array<std::int64_t, 3>& sums) {
-  constexpr int kBlock = 256, kChunk = 512, kWarp = 32;
-  for (int block = 0; block < weights.rows; block += kBlock) {
-    const auto begin = weights.column.begin() + weights.row_begin[block];
-    const auto end = weights.column.begin() + weights.row_begin[block + kBlock];
-    std::vector<std::int32_t> map(begin, end);
-    std::ranges::sort(map);
-    map.erase(std::unique(map.begin(), map.end()), map.end());
-    const std::size_t chunks = (map.size() + kChunk - 1) / kChunk;
-    sums[0] += static_cast<std::int64_t>(chunks);
-    sums[1] += static_cast<std::int64_t>(map.size());
-    for (int warp = block; warp < block + kBlock; warp += kWarp) {
-      std::vector<int> longest(chunks);
-      for (int row = warp; row < warp + kWarp; ++row) {
-        std::vector<int> length(chunks);
-        for (std::int64_t i = weights.row_begin[row]; i < weights.row_begin[row + 1]; ++i) {
-          const auto at = std::ranges::lower_bound(map, weights.column[i]) - map.begin();
-          ++length[static_cast<std::size_t>(at) / kChunk];
-        }
-        std::ranges::transform(length, longest, longest.begin(), [](int a, int b) { return std::max(a, b); });
-      }
-      for (const int rows : longest) {
-        sums[2] += rows;
-      }
-    }
-  }
-}
-
 void check_120_layers(const Official& official) {
   CAPTURE(official.neurons);
   const FeedForward network = radix_net(official.neurons, 120);
@@ -134,7 +106,10 @@ void check_120_layers(const Official& official) {
   std::array<std::int64_t, 3> sums{};
   for (int l = 0; l < network.layers(); ++l) {
     SparseMatrix weights = network.layer(l).weights;
-    add_champion_layout(weights, sums);
+    const StagedLayer staged = stage({weights, {0}}, {});
+    sums[0] += staged.chunks();
+    sums[1] += static_cast<std::int64_t>(staged.map.size());
+    sums[2] += staged.slice_rows();
     for (std::int32_t& column : weights.column) {
       ++column;
     }

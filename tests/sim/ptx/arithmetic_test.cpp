@@ -126,6 +126,22 @@ TEST_CASE("integer and bit instructions of PTX give what C++ says", "[ptx]") {
   SUCCEED();
 }
 
+// The largest half that is not above, by bisection; 0 of what is negative.
+std::uint16_t positive_half_below(float value) {
+  if (value != value) {
+    return 0x7fff;
+  }
+  std::uint16_t low = 0, high = 0x7c00;  // infinity: only if it is that
+  if (std::isinf(value) && value > 0) {
+    return high;
+  }
+  while (high - low > 1) {
+    const auto middle = static_cast<std::uint16_t>((low + high) / 2);
+    (ptx::half_to_float(middle) <= value ? low : high) = middle;
+  }
+  return low;
+}
+
 TEST_CASE("floating-point instructions of PTX round once, and NaN is the canonical one", "[ptx]") {
   struct Row {
     std::string text;
@@ -149,6 +165,14 @@ TEST_CASE("floating-point instructions of PTX round once, and NaN is the canonic
        [=](float a, float, float) { return bits(flushed(static_cast<float>(std::exp2(double{flushed(a)})))); }},
       {"rcp.approx.ftz.f32 %r4, %r1;", [=](float a, float, float) { return bits(flushed(1.0f / flushed(a))); }},
       {"cvt.rn.f16.f32 %h1, %r1; cvt.u32.u16 %r4, %h1;", [](float a, float, float) { return Word{nearest_half(a)}; }},
+      {"min.NaN.f32 %r4, %r1, %r2;",
+       [](float a, float b, float) {
+         return a != a || b != b ? Word{0x7fffffff} : bits(a < b || (a == b && std::signbit(a)) ? a : b);
+       }},
+      {"cvt.rn.relu.f16x2.f32 %r4, %r1, %r2;",
+       [](float a, float b, float) { return Word{nearest_half(a <= 0 ? 0 : a)} << 16 | nearest_half(b <= 0 ? 0 : b); }},
+      {"cvt.rz.relu.f16x2.f32 %r4, %r1, %r2;",
+       [](float a, float b, float) { return Word{positive_half_below(a)} << 16 | positive_half_below(b); }},
       {"cvt.rn.bf16.f32 %h1, %r1; cvt.u32.u16 %r4, %h1;",
        [](float a, float, float) {
          const Word word = std::bit_cast<Word>(a);
@@ -187,6 +211,7 @@ TEST_CASE("floating-point instructions of PTX round once, and NaN is the canonic
   }
   const auto fused = computed("fma.rn.f16x2 %r4, %r1, %r2, %r3;", pairs);
   const auto products = computed("mul.rn.f16x2 %r4, %r1, %r2;", pairs);
+  const auto lesser = computed("min.f16x2 %r4, %r1, %r2;", pairs);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     for (const int shift : {0, 16}) {
       const double a = of_half(pairs[i][0] >> shift), b = of_half(pairs[i][1] >> shift),
@@ -194,6 +219,7 @@ TEST_CASE("floating-point instructions of PTX round once, and NaN is the canonic
       CAPTURE(pairs[i][0], pairs[i][1], pairs[i][2], shift);
       REQUIRE((fused[i] >> shift & 0xffff) == nearest_half(a * b + c));
       REQUIRE((products[i] >> shift & 0xffff) == nearest_half(a * b));
+      REQUIRE((lesser[i] >> shift & 0xffff) == (pairs[i][a < b ? 0 : 1] >> shift & 0xffff));
     }
   }
 }

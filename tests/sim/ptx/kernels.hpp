@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct Shape {
   std::size_t shared = 0;
   bool cooperative = true;
   std::uint64_t most = 1 << 20;
+  std::optional<BankGeometry> banks = {};
 };
 
 inline ptx::Counts run(const std::string& text, std::span<std::uint32_t> memory, const Shape& shape = {}) {
@@ -45,7 +47,8 @@ inline ptx::Counts run(const std::string& text, std::span<std::uint32_t> memory,
                               .dynamic_shared_bytes = shape.shared,
                               .cooperative = shape.cooperative,
                               .parameters = std::as_bytes(std::span(&pointer, 1)),
-                              .most_instructions = shape.most});
+                              .most_instructions = shape.most,
+                              .banks = shape.banks});
 }
 
 inline std::string fault_of(const std::string& text, const Shape& shape = {}, std::size_t words = 64) {

@@ -74,6 +74,43 @@ TEST_CASE("lanes exchange values, votes and sums", "[ptx]") {
         expected([](auto l) { return l < 16 ? 120 : 376; }));
 }
 
+TEST_CASE("matrices come from shared memory as they are or transposed, and go back", "[ptx]") {
+  // Row i of the four matrices, which lane i names, is the 16 bytes at 16 (i ^ 5); element j of it is 8 i + j.
+  const std::string begin =
+      "mov.u64 %rd2, smem;\ncvt.u32.u64 %r1, %rd2;\nxor.b32 %r2, %r0, 5;\nshl.b32 %r2, %r2, 4;\nadd.s32 %r1, %r1, "
+      "%r2;\n"
+      "mul.lo.s32 %r3, %r0, 524296;\nadd.s32 %r4, %r3, 65536;\nadd.s32 %r5, %r4, 131074;\nadd.s32 %r6, %r5, 131074;\n"
+      "add.s32 %r7, %r6, 131074;\nst.shared.v4.u32 [%r1], {%r4, %r5, %r6, %r7};\nbar.sync 0;\n";
+  const auto element = [](std::uint32_t matrix, std::uint32_t row, std::uint32_t column) {
+    return 8 * (8 * matrix + row) + column;
+  };
+  const bool transposed = GENERATE(false, true);
+  const std::uint32_t matrices = GENERATE(2u, 4u);
+  const std::string count = matrices == 2 ? "x2" : "x4";
+  const std::string registers = matrices == 2 ? "{%r10, %r11}" : "{%r10, %r11, %r12, %r13}";
+  for (std::uint32_t m = 0; m < matrices; ++m) {
+    std::vector<std::uint32_t> memory(32);
+    run(kernel(begin + "ldmatrix.sync.aligned.m8n8." + count + (transposed ? ".trans" : "") + ".shared.b16 " +
+               registers + ", [%r1];\nst.global.u32 [%rd1], %r1" + std::to_string(m) + ";"),
+        memory, {.shared = 512});
+    for (std::uint32_t lane = 0; lane < 32; ++lane) {
+      const std::uint32_t one = lane / 4, two = lane % 4 * 2;
+      CHECK(memory[lane] == (transposed ? element(m, two, one) | element(m, two + 1, one) << 16
+                                        : element(m, one, two) | element(m, one, two + 1) << 16));
+    }
+  }
+  // Stored elsewhere, they are the same bytes.
+  std::vector<std::uint32_t> memory(32);
+  run(kernel(begin + "ldmatrix.sync.aligned.m8n8." + count + ".shared.b16 " + registers +
+             ", [%r1];\nstmatrix.sync.aligned.m8n8." + count + ".shared.b16 [%r1+512], " + registers +
+             ";\nbar.sync 0;\nmov.u32 %r20, 0;\nsetp.lt.u32 %p1, %r0, " + std::to_string(8 * matrices) +
+             ";\n@%p1 ld.shared.u32 %r20, [%r1+524];\nst.global.u32 [%rd1], %r20;"),
+      memory, {.shared = 1024});
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    CHECK(memory[lane] == (lane < 8 * matrices ? (8 * lane + 6) | (8 * lane + 7) << 16 : 0));
+  }
+}
+
 TEST_CASE("a product of matrices is the plain loop's", "[ptx]") {
   const bool is_bf16 = GENERATE(false, true);
   std::mt19937 random(11);

@@ -110,6 +110,39 @@ TEST_CASE("copies land when they are waited for, and are nobody's before", "[ptx
   CHECK(got("cp.async.wait_group 0;\nld.shared.u32 %r3, [%r1+128];") == numbers);
   CHECK(got("cp.async.wait_group 1;\nld.shared.u32 %r3, [%r1+128];") == unknown);
   CHECK(got("ld.shared.u32 %r3, [%r1];") == unknown);
+  // Half of the lanes read nothing: zeros, whatever the address.
+  std::vector<std::uint32_t> halves = numbers;
+  std::fill(halves.begin() + 16, halves.end(), 0u);
+  CHECK(got("setp.lt.u32 %p1, %r0, 16;\nselp.b32 %r4, 4, 0, %p1;\nselp.b64 %rd3, %rd1, 0, %p1;\n"
+            "cp.async.ca.shared.global [%r1+128], [%rd3], 4, %r4;\ncp.async.wait_all;\n"
+            "ld.shared.u32 %r3, [%r1+128];") == halves);
+}
+
+TEST_CASE("accesses are counted: wavefronts of shared memory, sectors of global memory", "[ptx]") {
+  const std::string text = kernel(
+      "mov.u64 %rd2, smem;\ncvt.u32.u64 %r1, %rd2;\nshl.b32 %r2, %r0, 5;\nadd.s32 %r2, %r1, %r2;\n"
+      "shl.b32 %r3, %r0, 2;\nadd.s32 %r3, %r1, %r3;\nst.shared.v4.u32 [%r2], {%r0, %r0, %r0, %r0};\n"
+      "st.shared.v4.u32 [%r2+16], {%r0, %r0, %r0, %r0};\nld.shared.u32 %r4, [%r3];\n"
+      "setp.lt.u32 %p1, %r0, 8;\n@%p1 ld.shared.u32 %r4, [%r2];\natom.shared.or.b32 %r4, [%r1], 1;\n"
+      "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r5, %r6}, [%r2];\n"
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r2], {%r5, %r6, %r5, %r6};\nld.global.u32 %r7, [%rd1];\n");
+  std::vector<std::uint32_t> memory(64);
+  const auto counts = [&](std::optional<BankGeometry> banks) {
+    return run(text, memory, {.shared = 1024, .banks = banks});
+  };
+  const ptx::Counts counted = counts(BankGeometry{});
+  const auto is = [&](ptx::Access access, unsigned instructions, unsigned wavefronts, unsigned ideal) {
+    const ptx::AccessCounts& of = counted.of(access);
+    return of.instructions == instructions && of.wavefronts == wavefronts && of.ideal == ideal;
+  };
+  CHECK(is(ptx::Access::load, 2, 3, 2));          // eight lanes at every eighth word: two in a bank
+  CHECK(is(ptx::Access::store, 2, 16, 8));        // rows of 16 bytes, 32 apart
+  CHECK(is(ptx::Access::atomic, 1, 32, 1));       // all lanes at one word
+  CHECK(is(ptx::Access::matrix_load, 1, 4, 2));   // of 16 rows
+  CHECK(is(ptx::Access::matrix_store, 1, 8, 4));  // of 32
+  CHECK(counted.global_bytes >= 128);             // 128 bytes, which need not begin a sector
+  CHECK(counted.global_bytes <= 160);
+  CHECK(counts(std::nullopt).of(ptx::Access::load).instructions == 0);
 }
 
 TEST_CASE("functions are expanded where they are called, variables have their values", "[ptx]") {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/feed_forward/timed_ways.hpp"
+
+#include "kernels/baselines/feed_forward.hpp"
+#include "kernels/feed_forward/inference.hpp"
+#include "kernels/feed_forward/staged_program.hpp"
+#include "model/feed_forward/staged/price.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <span>
+#include <variant>
+
+namespace onchip {
+namespace {
+
+constexpr int kWarmUps = 3;
+// After which there are no more than so few samples.
+constexpr double kLongestMs = 10e3;
+constexpr int kFewest = 3;
+
+std::vector<int> difference(const std::vector<int>& from, const std::vector<int>& less) {
+  std::vector<int> left;
+  std::ranges::set_difference(from, less, std::back_inserter(left));
+  return left;
+}
+
+}  // namespace
+
+InferenceTask inference_task(const FeedForward& network, const Inputs& inputs) {
+  const Bitmaps images =
+      std::holds_alternative<Bitmaps>(inputs) ? std::get<Bitmaps>(inputs) : to_bitmaps(std::get<IndexLists>(inputs));
+  InferenceTask task{network, images, infer_reference(network, inputs)};
+  for (int l = 0; l < network.layers(); ++l) {
+    task.weights += network.layer(l).weights.nnz();
+  }
+  return task;
+}
+
+TimedWay time_inference(const std::string& name, const InferenceTask& task, int repeats,
+                        const std::function<Inference()>& infer) {
+  TimedWay way{.name = name};
+  std::vector<double> samples;
+  Inference inference;
+  double spent_ms = 0;
+  for (int run = 0; std::ssize(samples) < (spent_ms < kLongestMs ? repeats : std::min(repeats, kFewest)); ++run) {
+    Inference again = infer();
+    way.is_repeatable = way.is_repeatable && (run == 0 || again.categories == inference.categories);
+    inference = std::move(again);
+    spent_ms += inference.wall_ms;
+    if (run >= kWarmUps || spent_ms > kLongestMs) {
+      samples.push_back(inference.wall_ms);
+    }
+  }
+  way.wall_ms = summarize(samples);
+  way.wrongly_alive = difference(inference.categories, task.reference.categories);
+  way.wrongly_dead = difference(task.reference.categories, inference.categories);
+  // Layers before the first that drops compute all images.
+  const std::vector<int>& entering = inference.entering;
+  const auto whole = task.network.layers() - (std::ssize(entering) - 1);
+  way.image_layers = std::accumulate(entering.begin() + 1, entering.end(), whole * task.images.images);
+  return way;
+}
+
+TimedWay time_program(const std::string& name, const InferenceTask& task, int repeats,
+                      const InferenceProgram& program) {
+  DeviceInference inference(program);
+  inference.upload(task.images);
+  return time_inference(name, task, repeats, [&] { return inference.infer(); });
+}
+
+TimedWay time_staged(const Chip& chip, const StagedPlan& plan, const InferenceTask& task, int repeats) {
+  const DeviceInfo device = device_info();
+  const StagedLayout layout = stage_network(task.network, plan);
+  TimedWay way =
+      time_program(text(plan), task, repeats,
+                   staged_program(layout, std::max(task.images.images, 1), device.sm_count, device.architecture));
+  std::vector<StagedCounts> counts(layout.layers.size());
+  std::vector<std::int64_t> entering(layout.layers.size(), task.images.images);
+  parallel_for(static_cast<int>(counts.size()), all_cores(), [&](int l) { counts[l] = count(layout.layers[l], plan); });
+  for (std::size_t l = 1; plan.compaction != Compaction::none && l < entering.size(); ++l) {
+    entering[l] = static_cast<int>(l) > layout.first_drop ? task.reference.alive[l] : task.images.images;
+  }
+  const int registers = compile(staged_request(plan, device.architecture)).resources.registers;
+  way.predicted_ms = 1e-3 * price_staged(chip, plan, counts, entering, registers).terms.total();
+  way.shared_wavefronts = shared_wavefronts(plan, counts, entering);
+  return way;
+}
+
+std::vector<TimedWay> time_libraries(const InferenceTask& task, int repeats,
+                                     const std::function<void(const std::string&)>& say) {
+  std::vector<TimedWay> ways;
+  for (const FeedForwardBaseline& baseline : feed_forward_baselines()) {
+    say("timing " + baseline.name);
+    try {
+      const auto inference = baseline.make(task.network, task.images);
+      ways.push_back(time_inference(baseline.name, task, repeats, [&] { return inference->infer(); }));
+      ways.back().settings = inference->settings();
+    } catch (const CudaError& error) {  // no memory is an answer, too
+      ways.push_back({.name = baseline.name, .refusal = error.what()});
+    }
+  }
+  return ways;
+}
+
+}  // namespace onchip

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/feed_forward/bounds.hpp"
+
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/sources.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace onchip {
+namespace {
+
+constexpr int kExactThreads = 1024, kOpenThreads = 512, kOpenBlocks = 4;
+constexpr std::size_t kMostSharedBytes = std::size_t{128} << 10;  // of features; larger ones are in device memory
+constexpr int kFewBlocks = 8;                                     // that have room there
+
+// As the kernels have them.
+struct ExactArguments {
+  const std::uint32_t *weights, *slice_begin, *layer_slice;
+  const float* biases;
+  const std::uint32_t* rows;
+  int layers, inputs;
+  std::uint32_t buffer;
+  float* scratch;
+  const std::uint32_t* bitmaps;
+  int words;
+  const std::uint32_t *ids, *count;
+  std::uint32_t* categories;
+  float clip;
+};
+
+struct OpenArguments {
+  const std::uint32_t *ids, *count, *wanted, *known;
+  std::uint32_t *open, *open_count;
+};
+
+enum Stream : std::uint8_t { kMain, kBeside, kThird };
+
+}  // namespace
+
+CompileRequest exact_request(const std::string& architecture) {
+  return {"feed_forward_exact", kFeedForwardExactSource, architecture, {}};
+}
+
+BoundsProof::BoundsProof(InferenceProgram& program, const BlocksLayout& layout, std::size_t phases, int most_images,
+                         int sms, const std::string& architecture)
+    : phases_(phases),
+      most_images_(most_images),
+      sms_(sms),
+      layers_(layout.geometry.layers),
+      inputs_(layout.geometry.inputs),
+      clip_(layout.clip),
+      widest_(std::max(std::ranges::max(layout.exact.rows), static_cast<std::uint32_t>(layout.geometry.inputs))),
+      exact_(program.add_kernel(exact_request(architecture), "feed_forward_exact")),
+      open_(program.add_kernel(exact_request(architecture), "feed_forward_open")),
+      weights_(program.add_array(layout.exact.weight)),
+      slices_(program.add_array(layout.exact.slice_begin)),
+      layer_slices_(program.add_array(layout.exact.layer_slice)),
+      biases_(program.add_array(layout.exact.bias)),
+      rows_(program.add_array(layout.exact.rows)),
+      bitmaps_(program.add_array(sizeof(std::uint32_t) * bitmap_words(inputs_) * most_images)),
+      results_(program.add_array(sizeof(std::uint32_t) * result_words())),
+      image_count_(program.add_array(sizeof(std::uint32_t))),
+      open_narrow_(program.add_array(sizeof(std::uint32_t) * most_images)),
+      open_wide_(program.add_array(sizeof(std::uint32_t) * most_images)) {
+  const std::size_t of_block = 2 * sizeof(float) * widest_;
+  blocks_ = sms_;
+  if (of_block > kMostSharedBytes) {
+    blocks_ = kFewBlocks;
+    scratch_ = program.add_array(of_block * blocks_);
+  }
+  program.bitmaps = bitmaps_;
+  program.results = results_;
+  program.image_count = image_count_;
+}
+
+std::uint32_t* BoundsProof::bits(ArrayPlaces at, Bound which) const {
+  return array_at<std::uint32_t>(at, results_) + static_cast<std::size_t>(which) * bit_words();
+}
+
+std::uint32_t* BoundsProof::count(ArrayPlaces at, std::size_t phase) const {
+  return phase == 0 ? array_at<std::uint32_t>(at, image_count_) : bits(at, Bound::count) + phase;
+}
+
+ProgramNode BoundsProof::zeros(ArrayPlaces at) const {
+  ProgramNode node{.label = "zeros"};
+  node.zeros = {at[results_], sizeof(std::uint32_t) * result_words()};
+  return node;
+}
+
+void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const ImageList& list,
+                        const AddBound& bound) const {
+  const ImageList narrow{array_at<std::uint32_t>(at, open_narrow_), count(at, phases_)};
+  const ImageList wide{array_at<std::uint32_t>(at, open_wide_), narrow.count + 1};
+  const auto add = [&](ProgramNode node, std::vector<int> after) {
+    node.stream = kBeside;
+    node.after = std::move(after);
+    nodes.push_back(std::move(node));
+    return static_cast<int>(nodes.size()) - 1;
+  };
+  const auto find_open = [&](const char* label, const OpenArguments& of, std::vector<int> after) {
+    return add(launch_node(label, open_, kOpenBlocks, kOpenThreads, 0, of), std::move(after));
+  };
+  // The lower bound; then, beside the last phase, what is finer.
+  const int lower = bound(nodes, "lower bounds", Bound::lower, list, kMain, {});
+  const int known = find_open("which are open",
+                              {.ids = list.ids,
+                               .count = list.count,
+                               .wanted = nullptr,
+                               .known = bits(at, Bound::lower),
+                               .open = narrow.ids,
+                               .open_count = narrow.count},
+                              {lower});
+  const int upper = bound(nodes, "upper bounds of two words", Bound::wide_upper, narrow, kThird, {known});
+  bound(nodes, "lower bounds of two words", Bound::wide_lower, narrow, kBeside, {});
+  find_open("which are open still",
+            {.ids = narrow.ids,
+             .count = narrow.count,
+             .wanted = bits(at, Bound::wide_upper),
+             .known = bits(at, Bound::wide_lower),
+             .open = wide.ids,
+             .open_count = wide.count},
+            {upper});
+  const ExactArguments exact{.weights = array_at<std::uint32_t>(at, weights_),
+                             .slice_begin = array_at<std::uint32_t>(at, slices_),
+                             .layer_slice = array_at<std::uint32_t>(at, layer_slices_),
+                             .biases = array_at<float>(at, biases_),
+                             .rows = array_at<std::uint32_t>(at, rows_),
+                             .layers = layers_,
+                             .inputs = inputs_,
+                             .buffer = widest_,
+                             .scratch = scratch_ < 0 ? nullptr : array_at<float>(at, scratch_),
+                             .bitmaps = array_at<std::uint32_t>(at, bitmaps_),
+                             .words = bitmap_words(inputs_),
+                             .ids = wide.ids,
+                             .count = wide.count,
+                             .categories = bits(at, Bound::exact),
+                             .clip = clip_};
+  add(launch_node("fp32", exact_, blocks_, kExactThreads, scratch_ < 0 ? 2 * sizeof(float) * widest_ : 0, exact), {});
+}
+
+Inference BoundsProof::read(std::span<const std::uint32_t> results) const {
+  const auto word_of = [&](Bound which, std::size_t word) {
+    return results[static_cast<std::size_t>(which) * bit_words() + word];
+  };
+  Inference inference;
+  for (std::size_t word = 0; word < bit_words(); ++word) {
+    const std::uint32_t proven =
+        word_of(Bound::lower, word) | word_of(Bound::wide_lower, word) | word_of(Bound::exact, word);
+    if ((proven & ~word_of(Bound::upper, word)) != 0) {
+      throw CudaError("an image is alive by its lower bound and dead by its upper bound: the kernels are wrong");
+    }
+    for (std::uint32_t left = proven; left != 0; left &= left - 1) {
+      inference.categories.push_back(static_cast<int>(32 * word) + std::countr_zero(left));
+    }
+  }
+  const std::span<const std::uint32_t> counts = results.subspan(static_cast<std::size_t>(Bound::count) * bit_words());
+  for (std::size_t phase = 1; phase < phases_; ++phase) {
+    inference.entering.push_back(static_cast<int>(counts[phase]));
+  }
+  inference.open_narrow = static_cast<int>(counts[phases_]);
+  inference.open_wide = static_cast<int>(counts[phases_ + 1]);
+  return inference;
+}
+
+}  // namespace onchip

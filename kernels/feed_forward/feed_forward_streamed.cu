@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sparse feed-forward inference with tensor cores where no tile of images fits into shared memory: features go from L2
+// to registers and back in every layer. The blocks and their records are those of feed_forward_blocks.cu, but for places
+// of 32 bits.
+//
+//   team         ONCHIP_TEAM blocks of threads take ONCHIP_AT_ONCE tiles of 8 * ONCHIP_GROUPS images through all layers of
+//                the launch, so that their features stay in L2. While the team's last warps end a layer of one tile, the
+//                others are at the next one's.
+//   warp         items of a layer: ONCHIP_BLOCKS output blocks, one after another, that share inputs
+//   feature      a fp16 word, or two, value and residual, as in feed_forward_blocks.cu
+//
+//   features [tile][place][word][image]. Image n * ONCHIP_GROUPS + g is column n of the g-th product, so that what a lane
+//   reads and writes of a place lies side by side.
+//
+// Beside it: bitmaps turned to [tile][place] with a bit per image, and the images that are alive put together.
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+constexpr int kGroups = ONCHIP_GROUPS;  // of 8 images
+constexpr int kWords = ONCHIP_WORDS;    // of a feature
+constexpr int kWarps = ONCHIP_WARPS;    // of a block of threads
+constexpr int kBlocks = ONCHIP_BLOCKS;  // output blocks of an item
+constexpr int kTiles = ONCHIP_TILES;    // of 16 inputs, of an output block
+constexpr int kTeam = ONCHIP_TEAM;
+constexpr int kAtOnce = ONCHIP_AT_ONCE;
+constexpr bool kSettles = ONCHIP_SETTLES;  // a tile ends when all features of its images are 0, or all at the clip
+constexpr int kThreads = 32 * kWarps;
+constexpr int kImages = 8 * kGroups;
+constexpr int kPairs = kGroups / 2;  // 32-bit words of what a lane reads of a place's word
+constexpr int kWordHalves = kImages;
+constexpr int kPlaceHalves = kWords * kWordHalves;
+constexpr bool kHolds = kBlocks * kTiles * kWarps <= 64;  // an item's weights, for all tiles at once; else they are read when used
+constexpr u32 kSameInputs = 0x80000000u;  // with a place: a tile's inputs are those of the tile before it
+constexpr int kSettlesEach = 4;           // layers
+constexpr int kSettlings = 3;             // of which one is read, one is written and one becomes zero
+
+static_assert(kGroups == 2 || kGroups == 4 || kGroups == 8);
+
+// What a warp reads of an output block.
+struct __align__(32) Block {
+  uint4 tiles[kTiles][32];  // mma's A, fp16
+  float2 biases[8];         // of rows r and r + 8
+  u32 destinations[16];     // place of a row's neuron
+  u32 inputs[kTiles][16];   // places of a tile's inputs
+};
+
+struct Settling {
+  u64 alive, unsettled;  // a bit per image
+};
+
+struct Arguments {
+  const Block* blocks;  // [layer][item][kBlocks]
+  int items;            // of a layer
+  int first_layer, end_layer;
+  int places;
+  const u64* bits;      // [tile][place], or null: features are read
+  const u16* features;  // [tile][place][word][image]
+  u16* out_features;    // null: not kept
+  u16* scratch;         // [team][kAtOnce][2][place][word][image]
+  const u32* count;     // images
+  u64* alive;           // [tile]: a bit per image, zero before
+  u32* arrivals;        // [team][kAtOnce], zero before
+  Settling* settling;   // [team][kAtOnce][kSettlings], zero before
+  float clip, slack;
+  float shift;   // added to biases
+  u32 one;       // an input that is set, fp16
+  u32 round_up;  // added to what is cut off to fp16: 0x1fff rounds up, 0 down
+  u32 settled;   // fp16: a feature that is not below it is at the clip
+};
+
+#include "fragments.cuh"
+
+// ReLU and clip of two features. Values are cut off, so that residuals are not negative either.
+__device__ inline void split(float x, float y, const Arguments& a, u32 (&words)[kWords]) {
+  x = lesser(x, a.clip);
+  y = lesser(y, a.clip);
+  if constexpr (kWords == 1) {
+    words[0] =
+        positive_cut(__int_as_float(__float_as_int(x) + a.round_up), __int_as_float(__float_as_int(y) + a.round_up));
+  } else {
+    words[0] = positive_cut(x, y);
+    const float2 value = as_floats(words[0]);
+    words[kWords - 1] = positive_nearest(x - value.x, y - value.y);
+  }
+}
+
+struct Tile {  // what a lane multiplies of a tile
+  uint4 weights;
+  u32 inputs[4];
+};
+struct Weights {  // what a lane holds of an output block
+  Tile tiles[kHolds ? kTiles : 1];
+  float2 bias;
+  u32 destinations[2];
+};
+
+__device__ inline Tile fetch(const Block& block, int t) {
+  const int lane = threadIdx.x % 32, member = lane % 4;
+  const uint2* const inputs = reinterpret_cast<const uint2*>(block.inputs[t]);
+  const uint2 lower = __ldg(inputs + member), upper = __ldg(inputs + member + 4);
+  return {__ldg(&block.tiles[t][lane]), {lower.x, lower.y, upper.x, upper.y}};
+}
+
+__device__ inline void fetch(Weights (&weights)[kBlocks], const Block* blocks) {
+  const int row = threadIdx.x % 32 / 4;
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b) {
+#pragma unroll
+    for (int t = 0; kHolds && t < kTiles; ++t) {
+      weights[b].tiles[t] = fetch(blocks[b], t);
+    }
+    weights[b].bias = __ldg(&blocks[b].biases[row]);
+    weights[b].destinations[0] = __ldg(&blocks[b].destinations[row]);
+    weights[b].destinations[1] = __ldg(&blocks[b].destinations[row + 8]);
+  }
+}
+
+// What a lane reads and writes of a place's word: a half for each group.
+__device__ inline void read(u32 (&pairs)[kPairs], const u16* from) {
+  if constexpr (kPairs == 4) {
+    const uint4 all = __ldcg(reinterpret_cast<const uint4*>(from));
+    pairs[0] = all.x, pairs[1] = all.y, pairs[2] = all.z, pairs[3] = all.w;
+  } else if constexpr (kPairs == 2) {
+    const uint2 both = __ldcg(reinterpret_cast<const uint2*>(from));
+    pairs[0] = both.x, pairs[1] = both.y;
+  } else {
+    pairs[0] = __ldcg(reinterpret_cast<const u32*>(from));
+  }
+}
+__device__ inline void write(u16* to, const u32 (&pairs)[kPairs]) {
+  if constexpr (kPairs == 4) {
+    *reinterpret_cast<uint4*>(to) = uint4{pairs[0], pairs[1], pairs[2], pairs[3]};
+  } else if constexpr (kPairs == 2) {
+    *reinterpret_cast<uint2*>(to) = uint2{pairs[0], pairs[1]};
+  } else {
+    *reinterpret_cast<u32*>(to) = pairs[0];
+  }
+}
+
+// Which of a tile's images are alive, and which have a feature below the clip: what a lane has seen of its columns.
+struct Extremes {
+  u32 any[2][kPairs];    // values, or-ed
+  u32 least[2][kPairs];  // smallest values, fp16
+};
+
+// One item. `source`, or `bits`, and `target` are the tile's.
+__device__ inline void run_item(const Arguments& a, const Block* blocks, const Weights (&weights)[kBlocks],
+                                const u64* bits, const u16* source, u16* target, Extremes& extremes) {
+  const int lane = threadIdx.x % 32, column = lane / 4, member = lane % 4;
+  u32 inputs[4][kWords][kPairs];  // of the four neurons of a tile that the lane multiplies
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b) {
+    float sums[kGroups][4] = {};
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      const Tile tile = kHolds ? weights[b].tiles[kHolds ? t : 0] : fetch(blocks[b], t);
+      if (!(tile.inputs[0] & kSameInputs)) {  // the same of all lanes
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const u64 place = tile.inputs[i];
+          if (bits != nullptr) {
+            const u32 of_lane = static_cast<u32>(__ldg(bits + place) >> (column * kGroups));
+#pragma unroll
+            for (int p = 0; p < kPairs; ++p) {
+              inputs[i][0][p] = ((of_lane >> (2 * p) & 1) | (of_lane >> (2 * p + 1) & 1) << 16) * a.one;
+              if constexpr (kWords == 2) {
+                inputs[i][kWords - 1][p] = 0;
+              }
+            }
+          } else {
+#pragma unroll
+            for (int w = 0; w < kWords; ++w) {
+              read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + column * kGroups);
+            }
+          }
+        }
+      }
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        const u32 select = g % 2 == 0 ? 0x5410 : 0x7632;
+#pragma unroll
+        for (int w = 0; w < kWords; ++w) {
+          multiply(sums[g], tile.weights, __byte_perm(inputs[0][w][g / 2], inputs[1][w][g / 2], select),
+                   __byte_perm(inputs[2][w][g / 2], inputs[3][w][g / 2], select));
+        }
+      }
+    }
+    const float bias[2] = {weights[b].bias.x + a.shift, weights[b].bias.y + a.shift};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {  // rows r and r + 8
+      u16* const to = target + static_cast<u64>(weights[b].destinations[half]) * kPlaceHalves + 2 * member * kGroups;
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {  // columns 2 * member + j
+        u32 out[kWords][kPairs];
+#pragma unroll
+        for (int p = 0; p < kPairs; ++p) {
+          u32 words[kWords];
+          split(fmaf(sums[2 * p][2 * half + j], a.slack, bias[half]),
+                fmaf(sums[2 * p + 1][2 * half + j], a.slack, bias[half]), a, words);
+#pragma unroll
+          for (int w = 0; w < kWords; ++w) {
+            out[w][p] = words[w];
+          }
+          extremes.any[j][p] |= words[0];
+          if (kSettles) {
+            extremes.least[j][p] = lesser_halves(extremes.least[j][p], words[0]);
+          }
+        }
+#pragma unroll
+        for (int w = 0; w < kWords; ++w) {
+          write(to + w * kWordHalves + j * kGroups, out[w]);
+        }
+      }
+    }
+  }
+}
+
+// Adds what this warp's lanes have seen to the bits of a tile's images.
+__device__ inline void mark(const Extremes& extremes, u32 settled, u64* alive, u64* unsettled) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    u32 lives = 0, below = 0;  // a bit per group
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) {
+      const u32 any = extremes.any[j][p], least = extremes.least[j][p];
+      lives |= ((any & 0xffff) ? 1u : 0u) << (2 * p) | ((any >> 16) ? 1u : 0u) << (2 * p + 1);
+      below |= ((least & 0xffff) < settled ? 1u : 0u) << (2 * p) | ((least >> 16) < settled ? 1u : 0u) << (2 * p + 1);
+    }
+#pragma unroll
+    for (int step = 4; step < 32; step *= 2) {
+      lives |= __shfl_xor_sync(~0u, lives, step);
+      below |= __shfl_xor_sync(~0u, below, step);
+    }
+    if (lane < 4) {
+      const int first = (2 * lane + j) * kGroups;  // image
+      if (lives) {
+        atomicOr(reinterpret_cast<u32*>(alive) + first / 32, lives << first % 32);
+      }
+      if (unsettled != nullptr && below) {
+        atomicOr(reinterpret_cast<u32*>(unsettled) + first / 32, below << first % 32);
+      }
+    }
+  }
+}
+
+// What one slot of a team is at; the same in all its blocks of threads.
+struct Slot {
+  u32 arrived = 0;  // at the team's barrier, so often
+  u32 settlings = 0;
+  bool done = false;
+};
+
+__device__ inline void arrive(u32* arrivals) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals) : "memory");
+  }
+}
+__device__ inline void wait(const u32* arrivals, u32 times) {
+  if (threadIdx.x == 0) {
+    u32 seen;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrivals) : "memory");
+    } while (static_cast<int>(seen - times * kTeam) < 0);
+  }
+  __syncthreads();
+}
+
+extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(const __grid_constant__ Arguments a) {
+  const int warp = threadIdx.x / 32;
+  const u32 team = blockIdx.x / kTeam, teams = gridDim.x / kTeam, member = blockIdx.x % kTeam;
+  const u32 tiles = (*a.count + kImages - 1) / kImages;
+  const u64 tile_halves = static_cast<u64>(a.places) * kPlaceHalves;
+  const int first_item = warp * kTeam + member;
+  const Block* const own = a.blocks + static_cast<u64>(first_item) * kBlocks;
+  const u64 layer_blocks = static_cast<u64>(a.items) * kBlocks;
+  Slot slots[kAtOnce];
+  for (u32 first = team * kAtOnce; first < tiles; first += teams * kAtOnce) {
+#pragma unroll
+    for (int s = 0; s < kAtOnce; ++s) {
+      slots[s].done = first + s >= tiles;
+    }
+    for (int layer = a.first_layer; layer < a.end_layer; ++layer) {
+      const bool is_last = layer + 1 == a.end_layer;
+      const bool settles = kSettles && layer % kSettlesEach == 0 && !is_last;
+      const Block* const blocks = own + layer * layer_blocks;
+      Weights weights[kBlocks];
+      if (first_item < a.items) {
+        fetch(weights, blocks);
+      }
+#pragma unroll
+      for (int s = 0; s < kAtOnce; ++s) {
+        Slot& slot = slots[s];
+        if (slot.done) {
+          continue;
+        }
+        const u32 tile = first + s, place = team * kAtOnce + s;
+        u32* const arrivals = a.arrivals + place;
+        Settling* const settling = a.settling + place * kSettlings;
+        if (slot.arrived > 0) {
+          wait(arrivals, slot.arrived);
+        }
+        if (kSettles && layer > a.first_layer && (layer - 1) % kSettlesEach == 0) {
+          const Settling& seen = settling[slot.settlings % kSettlings];
+          const u64 alive = __ldcg(&seen.alive);
+          const bool settled = (alive & __ldcg(&seen.unsettled)) == 0;
+          if (member == 0 && threadIdx.x == 0) {
+            settling[(slot.settlings + 2) % kSettlings] = Settling{0, 0};
+            if (settled) {
+              a.alive[tile] = alive;
+            }
+          }
+          ++slot.settlings;
+          if (settled) {
+            slot.done = true;
+            continue;
+          }
+        }
+        u16* const scratch = a.scratch + place * 2 * tile_halves;
+        const bool from_bits = layer == a.first_layer && a.bits != nullptr;
+        const u16* const source = layer == a.first_layer ? a.features + tile * tile_halves
+                                                         : scratch + layer % 2 * tile_halves;
+        u16* const target = is_last && a.out_features != nullptr ? a.out_features + tile * tile_halves
+                                                                 : scratch + (layer + 1) % 2 * tile_halves;
+        Extremes extremes;
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+#pragma unroll
+          for (int p = 0; p < kPairs; ++p) {
+            extremes.any[j][p] = 0;
+            extremes.least[j][p] = 0x7bff7bff;
+          }
+        }
+        const u64* const bits = from_bits ? a.bits + static_cast<u64>(tile) * a.places : nullptr;
+        for (int item = first_item; item < a.items; item += kTeam * kWarps) {
+          if (item != first_item) {
+            Weights others[kBlocks];
+            const Block* const of_item = blocks + static_cast<u64>(item - first_item) * kBlocks;
+            fetch(others, of_item);
+            run_item(a, of_item, others, bits, source, target, extremes);
+          } else {
+            run_item(a, blocks, weights, bits, source, target, extremes);
+          }
+        }
+        if (is_last) {
+          mark(extremes, a.settled, a.alive + tile, nullptr);
+        } else if (settles) {
+          Settling& to = settling[slot.settlings % kSettlings];
+          mark(extremes, a.settled, &to.alive, &to.unsettled);
+        }
+        arrive(arrivals);
+        ++slot.arrived;
+      }
+    }
+  }
+}
+
+struct TransposeArguments {
+  const u32* bitmaps;  // [image][words]
+  int words, inputs, places;
+  const u32* input_places;  // [inputs]
+  const u32 *ids, *count;   // ids: null: all images
+  u64* bits;                // [tile][place]
+};
+
+// A warp: 128 neurons of a tile's images.
+extern "C" __global__ void feed_forward_transpose(const __grid_constant__ TransposeArguments a) {
+  constexpr int kRounds = (kImages + 31) / 32;
+  const u32 count = *a.count, tiles = (count + kImages - 1) / kImages, quads = a.words / 4;
+  const u32 lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
+  for (u64 i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < static_cast<u64>(tiles) * quads; i += warps) {
+    const u32 tile = static_cast<u32>(i / quads), quad = static_cast<u32>(i % quads);
+    uint4 rows[kRounds];
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      const u32 column = 32 * r + lane, at = tile * kImages + column;
+      const bool is_image = column < kImages && at < count;
+      const u32 id = is_image && a.ids != nullptr ? __ldg(a.ids + at) : at;
+      rows[r] = is_image ? __ldg(reinterpret_cast<const uint4*>(a.bitmaps + static_cast<u64>(id) * a.words) + quad)
+                         : uint4{0, 0, 0, 0};
+    }
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      u64 mine = 0;
+#pragma unroll
+      for (int r = 0; r < kRounds; ++r) {
+        const u32 word = k == 0 ? rows[r].x : k == 1 ? rows[r].y : k == 2 ? rows[r].z : rows[r].w;
+        for (u32 bit = 0; bit < 32; ++bit) {
+          const u32 votes = __ballot_sync(~0u, word >> bit & 1);
+          mine |= static_cast<u64>(lane == bit ? votes : 0) << (32 * r);
+        }
+      }
+      const u32 neuron = 128 * quad + 32 * k + lane;
+      if (neuron < a.inputs) {
+        a.bits[static_cast<u64>(tile) * a.places + __ldg(a.input_places + neuron)] = mine;
+      }
+    }
+  }
+}
+
+struct CompactArguments {
+  const u64* alive;  // [tile]
+  const u32 *ids, *count;  // of the images before; ids: null: all
+  int places;
+  const u16* features;
+  u16* out_features;  // null: images alive are marked in categories
+  u32 *out_ids, *out_count;
+  u32* categories;  // a bit per image
+};
+
+// A block of threads: a tile's images that are alive, to the end of the next list.
+extern "C" __global__ void feed_forward_compact(const __grid_constant__ CompactArguments a) {
+  constexpr int kRounds = (kImages + 31) / 32;
+  __shared__ u32 base;
+  const u32 count = *a.count, tiles = (count + kImages - 1) / kImages;
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const u32 left = count - tile * kImages;
+    const u64 lives = a.alive[tile] & (left >= 64 ? ~0ull : (1ull << left) - 1);
+    if (threadIdx.x == 0) {
+      base = a.out_features != nullptr && lives ? atomicAdd(a.out_count, __popcll(lives)) : 0;
+    }
+    __syncthreads();
+    u32 slots[kRounds];
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      const u32 column = 32 * r + lane;
+      const bool is_alive = column < kImages && (lives >> column & 1);
+      const u32 at = tile * kImages + column;
+      const u32 id = is_alive && a.ids != nullptr ? a.ids[at] : at;
+      slots[r] = is_alive ? base + __popcll(lives & ((1ull << column) - 1)) : ~0u;
+      if (warp == 0 && is_alive && a.out_features != nullptr) {
+        a.out_ids[slots[r]] = id;
+      } else if (warp == 0 && is_alive) {
+        atomicOr(a.categories + id / 32, 1u << id % 32);
+      }
+    }
+    if (a.out_features != nullptr && lives) {
+      for (u32 row = warp; row < a.places * kWords; row += warps) {
+#pragma unroll
+        for (int r = 0; r < kRounds; ++r) {
+          if (slots[r] != ~0u) {
+            const u64 from = (static_cast<u64>(tile) * a.places * kWords + row) * kImages + 32 * r + lane;
+            const u64 to = (static_cast<u64>(slots[r] / kImages) * a.places * kWords + row) * kImages + slots[r] % kImages;
+            a.out_features[to] = a.features[from];
+          }
+        }
+      }
+    }
+    __syncthreads();
+  }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/feed_forward/streamed_program.hpp"
+
+#include "kernels/feed_forward/blocks_program.hpp"
+#include "kernels/feed_forward/bounds.hpp"
+#include "kernels/runtime/defines.hpp"
+#include "kernels/runtime/sources.hpp"
+#include "model/base/error.hpp"
+#include "model/base/numeric.hpp"
+
+#include <algorithm>
+
+namespace onchip {
+namespace {
+
+constexpr int kTransposeThreads = 256, kCompactThreads = 512;
+constexpr int kBlocksPerSm = 2;                                        // of threads that transpose or compact
+constexpr std::size_t kSettlingBytes = 3 * 2 * sizeof(std::uint64_t);  // of a tile at once
+constexpr int kStreams = 3;
+
+// As the kernels have them.
+struct StreamedArguments {
+  const std::byte* records;
+  int items, first_layer, end_layer, places;
+  const std::uint64_t* bits;
+  const std::uint16_t* features;
+  std::uint16_t *out_features, *scratch;
+  const std::uint32_t* count;
+  std::uint64_t* alive;
+  std::uint32_t* arrivals;
+  std::byte* settling;
+  float clip, slack, shift;
+  std::uint32_t one, round_up, settled;
+};
+
+struct TransposeArguments {
+  const std::uint32_t* bitmaps;
+  int words, inputs, places;
+  const std::uint32_t *input_places, *ids, *count;
+  std::uint64_t* bits;
+};
+
+struct CompactArguments {
+  const std::uint64_t* alive;
+  const std::uint32_t *ids, *count;
+  int places;
+  const std::uint16_t* features;
+  std::uint16_t* out_features;
+  std::uint32_t *out_ids, *out_count, *categories;
+};
+
+enum Kernel : std::uint8_t { kMainKernel, kTranspose, kCompact };
+
+// A kernel of some words, its entries.
+struct Variant {
+  int kernel[3] = {};
+  int words = 1, groups = 8;
+  int images() const { return 8 * groups; }
+};
+
+struct Builder {
+  BoundsProof proof;
+  StreamedPlan plan;
+  BlocksGeometry geometry;
+  int sms = 0, most_images = 0;
+  float clip = 0, slack = 0, underflow = 0;  // the clip scaled
+  std::uint32_t one = 0, settled = 0;
+  int bitmaps = 0, records = 0, input_places = 0;
+  Variant upper = {}, lower = {}, wide = {};
+  std::vector<int> ids = {};   // of the lists before a phase, in turn
+  int computed = 0, kept = 0;  // features that a phase leaves, and those alive that the next begins with
+  // Of each stream: bitmaps turned, which images are alive, features of the tiles at once, and what begins as zero.
+  int bits[kStreams] = {}, alive[kStreams] = {}, scratch[kStreams] = {}, control[kStreams] = {};
+
+  int teams() const { return sms / plan.team; }
+  std::size_t slots() const { return static_cast<std::size_t>(teams()) * plan.at_once; }
+  std::size_t tiles(const Variant& variant) const {
+    return (static_cast<std::size_t>(most_images) + variant.images() - 1) / variant.images();
+  }
+  std::size_t most_tiles() const { return std::max(tiles(upper), tiles(wide)); }
+  std::size_t place_bytes(const Variant& variant) const {
+    return sizeof(std::uint16_t) * variant.words * variant.images();
+  }
+  std::size_t scratch_bytes(const Variant& variant) const {
+    return slots() * 2 * geometry.places * place_bytes(variant);
+  }
+  std::size_t control_bytes() const { return slots() * (kSettlingBytes + sizeof(std::uint32_t)); }
+
+  // Layers of a list of images: from its bitmaps, or from kept features.
+  struct Layers {
+    std::string label;
+    int first = 0, end = 0;
+    bool is_upper = true;
+    ImageList list;
+    bool from_bitmaps = true;
+    std::uint32_t* categories = nullptr;  // or
+    ImageList next;                       // which gets the images that are alive
+  };
+
+  // Adds their launches one after another on a stream; the last one's number.
+  int add(std::vector<ProgramNode>& nodes, ArrayPlaces at, const Variant& variant, const Layers& of, int stream,
+          std::vector<int> after) const {
+    const auto put = [&](ProgramNode node) {
+      node.stream = stream;
+      node.after = std::exchange(after, {});
+      nodes.push_back(std::move(node));
+    };
+    const bool keeps = of.next.ids != nullptr;
+    const auto zeros = [&](int array, std::size_t bytes) {
+      ProgramNode node{.label = of.label + ": zeros"};
+      node.zeros = {at[array], bytes};
+      put(std::move(node));
+    };
+    zeros(alive[stream], sizeof(std::uint64_t) * tiles(variant));
+    zeros(control[stream], control_bytes());
+    if (of.from_bitmaps) {
+      const TransposeArguments turned{.bitmaps = array_at<std::uint32_t>(at, bitmaps),
+                                      .words = bitmap_words(geometry.inputs),
+                                      .inputs = geometry.inputs,
+                                      .places = geometry.places,
+                                      .input_places = array_at<std::uint32_t>(at, input_places),
+                                      .ids = of.list.ids,
+                                      .count = of.list.count,
+                                      .bits = array_at<std::uint64_t>(at, bits[stream])};
+      put(launch_node(of.label + ": bitmaps turned", variant.kernel[kTranspose], kBlocksPerSm * sms, kTransposeThreads,
+                      0, turned));
+    }
+    const StreamedArguments layers{
+        .records = at[records],
+        .items = geometry.warps,
+        .first_layer = of.first,
+        .end_layer = of.end,
+        .places = geometry.places,
+        .bits = of.from_bitmaps ? array_at<std::uint64_t>(at, bits[stream]) : nullptr,
+        .features = of.from_bitmaps ? nullptr : array_at<std::uint16_t>(at, kept),
+        .out_features = keeps ? array_at<std::uint16_t>(at, computed) : nullptr,
+        .scratch = array_at<std::uint16_t>(at, scratch[stream]),
+        .count = of.list.count,
+        .alive = array_at<std::uint64_t>(at, alive[stream]),
+        .arrivals = reinterpret_cast<std::uint32_t*>(at[control[stream]] + slots() * kSettlingBytes),
+        .settling = at[control[stream]],
+        .clip = clip,
+        .slack = of.is_upper ? 1 + slack : 1 - slack,
+        .shift = of.is_upper ? underflow : 0,
+        .one = one,
+        .round_up = of.is_upper ? 0x1fffU : 0U,
+        .settled = settled};
+    ProgramNode node =
+        launch_node(of.label, variant.kernel[kMainKernel], teams() * plan.team, 32 * plan.warps, 0, layers);
+    node.cooperative = true;
+    put(std::move(node));
+    const CompactArguments living{.alive = array_at<std::uint64_t>(at, alive[stream]),
+                                  .ids = of.list.ids,
+                                  .count = of.list.count,
+                                  .places = geometry.places,
+                                  .features = keeps ? array_at<std::uint16_t>(at, computed) : nullptr,
+                                  .out_features = keeps ? array_at<std::uint16_t>(at, kept) : nullptr,
+                                  .out_ids = of.next.ids,
+                                  .out_count = of.next.count,
+                                  .categories = of.categories};
+    put(launch_node(of.label + ": living images", variant.kernel[kCompact], kBlocksPerSm * sms, kCompactThreads, 0,
+                    living));
+    return static_cast<int>(nodes.size()) - 1;
+  }
+
+  std::vector<ProgramNode> nodes(ArrayPlaces at) const {
+    std::vector<ProgramNode> made{proof.zeros(at)};
+    const BoundsProof::AddBound bound = [&](std::vector<ProgramNode>& to, const std::string& label, Bound which,
+                                            const ImageList& list, int stream, std::vector<int> after) {
+      const Layers all{.label = label,
+                       .end = geometry.layers,
+                       .is_upper = which == Bound::wide_upper,
+                       .list = list,
+                       .categories = proof.bits(at, which),
+                       .next = {}};
+      return add(to, at, which == Bound::lower ? lower : wide, all, stream, std::move(after));
+    };
+    int first = 0;
+    for (std::size_t p = 0; p < plan.end_layers.size(); ++p) {
+      const auto list_before = [&](std::size_t phase) {
+        return ImageList{phase == 0 ? nullptr : array_at<std::uint32_t>(at, ids[phase % ids.size()]),
+                         proof.count(at, phase)};
+      };
+      const bool is_last = p + 1 == plan.end_layers.size();
+      if (is_last) {
+        proof.prove(made, at, list_before(p), bound);
+      }
+      add(made, at, upper,
+          {.label = "to layer " + std::to_string(plan.end_layers[p]),
+           .first = first,
+           .end = plan.end_layers[p],
+           .list = list_before(p),
+           .from_bitmaps = p == 0,
+           .categories = proof.bits(at, Bound::upper),
+           .next = is_last ? ImageList{} : list_before(p + 1)},
+          0, {});
+      first = plan.end_layers[p];
+    }
+    return made;
+  }
+};
+
+}  // namespace
+
+CompileRequest streamed_request(const BlocksGeometry& geometry, const StreamedPlan& plan, int words, bool settles,
+                                const std::string& architecture) {
+  CompileRequest request{"feed_forward_streamed", kFeedForwardStreamedSource, architecture, {}};
+  define(request.defines, "groups", words == 2 ? plan.wide_groups : plan.groups);
+  define(request.defines, "words", words);
+  define(request.defines, "warps", plan.warps);
+  define(request.defines, "blocks", geometry.warp_blocks);
+  define(request.defines, "tiles", geometry.tiles);
+  define(request.defines, "team", plan.team);
+  define(request.defines, "at_once", plan.at_once);
+  define(request.defines, "settles", settles);
+  return request;
+}
+
+InferenceProgram streamed_program(const BlocksLayout& layout, const StreamedPlan& plan, int most_images, int sms,
+                                  const std::string& architecture) {
+  check_monotone(layout);
+  if (architecture.size() < 5 || std::stoi(architecture.substr(3)) < 90) {
+    throw InputError("streamed plans need an sm_90 or newer; this is " + architecture);
+  }
+  if (plan.team > sms) {
+    throw InputError("a team has " + std::to_string(plan.team) + " SMs; there are " + std::to_string(sms));
+  }
+  const BlocksGeometry& geometry = layout.geometry;
+  const float clip = layout.clip * layout.scale;
+  InferenceProgram program{.most_images = most_images, .neurons = geometry.inputs};
+  const BoundsProof proof(program, layout, plan.end_layers.size(), most_images, sms, architecture);
+  Builder b{.proof = proof,
+            .plan = plan,
+            .geometry = geometry,
+            .sms = sms,
+            .most_images = most_images,
+            .clip = clip,
+            .slack = layout.slack,
+            .underflow = layout.underflow,
+            .one = to_bits(Precision::fp16, layout.scale),
+            .settled = to_bits(Precision::fp16, clip * (1 - 0x1p-10F)),
+            .bitmaps = program.bitmaps,
+            .records = program.add_array(layout.records),
+            .input_places = program.add_array(layout.input_places)};
+  const auto variant = [&](int words, bool settles) {
+    const CompileRequest request = streamed_request(geometry, plan, words, settles, architecture);
+    Variant made{.words = words, .groups = words == 2 ? plan.wide_groups : plan.groups};
+    made.kernel[kMainKernel] = program.add_kernel(request, "feed_forward_streamed");
+    made.kernel[kTranspose] = program.add_kernel(request, "feed_forward_transpose");
+    made.kernel[kCompact] = program.add_kernel(request, "feed_forward_compact");
+    return made;
+  };
+  b.upper = variant(1, false);
+  b.lower = layout.keeps_clipped ? variant(1, true) : b.upper;
+  b.wide = variant(2, layout.keeps_clipped);
+  for (int stream = 0; stream < kStreams; ++stream) {
+    b.bits[stream] = program.add_array(sizeof(std::uint64_t) * geometry.places * b.most_tiles());
+    b.alive[stream] = program.add_array(sizeof(std::uint64_t) * b.most_tiles());
+    b.scratch[stream] = program.add_array(std::max(b.scratch_bytes(b.upper), b.scratch_bytes(b.wide)));
+    b.control[stream] = program.add_array(b.control_bytes());
+  }
+  if (plan.end_layers.size() > 1) {
+    const std::size_t bytes = b.tiles(b.upper) * geometry.places * b.place_bytes(b.upper);
+    b.computed = program.add_array(bytes);
+    b.kept = program.add_array(bytes);
+    for (int i = 0; i < 2; ++i) {
+      b.ids.push_back(program.add_array(sizeof(std::uint32_t) * most_images));
+    }
+  }
+  program.nodes = [b](ArrayPlaces places) { return b.nodes(places); };
+  program.read = [proof](std::span<const std::uint32_t> results) { return proof.read(results); };
+  return program;
+}
+
+}  // namespace onchip

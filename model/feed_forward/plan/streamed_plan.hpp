@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A feed-forward network in blocks on tensor cores where not even 8 images fit into an SM's shared memory
+// (kernels/feed_forward/feed_forward_streamed.cu): features pass through L2 in every layer, depth-first. What is
+// proven, and how, is as in blocks_plan.hpp.
+#pragma once
+
+#include "model/chip/chip.hpp"
+#include "model/feed_forward/plan/blocks_plan.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+struct StreamedPlan {
+  static constexpr std::string_view kName = "streamed";
+
+  int groups = 8;               // of 8 images, of a tile
+  int chain = 2;                // output blocks of an item, which a warp computes one after another
+  int warps = 12;               // of a block of threads, one on each SM
+  int team = 22;                // SMs that take tiles through the layers together
+  int at_once = 2;              // tiles of a team
+  int wide_groups = 2;          // of a tile of two words
+  std::vector<int> end_layers;  // of phases: dead images are dropped after them
+  friend bool operator==(const StreamedPlan&, const StreamedPlan&) = default;
+};
+// "streamed groups=8 chain=2 warps=12 team=22 at_once=2 wide_groups=2 phases=2,4,6,9,120"
+std::string text(const StreamedPlan& plan);
+
+// Records of an item are `warp_blocks` of BlocksGeometry, items of a layer its `warps`.
+BlocksGeometry streamed_geometry(const FeedForward& network, const NetworkStructure& structure, int chain);
+
+// Bytes of L2 that the tiles of all teams take at once: two buffers of each.
+double streamed_l2_bytes(const Chip& chip, const BlocksGeometry& geometry, const StreamedPlan& plan);
+
+// As many tiles at once as half of the L2 holds, one at least; teams whose warps have as equally many items as they
+// may.
+StreamedPlan choose_streamed_plan(const Chip& chip, const FeedForward& network, const NetworkStructure& structure);
+
+}  // namespace onchip

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/feed_forward/blocks_trace.hpp"
+
+#include "sim/machine/warp_writer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+constexpr int kPlaceBytes = 16;
+constexpr int kMostAhead = 4;
+// Counted in machine code for sm_90: a layer's addresses and the rest of its loop.
+constexpr int kLayerInstructions = 26;
+
+// Registers of matrices: where WarpWriter has copies that are under way.
+constexpr int kMatrixRegisters = kFirstCopyRegister, kMatrixRegisterCount = 16;
+
+// Of a record, in bytes; of the numbers of places there the last bit says that inputs are those of the tile before.
+struct RecordParts {
+  explicit RecordParts(const BlocksGeometry& geometry)
+      : biases(geometry.tiles * 2 * kBlockRows * kBlockColumns),
+        destinations(biases + 4 * kBlockRows),
+        inputs(destinations + place_bytes * kBlockRows) {}
+  int place_bytes = 2;
+  std::uint32_t same = std::uint32_t{1} << (8 * place_bytes - 1);
+  std::int64_t biases, destinations, inputs;
+};
+using Numbers = std::array<std::uint32_t, kBlockRows>;  // of places
+static_assert(kBlockRows == kBlockColumns);
+
+class Warp {
+ public:
+  Warp(const BlocksLayout& layout, const BlocksTile& tile, int warp, int ahead)
+      : out_(CompilerView{.reorders = false}),
+        layout_(layout),
+        geometry_(layout.geometry),
+        tile_(tile),
+        parts_(geometry_),
+        warp_(warp),
+        ahead_(ahead),
+        word_bytes_(std::int64_t{kPlaceBytes} * geometry_.places),
+        group_bytes_(word_bytes_ * tile.words) {}
+
+  void fetch(int layer, int block) {
+    const std::int64_t record = record_at(layer, block);
+    for (int t = 0; t < geometry_.tiles; ++t) {
+      load(parts_.place_bytes, input_register(block, t), inputs_at(record, t), kBlockColumns, 1);
+      load(16, weight_register(block, t), record + t * 2 * kBlockRows * kBlockColumns, kWarpLanes, 1);
+    }
+    load(8, bias_register(block), record + parts_.biases, kBlockRows / 2, 4);
+    load(parts_.place_bytes, destination_register(block), record + parts_.destinations, kBlockRows, 1);
+  }
+
+  // `buffer` has the inputs. The last blocks fetch from layer `next`.
+  void run_layer(int layer, int next, int buffer) {
+    out_.fill(kLayerInstructions);
+    const std::int64_t source = buffer_at(buffer), target = buffer_at(tile_.in_place ? buffer : 1 - buffer);
+    for (int b = 0; b < geometry_.warp_blocks; ++b) {
+      const std::vector<int> sums = multiply(layer, b, source);
+      const int bias = out_.operate(Operation::fp32, bias_register(b));
+      out_.operate(Operation::fp32, bias_register(b));
+      out_.operate(tile_.in_place ? Operation::integer : Operation::fp32, destination_register(b));
+      const bool is_next = b + ahead_ >= geometry_.warp_blocks;
+      fetch(is_next ? next : layer, is_next ? b + ahead_ - geometry_.warp_blocks : b + ahead_);
+      const std::vector<int> words = outputs(sums, bias);
+      if (!tile_.in_place) {
+        store(layer, b, target, words);
+      }
+    }
+    if (tile_.in_place) {
+      out_.barrier();
+      for (int b = 0; b < geometry_.warp_blocks; ++b) {
+        out_.operate(Operation::fp32, out_.operate(Operation::integer));  // the address
+        store(layer, b, target, std::vector<int>(static_cast<std::size_t>(tile_.groups), kNoRegister));
+      }
+    }
+    out_.barrier();
+    out_.branch();
+  }
+
+  WarpTrace take() { return out_.take(); }
+
+ private:
+  std::int64_t buffer_at(int buffer) const { return buffer * group_bytes_ * tile_.groups; }
+  std::int64_t record_at(int layer, int block) const {
+    const std::size_t number = static_cast<std::size_t>(warp_) * geometry_.warp_blocks + block;
+    return static_cast<std::int64_t>(geometry_.layer_bytes() * layer + geometry_.record_bytes() * number);
+  }
+  std::int64_t inputs_at(std::int64_t record, int tile) const {
+    return record + parts_.inputs + std::int64_t{tile} * parts_.place_bytes * kBlockColumns;
+  }
+  Numbers read(std::int64_t at) const {
+    Numbers numbers{};
+    for (int i = 0; i < kBlockRows; ++i) {
+      std::memcpy(&numbers[i], layout_.records.data() + at + i * parts_.place_bytes, parts_.place_bytes);
+    }
+    return numbers;
+  }
+
+  // Of a slot of weights; a number of registers that does not fit is as if they were shared.
+  int slot_register(int block, int i) const { return WarpWriter::sum(block % ahead_ * (5 * geometry_.tiles + 3) + i); }
+  int weight_register(int block, int tile) const { return slot_register(block, 4 * tile); }
+  int input_register(int block, int tile) const { return slot_register(block, 4 * geometry_.tiles + tile); }
+  int bias_register(int block) const { return slot_register(block, 5 * geometry_.tiles); }
+  int destination_register(int block) const { return slot_register(block, 5 * geometry_.tiles + 2); }
+
+  void load(int width, int destination, std::int64_t at, int lanes, int apart) {
+    out_.access(Operation::global_load, width, destination, kNoRegister, [&](int lane) {
+      const bool is_active = lane % apart == 0 && lane / apart < lanes;
+      return is_active ? at + lane / apart * width : -1;
+    });
+  }
+
+  // Matrices of one instruction: of both words of a group, or of one word of two groups, or, at the end, of one.
+  struct Matrices {
+    int group, count;  // 8-row matrices
+  };
+  std::vector<Matrices> matrices() const {
+    std::vector<Matrices> all;
+    for (int g = 0; g < tile_.groups; g += tile_.words == 2 ? 1 : 2) {
+      all.push_back({g, tile_.words == 2 || g + 1 < tile_.groups ? 4 : 2});
+    }
+    return all;
+  }
+  std::int64_t address(std::int64_t begin, const Matrices& of, int lane, const Numbers& places) const {
+    const std::int64_t second = tile_.words == 2 ? word_bytes_ : group_bytes_;
+    return lane >= 8 * of.count ? -1
+                                : begin + of.group * group_bytes_ + lane / kBlockRows * second +
+                                      (places[lane % kBlockRows] & ~parts_.same) * kPlaceBytes;
+  }
+  int matrix_register(std::size_t of_instruction) const {
+    return kMatrixRegisters + static_cast<int>(4 * of_instruction) % kMatrixRegisterCount;
+  }
+
+  // Registers of the sums, by group.
+  std::vector<int> multiply(int layer, int block, std::int64_t source) {
+    std::vector<int> sums;
+    for (int g = 0; g < tile_.groups; ++g) {
+      sums.push_back(out_.temporary());
+    }
+    const std::vector<Matrices> all = matrices();
+    for (int t = 0; t < geometry_.tiles; ++t) {
+      const Numbers places = read(inputs_at(record_at(layer, block), t));
+      const bool is_same = (places[0] & parts_.same) != 0;
+      const int condition = out_.integers(2, input_register(block, t));
+      int at = condition;
+      for (int i = 0; i < 3; ++i) {
+        at = out_.operate(Operation::fp32, at);
+      }
+      out_.operate(Operation::other);  // the warp together
+      for (std::size_t m = 0; m < all.size(); ++m) {
+        if (is_same) {
+          out_.idle_access(Operation::matrix_load, 16, matrix_register(m), at);
+        } else {
+          out_.access(Operation::matrix_load, 16, matrix_register(m), at,
+                      [&](int lane) { return address(source, all[m], lane, places); });
+        }
+      }
+      out_.operate(Operation::other);
+      for (int word = 0; word < tile_.words; ++word) {
+        for (int g = 0; g < tile_.groups; ++g) {
+          const bool is_first = t == 0 && word == 0;
+          out_.operate(Operation::tensor, sums[g],
+                       {is_first ? kNoRegister : sums[g], weight_register(block, t), weight_register(block, t) + 3,
+                        matrix_register(static_cast<std::size_t>(tile_.words == 2 ? g : g / 2))});
+        }
+      }
+    }
+    return sums;
+  }
+
+  // One register of each group's words. Stage by stage: four values of each group.
+  std::vector<int> outputs(const std::vector<int>& sums, int bias) {
+    constexpr int kValues = 4;
+    std::vector<int> values;
+    for (const int sum : sums) {
+      for (int i = 0; i < kValues; ++i) {
+        values.push_back(out_.operate(Operation::fp32, sum, bias));
+      }
+    }
+    const auto each = [&](Operation operation) {
+      for (int& value : values) {
+        value = out_.operate(operation, value);
+      }
+    };
+    const auto packed = [&] {
+      std::vector<int> pairs;
+      for (std::size_t i = 0; i < values.size(); i += 2) {
+        pairs.push_back(out_.operate(Operation::conversion, values[i], values[i + 1]));
+      }
+      return pairs;
+    };
+    each(Operation::integer);  // the clip
+    if (tile_.words == 1) {
+      each(Operation::integer);  // rounds up
+    }
+    std::vector<int> pairs = packed();
+    if (tile_.words == 2) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = out_.operate(Operation::fp32, values[i], out_.operate(Operation::conversion, pairs[i / 2]));
+      }
+      pairs = packed();
+    }
+    std::vector<int> words;
+    for (std::size_t g = 0; g < sums.size(); ++g) {
+      words.push_back(pairs[2 * g + 1]);
+    }
+    return words;
+  }
+
+  void store(int layer, int block, std::int64_t target, const std::vector<int>& words) {
+    const Numbers places = read(record_at(layer, block) + parts_.destinations);
+    for (const Matrices& of : matrices()) {
+      const int last = of.group + (tile_.words == 1 && of.count == 4 ? 1 : 0);
+      out_.access(Operation::shared_store, 16, kNoRegister, words[static_cast<std::size_t>(last)],
+                  [&](int lane) { return address(target, of, lane, places); });
+    }
+  }
+
+  WarpWriter out_;
+  const BlocksLayout& layout_;
+  const BlocksGeometry& geometry_;
+  BlocksTile tile_;
+  RecordParts parts_;
+  int warp_, ahead_;
+  std::int64_t word_bytes_, group_bytes_;
+};
+
+}  // namespace
+
+int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
+  constexpr int kOthers = 18;  // addresses, counters
+  const double has = std::min(chip.registers_per_thread.value,
+                              chip.registers_per_sm / (static_cast<double>(kWarpLanes) * geometry.warps));
+  const int words = 2 * tile.words * tile.groups;
+  const int held = tile.in_place ? geometry.warp_blocks * words + (geometry.warp_blocks + 1) / 2 : 0;
+  for (int ahead = std::min(kMostAhead, geometry.warp_blocks); ahead > 1; --ahead) {
+    const int needs = ahead * (5 * geometry.tiles + 3) + 4 * tile.groups + words + held + kOthers;
+    if (geometry.warp_blocks % ahead == 0 && needs <= has) {
+      return ahead;
+    }
+  }
+  return 1;
+}
+
+BlocksTrace::BlocksTrace(const BlocksLayout& layout, const BlocksTile& tile, std::vector<int> layers, int ahead)
+    : layout_(layout), tile_(tile), layers_(std::move(layers)), ahead_(ahead) {}
+
+BlockTrace BlocksTrace::block(int) const {
+  BlockTrace block;
+  for (int w = 0; w < layout_.geometry.warps; ++w) {
+    Warp warp(layout_, tile_, w, ahead_);
+    for (int b = 0; b < ahead_; ++b) {
+      warp.fetch(layers_.front(), b);
+    }
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      warp.run_layer(layers_[i], layers_[(i + 1) % layers_.size()], static_cast<int>(i % 2) * (tile_.in_place ? 0 : 1));
+    }
+    block.warps.push_back(warp.take());
+    block.loop_instructions =
+        std::max(block.loop_instructions,
+                 static_cast<double>(block.warps.back().instructions.size()) / static_cast<double>(layers_.size()));
+  }
+  return block;
+}
+
+}  // namespace onchip

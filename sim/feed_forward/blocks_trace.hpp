@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instructions and addresses with which kernels/feed_forward/feed_forward_blocks.cu takes one tile of images
+// through layers, generated from the layout's records, in the order of the machine code:
+//
+//   tile      whether its inputs are those of the tile before; else matrices of 16 places, two groups of images or both
+//             words at a time; products
+//   next      weights, biases and places of the output block that comes `ahead` blocks later, from L2
+//   outputs   slack and bias, clip, rounding, one or two fp16 words; matrices to the places of the rows, at once or, in
+//             place, behind a barrier
+//
+// Shared-memory addresses are exact; global ones count from the first record. Of lanes that ask L2 for the same, one is
+// active. Not there: how a tile's features come and go, and what the bounds look at every few layers.
+#pragma once
+
+#include "model/feed_forward/plan/blocks_layout.hpp"
+#include "sim/trace/trace.hpp"
+
+#include <vector>
+
+namespace onchip {
+
+// Output blocks of a warp whose weights are in registers or on their way: the most, up to 4, that leave enough for the
+// rest. The compiler has the last word where a kernel is made.
+int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile);
+
+class BlocksTrace : public TraceSource {
+ public:
+  // Of these layers, one after another. The layout must live as long.
+  BlocksTrace(const BlocksLayout& layout, const BlocksTile& tile, std::vector<int> layers, int ahead);
+
+  int blocks() const override { return 1; }
+  BlockTrace block(int index) const override;
+  int barriers_of_a_layer() const { return tile_.in_place ? 2 : 1; }
+
+ private:
+  const BlocksLayout& layout_;
+  BlocksTile tile_;
+  std::vector<int> layers_;
+  int ahead_;
+};
+
+}  // namespace onchip

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands between the products of the libraries that feed-forward kernels are compared with, interpreted.
+#include "kernels/baselines/feed_forward.hpp"
+#include "model/base/numeric.hpp"
+#include "sim/ptx/machine.hpp"
+#include "tests/catch.hpp"
+#include "tests/kernels/feed_forward_cases.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+constexpr int kImages = 5, kRoom = 7, kNeurons = 40;
+
+// Room for features in one of the forms, read as numbers without their scale.
+struct Held {
+  FeatureForm form;
+  std::vector<std::uint32_t> value, residual;
+
+  explicit Held(const FeatureForm& of) : form(of), value(kRoom * kNeurons), residual(kRoom * kNeurons) {}
+  DeviceFeatures at() { return {value.data(), residual.data()}; }
+  std::size_t place(int image, int neuron) const {
+    return form.by_neuron ? neuron * kRoom + image : image * kNeurons + neuron;
+  }
+  float get(int image, int neuron) const {
+    const std::size_t at = place(image, neuron);
+    if (form.words == 0) {
+      return reinterpret_cast<const float*>(value.data())[at];
+    }
+    const auto half = [&](const std::vector<std::uint32_t>& words) {
+      return from_bits(Precision::fp16, reinterpret_cast<const std::uint16_t*>(words.data())[at]);
+    };
+    return (half(value) + (form.words == 2 ? half(residual) : 0)) / form.scale;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("features become what a library multiplies, activate and move, in every form", "[fast]") {
+  const Bitmaps images = random_images(kImages, kNeurons, 3);
+  for (const int words : {0, 1, 2}) {
+    for (const bool by_neuron : {false, true}) {
+      INFO(words << " words, " << (by_neuron ? "by neuron" : "by image"));
+      const FeatureForm form{words, by_neuron, words == 0 ? 1.0F : 1024.0F};
+      Held first(form), second(form);
+      std::vector<float> sums(kRoom * kNeurons), bias(kNeurons);
+      std::vector<std::uint32_t> alive(kRoom), bitmaps = images.words, rows{4, 1};
+      for (int image = 0; image < kImages; ++image) {
+        for (int neuron = 0; neuron < kNeurons; ++neuron) {
+          // Image 2 has nothing positive, image 3 a NaN.
+          sums[first.place(image, neuron)] =
+              image == 2 ? -1 : static_cast<float>(image - 1) * static_cast<float>(neuron) / 7;
+          bias[neuron] = -0.01F * static_cast<float>(neuron);
+        }
+      }
+      sums[first.place(3, 5)] = std::numeric_limits<float>::quiet_NaN();
+      ptx::Machine machine(ptx::parse(compile_ptx(layerwise_request(form, "sm_90")), "feed_forward_layerwise.ptx"));
+      const auto allow = [&](auto& array) { machine.memory().add(std::as_writable_bytes(std::span(array))); };
+      for (auto* const array :
+           {&first.value, &first.residual, &second.value, &second.residual, &alive, &bitmaps, &rows}) {
+        allow(*array);
+      }
+      allow(sums);
+      allow(bias);
+      LayerwiseArguments arguments{.bitmaps = bitmaps.data(),
+                                   .sums = sums.data(),
+                                   .from = second.at(),
+                                   .to = first.at(),
+                                   .bias = bias.data(),
+                                   .rows = rows.data(),
+                                   .alive = alive.data(),
+                                   .images = kImages,
+                                   .neurons = kNeurons,
+                                   .words = static_cast<std::uint32_t>(images.words_per_image()),
+                                   .stride = kRoom,
+                                   .clip = 4,
+                                   .scale = form.scale};
+      const auto launch = [&](const char* kernel) {
+        machine.launch(kernel, {.blocks = 2, .threads = 64, .parameters = std::as_bytes(std::span(&arguments, 1))});
+      };
+      launch("feed_forward_expand");
+      for (int image = 0; image < kImages; ++image) {
+        for (int neuron = 0; neuron < kNeurons; ++neuron) {
+          CHECK(first.get(image, neuron) == static_cast<float>(images.of(image)[neuron / 32] >> neuron % 32 & 1));
+        }
+      }
+      arguments.to = second.at();
+      launch("feed_forward_activate");
+      const float tolerance = words == 0 ? 0 : words == 1 ? 0x1p-10F : 0x1p-20F;
+      for (int image = 0; image < kImages; ++image) {
+        bool any = false;
+        for (int neuron = 0; neuron < kNeurons; ++neuron) {
+          const float expected = activate(sums[first.place(image, neuron)] + bias[neuron], 4),
+                      found = second.get(image, neuron);
+          any = any || expected != 0;
+          CHECK((std::isnan(expected) ? std::isnan(found) : std::fabs(found - expected) <= tolerance * expected));
+        }
+        CHECK((alive[image] != 0) == any);
+      }
+      CHECK(alive[2] == 0);
+      arguments.to = first.at();
+      arguments.images = 2;
+      launch("feed_forward_drop");
+      for (int neuron = 0; neuron < kNeurons; ++neuron) {
+        CHECK(first.get(0, neuron) == second.get(4, neuron));
+        CHECK(first.get(1, neuron) == second.get(1, neuron));
+      }
+    }
+  }
+}
+
+}  // namespace onchip
