@@ -91,7 +91,7 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
                               cost[Cost::blocks_tile_instructions] * geometry.tiles +
                               cost[Cost::blocks_sum_instructions] * sets;
   const double of_block = instructions * chip.fp32_issue_cycles + geometry.tiles * sets * chip.tensor_issue_cycles;
-  const int ahead = blocks_ahead(chip, geometry, tile);
+  const int ahead = weights_ahead(chip, geometry, tile);
   const double reads = static_cast<double>(work.read_tiles[layer]) / warps;
   Parts parts{};
   parts[kProducts] = blocks * of_block * std::max(1.0, warps / chip.partitions);
@@ -157,7 +157,7 @@ std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int laye
   return tile.groups * tile.words * work.wavefronts[layer];
 }
 
-int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
+int weights_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
   constexpr int kMostAhead = 4;  // as kernels/feed_forward/inference.cpp tries them
   for (int ahead = std::min(kMostAhead, geometry.warp_blocks); ahead > 1; --ahead) {
     if (geometry.warp_blocks % ahead == 0 && registers(geometry, tile, ahead) <= registers_of_thread(chip, geometry)) {

@@ -45,7 +45,7 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
 std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int layer);
 
 // Output blocks whose weights a warp has in registers or on their way: the most that registers hold.
-int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile);
+int weights_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile);
 
 // A launch: a range of layers, of so many images.
 struct LaunchPrice {
