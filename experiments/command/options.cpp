@@ -63,32 +63,6 @@ auto texts(const char* name) {
   throw InputError(error.what());
 }
 
-double parse_density(const std::string& given) {
-  std::string_view number = given;
-  const auto trim = [&] {
-    while (!number.empty() && number.back() == ' ') {
-      number.remove_suffix(1);
-    }
-  };
-  trim();
-  double divisor = 1;
-  if (number.ends_with('%')) {
-    number.remove_suffix(1);
-    trim();
-    divisor = 100;
-  }
-  double value = 0;
-  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (problem != std::errc{} || end != number.data() + number.size() || number.empty()) {
-    throw InputError("--density: found " + in_quotes(given) + ": expected a number such as 0.3 or 30%");
-  }
-  value /= divisor;
-  if (!(value > 0 && value <= 1)) {
-    throw InputError("--density: found " + in_quotes(given) + ": expected more than 0 and at most 1 (100%)");
-  }
-  return value;
-}
-
 }  // namespace
 
 std::string command_line(const std::string& program, const Verb& verb, const std::vector<std::string>& arguments) {
@@ -132,6 +106,33 @@ std::int64_t Options::whole(const std::string& name, std::int64_t minimum, std::
   if (problem != std::errc{} || end != found.data() + found.size() || value < minimum || value > maximum) {
     throw InputError("--" + name + ": found " + in_quotes(found) + ": expected a whole number from " +
                      std::to_string(minimum) + " to " + std::to_string(maximum));
+  }
+  return value;
+}
+
+double Options::share(const std::string& name) const {
+  const std::string given = text(name);
+  std::string_view number = given;
+  const auto trim = [&] {
+    while (!number.empty() && number.back() == ' ') {
+      number.remove_suffix(1);
+    }
+  };
+  trim();
+  double divisor = 1;
+  if (number.ends_with('%')) {
+    number.remove_suffix(1);
+    trim();
+    divisor = 100;
+  }
+  double value = 0;
+  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (problem != std::errc{} || end != number.data() + number.size() || number.empty()) {
+    throw InputError("--" + name + ": found " + in_quotes(given) + ": expected a number such as 0.3 or 30%");
+  }
+  value /= divisor;
+  if (!(value > 0 && value <= 1)) {
+    throw InputError("--" + name + ": found " + in_quotes(given) + ": expected more than 0 and at most 1 (100%)");
   }
   return value;
 }
@@ -348,7 +349,7 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
   network.precision = parse_precision(options.text("precision"));
   network.batch = static_cast<int>(options.whole("batch", 1, kMaxBatch));
   network.steps = static_cast<int>(options.whole("steps", 1, 2147483647));
-  network.density = parse_density(options.text("density"));
+  network.density = options.share("density");
   configuration.mask = parse_mask(options.text("mask"));
   configuration.seed = static_cast<std::uint64_t>(options.whole("seed", 0, kMostSeed));
   if (options.given("hidden")) {

@@ -49,6 +49,7 @@ class Options {
   std::string text(const std::string& name) const;  // "" if there is none
   std::vector<std::string> list(const std::string& name) const;
   std::int64_t whole(const std::string& name, std::int64_t minimum, std::int64_t maximum) const;
+  double share(const std::string& name) const;  // 0.3 or 30%: more than 0, at most 1
   int choice(const std::string& name, std::string_view found, std::initializer_list<std::string_view> names) const;
   const std::string& command() const { return command_; }  // that they were given with
 

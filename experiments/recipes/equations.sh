@@ -32,8 +32,8 @@ print("""# Equations
 
 <!-- Generated: experiments/recipes/equations.sh build/onchip > docs/equations.md -->
 
-The formulas stand at the top of `model/sparse/price.hpp`, `model/dense/price.hpp`, `model/library/price.hpp` and
-`model/exchange/exchange_time.hpp`. They multiply two kinds of numbers.
+The formulas stand at the top of `model/sparse/price.hpp`, `model/dense/price.hpp`, `model/library/price.hpp`,
+`model/feed_forward/plan/blocks_price.hpp` and `model/exchange/exchange_time.hpp`. They multiply two kinds of numbers.
 
 - **Numbers of the hardware** stand in the chip files (`model/chips/*.toml`): `onchip chips NAME` lists each with its unit,
   interval and source, and `--set KEY=QUANTITY` changes one.

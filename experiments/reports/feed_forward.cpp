@@ -9,6 +9,7 @@
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/feed_forward/reference.hpp"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "experiments/command/progress.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/feed_forward/answers.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 
@@ -83,9 +84,13 @@ std::string to_text(const FitAnswer& answer, bool sized) {
 int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto options = parse_options(verb, arguments,
                                      {chip_options(), network_options(), plan_options(), whole_plan_option(),
-                                      granule_option(), fit_options(), output_options()});
+                                      granule_option(), fit_options(), feed_forward_options(), output_options()});
   if (!options) {
     return 0;
+  }
+  if (asks_feed_forward(*options,
+                        {network_options(), plan_options(), whole_plan_option(), granule_option(), fit_options()})) {
+    return fit_feed_forward(*options);
   }
   const Question question{read_chip(*options), read_configuration(*options, /*needs_hidden=*/false),
                           read_granule(*options)};

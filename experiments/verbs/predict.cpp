@@ -3,6 +3,7 @@
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/feed_forward/answers.hpp"
 #include "model/base/error.hpp"
 
 namespace onchip {
@@ -83,9 +84,12 @@ Report report_of(const WholeNetworkAnswer& answer) {
 int run_predict(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto options = parse_options(verb, arguments,
                                      {chip_options(), network_options(), whole_network_options(), plan_options(),
-                                      whole_plan_option(), output_options()});
+                                      whole_plan_option(), feed_forward_options(), output_options()});
   if (!options) {
     return 0;
+  }
+  if (asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options(), whole_plan_option()})) {
+    return predict_feed_forward(*options);
   }
   const Question question{read_chip(*options),
                           read_configuration(*options, /*needs_hidden=*/true, /*takes_all_families=*/true)};

@@ -5,6 +5,7 @@
 #include "experiments/command/progress.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/feed_forward/answers.hpp"
 #include "experiments/reports/target_report.hpp"
 #include "model/base/units.hpp"
 
@@ -201,11 +202,14 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
       ("price", texts("KEY=NUMBER/UNIT"), "Find the cheapest of these, by what one more unit of a number costs, e.g. "
        "shared_memory.per_sm=1/KiB; repeatable.");
   // clang-format on
-  const auto options = parse_options(
-      verb, arguments,
-      {chip_options(), network_options(), plan_options(), granule_option(), backwards, ranking, output_options()});
+  const auto options = parse_options(verb, arguments,
+                                     {chip_options(), network_options(), plan_options(), granule_option(), backwards,
+                                      ranking, feed_forward_options(), output_options()});
   if (!options) {
     return 0;
+  }
+  if (asks_feed_forward(*options, {network_options(), plan_options(), granule_option(), backwards, ranking})) {
+    return what_if_feed_forward(*options);
   }
   const auto targets = options->list("target"), vary = options->list("vary"), prices = options->list("price");
   const bool is_backwards = !targets.empty() || !vary.empty() || !prices.empty();

@@ -94,6 +94,15 @@ enum class Cost : std::uint8_t {
   cudnn_fp32_barriers,
   cudnn_fp32_sample_barriers,
   cudnn_fp32_persistent_peak,
+  // Feed-forward networks in blocks.
+  blocks_block_instructions,
+  blocks_tile_instructions,
+  blocks_sum_instructions,
+  blocks_epilogue_instructions,
+  blocks_move_slots,
+  blocks_expand_slots,
+  blocks_transpose_slots,
+  blocks_reused_registers,
   // Intervals.
   exchange_scatter_in_step,
   end
@@ -261,6 +270,22 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
      "each sample of it", "h100_sxm/drawn.csv", 7},
     {Cost::cudnn_fp32_persistent_peak, "cudnn_fp32_persistent_peak", 9.2, 0, "times", "fp32 peak",
      "of what its multiplications take all SMs", "h100_sxm/drawn.csv", 7},
+    {Cost::blocks_block_instructions, "blocks_block_instructions", 4, 4, "instructions", "as is",
+     "of a warp for an output block, beside its tiles and sums", "machine code", 12},
+    {Cost::blocks_tile_instructions, "blocks_tile_instructions", 13, 13, "instructions", "as is",
+     "for a weight tile: addresses, loads, products", "machine code", 12},
+    {Cost::blocks_sum_instructions, "blocks_sum_instructions", 16, 16, "instructions", "as is",
+     "for 8 images and a word of an output block: bias, clip, rounding, store", "machine code", 12},
+    {Cost::blocks_epilogue_instructions, "blocks_epilogue_instructions", 5, 0, "instructions",
+     "timing.arithmetic_latency", "one after another from the last product to the store", "machine code", 12},
+    {Cost::blocks_move_slots, "blocks_move_slots", 62, 0, "issue slots", "as is",
+     "a warp's 32 words of 8 images to or from device memory", "machine code", 12},
+    {Cost::blocks_expand_slots, "blocks_expand_slots", 31, 0, "issue slots", "as is",
+     "a warp's 32 places of 8 images from their bits", "machine code", 12},
+    {Cost::blocks_transpose_slots, "blocks_transpose_slots", 290, 0, "issue slots", "as is",
+     "a warp's 32 words of 8 bitmaps, from rows of bits to columns", "machine code", 12},
+    {Cost::blocks_reused_registers, "blocks_reused_registers", 8, 8, "registers", "as is",
+     "of a thread that the compiler uses twice", "machine code", 12},
     {Cost::exchange_scatter_in_step, "exchange_scatter_in_step", 2, 1, "factor", "as is",
      "of exchange.scatter, because in a step the SMs do not all come at once", "h200/validation.csv", 343},
 }};
@@ -281,6 +306,7 @@ inline constexpr std::array kCostGroups{
     CostGroup{Cost::sparse_output_instructions, "sparse instructions"},
     CostGroup{Cost::dense_stores_per_cycle, "dense steps"},
     CostGroup{Cost::library_plain_node, "libraries"},
+    CostGroup{Cost::blocks_block_instructions, "feed-forward blocks"},
     CostGroup{Cost::exchange_scatter_in_step, "intervals"},
 };
 constexpr std::string_view group_of(Cost cost) {

@@ -4,6 +4,7 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/numeric.hpp"
+#include "model/base/parallel.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/data/radix_net.hpp"
 #include "model/feed_forward/data/random_network.hpp"
@@ -14,6 +15,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -243,6 +245,37 @@ FeedForward from_random(const Words& words) {
   return random_network(drawn);
 }
 
+constexpr std::string_view kDigits = "digits:";
+
+struct Digits {
+  int count = 0;
+  std::uint64_t seed = 1;
+};
+
+Digits parse_digits(std::string_view text) {
+  constexpr std::string_view kSeed = "seed=";
+  const std::string_view expected = "60000 or digits:60000,seed=1";
+  Digits digits;
+  std::string_view count = text.substr(kDigits.size());
+  if (const std::size_t comma = count.find(','); comma != std::string_view::npos) {
+    const std::string_view key = count.substr(comma + 1);
+    if (!key.starts_with(kSeed)) {
+      throw InputError("expected digits:" + std::string(expected) + "; found " + in_quotes(text));
+    }
+    digits.seed = number<std::uint64_t>("seed", key, key.substr(kSeed.size()), 0, ~std::uint64_t{0}, "a whole number");
+    count = count.substr(0, comma);
+  }
+  const auto [stop, error] = std::from_chars(count.data(), count.data() + count.size(), digits.count);
+  if (error != std::errc() || stop != count.data() + count.size() || digits.count < 0 || digits.count > kMostImages) {
+    throw InputError("expected digits:" + std::string(expected) + "; found " + in_quotes(text));
+  }
+  return digits;
+}
+
+int sampled_image(int i, int sample, int of) {
+  return static_cast<int>(std::int64_t{i} * of / sample);
+}
+
 }  // namespace
 
 FeedForward read_network(std::string_view text) {
@@ -290,28 +323,39 @@ FeedForward read_network(std::string_view text) {
   return network;
 }
 
-Inputs read_images(std::string_view text, int neurons) {
-  constexpr std::string_view kDigits = "digits:", kSeed = "seed=";
+ImageSample sample_images(std::string_view text, int neurons, int most) {
   if (!text.starts_with(kDigits)) {
-    return open_images(std::filesystem::path(text), neurons);
-  }
-  const std::string_view expected = "60000 or digits:60000,seed=1";
-  std::string_view count = text.substr(kDigits.size());
-  std::uint64_t seed = 1;
-  if (const std::size_t comma = count.find(','); comma != std::string_view::npos) {
-    const std::string_view key = count.substr(comma + 1);
-    if (!key.starts_with(kSeed)) {
-      throw InputError("expected digits:" + std::string(expected) + "; found " + in_quotes(text));
+    const Inputs all = open_images(std::filesystem::path(text), neurons);
+    const int count = image_count(all);
+    if (count <= most) {
+      return {all, count};
     }
-    seed = number<std::uint64_t>("seed", key, key.substr(kSeed.size()), 0, ~std::uint64_t{0}, "a whole number");
-    count = count.substr(0, comma);
+    IndexLists some{neuron_count(all), {0}, {}, {}};
+    for (int i = 0; i < most; ++i) {
+      for_each_feature(all, sampled_image(i, most, count), [&](int neuron, float value) {
+        some.neuron.push_back(neuron);
+        some.value.push_back(value);
+      });
+      some.begin.push_back(some.nnz());
+    }
+    return {some, count};
   }
-  int images = 0;
-  const auto [stop, error] = std::from_chars(count.data(), count.data() + count.size(), images);
-  if (error != std::errc() || stop != count.data() + count.size() || images < 0 || images > kMostImages) {
-    throw InputError("expected digits:" + std::string(expected) + "; found " + in_quotes(text));
+  const Digits digits = parse_digits(text);
+  if (digits.count <= most) {
+    return {synthetic_digits(neurons, 0, digits.count, digits.seed), digits.count};
   }
-  return synthetic_digits(neurons, 0, images, seed);
+  Bitmaps some{most, neurons, {}};
+  const auto words = static_cast<std::size_t>(some.words_per_image());
+  some.words.resize(words * static_cast<std::size_t>(most));
+  parallel_for(most, all_cores(), [&](int i) {
+    const Bitmaps one = synthetic_digits(neurons, sampled_image(i, most, digits.count), 1, digits.seed);
+    std::ranges::copy(one.words, some.words.begin() + static_cast<std::ptrdiff_t>(words * static_cast<std::size_t>(i)));
+  });
+  return {some, digits.count};
+}
+
+Inputs read_images(std::string_view text, int neurons) {
+  return sample_images(text, neurons, std::numeric_limits<int>::max()).inputs;
 }
 
 }  // namespace onchip

@@ -29,4 +29,11 @@ FeedForward read_network(std::string_view text);
 // "digits:60000", "digits:60000,seed=2", or a file (open_images).
 Inputs read_images(std::string_view text, int neurons);
 
+// At most so many of these images, evenly spread over them; synthetic ones beside them are not made.
+struct ImageSample {
+  Inputs inputs;
+  int of = 0;  // images that there are
+};
+ImageSample sample_images(std::string_view text, int neurons, int most);
+
 }  // namespace onchip

@@ -34,7 +34,7 @@ BlocksTile largest_tile(const Chip& chip, const BlocksGeometry& geometry, int gr
     }
   }
   const std::size_t needs = geometry.shared_bytes({1, words, true});
-  throw InputError("8 images of up to " + std::to_string(geometry.places) + " neurons take " +
+  throw InputError("8 images of up to " + std::to_string(geometry.places - kFreePlaces) + " neurons take " +
                    std::to_string(needs / 1024) + " KiB of shared memory; a block of " + chip.name + " has " +
                    std::to_string(has / 1024) + " KiB");
 }
@@ -104,6 +104,7 @@ BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksGeometry& geometry) 
   constexpr std::array kDropAfter{3, 5, 8, 11};
   BlocksPlan plan;
   plan.warps = geometry.warps;
+  plan.wide = largest_tile(chip, geometry, 2, 2);  // which needs the most
   const BlocksTile many = largest_tile(chip, geometry, 4, 1), few = largest_tile(chip, geometry, 2, 1);
   for (const int layer : kDropAfter) {
     if (layer < geometry.layers) {
@@ -112,7 +113,6 @@ BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksGeometry& geometry) 
   }
   plan.phases.push_back({geometry.layers, few});
   plan.lower = few;
-  plan.wide = largest_tile(chip, geometry, 2, 2);
   return plan;
 }
 

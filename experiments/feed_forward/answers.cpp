@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/feed_forward/answers.hpp"
+
+#include "experiments/command/progress.hpp"
+#include "model/answer/feed_forward/feed_forward.hpp"
+#include "model/base/error.hpp"
+#include "model/base/units.hpp"
+#include "model/feed_forward/network_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+constexpr int kDefaultImages = 60000;
+
+// What is asked, for any chip.
+struct Asked {
+  ExaminedNetwork network;
+  Activity activity;
+};
+
+Activity read_activity(const Options& options, const FeedForward& network, Progress& progress) {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  if (options.given("alive")) {
+    if (options.given("sample")) {
+      throw InputError("--sample contradicts --alive, for which no image is computed");
+    }
+    int images = kDefaultImages;
+    if (const std::string text = options.text("images"); std::ranges::all_of(text, ::isdigit) && !text.empty()) {
+      images = static_cast<int>(options.whole("images", 1, kMost));
+    } else if (!text.empty()) {
+      images = sample_images(text, network.neurons.front(), 1).of;
+    }
+    return given_activity(network, images, options.text("alive") == "all" ? 1 : options.share("alive"));
+  }
+  const int sample =
+      options.given("sample") ? static_cast<int>(options.whole("sample", 1, kMost)) : default_sample(network);
+  progress.show("reading images");
+  const ImageSample images =
+      sample_images(options.given("images") ? options.text("images") : "digits:" + std::to_string(kDefaultImages),
+                    network.neurons.front(), sample);
+  return find_activity(network, images,
+                       [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); });
+}
+
+Asked read_asked(const Options& options) {
+  const FeedForward network = read_network(options.text("network"));
+  Progress progress;
+  Activity activity = read_activity(options, network, progress);
+  progress.show("finding the structure of " + network.name);
+  return {examine(network), std::move(activity)};
+}
+
+// ---- text -----------------------------------------------------------------------------------------------------------
+
+std::string ms(double us) {
+  return fixed(1e-3 * us, us < 1e3 ? 3 : us < 1e5 ? 2 : 0);
+}
+
+std::string percent(double part, double of) {
+  return of > 0 ? fixed(100 * part / of, 1) + " %" : "-";
+}
+
+std::string kib(double bytes) {
+  return bytes < (1 << 20) ? fixed(bytes / 1024, 0) + " KiB" : fixed(bytes / (1 << 20), 1) + " MiB";
+}
+
+std::string structure_text(const ExaminedNetwork& network) {
+  const StructureSummary& found = network.structure;
+  return "structure   " + percent(static_cast<double>(found.weights_in_blocks), static_cast<double>(found.weights)) +
+         " of the weights in blocks, " +
+         percent(static_cast<double>(found.weights_in_blocks), static_cast<double>(found.block_elements)) +
+         " full; bank conflicts left: " + std::to_string(found.reads.extra) + " of " +
+         std::to_string(found.reads.accesses) + " reads, " + std::to_string(found.writes.extra) + " of " +
+         std::to_string(found.writes.accesses) + " writes; found in " + fixed(network.seconds, 2) + " s\n";
+}
+
+std::string capacity_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network) {
+  if (!network.work) {
+    return "";
+  }
+  std::string text =
+      "on the chip " + std::to_string(answer.images_per_sm) + " images on each SM, " + std::to_string(network.layers) +
+      " layers in a launch; at least " + kib(answer.shared_needed) + " of shared memory are needed, " +
+      kib(answer.shared_available) + " are there\n" + "in L2       weights " + kib(answer.weight_bytes) + " of " +
+      kib(answer.l2_bytes) +
+      (answer.weight_bytes <= answer.l2_bytes ? "\n" : ": not all, each launch reads them from memory\n");
+  if (answer.fits()) {
+    text += "in memory   " + kib(answer.device_bytes) + "\n";
+  }
+  return text;
+}
+
+std::string fit_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network) {
+  std::string text = std::string(answer.fits() ? "It fits: " : "It does not fit: ") + network.name + " on " +
+                     answer.chip + "\n\n" + (answer.fits() ? "" : "because     " + answer.problem + '\n') +
+                     structure_text(network) + capacity_text(answer, network);
+  if (!answer.to_fit.empty()) {
+    text += "\nAny one of these makes it fit:\n";
+  }
+  for (const Remedy& remedy : answer.to_fit) {
+    text += "  - " + remedy.text + " (" + remedy.option + ")\n";
+  }
+  return text;
+}
+
+std::string images_text(const Activity& activity) {
+  return "images      " + std::to_string(activity.images) + ", of which " + fixed(activity.alive.back(), 0) +
+         " stay alive; " + fixed(activity.image_layers(), 0) + " image-layers" +
+         (activity.sampled == 0                 ? ", as given"
+          : activity.sampled == activity.images ? ""
+                                                : ", from " + std::to_string(activity.sampled) + " of the images") +
+         '\n';
+}
+
+std::string predict_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network, const Activity& activity) {
+  if (!answer.fits()) {
+    return fit_text(answer, network);
+  }
+  const BlocksPrice& price = answer.price;
+  Table terms{{"term", "ms", "share %"}, {}}, launches{{"launch", "images", "tiles", "rounds", "ms"}, {}};
+  for (const Term& term : price.terms) {
+    terms.rows.push_back({std::string(term.name), ms(term.us), fixed(100 * term.us / price.us, 1)});
+  }
+  for (const LaunchPrice& launch : price.launches) {
+    launches.rows.push_back({launch.name, fixed(launch.images, 0), std::to_string(launch.tiles),
+                             std::to_string(launch.rounds), ms(launch.terms.total())});
+  }
+  return network.name + ", " + std::to_string(activity.images) + " images on " + answer.chip + "\n\ntime        " +
+         ms(price.us) + " ms (95 %: " + ms(price.low_us) + " to " + ms(price.high_us) + "), never below " +
+         ms(price.floor_us) + " ms; most of it " + std::string(price.binding) + "\nrate        " +
+         fixed(answer.tera_edges_per_s, 1) + " TeraEdges/s as the challenge counts; " +
+         fixed(answer.tera_macs_per_s, 1) + " T multiply-adds/s executed, of " +
+         fixed(answer.executed_image_layers, 0) + " image-layers\nplan        " + text(*answer.plan) + '\n' +
+         images_text(activity) + structure_text(network) + capacity_text(answer, network) + '\n' + to_aligned(terms) +
+         '\n' + to_aligned(launches);
+}
+
+Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwork& network, const Activity& activity) {
+  const StructureSummary& found = network.structure;
+  const auto share = [](std::int64_t part, std::int64_t of) {
+    return of > 0 ? significant(static_cast<double>(part) / static_cast<double>(of), 6) : "";
+  };
+  Table csv;
+  for (const FeedForwardAnswer& answer : answers) {
+    const BlocksPrice& price = answer.price;
+    const auto if_fits = [&](const std::string& cell) { return answer.fits() ? cell : std::string(); };
+    std::vector<std::pair<std::string, std::string>> cells{
+        {"chip", answer.chip},
+        {"network", network.name},
+        {"image_count", std::to_string(activity.images)},
+        {"sampled", std::to_string(activity.sampled)},
+        {"weights", std::to_string(found.weights)},
+        {"in_blocks", share(found.weights_in_blocks, found.weights)},
+        {"fill", share(found.weights_in_blocks, found.block_elements)},
+        {"read_conflicts", std::to_string(found.reads.extra)},
+        {"write_conflicts", std::to_string(found.writes.extra)},
+        {"fits", truth(answer.fits())},
+        {"problem", answer.problem},
+        {"images_per_sm", std::to_string(answer.images_per_sm)},
+        {"shared_bytes_needed", significant(answer.shared_needed, 9)},
+        {"shared_bytes_available", significant(answer.shared_available, 9)},
+        {"weight_bytes", significant(answer.weight_bytes, 12)},
+        {"plan", if_fits(answer.plan ? text(*answer.plan) : "")},
+        {"ms", if_fits(significant(1e-3 * price.us, 6))},
+        {"low_ms", if_fits(significant(1e-3 * price.low_us, 6))},
+        {"high_ms", if_fits(significant(1e-3 * price.high_us, 6))},
+        {"floor_ms", if_fits(significant(1e-3 * price.floor_us, 6))},
+        {"binding", std::string(price.binding)},
+        {"image_layers", significant(activity.image_layers(), 9)},
+        {"executed_image_layers", if_fits(significant(answer.executed_image_layers, 9))},
+        {"tera_edges_per_s", if_fits(significant(answer.tera_edges_per_s, 4))},
+        {"tera_macs_per_s", if_fits(significant(answer.tera_macs_per_s, 4))}};
+    csv.rows.emplace_back();
+    csv.columns.clear();
+    for (const auto& [column, cell] : cells) {
+      csv.columns.push_back(column);
+      csv.rows.back().push_back(cell);
+    }
+  }
+  return csv;
+}
+
+int answer_and_write(const Options& options, std::string (*to_text)(const FeedForwardAnswer&, const Asked&)) {
+  const ChipFile chip = read_chip(options);
+  Output output(options);
+  const Asked asked = read_asked(options);
+  const FeedForwardAnswer found = answer(chip, asked.network, asked.activity);
+  output.write({to_text(found, asked), csv_of({found}, asked.network, asked.activity),
+                to_json(found, asked.network, asked.activity)});
+  return found.fits() ? 0 : 1;
+}
+
+}  // namespace
+
+OptionGroup feed_forward_options() {
+  OptionGroup group = option_group("Feed-forward network (instead of a recurrent one)");
+  // clang-format off
+  group.add_options()
+      ("network", text_option("NETWORK"),
+       "Ask about a sparse feed-forward network: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
+       "random:neurons=1024,layers=8,degree=32,blocks=16, or a file.")
+      ("images", text_option("IMAGES"), "Infer these: digits:60000,seed=2 (synthetic, default digits:60000) or a file.")
+      ("sample", text_option("N"),
+       "Compute at most so many of the images on the CPU to know which stay alive (default: what takes a second).")
+      ("alive", text_option("SHARE"),
+       "Compute none: this share of the images, 3% or all, is alive from the second layer on; --images may be their number.");
+  // clang-format on
+  return group;
+}
+
+bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& others) {
+  if (!options.given("network")) {
+    for (const char* what : {"images", "sample", "alive"}) {
+      if (options.given(what)) {
+        throw InputError("--" + std::string(what) + " needs --network");
+      }
+    }
+    return false;
+  }
+  for (const OptionGroup& group : others) {
+    for (const auto& option : group.options()) {
+      if (options.given(option->long_name())) {
+        throw InputError("--" + option->long_name() + " contradicts --network, which is a feed-forward network");
+      }
+    }
+  }
+  return true;
+}
+
+int fit_feed_forward(const Options& options) {
+  return answer_and_write(
+      options, [](const FeedForwardAnswer& found, const Asked& asked) { return fit_text(found, asked.network); });
+}
+
+int predict_feed_forward(const Options& options) {
+  return answer_and_write(options, [](const FeedForwardAnswer& found, const Asked& asked) {
+    return predict_text(found, asked.network, asked.activity);
+  });
+}
+
+int what_if_feed_forward(const Options& options) {
+  const ChipFile base_chip = read_base_chip(options), changed_chip = read_chip(options);
+  Output output(options);
+  const Asked asked = read_asked(options);
+  const FeedForwardAnswer base = answer(base_chip, asked.network, asked.activity),
+                          changed = answer(changed_chip, asked.network, asked.activity);
+  Table table{{"", "base", "changed", "change %"}, {}};
+  const auto add = [&](const std::string& name, double before, double after, const std::string& a,
+                       const std::string& b) {
+    table.rows.push_back({name, a, b, before > 0 && after > 0 ? fixed(100 * (after / before - 1), 1) : ""});
+  };
+  const auto add_ms = [&](const std::string& name, double before, double after) {
+    add(name, before, after, base.fits() ? ms(before) : "does not fit", changed.fits() ? ms(after) : "does not fit");
+  };
+  add_ms("ms", base.price.us, changed.price.us);
+  if (base.fits() && changed.fits()) {
+    for (const Term& term : base.price.terms) {
+      add_ms("  " + std::string(term.name), term.us, changed.price.terms[term.name]);
+    }
+  }
+  add_ms("floor, ms", base.price.floor_us, changed.price.floor_us);
+  add("TeraEdges/s", base.tera_edges_per_s, changed.tera_edges_per_s, fixed(base.tera_edges_per_s, 1),
+      fixed(changed.tera_edges_per_s, 1));
+  add("images on each SM", base.images_per_sm, changed.images_per_sm, std::to_string(base.images_per_sm),
+      std::to_string(changed.images_per_sm));
+  std::string text = asked.network.name + ", " + std::to_string(asked.activity.images) + " images on " + base.chip +
+                     "\n\n" + to_aligned(table);
+  for (const auto& [side, name] : {std::pair(&base, "base"), std::pair(&changed, "changed")}) {
+    text += std::string(name) + ": " + (side->fits() ? onchip::text(*side->plan) : side->problem) + '\n';
+  }
+  Json json{{"base", to_json(base, asked.network, asked.activity)},
+            {"changes", options.list("set")},
+            {"changed", to_json(changed, asked.network, asked.activity)}};
+  Table csv = csv_of({base, changed}, asked.network, asked.activity);
+  csv.columns.insert(csv.columns.begin(), "side");
+  csv.rows[0].insert(csv.rows[0].begin(), "base");
+  csv.rows[1].insert(csv.rows[1].begin(), "changed");
+  output.write({std::move(text), std::move(csv), std::move(json)});
+  return changed.fits() ? 0 : 1;
+}
+
+}  // namespace onchip

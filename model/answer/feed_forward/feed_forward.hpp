@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Questions about sparse feed-forward networks: does one stay on the chip, how long does an inference take, what binds
+// it.
+#pragma once
+
+#include "model/answer/answer.hpp"
+#include "model/answer/json.hpp"
+#include "model/feed_forward/plan/blocks_price.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace onchip {
+
+// What is true of a network on every chip.
+struct ExaminedNetwork {
+  std::string name;
+  int layers = 0;
+  StructureSummary structure;
+  double seconds = 0;                   // that it took to find out
+  std::optional<BlocksWork> work = {};  // of its blocks
+  std::string problem = {};             // why no plan of blocks computes it, on any chip
+};
+ExaminedNetwork examine(const FeedForward& network);
+
+struct FeedForwardAnswer {
+  std::string chip;
+  std::optional<BlocksPlan> plan = {};
+  BlocksPrice price = {};
+  std::string problem = {};                        // why there is no plan
+  std::vector<Remedy> to_fit = {};                 // of what does not fit
+  int images_per_sm = 0;                           // of one word, as many as shared memory holds
+  double shared_needed = 0, shared_available = 0;  // bytes of a block: of 8 images of two words
+  double weight_bytes = 0, l2_bytes = 0;           // of all layers; of L2, that may be read again and again
+  double device_bytes = 0;                         // of device memory: weights, bitmaps, features between phases
+  double executed_image_layers = 0;                // of images that are not yet dropped
+  double tera_edges_per_s = 0, tera_macs_per_s = 0;
+
+  bool fits() const { return plan.has_value(); }
+};
+FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity);
+
+Json to_json(const FeedForwardAnswer& answer, const ExaminedNetwork& network, const Activity& activity);
+
+}  // namespace onchip

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/feed_forward/plan/activity.hpp"
+
+#include "model/base/error.hpp"
+#include "model/feed_forward/reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace onchip {
+namespace {
+
+// Whether all features of these images are at the clip after so many layers.
+bool are_settled(const FeedForward& network, const Inputs& inputs, std::span<const int> images, int layers) {
+  const std::vector<float> features = reference_features(network, inputs, images, layers);
+  const float least = network.clip * (1 - 0x1p-10F);
+  return std::ranges::all_of(features, [&](float feature) { return feature >= least; });
+}
+
+// By doubling, then by halves: images at the clip stay there in the networks for which it matters.
+int settled_layers(const FeedForward& network, const Inputs& inputs, std::span<const int> survivors) {
+  constexpr std::size_t kLooked = 64;  // of the survivors
+  const int layers = network.layers();
+  if (survivors.empty()) {
+    return 0;
+  }
+  if (!std::isfinite(network.clip)) {
+    return layers;
+  }
+  std::vector<int> some;
+  for (std::size_t i = 0; i < std::min(kLooked, survivors.size()); ++i) {
+    some.push_back(survivors[i * survivors.size() / std::min(kLooked, survivors.size())]);
+  }
+  int below = 0, settled = 1;
+  for (; !are_settled(network, inputs, some, settled); settled = std::min(2 * settled, layers)) {
+    if (settled == layers) {
+      return layers;
+    }
+    below = settled;
+  }
+  while (settled - below > 1) {
+    const int middle = (below + settled) / 2;
+    (are_settled(network, inputs, some, middle) ? settled : below) = middle;
+  }
+  return settled;
+}
+
+}  // namespace
+
+double Activity::image_layers() const {
+  return std::accumulate(alive.begin(), alive.end() - 1, 0.0);
+}
+
+int default_sample(const FeedForward& network) {
+  return std::max(1000, (1 << 25) / network.neurons.front());
+}
+
+Activity find_activity(const FeedForward& network, const ImageSample& images,
+                       const std::function<void(double)>& progress) {
+  const int sampled = image_count(images.inputs);
+  if (sampled == 0) {
+    throw InputError("there are no images");
+  }
+  ReferenceOptions options;
+  options.progress = progress;
+  const ReferenceResult result = infer_reference(network, images.inputs, options);
+  Activity activity{images.of, {}, settled_layers(network, images.inputs, result.categories), sampled};
+  for (const std::int64_t alive : result.alive) {
+    activity.alive.push_back(static_cast<double>(alive) * images.of / sampled);
+  }
+  return activity;
+}
+
+Activity at_end_of_interval(Activity activity, double direction) {
+  constexpr double kDeviations = 1.96;
+  if (activity.sampled > 0 && activity.sampled < activity.images) {
+    for (double& alive : activity.alive) {
+      const double share = alive / activity.images;
+      const double off = kDeviations * std::sqrt(share * (1 - share) / activity.sampled);
+      alive = std::clamp(share + direction * off, 0.0, 1.0) * activity.images;
+    }
+  }
+  return activity;
+}
+
+Activity given_activity(const FeedForward& network, int images, double share) {
+  if (!(share >= 0 && share <= 1)) {
+    throw InputError("the share of the images that is alive is from 0 to 1");
+  }
+  if (images < 1) {
+    throw InputError("there are no images");
+  }
+  Activity activity{images, std::vector<double>(network.neurons.size(), share * images), network.layers(), 0};
+  activity.alive.front() = images;
+  return activity;
+}
+
+}  // namespace onchip

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which images are alive before each layer: what a price of an inference needs of the images. From the reference
+// (reference.hpp), on all images or on a sample that stands for all, or given by hand.
+#pragma once
+
+#include "model/feed_forward/network_text.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+struct Activity {
+  int images = 0;
+  std::vector<double> alive;  // [layers + 1]: images with a feature before each layer, and after the last
+  // After so many layers all features of those that survive are at the clip; the number of layers where they never are.
+  int settled = 0;
+  int sampled = 0;  // images that were computed; 0: given by hand
+
+  double image_layers() const;  // images that enter a layer, over all layers
+};
+
+// As many images as take about a second or less: those of 2^25 inputs, at least 1000.
+int default_sample(const FeedForward& network);
+
+// progress: from 0 to 1. Throws InputError for images that are not the network's, and for none.
+Activity find_activity(const FeedForward& network, const ImageSample& images,
+                       const std::function<void(double)>& progress = {});
+
+// With as many more images alive, or fewer (direction -1), as 95 % of samples of this size are off at most.
+Activity at_end_of_interval(Activity activity, double direction);
+
+// A share of the images is alive from the second layer on, and is never at the clip. Throws InputError unless it is of
+// [0, 1].
+Activity given_activity(const FeedForward& network, int images, double share);
+
+}  // namespace onchip

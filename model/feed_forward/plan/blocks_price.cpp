@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/feed_forward/plan/blocks_price.hpp"
+
+#include "model/feed_forward/plan/blocks_layout.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+namespace onchip {
+namespace {
+
+enum Part : std::uint8_t { kProducts, kShared, kWeights, kLatency, kBarriers, kImages, kSurvivors, kLaunches, kParts };
+constexpr std::array<std::string_view, kParts> kPartNames{"products", "shared_memory", "weights",   "latency",
+                                                          "barriers", "images",        "survivors", "launches"};
+using Parts = std::array<double, kParts>;
+static_assert(kParts <= Terms::kMost);
+
+// In a record: places of its outputs, then of its tiles' inputs.
+std::size_t destinations_at(const BlocksGeometry& geometry) {
+  return static_cast<std::size_t>(geometry.tiles) * 2 * kBlockRows * kBlockColumns + kBlockRows * 4;
+}
+
+// Of one access to 8 places: the most different ones of the same banks.
+int wavefronts_of(std::span<const std::uint32_t> places) {
+  std::array<int, kFreePlaces> of_banks{};
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (std::ranges::find(places.first(i), places[i]) == places.begin() + static_cast<std::ptrdiff_t>(i)) {
+      ++of_banks[places[i] % kFreePlaces];
+    }
+  }
+  return std::ranges::max(of_banks);
+}
+
+constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
+constexpr int kSettlesEach = 4;    // layers, as feed_forward_blocks.cu has it
+
+Terms terms_of(const Parts& parts, double us) {
+  Terms terms;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    terms.add(kPartNames[i], parts[i] * us);
+  }
+  return terms;
+}
+
+// Both have all parts.
+Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
+  Terms sum;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    sum.add(kPartNames[i], factor * a.begin()[i].us + factor_b * b.begin()[i].us);
+  }
+  return sum;
+}
+
+double cycle_us(const Chip& chip) {
+  return 1e6 / (chip.clock_hz * chip.tensor_clock_share);
+}
+
+double barrier_cycles(const Chip& chip, int warps) {
+  return chip.block_barrier_cycles + chip.block_barrier_per_warp_cycles * warps;
+}
+
+double weight_bytes_per_cycle(const Chip& chip) {
+  return std::min<double>(chip.library_sm_bytes_per_cycle, chip.exchange_bytes_per_cycle_per_sm);
+}
+
+double dram_bytes_per_cycle(const Chip& chip) {
+  return chip.dram_bytes_per_second * chip.library_dram_share / (chip.clock_hz * chip.tensor_clock_share);
+}
+
+// Registers of a thread with so many output blocks ahead: outputs that are held in place, weights, sums.
+double registers(const BlocksGeometry& geometry, const BlocksTile& tile, int ahead) {
+  const int sets = tile.groups * tile.words;
+  const int held = tile.in_place ? geometry.warp_blocks * 2 * sets + geometry.warp_blocks / 2 : 0;
+  return held + ahead * (5 * geometry.tiles + 3) + 4 * tile.groups + 4 * sets;
+}
+
+double registers_of_thread(const Chip& chip, const BlocksGeometry& geometry) {
+  return std::min<double>(chip.registers_per_thread, chip.registers_per_block / (32 * geometry.warps)) +
+         chip.cost[Cost::blocks_reused_registers];
+}
+
+// A layer of one tile, in cycles.
+Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& tile, int layer) {
+  const BlocksGeometry& geometry = work.geometry;
+  const CostValues& cost = chip.cost;
+  const double warps = geometry.warps, blocks = geometry.warp_blocks, sets = tile.groups * tile.words;
+  const double instructions = cost[Cost::blocks_block_instructions] +
+                              cost[Cost::blocks_tile_instructions] * geometry.tiles +
+                              cost[Cost::blocks_sum_instructions] * sets;
+  const double of_block = instructions * chip.fp32_issue_cycles + geometry.tiles * sets * chip.tensor_issue_cycles;
+  const int ahead = weights_ahead(chip, geometry, tile);
+  const double reads = static_cast<double>(work.read_tiles[layer]) / warps;
+  Parts parts{};
+  parts[kProducts] = blocks * of_block * std::max(1.0, warps / chip.partitions);
+  parts[kLatency] = reads * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
+                    blocks * (geometry.tiles * chip.tensor_latency_cycles +
+                              cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
+                    blocks / ahead * (chip.l2_latency_cycles + chip.sm_count * chip.l2_line_cycles);
+  const double chain = parts[kProducts] + parts[kLatency];
+  const double shared = static_cast<double>(wavefronts(work, tile, layer)) * chip.lds_wavefront_cycles;
+  parts[kShared] = std::max(0.0, shared - chain);
+  // Registers that spill are stored and loaded once in a layer. From device memory a layer comes once for all SMs,
+  // which read it at about the same time.
+  const double spilled = std::max(0.0, registers(geometry, tile, ahead) - registers_of_thread(chip, geometry));
+  const double weights = static_cast<double>(geometry.layer_bytes());
+  const bool stays = weights * geometry.layers <= chip.l2_bytes * chip.library_l2_share;
+  parts[kWeights] =
+      std::max({0.0, (weights + spilled * 2 * 4 * 32 * warps) / weight_bytes_per_cycle(chip) - std::max(chain, shared),
+                stays ? 0 : weights / dram_bytes_per_cycle(chip) - std::max(chain, shared)});
+  parts[kBarriers] = (tile.in_place ? 2 : 1) * barrier_cycles(chip, geometry.warps);
+  return parts;
+}
+
+}  // namespace
+
+BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry) {
+  const int layers = network.layers();
+  BlocksWork work{geometry,
+                  std::vector<std::int64_t>(layers),
+                  std::vector<std::int64_t>(layers),
+                  {network.neurons.begin(), network.neurons.end()},
+                  0};
+  parallel_for(layers, all_cores(), [&](int l) {
+    FeedForward one{network.name, {network.inputs(l), network.outputs(l)}, network.clip, {}};
+    one.layer = [&](int) { return network.layer(l); };
+    const NetworkStructure of_layer{{structure.layers[l]}, {structure.places[l], structure.places[l + 1]}};
+    BlocksGeometry of_one = geometry;
+    of_one.layers = 1;
+    of_one.inputs = network.inputs(l);
+    const BlocksLayout layout = pack_blocks(one, of_layer, of_one);
+    for (std::size_t record = 0; record < layout.records.size(); record += geometry.record_bytes()) {
+      std::vector<std::uint32_t> places(static_cast<std::size_t>(kBlockColumns) * (1 + geometry.tiles));
+      const std::byte* from = layout.records.data() + record + destinations_at(geometry);
+      for (std::uint32_t& place : places) {
+        std::memcpy(&place, from, static_cast<std::size_t>(geometry.place_bytes));
+        from += geometry.place_bytes;
+      }
+      for (int t = 0; t <= geometry.tiles; ++t) {  // of the outputs, then of each tile's inputs
+        const auto of_tile = std::span(places).subspan(static_cast<std::size_t>(t) * kBlockColumns, kBlockColumns);
+        if (const bool is_read = t > 0; !is_read || of_tile[0] >> (8 * geometry.place_bytes - 1) == 0) {
+          work.read_tiles[l] += is_read;
+          work.wavefronts[l] += wavefronts_of(of_tile.first(kFreePlaces)) + wavefronts_of(of_tile.subspan(kFreePlaces));
+        }
+      }
+    }
+  });
+  for (const LayerStructure& layer : structure.layers) {
+    work.block_elements += layer.blocks.elements();
+  }
+  return work;
+}
+
+std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int layer) {
+  return tile.groups * tile.words * work.wavefronts[layer];
+}
+
+int weights_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
+  constexpr int kMostAhead = 4;  // as kernels/feed_forward/inference.cpp tries them
+  for (int ahead = std::min(kMostAhead, geometry.warp_blocks); ahead > 1; --ahead) {
+    if (geometry.warp_blocks % ahead == 0 && registers(geometry, tile, ahead) <= registers_of_thread(chip, geometry)) {
+      return ahead;
+    }
+  }
+  return 1;
+}
+
+BlocksPricer::BlocksPricer(const Chip& chip, const BlocksWork& work, const Activity& activity)
+    : chip_(chip), work_(work), activity_(activity) {
+  tiles_.reserve(64);
+}
+
+const BlocksPricer::OfTile& BlocksPricer::of(const BlocksTile& tile) const {
+  const auto known = std::ranges::find(tiles_, tile, &OfTile::tile);
+  if (known != tiles_.end()) {
+    return *known;
+  }
+  OfTile fresh{tile, {terms_of({}, 0)}};
+  Terms of_layer;
+  for (int l = 0; l < work_.geometry.layers; ++l) {
+    if (l == 0 || work_.read_tiles[l] != work_.read_tiles[l - 1] || work_.wavefronts[l] != work_.wavefronts[l - 1]) {
+      of_layer = terms_of(layer_cycles(chip_, work_, tile, l), cycle_us(chip_));
+    }
+    fresh.until.push_back(combined(fresh.until.back(), 1, of_layer, 1));
+  }
+  return tiles_.emplace_back(std::move(fresh));
+}
+
+// Of one tile: its features come, its layers, who is alive, their features go.
+Terms BlocksPricer::tile_terms(const BlocksTile& tile, int first, int end, double survivors) const {
+  const BlocksGeometry& geometry = work_.geometry;
+  const CostValues& cost = chip_.cost;
+  const double lanes = 32, partitions = chip_.partitions, warps = geometry.warps;
+  const double used = geometry.places - kFreePlaces, words = static_cast<double>(geometry.feature_words(tile));
+  const double sm_dram = dram_bytes_per_cycle(chip_) / chip_.sm_count;
+  const double barrier = barrier_cycles(chip_, geometry.warps);
+  // What all warps issue, spread over the partitions; at least one warp's.
+  const auto issue = [&](double warps_worth, double slots) {
+    return std::max(warps_worth / partitions, std::ceil(warps_worth / warps)) * slots * chip_.fp32_issue_cycles;
+  };
+  const double moved = issue(words * tile.groups / lanes, cost[Cost::blocks_move_slots]);
+  const double image_bytes = 4 * words;
+  Parts parts{};
+  if (first == 0) {
+    const double quads = (geometry.inputs + 127) / 128;
+    const double transposed = issue(4 * quads * tile.groups / lanes, cost[Cost::blocks_transpose_slots]);
+    const double expanded = std::max(issue(used * tile.groups / lanes, cost[Cost::blocks_expand_slots]),
+                                     used * tile.groups / (lanes / 4) * chip_.lds_wavefront_cycles);
+    parts[kImages] = std::max(transposed + expanded, 16 * quads * tile.images() / sm_dram);
+    parts[kBarriers] += 2 * barrier;
+  } else {
+    parts[kImages] = std::max(moved, tile.images() * image_bytes / sm_dram) + chip_.l2_latency_cycles;
+  }
+  // Who is alive: shuffles over the lanes of an image, and a slot for each that is.
+  parts[kSurvivors] = 3 * chip_.shuffle_latency_cycles + 2 * chip_.l2_latency_cycles;
+  if (end < geometry.layers) {
+    parts[kSurvivors] += std::max(moved, survivors * tile.images() * image_bytes / sm_dram);
+  }
+  parts[kBarriers] += (tile.in_place ? 4 : 3) * barrier;
+  const OfTile& layers = of(tile);
+  return combined(combined(layers.until[end], 1, layers.until[first], -1), 1, terms_of(parts, cycle_us(chip_)), 1);
+}
+
+LaunchPrice BlocksPricer::phase(const BlocksTile& tile, int first, int end) const {
+  LaunchPrice launch{"layers " + std::to_string(first + 1) + " to " + std::to_string(end), activity_.alive[first], 0, 0,
+                     terms_of({}, 0)};
+  launch.tiles = static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
+  launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
+  const double survivors = launch.images > 0 ? activity_.alive[end] / launch.images : 0;
+  Parts node{};
+  node[kLaunches] = 1e6 * chip_.library_node_seconds;
+  launch.terms =
+      combined(tile_terms(tile, first, end, survivors), static_cast<double>(launch.rounds), terms_of(node, 1), 1);
+  return launch;
+}
+
+LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images) const {
+  const int layers = work_.geometry.layers;
+  // The kernel looks after layers 1, 5, 9, ...
+  const int until =
+      std::min(layers, (std::max(activity_.settled, 1) + kSettlesEach - 2) / kSettlesEach * kSettlesEach + 1);
+  LaunchPrice launch = phase(tile, 0, layers);
+  launch.name = "lower bounds";
+  launch.images = images;
+  launch.tiles = static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
+  launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
+  const OfTile& of_layers = of(tile);
+  Terms of_tile = combined(tile_terms(tile, 0, layers, 0), 1, of_layers.until[layers], -1);
+  of_tile = combined(of_tile, 1, of_layers.until[until], 1);
+  Parts looks{};
+  looks[kSurvivors] = 3 * chip_.shuffle_latency_cycles * until / kSettlesEach;
+  looks[kBarriers] = 2 * barrier_cycles(chip_, work_.geometry.warps) * until / kSettlesEach;
+  of_tile = combined(of_tile, 1, terms_of(looks, cycle_us(chip_)), 1);
+  Parts node{};
+  node[kLaunches] = 1e6 * chip_.library_node_seconds;
+  launch.terms = combined(of_tile, static_cast<double>(launch.rounds), terms_of(node, 1), 1);
+  return launch;
+}
+
+LaunchPrice BlocksPricer::undecided(const BlocksTile& wide) const {
+  constexpr double kOtherNodes = 3;  // that find what is open, twice; fp32
+  LaunchPrice launch = bounds(wide, wide.images());
+  launch.name = "bounds of two words, beyond the last phase";
+  Parts nodes{};
+  nodes[kLaunches] = kOtherNodes * 1e6 * chip_.library_node_seconds;
+  launch.terms = combined(launch.terms, 1, terms_of(nodes, 1), 1);
+  return launch;
+}
+
+BlocksPrice BlocksPricer::price(const BlocksPlan& plan) const {
+  constexpr double kOtherNodes = 4;  // two fills before, two copies after
+  BlocksPrice price;
+  int first = 0, last_first = 0;
+  for (const BlocksPhase& of_plan : plan.phases) {
+    price.launches.push_back(phase(of_plan.tile, first, of_plan.end_layer));
+    last_first = first;
+    first = of_plan.end_layer;
+  }
+  price.launches.insert(price.launches.end() - 1, bounds(plan.lower, activity_.alive[last_first]));
+  // Beside the last phase; what is longer than it counts.
+  LaunchPrice open = undecided(plan.wide);
+  const double us = open.terms.total(), beyond = std::max(0.0, us - price.launches.back().terms.total());
+  open.terms = combined(open.terms, beyond / us, open.terms, 0);
+  price.launches.push_back(std::move(open));
+  Parts nodes{};
+  nodes[kLaunches] = kOtherNodes * 1e6 * chip_.library_node_seconds;
+  price.terms = terms_of(nodes, 1);
+  for (const LaunchPrice& launch : price.launches) {
+    price.terms = combined(price.terms, 1, launch.terms, 1);
+  }
+  price.us = price.terms.total();
+  const BlocksGeometry& geometry = work_.geometry;
+  double bytes = 0, products = 0;
+  for (int l = 0; l < geometry.layers; ++l) {
+    bytes += activity_.alive[l] * 2 * static_cast<double>(work_.neurons[l] + work_.neurons[l + 1]);
+    products += activity_.alive[l] / 8 * static_cast<double>(work_.block_elements) / geometry.layers /
+                (kBlockRows * kBlockColumns);
+  }
+  const double pipe = chip_.smem_banks * chip_.smem_bank_bytes;
+  price.floor_us = std::max(bytes / pipe, products * chip_.tensor_issue_cycles / chip_.partitions) / chip_.sm_count *
+                   1e6 / chip_.clock_hz;
+  price.binding = std::ranges::max_element(price.terms, {}, &Term::us)->name;
+  return price;
+}
+
+BlocksPrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan) {
+  BlocksPrice price = BlocksPricer(chip, work, activity).price(plan);
+  const auto us_with = [&](Number Chip::*member, double direction) {
+    Chip changed = chip;
+    Number& number = changed.*member;
+    number.value = std::max(number.value + direction * number.half_width, 0.1 * number.value);
+    return BlocksPricer(changed, work, activity).price(plan).us;
+  };
+  const double overlap = chip.gather_scatter * price.us;
+  const auto reach = [&](double direction) {
+    const Activity sampled = at_end_of_interval(activity, direction);
+    const double l2 = std::hypot(us_with(&Chip::library_sm_bytes_per_cycle, -direction) - price.us,
+                                 us_with(&Chip::l2_line_cycles, direction) - price.us);
+    return std::hypot(overlap, l2, BlocksPricer(chip, work, sampled).price(plan).us - price.us);
+  };
+  price.low_us = std::max(price.floor_us, price.us - reach(-1));
+  price.high_us = price.us + reach(1);
+  return price;
+}
+
+}  // namespace onchip

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where dead images are dropped and how large the tiles are: the shortest way through the layers, from one point at
+// which images may be dropped to another, by the price of each phase (Bellman, 1958).
+#include "model/feed_forward/plan/blocks_price.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace onchip {
+namespace {
+
+constexpr int kMostGroups = 4;           // of a tile, as far as kernels were measured
+constexpr std::size_t kMostPoints = 32;  // at which images may be dropped
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+std::vector<BlocksTile> fitting_tiles(const Chip& chip, const BlocksGeometry& geometry) {
+  std::vector<BlocksTile> tiles;
+  for (int groups = 1; groups <= kMostGroups; ++groups) {
+    for (const bool in_place : {false, true}) {
+      const BlocksTile tile{groups, 1, in_place};
+      if (static_cast<double>(geometry.shared_bytes(tile)) <= chip.smem_bytes_per_block) {
+        tiles.push_back(tile);
+      }
+    }
+  }
+  return tiles;
+}
+
+// Layers before which some images are dropped: those with the most dead since the layer before.
+std::vector<int> drop_points(const Activity& activity) {
+  const auto dead = [&](int l) { return activity.alive[l - 1] - activity.alive[l]; };
+  std::vector<int> points;
+  for (int l = 1; l + 1 < static_cast<int>(activity.alive.size()); ++l) {
+    if (dead(l) > 0) {
+      points.push_back(l);
+    }
+  }
+  if (points.size() > kMostPoints) {
+    std::ranges::stable_sort(points, std::greater<>(), dead);
+    points.resize(kMostPoints);
+    std::ranges::sort(points);
+  }
+  return points;
+}
+
+}  // namespace
+
+BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& activity) {
+  BlocksPlan plan = choose_blocks_plan(chip, work.geometry);
+  const BlocksPricer pricer(chip, work, activity);
+  const std::vector<BlocksTile> tiles = fitting_tiles(chip, work.geometry);
+  const int layers = work.geometry.layers;
+  std::vector<int> points{0};
+  for (const int point : drop_points(activity)) {
+    points.push_back(point);
+  }
+  points.push_back(layers);
+  struct Way {
+    double us = kNever;
+    std::size_t from = 0;
+    BlocksTile tile;
+  };
+  const auto best_phase = [&](std::size_t from, std::size_t to) {
+    Way way;
+    for (const BlocksTile& tile : tiles) {
+      const double us = pricer.phase(tile, points[from], points[to]).terms.total();
+      if (us < way.us) {
+        way = {us, from, tile};
+      }
+    }
+    return way;
+  };
+  const auto best_bounds = [&](std::size_t from) {
+    Way way;
+    for (const BlocksTile& tile : tiles) {
+      const double us = pricer.bounds(tile, activity.alive[points[from]]).terms.total();
+      if (us < way.us) {
+        way = {us, from, tile};
+      }
+    }
+    return way;
+  };
+  const std::size_t end = points.size() - 1;
+  const double open_us = pricer.undecided(plan.wide).terms.total();
+  std::vector<Way> to(points.size());
+  to[0].us = 0;
+  for (std::size_t p = 1; p <= end; ++p) {
+    for (std::size_t from = 0; from < p; ++from) {
+      Way way = best_phase(from, p);
+      if (p == end) {  // bounds are of the images that enter it, and what they leave open goes on beside it
+        way.us = std::max(way.us, open_us) + best_bounds(from).us;
+      }
+      way.us += to[from].us;
+      if (way.us < to[p].us) {
+        to[p] = way;
+      }
+    }
+  }
+  BlocksPlan found = plan;
+  found.phases.clear();
+  found.lower = best_bounds(to[end].from).tile;
+  for (std::size_t p = end; p > 0; p = to[p].from) {
+    found.phases.insert(found.phases.begin(), {points[p], to[p].tile});
+  }
+  return pricer.price(found).us < pricer.price(plan).us ? found : plan;
+}
+
+}  // namespace onchip
