@@ -26,7 +26,8 @@ Planned plan_blocks(const FeedForward& network, const InferenceTarget& target, c
   const BlocksGeometry geometry = blocks_geometry(network, structure);
   const BlocksPlan plan = choose_blocks_plan(target.chip, geometry);
   const auto layout = std::make_shared<const BlocksLayout>(pack_blocks(network, structure, geometry));
-  return {text(plan), [layout, plan, sms = target.sms, architecture = target.architecture](int images) {
+  return {std::string(BlocksPlan::kName) + " " + text(plan),
+          [layout, plan, sms = target.sms, architecture = target.architecture](int images) {
             return blocks_program(*layout, plan, images, sms, architecture);
           }};
 }
