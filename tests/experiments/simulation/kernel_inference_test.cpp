@@ -77,6 +77,17 @@ TEST_CASE("a network runs by the kernel that it has, with what the reference has
   }
 }
 
+TEST_CASE("the challenge's networks have the plans that they are made for", "[slow]") {
+  for (const auto& [text, plan] : {std::pair("spdnn:1024x12", "blocks"), std::pair("spdnn:4096x12", "blocks"),
+                                   std::pair("spdnn:16384x4", "streamed"), std::pair("spdnn:65536x2", "streamed"),
+                                   std::pair("spdnn:4096x4,values=uniform:-1..1", "unstructured")}) {
+    INFO(text);
+    InferenceTarget target = interpreted(std::size_t{80} << 30);
+    target.sms = 132;
+    CHECK(kernel_inference(read_network(text), target)->plan().starts_with(plan));
+  }
+}
+
 TEST_CASE("more images than memory holds at once go through in batches, and keep their numbers", "[fast]") {
   const FeedForward network = read_network("random:neurons=40,layers=6,degree=9,values=uniform:-1..1,bias=-0.3");
   const Bitmaps images = random_images(600, 40, 3);
