@@ -138,11 +138,16 @@ int simulate_feed_forward(const Options& options, const Chip& chip, const Simula
   Progress progress;
   const FeedForward network = read_network(options.text("network"));
   progress.show("finding the structure of " + network.name);
-  const NetworkStructure structure = find_structure(network, 0.5, simulation.threads);
-  const std::optional<BlocksPlan> given =
-      options.given("plan") ? std::optional(read_blocks_plan(options.text("plan"), network.layers())) : std::nullopt;
-  const BlocksGeometry geometry = blocks_geometry(network, structure, given.value_or(BlocksPlan{}).warps);
-  const BlocksPlan plan = given ? *given : choose_blocks_plan(chip, geometry);
+  NetworkStructure structure = find_structure(network, 0.5, simulation.threads);
+  absorb_remainder(structure);
+  BlocksPlan plan;
+  if (options.given("plan")) {
+    plan = read_blocks_plan(options.text("plan"), network.layers());
+  }
+  const BlocksGeometry geometry = blocks_geometry(network, structure, plan.warps);
+  if (!options.given("plan")) {
+    plan = choose_blocks_plan(chip, geometry);
+  }
   check_fits(chip, geometry, plan);
   const BlocksLayout layout = pack_blocks(network, structure, geometry);
   std::optional<ReferenceResult> reference;

@@ -189,6 +189,7 @@ DeviceInference::~DeviceInference() = default;
 
 void DeviceInference::write(int array, std::span<const std::byte> bytes) {
   state_->arrays[array].upload(bytes);
+  ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // streams do not wait for these copies
 }
 
 void DeviceInference::read(int array, std::span<std::byte> bytes) const {
