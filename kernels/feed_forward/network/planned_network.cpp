@@ -3,6 +3,7 @@
 
 #include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/streamed_program.hpp"
+#include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 
@@ -102,6 +103,7 @@ PlannedNetwork plan_network(const FeedForward& network, const InferenceTarget& t
     is_known = true;
     try {
       PlannedNetwork planned = plan(planning);
+      planned.family = name;
       planned.program(1);  // throws what only the program knows
       return planned;
     } catch (const InputError& reason) {

@@ -13,10 +13,11 @@
 namespace onchip {
 
 struct PlannedNetwork {
-  std::string text;             // of the plan
-  bool uses_blocks = false;     // the class of what is computed: generic-blocks, else generic-unstructured
-  StructureSummary found;       // of blocks; nothing of others
-  std::vector<int> end_layers;  // of its phases
+  std::string_view family = {};  // "blocks"
+  std::string text;              // of the plan
+  bool uses_blocks = false;      // the class of what is computed: generic-blocks, else generic-unstructured
+  StructureSummary found;        // of blocks; nothing of others
+  std::vector<int> end_layers;   // of its phases
   ProgramOfImages program;
 };
 
