@@ -57,7 +57,7 @@ class KernelInference : public NetworkInference {
 
   using Key = std::tuple<int, bool, bool>;  // layers, and the options
   InferenceTarget target_;
-  PlannedNetwork planned_;
+  PlannedProgram planned_;
   Key loaded_key_;
   std::optional<BatchedInference> loaded_;
 };
