@@ -6,6 +6,7 @@
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
+#include "model/feed_forward/plan/blocks_price.hpp"
 
 #include <array>
 #include <memory>
@@ -19,6 +20,7 @@ struct Planning {
   const FeedForward& network;
   const InferenceTarget& target;
   const UnstructuredOptions& options;
+  const Activity* activity = nullptr;
   std::optional<NetworkStructure> structure = {};
   StructureSummary found = {};
 
@@ -44,7 +46,10 @@ struct Planning {
 
 PlannedProgram plan_blocks(Planning& of) {
   const BlocksGeometry geometry = blocks_geometry(of.network, of.blocks());
-  const BlocksPlan plan = choose_blocks_plan(of.target.chip, geometry);
+  const BlocksPlan plan =
+      of.activity == nullptr
+          ? choose_blocks_plan(of.target.chip, geometry)
+          : choose_blocks_plan(of.target.chip, blocks_work(of.network, of.blocks(), geometry), *of.activity);
   const auto layout = std::make_shared<const BlocksLayout>(pack_blocks(of.network, of.blocks(), geometry));
   check_monotone(*layout);
   PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = of.found, .end_layers = {}, .program = {}};
@@ -89,11 +94,11 @@ PlannedProgram plan_unstructured(Planning& of) {
 }  // namespace
 
 PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family,
-                            const UnstructuredOptions& options) {
+                            const UnstructuredOptions& options, const Activity* activity) {
   constexpr std::array kFamilies{std::pair(BlocksPlan::kName, &plan_blocks),
                                  std::pair(StreamedPlan::kName, &plan_streamed),
                                  std::pair(UnstructuredPlan::kName, &plan_unstructured)};
-  Planning planning{network, target, options};
+  Planning planning{network, target, options, activity};
   std::string reasons;
   bool is_known = family.empty();
   for (const auto& [name, plan] : kFamilies) {

@@ -4,6 +4,7 @@
 
 #include "kernels/feed_forward/network/batched_inference.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"
+#include "model/feed_forward/plan/activity.hpp"
 #include "model/feed_forward/structure/structure.hpp"
 
 #include <string>
@@ -23,9 +24,9 @@ struct PlannedProgram {
 
 // Of the families in this order the first that has a kernel: blocks, where a tile fits into shared memory; streamed,
 // through L2; unstructured. The first two where most weights lie in blocks, the rest then joins them. `family` names
-// the only one that may be. Throws DoesNotFit with each family's reason where none has a kernel, InputError for a name
-// that is none.
+// the only one that may be. `activity` says which images a plan of blocks is for; without one it is for the
+// challenge's. Throws DoesNotFit with each family's reason where none has a kernel, InputError for a name that is none.
 PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family = "",
-                            const UnstructuredOptions& options = {});
+                            const UnstructuredOptions& options = {}, const Activity* activity = nullptr);
 
 }  // namespace onchip
