@@ -15,12 +15,12 @@
 namespace onchip {
 namespace {
 
-constexpr int kWarmUps = 3;
+constexpr int kRunsBefore = 3;
 // After which there are no more than so few samples.
 constexpr double kLongestMs = 10e3;
 constexpr int kFewest = 3;
 
-std::vector<int> difference(const std::vector<int>& from, const std::vector<int>& less) {
+std::vector<int> only_in(const std::vector<int>& from, const std::vector<int>& less) {
   std::vector<int> left;
   std::ranges::set_difference(from, less, std::back_inserter(left));
   return left;
@@ -49,13 +49,13 @@ TimedWay time_inference(const std::string& name, const InferenceTask& task, int 
     way.is_repeatable = way.is_repeatable && (run == 0 || again.categories == inference.categories);
     inference = std::move(again);
     spent_ms += inference.wall_ms;
-    if (run >= kWarmUps || spent_ms > kLongestMs) {
+    if (run >= kRunsBefore || spent_ms > kLongestMs) {
       samples.push_back(inference.wall_ms);
     }
   }
   way.wall_ms = summarize(samples);
-  way.wrongly_alive = difference(inference.categories, task.reference.categories);
-  way.wrongly_dead = difference(task.reference.categories, inference.categories);
+  way.wrongly_alive = only_in(inference.categories, task.reference.categories);
+  way.wrongly_dead = only_in(task.reference.categories, inference.categories);
   // Layers before the first that drops compute all images.
   const std::vector<int>& entering = inference.entering;
   const auto whole = task.network.layers() - (std::ssize(entering) - 1);
@@ -95,8 +95,11 @@ std::vector<TimedWay> time_libraries(const InferenceTask& task, int repeats,
     say("timing " + baseline.name);
     try {
       const auto inference = baseline.make(task.network, task.images);
-      ways.push_back(time_inference(baseline.name, task, repeats, [&] { return inference->infer(); }));
-      ways.back().settings = inference->settings();
+      for (const bool drops : {true, false}) {
+        ways.push_back(time_inference(baseline.name + (drops ? ", dead images dropped" : ", dead images kept"), task,
+                                      repeats, [&] { return inference->infer(drops); }));
+        ways.back().settings = inference->settings();
+      }
     } catch (const CudaError& error) {  // no memory is an answer, too
       ways.push_back({.name = baseline.name, .refusal = error.what()});
     }

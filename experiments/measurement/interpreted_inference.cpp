@@ -14,24 +14,25 @@ struct InterpretedInference::State {
     static constexpr std::size_t kAlignment = 256;  // as cudaMalloc's
     std::vector<std::byte> memory;
     std::byte* begin = nullptr;
+    bool writable = true;
     explicit HostArray(std::size_t bytes) : memory(bytes + kAlignment) {
       begin = memory.data() + (kAlignment - reinterpret_cast<std::uintptr_t>(memory.data()) % kAlignment) % kAlignment;
     }
   };
 
-  int images = 0;
-  InferenceProgram program;
   std::vector<HostArray> arrays;
   std::vector<ProgramNode> nodes;
   std::map<std::string, ptx::Machine> machines;  // by the request's fingerprint
   std::vector<ptx::Machine*> machine_of;         // of each kernel
 
-  explicit State(const InferenceProgram& of) : program(of) {
+  explicit State(InferenceProgram& program) {
     std::vector<std::byte*> places;
     for (ProgramArray& array : program.arrays) {
       HostArray& made = arrays.emplace_back(array.bytes);
       if (!array.contents.empty()) {
         std::memcpy(made.begin, array.contents.data(), array.contents.size());
+        array.contents = {};
+        made.writable = false;
       }
       places.push_back(made.begin);
     }
@@ -47,8 +48,7 @@ struct InterpretedInference::State {
             continue;
           }
           const std::span<std::byte> bytes(arrays[a].begin, program.arrays[a].bytes);
-          program.arrays[a].contents.empty() ? machine.memory().add(bytes)
-                                             : machine.memory().add(std::span<const std::byte>(bytes));
+          arrays[a].writable ? machine.memory().add(bytes) : machine.memory().add(std::span<const std::byte>(bytes));
         }
       }
       machine_of.push_back(&machines.at(key));
@@ -58,24 +58,18 @@ struct InterpretedInference::State {
 };
 
 InterpretedInference::InterpretedInference(const InferenceProgram& program)
-    : state_(std::make_unique<State>(program)) {}
+    : InferenceExecutor(program), state_(std::make_unique<State>(program_)) {}
 InterpretedInference::~InterpretedInference() = default;
 
-void InterpretedInference::upload(const Bitmaps& images) {
-  check_images(state_->program, images);
-  const std::vector<std::uint32_t> bits = padded_bitmaps(images);
-  const auto count = static_cast<std::uint32_t>(images.images);
-  state_->images = images.images;
-  std::ranges::copy(std::as_bytes(std::span(bits)), state_->arrays[state_->program.bitmaps].begin);
-  std::memcpy(state_->arrays[state_->program.image_count].begin, &count, sizeof count);
+void InterpretedInference::write(int array, std::span<const std::byte> bytes) {
+  std::ranges::copy(bytes, state_->arrays[array].begin);
 }
 
-std::span<const float> InterpretedInference::features() const {
-  const int array = state_->program.features;
-  return {reinterpret_cast<const float*>(state_->arrays[array].begin), state_->program.arrays[array].bytes / 4};
+void InterpretedInference::read(int array, std::span<std::byte> bytes) const {
+  std::ranges::copy(std::span(state_->arrays[array].begin, bytes.size()), bytes.begin());
 }
 
-Inference InterpretedInference::infer(std::optional<BankGeometry> banks) {
+std::span<const std::uint32_t> InterpretedInference::run() {
   State& state = *state_;
   launches_.clear();
   for (const ProgramNode& node : state.nodes) {
@@ -94,14 +88,13 @@ Inference InterpretedInference::infer(std::optional<BankGeometry> banks) {
                              .dynamic_shared_bytes = node.shared_bytes,
                              .cooperative = node.cooperative,
                              .parameters = node.arguments,
-                             .banks = banks};
+                             .banks = banks_};
     launches_.push_back(
-        {node.label, state.machine_of[node.kernel]->launch(state.program.kernels[node.kernel].entry, launch)});
+        {node.label, state.machine_of[node.kernel]->launch(program_.kernels[node.kernel].entry, launch)});
   }
-  const std::byte* const results = state.arrays[state.program.results].begin;
-  std::vector<std::uint32_t> words(state.program.arrays[state.program.results].bytes / 4);
-  std::memcpy(words.data(), results, 4 * words.size());
-  return read_results(state.program, words, state.images);
+  // Arrays begin at multiples of 256 bytes.
+  return {reinterpret_cast<const std::uint32_t*>(state.arrays[program_.results].begin),
+          program_.arrays[program_.results].bytes / 4};
 }
 
 }  // namespace onchip

@@ -3,10 +3,11 @@
 // (measurement/interpret.hpp says what differs from a GPU). No times.
 #pragma once
 
-#include "kernels/feed_forward/inference_program.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 #include "sim/ptx/machine.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,27 +16,33 @@
 
 namespace onchip {
 
-class InterpretedInference {
+class InterpretedInference : public InferenceExecutor {
  public:
-  // Throws CudaError if a kernel does not compile, InputError for PTX that is not known.
+  // Throws CudaError if a kernel does not compile, InputError for PTX that is not known; infer() throws ptx::Fault for
+  // what a kernel does wrong.
   explicit InterpretedInference(const InferenceProgram& program);
-  ~InterpretedInference();
+  ~InterpretedInference() override;
 
-  // Throws InputError for images of other neurons, or more than the program takes.
-  void upload(const Bitmaps& images);
-  // Throws ptx::Fault for what a kernel does wrong. With banks, accesses to memory are counted, too.
-  Inference infer(std::optional<BankGeometry> banks = {});
+  // With banks, accesses to memory are counted, too.
+  Inference infer(std::optional<BankGeometry> banks = {}) {
+    banks_ = banks;
+    return InferenceExecutor::infer();
+  }
   // Of the last inference, in their order.
   struct Launch {
     std::string label;
     ptx::Counts counts;
   };
   const std::vector<Launch>& launches() const { return launches_; }
-  std::span<const float> features() const;  // after the last layer, see InferenceProgram
 
  private:
+  void write(int array, std::span<const std::byte> bytes) override;
+  void read(int array, std::span<std::byte> bytes) const override;
+  std::span<const std::uint32_t> run() override;
+
   struct State;
   std::unique_ptr<State> state_;
+  std::optional<BankGeometry> banks_;
   std::vector<Launch> launches_;
 };
 

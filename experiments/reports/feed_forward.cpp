@@ -2,13 +2,13 @@
 #include "experiments/reports/feed_forward.hpp"
 
 #include "experiments/measurement/manifest.hpp"
-#include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/inference.hpp"
+#include "kernels/feed_forward/network/kernel_inference.hpp"
+#include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/network_text.hpp"
-#include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/feed_forward/reference.hpp"
 
 #include <algorithm>
@@ -26,12 +26,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 // Images that a kernel computes, summed over the layers of its phase: dead ones are dropped only between phases.
-std::int64_t executed_image_layers(const BlocksPlan& plan, const Inference& inference) {
+std::int64_t executed_image_layers(const std::vector<int>& end_layers, const Inference& inference) {
   std::int64_t sum = 0;
   int first = 0;
-  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
-    sum += std::int64_t{inference.entering[p]} * (plan.phases[p].end_layer - first);
-    first = plan.phases[p].end_layer;
+  for (std::size_t p = 0; p < end_layers.size(); ++p) {
+    sum += std::int64_t{inference.entering[p]} * (end_layers[p] - first);
+    first = end_layers[p];
   }
   return sum;
 }
@@ -45,7 +45,7 @@ std::vector<int> difference(const std::vector<int>& from, const std::vector<int>
 }  // namespace
 
 int measure_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
-                         const MeasureOptions& options, Output& output) {
+                         const std::string& family, const MeasureOptions& options, Output& output) {
   constexpr int kWarmUps = 3;
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
@@ -54,19 +54,16 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   const Inputs inputs = read_images(images_text, network.neurons.front());
   const Bitmaps images =
       std::holds_alternative<Bitmaps>(inputs) ? std::get<Bitmaps>(inputs) : to_bitmaps(std::get<IndexLists>(inputs));
-  options.say("finding the structure of " + network.name);
+  options.say("planning " + network.name);
+  InferenceTarget target = device_target();
+  target.chip = chip.chip;
   const auto planning = std::chrono::steady_clock::now();
-  const NetworkStructure structure = find_structure(network);
-  const StructureSummary found = summary(structure);
-  const BlocksGeometry geometry = blocks_geometry(network, structure);
-  const Activity activity =
-      find_activity(network, sample_images(images_text, network.neurons.front(), default_sample(network)));
-  const BlocksPlan plan = choose_blocks_plan(chip.chip, blocks_work(network, structure, geometry), activity);
-  const BlocksLayout layout = pack_blocks(network, structure, geometry);
+  const PlannedNetwork planned = plan_network(network, target, family);
   const double planning_s = seconds_since(planning);
+  const StructureSummary& found = planned.found;
+  const std::string kind = planned.uses_blocks ? "generic-blocks" : "generic-unstructured";
   options.say("compiling and loading " + network.name);
-  const DeviceInfo device = device_info();
-  DeviceInference kernels(blocks_program(layout, plan, images.images, device.sm_count, device.architecture));
+  DeviceInference kernels(planned.program(std::max(images.images, 1)));
   kernels.upload(images);
 
   std::vector<double> samples;
@@ -93,11 +90,14 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   // The challenge counts every edge times every image; executed are those of images that are not yet dropped.
   const double edges = static_cast<double>(found.weights) * images.images;
   const double edges_per_s = edges / (1e-3 * wall.median);
-  const std::int64_t executed = executed_image_layers(plan, inference);
+  const std::int64_t executed = executed_image_layers(planned.end_layers, inference);
   const double per_image_layer = static_cast<double>(found.weights) / network.layers();
   const double executed_per_s = static_cast<double>(executed) * per_image_layer / (1e-3 * wall.median);
-  const double in_blocks = static_cast<double>(found.weights_in_blocks) / static_cast<double>(found.weights);
-  const double fill = static_cast<double>(found.weights_in_blocks) / static_cast<double>(found.block_elements);
+  const double in_blocks =
+      found.weights == 0 ? 0 : static_cast<double>(found.weights_in_blocks) / static_cast<double>(found.weights);
+  const double fill = found.block_elements == 0
+                          ? 1
+                          : static_cast<double>(found.weights_in_blocks) / static_cast<double>(found.block_elements);
 
   const std::vector<std::pair<std::string, std::string>> cells{
       {"network", network.name},
@@ -105,9 +105,9 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
       {"image_count", std::to_string(images.images)},
       {"input_nnz", std::to_string(images.nnz())},
       {"weights", std::to_string(found.weights)},
-      {"class", "generic-blocks"},
+      {"class", kind},
       {"values", "one per weight"},
-      {"plan", text(plan)},
+      {"plan", planned.text},
       {"in_blocks", significant(in_blocks, 4)},
       {"fill", significant(fill, 4)},
       {"read_conflicts", std::to_string(found.reads.extra)},
@@ -142,9 +142,9 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   report.json = {{"network", network.name},
                  {"images", {{"source", images_text}, {"count", images.images}, {"nnz", images.nnz()}}},
                  {"device", manifest.gpu},
-                 {"class", "generic-blocks"},
+                 {"class", kind},
                  {"values", "one per weight"},
-                 {"plan", text(plan)},
+                 {"plan", planned.text},
                  {"structure",
                   {{"weights", found.weights},
                    {"in_blocks", rounded(in_blocks)},
@@ -174,26 +174,25 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
     }
     return text;
   };
-  report.text = network.name + ", " + std::to_string(images.images) + " images on " + manifest.gpu +
-                "\n\nplan        " + text(plan) + "\nstructure   " + fixed(100 * in_blocks, 1) +
-                " % of the weights in blocks, " + fixed(100 * fill, 1) +
-                " % full; bank conflicts left: " + std::to_string(found.reads.extra) + " of " +
-                std::to_string(found.reads.accesses) + " reads, " + std::to_string(found.writes.extra) + " of " +
-                std::to_string(found.writes.accesses) + " writes\ncategories  " +
-                std::to_string(inference.categories.size()) + " images alive, " +
-                (is_correct      ? "right"
-                 : is_repeatable ? "WRONG"
-                                 : "NOT THE SAME IN EACH RUN") +
-                listed("wrongly alive", wrongly_alive) + listed("wrongly dead", wrongly_dead) +
-                "; not decided by bounds of one word " + std::to_string(inference.open_narrow) + ", of two " +
-                std::to_string(inference.open_wide) + "\ntime        " + fixed(wall.median, 3) + " ms (95 % of " +
-                std::to_string(wall.samples) + ": " + fixed(wall.low, 3) + " to " + fixed(wall.high, 3) +
-                "), from bitmaps in device memory to categories in host memory; each launch alone:\n" + node_text +
-                "rate        " + fixed(1e-12 * edges_per_s, 0) + " TeraEdges/s as the challenge counts; " +
-                fixed(1e-12 * executed_per_s, 1) + " T multiply-adds/s executed, of " + std::to_string(executed) +
-                " image-layers (" + std::to_string(reference.image_layers()) +
-                " alive)\nclass       generic-blocks, one value per weight; planning " + fixed(planning_s, 2) +
-                " s, reference " + fixed(reference_s, 1) + " s\n";
+  report.text =
+      network.name + ", " + std::to_string(images.images) + " images on " + manifest.gpu + "\n\nplan        " +
+      planned.text + "\nstructure   " + fixed(100 * in_blocks, 1) + " % of the weights in blocks, " +
+      fixed(100 * fill, 1) + " % full; bank conflicts left: " + std::to_string(found.reads.extra) + " of " +
+      std::to_string(found.reads.accesses) + " reads, " + std::to_string(found.writes.extra) + " of " +
+      std::to_string(found.writes.accesses) + " writes\ncategories  " + std::to_string(inference.categories.size()) +
+      " images alive, " +
+      (is_correct      ? "right"
+       : is_repeatable ? "WRONG"
+                       : "NOT THE SAME IN EACH RUN") +
+      listed("wrongly alive", wrongly_alive) + listed("wrongly dead", wrongly_dead) +
+      "; not decided by bounds of one word " + std::to_string(inference.open_narrow) + ", of two " +
+      std::to_string(inference.open_wide) + "\ntime        " + fixed(wall.median, 3) + " ms (95 % of " +
+      std::to_string(wall.samples) + ": " + fixed(wall.low, 3) + " to " + fixed(wall.high, 3) +
+      "), from bitmaps in device memory to categories in host memory; each launch alone:\n" + node_text +
+      "rate        " + fixed(1e-12 * edges_per_s, 0) + " TeraEdges/s as the challenge counts; " +
+      fixed(1e-12 * executed_per_s, 1) + " T multiply-adds/s executed, of " + std::to_string(executed) +
+      " image-layers (" + std::to_string(reference.image_layers()) + " alive)\nclass       " + kind +
+      ", one value per weight; planning " + fixed(planning_s, 2) + " s, reference " + fixed(reference_s, 1) + " s\n";
   output.write(report);
   return is_correct ? 0 : 1;
 }

@@ -10,8 +10,8 @@
 
 namespace onchip {
 
-// images: as read_images() takes it.
+// images: as read_images() takes it. family: of the plan, or empty for the first that has a kernel (plan_network).
 int measure_feed_forward(const ChipFile& chip, const std::string& network, const std::string& images,
-                         const MeasureOptions& options, Output& output);
+                         const std::string& family, const MeasureOptions& options, Output& output);
 
 }  // namespace onchip

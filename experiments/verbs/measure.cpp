@@ -308,16 +308,13 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   if (options->given("network")) {
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";
-    if (options->given("plan") || measure_options.baselines) {
-      std::optional<StagedPlan> plan;
-      if (options->given("plan")) {
-        plan = parse_staged_plan(options->text("plan"));
-      }
-      Output output(*options);
-      return measure_ways(chip, network, images, plan, measure_options, output);
-    }
+    const std::string plan = options->given("plan") ? options->text("plan") : "";
     Output output(*options);
-    return measure_feed_forward(chip, network, images, measure_options, output);
+    if (plan.starts_with(StagedPlan::kName) || measure_options.baselines) {
+      return measure_ways(chip, network, images, plan.empty() ? std::nullopt : std::optional(parse_staged_plan(plan)),
+                          measure_options, output);
+    }
+    return measure_feed_forward(chip, network, images, plan, measure_options, output);
   }
   if (options->given("images")) {
     throw InputError("--images needs --network");

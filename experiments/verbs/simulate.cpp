@@ -41,7 +41,7 @@ OptionGroup file_options() {
   return group;
 }
 
-OptionGroup feed_forward_options() {
+OptionGroup replayed_network_options() {
   OptionGroup group = option_group("Feed-forward network");
   group.add_options()(
       "network", text_option("NETWORK"),
@@ -260,9 +260,10 @@ int simulate_one(const Options& options, const ChipFile& chip, const SimulationO
 }  // namespace
 
 int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments,
-                                     {chip_options(), network_options(), plan_options(), whole_plan_option(),
-                                      file_options(), feed_forward_options(), simulator_options(), output_options()});
+  const auto options =
+      parse_options(verb, arguments,
+                    {chip_options(), network_options(), plan_options(), whole_plan_option(), file_options(),
+                     replayed_network_options(), simulator_options(), output_options()});
   if (!options) {
     return 0;
   }

@@ -86,6 +86,9 @@ void require_struct(const Struct* given, const char* name) {
 // The network and what is asked of its plan; with a matrix, its weights.
 Configuration read_configuration(const onchip_network* network, const onchip_matrix* matrix);
 
+// For onchip_text_destroy.
+char* copy_of(const std::string& text);
+
 onchip_fit to_fit(const PlannedNetwork& planned);
 
 }  // namespace onchip

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sparse recurrent networks that stay on the chip, for C and everything that calls C (libonchip.so).
+/* Sparse networks that stay on the chip, for C and everything that calls C (libonchip.so).
  *
  *   chip        what the hardware offers: onchip_chip_create("h200", ...)
  *   matrix      recurrent weights with their zeros: from an array, compressed rows or a file
@@ -7,9 +7,10 @@
  *   question    all that the commands answer, as JSON
  *   program     the plan, compiled for an architecture, and the weights as it loads them
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
+ *   inference   a sparse feed-forward network that runs images, on a GPU or by the CPU reference
  *
- * Only the last needs a GPU; a program lies in host memory. A library that was built without CUDA has neither of the
- * last two.
+ * Only a recurrence needs a GPU; a program lies in host memory. A library that was built without CUDA has neither of
+ * these two.
  *
  * Conventions
  *   - Every function returns a status, but for those that destroy.
@@ -18,7 +19,8 @@
  *     used by one thread at a time.
  *   - Handles are independent of what they were made from: destroy them in any order. Null is destroyed silently.
  *   - A struct begins with its size, as the caller knows it: `onchip_fit fit = {sizeof fit};`. The rest is zero or set.
- *   - Device memory is the caller's, but for the kernels' code, which onchip_recurrence_create loads.
+ *   - Device memory is the caller's, but for the kernels' code, which onchip_recurrence_create loads, and what an
+ *     inference takes while it runs.
  *   - Compiled kernels are cached on disk: $ONCHIP_CACHE, else ~/.cache/onchip.
  *   - "The type of the state" is that of the precision: fp16, bf16, fp32; fp16 where the weights are fp8.
  *
@@ -65,6 +67,7 @@ typedef struct onchip_chip onchip_chip;
 typedef struct onchip_matrix onchip_matrix;
 typedef struct onchip_program onchip_program;
 typedef struct onchip_recurrence onchip_recurrence;
+typedef struct onchip_inference onchip_inference;
 typedef struct CUstream_st* onchip_stream; /* a cudaStream_t; null: the default stream */
 
 /* ---- chip -------------------------------------------------------------------------------------------------------- */
@@ -221,6 +224,47 @@ ONCHIP_API onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, o
  * results are then not valid. */
 ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_stream stream,
                                                  onchip_error* error);
+
+/* ---- inference --------------------------------------------------------------------------------------------------- */
+
+enum { ONCHIP_ENGINE_AUTOMATIC = 0, ONCHIP_ENGINE_GPU = 1, ONCHIP_ENGINE_REFERENCE = 2 };
+
+/* A sparse feed-forward network, y = min(max(W x + b, 0), clip) in every layer.
+ *   network  one line of text: "spdnn:1024x120", "random:neurons=1024,layers=8", or files ("model.safetensors");
+ *            docs/feed-forward.md
+ *   engine   ONCHIP_ENGINE_GPU: kernels, planned for the current device, packed and compiled here, which takes up to
+ *            seconds; ONCHIP_DOES_NOT_FIT where none can run it. ONCHIP_ENGINE_REFERENCE: fp32 on all cores.
+ *            ONCHIP_ENGINE_AUTOMATIC: the GPU where there is one. */
+ONCHIP_API onchip_status onchip_inference_create(const char* network, int32_t engine, onchip_inference** inference,
+                                                 onchip_error* error);
+ONCHIP_API onchip_status onchip_inference_layers(const onchip_inference* inference, int32_t* layers,
+                                                 onchip_error* error);
+/* Of the features after so many layers; 0: of the images. */
+ONCHIP_API onchip_status onchip_inference_neurons(const onchip_inference* inference, int32_t layers, int32_t* neurons,
+                                                  onchip_error* error);
+/* The plan in one line, or "reference"; destroy it with onchip_text_destroy. */
+ONCHIP_API onchip_status onchip_inference_plan(const onchip_inference* inference, char** plan, onchip_error* error);
+
+/* Lists of what is not zero in each image; host memory, read before the call returns. */
+typedef struct onchip_images {
+  size_t struct_bytes;   /* sizeof(onchip_images) */
+  int32_t count;         /* images, 0 or more */
+  const int64_t* begin;  /* [count + 1], from 0 */
+  const int32_t* neuron; /* [begin[count]], ascending within an image, below onchip_inference_neurons(.., 0, ..) */
+  const float* value;    /* [begin[count]]; null: all are 1 */
+} onchip_images;
+
+/* The images with a feature that is not zero after the last layer: their numbers from 0, ascending. Any number of
+ * images: on a GPU they go in batches as large as its free memory allows.
+ *   categories  [images->count], of which the first *category_count are written; host */
+ONCHIP_API onchip_status onchip_inference_categories(onchip_inference* inference, const onchip_images* images,
+                                                     int32_t* categories, int32_t* category_count, onchip_error* error);
+/* The features after the first `layers` layers, 0 to all: bit by bit those of the reference, but for the bits of NaN;
+ * zeros for an image without a feature.
+ *   features  [images->count, onchip_inference_neurons(.., layers, ..)], host */
+ONCHIP_API onchip_status onchip_inference_features(onchip_inference* inference, const onchip_images* images,
+                                                   int32_t layers, float* features, onchip_error* error);
+ONCHIP_API void onchip_inference_destroy(onchip_inference* inference);
 
 #ifdef __cplusplus
 }

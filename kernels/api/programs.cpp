@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The half of the C API that compiles and runs kernels.
-// The C API, but for its matrices (matrix.cpp).
-#include "kernels/api/handles.hpp"
+#include "kernels/api/cuda_errors.hpp"
 #include "kernels/recurrent/recurrence.hpp"
 #include "kernels/recurrent/spill_free_plan.hpp"
 #include "model/base/error.hpp"
@@ -31,17 +30,6 @@ namespace onchip {
 namespace {
 
 static_assert(ONCHIP_WORKSPACE_ALIGNMENT == kWorkspaceAlignment);
-
-onchip_status status_of(const std::exception& problem) {
-  return dynamic_cast<const DoesNotFit*>(&problem) != nullptr  ? ONCHIP_DOES_NOT_FIT
-         : dynamic_cast<const CudaError*>(&problem) != nullptr ? ONCHIP_CUDA
-                                                               : ONCHIP_INTERNAL;
-}
-
-template <typename Action>
-onchip_status guarded_cuda(onchip_error* error, Action&& action) noexcept {
-  return guarded(error, std::forward<Action>(action), status_of);
-}
 
 Sequences read_sequences(const Recurrent& network, const onchip_sequences* given) {
   require_struct(given, "sequences");

@@ -43,6 +43,15 @@ Configuration read_configuration(const onchip_network* given, const onchip_matri
   return asked;
 }
 
+char* copy_of(const std::string& text) {
+  auto* const copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy == nullptr) {
+    throw std::bad_alloc();
+  }
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
 onchip_fit to_fit(const PlannedNetwork& planned) {
   const Prediction& prediction = planned.prediction;
   onchip_fit fit{};
@@ -132,13 +141,7 @@ onchip_status onchip_ask(const onchip_chip* chip, const char* question, const on
     require(chip, "chip");
     require(question, "question");
     require(answer, "answer");
-    const std::string text = json_text(ask(chip->file, question, matrix == nullptr ? nullptr : &matrix->matrix));
-    auto* const copy = static_cast<char*>(std::malloc(text.size() + 1));
-    if (copy == nullptr) {
-      throw std::bad_alloc();
-    }
-    std::memcpy(copy, text.c_str(), text.size() + 1);
-    *answer = copy;
+    *answer = copy_of(json_text(ask(chip->file, question, matrix == nullptr ? nullptr : &matrix->matrix)));
   });
 }
 

@@ -33,6 +33,7 @@ class SparseLayers final : public LayerProduct {
       ONCHIP_CUSPARSE_CALL(cusparseSpMM_bufferSize, handle_.get(), kAsIs, kAsIs, &one, layer.csr.get(), from.get(),
                            &zero, to.get(), kSums, algorithm_, &bytes);
       layer.workspace.emplace(bytes);
+      ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // the stream does not wait for copies of the weights
       const cusparseStatus_t status =
           library().cusparseSpMM_preprocess(handle_.get(), kAsIs, kAsIs, &one, layer.csr.get(), from.get(), &zero,
                                             to.get(), kSums, algorithm_, layer.workspace->data());

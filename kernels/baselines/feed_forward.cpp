@@ -114,7 +114,6 @@ CompileRequest layerwise_request(const FeatureForm& form, const std::string& arc
 struct LayerwiseInference::State {
   std::vector<int> neurons;
   int images = 0, sms = 0, first_drop = 0;
-  bool drops = false;
   float clip = 0;
   std::unique_ptr<LayerProduct> product;
   FeatureForm form;
@@ -148,7 +147,7 @@ struct LayerwiseInference::State {
     compact->launch(stream.get(), sms * kBlocksOfSm, kCompactThreads, 0, false, of_kernel);
   }
 
-  Inference infer() {
+  Inference infer(bool drops) {
     const cudaStream_t on = stream.get();
     const auto begin = std::chrono::steady_clock::now();
     const int layers = static_cast<int>(bias.size());
@@ -220,14 +219,13 @@ struct LayerwiseInference::State {
 };
 
 LayerwiseInference::LayerwiseInference(const FeedForward& network, const Bitmaps& images,
-                                       std::unique_ptr<LayerProduct> product, bool drops)
+                                       std::unique_ptr<LayerProduct> product)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
   const DeviceInfo device = device_info();
   state.neurons = network.neurons;
   state.images = images.images;
   state.sms = device.sm_count;
-  state.drops = drops;
   state.clip = network.clip;
   state.product = std::move(product);
   state.form = state.product->form();
@@ -267,8 +265,8 @@ LayerwiseInference::LayerwiseInference(const FeedForward& network, const Bitmaps
 
 LayerwiseInference::~LayerwiseInference() = default;
 
-Inference LayerwiseInference::infer() {
-  return state_->infer();
+Inference LayerwiseInference::infer(bool drops) {
+  return state_->infer(drops);
 }
 
 std::string LayerwiseInference::settings() const {
@@ -279,13 +277,9 @@ std::vector<FeedForwardBaseline> feed_forward_baselines() {
   std::vector<FeedForwardBaseline> baselines;
   using MakeLayers = std::function<std::unique_ptr<LayerProduct>(const FeedForward&, int images)>;
   const auto add = [&](const std::string& name, bool is_exact, const MakeLayers& make) {
-    for (const bool drops : {true, false}) {
-      baselines.push_back({name + (drops ? ", dead images dropped" : ", dead images kept"), is_exact,
-                           [make, drops](const FeedForward& network, const Bitmaps& images) {
-                             return std::make_unique<LayerwiseInference>(network, images, make(network, images.images),
-                                                                         drops);
-                           }});
-    }
+    baselines.push_back({name, is_exact, [make](const FeedForward& network, const Bitmaps& images) {
+                           return std::make_unique<LayerwiseInference>(network, images, make(network, images.images));
+                         }});
   };
   for (int algorithm = 1; algorithm <= 3; ++algorithm) {
     for (const bool by_neuron : {true, false}) {

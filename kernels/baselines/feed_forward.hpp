@@ -61,10 +61,9 @@ class LayerProduct {
 class LayerwiseInference {
  public:
   // `product` must have been made for this network and at least so many images.
-  LayerwiseInference(const FeedForward& network, const Bitmaps& images, std::unique_ptr<LayerProduct> product,
-                     bool drops);
+  LayerwiseInference(const FeedForward& network, const Bitmaps& images, std::unique_ptr<LayerProduct> product);
   ~LayerwiseInference();
-  Inference infer();  // entering: images that enter each layer
+  Inference infer(bool drops);  // dead images; entering: images that enter each layer
   std::string settings() const;
 
  private:
@@ -73,7 +72,7 @@ class LayerwiseInference {
 };
 
 struct FeedForwardBaseline {
-  std::string name;      // the library first: "cusparse SpMM CSR_ALG2 row-major, dead images dropped"
+  std::string name;      // the library first: "cusparse SpMM CSR_ALG2 row-major"
   bool is_exact = true;  // features in fp32
   // Throws BaselineRefusal with the library's words, or where the weights take more memory than there is.
   std::function<std::unique_ptr<LayerwiseInference>(const FeedForward&, const Bitmaps&)> make;

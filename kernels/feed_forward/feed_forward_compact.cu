@@ -7,8 +7,8 @@ constexpr u32 kAllLanes = ~0u;
 
 struct CompactArguments {
   const u32* count;
-  const u32* ids;  // [*count]: images; null: one after the other
-  u32* alive;      // [*count]; all zero afterwards
+  const u32* ids;                          // [*count]: images; null: one after the other
+  u32* alive;                              // [*count]; all zero afterwards
   u32 *next_count, *next_rows, *next_ids;  // the images that are alive, in any order
   u32* categories;                         // instead of them: a bit per image
 };

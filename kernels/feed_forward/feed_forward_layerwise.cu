@@ -86,7 +86,8 @@ extern "C" __global__ void feed_forward_activate(const __grid_constant__ Argumen
 
 extern "C" __global__ void feed_forward_drop(const __grid_constant__ Arguments a) {
   for_each(a, [&](u32 image, u32 neuron, u64 place) {
-    const u64 from = kByNeuron ? neuron * a.stride + a.rows[image] : static_cast<u64>(a.rows[image]) * a.neurons + neuron;
+    const u64 from =
+        kByNeuron ? neuron * a.stride + a.rows[image] : static_cast<u64>(a.rows[image]) * a.neurons + neuron;
     if constexpr (kWords == 0) {
       static_cast<float*>(a.to.value)[place] = static_cast<const float*>(a.from.value)[from];
     } else {

@@ -121,8 +121,7 @@ __device__ inline void compute(const Arguments& a) {
         __syncthreads();
       } else {
         const u32 end_row = begin_slice + (output < a.outputs ? __ldg(a.row_length + output) : 0);
-        add_slice(a, begin_slice, end_row, sum,
-                  [&](int f, u32 index) { return feature<kBitmaps>(a, row[f], index); });
+        add_slice(a, begin_slice, end_row, sum, [&](int f, u32 index) { return feature<kBitmaps>(a, row[f], index); });
       }
     }
     const float bias = output < a.outputs ? __ldg(a.bias + output) : 0;

@@ -47,7 +47,7 @@ struct Arguments {
   int words;
   const u64* list_begin;       // [image + 1], or
   const u32* list_neuron;
-  const float* list_value;     // null: ones
+  const float* list_value;
   const float* features;       // [position][inputs]
   const u32* ids;              // [position]: number of the image, or null: the position
   const u32* count;            // positions
@@ -183,7 +183,7 @@ __device__ inline void load_tile(Memory& memory, const Arguments& a, u32 first, 
       const u32 at = first + image, id = a.ids != nullptr ? __ldg(a.ids + at) : at;
       const u64 end = __ldg(a.list_begin + id + 1);
       for (u64 i = __ldg(a.list_begin + id) + threadIdx.x % 32; i < end; i += 32) {
-        features[__ldg(a.list_neuron + i)][image] = a.list_value != nullptr ? __ldg(a.list_value + i) : 1.0f;
+        features[__ldg(a.list_neuron + i)][image] = __ldg(a.list_value + i);
       }
     }
   }
@@ -287,7 +287,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_unstructu
       take_slots(memory, a, first, count);
     }
     __syncthreads();
-    if (a.out_features != nullptr) {
+    if (a.out_features != nullptr && memory.alive != 0) {
       store_tile(memory, a, buffer);
     }
     __syncthreads();

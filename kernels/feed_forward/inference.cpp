@@ -6,8 +6,6 @@
 #include "model/base/units.hpp"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <map>
 #include <set>
 
@@ -28,47 +26,21 @@ class Event {
 
 }  // namespace
 
-std::vector<std::uint32_t> padded_bitmaps(const Bitmaps& images) {
-  const int words = bitmap_words(images.neurons);
-  std::vector<std::uint32_t> padded(static_cast<std::size_t>(words) * images.images);
-  for (int i = 0; i < images.images; ++i) {
-    std::ranges::copy(images.of(i), padded.begin() + static_cast<std::ptrdiff_t>(words) * i);
-  }
-  return padded;
-}
-
-Inference read_results(const InferenceProgram& program, std::span<const std::uint32_t> results, int images) {
-  Inference inference = program.read(results);
-  inference.entering.insert(inference.entering.begin(), images);
-  return inference;
-}
-
-void check_images(const InferenceProgram& program, const Bitmaps& images) {
-  if (images.neurons != program.neurons) {
-    throw InputError("the images have " + std::to_string(images.neurons) + " neurons; the network's input has " +
-                     std::to_string(program.neurons));
-  }
-  if (images.images > program.most_images) {
-    throw InputError("there are " + std::to_string(images.images) + " images; at most " +
-                     std::to_string(program.most_images) + " are taken at once");
-  }
-}
-
 struct DeviceInference::State {
-  int spill_bytes = 0, images = 0;
+  int spill_bytes = 0;
   std::vector<Kernel> kernels;
   std::vector<DeviceBuffer<std::byte>> arrays;
   std::vector<ProgramNode> nodes;
-  InferenceProgram program;
-  std::uint32_t* host = nullptr;  // the results
+  int results = 0;                // the array
+  std::uint32_t* host = nullptr;  // what is in it
   std::vector<Stream> streams;
   std::map<int, Event> events;      // of nodes that others wait for
   std::vector<void*> pinned;        // memory of the host
   cudaGraphExec_t graph = nullptr;  // none where the host does something itself
 
-  std::size_t result_bytes() const { return program.arrays[program.results].bytes; }
+  std::size_t result_bytes() const { return arrays[results].bytes(); }
 
-  explicit State(const InferenceProgram& of) : program(of) {
+  explicit State(InferenceProgram& program) : results(program.results) {
     std::map<std::string, std::shared_ptr<const LoadedCubin>> loaded;
     for (const ProgramKernel& kernel : program.kernels) {
       const CompiledKernel compiled = compile(kernel.request);
@@ -79,7 +51,7 @@ struct DeviceInference::State {
       }
       kernels.emplace_back(cubin, kernel.entry);
     }
-    check_memory();
+    check_memory(program);
     std::vector<std::byte*> places;
     for (ProgramArray& array : program.arrays) {
       arrays.emplace_back(array.bytes);
@@ -113,7 +85,7 @@ struct DeviceInference::State {
     }
   }
 
-  void check_memory() const {
+  static void check_memory(const InferenceProgram& program) {
     std::size_t free = 0, total = 0, needs = 0;
     for (const ProgramArray& array : program.arrays) {
       needs += array.bytes;
@@ -198,8 +170,7 @@ struct DeviceInference::State {
         ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(first, event_of(node)));
       }
     }
-    ONCHIP_CUDA_CHECK(
-        cudaMemcpyAsync(host, arrays[program.results].data(), result_bytes(), cudaMemcpyDeviceToHost, first));
+    ONCHIP_CUDA_CHECK(cudaMemcpyAsync(host, arrays[results].data(), result_bytes(), cudaMemcpyDeviceToHost, first));
   }
 
   void capture() {
@@ -212,33 +183,31 @@ struct DeviceInference::State {
   }
 };
 
-DeviceInference::DeviceInference(const InferenceProgram& program) : state_(std::make_unique<State>(program)) {}
+DeviceInference::DeviceInference(const InferenceProgram& program)
+    : InferenceExecutor(program), state_(std::make_unique<State>(program_)) {}
 DeviceInference::~DeviceInference() = default;
 
-void DeviceInference::upload(const Bitmaps& images) {
-  check_images(state_->program, images);
-  const std::vector<std::uint32_t> bits = padded_bitmaps(images);
-  const std::array<std::uint32_t, 1> count{static_cast<std::uint32_t>(images.images)};
-  state_->images = images.images;
-  state_->arrays[state_->program.bitmaps].upload(std::as_bytes(std::span(bits)));
-  state_->arrays[state_->program.image_count].upload(std::as_bytes(std::span(count)));
+void DeviceInference::write(int array, std::span<const std::byte> bytes) {
+  state_->arrays[array].upload(bytes);
+  ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // streams do not wait for these copies
 }
 
-int DeviceInference::spill_bytes() const {
-  return state_->spill_bytes;
+void DeviceInference::read(int array, std::span<std::byte> bytes) const {
+  ONCHIP_CUDA_CHECK(cudaMemcpy(bytes.data(), state_->arrays[array].data(), bytes.size(), cudaMemcpyDeviceToHost));
 }
 
-Inference DeviceInference::infer() {
-  const auto begin = std::chrono::steady_clock::now();
+std::span<const std::uint32_t> DeviceInference::run() {
   if (state_->graph != nullptr) {
     ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, state_->streams[0].get()));
   } else {
     state_->enqueue_all();
   }
   state_->streams[0].synchronize();
-  Inference inference = read_results(state_->program, {state_->host, state_->result_bytes() / 4}, state_->images);
-  inference.wall_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  return inference;
+  return {state_->host, state_->result_bytes() / 4};
+}
+
+int DeviceInference::spill_bytes() const {
+  return state_->spill_bytes;
 }
 
 std::vector<std::pair<std::string, double>> DeviceInference::node_ms() {

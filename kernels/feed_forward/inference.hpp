@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference of a feed-forward network on the current device: from bitmaps in device memory to the categories in host
+// Inference of a feed-forward network on the current device: from images in device memory to the categories in host
 // memory, as one CUDA graph, without the host in between; on streams where the program has something for the host to
 // do.
 #pragma once
 
-#include "kernels/feed_forward/inference_program.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 
 #include <memory>
 #include <string>
@@ -13,20 +13,21 @@
 
 namespace onchip {
 
-class DeviceInference {
+class DeviceInference : public InferenceExecutor {
  public:
   // Compiles, allocates and uploads. Throws CudaError.
   explicit DeviceInference(const InferenceProgram& program);
-  ~DeviceInference();
+  ~DeviceInference() override;
 
-  // Throws InputError for images of other neurons, or more than the program takes.
-  void upload(const Bitmaps& images);
-  Inference infer();
   // Milliseconds of each node, one after another, by events.
   std::vector<std::pair<std::string, double>> node_ms();
   int spill_bytes() const;  // of all kernels
 
  private:
+  void write(int array, std::span<const std::byte> bytes) override;
+  void read(int array, std::span<std::byte> bytes) const override;
+  std::span<const std::uint32_t> run() override;
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
-#include "model/feed_forward/inputs.hpp"
+#include "model/feed_forward/network_inference.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +17,6 @@
 #include <vector>
 
 namespace onchip {
-
-struct Inference {
-  std::vector<int> categories;  // images with a non-zero feature after the last layer, from 0
-  std::vector<int> entering;    // images that enter each phase
-  int open_narrow = 0;          // images that the bounds of one word do not decide
-  int open_wide = 0;            // those of two words: computed in the reference's order
-  double wall_ms = 0;           // from the launch to the categories
-};
 
 struct ProgramKernel {
   CompileRequest request;
@@ -63,10 +55,15 @@ struct InferenceProgram {
   int neurons = 0;      // of the input
   std::vector<ProgramKernel> kernels = {};
   std::vector<ProgramArray> arrays = {};
-  int bitmaps = 0;      // arrays: [most_images, bitmap_words(neurons)]
-  int image_count = 0;  // one word
-  int results = 0;      // words that read() understands
-  int features = -1;    // fp32 [images, outputs] after the last layer, where none is dropped before; -1: nowhere
+  // Arrays. Of the images, bitmaps or lists; -1: none.
+  int bitmaps = -1;                                        // [most_images, bitmap_words(neurons)]
+  int list_begin = -1, list_neuron = -1, list_value = -1;  // u64 [most_images + 1]; u32, fp32 [most_images * neurons]
+  int image_count = 0;                                     // one word
+  int results = 0;                                         // words that read() understands
+  // Of a program that keeps features after the last layer: fp32 [position, feature_neurons]; u32 [position]: the image,
+  // of images alive that are kept rather than marked. Without, no image is dropped, and positions are images. -1: none.
+  int features = -1, feature_ids = -1;
+  int feature_neurons = 0;
   std::function<std::vector<ProgramNode>(ArrayPlaces)> nodes = {};
   std::function<Inference(std::span<const std::uint32_t> results)> read =
       {};  // entering: of the phases behind the first
@@ -105,12 +102,5 @@ ProgramNode launch_node(std::string label, int kernel, int blocks, int threads, 
 constexpr int bitmap_words(int neurons) {
   return (neurons + 127) / 128 * 4;
 }
-std::vector<std::uint32_t> padded_bitmaps(const Bitmaps& images);
-
-// What the results say of so many images.
-Inference read_results(const InferenceProgram& program, std::span<const std::uint32_t> results, int images);
-
-// Throws InputError for images of other neurons, or more than the program takes.
-void check_images(const InferenceProgram& program, const Bitmaps& images);
 
 }  // namespace onchip

@@ -311,6 +311,7 @@ InferenceProgram staged_program(const StagedLayout& layout, int most_images, int
     b.ids[i] = program.add_array(4 * images);
   }
   program.features = b.features[b.layers() % 2];
+  program.feature_neurons = layout.layers.back().outputs;
   program.nodes = [b](ArrayPlaces places) { return b.nodes(places); };
   program.read = [b](std::span<const std::uint32_t> results) { return b.read(results); };
   return program;

@@ -40,13 +40,14 @@ struct Builder {
   std::vector<Phase> phases;
   int sms = 0, most_images = 0;
   float clip = 0;
-  bool may_end = false;
-  int bitmaps = 0, image_count = 0, results = 0;
-  std::vector<int> features = {}, ids = {};  // of the lists before a phase, in turn
+  bool may_end = false, keeps_features = false;
+  int bitmaps = -1, list_begin = -1, list_neuron = -1, list_value = -1, image_count = 0, results = 0;
+  std::vector<int> features = {}, ids = {};  // of the lists behind a phase, in turn
 
-  // A bit for each image that is alive, then the images that enter each phase.
+  std::size_t lists() const { return phases.size() - (keeps_features ? 0 : 1); }
+  // A bit for each image that is alive, then the images that enter each phase, and those whose features are kept.
   std::size_t bit_words() const { return (static_cast<std::size_t>(most_images) + 31) / 32; }
-  std::size_t result_words() const { return bit_words() + phases.size(); }
+  std::size_t result_words() const { return bit_words() + phases.size() + 1; }
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
     auto* const words = array_at<std::uint32_t>(at, results);
@@ -66,7 +67,7 @@ struct Builder {
                                .outputs = phase.outputs,
                                .may_end = may_end ? 1U : 0U,
                                .clip = clip,
-                               .bitmaps = array_at<std::uint32_t>(at, bitmaps),
+                               .bitmaps = nullptr,
                                .words = bitmap_words(phase.inputs),
                                .list_begin = nullptr,
                                .list_neuron = nullptr,
@@ -79,13 +80,18 @@ struct Builder {
                                .out_count = nullptr,
                                .categories = words};
       if (p > 0) {
-        of.bitmaps = nullptr;
-        of.features = array_at<float>(at, features[p % features.size()]);
-        of.ids = array_at<std::uint32_t>(at, ids[p % ids.size()]);
+        of.features = array_at<float>(at, features[(p - 1) % 2]);
+        of.ids = array_at<std::uint32_t>(at, ids[(p - 1) % 2]);
+      } else if (list_begin < 0) {
+        of.bitmaps = array_at<std::uint32_t>(at, bitmaps);
+      } else {
+        of.list_begin = array_at<std::uint64_t>(at, list_begin);
+        of.list_neuron = array_at<std::uint32_t>(at, list_neuron);
+        of.list_value = array_at<float>(at, list_value);
       }
-      if (p + 1 < phases.size()) {
-        of.out_features = array_at<float>(at, features[(p + 1) % features.size()]);
-        of.out_ids = array_at<std::uint32_t>(at, ids[(p + 1) % ids.size()]);
+      if (p < lists()) {
+        of.out_features = array_at<float>(at, features[p % 2]);
+        of.out_ids = array_at<std::uint32_t>(at, ids[p % 2]);
         of.out_count = count(p + 1);
       }
       made.push_back(launch_node("to layer " + std::to_string(phase.end_layer), phase.kernel, sms,
@@ -104,6 +110,7 @@ struct Builder {
     for (std::size_t p = 1; p < phases.size(); ++p) {
       inference.entering.push_back(static_cast<int>(words[bit_words() + p]));
     }
+    inference.kept = static_cast<int>(words[bit_words() + phases.size()]);
     return inference;
   }
 };
@@ -122,10 +129,14 @@ CompileRequest unstructured_request(const UnstructuredGeometry& geometry, Precis
 }
 
 InferenceProgram unstructured_program(const UnstructuredLayout& layout, int most_images, int sms,
-                                      const std::string& architecture) {
+                                      const std::string& architecture, const UnstructuredOptions& options) {
   InferenceProgram program{.most_images = most_images, .neurons = layout.phases.front().neurons.front()};
-  Builder b{.phases = {}, .sms = sms, .most_images = most_images, .clip = layout.clip, .may_end = !layout.wakes_zeros};
-  std::size_t widest = 0;  // of what is kept between phases
+  Builder b{.phases = {},
+            .sms = sms,
+            .most_images = most_images,
+            .clip = layout.clip,
+            .may_end = !layout.wakes_zeros,
+            .keeps_features = options.keeps_features};
   for (const UnstructuredLayout::Phase& phase : layout.phases) {
     const int layers = static_cast<int>(phase.neurons.size()) - 1;
     b.phases.push_back(
@@ -141,15 +152,30 @@ InferenceProgram unstructured_program(const UnstructuredLayout& layout, int most
          .layers = layers,
          .inputs = phase.neurons.front(),
          .outputs = phase.neurons.back()});
-    widest = std::max(widest, static_cast<std::size_t>(phase.neurons.front()));
   }
   const auto images = static_cast<std::size_t>(most_images);
-  b.bitmaps = program.bitmaps = program.add_array(4 * images * bitmap_words(program.neurons));
+  if (options.takes_lists) {
+    const std::size_t most = images * program.neurons;
+    b.list_begin = program.list_begin = program.add_array(sizeof(std::uint64_t) * (images + 1));
+    b.list_neuron = program.list_neuron = program.add_array(sizeof(std::uint32_t) * most);
+    b.list_value = program.list_value = program.add_array(sizeof(float) * most);
+  } else {
+    b.bitmaps = program.bitmaps = program.add_array(4 * images * bitmap_words(program.neurons));
+  }
   b.image_count = program.image_count = program.add_array(4);
   b.results = program.results = program.add_array(4 * b.result_words());
-  for (std::size_t i = 0; i < std::min<std::size_t>(layout.phases.size() - 1, 2); ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(b.lists(), 2); ++i) {
+    std::size_t widest = 0;
+    for (std::size_t p = i; p < b.lists(); p += 2) {
+      widest = std::max(widest, static_cast<std::size_t>(b.phases[p].outputs));
+    }
     b.features.push_back(program.add_array(sizeof(float) * widest * images));
     b.ids.push_back(program.add_array(4 * images));
+  }
+  if (options.keeps_features) {
+    program.features = b.features[(b.lists() - 1) % 2];
+    program.feature_ids = b.ids[(b.lists() - 1) % 2];
+    program.feature_neurons = b.phases.back().outputs;
   }
   program.nodes = [b](ArrayPlaces places) { return b.nodes(places); };
   program.read = [b](std::span<const std::uint32_t> results) { return b.read(results); };

@@ -12,8 +12,13 @@ namespace onchip {
 CompileRequest unstructured_request(const UnstructuredGeometry& geometry, Precision weight_type,
                                     const std::string& architecture);
 
+struct UnstructuredOptions {
+  bool takes_lists = false;     // of inputs, with any values; else bitmaps
+  bool keeps_features = false;  // of the images alive after the last layer, instead of their categories
+};
+
 // For a GPU of so many SMs. The layout must live until the program is loaded.
 InferenceProgram unstructured_program(const UnstructuredLayout& layout, int most_images, int sms,
-                                      const std::string& architecture);
+                                      const std::string& architecture, const UnstructuredOptions& options = {});
 
 }  // namespace onchip

@@ -36,12 +36,6 @@ struct Biases {
   std::span<const float> input, recurrent;
 };
 
-// No kernel of this plan can run: it spills registers, or one SM cannot hold a block.
-class DoesNotFit : public CudaError {
- public:
-  using CudaError::CudaError;
-};
-
 // Where things begin in the workspace, in bytes; each at a multiple of kWorkspaceAlignment. The constants come first.
 struct ConstantPlaces {
   std::size_t weights = 0;

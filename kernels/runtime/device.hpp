@@ -19,6 +19,12 @@ class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// No kernel can run: it spills registers, one SM cannot hold a block, or device memory an image.
+class DoesNotFit : public CudaError {
+ public:
+  using CudaError::CudaError;
+};
+
 // Throws CudaError with the expression, its place and CUDA's own words.
 void check_cuda(cudaError_t status, const char* expression, const char* file, int line);
 #define ONCHIP_CUDA_CHECK(expression) ::onchip::check_cuda((expression), #expression, __FILE__, __LINE__)

@@ -19,7 +19,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kWarpThreads = 32;
 constexpr std::string_view kSetByUser = "set by user";
 constexpr std::string_view kCostPrefix = "cost.";
 

@@ -2,6 +2,7 @@
 #include "model/chip/chip_keys.hpp"
 
 #include "model/base/input_file.hpp"
+#include "model/chip/occupancy.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +12,6 @@ namespace onchip {
 namespace {
 
 constexpr double kKibi = 1024, kMebi = kKibi * 1024, kGibi = kMebi * 1024;
-constexpr int kWarpThreads = 32;
 
 // Bounds are what any machine could have, not what today's have: they catch slips of units and digits.
 constexpr std::array kChipKeys{

@@ -11,7 +11,6 @@ namespace {
 
 using Count = std::int64_t;
 
-constexpr Count kWarpThreads = 32;
 constexpr Count kUnlimited = std::numeric_limits<int>::max();
 
 Count whole(const Number& number) {

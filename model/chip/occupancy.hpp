@@ -18,6 +18,8 @@
 
 namespace onchip {
 
+inline constexpr int kWarpThreads = 32;
+
 struct BlockResources {
   int threads = 0;
   int registers_per_thread = 0;

@@ -14,7 +14,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kWarp = 32;
 static_assert(WordMask::kSpan == kSpanUnits);
 
 // Of a warp's tiles, which are in shared memory.

@@ -10,8 +10,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kWarp = 32;
-
 // Bitmap storage: the words of the tiles in shared memory, behind those in registers, and the metadata behind both, in
 // `encoded.weights`, which has sm_words for each SM.
 void pack_words(const DenseLayout& layout, std::size_t sm_words, Encoded& encoded) {

@@ -31,7 +31,7 @@
 
 namespace onchip {
 
-inline constexpr int kTileElements = 256;
+inline constexpr int kWarp = 32, kTileElements = 256;
 
 // Index in [sms, warps, warp_tiles, 32 lanes, 8] of the weight from unit `column` to row `row` of W; lane's elements 2
 // i and 2 i + 1 are the low and the high half of its word i. Structured_2_4: that of the first value of the column's

@@ -2,6 +2,7 @@
 #include "model/dense/price.hpp"
 
 #include "model/chip/instructions.hpp"
+#include "model/dense/fragments.hpp"
 #include "model/exchange/exchange_time.hpp"
 
 #include <algorithm>
@@ -11,8 +12,6 @@
 
 namespace onchip {
 namespace {
-
-constexpr int kWarp = 32;
 
 // A tile that comes from shared memory, until it can be multiplied.
 Instructions per_shared_tile(const DenseGeometry& geometry) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <type_traits>
 
 namespace onchip {
 namespace {
@@ -67,6 +68,31 @@ int image_count(const Inputs& inputs) {
 
 int neuron_count(const Inputs& inputs) {
   return std::visit([](const auto& images) { return images.neurons; }, inputs);
+}
+
+Inputs some_of(const Inputs& inputs, int first, int count) {
+  const auto part = [](const auto& of, std::int64_t begin, std::int64_t end) {
+    return std::decay_t<decltype(of)>(of.begin() + begin, of.begin() + end);
+  };
+  if (const auto* bitmaps = std::get_if<Bitmaps>(&inputs)) {
+    const std::int64_t words = bitmaps->words_per_image();
+    return Bitmaps{count, bitmaps->neurons, part(bitmaps->words, words * first, words * (std::int64_t{first} + count))};
+  }
+  const auto& lists = std::get<IndexLists>(inputs);
+  const std::int64_t begin = lists.begin[first], end = lists.begin[first + count];
+  IndexLists some{lists.neurons, part(lists.begin, first, first + count + 1), part(lists.neuron, begin, end), {}};
+  for (std::int64_t& of_image : some.begin) {
+    of_image -= begin;
+  }
+  if (!lists.value.empty()) {
+    some.value = part(lists.value, begin, end);
+  }
+  return some;
+}
+
+bool is_binary(const Inputs& inputs) {
+  const auto* lists = std::get_if<IndexLists>(&inputs);
+  return lists == nullptr || std::ranges::all_of(lists->value, [](float value) { return value == 1; });
 }
 
 Bitmaps to_bitmaps(const IndexLists& lists) {

@@ -60,6 +60,11 @@ void for_each_feature(const Inputs& inputs, int image, Take&& take) {
   std::visit([&](const auto& images) { for_each_feature(images, image, take); }, inputs);
 }
 
+// Images first to first + count - 1.
+Inputs some_of(const Inputs& inputs, int first, int count);
+// Whether all values of lists are 1, as bitmaps have them.
+bool is_binary(const Inputs& inputs);
+
 // Throw InputError for values other than 1, or neurons outside the network.
 Bitmaps to_bitmaps(const IndexLists& lists);
 IndexLists to_lists(const Bitmaps& bitmaps);

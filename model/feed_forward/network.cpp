@@ -56,6 +56,15 @@ void check_representable(const SparseLayer& layer, Precision precision, std::str
   }
 }
 
+FeedForward first_layers(FeedForward network, int layers) {
+  if (layers < 0 || layers > network.layers()) {
+    throw InputError("the network has " + std::to_string(network.layers()) + " layers; found a request for the " +
+                     "features after " + std::to_string(layers));
+  }
+  network.neurons.resize(static_cast<std::size_t>(layers) + 1);
+  return network;
+}
+
 FeedForward stored_network(std::string name, std::vector<SparseLayer> layers, float clip) {
   FeedForward network{std::move(name), {}, clip, {}};
   for (const SparseLayer& layer : layers) {

@@ -56,6 +56,9 @@ void check(const SparseLayer& layer);
 // Throws InputError for the first weight that `precision` rounds to an infinity. `who` is for the message: "layer 7".
 void check_representable(const SparseLayer& layer, Precision precision, std::string_view who);
 
+// Throws InputError if it has fewer layers.
+FeedForward first_layers(FeedForward network, int layers);
+
 // A network of layers in memory. Throws InputError if one is not well formed, or takes another number of inputs than
 // the layer before it gives.
 FeedForward stored_network(std::string name, std::vector<SparseLayer> layers, float clip);

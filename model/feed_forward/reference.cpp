@@ -142,10 +142,10 @@ int images_at_once(const FeedForward& network, std::size_t most_bytes) {
   return static_cast<int>(std::clamp<std::size_t>(tiles, 1, 1 << 20)) * kTileImages;
 }
 
-// Takes the images through the first `layers` layers; calls done(batch) at the end, after_layer(l, batch) before.
+// Calls done(batch) at the end, after_layer(l, batch) before.
 template <typename AfterLayer, typename Done>
-void run(const FeedForward& network, const Inputs& inputs, std::span<const int> images, int layers,
-         const ReferenceOptions& options, AfterLayer&& after_layer, Done&& done) {
+void run(const FeedForward& network, const Inputs& inputs, std::span<const int> images, const ReferenceOptions& options,
+         AfterLayer&& after_layer, Done&& done) {
   check(inputs, network.inputs(0));
   const auto at_once = static_cast<std::size_t>(images_at_once(network, options.most_bytes));
   Room room;
@@ -153,11 +153,11 @@ void run(const FeedForward& network, const Inputs& inputs, std::span<const int> 
     const std::span<const int> some = images.subspan(first, std::min(at_once, images.size() - first));
     Batch batch(network, inputs, some, options.threads, room);
     after_layer(0, batch);
-    for (int l = 0; l < layers; ++l) {
+    for (int l = 0; l < network.layers(); ++l) {
       batch.go_through(prepare(network.layer(l)));
       after_layer(l + 1, batch);
       if (options.progress) {
-        const double of_batch = static_cast<double>(l + 1) / layers;
+        const double of_batch = static_cast<double>(l + 1) / network.layers();
         options.progress((static_cast<double>(first) + of_batch * static_cast<double>(some.size())) /
                          static_cast<double>(images.size()));
       }
@@ -177,8 +177,7 @@ ReferenceResult infer_reference(const FeedForward& network, const Inputs& inputs
   std::vector<int> images(static_cast<std::size_t>(image_count(inputs)));
   std::iota(images.begin(), images.end(), 0);
   run(
-      network, inputs, images, network.layers(), options,
-      [&](int l, const Batch& batch) { result.alive[l] += batch.alive(); },
+      network, inputs, images, options, [&](int l, const Batch& batch) { result.alive[l] += batch.alive(); },
       [&](const Batch& batch) {
         std::ranges::remove_copy(batch.images(), std::back_inserter(result.categories), kNone);
       });
@@ -188,10 +187,7 @@ ReferenceResult infer_reference(const FeedForward& network, const Inputs& inputs
 
 std::vector<float> reference_features(const FeedForward& network, const Inputs& inputs, std::span<const int> images,
                                       int layers, const ReferenceOptions& options) {
-  if (layers < 0 || layers > network.layers()) {
-    throw InputError("the network has " + std::to_string(network.layers()) + " layers; found a request for the " +
-                     "features after " + std::to_string(layers));
-  }
+  const FeedForward first = first_layers(network, layers);
   for (const int image : images) {
     if (image < 0 || image >= image_count(inputs)) {
       throw InputError("there are images 0 to " + std::to_string(image_count(inputs) - 1) + "; found a request for " +
@@ -204,7 +200,7 @@ std::vector<float> reference_features(const FeedForward& network, const Inputs& 
   const auto neurons = static_cast<std::size_t>(network.neurons[layers]);
   std::vector<float> features(images.size() * neurons);
   run(
-      network, inputs, distinct, layers, options, [](int, const Batch&) {},
+      first, inputs, distinct, options, [](int, const Batch&) {},
       [&](const Batch& batch) {
         std::vector<int> place_of(static_cast<std::size_t>(image_count(inputs)), kNone);
         for (int place = 0; place < std::ssize(batch.images()); ++place) {

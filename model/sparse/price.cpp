@@ -14,8 +14,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kWarp = 32;
-
 // Cycles of a partition's issue port and pipes for `count`: the slowest of them. The register file has two banks, of
 // even and of odd numbers, and each gives one operand in a cycle, or none where it is in the reuse cache
 // (register_banks.csv). What products of a kernel take by that, on average, was counted in the machine code of 40 plans
@@ -70,7 +68,7 @@ double bytes_moved(const SparseGeometry& geometry) {
 
 // What a partition issues for a warp's worth of outputs beside the cell's functions.
 double finishing_issue(const Chip& chip, const SparseGeometry& geometry) {
-  return 1.0 * geometry.units_per_sm * geometry.network.batch / (kWarp * chip.partitions) *
+  return 1.0 * geometry.units_per_sm * geometry.network.batch / (kWarpLanes * chip.partitions) *
          chip.cost[Cost::finishing_issue];
 }
 
@@ -272,7 +270,7 @@ double least_step_us(const Chip& chip, const SparseGeometry& geometry, const Lea
   const double slots = copies * least.slots;
   const double state = slots / (is_dense ? std::min(height, rows) : 1);
   const double row_bytes = chip.smem_banks * chip.smem_bank_bytes;
-  double wavefronts = warps * state * kWarp * std::max(4, geometry.plane_unit_bytes) / std::max(128.0, row_bytes);
+  double wavefronts = warps * state * kWarpLanes * std::max(4, geometry.plane_unit_bytes) / std::max(128.0, row_bytes);
   if (geometry.storage == Storage::packed_pair && geometry.order != RowOrder::natural && !least.splits) {
     wavefronts = std::max(wavefronts, least_wavefronts(geometry, least.slots));
   }
@@ -332,10 +330,10 @@ double least_us_of_sms(const Chip& chip, const SparseGeometry& geometry, const L
   const double state = slots / (is_dense ? most_rows_of_load : 1);
   const double row_bytes = std::max(128.0, chip.smem_banks * chip.smem_bank_bytes);
   const double loads = std::max(state * std::max(4, geometry.plane_unit_bytes) / row_bytes * chip.lds_wavefront_cycles,
-                                state / kWarp * chip.lds_instruction_cycles) +
+                                state / kWarpLanes * chip.lds_instruction_cycles) +
                        beyond.loads;
   const double issue =
-      partition_cycles(chip, slots * per_slot(geometry) + state * per_load(geometry)) / (kWarp * chip.partitions);
+      partition_cycles(chip, slots * per_slot(geometry) + state * per_load(geometry)) / (kWarpLanes * chip.partitions);
   const double chain = slots / least.most_threads *
                        (sums_in_half(geometry) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles);
   const double cell = info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles;
@@ -353,10 +351,11 @@ double least_us_of_sms(const Chip& chip, const SparseGeometry& geometry, const L
   const int passes = is_dense ? 1 : geometry.unit_bytes / kBankBytes;
   const bool may_pipeline = passes > 1;
   const double of_line = (1 - chip.cost[Cost::exchange_hidden_share]) / chip.exchange_bytes_per_cycle_per_sm;
-  const ExchangeCycles in_bulk = bulk_exchange_cycles(chip, bytes, kWarp);
-  const double one_pass = std::min(latency(kWarp) + bytes * of_line / passes, in_bulk.latency);
-  const double fetching = std::min(2 * (1 - chip.cost[Cost::producer_seen_share]) * latency(kWarp) + bytes * of_line,
-                                   2 * chip.cost[Cost::bulk_fence_signals] * chip.signal_cycles + in_bulk.copying);
+  const ExchangeCycles in_bulk = bulk_exchange_cycles(chip, bytes, kWarpLanes);
+  const double one_pass = std::min(latency(kWarpLanes) + bytes * of_line / passes, in_bulk.latency);
+  const double fetching =
+      std::min(2 * (1 - chip.cost[Cost::producer_seen_share]) * latency(kWarpLanes) + bytes * of_line,
+               2 * chip.cost[Cost::bulk_fence_signals] * chip.signal_cycles + in_bulk.copying);
   const double pipelined = std::max({computing, computing / passes + one_pass, fetching}) +
                            2 * block_barrier_cycles(chip, least.fewest_threads) + chip.cost[Cost::producer_hand_over];
   return (may_pipeline ? std::min(at_once, pipelined) : at_once) * 1e6 / chip.clock_hz;

@@ -10,8 +10,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kWarp = 32;
-
 // Expected largest of k standard normal variables, for the bank sets of the three access widths.
 double normal_maximum(int k) {
   return k >= 32 ? 2.07 : k >= 16 ? 1.77 : 1.42;
@@ -30,7 +28,7 @@ struct ServedLoad {
 ServedLoad served_load(const Chip& chip, const SparseGeometry& geometry) {
   const double row_bytes = chip.smem_banks * chip.smem_bank_bytes;
   const double width = std::max<double>(kBankBytes, geometry.plane_unit_bytes);
-  return {std::max(1.0, kWarp * width / row_bytes),
+  return {std::max(1.0, kWarpLanes * width / row_bytes),
           std::max(1, static_cast<int>(row_bytes / std::max(width, chip.smem_bank_bytes.value)))};
 }
 
@@ -40,7 +38,7 @@ ServedLoad served_load(const Chip& chip, const SparseGeometry& geometry) {
 double on_other_banks(const Chip& chip, const SparseGeometry& geometry, int layout_sets) {
   const ServedLoad served = served_load(chip, geometry);
   if (chip.smem_bank_bytes > std::max(kBankBytes, geometry.plane_unit_bytes)) {
-    return random_maximum(served.sets) * served.phases / (static_cast<double>(kWarp) / layout_sets);
+    return random_maximum(served.sets) * served.phases / (static_cast<double>(kWarpLanes) / layout_sets);
   }
   const double meeting = static_cast<double>(layout_sets) / served.sets;
   return meeting > 1 ? meeting * std::min(meeting, random_maximum(served.sets)) : 1;
@@ -102,7 +100,7 @@ int bank_sets(const SparseGeometry& geometry) {  // and lanes per phase
 }
 
 double rows_of_phases(const SparseGeometry& geometry) {
-  return static_cast<double>(kWarp) / geometry.lanes_per_row / (geometry.load_phases / geometry.spread);
+  return static_cast<double>(kWarpLanes) / geometry.lanes_per_row / (geometry.load_phases / geometry.spread);
 }
 
 }  // namespace
@@ -112,15 +110,15 @@ double least_wavefronts(const SparseGeometry& geometry, double least_slots) {
   const double density = geometry.network.density;
   const double mean = uneven_sets(geometry) * density * geometry.network.hidden * rows_of_phases(geometry) / sets;
   const double phases = std::min(least_slots, 1.0 * geometry.rows_per_group / geometry.spread);
-  return geometry.warps() * phases * kWarp / sets * geometry.planes * fullest_set(mean, density, sets).expected;
+  return geometry.warps() * phases * kWarpLanes / sets * geometry.planes * fullest_set(mean, density, sets).expected;
 }
 
 ExpectedWavefronts expected_wavefronts(const Chip& chip, const SparseGeometry& geometry) {
   const CostValues& cost = chip.cost;
   const int sets = bank_sets(geometry);
-  const double phases_per_slot = static_cast<double>(kWarp) / sets;
+  const double phases_per_slot = static_cast<double>(kWarpLanes) / sets;
   const double copies = geometry.planes;
-  const double warps = static_cast<double>(geometry.groups()) * geometry.lanes_per_row / kWarp;
+  const double warps = static_cast<double>(geometry.groups()) * geometry.lanes_per_row / kWarpLanes;
   ExpectedWavefronts result;
   // The rows of a group alike, of their mean number of slots.
   const double slots = geometry.mean_slots() / geometry.all_rows();

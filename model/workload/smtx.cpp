@@ -17,9 +17,9 @@
 namespace onchip {
 namespace {
 
-class Reader {
+class Numbers {
  public:
-  Reader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+  Numbers(std::string_view text, std::string_view file) : text_(text), file_(file) {}
 
   std::int64_t number(const std::string& what, std::int64_t least, std::int64_t most) {
     while (at_ < text_.size() && std::string_view(" \t\r\n,").find(text_[at_]) != std::string_view::npos) {
@@ -53,27 +53,27 @@ class Reader {
 }  // namespace
 
 SparseMatrix parse_smtx(std::string_view text, std::string_view file_name) {
-  Reader reader(text, file_name);
+  Numbers numbers(text, file_name);
   SparseMatrix matrix;
-  matrix.rows = static_cast<int>(reader.number("a number of rows", 1, kMaxDimension));
-  matrix.columns = static_cast<int>(reader.number("a number of columns", 1, kMaxDimension));
-  const std::int64_t nnz = reader.number("a number of non-zeros", 0, std::int64_t{matrix.rows} * matrix.columns);
-  if (static_cast<std::size_t>(matrix.rows + 1 + nnz) > reader.left()) {  // each takes a digit and what ends it
-    reader.fail(std::to_string(nnz) + " non-zeros of " + std::to_string(matrix.rows) + " rows do not fit into the " +
-                std::to_string(reader.left()) + " bytes that follow; is the file truncated?");
+  matrix.rows = static_cast<int>(numbers.number("a number of rows", 1, kMaxDimension));
+  matrix.columns = static_cast<int>(numbers.number("a number of columns", 1, kMaxDimension));
+  const std::int64_t nnz = numbers.number("a number of non-zeros", 0, std::int64_t{matrix.rows} * matrix.columns);
+  if (static_cast<std::size_t>(matrix.rows + 1 + nnz) > numbers.left()) {  // each takes a digit and what ends it
+    numbers.fail(std::to_string(nnz) + " non-zeros of " + std::to_string(matrix.rows) + " rows do not fit into the " +
+                 std::to_string(numbers.left()) + " bytes that follow; is the file truncated?");
   }
   std::int64_t begin = 0;
   for (int row = 0; row <= matrix.rows; ++row) {
-    begin = reader.number("where a row begins,", row == 0 ? 0 : begin, row == 0 ? 0 : nnz);
+    begin = numbers.number("where a row begins,", row == 0 ? 0 : begin, row == 0 ? 0 : nnz);
     matrix.row_begin.push_back(begin);
   }
   if (begin != nnz) {
-    reader.fail("the rows end at " + std::to_string(begin) + "; expected " + std::to_string(nnz));
+    numbers.fail("the rows end at " + std::to_string(begin) + "; expected " + std::to_string(nnz));
   }
   for (int row = 0; row < matrix.rows; ++row) {
     std::int64_t least = 0;
     for (std::int64_t i = matrix.row_begin[row]; i < matrix.row_begin[row + 1]; ++i) {
-      const std::int64_t column = reader.number("a column after the one before,", least, matrix.columns - 1);
+      const std::int64_t column = numbers.number("a column after the one before,", least, matrix.columns - 1);
       matrix.column.push_back(static_cast<std::int32_t>(column));
       least = column + 1;
     }

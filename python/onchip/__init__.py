@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse recurrent networks that stay on the chip, over onchip's C API (kernels/api/onchip.h).
+"""Sparse networks that stay on the chip, over onchip's C API (kernels/api/onchip.h).
 
     import onchip
     print(onchip.fit("h200", "lstm", hidden=2304, batch=4, density=0.1).why)     # no GPU needed
     print(onchip.predict("h200", "lstm", hidden=2304, batch=4, density=0.1)["step_us"])
     fast = onchip.from_torch(lstm.half().cuda().eval(), batch=4)                 # a pruned torch.nn.LSTM, GRU or RNN
     output, (h, c) = fast(input)
+    network = onchip.FeedForward("spdnn:1024x120")                               # on a GPU, or by the CPU reference
+    alive = network.categories(images)                                           # images: a NumPy array, 0 and 1
 
 Importing compiles nothing, loads no library and does not import torch. The library is $ONCHIP_LIBRARY, else
 lib/libonchip.so in this package, where pip puts it, else that of build/ above it.
@@ -26,12 +28,14 @@ from .api import (
     predict,
     what_if,
 )
+from .feed_forward import FeedForward
 
 __all__ = [
     "ApiError",
     "Chip",
     "CudaError",
     "DoesNotFit",
+    "FeedForward",
     "Fit",
     "InputError",
     "Matrix",

@@ -47,6 +47,16 @@ def _call(name, *arguments):
         raise _ERRORS.get(status, ApiError)(error.message.decode(errors="replace"))
 
 
+def _text(name, *arguments):
+    """What a function writes as a text of its own."""
+    text = ctypes.c_void_p()
+    _call(name, *arguments, ctypes.byref(text))
+    try:
+        return ctypes.string_at(text).decode()
+    finally:
+        _function("onchip_text_destroy")(text)
+
+
 def _number(words, word, what):
     if word not in words:
         raise InputError(f"unknown {what} {word!r}; expected one of {', '.join(words)}")
@@ -183,14 +193,8 @@ def largest_hidden(chip, cell, batch=1, density=1.0, precision="fp16", tier="sha
 def ask_text(chip, question, matrix=None):
     """The answer to a question, both JSON texts: byte for byte what the command prints with --format json. What stands
     in a question: model/answer/ask.hpp."""
-    chip, text = _chip(chip), ctypes.c_void_p()
-    _call(
-        "onchip_ask", chip._handle, question.encode(), None if matrix is None else matrix._handle, ctypes.byref(text)
-    )  # fmt: skip
-    try:
-        return ctypes.string_at(text).decode()
-    finally:
-        _function("onchip_text_destroy")(text)
+    chip = _chip(chip)
+    return _text("onchip_ask", chip._handle, question.encode(), None if matrix is None else matrix._handle)
 
 
 def _ask(what, chip, cell, matrix, hidden, batch, density, precision, constraints, steps=None, **others):

@@ -71,6 +71,16 @@ class Sequences(_Sized):
     ]
 
 
+class Images(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("count", c_int32),
+        ("begin", c_void_p),
+        ("neuron", c_void_p),
+        ("value", c_void_p),
+    ]
+
+
 _ERROR = POINTER(Error)
 _HANDLE = POINTER(c_void_p)
 _FUNCTIONS = {
@@ -93,8 +103,14 @@ _FUNCTIONS = {
     "onchip_recurrence_enqueue": [c_void_p, c_void_p, POINTER(Sequences), _ERROR],
     "onchip_recurrence_step": [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, _ERROR],
     "onchip_recurrence_check": [c_void_p, c_void_p, _ERROR],
+    "onchip_inference_create": [c_char_p, c_int32, _HANDLE, _ERROR],
+    "onchip_inference_layers": [c_void_p, POINTER(c_int32), _ERROR],
+    "onchip_inference_neurons": [c_void_p, c_int32, POINTER(c_int32), _ERROR],
+    "onchip_inference_plan": [c_void_p, _HANDLE, _ERROR],
+    "onchip_inference_categories": [c_void_p, POINTER(Images), c_void_p, POINTER(c_int32), _ERROR],
+    "onchip_inference_features": [c_void_p, POINTER(Images), c_int32, c_void_p, _ERROR],
 }
-_DESTROYS = ("onchip_chip", "onchip_matrix", "onchip_text", "onchip_program", "onchip_recurrence")
+_DESTROYS = ("onchip_chip", "onchip_matrix", "onchip_text", "onchip_program", "onchip_recurrence", "onchip_inference")
 # What only a library that was built with CUDA has.
 _OF_CUDA = ("onchip_program_", "onchip_recurrence_")
 

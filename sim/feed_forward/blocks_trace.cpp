@@ -22,10 +22,11 @@ constexpr int kMatrixRegisters = kFirstCopyRegister, kMatrixRegisterCount = 16;
 // Of a record, in bytes; of the numbers of places there the last bit says that inputs are those of the tile before.
 struct RecordParts {
   explicit RecordParts(const BlocksGeometry& geometry)
-      : biases(geometry.tiles * 2 * kBlockRows * kBlockColumns),
+      : place_bytes(geometry.place_bytes),
+        biases(geometry.tiles * 2 * kBlockRows * kBlockColumns),
         destinations(biases + 4 * kBlockRows),
         inputs(destinations + place_bytes * kBlockRows) {}
-  int place_bytes = 2;
+  int place_bytes;
   std::uint32_t same = std::uint32_t{1} << (8 * place_bytes - 1);
   std::int64_t biases, destinations, inputs;
 };

@@ -42,14 +42,14 @@ Meaning accessing(Meaning meaning, Access access, std::uint8_t count = 0) {
   return meaning;
 }
 
-struct Row {
+struct InstructionRow {
   const char* opcodes;  // with spaces in between
   Meaning meaning;
 };
 
 // NOLINTBEGIN: one instruction in a line
 // clang-format off
-std::vector<Row> integer_rows() {
+std::vector<InstructionRow> integer_rows() {
   return {
       {"add.u16 add.s16", each<[](u16 a, u16 b) -> u16 { return static_cast<u16>(a + b); }>()},
       {"add.u32 add.s32", each<[](u32 a, u32 b) -> u32 { return a + b; }>()},
@@ -93,7 +93,7 @@ std::vector<Row> integer_rows() {
   };
 }
 
-std::vector<Row> bit_rows() {
+std::vector<InstructionRow> bit_rows() {
   return {
       {"and.b16", each<[](u16 a, u16 b) -> u16 { return a & b; }>()},
       {"and.b32", each<[](u32 a, u32 b) -> u32 { return a & b; }>()},
@@ -142,7 +142,7 @@ std::vector<Row> bit_rows() {
   };
 }
 
-std::vector<Row> float_rows() {
+std::vector<InstructionRow> float_rows() {
   return {
       {"add.f32 add.rn.f32", each<[](u32 a, u32 b) -> u32 { return float_bits(as_float(a) + as_float(b)); }>()},
       {"sub.f32 sub.rn.f32", each<[](u32 a, u32 b) -> u32 { return float_bits(as_float(a) - as_float(b)); }>()},
@@ -181,7 +181,7 @@ Meaning floats_compared() {
   return each<[](u32 a, u32 b) -> bool { return kOf(as_float(a), as_float(b)); }>();
 }
 
-std::vector<Row> comparison_rows() {
+std::vector<InstructionRow> comparison_rows() {
   constexpr auto eq = [](auto a, auto b) { return a == b; };
   constexpr auto ne = [](auto a, auto b) { return a != b; };
   constexpr auto lt = [](auto a, auto b) { return a < b; };
@@ -218,7 +218,7 @@ std::vector<Row> comparison_rows() {
   };
 }
 
-std::vector<Row> conversion_rows() {
+std::vector<InstructionRow> conversion_rows() {
   return {
       {"cvt.u16.u32 cvt.s16.s32 cvt.u16.s32 cvt.s16.u32", each<[](u32 a) -> u16 { return static_cast<u16>(a); }>()},
       {"cvt.u16.u64 cvt.s16.s64", each<[](u64 a) -> u16 { return static_cast<u16>(a); }>()},
@@ -251,7 +251,7 @@ std::vector<Row> conversion_rows() {
   };
 }
 
-std::vector<Row> move_rows() {
+std::vector<InstructionRow> move_rows() {
   return {
       {"mov.u16 mov.s16 mov.b16", as("Hh", move<u16>)},
       {"mov.u32 mov.s32 mov.b32 mov.f32", as("Ww", move<u32>)},
@@ -266,7 +266,7 @@ std::vector<Row> move_rows() {
   };
 }
 
-std::vector<Row> warp_rows() {
+std::vector<InstructionRow> warp_rows() {
   constexpr Flow sync = Flow::warp_sync;
   return {
       {"shfl.sync.up.b32", as("Wwwww", shuffle<Shuffle::up, false>, sync)}, {"shfl.sync.up.b32", as("W|Pwwww", shuffle<Shuffle::up, true>, sync)},
@@ -331,7 +331,7 @@ const Table& table() {
     Table rows;
     for (const auto& part :
          {integer_rows(), bit_rows(), float_rows(), comparison_rows(), conversion_rows(), move_rows(), warp_rows()}) {
-      for (const Row& row : part) {
+      for (const InstructionRow& row : part) {
         const std::string_view opcodes = row.opcodes;
         for (std::size_t begin = 0; begin < opcodes.size();) {
           const std::size_t end = std::min(opcodes.find(' ', begin), opcodes.size());

@@ -118,7 +118,7 @@ constexpr u64 kSectorBytes = 32;  // that L2 gives
 u64 sectors(std::span<u64> addresses) {
   std::ranges::transform(addresses, addresses.begin(), [](u64 address) { return address / kSectorBytes; });
   std::ranges::sort(addresses);
-  return static_cast<u64>(std::ranges::unique(addresses).begin() - addresses.begin());
+  return static_cast<u64>(std::unique(addresses.begin(), addresses.end()) - addresses.begin());
 }
 
 Sharing sharing_of(Access access) {
@@ -297,7 +297,7 @@ Execute move_of(int bytes, int register_bytes, bool is_load) {
 }
 
 // "u32" and its like: bytes, or 0.
-int type_bytes(std::string_view type) {
+int bytes_of_type(std::string_view type) {
   if (type.size() < 2 || std::string_view("usfb").find(type[0]) == std::string_view::npos) {
     return 0;
   }
@@ -351,7 +351,7 @@ std::optional<Meaning> memory_meaning(std::span<const std::string_view> parts, s
     meaning.count = vector == "v2" ? 2 : vector == "v4" ? 4 : 1;
   }
   const std::string_view operation = moves ? "" : take(parts, {"add", "exch", "min", "max", "and", "or", "xor", "cas"});
-  if (parts.size() != 1 || (meaning.bytes = static_cast<std::uint8_t>(type_bytes(parts[0]))) == 0) {
+  if (parts.size() != 1 || (meaning.bytes = static_cast<std::uint8_t>(bytes_of_type(parts[0]))) == 0) {
     return std::nullopt;
   }
   meaning.is_signed = parts[0][0] == 's';

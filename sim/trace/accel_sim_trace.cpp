@@ -4,6 +4,7 @@
 #include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "sim/trace/limits.hpp"
 #include "sim/trace/opcodes.hpp"
 
 #include <algorithm>
@@ -16,8 +17,7 @@ namespace onchip {
 namespace {
 
 constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
-constexpr int kMostRegisters = 16, kMostWarps = 64, kMostBlocks = 1 << 20;
-constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;    // as many as the bank model takes
+constexpr int kMostRegisters = 16;
 constexpr std::uint64_t kSharedWindowBytes = std::uint64_t{1} << 24;  // where generic addresses mean shared memory
 
 // The lines of a file and the words of a line, with the place of what is read.

@@ -3,6 +3,7 @@
 
 #include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
+#include "sim/trace/limits.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -15,8 +16,6 @@ constexpr int kHasMask = 16, kHasRegisters = 32, kHasClock = 64, kOperationBits 
 constexpr std::string_view kMagicOfVersion1 = "onchip trace 1\n";
 constexpr std::uint8_t kStride = 0, kDifferences = 1;
 constexpr int kLoopBytes = 8;
-constexpr std::uint64_t kMostBlocks = 1 << 20, kMostWarps = 64;
-constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;  // as many as the bank model takes
 
 std::uint64_t to_unsigned(std::int64_t value) {
   return static_cast<std::uint64_t>(value);
@@ -143,12 +142,15 @@ class Reader {
     }
     const bool is_whole = step.threads % kWarpLanes == 0 && step.fetching_threads % kWarpLanes == 0 &&
                           step.state_words % step.passes == 0 && std::has_single_bit(to_unsigned(step.line_words));
-    const bool publishes = step.is_pipelined == 0 ? step.passes == 1
+    const bool publishes = step.is_pipelined == 0 ? step.passes == 1 && step.fetching_threads == step.threads
                                                   : step.body_words() % step.plane_words == 0 &&
                                                         blocks * step.outbox_plane_words <= step.plane_words;
     const bool polls =
         step.polled_words == 0 ||
-        (step.group_sms > 0 && (blocks + step.group_sms - 1) / step.group_sms * step.group_words <= step.state_words);
+        (step.group_sms > 0 && (blocks + step.group_sms - 1) / step.group_sms * step.group_words <= step.body_words());
+    if (blocks == 0) {
+      fail("found a step of no blocks: expected at least 1");
+    }
     if (!is_whole || !publishes || !polls) {
       fail("the step's numbers before it do not go together");
     }

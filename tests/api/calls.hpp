@@ -15,6 +15,7 @@ struct Destroy {
   void operator()(onchip_chip* chip) const { onchip_chip_destroy(chip); }
   void operator()(onchip_matrix* matrix) const { onchip_matrix_destroy(matrix); }
   void operator()(onchip_program* program) const { onchip_program_destroy(program); }
+  void operator()(onchip_inference* inference) const { onchip_inference_destroy(inference); }
   void operator()(onchip_recurrence* recurrence) const { onchip_recurrence_destroy(recurrence); }
 };
 template <typename T>

@@ -11,7 +11,12 @@
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward_cases.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -19,6 +24,27 @@ namespace onchip {
 namespace {
 
 constexpr int kSms = 3;  // so that a block of threads has several tiles
+
+const std::vector<std::string> kAnyNetworks{
+    "random:neurons=100-300-64-128,degree=16,bias=-0.1",
+    "random:neurons=100,layers=9,degree=power-law:1..90,values=uniform:-1..1,clip=none",
+    "random:neurons=33-1-17-200,degree=uniform:0..20,values=uniform:-1..1,bias=uniform:-0.5..0.5,clip=2",
+    "random:neurons=90,layers=3,degree=0,bias=0.5",
+    "random:neurons=64,layers=12,degree=8,values=uniform:0.1..0.2,precision=bf16,bias=-0.2",
+    "spdnn:64x8"};
+
+// Equal bits, but for those of NaN.
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::ranges::equal(a, b, [](float x, float y) {
+    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y) || (std::isnan(x) && std::isnan(y));
+  });
+}
+
+std::vector<int> all_of(int count) {
+  std::vector<int> images(static_cast<std::size_t>(count));
+  std::iota(images.begin(), images.end(), 0);
+  return images;
+}
 
 }  // namespace
 
@@ -83,15 +109,8 @@ TEST_CASE("interpreted streamed kernels have the categories of the reference", "
 }
 
 TEST_CASE("interpreted unstructured kernels have the categories of the reference, of any network", "[fast]") {
-  const std::vector<std::string> networks{
-      "random:neurons=100-300-64-128,degree=16,bias=-0.1",
-      "random:neurons=100,layers=9,degree=power-law:1..90,values=uniform:-1..1,clip=none",
-      "random:neurons=33-1-17-200,degree=uniform:0..20,values=uniform:-1..1,bias=uniform:-0.5..0.5,clip=2",
-      "random:neurons=90,layers=3,degree=0,bias=0.5",
-      "random:neurons=64,layers=12,degree=8,values=uniform:0.1..0.2,precision=bf16,bias=-0.2",
-      "spdnn:64x8"};
   std::uint64_t seed = 100;
-  for (const std::string& text : networks) {
+  for (const std::string& text : kAnyNetworks) {
     const FeedForward network = read_network(text);
     for (const ReadOrder order : {ReadOrder::ascending, ReadOrder::bank_aware}) {
       for (const int images_each : {0, 1, 2, 8}) {  // of a tile; 0: as chosen
@@ -112,6 +131,98 @@ TEST_CASE("interpreted unstructured kernels have the categories of the reference
       }
     }
   }
+}
+
+TEST_CASE("images of any values enter interpreted kernels as lists, and bitmaps with them", "[fast]") {
+  std::uint64_t seed = 200;
+  for (const std::string& text : kAnyNetworks) {
+    INFO(text);
+    const FeedForward network = read_network(text);
+    const UnstructuredPlan plan = choose_unstructured_plan(find_chip("h100_sxm").chip, network);
+    const UnstructuredLayout layout = pack_unstructured(network, plan);
+    InterpretedInference lists(unstructured_program(layout, 70, kSms, "sm_90", {.takes_lists = true}));
+    InterpretedInference bitmaps(unstructured_program(layout, 70, kSms, "sm_90"));
+    const int neurons = network.neurons.front();
+    for (const int count : {0, 1, 70}) {
+      INFO(count << " images");
+      const IndexLists values = random_lists(count, neurons, ++seed);
+      lists.upload(values);
+      CHECK(lists.infer().categories == infer_reference(network, values).categories);
+      const Bitmaps ones = random_images(count, neurons, seed);
+      const std::vector<int> categories = infer_reference(network, ones).categories;
+      lists.upload(ones);
+      CHECK(lists.infer().categories == categories);
+      bitmaps.upload(to_lists(ones));
+      CHECK(bitmaps.infer().categories == categories);
+    }
+    CHECK_THROWS_WITH(bitmaps.upload(IndexLists{neurons, {0, 1}, {0}, {0.5F}}),
+                      "image 0 has the value 0.500000 at neuron 0; a bitmap holds 0 and 1");
+    CHECK_THROWS_AS(bitmaps.upload(random_images(71, neurons, 1)), InputError);
+    CHECK_THROWS_AS(lists.upload(random_lists(1, neurons + 1, 1)), InputError);
+    CHECK_THROWS_AS(lists.upload(IndexLists{neurons, {0, 1}, {neurons}, {1}}), InputError);
+  }
+}
+
+TEST_CASE("interpreted kernels keep the features of any layer, bit by bit those of the reference", "[fast]") {
+  std::uint64_t seed = 300;
+  for (const std::string& text : kAnyNetworks) {
+    const FeedForward network = read_network(text);
+    const IndexLists images = random_lists(70, network.neurons.front(), ++seed);
+    for (int layers = 1; layers <= network.layers(); ++layers) {
+      INFO(text << " after " << layers << " layers");
+      const FeedForward first = first_layers(network, layers);
+      const UnstructuredPlan plan = choose_unstructured_plan(find_chip("h100_sxm").chip, first);
+      const UnstructuredLayout layout = pack_unstructured(first, plan);
+      InterpretedInference inference(
+          unstructured_program(layout, 80, kSms, "sm_90", {.takes_lists = true, .keeps_features = true}));
+      inference.upload(images);
+      const Inference counts = inference.infer();
+      const std::vector<float> features = inference.features();
+      CHECK(same(features, reference_features(network, images, all_of(70), layers)));
+      CHECK(counts.kept == std::ssize(infer_reference(first, images).categories));
+    }
+  }
+}
+
+TEST_CASE("features lie beyond 2^32 elements where there are so many", "[fast]") {
+  // The list behind the first phase already has 2^22 positions of 1024 features each, whose memory is not there.
+  constexpr std::size_t kNeurons = 1024, kBefore = std::size_t{1} << 22, kImages = 40, kRoom = std::size_t{1} << 25;
+  const FeedForward network = read_network("random:neurons=1024,layers=6,degree=8,values=uniform:-1..1");
+  const UnstructuredPlan plan = choose_unstructured_plan(find_chip("h100_sxm").chip, network);
+  const UnstructuredLayout layout = pack_unstructured(network, plan);
+  const InferenceProgram program = unstructured_program(layout, kBefore + kImages, kSms, "sm_90");
+  ptx::Machine machine(ptx::parse(compile_ptx(program.kernels.front().request), "unstructured.ptx"));
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::byte*> places;
+  std::vector<std::size_t> features;  // arrays
+  for (const ProgramArray& array : program.arrays) {
+    std::vector<std::byte>& made = memory.emplace_back(std::min(array.bytes, kRoom));
+    std::ranges::copy(array.contents, made.begin());
+    machine.memory().add(std::span(made));
+    places.push_back(made.data());
+    if (array.bytes == sizeof(float) * kNeurons * (kBefore + kImages)) {
+      const auto begin = reinterpret_cast<std::uintptr_t>(made.data()) - sizeof(float) * kNeurons * kBefore;
+      places.back() = reinterpret_cast<std::byte*>(begin);
+      features.push_back(memory.size() - 1);
+    }
+  }
+  REQUIRE(features.size() == std::min<std::size_t>(plan.phases.size() - 1, 2));
+  const Bitmaps images = random_images(kImages, kNeurons, 1);
+  std::ranges::copy(std::as_bytes(std::span(images.words)), places[program.bitmaps]);
+  *array_at<std::uint32_t>(places, program.image_count) = kImages;
+  std::uint32_t& kept = array_at<std::uint32_t>(places, program.results)[(kBefore + kImages + 31) / 32 + 1];
+  kept = kBefore;
+  const ProgramNode node = program.nodes(places)[1];
+  machine.launch(program.kernels.front().entry, {.blocks = node.blocks,
+                                                 .threads = node.threads,
+                                                 .dynamic_shared_bytes = node.shared_bytes,
+                                                 .parameters = node.arguments});
+  REQUIRE((kept > kBefore && kept <= kBefore + kImages));
+  const auto* ids = array_at<std::uint32_t>(places, static_cast<int>(features.front()) + 1) + kBefore;
+  const std::vector<int> alive(ids, ids + (kept - kBefore));
+  std::vector<float> found(alive.size() * kNeurons);
+  std::memcpy(found.data(), memory[features.front()].data(), sizeof(float) * found.size());
+  CHECK(same(found, reference_features(network, images, alive, plan.phases.front().end_layer)));
 }
 
 }  // namespace onchip

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target for the readers of feed-forward networks and their images: every input goes to all. Only InputError
 // may come out, its message is one line, and what is read is well formed.
-//   onchip_network_fuzz -rss_limit_mb=1024 -max_len=8192 NEW_CORPUS tests/fuzz/corpus
+//   tests/fuzz/run build-fuzz network
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/files/network_files.hpp"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target for the readers of traces: every input goes to all, unpacked if it is compressed. Only InputError
 // may come out, its message is one line, and what is read can be simulated.
-//   onchip_trace_fuzz -rss_limit_mb=512 -max_len=4096 NEW_CORPUS tests/fuzz/corpus
+//   tests/fuzz/run build-fuzz trace
 #include "model/base/decompress.hpp"
 #include "model/base/error.hpp"
+#include "sim/simulate.hpp"
 #include "sim/trace/accel_sim_trace.hpp"
 #include "sim/trace/compact_trace.hpp"
 #include "sim/trace/trace_run.hpp"
@@ -17,6 +18,8 @@
 #include <string_view>
 
 namespace {
+
+constexpr int kMostSms = 4, kMostStateWords = 1024;  // larger steps take long
 
 void require(bool condition) {
   if (!condition) {
@@ -46,6 +49,12 @@ void run(Parse&& parse) {
         issued += count;
       }
       require(issued == static_cast<std::int64_t>(instructions));
+    }
+    onchip::run_trace(chip(), *source, {}, 1);
+    onchip::count_banks(chip(), *source, 1);
+    const onchip::StepShape* const step = source->step();
+    if (step && source->blocks() <= kMostSms && step->passes <= kMostSms && step->state_words <= kMostStateWords) {
+      require(onchip::simulate(chip(), *source).step_us >= 0);
     }
   } catch (const onchip::InputError& error) {
     const std::string_view message = error.what();

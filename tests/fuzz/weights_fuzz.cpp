@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target for the readers of users' weight files: every input goes to all. Only InputError may come out, its
 // message is one line, and a matrix that is read is well formed.
-//   onchip_weights_fuzz -rss_limit_mb=512 -max_len=4096 NEW_CORPUS tests/fuzz/corpus
+//   tests/fuzz/run build-fuzz weights
 #include "model/base/error.hpp"
 #include "model/workload/weights_file.hpp"
 

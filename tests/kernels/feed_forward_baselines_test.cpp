@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -23,7 +24,7 @@ TEST_CASE("what stands between a library's products compiles for every form of f
   for (const FeedForwardBaseline& baseline : feed_forward_baselines()) {
     names.insert(baseline.name);
   }
-  CHECK(names.size() == 20);
+  CHECK(names.size() == 10);
 }
 
 TEST_CASE("libraries have the categories of the reference, layer by layer", "[gpu]") {
@@ -36,19 +37,20 @@ TEST_CASE("libraries have the categories of the reference, layer by layer", "[gp
       const std::vector<int> reference = infer_reference(network, images).categories;
       for (const FeedForwardBaseline& baseline : feed_forward_baselines()) {
         INFO(text << ", " << count << " images, " << baseline.name);
-        std::vector<int> categories;
+        std::unique_ptr<LayerwiseInference> inference;
         try {
-          const auto inference = baseline.make(network, images);
-          inference->infer();
-          categories = inference->infer().categories;
+          inference = baseline.make(network, images);
         } catch (const BaselineRefusal& refusal) {
           WARN(baseline.name << " on " << text << ": " << refusal.what());
           continue;
         }
-        // Other orders of summation, and fewer bits, may turn an image on a tie.
-        std::vector<int> differ;
-        std::ranges::set_symmetric_difference(categories, reference, std::back_inserter(differ));
-        CHECK(differ.size() <= (baseline.is_exact ? 1U : 3U));
+        for (const bool drops : {true, false, true}) {
+          const std::vector<int> categories = inference->infer(drops).categories;
+          // Other orders of summation, and fewer bits, may turn an image on a tie.
+          std::vector<int> differ;
+          std::ranges::set_symmetric_difference(categories, reference, std::back_inserter(differ));
+          CHECK(differ.size() <= (baseline.is_exact ? 1U : 3U));
+        }
       }
     }
   }

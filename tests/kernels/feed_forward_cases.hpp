@@ -4,7 +4,9 @@
 
 #include "model/feed_forward/inputs.hpp"
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 
@@ -21,6 +23,27 @@ inline Bitmaps random_images(int count, int neurons, std::uint64_t seed) {
       const bool set = static_cast<double>(random() % 1000) < 1000 * share;
       images.words[static_cast<std::size_t>(i) * images.words_per_image() + n / 32] |= std::uint32_t{set} << (n % 32);
     }
+  }
+  return images;
+}
+
+// Images with values of both signs, and some NaN and infinity in every other one.
+inline IndexLists random_lists(int count, int neurons, std::uint64_t seed) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr std::array kOdd{std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity, 0.0F, -0.0F};
+  IndexLists images{neurons, {0}, {}, {}};
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t share = random() % 1000;
+    for (int n = 0; n < neurons; ++n) {
+      if (random() % 1000 < share) {
+        images.neuron.push_back(n);
+        images.value.push_back(i % 2 == 0 && random() % 64 == 0
+                                   ? kOdd[random() % kOdd.size()]
+                                   : static_cast<float>(static_cast<double>(random() % 2000) / 1000 - 1));
+      }
+    }
+    images.begin.push_back(images.nnz());
   }
   return images;
 }

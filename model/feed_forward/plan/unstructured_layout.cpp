@@ -3,7 +3,9 @@
 
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
+#include "model/feed_forward/structure/access_rows.hpp"
 #include "model/feed_forward/structure/equal_rows.hpp"
+#include "model/feed_forward/structure/gather_steps.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -32,10 +34,7 @@ class Packer {
     Packed packed;
     packed.weights = layer.weights.nnz();
     packed.wakes_zeros = wakes_zeros(layer);
-    std::vector<std::int32_t> rows(layer.weights.rows);
-    std::iota(rows.begin(), rows.end(), 0);
-    std::ranges::stable_sort(rows, std::ranges::greater{},
-                             [&](std::int32_t row) { return columns_of(layer.weights, row).size(); });
+    const std::vector<std::int32_t> rows = rows_in_order(layer.weights);
     const int of_item = tile_.rows_per_warp();
     for (int first = 0; first < layer.weights.rows; first += of_item) {
       const int count = std::min(of_item, layer.weights.rows - first);
@@ -45,6 +44,19 @@ class Packer {
   }
 
  private:
+  std::vector<std::int32_t> rows_in_order(const SparseMatrix& weights) const {
+    std::vector<std::span<const std::int32_t>> places;
+    for (int row = 0; row < weights.rows; ++row) {
+      places.push_back(columns_of(weights, row));
+    }
+    return order_by_access(places, tile_.rows_per_access());
+  }
+  // Which of its inputs each row of an access reads, step by step.
+  std::vector<std::int32_t> reads_of(std::span<const std::span<const std::int32_t>> places) const {
+    return order_ == ReadOrder::ascending ? read_steps(places, tile_.rows_per_access(), order_)
+                                          : gather_steps(places, zeros_, tile_.rows_per_access()).entry;
+  }
+
   void put_item(const SparseLayer& layer, std::span<const std::int32_t> rows, Packed& packed) const {
     const int of_item = tile_.rows_per_warp(), of_access = tile_.rows_per_access();
     const int steps_each = type_ == Precision::fp32 ? 2 : 4;  // of an entry of 16 bytes
@@ -54,7 +66,7 @@ class Packer {
       for (int r = first; r < std::min<int>(first + of_access, static_cast<int>(rows.size())); ++r) {
         places.push_back(columns_of(layer.weights, rows[r]));
       }
-      const std::vector<std::int32_t> reads = read_steps(places, of_access, order_);
+      const std::vector<std::int32_t> reads = reads_of(places);
       const int steps = places.empty() ? 0 : static_cast<int>(reads.size() / places.size());
       packed.steps += steps;
       const std::size_t fours = (steps + steps_each - 1) / steps_each;

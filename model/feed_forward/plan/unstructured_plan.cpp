@@ -29,10 +29,12 @@ UnstructuredTile largest_tile(const Chip& chip, std::span<const int> neurons, in
       }
     }
   }
-  const int widest = std::ranges::max(neurons);
-  throw InputError("an image of " + std::to_string(widest) + " neurons takes " +
-                   std::to_string(sizeof(float) * widest / 1024) + " KiB of shared memory in fp32; a block of " +
-                   chip.name + " has " +
+  const UnstructuredGeometry held = unstructured_geometry(neurons, {1, true}, warps);
+  const std::size_t least =
+      (held.held > kMostHeld ? unstructured_geometry(neurons, {1, false}, warps) : held).shared_bytes();
+  throw InputError("an image of " + std::to_string(std::ranges::max(neurons)) + " neurons takes " +
+                   std::to_string((least + 1023) / 1024) + " KiB of shared memory in fp32, with which it would fit; " +
+                   "a block of " + chip.name + " has " +
                    std::to_string(static_cast<std::size_t>(chip.smem_bytes_per_block.value) / 1024) + " KiB");
 }
 

@@ -62,8 +62,8 @@ inline constexpr int kMostHeld = 48;  // words of a lane's registers
 UnstructuredGeometry unstructured_geometry(std::span<const int> neurons, const UnstructuredTile& tile, int warps);
 
 // As many images in a tile as fit, 16 at most in the last phases; phases that grow by half, unless a later layer's bias
-// wakes dead images. Throws InputError where one image does not fit: "an image of 65536 neurons takes 256 KiB of shared
-// memory in fp32; a block of h100_sxm has 227 KiB".
+// wakes dead images. Throws InputError where one image does not fit: "an image of 65536 neurons takes 513 KiB of shared
+// memory in fp32, with which it would fit; a block of h100_sxm has 227 KiB".
 UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network,
                                           ReadOrder order = ReadOrder::ascending);
 

@@ -13,7 +13,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kLanes = 32;
 constexpr int kMostInputs = 1 << 16;
 
 // Where a weight of the current block goes.
@@ -85,7 +84,7 @@ class Stager {
 
   void add_slices(int first, int end, std::size_t chunks) {
     const auto warps = static_cast<std::size_t>(plan_.warps());
-    std::vector<std::uint32_t> length(warps * kLanes * chunks);  // [row, chunk]
+    std::vector<std::uint32_t> length(warps * kSliceLanes * chunks);  // [row, chunk]
     const auto length_of = [&](int row, std::uint32_t chunk) -> std::uint32_t& {
       return length[static_cast<std::size_t>(row - first) * chunks + chunk];
     };
@@ -94,22 +93,23 @@ class Stager {
     for (std::size_t c = 0; c < chunks; ++c) {
       for (std::size_t warp = 0; warp < warps; ++warp) {
         std::uint32_t longest = 0;
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-          longest = std::max(longest, length[(warp * kLanes + lane) * chunks + c]);
+        for (std::size_t lane = 0; lane < kSliceLanes; ++lane) {
+          longest = std::max(longest, length[(warp * kSliceLanes + lane) * chunks + c]);
         }
         out_.slice_begin.push_back(out_.slice_begin.back() + longest);
       }
     }
     const auto zero = static_cast<std::uint16_t>(staged_ ? plan_.chunk_inputs() : 0);
-    out_.index.resize(std::size_t{out_.slice_begin.back()} * kLanes, zero);
+    out_.index.resize(std::size_t{out_.slice_begin.back()} * kSliceLanes, zero);
     out_.value.resize(out_.index.size());
     std::ranges::fill(length, 0);
     for_each(first, end, [&](int row, std::int64_t i, Placed at) {
-      const auto warp = static_cast<std::size_t>(row - first) / kLanes, lane = static_cast<std::size_t>(row) % kLanes;
+      const auto warp = static_cast<std::size_t>(row - first) / kSliceLanes,
+                 lane = static_cast<std::size_t>(row) % kSliceLanes;
       const std::size_t entry =
           std::size_t{out_.slice_begin[first_slice + at.chunk * warps + warp]} + length_of(row, at.chunk)++;
-      out_.index[entry * kLanes + lane] = at.index;
-      out_.value[entry * kLanes + lane] = weights_.value[i];
+      out_.index[entry * kSliceLanes + lane] = at.index;
+      out_.value[entry * kSliceLanes + lane] = weights_.value[i];
     });
   }
 

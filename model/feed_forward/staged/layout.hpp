@@ -19,6 +19,8 @@
 
 namespace onchip {
 
+inline constexpr int kSliceLanes = 32;
+
 struct StagedLayer {
   int inputs = 0, outputs = 0;
   std::vector<std::uint32_t> block_chunk;  // [blocks + 1]: first chunk

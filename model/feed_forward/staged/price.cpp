@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/staged/price.hpp"
 
+#include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/chip/occupancy.hpp"
@@ -13,7 +14,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kLanes = 32, kBanks = 32;
 constexpr int kFloatsOfSector = 8, kFloatsOfLine = 32, kBitsOfSector = 256, kSectorBytes = 32;
 constexpr int kUnrolled = 4;  // entries of a slice that a thread asks for at once (feed_forward_staged.cu)
 
@@ -142,7 +142,7 @@ class StagedPrice {
                                           2 * passes * static_cast<double>(layer.slice_rows)),
                      .l2 = l2_byte * static_cast<double>(layer.record_bytes)};
     (staged_ ? block.staging : block.gathers) = (staged_ ? Busy() : block.gathers) + reads;
-    block.output = {.unit = wavefront * images_ * layer.outputs / kLanes,
+    block.output = {.unit = wavefront * images_ * layer.outputs / kSliceLanes,
                     .l2 = l2_byte * out_bytes,
                     .device_memory = leaves_l2 ? device_byte * out_bytes : 0};
     block.latency = latency(layer, passes) / layer.blocks;
@@ -182,7 +182,7 @@ class StagedPrice {
 }  // namespace
 
 int read_wavefronts(std::span<const std::uint16_t> words) {
-  std::array<std::uint16_t, kLanes> sorted;
+  std::array<std::uint16_t, kSliceLanes> sorted;
   std::copy(words.begin(), words.end(), sorted.begin());
   const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(words.size());
   std::sort(sorted.begin(), end);
@@ -202,14 +202,14 @@ StagedCounts count(const StagedLayer& layer, const StagedPlan& plan) {
                       .blocks = layer.blocks(),
                       .slice_rows = layer.slice_rows(),
                       .chunks = layer.chunks(),
-                      .record_bytes = layer.slice_rows() * kLanes * (2 + plan.weight_bytes()) +
+                      .record_bytes = layer.slice_rows() * kSliceLanes * (2 + plan.weight_bytes()) +
                                       2 * static_cast<std::int64_t>(layer.map.size())};
   const std::span<const std::uint16_t> map = layer.map, index = layer.index;
   const bool staged = plan.staging == Staging::shared;
   for (std::int64_t chunk = 0; chunk < layer.chunks(); ++chunk) {
     const auto words = map.subspan(layer.chunk_map[chunk], layer.chunk_map[chunk + 1] - layer.chunk_map[chunk]);
-    for (std::size_t first = 0; first < words.size(); first += kLanes) {
-      const auto request = words.subspan(first, std::min<std::size_t>(kLanes, words.size() - first));
+    for (std::size_t first = 0; first < words.size(); first += kSliceLanes) {
+      const auto request = words.subspan(first, std::min<std::size_t>(kSliceLanes, words.size() - first));
       ++counts.store_wavefronts;
       counts.request_lines += distinct(request, kFloatsOfLine);
       counts.feature_sectors += distinct(request, kFloatsOfSector);
@@ -222,13 +222,13 @@ StagedCounts count(const StagedLayer& layer, const StagedPlan& plan) {
     }
     counts.chain += longest;
   }
-  for (std::size_t at = 0; at < index.size(); at += kLanes) {
-    const auto lanes = index.subspan(at, kLanes);
+  for (std::size_t at = 0; at < index.size(); at += kSliceLanes) {
+    const auto lanes = index.subspan(at, kSliceLanes);
     if (staged) {
       counts.gather_wavefronts += read_wavefronts(lanes);
       continue;
     }
-    std::array<std::uint16_t, kLanes> sorted;
+    std::array<std::uint16_t, kSliceLanes> sorted;
     std::ranges::copy(lanes, sorted.begin());
     std::ranges::sort(sorted);
     counts.gather_wavefronts += distinct(sorted, kFloatsOfLine);

@@ -10,7 +10,7 @@
 namespace onchip {
 namespace {
 
-using Rows = std::span<const std::vector<std::int32_t>>;
+using Rows = std::span<const std::span<const std::int32_t>>;
 using Schedule = std::vector<std::int32_t>;  // [steps, rows of an access]: entries, or kBubble
 
 // Edges between rows and parts of classes, coloured.
@@ -76,16 +76,14 @@ struct Access {
   Schedule shared;            // rows that read the same place do so together
 
   Access(Rows of_rows, int classes) : rows(of_rows), of_class(classes) {
-    std::vector<std::span<const std::int32_t>> places;
-    for (const std::vector<std::int32_t>& row : rows) {
+    for (const std::span<const std::int32_t> row : rows) {
       longest = std::max(longest, static_cast<int>(row.size()));
-      places.emplace_back(row);
       for (const std::int32_t place : row) {
         busiest = std::max(busiest, ++of_class[place % classes]);
       }
     }
     if (busiest > longest) {
-      shared = read_steps(places, classes, ReadOrder::bank_aware);
+      shared = read_steps(rows, classes, ReadOrder::bank_aware);
     }
   }
   int rows_count() const { return static_cast<int>(rows.size()); }
@@ -161,27 +159,29 @@ int best_steps(std::span<const Access> accesses, double step_wavefronts) {
 
 }  // namespace
 
-GatherSteps gather_steps(std::span<const std::vector<std::int32_t>> places, std::int32_t spare, int classes,
+GatherSteps gather_steps(std::span<const std::span<const std::int32_t>> places, std::int32_t spare, int classes,
                          double step_wavefronts) {
-  assert(static_cast<int>(places.size()) % classes == 0 && spare % classes == 0);
+  assert(spare % classes == 0);
   GatherSteps result;
   result.rows = static_cast<int>(places.size());
+  const auto of_access = static_cast<std::size_t>(classes);
   std::vector<Access> accesses;
-  for (std::size_t first = 0; first < places.size(); first += static_cast<std::size_t>(classes)) {
-    accesses.emplace_back(places.subspan(first, static_cast<std::size_t>(classes)), classes);
+  for (std::size_t first = 0; first < places.size(); first += of_access) {
+    accesses.emplace_back(places.subspan(first, std::min(of_access, places.size() - first)), classes);
   }
   result.steps = best_steps(accesses, step_wavefronts);
   result.entry.assign(static_cast<std::size_t>(result.steps) * places.size(), kBubble);
   result.place = result.entry;
   for (std::size_t a = 0; a < accesses.size(); ++a) {
+    const Rows rows = accesses[a].rows;
     const Schedule schedule = accesses[a].schedule(result.steps);
     for (int step = 0; step < result.steps; ++step) {
-      const std::size_t to = step * places.size() + a * static_cast<std::size_t>(classes);
-      std::vector<std::vector<std::int32_t>> read(classes);  // places of a class
-      for (int r = 0; r < classes; ++r) {
-        const std::int32_t entry = schedule[static_cast<std::size_t>(step) * classes + r];
+      const std::size_t to = step * places.size() + a * of_access;
+      std::vector<std::vector<std::int32_t>> read(of_access);  // places of a class
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        const std::int32_t entry = schedule[step * rows.size() + r];
         if (entry != kBubble) {
-          const std::int32_t place = accesses[a].rows[r][entry];
+          const std::int32_t place = rows[r][entry];
           std::vector<std::int32_t>& of = read[place % classes];
           if (std::ranges::find(of, place) == of.end()) {
             of.push_back(place);
@@ -192,9 +192,12 @@ GatherSteps gather_steps(std::span<const std::vector<std::int32_t>> places, std:
         }
       }
       std::size_t most = 1;
-      int free = 0;
-      for (int r = 0; r < classes; ++r) {
-        most = std::max(most, read[r].size());
+      for (const std::vector<std::int32_t>& of : read) {
+        most = std::max(most, of.size());
+      }
+      result.conflicts += static_cast<std::int64_t>(most) - 1;
+      std::int32_t free = 0;
+      for (std::size_t r = 0; r < rows.size(); ++r) {
         if (result.entry[to + r] == kBubble) {
           while (!read[free].empty()) {
             ++free;
@@ -202,7 +205,6 @@ GatherSteps gather_steps(std::span<const std::vector<std::int32_t>> places, std:
           result.place[to + r] = spare + free++;
         }
       }
-      result.conflicts += static_cast<std::int64_t>(most) - 1;
     }
   }
   return result;

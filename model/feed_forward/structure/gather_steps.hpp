@@ -31,9 +31,9 @@ struct GatherSteps {
 };
 
 // The fewest steps without a conflict; or, if a step costs so many wavefronts, those of which steps and conflicts
-// together cost least. places: of each row's entries; of so many rows as are whole accesses. From `spare` on, a
+// together cost least. places: of each row's entries; the last access may have fewer rows. From `spare` on, a
 // multiple of `classes`, are `classes` places that nobody writes.
-GatherSteps gather_steps(std::span<const std::vector<std::int32_t>> places, std::int32_t spare, int classes = 8,
+GatherSteps gather_steps(std::span<const std::span<const std::int32_t>> places, std::int32_t spare, int classes = 8,
                          double step_wavefronts = 0);
 
 }  // namespace onchip

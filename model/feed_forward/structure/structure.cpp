@@ -38,7 +38,7 @@ void absorb_remainder(LayerStructure& layer, const Places& inputs, const Places&
       }
     }
     std::ranges::sort(further);
-    further.erase(std::ranges::unique(further).begin(), further.end());
+    further.erase(std::unique(further.begin(), further.end()), further.end());
     const std::vector<std::int32_t> eights = in_eights(further, eights_of(further.size()), inputs);
     all.row.insert(all.row.end(), rows.begin(), rows.end());
     all.column.insert(all.column.end(), columns.begin(), columns.end());

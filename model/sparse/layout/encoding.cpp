@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a layout's slots to the words that the kernel loads (kernels/sparse/gather.cuh).
+#include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/sparse/layout/layout.hpp"
@@ -8,8 +9,6 @@
 
 namespace onchip {
 namespace {
-
-constexpr int kWarp = 32;
 
 // Writes slots of one thread's rows as words.
 class SlotEncoder {
@@ -67,7 +66,7 @@ class SlotEncoder {
   void encode_deltas(std::size_t warp_row, std::int32_t row, int lane, int begin, int end, At&& at) const {
     for (int s = 0; s < end - begin; ++s) {
       const std::size_t entry = layout_.entry(warp_row, begin + s, lane);
-      const std::int32_t before = begin + s == 0 ? layout_.place[entry] : layout_.place[entry - kWarp];
+      const std::int32_t before = begin + s == 0 ? layout_.place[entry] : layout_.place[entry - kWarpLanes];
       const auto delta = static_cast<std::uint8_t>(layout_.place[entry] - before);
       const int first = s / bundle_.slots * bundle_.words;
       const int i = s % bundle_.slots;
@@ -98,10 +97,10 @@ void encode_chunk(const SparseLayout& layout, const SlotEncoder& encoder, int sm
   const int words = geometry.chunk_words;
   const int slots = geometry.chunk_slots;
   const int begin = geometry.slots_of(r) + chunk * slots;
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const std::int32_t row = layout.row(sm, r, geometry.group_lane_of(warp * kWarp + lane).group);
+  for (int lane = 0; lane < kWarpLanes; ++lane) {
+    const std::int32_t row = layout.row(sm, r, geometry.group_lane_of(warp * kWarpLanes + lane).group);
     encoder.encode(layout.warp_row(sm, r, warp), row, lane, begin, begin + slots,
-                   [&](int i) -> std::uint32_t& { return to[words % 2 ? i * kWarp + lane : lane * words + i]; });
+                   [&](int i) -> std::uint32_t& { return to[words % 2 ? i * kWarpLanes + lane : lane * words + i]; });
   }
 }
 
@@ -153,7 +152,7 @@ namespace {
 void encode_overflow(const SparseLayout& layout, const SlotEncoder& encoder, const std::vector<OverflowChunks>& all,
                      int sm, std::uint32_t* shared, Encoded& encoded) {
   const SparseGeometry& geometry = layout.geometry;
-  const int words = kWarp * geometry.chunk_words;
+  const int words = kWarpLanes * geometry.chunk_words;
   const int height = geometry.tile_height;
   const int passes = geometry.planes / geometry.pass_planes;
   const std::size_t table = encoded.overflow.size();
@@ -207,7 +206,7 @@ Encoded encode(const SparseLayout& layout) {
   const SlotEncoder encoder(layout);
   const std::size_t register_end = static_cast<std::size_t>(geometry.register_words) * geometry.threads;
   const std::size_t sm_words =
-      register_end + static_cast<std::size_t>(geometry.shared_chunks) * kWarp * geometry.chunk_words;
+      register_end + static_cast<std::size_t>(geometry.shared_chunks) * kWarpLanes * geometry.chunk_words;
   Encoded encoded;
   encoded.weights.resize(geometry.sms * sm_words);
   for (int sm = 0; sm < geometry.sms; ++sm) {
@@ -216,12 +215,12 @@ Encoded encode(const SparseLayout& layout) {
       int first_word = 0;
       for (int r = 0; r < geometry.all_rows(); ++r) {
         const std::int32_t row = layout.row(sm, r, geometry.group_lane_of(thread).group);
-        const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarp);
+        const std::size_t warp_row = layout.warp_row(sm, r, thread / kWarpLanes);
         for (int i = 0; i < geometry.start_words; ++i, ++first_word) {
-          words[first_word * geometry.threads + thread] = encoder.start(warp_row, thread % kWarp);
+          words[first_word * geometry.threads + thread] = encoder.start(warp_row, thread % kWarpLanes);
         }
         const auto at = [&](int i) -> std::uint32_t& { return words[(first_word + i) * geometry.threads + thread]; };
-        encoder.encode(warp_row, row, thread % kWarp, 0, geometry.slots_of(r), at);
+        encoder.encode(warp_row, row, thread % kWarpLanes, 0, geometry.slots_of(r), at);
         first_word += geometry.words_of(r);
       }
     }

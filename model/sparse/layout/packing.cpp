@@ -20,8 +20,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kWarp = kWarpLanes;
-
 class Packer {
  public:
   Packer(SparseLayout& layout, const SparseMatrix& matrix)
@@ -39,7 +37,7 @@ class Packer {
       layout_.first[static_cast<std::size_t>(warp_row) + 1] = slots_for(rows_of(warp_row), rank_of(warp_row));
     });
     std::partial_sum(layout_.first.begin(), layout_.first.end(), layout_.first.begin());
-    const std::size_t entries = static_cast<std::size_t>(layout_.first.back()) * kWarp;
+    const std::size_t entries = static_cast<std::size_t>(layout_.first.back()) * kWarpLanes;
     layout_.place.assign(entries, geometry_.state_units);
     layout_.value.assign(entries, 0.0f);
     parallel_for(warp_rows, threads, [&](int warp_row) {
@@ -70,7 +68,7 @@ class Packer {
     }
   }
 
-  int groups_per_warp() const { return kWarp / geometry_.lanes_per_row; }
+  int groups_per_warp() const { return kWarpLanes / geometry_.lanes_per_row; }
   int slots() const { return into_.count(); }
   std::vector<std::int64_t> elements_at(const std::int32_t* row) const {
     return elements_in(layout_, matrix_, rule_, row - layout_.rows.data());
@@ -132,7 +130,7 @@ class Packer {
   }
 
   // Lane of the warp.
-  int lane_of(int group, int lane) const { return geometry_.thread_of(group, lane) % kWarp; }
+  int lane_of(int group, int lane) const { return geometry_.thread_of(group, lane) % kWarpLanes; }
 
   // Slot and lane follow from the place in the state: no index is stored.
   void pack_dense(int warp, const std::int32_t* rows) {
@@ -174,8 +172,8 @@ class Packer {
 
   void pack_deltas(int warp, const std::int32_t* rows) {
     std::vector<std::vector<Placed>> elements;  // of the groups
-    std::array<std::span<const Placed>, kWarp> lanes;
-    std::array<int, kWarp> group_of;
+    std::array<std::span<const Placed>, kWarpLanes> lanes;
+    std::array<int, kWarpLanes> group_of;
     for (int group = 0; group < groups_per_warp(); ++group) {
       const std::vector<Placed>& row = elements.emplace_back(placed_at(rows + group));
       const auto stretches = cut_row(row, geometry_.lanes_per_row);
@@ -248,7 +246,7 @@ class Packer {
       // What no phase can serve without a conflict: where one more costs least.
       for (const Left& item : left) {
         auto best = idle.end();
-        int least = kWarp;
+        int least = kWarpLanes;
         for (auto at = idle.begin(); at != idle.end(); ++at) {
           if (at->first / neighbours != item.group) {
             continue;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace {
 using Rows = std::vector<std::vector<std::int32_t>>;
 
 constexpr std::int32_t kSpare = 4096;
+
+GatherSteps steps_of(const Rows& rows, int classes = 8, double step_wavefronts = 0) {
+  return gather_steps(std::vector<std::span<const std::int32_t>>(rows.begin(), rows.end()), kSpare, classes,
+                      step_wavefronts);
+}
 
 struct Bounds {
   int longest = 0, busiest = 0;
@@ -88,17 +94,17 @@ TEST_CASE("gathers of random rows take the fewest steps without a conflict, or f
       std::ranges::generate(row, [&] { return draw(places); });
     }
     INFO("seed " << seed);
-    const GatherSteps free = gather_steps(rows, kSpare, classes);
+    const GatherSteps free = steps_of(rows, classes);
     const Bounds bounds = bounds_of(rows, classes, false), distinct = bounds_of(rows, classes, true);
     CHECK(wrong(rows, free, classes) == "");
     CHECK(free.conflicts == 0);
     CHECK(free.steps <= std::max(bounds.longest, bounds.busiest));
     CHECK(free.steps >= std::max(distinct.longest, distinct.busiest));
     // Where a step costs more than all conflicts, as few steps as the longest row has entries.
-    const GatherSteps few = gather_steps(rows, kSpare, classes, 1e9);
+    const GatherSteps few = steps_of(rows, classes, 1e9);
     CHECK(wrong(rows, few, classes) == "");
     CHECK(few.steps == bounds.longest);
-    const GatherSteps between = gather_steps(rows, kSpare, classes, 3);
+    const GatherSteps between = steps_of(rows, classes, 3);
     CHECK(wrong(rows, between, classes) == "");
     const auto cost = [](const GatherSteps& steps) { return 3 * steps.steps + steps.conflicts; };
     CHECK(cost(between) <= cost(free));
@@ -106,24 +112,25 @@ TEST_CASE("gathers of random rows take the fewest steps without a conflict, or f
 }
 
 TEST_CASE("gathers of rows that are empty, alone, or all of one class", "[fast]") {
-  CHECK(gather_steps(Rows(16), kSpare).steps == 0);
-  CHECK(gather_steps({}, kSpare).steps == 0);
+  CHECK(steps_of(Rows(16)).steps == 0);
+  CHECK(steps_of({}).steps == 0);
   Rows one(16);
   one[11] = {5, 6, 7};
-  const GatherSteps alone = gather_steps(one, kSpare);
+  const GatherSteps alone = steps_of(one);
   CHECK(wrong(one, alone, 8) == "");
   CHECK(alone.steps == 3);
   CHECK(alone.bubbles() == 3 * 16 - 3);
+  CHECK(steps_of(Rows{{1, 2}, {9}}).steps == 2);    // fewer rows than an access has
   Rows same(16, std::vector<std::int32_t>{8, 16});  // 16 entries of class 0 in each access
-  CHECK(wrong(same, gather_steps(same, kSpare), 8) == "");
-  CHECK(gather_steps(same, kSpare).steps == 2);  // two places, which all rows read together
+  CHECK(wrong(same, steps_of(same), 8) == "");
+  CHECK(steps_of(same).steps == 2);  // two places, which all rows read together
   Rows different(16);
   for (std::int32_t r = 0; r < 16; ++r) {
     different[static_cast<std::size_t>(r)] = {16 * r, 16 * r + 8};
   }
-  CHECK(gather_steps(different, kSpare).steps == 16);
-  CHECK(gather_steps(different, kSpare, 8, 100).steps == 2);
-  CHECK(gather_steps(different, kSpare, 8, 100).conflicts == 4 * 7);
+  CHECK(steps_of(different).steps == 16);
+  CHECK(steps_of(different, 8, 100).steps == 2);
+  CHECK(steps_of(different, 8, 100).conflicts == 4 * 7);
 }
 
 }  // namespace onchip

@@ -165,6 +165,14 @@ TEST_CASE("a step whose numbers do not go together, or whose file ends, is refus
   REQUIRE(refused([](StepShape& s) { s.line_words = 3; }));
   REQUIRE(refused([](StepShape& s) { s.passes = 2; }));
   REQUIRE(refused([](StepShape& s) { s.is_pipelined = 1, s.plane_words = 8, s.outbox_plane_words = 9; }));
+  // As many warps poll as end, from a state that is one pass's.
+  REQUIRE(refused([](StepShape& s) { s.fetching_threads = 64; }));
+  REQUIRE(refused([](StepShape& s) {
+    s.is_pipelined = 1, s.passes = 2, s.plane_words = s.outbox_plane_words = 4;
+    s.polled_words = s.warp_words = 4, s.group_sms = 1, s.group_words = 8;
+  }));
+  REQUIRE(error_of(compact_trace_header(0, BlockResources{32, 40, 1000}, &good)).find("a step of no blocks") !=
+          std::string::npos);
   REQUIRE(refused([](StepShape& s) { s.polled_words = 4; }));
   REQUIRE(refused([](StepShape& s) { s.polled_words = 4, s.group_sms = 1, s.group_words = 9; }));
   for (std::size_t bytes = 0; bytes < file(good, 1).size(); ++bytes) {

@@ -5,6 +5,7 @@
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
+#include "model/feed_forward/staged/price.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward_cases.hpp"
 
@@ -53,7 +54,7 @@ void check_features(const FeedForward& network, const Bitmaps& images, const std
   std::vector<int> all(static_cast<std::size_t>(images.images));
   std::iota(all.begin(), all.end(), 0);
   const std::vector<float> reference = reference_features(network, images, all, network.layers());
-  const std::span<const float> features = interpreted.features();
+  const std::vector<float> features = interpreted.features();
   int differ = 0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
     differ += std::isnan(reference[i]) ? !std::isnan(features[i]) : features[i] != reference[i];
@@ -109,6 +110,34 @@ TEST_CASE("NaN and infinity pass through a staged plan as through the reference"
   for (const char* plan : {"staged staged_bytes=96", "staged l1"}) {
     check_staged(network, {images}, plan);
     check_features(network, images, plan);
+  }
+}
+
+TEST_CASE("an interpreted staged plan has the wavefronts that were counted from its layout", "[fast]") {
+  for (const char* text : {"random:neurons=500,layers=3,degree=power-law:1..60,bias=-0.2", "spdnn:1024x2"}) {
+    for (const char* plan_text : {"staged block_outputs=64 staged_bytes=2400", "staged unblocked"}) {
+      const FeedForward network = read_network(text);
+      const StagedPlan plan = parse_staged_plan(plan_text);
+      const StagedLayout layout = stage_network(network, plan);
+      InterpretedInference interpreted(staged_program(layout, 30, kSms, "sm_90"));
+      interpreted.upload(random_images(30, network.neurons.front(), 7));
+      const Inference inference = interpreted.infer(BankGeometry{});
+      std::size_t l = 0;
+      for (const InterpretedInference::Launch& launch : interpreted.launches()) {
+        if (launch.label.starts_with("layer")) {
+          INFO(text << ", " << plan_text << ", " << launch.label);
+          const std::vector<StagedCounts> counts{count(layout.layers[l], plan)};
+          const std::vector<std::int64_t> alive{inference.entering[l++]};
+          const ptx::AccessCounts loads = launch.counts.of(ptx::Access::load);
+          const ptx::AccessCounts stores = launch.counts.of(ptx::Access::store);
+          const auto counted = static_cast<std::uint64_t>(shared_wavefronts(plan, counts, alive));
+          // Each block of threads stores zeros once, a wavefront.
+          CHECK(loads.wavefronts + stores.wavefronts >= counted);
+          CHECK(loads.wavefronts + stores.wavefronts <= counted + 32 * kSms);
+        }
+      }
+      CHECK(l == layout.layers.size());
+    }
   }
 }
 

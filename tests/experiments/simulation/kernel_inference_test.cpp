@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks that run images, by kernels that are interpreted.
+#include "kernels/feed_forward/network/kernel_inference.hpp"
+
+#include "experiments/measurement/interpreted_inference.hpp"
+#include "kernels/feed_forward/unstructured_program.hpp"
+#include "kernels/runtime/device.hpp"
+#include "model/base/error.hpp"
+#include "model/feed_forward/network_text.hpp"
+#include "tests/catch.hpp"
+#include "tests/kernels/feed_forward_cases.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+constexpr std::size_t kPlenty = std::size_t{1} << 26;
+
+InferenceTarget interpreted(std::size_t bytes, std::vector<int>* loaded = nullptr) {
+  InferenceTarget target;
+  target.chip = find_chip("h100_sxm").chip;
+  target.architecture = "sm_90";
+  target.sms = 3;
+  target.available_bytes = [bytes] { return bytes; };
+  target.load = [loaded](const InferenceProgram& program) {
+    if (loaded != nullptr) {
+      loaded->push_back(program.most_images);
+    }
+    return std::make_unique<InterpretedInference>(program);
+  };
+  return target;
+}
+
+}  // namespace
+
+TEST_CASE("a network of blocks is run as such, any other as unstructured, with what the reference has", "[fast]") {
+  for (const auto& [text, plan] :
+       {std::pair("random:neurons=64,layers=6,degree=24,blocks=16,bias=-0.1", "warps="),
+        std::pair("random:neurons=50-70-20,values=uniform:-1..1,degree=9", "unstructured")}) {
+    INFO(text);
+    const auto by_kernels = kernel_inference(read_network(text), interpreted(kPlenty));
+    const auto by_reference = reference_inference(read_network(text));
+    CHECK(by_kernels->plan().starts_with(plan));
+    CHECK(by_reference->plan() == "reference");
+    const int neurons = by_kernels->network().neurons.front();
+    for (const int count : {0, 1, 40}) {
+      INFO(count << " images");
+      IndexLists values = random_lists(count, neurons, 7);
+      std::ranges::replace_if(
+          values.value, [](float value) { return std::isnan(value); }, 0.5F);
+      for (const Inputs& images : {Inputs(random_images(count, neurons, 5)), Inputs(values)}) {
+        CHECK(by_kernels->infer(images).categories == by_reference->infer(images).categories);
+        for (const int layers : {0, 1, 2}) {
+          CHECK(by_kernels->features(images, layers) == by_reference->features(images, layers));
+        }
+      }
+    }
+    for (NetworkInference* inference : {by_kernels.get(), by_reference.get()}) {
+      CHECK_THROWS_WITH(inference->features(random_images(1, neurons, 5), 7),
+                        Catch::Contains("layers; found a request for the features after 7"));
+      CHECK_THROWS_AS(inference->infer(random_images(1, neurons + 1, 5)), InputError);
+    }
+  }
+}
+
+TEST_CASE("more images than memory holds at once go through in batches, and keep their numbers", "[fast]") {
+  const FeedForward network = read_network("random:neurons=40,layers=6,degree=9,values=uniform:-1..1,bias=-0.3");
+  const Bitmaps images = random_images(600, 40, 3);
+  const auto by_reference = reference_inference(network);
+  std::vector<int> loaded;
+  const auto by_kernels = kernel_inference(network, interpreted(120000, &loaded));
+  const Inference inference = by_kernels->infer(images);
+  CHECK(inference.categories == by_reference->infer(images).categories);
+  CHECK(inference.entering.front() == 600);
+  CHECK(by_kernels->features(images, 2) == by_reference->features(images, 2));
+  CHECK(by_kernels->features(to_lists(images), 2) == by_reference->features(images, 2));
+  REQUIRE(loaded.size() == 2);
+  CHECK((loaded.front() % 32 == 0 && loaded.front() < 300));
+  try {
+    kernel_inference(network, interpreted(10000))->infer(images);
+    FAIL("10000 bytes are not enough");
+  } catch (const DoesNotFit& problem) {
+    CHECK_THAT(problem.what(), Catch::Contains("bytes of device memory; 10000 are available"));
+  }
+}
+
+TEST_CASE("how many images go at once is computed in 64 bits", "[fast]") {
+  const ProgramOfImages program = [](int images) {
+    InferenceProgram made{.most_images = images};
+    made.add_array(std::size_t{1} << 33);
+    made.add_array(std::size_t{65536} * 4 * images);
+    return made;
+  };
+  CHECK(images_at_once(program, std::size_t{80'000'000'000}) == 272384);
+  CHECK(images_at_once(program, std::numeric_limits<std::size_t>::max()) == std::numeric_limits<int>::max() / 32 * 32);
+  CHECK_THROWS_AS(images_at_once(program, std::size_t{1} << 33), DoesNotFit);
+}
+
+TEST_CASE("what no kernel can hold is refused with what it needs and what there is", "[fast]") {
+  const FeedForward network = read_network("random:neurons=65536,layers=1,degree=1");
+  InferenceTarget target = interpreted(kPlenty);
+  try {
+    kernel_inference(network, target);
+    FAIL("65536 neurons do not fit");
+  } catch (const DoesNotFit& problem) {
+    CHECK_THAT(problem.what(),
+               Catch::Contains("has no kernel on H100 SXM; blocks: ") &&
+                   Catch::Contains("unstructured: an image of 65536 neurons takes 513 KiB of shared memory") &&
+                   Catch::Contains("has 227 KiB; the CPU reference runs it"));
+  }
+  target.chip.smem_bytes_per_block.value = 513 << 10;
+  CHECK(choose_unstructured_plan(target.chip, network).phases.size() == 1);
+}
+
+}  // namespace onchip
