@@ -9,6 +9,7 @@
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/feed_forward/reference.hpp"
 
 #include <algorithm>
@@ -58,7 +59,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   InferenceTarget target = device_target();
   target.chip = chip.chip;
   const auto planning = std::chrono::steady_clock::now();
-  const PlannedNetwork planned = plan_network(network, target, family);
+  const PlannedProgram planned = plan_network(network, target, family);
   const double planning_s = seconds_since(planning);
   const StructureSummary& found = planned.found;
   const std::string kind = planned.uses_blocks ? "generic-blocks" : "generic-unstructured";

@@ -20,7 +20,10 @@ class KernelInference : public NetworkInference {
         target_(std::move(target)),
         planned_(plan_network(this->network(), target_)) {}
 
-  std::string plan() const override { return planned_.text; }
+  std::string plan() const override {
+    const std::string family(planned_.family);  // which a plan of blocks does not begin with
+    return planned_.text.starts_with(family) ? planned_.text : family + " " + planned_.text;
+  }
 
   Inference infer(const Inputs& images) override {
     check(images, network().neurons.front());
@@ -54,7 +57,7 @@ class KernelInference : public NetworkInference {
 
   using Key = std::tuple<int, bool, bool>;  // layers, and the options
   InferenceTarget target_;
-  PlannedNetwork planned_;
+  PlannedProgram planned_;
   Key loaded_key_;
   std::optional<BatchedInference> loaded_;
 };

@@ -3,6 +3,7 @@
 
 #include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/streamed_program.hpp"
+#include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 
@@ -41,12 +42,12 @@ struct Planning {
   }
 };
 
-PlannedNetwork plan_blocks(Planning& of) {
+PlannedProgram plan_blocks(Planning& of) {
   const BlocksGeometry geometry = blocks_geometry(of.network, of.blocks());
   const BlocksPlan plan = choose_blocks_plan(of.target.chip, geometry);
   const auto layout = std::make_shared<const BlocksLayout>(pack_blocks(of.network, of.blocks(), geometry));
   check_monotone(*layout);
-  PlannedNetwork planned{.text = text(plan), .uses_blocks = true, .found = of.found, .end_layers = {}, .program = {}};
+  PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = of.found, .end_layers = {}, .program = {}};
   for (const BlocksPhase& phase : plan.phases) {
     planned.end_layers.push_back(phase.end_layer);
   }
@@ -56,7 +57,7 @@ PlannedNetwork plan_blocks(Planning& of) {
   return planned;
 }
 
-PlannedNetwork plan_streamed(Planning& of) {
+PlannedProgram plan_streamed(Planning& of) {
   const StreamedPlan plan = choose_streamed_plan(of.target.chip, of.network, of.blocks());
   const BlocksGeometry geometry = streamed_geometry(of.network, of.blocks(), plan.chain);
   const auto layout = std::make_shared<const BlocksLayout>(pack_blocks(of.network, of.blocks(), geometry));
@@ -70,10 +71,10 @@ PlannedNetwork plan_streamed(Planning& of) {
           }};
 }
 
-PlannedNetwork plan_unstructured(Planning& of) {
+PlannedProgram plan_unstructured(Planning& of) {
   const UnstructuredPlan plan = choose_unstructured_plan(of.target.chip, of.network);
   const auto layout = std::make_shared<const UnstructuredLayout>(pack_unstructured(of.network, plan));
-  PlannedNetwork planned{.text = text(plan), .uses_blocks = false, .found = {}, .end_layers = {}, .program = {}};
+  PlannedProgram planned{.text = text(plan), .uses_blocks = false, .found = {}, .end_layers = {}, .program = {}};
   for (const UnstructuredPhase& phase : plan.phases) {
     planned.end_layers.push_back(phase.end_layer);
   }
@@ -87,7 +88,7 @@ PlannedNetwork plan_unstructured(Planning& of) {
 
 }  // namespace
 
-PlannedNetwork plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family,
+PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family,
                             const UnstructuredOptions& options) {
   constexpr std::array kFamilies{std::pair(BlocksPlan::kName, &plan_blocks),
                                  std::pair(StreamedPlan::kName, &plan_streamed),
@@ -101,7 +102,8 @@ PlannedNetwork plan_network(const FeedForward& network, const InferenceTarget& t
     }
     is_known = true;
     try {
-      PlannedNetwork planned = plan(planning);
+      PlannedProgram planned = plan(planning);
+      planned.family = name;
       planned.program(1);  // throws what only the program knows
       return planned;
     } catch (const InputError& reason) {

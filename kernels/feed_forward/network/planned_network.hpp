@@ -12,11 +12,12 @@
 
 namespace onchip {
 
-struct PlannedNetwork {
-  std::string text;             // of the plan
-  bool uses_blocks = false;     // the class of what is computed: generic-blocks, else generic-unstructured
-  StructureSummary found;       // of blocks; nothing of others
-  std::vector<int> end_layers;  // of its phases
+struct PlannedProgram {
+  std::string_view family = {};  // "blocks"
+  std::string text;              // of the plan
+  bool uses_blocks = false;      // the class of what is computed: generic-blocks, else generic-unstructured
+  StructureSummary found;        // of blocks; nothing of others
+  std::vector<int> end_layers;   // of its phases
   ProgramOfImages program;
 };
 
@@ -24,7 +25,7 @@ struct PlannedNetwork {
 // through L2; unstructured. The first two where most weights lie in blocks, the rest then joins them. `family` names
 // the only one that may be. Throws DoesNotFit with each family's reason where none has a kernel, InputError for a name
 // that is none.
-PlannedNetwork plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family = "",
+PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family = "",
                             const UnstructuredOptions& options = {});
 
 }  // namespace onchip

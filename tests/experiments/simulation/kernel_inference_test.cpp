@@ -39,12 +39,20 @@ InferenceTarget interpreted(std::size_t bytes, std::vector<int>* loaded = nullpt
 
 }  // namespace
 
-TEST_CASE("a network of blocks is run as such, any other as unstructured, with what the reference has", "[fast]") {
-  for (const auto& [text, plan] :
-       {std::pair("random:neurons=64,layers=6,degree=24,blocks=16,bias=-0.1", "warps="),
-        std::pair("random:neurons=50-70-20,values=uniform:-1..1,degree=9", "unstructured")}) {
+TEST_CASE("a network runs by the kernel that it has, with what the reference has", "[fast]") {
+  struct Case {
+    std::string text, plan;
+    double shared_kib = 227;
+  };
+  const std::string blocks = "random:neurons=64,layers=6,degree=24,blocks=16,bias=-0.1";
+  for (const auto& [text, plan, shared_kib] :
+       {Case{blocks, "blocks"}, Case{blocks, "streamed", 2}, Case{"spdnn:64x7,moved=0.1", "blocks"},
+        Case{"random:neurons=50-70-20,values=uniform:-1..1,degree=9", "unstructured"}}) {
     INFO(text);
-    const auto by_kernels = kernel_inference(read_network(text), interpreted(kPlenty));
+    InferenceTarget target = interpreted(kPlenty);
+    target.chip.smem_bytes_per_block.value = 1024 * shared_kib;
+    target.chip.sm_count.value = target.sms;
+    const auto by_kernels = kernel_inference(read_network(text), target);
     const auto by_reference = reference_inference(read_network(text));
     CHECK(by_kernels->plan().starts_with(plan));
     CHECK(by_reference->plan() == "reference");
@@ -62,10 +70,21 @@ TEST_CASE("a network of blocks is run as such, any other as unstructured, with w
       }
     }
     for (NetworkInference* inference : {by_kernels.get(), by_reference.get()}) {
-      CHECK_THROWS_WITH(inference->features(random_images(1, neurons, 5), 7),
-                        Catch::Contains("layers; found a request for the features after 7"));
+      CHECK_THROWS_WITH(inference->features(random_images(1, neurons, 5), 99),
+                        Catch::Contains("layers; found a request for the features after 99"));
       CHECK_THROWS_AS(inference->infer(random_images(1, neurons + 1, 5)), InputError);
     }
+  }
+}
+
+TEST_CASE("the challenge's networks have the plans that they are made for", "[slow]") {
+  for (const auto& [text, plan] : {std::pair("spdnn:1024x12", "blocks"), std::pair("spdnn:4096x12", "blocks"),
+                                   std::pair("spdnn:16384x4", "streamed"), std::pair("spdnn:65536x2", "streamed"),
+                                   std::pair("spdnn:4096x4,values=uniform:-1..1", "unstructured")}) {
+    INFO(text);
+    InferenceTarget target = interpreted(std::size_t{80} << 30);
+    target.sms = 132;
+    CHECK(kernel_inference(read_network(text), target)->plan().starts_with(plan));
   }
 }
 

@@ -249,3 +249,14 @@ TEST_CASE("layers that do not fit each other are refused", "[feed_forward][fast]
   wrong.weights.row_begin[1] = 3;
   CHECK(message({wrong}).find("do not match its 2 weights") != std::string::npos);
 }
+
+TEST_CASE("some of the images are those, as bitmaps or lists", "[fast]") {
+  const IndexLists lists{40, {0, 2, 2, 5, 6}, {3, 39, 0, 7, 33, 12}, {1, 2, 3, 4, 5, 6}};
+  CHECK(std::get<IndexLists>(some_of(lists, 1, 2)) == IndexLists{40, {0, 0, 3}, {0, 7, 33}, {3, 4, 5}});
+  CHECK(std::get<IndexLists>(some_of(lists, 4, 0)) == IndexLists{40, {0}, {}, {}});
+  CHECK_FALSE(is_binary(lists));
+  const IndexLists ones{40, lists.begin, lists.neuron, {}};
+  CHECK(is_binary(ones));
+  const Bitmaps bitmaps = to_bitmaps(ones);
+  CHECK(to_lists(std::get<Bitmaps>(some_of(bitmaps, 2, 2))) == std::get<IndexLists>(some_of(ones, 2, 2)));
+}
