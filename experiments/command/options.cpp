@@ -113,11 +113,7 @@ std::int64_t Options::whole(const std::string& name, std::int64_t minimum, std::
 double Options::share(const std::string& name) const {
   const std::string given = text(name);
   std::string_view number = given;
-  const auto trim = [&] {
-    while (!number.empty() && number.back() == ' ') {
-      number.remove_suffix(1);
-    }
-  };
+  const auto trim = [&] { number = number.substr(0, number.find_last_not_of(' ') + 1); };
   trim();
   double divisor = 1;
   if (number.ends_with('%')) {
