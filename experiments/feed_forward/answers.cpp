@@ -106,6 +106,12 @@ std::string fit_text(const FeedForwardAnswer& answer, const ExaminedNetwork& net
   for (const Remedy& remedy : answer.to_fit) {
     text += "  - " + remedy.text + " (" + remedy.option + ")\n";
   }
+  if (answer.instead) {
+    const InferencePrice& price = answer.instead->price;
+    text += "\nWhat runs instead takes " + ms(price.us) + " ms (" + ms(price.low_us) + " to " + ms(price.high_us) +
+            "), most of it " + std::string(price.binding) + "; plans of this kind have not been measured yet:\n  " +
+            answer.instead->plan + "\n";
+  }
   return text;
 }
 
@@ -122,7 +128,7 @@ std::string predict_text(const FeedForwardAnswer& answer, const ExaminedNetwork&
   if (!answer.fits()) {
     return fit_text(answer, network);
   }
-  const BlocksPrice& price = answer.price;
+  const InferencePrice& price = answer.price;
   Table terms{{"term", "ms", "share %"}, {}}, launches{{"launch", "images", "tiles", "rounds", "ms"}, {}};
   for (const Term& term : price.terms) {
     terms.rows.push_back({std::string(term.name), ms(term.us), fixed(100 * term.us / price.us, 1)});
@@ -148,7 +154,7 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
   };
   Table csv;
   for (const FeedForwardAnswer& answer : answers) {
-    const BlocksPrice& price = answer.price;
+    const InferencePrice& price = answer.price;
     const auto if_fits = [&](const std::string& cell) { return answer.fits() ? cell : std::string(); };
     std::vector<std::pair<std::string, std::string>> cells{
         {"chip", answer.chip},
@@ -175,7 +181,9 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
         {"image_layers", significant(activity.image_layers(), 9)},
         {"executed_image_layers", if_fits(significant(answer.executed_image_layers, 9))},
         {"tera_edges_per_s", if_fits(significant(answer.tera_edges_per_s, 4))},
-        {"tera_macs_per_s", if_fits(significant(answer.tera_macs_per_s, 4))}};
+        {"tera_macs_per_s", if_fits(significant(answer.tera_macs_per_s, 4))},
+        {"instead", answer.instead ? answer.instead->plan : ""},
+        {"instead_ms", answer.instead ? significant(1e-3 * answer.instead->price.us, 4) : ""}};
     csv.rows.emplace_back();
     csv.columns.clear();
     for (const auto& [column, cell] : cells) {

@@ -1,20 +1,36 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Feed-forward networks on this machine's GPU, 60,000 synthetic digits: the challenge's, the same with neurons shuffled, with
-# every weight and bias another, and a random one. About two minutes.
-#   experiments/recipes/feed_forward.sh ONCHIP > experiments/data/<gpu>/spdnn.csv
+# Feed-forward networks on this machine's GPU, 60,000 synthetic digits. Each set of networks takes minutes, most of it the
+# reference on the CPU:
+#   blocks        the challenge's, shuffled, with every weight and bias another, and a random one
+#   streamed      the challenge's that are too wide for shared memory
+#   moved         with a tenth of the weights moved to random columns
+#   unstructured  the challenge's without their blocks, and random patterns
+#   experiments/recipes/feed_forward.sh ONCHIP [SET...] > experiments/data/<gpu>/spdnn.csv
 set -euo pipefail
 
 onchip=$1
+shift
 other=shuffle=yes,values=0.055..0.07,precision=fp16
-networks=(
-  spdnn:1024x120 spdnn:1024x480 spdnn:1024x1920 spdnn:4096x120 spdnn:4096x480 spdnn:4096x1920
-  random:neurons=1000,layers=8,degree=32,blocks=16,bias=-0.3,clip=32,values=0.0625
-  spdnn:1024x120,shuffle=yes "spdnn:1024x120,$other,bias=-0.32..-0.28"
-  spdnn:4096x120,shuffle=yes "spdnn:4096x120,$other,bias=-0.37..-0.33"
+moved=shuffle=yes,moved=0.1
+random=layers=120,degree=32,values=0.0625,clip=32
+declare -A networks=(
+  [blocks]="spdnn:1024x120 spdnn:1024x480 spdnn:1024x1920 spdnn:4096x120 spdnn:4096x480 spdnn:4096x1920
+    random:neurons=1000,layers=8,degree=32,blocks=16,bias=-0.3,clip=32,values=0.0625
+    spdnn:1024x120,shuffle=yes spdnn:1024x120,$other,bias=-0.32..-0.28
+    spdnn:4096x120,shuffle=yes spdnn:4096x120,$other,bias=-0.37..-0.33"
+  [streamed]="spdnn:16384x120 spdnn:16384x480 spdnn:65536x120"
+  [moved]="spdnn:1024x120,$moved spdnn:4096x120,$moved spdnn:16384x120,$moved"
+  [unstructured]="spdnn:1024x120 spdnn:4096x120 spdnn:16384x120
+    random:neurons=1024,$random,bias=-0.3 random:neurons=4096,$random,bias=-0.35"
 )
 header=yes
-for network in "${networks[@]}"; do
-  "$onchip" measure --network "$network" --repeats 40 --format csv | if [ $header ]; then cat; else tail -n +2; fi
-  header=
+for set in "${@:-blocks}"; do
+  plan=()
+  [[ $set == unstructured ]] && plan=(--plan unstructured)
+  for network in ${networks[$set]}; do
+    "$onchip" measure --network "$network" "${plan[@]}" --repeats 40 --format csv |
+      if [ $header ]; then cat; else tail -n +2; fi
+    header=
+  done
 done

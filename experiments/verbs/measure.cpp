@@ -17,6 +17,7 @@
 #include "experiments/reports/feed_forward.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
+#include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "model/base/parallel.hpp"
 #include "model/sparse/price.hpp"
@@ -42,7 +43,8 @@ OptionGroup measure_options() {
        "file of -o. With --plan all a row for every family.")
       ("network", po::value<std::string>()->value_name("NETWORK"),
        "Infer with a sparse feed-forward network instead: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
-       "random:neurons=1024,layers=8,degree=32,blocks=16, or a file. With --plan 'staged ...' by the method of 2020, "
+       "random:neurons=1024,layers=8,degree=32,blocks=16, or a file. --plan names the family: blocks, streamed, "
+       "unstructured (default: the first that has a kernel). With --plan 'staged ...' by the method of 2020, "
        "with --baselines by it and by cuSPARSE and cuBLAS, layer by layer.")
       ("images", po::value<std::string>()->value_name("IMAGES"),
        "With --network: digits:60000,seed=2 (synthetic, default digits:60000) or a file.")
@@ -309,10 +311,14 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";
     const std::string plan = options->given("plan") ? options->text("plan") : "";
+    const bool is_staged = plan.starts_with(StagedPlan::kName) || measure_options.baselines;
+    if (!is_staged) {
+      check_family(plan);
+    }
+    const auto staged = is_staged && !plan.empty() ? std::optional(parse_staged_plan(plan)) : std::nullopt;
     Output output(*options);
-    if (plan.starts_with(StagedPlan::kName) || measure_options.baselines) {
-      return measure_ways(chip, network, images, plan.empty() ? std::nullopt : std::optional(parse_staged_plan(plan)),
-                          measure_options, output);
+    if (is_staged) {
+      return measure_ways(chip, network, images, staged, measure_options, output);
     }
     return measure_feed_forward(chip, network, images, plan, measure_options, output);
   }

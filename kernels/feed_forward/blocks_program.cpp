@@ -151,9 +151,7 @@ BlocksKernel compile_blocks(const BlocksGeometry& geometry, const BlocksTile& ti
 
 void check_monotone(const BlocksLayout& layout) {
   if (!layout.monotone) {
-    throw InputError(
-        "plans of blocks prove which images are alive by bounds, for which no weight may be negative, and no bias "
-        "positive");
+    throw InputError(std::string(kNotMonotone));
   }
 }
 

@@ -316,7 +316,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
   if (a.bitmaps != nullptr) {
     copy_bitmaps(memory, a, blockIdx.x * kImages, count);
   }
-  if (kHoles) {
+  if (kHoles || kWords == 2) {  // residuals of a bitmap's features are read, but not multiplied
     for (u32 i = threadIdx.x; i < sizeof memory.features / sizeof(uint4); i += kThreads) {
       reinterpret_cast<uint4*>(memory.features)[i] = uint4{0, 0, 0, 0};
     }

@@ -12,7 +12,6 @@ namespace onchip {
 namespace {
 
 constexpr int kPlaceBytes = 16;
-constexpr int kMostAhead = 4;
 // Counted in machine code for sm_90: a layer's addresses and the rest of its loop.
 constexpr int kLayerInstructions = 26;
 
@@ -232,21 +231,6 @@ class Warp {
 };
 
 }  // namespace
-
-int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
-  constexpr int kOthers = 18;  // addresses, counters
-  const double has = std::min(chip.registers_per_thread.value,
-                              chip.registers_per_sm / (static_cast<double>(kWarpLanes) * geometry.warps));
-  const int words = 2 * tile.words * tile.groups;
-  const int held = tile.in_place ? geometry.warp_blocks * words + (geometry.warp_blocks + 1) / 2 : 0;
-  for (int ahead = std::min(kMostAhead, geometry.warp_blocks); ahead > 1; --ahead) {
-    const int needs = ahead * (5 * geometry.tiles + 3) + 4 * tile.groups + words + held + kOthers;
-    if (geometry.warp_blocks % ahead == 0 && needs <= has) {
-      return ahead;
-    }
-  }
-  return 1;
-}
 
 BlocksTrace::BlocksTrace(const BlocksLayout& layout, const BlocksTile& tile, std::vector<int> layers, int ahead)
     : layout_(layout), tile_(tile), layers_(std::move(layers)), ahead_(ahead) {}

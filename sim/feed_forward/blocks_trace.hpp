@@ -19,10 +19,6 @@
 
 namespace onchip {
 
-// Output blocks of a warp whose weights are in registers or on their way: the most, up to 4, that leave enough for the
-// rest. The compiler has the last word where a kernel is made.
-int blocks_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile);
-
 class BlocksTrace : public TraceSource {
  public:
   // Of these layers, one after another. The layout must live as long.

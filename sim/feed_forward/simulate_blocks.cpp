@@ -2,6 +2,7 @@
 #include "sim/feed_forward/simulate_blocks.hpp"
 
 #include "model/base/parallel.hpp"
+#include "model/feed_forward/plan/blocks_price.hpp"
 #include "sim/feed_forward/blocks_trace.hpp"
 
 #include <algorithm>
@@ -80,7 +81,7 @@ BlocksRun simulate_blocks(const Chip& chip, const BlocksLayout& layout, const Bl
   BlocksRun result;
   result.layers.resize(static_cast<std::size_t>(end_layer - first_layer));
   std::vector<Causes> causes(result.layers.size());  // of a chunk, at its first layer
-  const int ahead = blocks_ahead(chip, layout.geometry, tile);
+  const int ahead = weights_ahead(chip, layout.geometry, tile);
   const BankGeometry banks = bank_geometry(chip);
   in_chunks(first_layer, end_layer, threads, [&](int first, std::vector<int> layers) {
     const std::size_t count_of = layers.size();

@@ -5,12 +5,14 @@
 #include "kernels/feed_forward/streamed_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
-#include "model/base/units.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
+#include "model/feed_forward/staged/plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace onchip {
 namespace {
@@ -26,7 +28,6 @@ struct Planning {
 
   // All weights in blocks. Throws InputError where most are not by themselves.
   const NetworkStructure& blocks() {
-    constexpr double kLeastInBlocks = 0.75;  // weights outside of full blocks make nearly empty ones
     if (options.takes_lists || options.keeps_features) {
       throw InputError("takes images of 0 and 1, and keeps no features");
     }
@@ -35,10 +36,9 @@ struct Planning {
       found = summary(*structure);
       absorb_remainder(*structure);
     }
-    const auto in_blocks = static_cast<double>(found.weights_in_blocks), all = static_cast<double>(found.weights);
-    if (in_blocks < kLeastInBlocks * all) {
-      throw InputError(fixed(100 * in_blocks / all, 0) + " % of the weights are in rows that share their columns; " +
-                       fixed(100 * kLeastInBlocks, 0) + " % must be");
+    if (!found.is_mostly_blocks()) {
+      throw InputError(std::to_string(found.weights_in_blocks) + " of " + std::to_string(found.weights) +
+                       " weights are in rows that share their columns; three quarters must be");
     }
     return *structure;
   }
@@ -93,6 +93,17 @@ PlannedProgram plan_unstructured(Planning& of) {
 
 }  // namespace
 
+void check_family(std::string_view family) {
+  constexpr std::array kNames{BlocksPlan::kName, StreamedPlan::kName, UnstructuredPlan::kName, StagedPlan::kName};
+  constexpr std::size_t kHere = 3;  // the last has a planner of its own
+  const std::span here = std::span(kNames).first(kHere);
+  if (!family.empty() && std::ranges::find(here, family) == here.end()) {
+    throw InputError("unknown plan '" + std::string(family) +
+                     "' of a feed-forward network: expected blocks, streamed, unstructured or 'staged ...'" +
+                     did_you_mean(family, kNames));
+  }
+}
+
 PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family,
                             const UnstructuredOptions& options, const Activity* activity) {
   constexpr std::array kFamilies{std::pair(BlocksPlan::kName, &plan_blocks),
@@ -100,12 +111,11 @@ PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& t
                                  std::pair(UnstructuredPlan::kName, &plan_unstructured)};
   Planning planning{network, target, options, activity};
   std::string reasons;
-  bool is_known = family.empty();
+  check_family(family);
   for (const auto& [name, plan] : kFamilies) {
     if (!family.empty() && family != name) {
       continue;
     }
-    is_known = true;
     try {
       PlannedProgram planned = plan(planning);
       planned.family = name;
@@ -114,10 +124,6 @@ PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& t
     } catch (const InputError& reason) {
       reasons += "; " + std::string(name) + ": " + reason.what();
     }
-  }
-  if (!is_known) {
-    throw InputError("unknown plan '" + std::string(family) +
-                     "' of a feed-forward network: it is blocks, streamed, unstructured, or 'staged ...'");
   }
   throw DoesNotFit(network.name + " has no kernel on " + target.chip.name + reasons + "; the CPU reference runs it");
 }

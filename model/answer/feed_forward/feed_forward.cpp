@@ -2,6 +2,8 @@
 #include "model/answer/feed_forward/feed_forward.hpp"
 
 #include "model/base/error.hpp"
+#include "model/feed_forward/plan/blocks_layout.hpp"
+#include "model/feed_forward/plan/off_chip_price.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -50,10 +52,18 @@ std::optional<Remedy> more_shared_memory(const ChipFile& chip, const ExaminedNet
 ExaminedNetwork examine(const FeedForward& network) {
   const auto begin = std::chrono::steady_clock::now();
   ExaminedNetwork examined{network.name, network.layers(), {}};
-  const NetworkStructure structure = find_structure(network);
+  examined.network = network;
+  NetworkStructure& structure = examined.blocks = find_structure(network);
   examined.structure = summary(structure);
+  if (examined.structure.is_mostly_blocks()) {
+    absorb_remainder(structure);
+  }
   try {
     examined.work = blocks_work(network, structure, blocks_geometry(network, structure));
+    if (!examined.work->monotone) {
+      examined.work.reset();
+      examined.problem = std::string(kNotMonotone);
+    }
   } catch (const InputError& error) {
     examined.problem = error.what();
   }
@@ -61,11 +71,32 @@ ExaminedNetwork examine(const FeedForward& network) {
   return examined;
 }
 
+namespace {
+
+// The first of these families that has a kernel, as kernels/feed_forward/network/planned_network.hpp takes them.
+std::optional<OtherPlan> other_plan(const Chip& chip, const ExaminedNetwork& of, const Activity& activity) {
+  if (of.work && chip.compute_capability_major >= kLeastComputeCapability) {
+    const StreamedPlan plan = choose_streamed_plan(chip, of.network, of.blocks);
+    const BlocksWork work = blocks_work(of.network, of.blocks, streamed_geometry(of.network, of.blocks, plan.chain));
+    return OtherPlan{text(plan), price_streamed(chip, work, activity, plan)};
+  }
+  try {
+    const UnstructuredPlan plan = choose_unstructured_plan(chip, of.network);
+    return OtherPlan{text(plan),
+                     price_unstructured(chip, of.network, unstructured_work(of.network, plan), activity, plan)};
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
+}  // namespace
+
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity) {
   FeedForwardAnswer answer{.chip = chip.chip.name, .problem = network.problem};
   answer.shared_available = chip.chip.smem_bytes_per_block;
   answer.l2_bytes = chip.chip.l2_bytes * chip.chip.library_l2_share;
   if (!network.work) {
+    answer.instead = other_plan(chip.chip, network, activity);
     return answer;
   }
   const BlocksGeometry& geometry = network.work->geometry;
@@ -77,6 +108,7 @@ FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, c
   }
   if (chip.chip.compute_capability_major < kLeastComputeCapability) {
     answer.problem = "plans of blocks need an sm_90 or newer";
+    answer.instead = other_plan(chip.chip, network, activity);
     return answer;
   }
   try {
@@ -86,6 +118,7 @@ FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, c
     if (const auto remedy = more_shared_memory(chip, network, answer.shared_needed)) {
       answer.to_fit.push_back(*remedy);
     }
+    answer.instead = other_plan(chip.chip, network, activity);
     return answer;
   }
   const BlocksPlan& plan = *answer.plan;
@@ -140,9 +173,17 @@ Json to_json(const FeedForwardAnswer& answer, const ExaminedNetwork& network, co
       json["to_fit"].push_back(
           {{"what", remedy.what}, {"from", remedy.from}, {"to", remedy.to}, {"option", remedy.option}});
     }
+    if (answer.instead) {
+      const InferencePrice& price = answer.instead->price;
+      json["instead"] = {{"plan", answer.instead->plan},
+                         {"ms", ms(price.us)},
+                         {"interval_ms", {ms(price.low_us), ms(price.high_us)}},
+                         {"binding", price.binding},
+                         {"terms_ms", terms_ms(price.terms)}};
+    }
     return json;
   }
-  const BlocksPrice& price = answer.price;
+  const InferencePrice& price = answer.price;
   json["plan"] = text(*answer.plan);
   json["ms"] = ms(price.us);
   json["interval_ms"] = {ms(price.low_us), ms(price.high_us)};

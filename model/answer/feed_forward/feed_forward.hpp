@@ -20,16 +20,25 @@ struct ExaminedNetwork {
   StructureSummary structure;
   double seconds = 0;                   // that it took to find out
   std::optional<BlocksWork> work = {};  // of its blocks
-  std::string problem = {};             // why no plan of blocks computes it, on any chip
+  FeedForward network = {};
+  NetworkStructure blocks = {};  // with the weights that join blocks
+  std::string problem = {};      // why no plan of blocks computes it, on any chip
 };
 ExaminedNetwork examine(const FeedForward& network);
+
+// What runs where no plan of blocks keeps the network on the chip: streamed, or unstructured.
+struct OtherPlan {
+  std::string plan;
+  InferencePrice price;
+};
 
 struct FeedForwardAnswer {
   std::string chip;
   std::optional<BlocksPlan> plan = {};
-  BlocksPrice price = {};
+  InferencePrice price = {};
   std::string problem = {};                        // why there is no plan
   std::vector<Remedy> to_fit = {};                 // of what does not fit
+  std::optional<OtherPlan> instead = {};           // the same
   int images_per_sm = 0;                           // of one word, as many as shared memory holds
   double shared_needed = 0, shared_available = 0;  // bytes of a block: of 8 images of two words
   double weight_bytes = 0, l2_bytes = 0;           // of all layers; of L2, that may be read again and again

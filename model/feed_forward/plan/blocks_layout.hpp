@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -39,6 +40,10 @@ struct BlocksLayout {
   bool monotone = true;  // no weight is negative, no bias wakes an image of zeros: bounds hold, dead images stay dead
   bool keeps_clipped = true;  // an image with all features at the clip, but for 2^-10, stays there in every layer
 };
+
+// Why no plan of blocks computes a network whose bounds are not monotone.
+inline constexpr std::string_view kNotMonotone =
+    "plans of blocks prove which images are alive by bounds, for which no weight may be negative, and no bias positive";
 
 // Throws InputError for a weight that fp16 cannot hold, with its layer, row and column.
 BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);

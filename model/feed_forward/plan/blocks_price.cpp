@@ -123,6 +123,7 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
                   std::vector<std::int64_t>(layers),
                   {network.neurons.begin(), network.neurons.end()},
                   0};
+  std::vector<char> monotone(layers);
   parallel_for(layers, all_cores(), [&](int l) {
     FeedForward one{network.name, {network.inputs(l), network.outputs(l)}, network.clip, {}};
     one.layer = [&](int) { return network.layer(l); };
@@ -131,6 +132,7 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
     of_one.layers = 1;
     of_one.inputs = network.inputs(l);
     const BlocksLayout layout = pack_blocks(one, of_layer, of_one);
+    monotone[l] = layout.monotone;
     for (std::size_t record = 0; record < layout.records.size(); record += geometry.record_bytes()) {
       std::vector<std::uint32_t> places(static_cast<std::size_t>(kBlockColumns) * (1 + geometry.tiles));
       const std::byte* from = layout.records.data() + record + destinations_at(geometry);
@@ -150,6 +152,7 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
   for (const LayerStructure& layer : structure.layers) {
     work.block_elements += layer.blocks.elements();
   }
+  work.monotone = std::ranges::all_of(monotone, [](char is) { return is != 0; });
   return work;
 }
 
@@ -269,9 +272,9 @@ LaunchPrice BlocksPricer::undecided(const BlocksTile& wide) const {
   return launch;
 }
 
-BlocksPrice BlocksPricer::price(const BlocksPlan& plan) const {
+InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   constexpr double kOtherNodes = 4;  // two fills before, two copies after
-  BlocksPrice price;
+  InferencePrice price;
   int first = 0, last_first = 0;
   for (const BlocksPhase& of_plan : plan.phases) {
     price.launches.push_back(phase(of_plan.tile, first, of_plan.end_layer));
@@ -305,8 +308,9 @@ BlocksPrice BlocksPricer::price(const BlocksPlan& plan) const {
   return price;
 }
 
-BlocksPrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan) {
-  BlocksPrice price = BlocksPricer(chip, work, activity).price(plan);
+InferencePrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity,
+                            const BlocksPlan& plan) {
+  InferencePrice price = BlocksPricer(chip, work, activity).price(plan);
   const auto us_with = [&](Number Chip::*member, double direction) {
     Chip changed = chip;
     Number& number = changed.*member;

@@ -20,7 +20,7 @@
 
 #include "model/feed_forward/plan/activity.hpp"
 #include "model/feed_forward/plan/blocks_plan.hpp"
-#include "model/plan/prediction.hpp"
+#include "model/feed_forward/plan/inference_price.hpp"
 
 #include <cstdint>
 #include <string>
@@ -37,6 +37,7 @@ struct BlocksWork {
   std::vector<std::int64_t> wavefronts;  // of reads and writes, with their bank conflicts
   std::vector<std::int64_t> neurons;     // [layers + 1]
   std::int64_t block_elements = 0;       // of all layers
+  bool monotone = true;                  // see BlocksLayout
 };
 // Packs layer by layer, and counts.
 BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);
@@ -46,21 +47,6 @@ std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int laye
 
 // Output blocks whose weights a warp has in registers or on their way: the most that registers hold.
 int weights_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile);
-
-// A launch: a range of layers, of so many images.
-struct LaunchPrice {
-  std::string name;  // "layers 1 to 3", "lower bounds"
-  double images = 0;
-  std::int64_t tiles = 0, rounds = 0;  // of the SM with the most
-  Terms terms;
-};
-
-struct BlocksPrice {
-  std::vector<LaunchPrice> launches;
-  Terms terms;
-  double us = 0, low_us = 0, high_us = 0, floor_us = 0;
-  std::string_view binding;  // the largest term
-};
 
 // What repeated prices of one network's tiles share.
 class BlocksPricer {
@@ -73,7 +59,7 @@ class BlocksPricer {
   LaunchPrice bounds(const BlocksTile& tile, double images) const;
   // Of what is open by bounds of one word, of which a tile's worth is assumed: all beside the last phase.
   LaunchPrice undecided(const BlocksTile& wide) const;
-  BlocksPrice price(const BlocksPlan& plan) const;
+  InferencePrice price(const BlocksPlan& plan) const;
 
  private:
   struct OfTile {
@@ -91,7 +77,7 @@ class BlocksPricer {
 
 // With its interval: what overlaps inside an SM, how quickly L2 answers all SMs at once, and how many images are alive
 // where that is from a sample.
-BlocksPrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan);
+InferencePrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan);
 
 // The plan of the lowest price: where dead images are dropped, and the tiles. Deterministic. Throws InputError as the
 // choice without an activity does.

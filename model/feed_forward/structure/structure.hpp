@@ -20,6 +20,9 @@ struct NetworkStructure {
 struct StructureSummary {
   std::int64_t weights = 0, weights_in_blocks = 0, block_elements = 0, blocks = 0;
   Conflicts reads, writes;
+
+  // Whether so many weights lie in blocks that the others may join them: those make nearly empty columns.
+  bool is_mostly_blocks() const { return 4 * weights_in_blocks >= 3 * weights; }
 };
 
 // Puts the remainder into blocks, too, however few of their rows read a column: into further columns of the blocks of

@@ -118,7 +118,7 @@ TEST_CASE("the price of plans of blocks is near the measured times", "[slow]") {
     BlocksPlan plan = choose_blocks_plan(chip.chip, work.geometry);  // the row's, or else the search has it
     plan = text(plan) == rows.text(i, "plan") ? plan : choose_blocks_plan(chip.chip, work, activity);
     REQUIRE(text(plan) == rows.text(i, "plan"));
-    const BlocksPrice price = price_blocks(chip.chip, work, activity, plan);
+    const InferencePrice price = price_blocks(chip.chip, work, activity, plan);
     const double measured = rows.number(i, "wall_ms"), error = std::abs(1e-3 * price.us / measured - 1);
     INFO(rows.text(i, "network") << ": " << 1e-3 * price.us << " ms, measured " << measured);
     CHECK(1e-3 * price.floor_us < measured);

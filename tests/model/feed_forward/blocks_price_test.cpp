@@ -2,6 +2,7 @@
 #include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/plan/blocks_layout.hpp"
+#include "model/feed_forward/plan/off_chip_price.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
 
@@ -111,7 +112,7 @@ TEST_CASE("the terms of an inference sum to its time, and those of its launches"
   const Chip chip = find_chip("h100_sxm").chip;
   const Activity activity = halving(examined.work, 60000);
   const BlocksPlan plan = choose_blocks_plan(chip, examined.work, activity);
-  const BlocksPrice price = price_blocks(chip, examined.work, activity, plan);
+  const InferencePrice price = price_blocks(chip, examined.work, activity, plan);
   CHECK_THAT(price.us, WithinRel(price.terms.total(), 1e-9));
   double launches = 4e6 * chip.library_node_seconds;
   for (const LaunchPrice& launch : price.launches) {
@@ -219,6 +220,50 @@ TEST_CASE("a sample of images has every so manieth of them, of files, too", "[fa
     for_each_feature(some, i, [&](int neuron, float) { found.push_back(neuron); });
     CHECK(found == expected);
   }
+}
+
+TEST_CASE("as many blocks are ahead as registers allow", "[fast]") {
+  // As NVRTC compiles them for sm_90 without a spill.
+  const Chip chip = find_chip("h100_sxm").chip;
+  const auto geometry = [](const char* text) {
+    const FeedForward network = read_network(text);
+    return blocks_geometry(network, find_structure(network));
+  };
+  const BlocksGeometry small = geometry("spdnn:1024x2"), large = geometry("spdnn:4096x2");
+  CHECK(weights_ahead(chip, small, {4, 1, false}) == 4);
+  CHECK(weights_ahead(chip, small, {2, 2, false}) == 4);
+  CHECK(weights_ahead(chip, large, {2, 1, true}) == 2);
+  CHECK(weights_ahead(chip, large, {3, 1, true}) == 1);
+}
+
+TEST_CASE("streamed and unstructured plans are priced in terms that sum up, longer with more images", "[fast]") {
+  const Chip chip = find_chip("h100_sxm").chip;
+  const FeedForward network = read_network("spdnn:16384x12"), random = read_network("random:neurons=1024,layers=20");
+  const NetworkStructure structure = find_structure(network);
+  const StreamedPlan streamed = choose_streamed_plan(chip, network, structure);
+  const BlocksWork work = blocks_work(network, structure, streamed_geometry(network, structure, streamed.chain));
+  const UnstructuredPlan unstructured = choose_unstructured_plan(chip, random);
+  const std::vector<UnstructuredWork> steps = unstructured_work(random, unstructured);
+  double streamed_before = 0, unstructured_before = 0;
+  for (const int images : {1000, 10000, 60000}) {
+    const InferencePrice a = price_streamed(chip, work, given_activity(network, images, 0.1), streamed);
+    const InferencePrice b = price_unstructured(chip, random, steps, given_activity(random, images, 0.1), unstructured);
+    for (const InferencePrice& price : {a, b}) {
+      double sum = 0;
+      for (const LaunchPrice& launch : price.launches) {
+        sum += launch.terms.total();
+      }
+      CHECK(sum == Approx(price.us));
+      CHECK(price.terms.total() == Approx(price.us));
+      CHECK(price.low_us < price.us);
+    }
+    CHECK(a.us > streamed_before);
+    CHECK(b.us > unstructured_before);
+    streamed_before = a.us;
+    unstructured_before = b.us;
+  }
+  // A read of 128 bytes serves 32 weights at least.
+  CHECK(steps.front().wavefronts >= 1024 * 32 * steps.front().tile.images / 32);
 }
 
 }  // namespace onchip

@@ -100,15 +100,4 @@ TEST_CASE("layers are the same one by one, in chunks and by several threads, and
         1.1 * simulate_blocks(h100(), natural.layout, tile, 3, 20, without).cycles());
 }
 
-TEST_CASE("as many blocks are ahead as registers allow", "[fast]") {
-  // As NVRTC compiles them for sm_90 without a spill.
-  const BlocksGeometry small = packed("spdnn:1024x2", 16).layout.geometry;
-  CHECK(blocks_ahead(h100(), small, {4, 1, false}) == 4);
-  CHECK(blocks_ahead(h100(), small, {2, 2, false}) == 4);
-  const BlocksGeometry large = packed("spdnn:4096x2", 16).layout.geometry;
-  CHECK(blocks_ahead(h100(), large, {2, 1, true}) == 2);
-  CHECK(blocks_ahead(h100(), large, {3, 1, true}) == 1);
-  CHECK(blocks_ahead(h100(), large, {1, 2, true}) == 2);
-}
-
 }  // namespace onchip

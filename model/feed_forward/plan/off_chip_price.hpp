@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long an inference by a streamed or an unstructured plan takes. A layer of a tile of images takes what its warps
+// issue and wait for, or longer where a pipe does:
+//
+//   streamed      products  instructions and tensor cores, of all warps of a partition
+//                 latency   L2, product after product, epilogue, of a warp's items one after another
+//                 l2        what the bytes of features and records take beyond, of the rate that streaming kernels get
+//                 barriers, images (bitmaps turned), survivors (put together, through device memory), launches
+//   unstructured  products  instructions
+//                 shared_memory  what the wavefronts of its steps take beyond
+//                 l2        what its entries take beyond
+//                 latency, barriers, images, survivors, launches
+//
+// Nothing here was measured: instructions are counted in the kernels' text, the interval is half the time to either
+// side. No floor.
+#pragma once
+
+#include "model/feed_forward/plan/activity.hpp"
+#include "model/feed_forward/plan/blocks_price.hpp"
+#include "model/feed_forward/plan/inference_price.hpp"
+#include "model/feed_forward/plan/streamed_plan.hpp"
+#include "model/feed_forward/plan/unstructured_plan.hpp"
+
+#include <vector>
+
+namespace onchip {
+
+// work: of streamed_geometry().
+InferencePrice price_streamed(const Chip& chip, const BlocksWork& work, const Activity& activity,
+                              const StreamedPlan& plan);
+
+// What a tile's layer asks for, on average over the layers of a phase; from up to four of them, packed.
+struct UnstructuredWork {
+  UnstructuredTile tile;
+  double wavefronts = 0;  // of reads
+  double warp_steps = 0;  // of all warps
+  double entry_bytes = 0;
+};
+std::vector<UnstructuredWork> unstructured_work(const FeedForward& network, const UnstructuredPlan& plan);
+
+InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
+                                  const std::vector<UnstructuredWork>& work, const Activity& activity,
+                                  const UnstructuredPlan& plan);
+
+}  // namespace onchip
