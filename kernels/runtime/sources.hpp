@@ -10,13 +10,13 @@ extern const std::string_view kSparsePersistentSource;  // sparse_persistent.cu
 extern const std::string_view kDensePersistentSource;   // dense_persistent.cu
 extern const std::string_view kStateOrderSource;        // state_order.cu
 
-extern const std::string_view kFeedForwardBlocksSource;        // feed_forward/feed_forward_blocks.cu
-extern const std::string_view kFeedForwardExactSource;         // feed_forward/feed_forward_exact.cu
-extern const std::string_view kFeedForwardStreamedSource;      // feed_forward/feed_forward_streamed.cu
-extern const std::string_view kFeedForwardCompactSource;       // feed_forward/feed_forward_compact.cu
-extern const std::string_view kFeedForwardLayerwiseSource;     // feed_forward/feed_forward_layerwise.cu
-extern const std::string_view kFeedForwardStagedSource;        // feed_forward/feed_forward_staged.cu
-extern const std::string_view kFeedForwardUnstructuredSource;  // feed_forward/feed_forward_unstructured.cu
+extern const std::string_view kFeedForwardBlocksSource;        // feed_forward/device/feed_forward_blocks.cu
+extern const std::string_view kFeedForwardExactSource;         // feed_forward/device/feed_forward_exact.cu
+extern const std::string_view kFeedForwardStreamedSource;      // feed_forward/device/feed_forward_streamed.cu
+extern const std::string_view kFeedForwardCompactSource;       // feed_forward/device/feed_forward_compact.cu
+extern const std::string_view kFeedForwardLayerwiseSource;     // feed_forward/device/feed_forward_layerwise.cu
+extern const std::string_view kFeedForwardStagedSource;        // feed_forward/device/feed_forward_staged.cu
+extern const std::string_view kFeedForwardUnstructuredSource;  // feed_forward/device/feed_forward_unstructured.cu
 
 extern const std::string_view kArithmeticSource;       // microbench/arithmetic.cu
 extern const std::string_view kBarrierSource;          // microbench/barrier.cu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instructions and addresses with which kernels/feed_forward/feed_forward_blocks.cu takes one tile of images
+// The instructions and addresses with which kernels/feed_forward/device/feed_forward_blocks.cu takes one tile of images
 // through layers, generated from the layout's records, in the order of the machine code:
 //
 //   tile      whether its inputs are those of the tile before; else matrices of 16 places, two groups of images or both

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A feed-forward network on tensor cores, layer after layer without leaving the SM
-// (kernels/feed_forward/feed_forward_blocks.cu): a tile of images keeps all its features in shared memory, and each
-// warp multiplies its output blocks of every layer, whose weights come from L2.
+// A feed-forward network on tensor cores, layer after layer without leaving the SM: a tile of images keeps all its
+// features in shared memory, and each warp multiplies its output blocks of every layer, whose weights come from L2
+// (kernels/feed_forward/device/feed_forward_blocks.cu).
 //
 // Which images are alive at the end is proven. With no negative weights every layer is monotone, so that
 //   1. all images go through the network in one fp16 word, rounded up: what dies is dead (`phases`)

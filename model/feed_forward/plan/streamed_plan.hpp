@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A feed-forward network in blocks on tensor cores where not even 8 images fit into an SM's shared memory
-// (kernels/feed_forward/feed_forward_streamed.cu): features pass through L2 in every layer, depth-first. What is
+// (kernels/feed_forward/device/feed_forward_streamed.cu): features pass through L2 in every layer, depth-first. What is
 // proven, and how, is as in blocks_plan.hpp.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A feed-forward network of any pattern in fp32 (kernels/feed_forward/feed_forward_unstructured.cu): a tile of images
-// keeps all its features in shared memory, layer after layer; lanes read the inputs of their rows one by one. In
+// A feed-forward network of any pattern in fp32: a tile of images keeps all its features in shared memory, layer after
+// layer; lanes read the inputs of their rows one by one (kernels/feed_forward/device/feed_forward_unstructured.cu). In
 // ascending order every feature is that of the reference (model/feed_forward/reference.hpp), bit by bit.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The method that won the Sparse DNN Graph Challenge in 2020 (Hidayetoglu et al., arXiv 2007.14152), one launch a
-// layer, each of its optimisations a field (kernels/feed_forward/feed_forward_staged.cu):
+// layer, each of its optimisations a field (kernels/feed_forward/device/feed_forward_staged.cu):
 //   staging      a block of threads computes `block_outputs` neurons of `images` images, a thread each neuron. It
 //   copies
 //                the inputs that its rows need, a chunk of `staged_bytes` after the other, to shared memory, and reads
