@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <random>
 #include <string>
@@ -59,6 +60,34 @@ inline std::string random_blocks_network(int seed, int most_neurons, int most_la
   }
   return text + ",degree=" + std::to_string(draw(1, 40)) + ",blocks=16,bias=-0." + std::to_string(draw(1, 9)) +
          ",seed=" + std::to_string(seed);
+}
+
+// A network that nobody chose: rows of any length, empty layers, wider and narrower ones, one neuron, sizes that divide
+// nothing, blocks or none, weights of any sign and type, with a clip or not, biases that wake dead images.
+inline std::string random_network_text(int seed, int most_neurons, int most_layers) {
+  std::mt19937_64 random(seed);
+  const auto draw = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
+  const auto neurons = [&] { return std::to_string(draw(0, 9) == 0 ? 1 : draw(1, most_neurons)); };
+  const auto tenths = [&](int low, int high) {
+    const int tenth = draw(low, high);
+    return std::string(tenth < 0 ? "-" : "") + std::to_string(std::abs(tenth) / 10) + "." +
+           std::to_string(std::abs(tenth) % 10);
+  };
+  std::string text = "random:neurons=" + neurons();
+  for (int l = draw(1, most_layers); l > 0; --l) {
+    text += "-" + neurons();
+  }
+  const int degrees = draw(0, 3);
+  text += degrees == 0   ? ",degree=power-law:1.." + std::to_string(draw(1, 2000))
+          : degrees == 1 ? ",degree=uniform:0.." + std::to_string(draw(0, 60))
+                         : ",degree=" + std::to_string(draw(0, 9) == 0 ? 0 : draw(1, 40));
+  text += draw(0, 1) == 0 ? ",blocks=16" : draw(0, 3) == 0 ? ",blocks=" + std::to_string(draw(2, 40)) : "";
+  const int values = draw(0, 2);
+  text += values == 0 ? ",values=0.0625" : values == 1 ? ",values=uniform:0.05..0.2" : ",values=uniform:-1..1";
+  text += values == 0 ? "" : draw(0, 1) == 0 ? ",precision=fp16" : draw(0, 1) == 0 ? ",precision=bf16" : "";
+  text += ",bias=" + (draw(0, 4) == 0 ? "uniform:-0.5..0.2" : tenths(-6, 0));
+  text += draw(0, 3) == 0 ? ",clip=none" : ",clip=" + std::to_string(draw(1, 32));
+  return text + ",seed=" + std::to_string(seed);
 }
 
 }  // namespace onchip

@@ -59,4 +59,19 @@ TEST_CASE("10^6 images go through the device, at once and in batches", "[gpu]") 
   CHECK(kernel_inference(network, target)->infer(images).categories == categories);
 }
 
+TEST_CASE("300 networks that nobody chose have the categories of the reference, again and again", "[gpu]") {
+  for (int seed = 1; seed <= 300; ++seed) {
+    const std::string text = random_network_text(seed, seed % 10 == 0 ? 5000 : 1500, 12);
+    INFO(text);
+    const FeedForward network = read_network(text);
+    const auto by_kernels = kernel_inference(network, device_target());
+    INFO(by_kernels->plan());
+    const int count = seed % 7 == 0 ? seed % 2 : 1000;
+    const Bitmaps images = random_images(count, network.neurons.front(), static_cast<std::uint64_t>(seed));
+    const std::vector<int> categories = reference_inference(network)->infer(images).categories;
+    CHECK(by_kernels->infer(images).categories == categories);
+    CHECK(by_kernels->infer(images).categories == categories);
+  }
+}
+
 }  // namespace onchip

@@ -137,4 +137,18 @@ TEST_CASE("what no kernel can hold is refused with what it needs and what there 
   CHECK(choose_unstructured_plan(target.chip, network).phases.size() == 1);
 }
 
+TEST_CASE("networks that nobody chose have the categories of the reference, interpreted", "[slow]") {
+  for (int seed = 1; seed <= 40; ++seed) {
+    const std::string text = random_network_text(seed, 150, 6);
+    INFO(text);
+    const FeedForward network = read_network(text);
+    InferenceTarget target = interpreted(kPlenty);
+    target.chip.sm_count.value = target.sms;
+    const auto by_kernels = kernel_inference(network, target);
+    INFO(by_kernels->plan());
+    const Bitmaps images = random_images(50, network.neurons.front(), static_cast<std::uint64_t>(seed));
+    CHECK(by_kernels->infer(images).categories == reference_inference(network)->infer(images).categories);
+  }
+}
+
 }  // namespace onchip
