@@ -2,6 +2,9 @@
 // Networks that run images, by kernels that are interpreted.
 #include "kernels/feed_forward/network/kernel_inference.hpp"
 
+#include "kernels/feed_forward/network/fleet.hpp"
+#include "kernels/feed_forward/network/planned_network.hpp"
+
 #include "experiments/measurement/interpreted_inference.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "kernels/runtime/device.hpp"
@@ -13,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <vector>
@@ -149,6 +153,44 @@ TEST_CASE("networks that nobody chose have the categories of the reference, inte
     const Bitmaps images = random_images(50, network.neurons.front(), static_cast<std::uint64_t>(seed));
     CHECK(by_kernels->infer(images).categories == reference_inference(network)->infer(images).categories);
   }
+}
+
+TEST_CASE("several GPUs have the categories of one, whatever the order of the images", "[fast]") {
+  for (const int gpus : {1, 2, 3, 8}) {
+    const auto numbers = shares(1000, gpus);
+    std::vector<int> all;
+    for (const std::vector<int>& of_gpu : numbers) {
+      CHECK(std::ranges::is_sorted(of_gpu));
+      CHECK(std::abs(static_cast<int>(of_gpu.size()) * gpus - 1000) <= gpus);
+      // Of the first hundred about as many as of all.
+      CHECK(std::abs(std::ranges::count_if(of_gpu, [](int n) { return n < 100; }) * gpus - 100) <= 2 * gpus);
+      all.insert(all.end(), of_gpu.begin(), of_gpu.end());
+    }
+    std::ranges::sort(all);
+    CHECK(std::ranges::adjacent_find(all) == all.end());
+    CHECK(all.size() == 1000);
+  }
+  const FeedForward network = read_network("random:neurons=64,layers=6,degree=24,blocks=16,bias=-0.1");
+  InferenceTarget target = interpreted(kPlenty);
+  target.chip.sm_count.value = target.sms;
+  const PlannedProgram planned = plan_network(network, target);
+  const Bitmaps images = random_images(90, 64, 9);
+  const std::vector<int> categories = reference_inference(network)->infer(images).categories;
+  for (const int gpus : {1, 3}) {
+    Fleet fleet(planned.program, gpus, images,
+                [&](int, const InferenceProgram& program) { return target.load(program); });
+    for (int run = 0; run < 2; ++run) {
+      const FleetInference result = fleet.infer();
+      CHECK(result.all.categories == categories);
+      CHECK(result.all.entering.front() == 90);
+      CHECK(std::ssize(result.each) == gpus);
+    }
+  }
+  CHECK_THROWS_AS(Fleet(planned.program, 2, images,
+                        [](int gpu, const InferenceProgram&) -> std::unique_ptr<InferenceExecutor> {
+                          throw CudaError("no GPU " + std::to_string(gpu));
+                        }),
+                  CudaError);
 }
 
 }  // namespace onchip

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference on several GPUs of a host: each has all weights and a share of the images, and nothing is exchanged.
+// Results are the same bits for any number of GPUs, since an image's do not depend on those beside it.
+#pragma once
+
+#include "kernels/feed_forward/network/batched_inference.hpp"
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace onchip {
+
+// The images of each GPU, ascending. Of so many neighbouring images each GPU gets one, drawn at random but the same
+// each time: no order of the images gives a GPU many more that stay alive than chance does, and counts differ by one.
+std::vector<std::vector<int>> shares(int images, int gpus);
+Bitmaps images_of(const Bitmaps& all, std::span<const int> numbers);
+
+struct FleetInference {
+  Inference all;                // times from the start to the last GPU's categories
+  std::vector<Inference> each;  // categories by the GPU's own numbers
+};
+
+class Fleet {
+ public:
+  // Loads the program on a GPU; called, as all that the executor does, on the GPU's own thread.
+  using Load = std::function<std::unique_ptr<InferenceExecutor>(int gpu, const InferenceProgram& program)>;
+
+  // Throws what loading throws.
+  Fleet(const ProgramOfImages& program, int gpus, const Bitmaps& images, const Load& load);
+  ~Fleet();
+
+  FleetInference infer();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// GPUs of this host.
+int gpu_count();
+// Executors on GPUs by their numbers.
+std::unique_ptr<InferenceExecutor> load_on_gpu(int gpu, const InferenceProgram& program);
+
+}  // namespace onchip
