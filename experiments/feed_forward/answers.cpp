@@ -22,6 +22,7 @@ constexpr int kDefaultImages = 60000;
 struct Asked {
   ExaminedNetwork network;
   Activity activity;
+  int gpus = 1;
 };
 
 Activity read_activity(const Options& options, const FeedForward& network, Progress& progress) {
@@ -53,7 +54,8 @@ Asked read_asked(const Options& options) {
   Progress progress;
   Activity activity = read_activity(options, network, progress);
   progress.show("finding the structure of " + network.name);
-  return {examine(network), std::move(activity)};
+  const int gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, 1 << 20)) : 1;
+  return {examine(network), std::move(activity), gpus};
 }
 
 // ---- text -----------------------------------------------------------------------------------------------------------
@@ -198,9 +200,19 @@ int answer_and_write(const Options& options, std::string (*to_text)(const FeedFo
   const ChipFile chip = read_chip(options);
   Output output(options);
   const Asked asked = read_asked(options);
-  const FeedForwardAnswer found = answer(chip, asked.network, asked.activity);
-  output.write({to_text(found, asked), csv_of({found}, asked.network, asked.activity),
-                to_json(found, asked.network, asked.activity)});
+  const FeedForwardAnswer found = answer(chip, asked.network, asked.activity, asked.gpus);
+  Table csv = csv_of({found}, asked.network, asked.activity);
+  csv.columns.emplace_back("gpus");
+  csv.rows[0].push_back(std::to_string(asked.gpus));
+  Json json = to_json(found, asked.network, asked.activity);
+  json["gpus"] = asked.gpus;
+  const std::string on_gpus =
+      asked.gpus == 1
+          ? ""
+          : "\nOn " + std::to_string(asked.gpus) +
+                " GPUs, which share the images: launches are of the one with most to do, rates of all. More "
+                "than one GPU has not been measured.\n";
+  output.write({to_text(found, asked) + on_gpus, std::move(csv), std::move(json)});
   return found.fits() ? 0 : 1;
 }
 
@@ -216,6 +228,7 @@ OptionGroup feed_forward_options() {
       ("images", text_option("IMAGES"), "Infer these: digits:60000,seed=2 (synthetic, default digits:60000) or a file.")
       ("sample", text_option("N"),
        "Compute at most so many of the images on the CPU to know which stay alive (default: what takes a second).")
+      ("gpus", text_option("N"), "Share the images among so many GPUs (default 1).")
       ("alive", text_option("SHARE"),
        "Compute none: this share of the images, 3% or all, is alive from the second layer on; --images may be their number.");
   // clang-format on
@@ -224,7 +237,7 @@ OptionGroup feed_forward_options() {
 
 bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& others) {
   if (!options.given("network")) {
-    for (const char* what : {"images", "sample", "alive"}) {
+    for (const char* what : {"images", "sample", "alive", "gpus"}) {
       if (options.given(what)) {
         throw InputError("--" + std::string(what) + " needs --network");
       }
@@ -256,8 +269,8 @@ int what_if_feed_forward(const Options& options) {
   const ChipFile base_chip = read_base_chip(options), changed_chip = read_chip(options);
   Output output(options);
   const Asked asked = read_asked(options);
-  const FeedForwardAnswer base = answer(base_chip, asked.network, asked.activity),
-                          changed = answer(changed_chip, asked.network, asked.activity);
+  const FeedForwardAnswer base = answer(base_chip, asked.network, asked.activity, asked.gpus),
+                          changed = answer(changed_chip, asked.network, asked.activity, asked.gpus);
   Table table{{"", "base", "changed", "change %"}, {}};
   const auto add = [&](const std::string& name, double before, double after, const std::string& a,
                        const std::string& b) {

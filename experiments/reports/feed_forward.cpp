@@ -3,6 +3,7 @@
 
 #include "experiments/measurement/manifest.hpp"
 #include "kernels/feed_forward/inference.hpp"
+#include "kernels/feed_forward/network/fleet.hpp"
 #include "kernels/feed_forward/network/kernel_inference.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/runtime/device.hpp"
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -35,6 +37,17 @@ std::int64_t executed_image_layers(const std::vector<int>& end_layers, const Inf
     first = end_layers[p];
   }
   return sum;
+}
+
+// What the GPU with the most image-layers computes, over what each of them does on average.
+double imbalance(const std::vector<int>& end_layers, const std::vector<Inference>& each) {
+  std::int64_t sum = 0, most = 0;
+  for (const Inference& of_gpu : each) {
+    const std::int64_t executed = executed_image_layers(end_layers, of_gpu);
+    sum += executed;
+    most = std::max(most, executed);
+  }
+  return sum > 0 ? static_cast<double>(most) * static_cast<double>(each.size()) / static_cast<double>(sum) : 1;
 }
 
 std::vector<int> difference(const std::vector<int>& from, const std::vector<int>& less) {
@@ -61,26 +74,45 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   const auto planning = std::chrono::steady_clock::now();
   const Activity activity =
       find_activity(network, sample_images(images_text, network.neurons.front(), default_sample(network)));
-  const PlannedProgram planned = plan_network(network, target, family, {}, &activity);
+  const Activity of_share = largest_share(activity, options.gpus);
+  const PlannedProgram planned = plan_network(network, target, family, {}, &of_share);
   const double planning_s = seconds_since(planning);
   const StructureSummary& found = planned.found;
   const std::string kind = planned.uses_blocks ? "generic-blocks" : "generic-unstructured";
   options.say("compiling and loading " + network.name);
-  DeviceInference kernels(planned.program(std::max(images.images, 1)));
-  kernels.upload(images);
+  if (const int have = gpu_count(); options.gpus > have) {
+    throw InputError("--gpus " + std::to_string(options.gpus) + ": this machine has " + std::to_string(have));
+  }
+  std::optional<DeviceInference> one;
+  std::optional<Fleet> fleet;
+  if (options.gpus > 1) {
+    fleet.emplace(planned.program, options.gpus, images, load_on_gpu);
+  } else {
+    one.emplace(planned.program(std::max(images.images, 1)));
+    one->upload(images);
+  }
+  double uneven = 1;
+  const auto infer = [&] {
+    if (!fleet) {
+      return one->infer();
+    }
+    FleetInference result = fleet->infer();
+    uneven = imbalance(planned.end_layers, result.each);
+    return std::move(result.all);
+  };
 
   std::vector<double> samples;
   Inference inference;
   bool is_repeatable = true;
   for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
-    Inference again = kernels.infer();
+    Inference again = infer();
     is_repeatable = is_repeatable && (inference.entering.empty() || again.categories == inference.categories);
     inference = std::move(again);
     if (repeat >= 0) {
       samples.push_back(inference.wall_ms);
     }
   }
-  const std::vector<std::pair<std::string, double>> nodes = kernels.node_ms();
+  const auto nodes = one ? one->node_ms() : std::vector<std::pair<std::string, double>>();
   const Timing wall = summarize(samples);
   options.say("computing the reference of " + network.name);
   const auto checking = std::chrono::steady_clock::now();
@@ -115,7 +147,9 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
       {"fill", significant(fill, 4)},
       {"read_conflicts", std::to_string(found.reads.extra)},
       {"write_conflicts", std::to_string(found.writes.extra)},
-      {"spill_bytes", std::to_string(kernels.spill_bytes())},
+      {"gpus", std::to_string(options.gpus)},
+      {"imbalance", significant(uneven, 4)},
+      {"spill_bytes", one ? std::to_string(one->spill_bytes()) : ""},
       {"correct", truth(is_correct)},
       {"alive", std::to_string(inference.categories.size())},
       {"open_narrow", std::to_string(inference.open_narrow)},
@@ -145,6 +179,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   report.json = {{"network", network.name},
                  {"images", {{"source", images_text}, {"count", images.images}, {"nnz", images.nnz()}}},
                  {"device", manifest.gpu},
+                 {"gpus", {{"count", options.gpus}, {"imbalance", rounded(uneven)}}},
                  {"class", kind},
                  {"values", "one per weight"},
                  {"plan", planned.text},
@@ -191,7 +226,10 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
       "; not decided by bounds of one word " + std::to_string(inference.open_narrow) + ", of two " +
       std::to_string(inference.open_wide) + "\ntime        " + fixed(wall.median, 3) + " ms (95 % of " +
       std::to_string(wall.samples) + ": " + fixed(wall.low, 3) + " to " + fixed(wall.high, 3) +
-      "), from bitmaps in device memory to categories in host memory; each launch alone:\n" + node_text +
+      "), from bitmaps in device memory to categories in host memory" +
+      (one ? "; each launch alone:\n" + node_text
+           : ", on " + std::to_string(options.gpus) + " GPUs, of which one has " + fixed(uneven, 3) +
+                 " times the mean work\n") +
       "rate        " + fixed(1e-12 * edges_per_s, 0) + " TeraEdges/s as the challenge counts; " +
       fixed(1e-12 * executed_per_s, 1) + " T multiply-adds/s executed, of " + std::to_string(executed) +
       " image-layers (" + std::to_string(reference.image_layers()) + " alive)\nclass       " + kind +

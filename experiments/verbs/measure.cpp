@@ -48,6 +48,7 @@ OptionGroup measure_options() {
        "with --baselines by it and by cuSPARSE and cuBLAS, layer by layer.")
       ("images", po::value<std::string>()->value_name("IMAGES"),
        "With --network: digits:60000,seed=2 (synthetic, default digits:60000) or a file.")
+      ("gpus", po::value<std::string>()->value_name("N"), "With --network: share the images among so many of this machine's GPUs.")
       ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
       ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
@@ -307,6 +308,12 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   measure_options.baselines = options->flag("baselines");
   Progress progress;
   measure_options.say = [&](const std::string& what) { progress.show(what); };
+  if (options->given("gpus")) {
+    if (!options->given("network")) {
+      throw InputError("--gpus needs --network");
+    }
+    measure_options.gpus = static_cast<int>(options->whole("gpus", 1, 1024));
+  }
   if (options->given("network")) {
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";

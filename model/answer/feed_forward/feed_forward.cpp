@@ -91,7 +91,8 @@ std::optional<OtherPlan> other_plan(const Chip& chip, const ExaminedNetwork& of,
 
 }  // namespace
 
-FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity) {
+FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& of_all, int gpus) {
+  const Activity activity = largest_share(of_all, gpus);
   FeedForwardAnswer answer{.chip = chip.chip.name, .problem = network.problem};
   answer.shared_available = chip.chip.smem_bytes_per_block;
   answer.l2_bytes = chip.chip.l2_bytes * chip.chip.library_l2_share;
@@ -133,8 +134,8 @@ FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, c
   answer.device_bytes = answer.weight_bytes + 4.0 * static_cast<double>(network.structure.weights) +
                         activity.images * ((geometry.inputs + 127) / 128 * 16 + lists * (image_bytes + 4));
   const auto weights = static_cast<double>(network.structure.weights);
-  answer.tera_edges_per_s = tera(weights * activity.images, answer.price.us);
-  answer.tera_macs_per_s = tera(weights / network.layers * answer.executed_image_layers, answer.price.us);
+  answer.tera_edges_per_s = tera(weights * of_all.images, answer.price.us);
+  answer.tera_macs_per_s = tera(weights / network.layers * answer.executed_image_layers * gpus, answer.price.us);
   return answer;
 }
 

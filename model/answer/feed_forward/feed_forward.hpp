@@ -48,7 +48,8 @@ struct FeedForwardAnswer {
 
   bool fits() const { return plan.has_value(); }
 };
-FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity);
+// Of several GPUs that share the images, one of which has most to do; rates are of all.
+FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity, int gpus = 1);
 
 Json to_json(const FeedForwardAnswer& answer, const ExaminedNetwork& network, const Activity& activity);
 

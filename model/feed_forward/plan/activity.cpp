@@ -84,6 +84,16 @@ Activity at_end_of_interval(Activity activity, double direction) {
   return activity;
 }
 
+Activity largest_share(Activity activity, int gpus) {
+  const int images = (activity.images + gpus - 1) / gpus;
+  for (double& alive : activity.alive) {
+    const double part = alive / gpus;
+    alive = std::min<double>(images, part + std::sqrt(2 * std::log(gpus) * part));
+  }
+  activity.images = images;
+  return activity;
+}
+
 Activity given_activity(const FeedForward& network, int images, double share) {
   if (!(share >= 0 && share <= 1)) {
     throw InputError("the share of the images that is alive is from 0 to 1");

@@ -32,6 +32,10 @@ Activity find_activity(const FeedForward& network, const ImageSample& images,
 // With as many more images alive, or fewer (direction -1), as 95 % of samples of this size are off at most.
 Activity at_end_of_interval(Activity activity, double direction);
 
+// Of the GPU with most work of so many that share the images at random: what is alive is more than its part by what
+// chance gives the largest of them, sqrt(2 ln(gpus) part).
+Activity largest_share(Activity activity, int gpus);
+
 // A share of the images is alive from the second layer on, and is never at the clip. Throws InputError unless it is of
 // [0, 1].
 Activity given_activity(const FeedForward& network, int images, double share);
