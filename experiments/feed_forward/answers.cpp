@@ -160,6 +160,7 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
     const auto if_fits = [&](const std::string& cell) { return answer.fits() ? cell : std::string(); };
     std::vector<std::pair<std::string, std::string>> cells{
         {"chip", answer.chip},
+        {"gpus", std::to_string(answer.gpus)},
         {"network", network.name},
         {"image_count", std::to_string(activity.images)},
         {"sampled", std::to_string(activity.sampled)},
@@ -201,18 +202,14 @@ int answer_and_write(const Options& options, std::string (*to_text)(const FeedFo
   Output output(options);
   const Asked asked = read_asked(options);
   const FeedForwardAnswer found = answer(chip, asked.network, asked.activity, asked.gpus);
-  Table csv = csv_of({found}, asked.network, asked.activity);
-  csv.columns.emplace_back("gpus");
-  csv.rows[0].push_back(std::to_string(asked.gpus));
-  Json json = to_json(found, asked.network, asked.activity);
-  json["gpus"] = asked.gpus;
   const std::string on_gpus =
       asked.gpus == 1
           ? ""
           : "\nOn " + std::to_string(asked.gpus) +
                 " GPUs, which share the images: launches are of the one with most to do, rates of all. More "
                 "than one GPU has not been measured.\n";
-  output.write({to_text(found, asked) + on_gpus, std::move(csv), std::move(json)});
+  output.write({to_text(found, asked) + on_gpus, csv_of({found}, asked.network, asked.activity),
+                to_json(found, asked.network, asked.activity)});
   return found.fits() ? 0 : 1;
 }
 

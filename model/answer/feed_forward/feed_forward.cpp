@@ -93,7 +93,7 @@ std::optional<OtherPlan> other_plan(const Chip& chip, const ExaminedNetwork& of,
 
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& of_all, int gpus) {
   const Activity activity = largest_share(of_all, gpus);
-  FeedForwardAnswer answer{.chip = chip.chip.name, .problem = network.problem};
+  FeedForwardAnswer answer{.chip = chip.chip.name, .gpus = gpus, .problem = network.problem};
   answer.shared_available = chip.chip.smem_bytes_per_block;
   answer.l2_bytes = chip.chip.l2_bytes * chip.chip.library_l2_share;
   if (!network.work) {
@@ -152,6 +152,7 @@ Json to_json(const FeedForwardAnswer& answer, const ExaminedNetwork& network, co
   Json json{
       {"network", network.name},
       {"chip", answer.chip},
+      {"gpus", answer.gpus},
       {"fits", answer.fits()},
       {"images", {{"count", activity.images}, {"sampled", activity.sampled}}},
       {"structure",

@@ -34,6 +34,7 @@ struct OtherPlan {
 
 struct FeedForwardAnswer {
   std::string chip;
+  int gpus = 1;
   std::optional<BlocksPlan> plan = {};
   InferencePrice price = {};
   std::string problem = {};                        // why there is no plan

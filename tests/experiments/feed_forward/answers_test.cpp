@@ -72,6 +72,11 @@ TEST_CASE("images may be given by their number and the share that stays alive", 
   CHECK(all.at("image_layers").at("alive") == 60000);
   CHECK(few.at("image_layers").at("alive") == 5000 + 11 * 50);
   CHECK(few.at("ms") < all.at("ms"));
+  const Json two = run_json("predict --network spdnn:1024x12 --images 50000 --alive all --chip h100_sxm --gpus 2");
+  const Json one = run_json("predict --network spdnn:1024x12 --images 50000 --alive all --chip h100_sxm");
+  CHECK(two.at("gpus") == 2);
+  CHECK(two.at("ms") < 0.6 * one.at("ms").get<double>());
+  CHECK(two.at("tera_edges_per_s") > 1.6 * one.at("tera_edges_per_s").get<double>());
 }
 
 TEST_CASE("what-if compares a feed-forward network on two chips", "[fast]") {
