@@ -72,19 +72,7 @@ struct Arguments {
 
 #include "fragments.cuh"
 
-// ReLU and clip of two features. Values are cut off, so that residuals are not negative either.
-__device__ inline void split(float x, float y, const Arguments& a, u32 (&words)[kWords]) {
-  x = lesser(x, a.clip);
-  y = lesser(y, a.clip);
-  if constexpr (kWords == 1) {
-    words[0] =
-        positive_cut(__int_as_float(__float_as_int(x) + a.round_up), __int_as_float(__float_as_int(y) + a.round_up));
-  } else {
-    words[0] = positive_cut(x, y);
-    const float2 value = as_floats(words[0]);
-    words[kWords - 1] = positive_nearest(x - value.x, y - value.y);
-  }
-}
+#include "split.cuh"
 
 struct Tile {  // what a lane multiplies of a tile
   uint4 weights;

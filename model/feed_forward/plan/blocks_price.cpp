@@ -161,7 +161,7 @@ std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int laye
 }
 
 int weights_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
-  constexpr int kMostAhead = 4;  // as kernels/feed_forward/inference.cpp tries them
+  constexpr int kMostAhead = 4;  // as kernels/feed_forward/blocks_program.cpp tries them
   for (int ahead = std::min(kMostAhead, geometry.warp_blocks); ahead > 1; --ahead) {
     if (geometry.warp_blocks % ahead == 0 && registers(geometry, tile, ahead) <= registers_of_thread(chip, geometry)) {
       return ahead;
