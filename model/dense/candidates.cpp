@@ -37,6 +37,7 @@ class Candidates {
         storage_(fixed_value<&DensePlan::storage>(constraints)),
         exchange_(fixed_value<&DensePlan::exchange>(constraints)),
         sms_(fixed_value<&DensePlan::sms>(constraints)),
+        split_(fixed_value<&DensePlan::split>(constraints)),
         loads_in_flight_(fixed_value<&DensePlan::loads_in_flight>(constraints)),
         batch_groups_(fixed_value<&DensePlan::batch_groups>(constraints)),
         tier_(constraints.tier.value_or(Tier::streamed)) {}
@@ -82,7 +83,7 @@ class Candidates {
         for (int units = fewest; units <= even(network_.hidden); units += 2) {
           const int sms = sms_.value_or((network_.hidden + units - 1) / units);
           if (sms != last_sms) {
-            add_branch(storage, over_l2, sms, groups);
+            add_splits(storage, over_l2, sms, groups);
           }
           last_sms = sms;
         }
@@ -102,9 +103,20 @@ class Candidates {
     }
   }
 
-  void add_branch(Storage storage, ExchangeProtocol exchange, int sms, int groups) {
+  // Alone, or in a backward pass in clusters that share the columns.
+  void add_splits(Storage storage, ExchangeProtocol exchange, int sms, int groups) {
+    const bool may_split = network_.pass == Pass::backward && exchange == ExchangeProtocol::lamport;
+    for (int split = 1; split == 1 || (may_split && split <= chip_.cluster_sms); split *= 2) {
+      if (split_.value_or(split) == split && sms % split == 0) {
+        add_branch(storage, exchange, sms, groups, split);
+      }
+    }
+  }
+
+  void add_branch(Storage storage, ExchangeProtocol exchange, int sms, int groups, int split = 1) {
     DensePlan plan = shape_dense_plan(network_, sms, kThreads.back(), groups, storage);
     plan.exchange = exchange;
+    plan.split = split;
     // A span of a sample is half a line, of several SMs in any case; in a cluster there are no lines.
     plan.line_words = exchange != ExchangeProtocol::cluster && network_.batch == groups ? kLineWords / 2 : kLineWords;
     branches_.push_back({plan, least_of_sms(chip_, DenseGeometry(network_, plan), least_share(plan), tier_)});
@@ -205,7 +217,7 @@ class Candidates {
   const Consider<DensePlan>& consider_;
   const std::optional<Storage> storage_;
   const std::optional<ExchangeProtocol> exchange_;
-  const std::optional<int> sms_, loads_in_flight_, batch_groups_;
+  const std::optional<int> sms_, split_, loads_in_flight_, batch_groups_;
   const Tier tier_;
   std::vector<Branch> branches_;
 };
