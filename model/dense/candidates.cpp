@@ -37,7 +37,6 @@ class Candidates {
         storage_(fixed_value<&DensePlan::storage>(constraints)),
         exchange_(fixed_value<&DensePlan::exchange>(constraints)),
         sms_(fixed_value<&DensePlan::sms>(constraints)),
-        split_(fixed_value<&DensePlan::split>(constraints)),
         loads_in_flight_(fixed_value<&DensePlan::loads_in_flight>(constraints)),
         batch_groups_(fixed_value<&DensePlan::batch_groups>(constraints)),
         tier_(constraints.tier.value_or(Tier::streamed)) {}
@@ -107,7 +106,7 @@ class Candidates {
   void add_splits(Storage storage, ExchangeProtocol exchange, int sms, int groups) {
     const bool may_split = network_.pass == Pass::backward && exchange == ExchangeProtocol::lamport;
     for (int split = 1; split == 1 || (may_split && split <= chip_.cluster_sms); split *= 2) {
-      if (split_.value_or(split) == split && sms % split == 0) {
+      if (sms % split == 0) {
         add_branch(storage, exchange, sms, groups, split);
       }
     }
@@ -217,7 +216,7 @@ class Candidates {
   const Consider<DensePlan>& consider_;
   const std::optional<Storage> storage_;
   const std::optional<ExchangeProtocol> exchange_;
-  const std::optional<int> sms_, split_, loads_in_flight_, batch_groups_;
+  const std::optional<int> sms_, loads_in_flight_, batch_groups_;
   const Tier tier_;
   std::vector<Branch> branches_;
 };

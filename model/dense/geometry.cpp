@@ -17,7 +17,7 @@ DenseGeometry::DenseGeometry(const Recurrent& of_network, const DensePlan& plan)
   units_per_sm = ((network.hidden + sms - 1) / sms + 1) / 2 * 2;  // two neighbours of a sample make a word
   state_units = sms * units_per_sm;
   blocks = sms * batch_groups;
-  spans = (state_units * values / split + kSpanUnits - 1) / kSpanUnits;  // that an SM needs
+  spans = (state_units * values / split + kSpanUnits - 1) / kSpanUnits;       // that an SM needs
   exchange_bytes = std::int64_t{spans} * kSpanUnits * group_batch * element;  // the samples of the batch alone
   state_stride = batch_groups * split * line_bytes(exchange_bytes, line_words);
   input_bytes = std::int64_t{state_units} * network.batch * gates * element;

@@ -38,10 +38,7 @@ constexpr Field<P> kFields[] = {
         .usually(1)
         .define()
         .option("N", "Share the samples out to this many groups of SMs, each with all weights."),
-    number<&P::split>("split", 1, kMostOfCluster)
-        .power_of_two()
-        .usually(1)
-        .option("N", "Backward: let so many SMs of a cluster share the columns and add up their sums."),
+    number<&P::split>("split", 1, kMostOfCluster).power_of_two().usually(1),
 };
 
 }  // namespace

@@ -39,7 +39,8 @@ int segments(const DenseGeometry& geometry, int segment_units) {
   const auto inside = [units](int distance) {
     return (units + distance - 1) / distance - 1;
   };  // bounds of such segments
-  return geometry.sms + inside(segment_units) - inside(std::lcm(segment_units, geometry.units_per_sm * geometry.values));
+  return geometry.sms + inside(segment_units) -
+         inside(std::lcm(segment_units, geometry.units_per_sm * geometry.values));
 }
 
 // Warps that have spans; those after them have neither products nor sums.

@@ -11,7 +11,7 @@
 
 namespace onchip {
 
-inline constexpr int kMostSamples = 64;  // lengths that a launch takes as arguments
+inline constexpr int kMostSamples = 64;           // lengths that a launch takes as arguments
 inline constexpr int kMostTrainingSamples = 512;  // whose lengths lie in device memory
 inline std::string beyond_state(const Recurrent& network) {
   const int most = network.pass == Pass::inference ? kMostSamples : kMostTrainingSamples;

@@ -158,8 +158,8 @@ LibraryStep recurrent_network(const Chip& chip, const Recurrent& network) {
   LibraryStep standard = product(chip, network);
   standard.waiting +=
       chip.library_node_seconds * (info(network.cell).gates > 1 ? 1 : chip.cost[Cost::library_plain_node]);
-  standard.streaming +=
-      chip.cost[Cost::library_value_bytes] * network.rows() * network.values() * network.batch / chip.library_l2_bytes_per_second.value;
+  standard.streaming += chip.cost[Cost::library_value_bytes] * network.rows() * network.values() * network.batch /
+                        chip.library_l2_bytes_per_second.value;
   standard.arithmetic += multiplying_seconds(chip, network);  // the input's product
   if (!takes_persistent(network)) {
     return standard;
@@ -224,8 +224,7 @@ Price product_price(const Chip& chip, const ProductSize& size) {
   LibraryStep step;
   step.waiting = chip.library_product_seconds;
   step.streaming = streaming_seconds(chip, element * (rows * depth + columns * (depth + rows)));
-  step.arithmetic =
-      std::max(0.0, multiplying_seconds(chip, size.precision, rows * depth, columns) - step.streaming);
+  step.arithmetic = std::max(0.0, multiplying_seconds(chip, size.precision, rows * depth, columns) - step.streaming);
   return price_of(chip, step);
 }
 

@@ -44,8 +44,12 @@ std::int64_t layer_stash_bytes(const Recurrent& network, Stash stash) {
   return std::llround(stash_bytes(network, stash) * network.steps);
 }
 
-PhasePrice recurrence_price(const Chip& chip, const Recurrent& network, Stash stash, const Plan& plan) {
-  const Prediction step = predict(chip, network, plan);
+PhasePrice recurrence_price(const Chip& chip, const Recurrent& network, Stash stash, const Phase& phase) {
+  const auto& plan = std::get<Plan>(phase.how);
+  Recurrent of_turn = network;
+  of_turn.batch /= phase.turns;
+  const Prediction turn = predict(chip, of_turn, plan);
+  const double one_us = step_us(turn, phase.turns), scatter = one_us / turn.step_us;
   const double gates = info(network.cell).gates;
   const std::int64_t stashed = layer_stash_bytes(network, stash);
   const double groups = std::visit(
@@ -58,14 +62,14 @@ PhasePrice recurrence_price(const Chip& chip, const Recurrent& network, Stash st
       },
       plan);
   const double weights = groups * gates * network.hidden * network.hidden * element_bytes(network);
-  PhasePrice price{network.steps * step.step_us, network.steps * step.low_us, network.steps * step.high_us};
+  PhasePrice price{network.steps * one_us, network.steps * scatter * turn.low_us,
+                   network.steps * scatter * turn.high_us};
   const double written = network.pass == Pass::forward ? static_cast<double>(stashed) : 0;
   price = plus(price, chip.library_node_seconds + (weights + written) / chip.library_l2_bytes_per_second);
   // Forward: the projected input, h and the stash. Backward: gates, however they came, c, the gradient from above and
   // dgates.
-  price.bytes = network.pass == Pass::forward
-                    ? bytes_of(network, gates + 1) + stashed
-                    : bytes_of(network, gates + 1) + layer_stash_bytes(network, Stash::gates);
+  price.bytes = network.pass == Pass::forward ? bytes_of(network, gates + 1) + stashed
+                                              : bytes_of(network, gates + 1) + layer_stash_bytes(network, Stash::gates);
   return price;
 }
 
@@ -75,8 +79,8 @@ PhasePrice cudnn_price(const Chip& chip, const Recurrent& network, int columns) 
   PhasePrice all = of(price(chip, Geometry{with_pass(network, Pass::forward)}), network.steps);
   all = sum(all, of(price(chip, Geometry{with_pass(network, Pass::backward)}), network.steps));
   for (const int depth : {columns, network.hidden}) {
-    all = sum(all, of(product_price(chip, {network.rows(), depth, std::int64_t{network.steps} * network.batch,
-                                           network.precision})));
+    all = sum(all, of(product_price(
+                       chip, {network.rows(), depth, std::int64_t{network.steps} * network.batch, network.precision})));
   }
   const double gates = info(network.cell).gates;
   all.bytes = bytes_of(network, 3 * gates + 2) + 2 * layer_stash_bytes(network, Stash::gates);
@@ -131,16 +135,20 @@ struct PriceOf {
                                 static_cast<double>(size.columns * (size.rows + size.depth))));
     return price;
   }
-  PhasePrice operator()(const Plan& plan) const {
-    if (phase.work == Work::library) {
+  PhasePrice operator()(const Plan&) const {
+    if (phase.kind == PhaseKind::library) {
       return for_all(training, [&](int columns) { return cudnn_price(chip, training.network, columns); });
     }
-    const Pass pass = phase.work == Work::forward ? Pass::forward : Pass::backward;
-    return recurrence_price(chip, with_pass(training.network, pass), step.stash, plan);
+    const Pass pass = phase.kind == PhaseKind::forward ? Pass::forward : Pass::backward;
+    return recurrence_price(chip, with_pass(training.network, pass), step.stash, phase);
   }
 };
 
 }  // namespace
+
+double step_us(const Prediction& of_turn, int turns) {
+  return std::max(turns * (of_turn.step_us - of_turn.terms["exchange"]), of_turn.step_us);
+}
 
 double stash_bytes(const Recurrent& network, Stash stash) {
   const double values = 1.0 * network.hidden * network.batch;

@@ -4,7 +4,8 @@
 //   packing      a kernel of a library, and the elements read and written through L2
 //   products     product_price() of model/library/price.hpp
 //   recurrences  steps * step of the plan (model/dense/price.hpp), the launch of a kernel with its weights, and forward
-//                the stash, written at the rate of L2
+//                the stash, written at the rate of L2; in turns, the exchange of one is beside the others:
+//                max(turns * (step - exchange), step)
 //   library      steps * (forward and backward step of cuDNN) and both weight products; a backward step is priced as a
 //                step whose matrix is W^T
 //
@@ -33,6 +34,9 @@ struct TrainingPrice {
 
 // Bytes that a forward step leaves beside h, of one layer and direction, on average.
 double stash_bytes(const Recurrent& network, Stash stash);
+
+// A step of so many turns, of which one takes so long.
+double step_us(const Prediction& of_turn, int turns);
 
 TrainingPrice price(const Chip& chip, const Training& training, const TrainingStep& step);
 

@@ -17,26 +17,40 @@ namespace onchip {
 
 namespace {
 
-// The quickest dense plan of a pass on a share of the SMs.
-std::optional<PlannedNetwork> recurrence_on(Chip chip, Recurrent network, Pass pass, int share) {
+struct PlannedRecurrence {
+  Plan plan;
+  int turns = 1;
+  double step_us = 0;
+};
+
+// The quickest dense plan of a pass on a share of the SMs, in the fewest turns with which one fits.
+std::optional<PlannedRecurrence> recurrence_on(Chip chip, Recurrent network, Pass pass, int share) {
+  constexpr int kMostTurns = 16;
   chip.sm_count.value = static_cast<double>(static_cast<int>(chip.sm_count) / share);
   chip.cluster_usable_sms.value = static_cast<double>(static_cast<int>(chip.cluster_usable_sms) / share);
+  const RowProfile rows = RowProfile::uniform(network);  // all rows are full
   network.pass = pass;
   Constraints constraints;
   constraints.family = DensePlan::kName;
-  constraints.fixed.push_back({"storage", static_cast<int>(Storage::dense), "dense", false});
-  try {
-    const RowProfile rows = RowProfile::uniform(network);
-    PlannedNetwork planned = choose_plan(chip, network, rows, constraints);
-    return planned.prediction.footprint.fits ? std::optional(std::move(planned)) : std::nullopt;
-  } catch (const InputError&) {  // no candidate
-    return std::nullopt;
+  fix<&DensePlan::storage>(constraints, Storage::dense);
+  for (int turns = 1; turns <= kMostTurns && network.batch % turns == 0; turns *= 2) {
+    Recurrent of_turn = network;
+    of_turn.batch /= turns;
+    try {
+      const PlannedNetwork planned = choose_plan(chip, of_turn, rows, constraints);
+      if (planned.prediction.footprint.fits) {
+        return PlannedRecurrence{planned.plan, turns, step_us(planned.prediction, turns)};
+      }
+    } catch (const InputError&) {  // no candidate
+      return std::nullopt;
+    }
   }
+  return std::nullopt;
 }
 
 // The same of all directions: one after another, or beside each other on a share of the SMs each.
 struct Recurrences {
-  Plan plan;
+  PlannedRecurrence each;
   bool beside = false;
   int of_sms = 0;
 };
@@ -44,16 +58,16 @@ std::optional<Recurrences> recurrences(const Chip& chip, const Training& trainin
   const int directions = training.stack.directions();
   const auto alone = recurrence_on(chip, training.network, pass, 1);
   const auto shared = directions > 1 ? recurrence_on(chip, training.network, pass, directions) : std::nullopt;
-  if (shared && (!alone || shared->prediction.step_us < directions * alone->prediction.step_us)) {
-    return Recurrences{shared->plan, true, static_cast<int>(chip.sm_count) / directions};
+  if (shared && (!alone || shared->step_us < directions * alone->step_us)) {
+    return Recurrences{*shared, true, static_cast<int>(chip.sm_count) / directions};
   }
-  return alone ? std::optional(Recurrences{alone->plan}) : std::nullopt;
+  return alone ? std::optional(Recurrences{*alone}) : std::nullopt;
 }
 
 }  // namespace
 
 TrainingStep library_step() {
-  return {Stash::gates, {{.work = Work::library, .how = Plan(CudnnPlan{})}}};
+  return {Stash::gates, {{.kind = PhaseKind::library, .how = Plan(CudnnPlan{})}}};
 }
 
 TrainingStep plan_training(const Chip& chip, const Training& training, Stash stash) {
@@ -70,38 +84,64 @@ TrainingStep plan_training(const Chip& chip, const Training& training, Stash sta
   const std::int64_t samples = std::int64_t{network.steps} * network.batch, hidden = network.hidden;
   const std::int64_t rows = network.rows();
   TrainingStep step{stash, {}};
-  const auto product = [&](Work work, int layer, int direction, std::int64_t of_rows, std::int64_t columns,
+  const auto product = [&](PhaseKind kind, int layer, int direction, std::int64_t of_rows, std::int64_t columns,
                            std::int64_t depth) {
-    step.phases.push_back({.work = work,
+    step.phases.push_back({.kind = kind,
                            .layer = layer,
                            .reversed = direction == 1,
                            .how = ProductSize{of_rows, columns, depth, network.precision}});
   };
-  const auto recurrence = [&](Work work, int layer, const Recurrences& how) {
+  const auto recurrence = [&](PhaseKind kind, int layer, const Recurrences& how) {
     for (int direction = 0; direction < stack.directions(); ++direction) {
-      step.phases.push_back({work, layer, direction == 1, how.beside && direction > 0, how.of_sms, how.plan});
+      step.phases.push_back(
+          {kind, layer, direction == 1, how.beside && direction > 0, how.of_sms, how.each.turns, how.each.plan});
     }
   };
-  step.phases.push_back({.work = Work::packing, .how = Packing{2 * rows * hidden * stack.layers * stack.directions()}});
+  step.phases.push_back(
+      {.kind = PhaseKind::packing, .how = Packing{2 * rows * hidden * stack.layers * stack.directions()}});
   for (int layer = 0; layer < stack.layers; ++layer) {
     for (int direction = 0; direction < stack.directions(); ++direction) {
-      product(Work::input_product, layer, direction, rows, samples, stack.columns(network, layer));
+      product(PhaseKind::input_product, layer, direction, rows, samples, stack.columns(network, layer));
     }
-    recurrence(Work::forward, layer, *forward);
+    recurrence(PhaseKind::forward, layer, *forward);
   }
   for (int layer = stack.layers; layer-- > 0;) {
     const std::int64_t columns = stack.columns(network, layer);
     for (int direction = 0; stash == Stash::cells && direction < stack.directions(); ++direction) {
-      product(Work::gates_product, layer, direction, rows, samples, columns + hidden);
+      product(PhaseKind::gates_product, layer, direction, rows, samples, columns + hidden);
     }
-    recurrence(Work::backward, layer, *backward);
+    recurrence(PhaseKind::backward, layer, *backward);
     for (int direction = 0; direction < stack.directions(); ++direction) {
-      product(Work::data_product, layer, direction, columns, samples, rows);
-      product(Work::weight_product, layer, direction, rows, columns, samples);
-      product(Work::weight_product, layer, direction, rows, hidden, samples);
+      product(PhaseKind::data_product, layer, direction, columns, samples, rows);
+      product(PhaseKind::weight_product, layer, direction, rows, columns, samples);
+      product(PhaseKind::weight_product, layer, direction, rows, hidden, samples);
     }
   }
   return step;
+}
+
+void check(const Training& training, const TrainingStep& step) {
+  for (const Phase& phase : step.phases) {
+    const Plan* plan = std::get_if<Plan>(&phase.how);
+    if (phase.layer >= training.stack.layers || (phase.reversed && !training.stack.bidirectional)) {
+      throw InputError("training step: " + std::string(name(phase.kind)) + " of layer " + std::to_string(phase.layer) +
+                       (phase.reversed ? " reversed" : "") + ", which the network has not");
+    }
+    if (training.network.batch % phase.turns != 0) {
+      throw InputError("training step: expected turns that divide the batch of " +
+                       std::to_string(training.network.batch) + ", found " + std::to_string(phase.turns));
+    }
+    if (plan != nullptr && phase.kind != PhaseKind::library) {
+      if (!std::holds_alternative<DensePlan>(*plan)) {
+        throw InputError("training step: " + std::string(name(phase.kind)) + " takes a plan of " +
+                         std::string(DensePlan::kName) + ", found " + std::string(family_name(*plan)));
+      }
+      Recurrent of_turn = training.network;
+      of_turn.batch /= phase.turns;
+      of_turn.pass = phase.kind == PhaseKind::forward ? Pass::forward : Pass::backward;
+      check_plan(of_turn, *plan);
+    }
+  }
 }
 
 // ---- as text --------------------------------------------------------------------------------------------------------
@@ -111,11 +151,11 @@ namespace {
 constexpr std::string_view kSeparator = " | ";
 
 std::string to_string(const Phase& phase) {
-  std::string text(name(phase.work));
+  std::string text(name(phase.kind));
   const auto add = [&](std::string_view field, std::int64_t value) {
     text += ' ' + std::string(field) + '=' + std::to_string(value);
   };
-  if (phase.work != Work::packing && phase.work != Work::library) {
+  if (phase.kind != PhaseKind::packing && phase.kind != PhaseKind::library) {
     add("layer", phase.layer);
   }
   text += phase.reversed ? " reversed" : "";
@@ -123,17 +163,10 @@ std::string to_string(const Phase& phase) {
   if (phase.of_sms > 0) {
     add("of_sms", phase.of_sms);
   }
-  if (const auto* packing = std::get_if<Packing>(&phase.how)) {
-    add("elements", packing->elements);
-  } else if (const auto* product = std::get_if<ProductSize>(&phase.how)) {
-    add("rows", product->rows);
-    add("columns", product->columns);
-    add("depth", product->depth);
-    text += ' ' + std::string(info(product->precision).name);
-  } else {
-    text += ' ' + to_string(std::get<Plan>(phase.how));
+  if (phase.turns > 1) {
+    add("turns", phase.turns);
   }
-  return text;
+  return text + ' ' + how_text(phase);
 }
 
 // The next word of a text, which loses it.
@@ -168,9 +201,9 @@ std::size_t place_of(std::string_view what, std::string_view word, const std::ar
 
 Phase parse_phase(std::string_view text) {
   Phase phase;
-  phase.work = static_cast<Work>(place_of("phase", take_word(text), kWorkNames));
+  phase.kind = static_cast<PhaseKind>(place_of("phase", take_word(text), kPhaseNames));
   const bool is_recurrence =
-      phase.work == Work::forward || phase.work == Work::backward || phase.work == Work::library;
+      phase.kind == PhaseKind::forward || phase.kind == PhaseKind::backward || phase.kind == PhaseKind::library;
   ProductSize size;
   Packing packing;
   while (!text.empty()) {
@@ -180,6 +213,8 @@ Phase parse_phase(std::string_view text) {
       phase.layer = static_cast<int>(std::min<std::int64_t>(*layer, kMostLayers));
     } else if (const auto sms = number(word, "of_sms")) {
       phase.of_sms = static_cast<int>(std::min<std::int64_t>(*sms, kMostSms));
+    } else if (const auto turns = number(word, "turns")) {
+      phase.turns = static_cast<int>(std::clamp<std::int64_t>(*turns, 1, kMostTrainingSamples));
     } else if (word == "reversed") {
       phase.reversed = true;
     } else if (word == "beside") {
@@ -201,7 +236,7 @@ Phase parse_phase(std::string_view text) {
   }
   if (is_recurrence) {
     phase.how = parse_plan(text);
-  } else if (phase.work == Work::packing) {
+  } else if (phase.kind == PhaseKind::packing) {
     phase.how = packing;
   } else {
     phase.how = size;
@@ -210,6 +245,17 @@ Phase parse_phase(std::string_view text) {
 }
 
 }  // namespace
+
+std::string how_text(const Phase& phase) {
+  if (const auto* packing = std::get_if<Packing>(&phase.how)) {
+    return "elements=" + std::to_string(packing->elements);
+  }
+  if (const auto* product = std::get_if<ProductSize>(&phase.how)) {
+    return "rows=" + std::to_string(product->rows) + " columns=" + std::to_string(product->columns) +
+           " depth=" + std::to_string(product->depth) + ' ' + std::string(info(product->precision).name);
+  }
+  return to_string(std::get<Plan>(phase.how));
+}
 
 std::string to_string(const TrainingStep& step) {
   std::string text = "stash=" + std::string(kStashNames[static_cast<std::size_t>(step.stash)]);

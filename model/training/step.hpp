@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step of a recurrent network as a value: what runs, in which order, each phase a recurrence with its plan or
-// a product with its size. Gradients are of the input, of all weights and biases and of the first state.
+// A training step of a recurrent network as a value: what runs, in which order, each phase a recurrence with its plan
+// or a product with its size. Gradients are of the input, of all weights and biases and of the first state.
 //
 //   packing          W and W^T from the caller's order into the plans'
 //   input_product    projected[t] = W_ih x[t], all steps at once; of every layer and direction
@@ -25,7 +25,7 @@
 
 namespace onchip {
 
-enum class Work : std::uint8_t {
+enum class PhaseKind : std::uint8_t {
   packing,
   input_product,
   forward,
@@ -35,10 +35,10 @@ enum class Work : std::uint8_t {
   weight_product,
   library,
 };
-inline constexpr std::array<std::string_view, 8> kWorkNames{"packing",  "input_product", "forward",        "gates_product",
-                                                            "backward", "data_product",  "weight_product", "library"};
-constexpr std::string_view name(Work work) {
-  return kWorkNames[static_cast<std::size_t>(work)];
+inline constexpr std::array<std::string_view, 8> kPhaseNames{
+    "packing", "input_product", "forward", "gates_product", "backward", "data_product", "weight_product", "library"};
+constexpr std::string_view name(PhaseKind kind) {
+  return kPhaseNames[static_cast<std::size_t>(kind)];
 }
 
 // What the forward pass leaves for the backward pass beside h, which is the output.
@@ -54,11 +54,12 @@ struct Packing {
 };
 
 struct Phase {
-  Work work = Work::packing;
+  PhaseKind kind = PhaseKind::packing;
   int layer = 0;
   bool reversed = false;  // of the direction that begins at the last step
   bool beside = false;    // begins with the phase before it; else after all before it
   int of_sms = 0;         // that it may use; 0: all
+  int turns = 1;          // recurrences: parts of the batch, one after another in every step; the plan is for one
   std::variant<Packing, ProductSize, Plan> how;
 
   friend bool operator==(const Phase&, const Phase&) = default;
@@ -80,12 +81,17 @@ struct Training {
 // "stash=gates | packing elements=2097152 | input_product layer=0 rows=2048 columns=16384 depth=512 | forward layer=0
 // dense_persistent ... | ..." and back. Parsing throws InputError with the word that it does not know.
 std::string to_string(const TrainingStep& step);
+std::string how_text(const Phase& phase);  // its plan, or its size
 TrainingStep parse_training_step(std::string_view text);
 
-// The quickest step of on-chip recurrences, with the given stash; where a recurrence fits on no SMs, or the cell or type
-// has no kernel, the library's. Directions run beside each other where that is quicker. Throws InputError for a network
-// that is not dense.
+// The quickest step of on-chip recurrences, with the given stash; where a recurrence fits on no SMs, or the cell or
+// type has no kernel, the library's. Directions run beside each other where that is quicker. Throws InputError for a
+// network that is not dense.
 TrainingStep plan_training(const Chip& chip, const Training& training, Stash stash = Stash::gates);
 TrainingStep library_step();
+
+// Throws InputError for a step that is not of this training, or with a plan that no kernel can be built from. What
+// comes in as text must pass here.
+void check(const Training& training, const TrainingStep& step);
 
 }  // namespace onchip
