@@ -4,6 +4,7 @@
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/measurement/manifest.hpp"
+#include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 
@@ -17,6 +18,7 @@
 #include "experiments/reports/feed_forward.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
+#include "experiments/training/measure.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "model/base/parallel.hpp"
@@ -75,6 +77,13 @@ bool compares_families(const Options& options) {
 }
 
 void refuse_contradictions(const Options& options) {
+  const bool trains = options.text("mode") == "train";
+  for (const char* what :
+       {"network", "configurations", "floor", "clocks", "capture", "interpret", "compile-only", "write", "arch"}) {
+    if (trains && options.given(what)) {
+      throw InputError("--" + std::string(what) + " is of inference: leave it out with --mode train");
+    }
+  }
   for (const char* what : {"hidden", "cell", "batch", "density", "configurations", "floor", "clocks", "capture",
                            "interpret", "compile-only", "layers"}) {
     if (options.given("network") && options.given(what)) {
@@ -92,7 +101,7 @@ void refuse_contradictions(const Options& options) {
       throw InputError("--" + std::string(what) + " takes one plan, not 'all'");
     }
   }
-  if (read_stack(options)) {
+  if (read_stack(options) && !trains) {
     for (const char* what :
          {"plan", "baselines", "floor", "clocks", "capture", "interpret", "compile-only", "configurations"}) {
       if (options.given(what) && (what != std::string_view("plan") || compares_families(options))) {
@@ -294,11 +303,12 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
 int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto options = parse_options(verb, arguments,
                                      {chip_options(), network_options(), whole_network_options(), plan_options(),
-                                      whole_plan_option(), measure_options(), output_options()});
+                                      whole_plan_option(), training_options(), measure_options(), output_options()});
   if (!options) {
     return 0;
   }
 #ifdef ONCHIP_HAS_CUDA
+  const std::optional<AskedTraining> training = read_training(*options);
   refuse_contradictions(*options);
   const ChipFile chip = read_chip(*options);
   MeasureOptions measure_options;
@@ -313,6 +323,10 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
       throw InputError("--gpus needs --network");
     }
     measure_options.gpus = static_cast<int>(options->whole("gpus", 1, 1024));
+  }
+  if (training) {
+    Output output(*options);
+    return measure_training(chip, *training, measure_options, output);
   }
   if (options->given("network")) {
     const std::string network = options->text("network");

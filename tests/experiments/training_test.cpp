@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps as predicted and as measured on an H100 by a prototype and by cuDNN. Nothing was fitted to these rows.
 #include "experiments/command/table.hpp"
+#include "model/dense/family.hpp"
 #include "model/training/price.hpp"
 #include "tests/catch.hpp"
 #include "tests/experiments/command.hpp"
@@ -108,4 +109,28 @@ TEST_CASE("predict --mode train prints phases, bytes and libraries", "[fast]") {
                            "workspace", "cudnn", "cublas_graph", "us for each step"}) {
     CHECK(answer.out.find(part) != std::string::npos);
   }
+}
+
+TEST_CASE("options that a training step has not are refused, each with one line", "[fast]") {
+  const std::string train = "predict --mode train --cell lstm --hidden 512 ";
+  require_refusal("predict --mode trian --hidden 512", "expected inference or train");
+  require_refusal("predict --hidden 512 --stash cells", "--stash needs --mode train");
+  require_refusal(train + "--density 10%", "not built yet");
+  require_refusal(train + "--mask 2:4", "not built yet");
+  require_refusal(train + "--family dense_persistent", "whole step by --plan");
+  require_refusal(train + "--plan 'stash=gates | forwad layer=0'", "did you mean 'forward'");
+  require_refusal(train + "--stash none", "expected gates or cells");
+#ifdef ONCHIP_HAS_CUDA
+  require_refusal("measure --mode train --cell lstm --hidden 512", "not built yet");
+  require_refusal("measure --mode train --cell lstm --hidden 512 --floor", "is of inference");
+  require_refusal("measure --mode train --cell lstm --hidden 512 --baselines", "CUDA", "CUDA_VISIBLE_DEVICES=");
+#endif
+}
+
+TEST_CASE("a step that predict printed is predicted again", "[fast]") {
+  const std::string train = "predict --mode train --cell gru --hidden 512 --batch 32 --layers 2 --bidirectional ";
+  const Json first = run_json(train);
+  const Json again = run_json(train + "--plan '" + first["text"].get<std::string>() + "'");
+  CHECK(again == first);
+  CHECK(first["phases"].size() > 20);
 }
