@@ -105,6 +105,14 @@ struct Pipeline {
   double waiting = 0;  // of it, for nothing but words
 };
 
+// Of all words of the state, at the rate at which SMs get them. Steps of inference, whose states are small, would be no
+// better predicted with it.
+double arriving_cycles(const Chip& chip, const DenseGeometry& geometry) {
+  constexpr int kLateBytes = 2;  // of exchange_terms()
+  const Exchange exchange{static_cast<double>(geometry.exchange_bytes), geometry.sms, geometry.threads};
+  return exchange_terms(chip.cost, exchange)[kLateBytes] / chip.exchange_bytes_per_cycle_per_sm;
+}
+
 Pipeline pipeline_cycles(const Chip& chip, const DenseGeometry& geometry, double products) {
   const double groups = span_groups(geometry);
   const double words = static_cast<double>(geometry.warp_spans) * geometry.sample_tiles / groups;
@@ -114,7 +122,8 @@ Pipeline pipeline_cycles(const Chip& chip, const DenseGeometry& geometry, double
   const double asked_late =
       chip.exchange_round_trip_cycles + chip.cost[Cost::dense_look] + chip.exchange_per_word_cycles * words;
   const double at_once = std::min(groups, 2.0);
-  const double whole = at_once * busy + (groups - at_once) * std::max(asked_late, busy);
+  const double whole = std::max(at_once * busy + (groups - at_once) * std::max(asked_late, busy),
+                                geometry.network.pass == Pass::inference ? 0 : arriving_cycles(chip, geometry));
   return {whole + exposed_cycles(chip, geometry), whole - products};
 }
 

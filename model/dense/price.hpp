@@ -5,6 +5,7 @@
 //   waiting     a warp asks for two groups of its spans at once, which the exchange has, for each further one when the
 //               one before it has come: a round trip of the exchange, its words' way, as for any further round, and a
 //               look, while the products of the group before go on; in a cluster, one load from shared memory
+//               training: and not before all words are there, at the rate at which an SM gets them
 //   products    every warp that has spans multiplies them, group after group: tensor cores and weights from shared
 //               memory overlap
 //               structured_2_4: a product of 16 x 32 stored as 16 x 16 is taken to last as long as a dense one of
