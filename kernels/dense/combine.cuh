@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the warps' sums to the next state of the SM's units.
+//
+// Rows g and g + 8 of a tile of W are rows 2 i and 2 i + 1 of the SM, i = 8 * tile + g, so that a lane's four sums of a
+// tile are two neighbouring rows of two samples. Row r is gate r % kGates of the SM's unit r / kGates: a thread that
+// finishes a unit finds its gates side by side.
+//
+//   partial   float [kWarps][8 * kSampleTiles][kPartialRows] in shared memory; kPartialRows leaves a gap that makes the
+//             lanes' 8-byte stores free of bank conflicts, and the threads' loads of LSTMs; those of rows of several
+//             samples in other cells take two wavefronts
+
+constexpr int kPartialRows = 16 * kRowTiles + 4;
+constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
+constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
 
 // A thread finishes an item: for one sample, two units of a cell without gates, or one unit of a gated cell; then the two
 // units of a pair are in neighbouring lanes. Neighbouring items are neighbours in the state, too, so that the words that a
@@ -13,7 +25,6 @@
 constexpr int kPairs = kUnitsPerSm / 2;
 constexpr int kThreadUnits = kGates == 1 ? 2 : 1;
 constexpr int kThreadRows = kThreadUnits * kGates;
-#include "partials.cuh"
 constexpr int kItems = kGates == 1 ? kPairs * kGroupBatch : (kPairs * kGroupBatch + 15) / 16 * 32;
 constexpr int kItemInput = kGates == 1 ? 4 : 8;  // bytes
 static_assert(kUnitsPerSm % 2 == 0, "a word of the state is two units of one SM");
@@ -37,6 +48,8 @@ struct Item {
 };
 constexpr u32 kFirstIsNone = 1, kSecondIsNone = 2;  // a place beyond the last unit: stays zero
 constexpr u32 kWritesNothing = 2;                   // gated: the upper unit of a pair, or no item at all
+
+#include "partials.cuh"
 
 // This SM among those of its batch group, and the batch group.
 __device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x) % kBlocks; }

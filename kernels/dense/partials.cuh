@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warps' sums in shared memory: every warp stores its own, a thread adds up kThreadRows rows of one sample.
-//
-// Rows g and g + 8 of a tile of W are rows 2 i and 2 i + 1 of the SM, i = 8 * tile + g, so that a lane's four sums of a
-// tile are two neighbouring rows of two samples. Row r is gate r % kGates of the SM's unit r / kGates: a thread that
-// finishes a unit finds its gates side by side.
-//
-//   partial   float [kWarps][8 * kSampleTiles][kPartialRows] in shared memory; kPartialRows leaves a gap that makes the
-//             lanes' 8-byte stores free of bank conflicts, and the threads' loads of LSTMs; those of rows of several
-//             samples in other cells take two wavefronts
-
-constexpr int kPartialRows = 16 * kRowTiles + 4;
-constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
-constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
-
+// The warps' sums in shared memory, as combine.cuh lays them: every warp stores its own, a thread adds up kThreadRows rows
+// of one sample.
 __device__ __forceinline__ void store_partials(u32 partials, const Sums& sums, int lane) {
   const u32 to = partials + 4 * (lane % 4 * 2 * kPartialRows + lane / 4 * 2);
 #pragma unroll

@@ -1,18 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of a state and its input, and 16-byte words of them.
-
-typedef unsigned int u32;
-typedef unsigned short u16;
-typedef unsigned long long u64;
-
-enum Precision { kFp16, kBf16, kFp32, kFp8 };
-enum Cell { kRelu, kTanh, kLstm, kGru };
-enum Storage { kPackedPair, kDense, kPackedDelta, kStructured24, kBitmap };
-enum Exchange { kLamport, kAtomicBarrier, kCooperativeBarrier, kCluster, kBulkCopy };
-
-constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
-constexpr int kElementBytes = kPrecision == kFp32 ? 4 : 2;  // fp8: of the weights only
-
+// Elements of a state and its input, of kPrecision, and 16-byte words of them.
 extern __shared__ __align__(128) char shared_memory[];
 
 #include "capture.cuh"

@@ -6,15 +6,17 @@
 //           spans.cuh
 //   input   [kBatch][kStateUnits][kGates] of one step, in the same order
 
-#include "elements.cuh"
+#include "types.cuh"
 
 [[maybe_unused]] constexpr int kHidden = ONCHIP_HIDDEN;
 constexpr int kBlocks = ONCHIP_BLOCKS;
 constexpr int kUnitsPerSm = ONCHIP_UNITS_PER_SM;          // the last may be unused
 constexpr int kBatch = ONCHIP_BATCH;
 constexpr int kBatchPadded = ONCHIP_BATCH_PADDED;         // power of two
+constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
 constexpr Cell kCell = static_cast<Cell>(ONCHIP_CELL);
 
+constexpr int kElementBytes = kPrecision == kFp32 ? 4 : 2;  // fp8: of the weights only
 constexpr int kGates = kCell == kLstm ? 4 : kCell == kGru ? 3 : 1;
 constexpr int kStateUnits = kBlocks * kUnitsPerSm;
 constexpr int kLineWords = ONCHIP_LINE_WORDS;             // 16-byte words of the state in a line of L2
@@ -31,3 +33,5 @@ static_assert(kLineWords == 1 || kLineWords == 2 || kLineWords == 4 || kLineWord
 __device__ __forceinline__ constexpr int in_l2(u32 offset) {
   return kLineWords == 8 ? offset : offset / (16 * kLineWords) * 128 + offset % (16 * kLineWords);
 }
+
+#include "elements.cuh"

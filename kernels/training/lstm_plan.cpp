@@ -37,23 +37,18 @@ int fewest_shared_tiles(const RecurrenceShape& shape, const RecurrencePlan& plan
   return std::clamp(shape.tiles - (most - others) / 4, 0, shape.tiles);
 }
 
-RecurrencePlan choose(const LstmSize& size, int sms, bool is_backward) {
+RecurrencePlan choose(const LstmSize& size, int sms, std::size_t shared_bytes, bool is_backward) {
   RecurrencePlan plan;
   plan.split = is_backward && size.hidden >= 1024 ? 2 : 1;
   const int of_group = ceil_divide(size.hidden, RecurrenceShape::kUnits * plan.split) * plan.split;
-  if (of_group > sms) {
-    throw InputError("an LSTM of " + std::to_string(size.hidden) + " units takes " + std::to_string(of_group) +
-                     " SMs to train on the chip; there are " + std::to_string(sms));
-  }
   constexpr int kFewestSamples = 4, kMostSamples = 16;
-  plan.batch_groups = std::clamp(ceil_divide(size.batch, kFewestSamples), 1, sms / of_group);
+  plan.batch_groups = std::clamp(ceil_divide(size.batch, kFewestSamples), 1, std::max(1, sms / of_group));
   plan.turns = ceil_divide(ceil_divide(size.batch, plan.batch_groups), kMostSamples);
   plan.warps = is_backward && size.hidden <= 512 ? 16 : 8;
   plan.poll_delay = plan.turns == 1 ? (is_backward ? 160 : 80) : 0;
   constexpr std::size_t kLargeRing = 4u << 20;
   plan.ahead = recurrence_shape(size, plan, is_backward).ring_bytes > kLargeRing ? 8 : 16;
-  plan.shared_tiles = fewest_shared_tiles(recurrence_shape(size, plan, is_backward), plan);
-  return plan;
+  return with_room(size, plan, is_backward, sms, shared_bytes);
 }
 
 }  // namespace
@@ -121,18 +116,26 @@ RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& pla
   return shape;
 }
 
-LstmPlan choose_lstm_plan(const LstmSize& size, int sms, std::size_t shared_bytes) {
-  const LstmPlan plan{choose(size, sms, false), choose(size, sms, true)};
-  for (const bool is_backward : {false, true}) {
-    const std::size_t needed =
-        recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward).shared_bytes;
-    if (needed > shared_bytes) {
-      throw InputError("an LSTM of " + std::to_string(size.hidden) + " units takes " + std::to_string(needed) +
-                       " bytes of shared memory to train on the chip; a block may have " +
-                       std::to_string(shared_bytes));
-    }
+RecurrencePlan with_room(const LstmSize& size, RecurrencePlan plan, bool is_backward, int sms,
+                         std::size_t shared_bytes) {
+  plan.shared_tiles = 0;
+  plan.shared_tiles = fewest_shared_tiles(recurrence_shape(size, plan, is_backward), plan);
+  const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
+  const std::string takes = "an LSTM of " + std::to_string(size.hidden) + " units takes ";
+  if (shape.blocks > sms) {
+    throw InputError(takes + std::to_string(shape.blocks) + " SMs to train on the chip with the plan '" + text(plan) +
+                     "'; there are " + std::to_string(sms));
+  }
+  if (shape.shared_bytes > shared_bytes) {
+    throw InputError(takes + std::to_string(shape.shared_bytes) +
+                     " bytes of shared memory to train on the chip with the plan '" + text(plan) +
+                     "'; a block may have " + std::to_string(shared_bytes));
   }
   return plan;
+}
+
+LstmPlan choose_lstm_plan(const LstmSize& size, int sms, std::size_t shared_bytes) {
+  return {choose(size, sms, shared_bytes, false), choose(size, sms, shared_bytes, true)};
 }
 
 }  // namespace onchip

@@ -45,6 +45,11 @@ struct RecurrenceShape {
 // Throws InputError for a plan that the kernel does not have.
 RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& plan, bool is_backward);
 
+// The plan with tiles moved to shared memory that registers have no room for. Throws InputError for one that is not
+// possible on so many SMs with so many bytes of shared memory a block.
+RecurrencePlan with_room(const LstmSize& size, RecurrencePlan plan, bool is_backward, int sms,
+                         std::size_t shared_bytes);
+
 // Of chips with so many SMs and so many bytes of shared memory a block. Throws InputError if the weights do not fit.
 LstmPlan choose_lstm_plan(const LstmSize& size, int sms, std::size_t shared_bytes);
 

@@ -14,16 +14,23 @@
 // was there, and two fences by every thread lie between that and the next state there, so that who polls never takes
 // the old for the new.
 
-#include "../recurrent/elements.cuh"
+#include "../recurrent/types.cuh"
 #include "shape.cuh"
+#include "../recurrent/elements.cuh"
 #include "../recurrent/memory.cuh"
+#include "../recurrent/ranks.cuh"
 #include "../recurrent/protocol.cuh"
 #include "../recurrent/activation.cuh"
 #include "../dense/bitmap.cuh"
 #include "../dense/multiply.cuh"
 
-constexpr int kThreadRows = kGates;
 constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
+
+// As in dense/combine.cuh, where the order of the sums is explained.
+constexpr int kThreadRows = kGates;
+constexpr int kPartialRows = 16 * kRowTiles + 4;
+constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
+constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
 #include "../dense/partials.cuh"
 #include "item.cuh"
 #include "split.cuh"

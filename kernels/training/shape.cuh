@@ -12,6 +12,8 @@
 //
 //   ring    [kSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
 
+constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
+constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;
 constexpr int kBatch = ONCHIP_BATCH;

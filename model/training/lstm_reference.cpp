@@ -29,10 +29,6 @@ std::vector<double> values(const Matrix& of) {
   return {of.data(), of.data() + of.size()};
 }
 
-Array logistic(const Array& a) {
-  return 1 / (1 + (-a).exp());
-}
-
 }  // namespace
 
 LstmResult lstm_reference(const LstmSize& size, const LstmInput& in) {
@@ -54,7 +50,7 @@ LstmResult lstm_reference(const LstmSize& size, const LstmInput& in) {
   for (Index t = 0; t < size.steps; ++t) {
     gates.middleRows(t * batch, batch) += h.middleRows(t * batch, batch) * w_hh.transpose();
     for (const Index which : {0, 1, 3}) {
-      gate(t, which) = logistic(gate(t, which));
+      gate(t, which) = gate(t, which).logistic();
     }
     gate(t, 2) = gate(t, 2).tanh();
     step_of(c, t + 1) = gate(t, 1) * step_of(c, t) + gate(t, 0) * gate(t, 2);
