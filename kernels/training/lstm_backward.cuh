@@ -17,7 +17,8 @@ __device__ __forceinline__ Constants begin_cell(const Arguments&, const Item&) {
 
 __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
   const bool exists = item.is_there(turn);
-  store_shared_float(item.carry_of(turn), exists ? load_or_zero(a.final_cell_gradient, item.state_index(0, turn)) : 0.0f);
+  const float carry = exists ? load_or_zero(a.final_cell_gradient, item.state_index(0, turn)) : 0.0f;
+  store_shared_float(item.carry_of(turn), carry);
   if (item.sample < kGroupBatch) {
     publish(item, 0, turn, 0, 0);
   }

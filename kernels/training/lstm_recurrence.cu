@@ -4,15 +4,15 @@
 //
 //   one step of one turn of one SM
 //   +--------------------------------------------------------+
-//   | poll, multiply   each warp: its share of the columns, as they come             dense/multiply.cuh
+//   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
 //   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
-//   | finish           a thread: one unit of one sample                              lstm_forward.cuh, lstm_backward.cuh
+//   | finish           a thread: one unit of one sample                   lstm_forward.cuh, lstm_backward.cuh
 //   | publish          to the ring; then to where the products read it
 //   +--------------------------------------------------------+
 //
-// The ring has kSlots states. Whoever publishes a state empties its own words kAhead states later: everybody has read what
-// was there, and two fences by every thread lie between that and the next state there, so that who polls never takes
-// the old for the new.
+// The ring has kSlots states. Whoever publishes a state empties its own words kAhead states later: everybody has read
+// what was there, and two fences by every thread lie between that and the next state there, so that who polls never
+// takes the old for the new.
 
 #include "../recurrent/types.cuh"
 #include "shape.cuh"
@@ -110,7 +110,8 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
   const char* const first_state = a.ring + batch_group() * (kTurns * kStateStride) +
                                   sm_of_group() % kSplit * (kSpans * kSpanBytes) + place;
-  Source source{first_state, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : min(kSpans - warp * kWarpSpans, kWarpSpans),
+  const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
+  Source source{first_state, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
                 kGroupBatch % 8 == 0 ? kSampleTiles : (kGroupBatch - lane / 4 + 7) / 8};
   int polls = kPolls;
   int count = 0;  // of turns

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two recurrences of training an LSTM, as dense/multiply.cuh takes them: rows of weights that an SM has, and a state
-// that it multiplies with them.
+// The two recurrences of training an LSTM, as dense/multiply.cuh takes them: rows of weights that an SM has, and a
+// state that it multiplies with them.
 //
 //               forward                                  backward
 //   rows        4 gates of the SM's kUnits units of W    the units of all SMs of a cluster, of W transposed

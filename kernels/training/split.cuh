@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SMs of a cluster share the columns, so that each takes only its share of the state from L2. An SM sends the sums of
-// others' units to their shared memory, and adds up what it receives for its own, in the order of the SMs.
+// The SMs of a cluster share the columns, so that each takes only its share of the state from L2. An SM sends the sums
+// of others' units to their shared memory, and adds up what it receives for its own, in the order of the SMs.
 //
 //   received   float [2][kSplit][kThreads] in shared memory, and two transaction barriers, in turns. Whoever has all
 //              sums of a turn knows that every thread of the others has read those of the turn before.
@@ -40,8 +40,8 @@ __device__ __forceinline__ void begin_receiving(const Received& received, int th
 }
 
 // `partials`: of the thread's sample and unit, in rows of the first SM of the cluster. `turn` counts from 0.
-__device__ __forceinline__ float add_up_cluster(const Received& received, u32 partials, int turn, int thread, bool sends,
-                                                int& polls) {
+__device__ __forceinline__ float add_up_cluster(const Received& received, u32 partials, int turn, int thread,
+                                                bool sends, int& polls) {
   const int rank = sm_of_group() % kSplit;
 #pragma unroll
   for (int i = 1; i < kSplit; ++i) {
@@ -62,7 +62,8 @@ __device__ __forceinline__ float add_up_cluster(const Received& received, u32 pa
 #pragma unroll 1
   do {
     asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2, %3; selp.u32 %0, 1, 0, p; }"
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2, %3; "
+        "selp.u32 %0, 1, 0, p; }"
         : "=r"(is_there)
         : "r"(received.barrier(turn)), "r"(turn >> 1 & 1), "r"(kNanoseconds)
         : "memory");
