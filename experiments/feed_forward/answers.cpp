@@ -1,62 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/feed_forward/answers.hpp"
 
-#include "experiments/command/progress.hpp"
-#include "model/answer/feed_forward/feed_forward.hpp"
-#include "model/base/error.hpp"
+#include "experiments/command/output.hpp"
+#include "experiments/feed_forward/questions.hpp"
 #include "model/base/units.hpp"
-#include "model/feed_forward/network_text.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 
 namespace onchip {
 namespace {
-
-constexpr int kDefaultImages = 60000;
-
-// What is asked, for any chip.
-struct Asked {
-  ExaminedNetwork network;
-  Activity activity;
-  int gpus = 1;
-};
-
-Activity read_activity(const Options& options, const FeedForward& network, Progress& progress) {
-  constexpr int kMost = std::numeric_limits<int>::max();
-  if (options.given("alive")) {
-    if (options.given("sample")) {
-      throw InputError("--sample contradicts --alive, for which no image is computed");
-    }
-    int images = kDefaultImages;
-    if (const std::string text = options.text("images"); std::ranges::all_of(text, ::isdigit) && !text.empty()) {
-      images = static_cast<int>(options.whole("images", 1, kMost));
-    } else if (!text.empty()) {
-      images = sample_images(text, network.neurons.front(), 1).of;
-    }
-    return given_activity(network, images, options.text("alive") == "all" ? 1 : options.share("alive"));
-  }
-  const int sample =
-      options.given("sample") ? static_cast<int>(options.whole("sample", 1, kMost)) : default_sample(network);
-  progress.show("reading images");
-  const ImageSample images =
-      sample_images(options.given("images") ? options.text("images") : "digits:" + std::to_string(kDefaultImages),
-                    network.neurons.front(), sample);
-  return find_activity(network, images,
-                       [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); });
-}
-
-Asked read_asked(const Options& options) {
-  const FeedForward network = read_network(options.text("network"));
-  Progress progress;
-  Activity activity = read_activity(options, network, progress);
-  progress.show("finding the structure of " + network.name);
-  const int gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, 1 << 20)) : 1;
-  return {examine(network), std::move(activity), gpus};
-}
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
@@ -197,10 +151,11 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
   return csv;
 }
 
-int answer_and_write(const Options& options, std::string (*to_text)(const FeedForwardAnswer&, const Asked&)) {
+int answer_and_write(const Options& options,
+                     std::string (*to_text)(const FeedForwardAnswer&, const FeedForwardQuestion&)) {
   const ChipFile chip = read_chip(options);
   Output output(options);
-  const Asked asked = read_asked(options);
+  const FeedForwardQuestion asked = read_feed_forward(options);
   const FeedForwardAnswer found = answer(chip, asked.network, asked.activity, asked.gpus);
   const std::string on_gpus =
       asked.gpus == 1
@@ -215,49 +170,14 @@ int answer_and_write(const Options& options, std::string (*to_text)(const FeedFo
 
 }  // namespace
 
-OptionGroup feed_forward_options() {
-  OptionGroup group = option_group("Feed-forward network (instead of a recurrent one)");
-  // clang-format off
-  group.add_options()
-      ("network", text_option("NETWORK"),
-       "Ask about a sparse feed-forward network: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
-       "random:neurons=1024,layers=8,degree=32,blocks=16, or a file.")
-      ("images", text_option("IMAGES"), "Infer these: digits:60000,seed=2 (synthetic, default digits:60000) or a file.")
-      ("sample", text_option("N"),
-       "Compute at most so many of the images on the CPU to know which stay alive (default: what takes a second).")
-      ("gpus", text_option("N"), "Share the images among so many GPUs (default 1).")
-      ("alive", text_option("SHARE"),
-       "Compute none: this share of the images, 3% or all, is alive from the second layer on; --images may be their number.");
-  // clang-format on
-  return group;
-}
-
-bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& others) {
-  if (!options.given("network")) {
-    for (const char* what : {"images", "sample", "alive", "gpus"}) {
-      if (options.given(what)) {
-        throw InputError("--" + std::string(what) + " needs --network");
-      }
-    }
-    return false;
-  }
-  for (const OptionGroup& group : others) {
-    for (const auto& option : group.options()) {
-      if (options.given(option->long_name())) {
-        throw InputError("--" + option->long_name() + " contradicts --network, which is a feed-forward network");
-      }
-    }
-  }
-  return true;
-}
-
 int fit_feed_forward(const Options& options) {
-  return answer_and_write(
-      options, [](const FeedForwardAnswer& found, const Asked& asked) { return fit_text(found, asked.network); });
+  return answer_and_write(options, [](const FeedForwardAnswer& found, const FeedForwardQuestion& asked) {
+    return fit_text(found, asked.network);
+  });
 }
 
 int predict_feed_forward(const Options& options) {
-  return answer_and_write(options, [](const FeedForwardAnswer& found, const Asked& asked) {
+  return answer_and_write(options, [](const FeedForwardAnswer& found, const FeedForwardQuestion& asked) {
     return predict_text(found, asked.network, asked.activity);
   });
 }
@@ -265,7 +185,7 @@ int predict_feed_forward(const Options& options) {
 int what_if_feed_forward(const Options& options) {
   const ChipFile base_chip = read_base_chip(options), changed_chip = read_chip(options);
   Output output(options);
-  const Asked asked = read_asked(options);
+  const FeedForwardQuestion asked = read_feed_forward(options);
   const FeedForwardAnswer base = answer(base_chip, asked.network, asked.activity, asked.gpus),
                           changed = answer(changed_chip, asked.network, asked.activity, asked.gpus);
   Table table{{"", "base", "changed", "change %"}, {}};

@@ -6,6 +6,7 @@
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/answers.hpp"
+#include "experiments/feed_forward/questions.hpp"
 #include "experiments/reports/target_report.hpp"
 #include "model/base/units.hpp"
 
