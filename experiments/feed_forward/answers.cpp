@@ -3,6 +3,7 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/feed_forward/questions.hpp"
+#include "experiments/reports/target_report.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
@@ -151,6 +152,36 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
   return csv;
 }
 
+int reach_target(const Options& options, const TargetQuestion& question) {
+  Output output(options);
+  const auto [network, activity, gpus] = read_feed_forward(options);
+  const FeedForwardTarget found = [&, &network = network, &activity = activity, gpus = gpus] {
+    const Waiting waiting("seeking the least");
+    return reach(network, activity, gpus, question);
+  }();
+  const std::optional<double> wanted_ms = question.target.ms;
+  const auto shown = [&, &network = network, &activity = activity](const FeedForwardAnswer& one) {
+    const InferencePrice* price = one.runs();
+    const std::string time =
+        price == nullptr ? "nothing runs it"
+                         : ms(price->us) + " ms (95 %: " + ms(price->low_us) + " to " + ms(price->high_us) + ")";
+    const bool reaches_if_fast = wanted_ms.has_value();
+    return ShownAnswer{
+        "inference",
+        "ms",
+        one.fits() || reaches_if_fast ? time + (one.fits() || price == nullptr ? "" : ", off the chip") : one.problem,
+        price == nullptr ? "" : ms(price->us),
+        price == nullptr ? "" : std::string(price->binding),
+        csv_of({one}, network, activity).rows[0]};
+  };
+  const std::vector<std::string> columns = csv_of({found.base}, network, activity).columns;
+  output.write(report_of(
+      network.name + ", " + std::to_string(activity.images) + " images on " + found.base.chip + "\n\ntarget    " +
+          (wanted_ms ? "at most " + significant(*wanted_ms, 6) + " ms" : std::string("it stays on the chip")),
+      with_answers<ShownAnswer>(found, shown), columns, to_json(found, network, activity)));
+  return found.reaches() ? 0 : 1;
+}
+
 int answer_and_write(const Options& options,
                      std::string (*to_text)(const FeedForwardAnswer&, const FeedForwardQuestion&)) {
   const ChipFile chip = read_chip(options);
@@ -183,6 +214,10 @@ int predict_feed_forward(const Options& options) {
 }
 
 int what_if_feed_forward(const Options& options) {
+  const auto targets = options.list("target"), vary = options.list("vary"), prices = options.list("price");
+  if (!targets.empty() || !vary.empty() || !prices.empty()) {
+    return reach_target(options, target_question({read_chip(options), {}}, targets, vary, prices));
+  }
   const ChipFile base_chip = read_base_chip(options), changed_chip = read_chip(options);
   Output output(options);
   const FeedForwardQuestion asked = read_feed_forward(options);

@@ -3,7 +3,6 @@
 
 #include "model/base/error.hpp"
 #include "model/feed_forward/plan/blocks_layout.hpp"
-#include "model/feed_forward/plan/off_chip_price.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -73,17 +72,29 @@ ExaminedNetwork examine(const FeedForward& network) {
 
 namespace {
 
+// What was found for a key before, or is found now.
+template <typename Key, typename Work, typename Find>
+const Work& kept(std::mutex& mutex, std::map<Key, Work>& works, const Key& key, const Find& find) {
+  const std::scoped_lock lock(mutex);
+  const auto known = works.find(key);
+  return known != works.end() ? known->second : works.emplace(key, find()).first->second;
+}
+
 // The first of these families that has a kernel, as kernels/feed_forward/network/planned_network.hpp takes them.
 std::optional<OtherPlan> other_plan(const Chip& chip, const ExaminedNetwork& of, const Activity& activity) {
+  OffChipWork& works = *of.off_chip;
   if (of.work && chip.compute_capability_major >= kLeastComputeCapability) {
     const StreamedPlan plan = choose_streamed_plan(chip, of.network, of.blocks);
-    const BlocksWork work = blocks_work(of.network, of.blocks, streamed_geometry(of.network, of.blocks, plan.chain));
+    const BlocksWork& work = kept(works.mutex, works.streamed, plan.chain, [&] {
+      return blocks_work(of.network, of.blocks, streamed_geometry(of.network, of.blocks, plan.chain));
+    });
     return OtherPlan{text(plan), price_streamed(chip, work, activity, plan)};
   }
   try {
     const UnstructuredPlan plan = choose_unstructured_plan(chip, of.network);
-    return OtherPlan{text(plan),
-                     price_unstructured(chip, of.network, unstructured_work(of.network, plan), activity, plan)};
+    const std::vector<UnstructuredWork>& work =
+        kept(works.mutex, works.unstructured, text(plan), [&] { return unstructured_work(of.network, plan); });
+    return OtherPlan{text(plan), price_unstructured(chip, of.network, work, activity, plan)};
   } catch (const InputError&) {
     return {};
   }

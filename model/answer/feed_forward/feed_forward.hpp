@@ -6,12 +6,23 @@
 #include "model/answer/answer.hpp"
 #include "model/answer/json.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
+#include "model/feed_forward/plan/off_chip_price.hpp"
 
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace onchip {
+
+// What plans off the chip ask of a network, by what it depends on of them. It takes long to find and is kept.
+struct OffChipWork {
+  std::mutex mutex;
+  std::map<int, BlocksWork> streamed;                                 // by chain
+  std::map<std::string, std::vector<UnstructuredWork>> unstructured;  // by plan
+};
 
 // What is true of a network on every chip.
 struct ExaminedNetwork {
@@ -23,6 +34,7 @@ struct ExaminedNetwork {
   FeedForward network = {};
   NetworkStructure blocks = {};  // with the weights that join blocks
   std::string problem = {};      // why no plan of blocks computes it, on any chip
+  std::shared_ptr<OffChipWork> off_chip = std::make_shared<OffChipWork>();
 };
 ExaminedNetwork examine(const FeedForward& network);
 
@@ -48,10 +60,21 @@ struct FeedForwardAnswer {
   double tera_edges_per_s = 0, tera_macs_per_s = 0;
 
   bool fits() const { return plan.has_value(); }
+  // What it takes on the chip, or else off it; null where nothing runs it.
+  const InferencePrice* runs() const { return fits() ? &price : instead ? &instead->price : nullptr; }
 };
 // Of several GPUs that share the images, one of which has most to do; rates are of all.
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity, int gpus = 1);
 
 Json to_json(const FeedForwardAnswer& answer, const ExaminedNetwork& network, const Activity& activity);
+
+struct FeedForwardTarget : ReachedOf<FeedForwardAnswer> {
+  Target target;
+};
+// The target is a time, of whatever runs, or else that the network stays on the chip. Throws InputError.
+FeedForwardTarget reach(const ExaminedNetwork& network, const Activity& activity, int gpus,
+                        const TargetQuestion& question);
+
+Json to_json(const FeedForwardTarget& target, const ExaminedNetwork& network, const Activity& activity);
 
 }  // namespace onchip
