@@ -47,29 +47,48 @@ std::string capacity_text(const FeedForwardAnswer& answer, const ExaminedNetwork
       kib(answer.shared_available) + " are there\n" + "in L2       weights " + kib(answer.weight_bytes) + " of " +
       kib(answer.l2_bytes) +
       (answer.weight_bytes <= answer.l2_bytes ? "\n" : ": not all, each launch reads them from memory\n");
-  if (answer.fits()) {
+  if (answer.device_bytes > 0) {
     text += "in memory   " + kib(answer.device_bytes) + "\n";
   }
   return text;
 }
 
-std::string fit_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network) {
-  std::string text = std::string(answer.fits() ? "It fits: " : "It does not fit: ") + network.name + " on " +
-                     answer.chip + "\n\n" + (answer.fits() ? "" : "because     " + answer.problem + '\n') +
-                     structure_text(network) + capacity_text(answer, network);
-  if (!answer.to_fit.empty()) {
-    text += "\nAny one of these makes it fit:\n";
-  }
+std::string time_text(const FeedForwardAnswer& answer) {
+  const InferencePrice& price = answer.price;
+  return answer.runs() ? ms(price.us) + " ms (95 %: " + ms(price.low_us) + " to " + ms(price.high_us) + ")"
+                       : "nothing runs it";
+}
+
+// What runs, and where its features are.
+std::string verdict_text(const FeedForwardAnswer& answer) {
+  const std::string in_ms = " in " + ms(answer.price.us) + " ms";
+  return answer.family == BlocksPlan::kName ? "Stays on the chip: yes; runs in blocks" + in_ms
+         : answer.family == UnstructuredPlan::kName
+             ? "Stays on the chip: yes, but not in blocks; runs unstructured" + in_ms
+         : answer.runs() ? "Stays on the chip: no; runs through L2" + in_ms
+                         : "Stays on the chip: no; nothing runs it but 'staged' plans, the method of 2020";
+}
+
+std::string reason_text(const FeedForwardAnswer& answer) {
+  return answer.problem.empty() ? "" : "no blocks   " + answer.problem + '\n';
+}
+
+std::string notes_text(const FeedForwardAnswer& answer) {
+  std::string text = answer.to_fit.empty() ? "" : "\nAny one of these makes it fit, in blocks:\n";
   for (const Remedy& remedy : answer.to_fit) {
     text += "  - " + remedy.text + " (" + remedy.option + ")\n";
   }
-  if (answer.instead) {
-    const InferencePrice& price = answer.instead->price;
-    text += "\nWhat runs instead takes " + ms(price.us) + " ms (" + ms(price.low_us) + " to " + ms(price.high_us) +
-            "), most of it " + std::string(price.binding) + "; plans of this kind have not been measured yet:\n  " +
-            answer.instead->plan + "\n";
-  }
-  return text;
+  return text + (answer.runs() && answer.family != BlocksPlan::kName
+                     ? "\nPlans of this kind have not been measured yet.\n"
+                     : "");
+}
+
+std::string fit_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network) {
+  return verdict_text(answer) + ": " + network.name + " on " + answer.chip + "\n\n" +
+         (answer.runs() ? "time        " + time_text(answer) + ", most of it " + std::string(answer.price.binding) +
+                              "\nplan        " + answer.plan + '\n'
+                        : "") +
+         reason_text(answer) + structure_text(network) + capacity_text(answer, network) + notes_text(answer);
 }
 
 std::string images_text(const Activity& activity) {
@@ -82,7 +101,7 @@ std::string images_text(const Activity& activity) {
 }
 
 std::string predict_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network, const Activity& activity) {
-  if (!answer.fits()) {
+  if (!answer.runs()) {
     return fit_text(answer, network);
   }
   const InferencePrice& price = answer.price;
@@ -95,13 +114,12 @@ std::string predict_text(const FeedForwardAnswer& answer, const ExaminedNetwork&
                              std::to_string(launch.rounds), ms(launch.terms.total())});
   }
   return network.name + ", " + std::to_string(activity.images) + " images on " + answer.chip + "\n\ntime        " +
-         ms(price.us) + " ms (95 %: " + ms(price.low_us) + " to " + ms(price.high_us) + "), never below " +
-         ms(price.floor_us) + " ms; most of it " + std::string(price.binding) + "\nrate        " +
-         fixed(answer.tera_edges_per_s, 1) + " TeraEdges/s as the challenge counts; " +
-         fixed(answer.tera_macs_per_s, 1) + " T multiply-adds/s executed, of " +
-         fixed(answer.executed_image_layers, 0) + " image-layers\nplan        " + text(*answer.plan) + '\n' +
-         images_text(activity) + structure_text(network) + capacity_text(answer, network) + '\n' + to_aligned(terms) +
-         '\n' + to_aligned(launches);
+         time_text(answer) + (price.floor_us > 0 ? ", never below " + ms(price.floor_us) + " ms" : "") +
+         "; most of it " + std::string(price.binding) + "\nrate        " + fixed(answer.tera_edges_per_s, 1) +
+         " TeraEdges/s as the challenge counts; " + fixed(answer.tera_macs_per_s, 1) +
+         " T multiply-adds/s executed, of " + fixed(answer.executed_image_layers, 0) + " image-layers\nplan        " +
+         answer.plan + '\n' + reason_text(answer) + images_text(activity) + structure_text(network) +
+         capacity_text(answer, network) + '\n' + to_aligned(terms) + '\n' + to_aligned(launches) + notes_text(answer);
 }
 
 Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwork& network, const Activity& activity) {
@@ -112,7 +130,7 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
   Table csv;
   for (const FeedForwardAnswer& answer : answers) {
     const InferencePrice& price = answer.price;
-    const auto if_fits = [&](const std::string& cell) { return answer.fits() ? cell : std::string(); };
+    const auto if_runs = [&](const std::string& cell) { return answer.runs() ? cell : std::string(); };
     std::vector<std::pair<std::string, std::string>> cells{
         {"chip", answer.chip},
         {"gpus", std::to_string(answer.gpus)},
@@ -130,18 +148,17 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
         {"shared_bytes_needed", significant(answer.shared_needed, 9)},
         {"shared_bytes_available", significant(answer.shared_available, 9)},
         {"weight_bytes", significant(answer.weight_bytes, 12)},
-        {"plan", if_fits(answer.plan ? text(*answer.plan) : "")},
-        {"ms", if_fits(significant(1e-3 * price.us, 6))},
-        {"low_ms", if_fits(significant(1e-3 * price.low_us, 6))},
-        {"high_ms", if_fits(significant(1e-3 * price.high_us, 6))},
-        {"floor_ms", if_fits(significant(1e-3 * price.floor_us, 6))},
+        {"family", answer.family},
+        {"plan", answer.plan},
+        {"ms", if_runs(significant(1e-3 * price.us, 6))},
+        {"low_ms", if_runs(significant(1e-3 * price.low_us, 6))},
+        {"high_ms", if_runs(significant(1e-3 * price.high_us, 6))},
+        {"floor_ms", price.floor_us > 0 ? significant(1e-3 * price.floor_us, 6) : ""},
         {"binding", std::string(price.binding)},
         {"image_layers", significant(activity.image_layers(), 9)},
-        {"executed_image_layers", if_fits(significant(answer.executed_image_layers, 9))},
-        {"tera_edges_per_s", if_fits(significant(answer.tera_edges_per_s, 4))},
-        {"tera_macs_per_s", if_fits(significant(answer.tera_macs_per_s, 4))},
-        {"instead", answer.instead ? answer.instead->plan : ""},
-        {"instead_ms", answer.instead ? significant(1e-3 * answer.instead->price.us, 4) : ""}};
+        {"executed_image_layers", if_runs(significant(answer.executed_image_layers, 9))},
+        {"tera_edges_per_s", if_runs(significant(answer.tera_edges_per_s, 4))},
+        {"tera_macs_per_s", if_runs(significant(answer.tera_macs_per_s, 4))}};
     csv.rows.emplace_back();
     csv.columns.clear();
     for (const auto& [column, cell] : cells) {
@@ -161,18 +178,12 @@ int reach_target(const Options& options, const TargetQuestion& question) {
   }();
   const std::optional<double> wanted_ms = question.target.ms;
   const auto shown = [&, &network = network, &activity = activity](const FeedForwardAnswer& one) {
-    const InferencePrice* price = one.runs();
-    const std::string time =
-        price == nullptr ? "nothing runs it"
-                         : ms(price->us) + " ms (95 %: " + ms(price->low_us) + " to " + ms(price->high_us) + ")";
-    const bool reaches_if_fast = wanted_ms.has_value();
-    return ShownAnswer{
-        "inference",
-        "ms",
-        one.fits() || reaches_if_fast ? time + (one.fits() || price == nullptr ? "" : ", off the chip") : one.problem,
-        price == nullptr ? "" : ms(price->us),
-        price == nullptr ? "" : std::string(price->binding),
-        csv_of({one}, network, activity).rows[0]};
+    return ShownAnswer{"inference",
+                       "ms",
+                       one.fits() || wanted_ms ? time_text(one) + (one.runs() ? ", " + one.family : "") : one.problem,
+                       one.runs() ? ms(one.price.us) : "",
+                       std::string(one.price.binding),
+                       csv_of({one}, network, activity).rows[0]};
   };
   const std::vector<std::string> columns = csv_of({found.base}, network, activity).columns;
   output.write(report_of(
@@ -229,10 +240,10 @@ int what_if_feed_forward(const Options& options) {
     table.rows.push_back({name, a, b, before > 0 && after > 0 ? fixed(100 * (after / before - 1), 1) : ""});
   };
   const auto add_ms = [&](const std::string& name, double before, double after) {
-    add(name, before, after, base.fits() ? ms(before) : "does not fit", changed.fits() ? ms(after) : "does not fit");
+    add(name, before, after, before > 0 ? ms(before) : "", after > 0 ? ms(after) : "");
   };
   add_ms("ms", base.price.us, changed.price.us);
-  if (base.fits() && changed.fits()) {
+  if (base.family == changed.family) {
     for (const Term& term : base.price.terms) {
       add_ms("  " + std::string(term.name), term.us, changed.price.terms[term.name]);
     }
@@ -245,7 +256,7 @@ int what_if_feed_forward(const Options& options) {
   std::string text = asked.network.name + ", " + std::to_string(asked.activity.images) + " images on " + base.chip +
                      "\n\n" + to_aligned(table);
   for (const auto& [side, name] : {std::pair(&base, "base"), std::pair(&changed, "changed")}) {
-    text += std::string(name) + ": " + (side->fits() ? onchip::text(*side->plan) : side->problem) + '\n';
+    text += std::string(name) + ": " + verdict_text(*side) + "\n  " + side->plan + '\n';
   }
   Json json{{"base", to_json(base, asked.network, asked.activity)},
             {"changes", options.list("set")},

@@ -7,6 +7,7 @@
 #include "model/answer/json.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/feed_forward/plan/off_chip_price.hpp"
+#include "model/feed_forward/plan/streamed_plan.hpp"
 
 #include <map>
 #include <memory>
@@ -38,20 +39,14 @@ struct ExaminedNetwork {
 };
 ExaminedNetwork examine(const FeedForward& network);
 
-// What runs where no plan of blocks keeps the network on the chip: streamed, or unstructured.
-struct OtherPlan {
-  std::string plan;
-  InferencePrice price;
-};
-
+// The plan that runs: of blocks where one fits, else streamed or unstructured.
 struct FeedForwardAnswer {
   std::string chip;
   int gpus = 1;
-  std::optional<BlocksPlan> plan = {};
+  std::string family = {}, plan = {};  // "": nothing runs it
   InferencePrice price = {};
-  std::string problem = {};                        // why there is no plan
-  std::vector<Remedy> to_fit = {};                 // of what does not fit
-  std::optional<OtherPlan> instead = {};           // the same
+  std::string problem = {};                        // why there is no plan of blocks
+  std::vector<Remedy> to_fit = {};                 // of what a plan of blocks has no room for
   int images_per_sm = 0;                           // of one word, as many as shared memory holds
   double shared_needed = 0, shared_available = 0;  // bytes of a block: of 8 images of two words
   double weight_bytes = 0, l2_bytes = 0;           // of all layers; of L2, that may be read again and again
@@ -59,9 +54,8 @@ struct FeedForwardAnswer {
   double executed_image_layers = 0;                // of images that are not yet dropped
   double tera_edges_per_s = 0, tera_macs_per_s = 0;
 
-  bool fits() const { return plan.has_value(); }
-  // What it takes on the chip, or else off it; null where nothing runs it.
-  const InferencePrice* runs() const { return fits() ? &price : instead ? &instead->price : nullptr; }
+  bool runs() const { return !plan.empty(); }
+  bool fits() const { return runs() && family != StreamedPlan::kName; }  // features stay on the SMs
 };
 // Of several GPUs that share the images, one of which has most to do; rates are of all.
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity, int gpus = 1);

@@ -23,11 +23,9 @@ FeedForwardTarget reach(const ExaminedNetwork& network, const Activity& activity
   const ReachedOf<ChipFile> found =
       find_least({question.base.chip, vary, question.prices, [&](const ChipFile& chip) {
                     const FeedForwardAnswer one = answer_of(chip);
-                    const InferencePrice* price = ms ? one.runs() : &one.price;
-                    return price == nullptr || (!ms && !one.fits())
-                               ? kDoesNotFit * std::max(1.0, one.shared_needed / one.shared_available)
-                           : ms ? 1e-3 * price->us / *ms - 1
-                                : 0;
+                    return ms           ? (one.runs() ? 1e-3 * one.price.us / *ms - 1 : kDoesNotFit)
+                           : one.fits() ? 0
+                                        : kDoesNotFit * std::max(1.0, one.shared_needed / one.shared_available);
                   }});
   return {with_answers<FeedForwardAnswer>(found, answer_of), question.target};
 }
