@@ -2,6 +2,7 @@
 #include "experiments/feed_forward/answers.hpp"
 
 #include "experiments/command/output.hpp"
+#include "experiments/command/progress.hpp"
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/reports/target_report.hpp"
 #include "model/base/units.hpp"

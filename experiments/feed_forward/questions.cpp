@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/feed_forward/questions.hpp"
 
+#include "experiments/command/progress.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 
@@ -27,30 +28,21 @@ constexpr std::array kBeside{
            "their number."},
     Beside{"gpus", "N", "Share the images among so many GPUs (default 1)."}};
 
-constexpr int kDefaultImages = 60000;
-
-Activity read_activity(const Options& options, const FeedForward& network, Progress& progress) {
-  constexpr int kMost = std::numeric_limits<int>::max();
+ImagesAsked read_images_asked(const Options& options) {
+  ImagesAsked asked;
+  if (options.given("images")) {
+    asked.images = options.text("images");
+  }
   if (options.given("alive")) {
     if (options.given("sample")) {
       throw InputError("--sample contradicts --alive, for which no image is computed");
     }
-    int images = kDefaultImages;
-    if (const std::string text = options.text("images"); std::ranges::all_of(text, ::isdigit) && !text.empty()) {
-      images = static_cast<int>(options.whole("images", 1, kMost));
-    } else if (!text.empty()) {
-      images = sample_images(text, network.neurons.front(), 1).of;
-    }
-    return given_activity(network, images, options.text("alive") == "all" ? 1 : options.share("alive"));
+    asked.alive = options.text("alive") == "all" ? 1 : options.share("alive");
   }
-  const int sample =
-      options.given("sample") ? static_cast<int>(options.whole("sample", 1, kMost)) : default_sample(network);
-  progress.show("reading images");
-  const ImageSample images =
-      sample_images(options.given("images") ? options.text("images") : "digits:" + std::to_string(kDefaultImages),
-                    network.neurons.front(), sample);
-  return find_activity(network, images,
-                       [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); });
+  if (options.given("sample")) {
+    asked.sample = static_cast<int>(options.whole("sample", 1, std::numeric_limits<int>::max()));
+  }
+  return asked;
 }
 
 }  // namespace
@@ -98,10 +90,13 @@ bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& o
 
 FeedForwardQuestion read_feed_forward(const Options& options) {
   const FeedForward network = read_network(options.text("network"));
+  const ImagesAsked images = read_images_asked(options);
   Progress progress;
-  Activity activity = read_activity(options, network, progress);
+  progress.show("reading images");
+  Activity activity = activity_of(
+      network, images, [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); });
   progress.show("finding the structure of " + network.name);
-  const int gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, 1 << 20)) : 1;
+  const int gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, kMostGpus)) : 1;
   return {examine(network), std::move(activity), gpus};
 }
 

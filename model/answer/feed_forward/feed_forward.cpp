@@ -73,14 +73,6 @@ ExaminedNetwork examine(const FeedForward& network) {
 
 namespace {
 
-// What was found for a key before, or is found now.
-template <typename Key, typename Work, typename Find>
-const Work& kept(std::mutex& mutex, std::map<Key, Work>& works, const Key& key, const Find& find) {
-  const std::scoped_lock lock(mutex);
-  const auto known = works.find(key);
-  return known != works.end() ? known->second : works.emplace(key, find()).first->second;
-}
-
 template <typename P>
 void take(FeedForwardAnswer& answer, const P& plan, InferencePrice price) {
   answer.family = P::kName;
@@ -110,7 +102,7 @@ std::vector<int> run(FeedForwardAnswer& answer, const ChipFile& file, const Exam
       }
     }
     const StreamedPlan plan = choose_streamed_plan(chip, network.network, network.blocks);
-    const BlocksWork& work = kept(works.mutex, works.streamed, plan.chain, [&] {
+    const BlocksWork& work = works.streamed.of(plan.chain, [&] {
       return blocks_work(network.network, network.blocks,
                          streamed_geometry(network.network, network.blocks, plan.chain));
     });
@@ -120,7 +112,7 @@ std::vector<int> run(FeedForwardAnswer& answer, const ChipFile& file, const Exam
   try {
     const UnstructuredPlan plan = choose_unstructured_plan(chip, network.network);
     const std::vector<UnstructuredWork>& work =
-        kept(works.mutex, works.unstructured, text(plan), [&] { return unstructured_work(network.network, plan); });
+        works.unstructured.of(text(plan), [&] { return unstructured_work(network.network, plan); });
     take(answer, plan, price_unstructured(chip, network.network, work, activity, plan));
     std::ranges::transform(plan.phases, std::back_inserter(ends), &UnstructuredPhase::end_layer);
   } catch (const InputError& error) {

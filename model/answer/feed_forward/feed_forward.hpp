@@ -5,24 +5,22 @@
 
 #include "model/answer/answer.hpp"
 #include "model/answer/json.hpp"
+#include "model/base/kept.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/feed_forward/plan/off_chip_price.hpp"
 #include "model/feed_forward/plan/streamed_plan.hpp"
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace onchip {
 
-// What plans off the chip ask of a network, by what it depends on of them. It takes long to find and is kept.
+// What plans off the chip ask of a network, by what it depends on of them.
 struct OffChipWork {
-  std::mutex mutex;
-  std::map<int, BlocksWork> streamed;                                 // by chain
-  std::map<std::string, std::vector<UnstructuredWork>> unstructured;  // by plan
+  Kept<int, BlocksWork> streamed;                                 // by chain
+  Kept<std::string, std::vector<UnstructuredWork>> unstructured;  // by plan
 };
 
 // What is true of a network on every chip.

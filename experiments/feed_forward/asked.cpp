@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/feed_forward/asked.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+namespace onchip {
+
+Activity activity_of(const FeedForward& network, const ImagesAsked& asked,
+                     const std::function<void(double)>& progress) {
+  const int pixels = network.neurons.front();
+  if (asked.alive > 0) {
+    const bool is_number = std::ranges::all_of(asked.images, ::isdigit);
+    return given_activity(network, sample_images(is_number ? "digits:" + asked.images : asked.images, pixels, 1).of,
+                          asked.alive);
+  }
+  return find_activity(network,
+                       sample_images(asked.images, pixels, asked.sample > 0 ? asked.sample : default_sample(network)),
+                       progress);
+}
+
+FeedForwardAnswer KnownFeedForward::answer(const ChipFile& chip, const FeedForwardAsked& asked) {
+  const ExaminedNetwork& network = networks_.of(asked.network, [&] { return examine(read_network(asked.network)); });
+  const Activity& activity =
+      activities_.of({asked.network, asked.images}, [&] { return activity_of(network.network, asked.images); });
+  return onchip::answer(chip, network, activity, asked.gpus);
+}
+
+}  // namespace onchip
