@@ -20,11 +20,16 @@ Activity activity_of(const FeedForward& network, const ImagesAsked& asked,
                        progress);
 }
 
+const ExaminedNetwork& KnownFeedForward::network(const std::string& text) {
+  return networks_.of(text, [&] { return examine(read_network(text)); });
+}
+
+const Activity& KnownFeedForward::activity(const std::string& network, const ImagesAsked& images) {
+  return activities_.of({network, images}, [&] { return activity_of(read_network(network), images); });
+}
+
 FeedForwardAnswer KnownFeedForward::answer(const ChipFile& chip, const FeedForwardAsked& asked) {
-  const ExaminedNetwork& network = networks_.of(asked.network, [&] { return examine(read_network(asked.network)); });
-  const Activity& activity =
-      activities_.of({asked.network, asked.images}, [&] { return activity_of(network.network, asked.images); });
-  return onchip::answer(chip, network, activity, asked.gpus);
+  return onchip::answer(chip, network(asked.network), activity(asked.network, asked.images), asked.gpus);
 }
 
 }  // namespace onchip

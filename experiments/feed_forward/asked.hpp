@@ -34,6 +34,8 @@ struct FeedForwardAsked {
 // Networks and activities, each found once for many questions.
 class KnownFeedForward {
  public:
+  const ExaminedNetwork& network(const std::string& text);
+  const Activity& activity(const std::string& network, const ImagesAsked& images);
   FeedForwardAnswer answer(const ChipFile& chip, const FeedForwardAsked& asked);
 
  private:

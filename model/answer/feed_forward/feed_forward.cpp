@@ -102,11 +102,7 @@ std::vector<int> run(FeedForwardAnswer& answer, const ChipFile& file, const Exam
       }
     }
     const StreamedPlan plan = choose_streamed_plan(chip, network.network, network.blocks);
-    const BlocksWork& work = works.streamed.of(plan.chain, [&] {
-      return blocks_work(network.network, network.blocks,
-                         streamed_geometry(network.network, network.blocks, plan.chain));
-    });
-    take(answer, plan, price_streamed(chip, work, activity, plan));
+    take(answer, plan, price_streamed(chip, streamed_work(network, plan.chain), activity, plan));
     return plan.end_layers;
   }
   try {
@@ -122,6 +118,12 @@ std::vector<int> run(FeedForwardAnswer& answer, const ChipFile& file, const Exam
 }
 
 }  // namespace
+
+const BlocksWork& streamed_work(const ExaminedNetwork& network, int chain) {
+  return network.off_chip->streamed.of(chain, [&] {
+    return blocks_work(network.network, network.blocks, streamed_geometry(network.network, network.blocks, chain));
+  });
+}
 
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& of_all, int gpus) {
   const Activity activity = largest_share(of_all, gpus);

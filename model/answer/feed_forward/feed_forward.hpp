@@ -9,10 +9,13 @@
 #include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/feed_forward/plan/off_chip_price.hpp"
 #include "model/feed_forward/plan/streamed_plan.hpp"
+#include "model/feed_forward/staged/price.hpp"
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -57,6 +60,14 @@ struct FeedForwardAnswer {
 };
 // Of several GPUs that share the images, one of which has most to do; rates are of all.
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity, int gpus = 1);
+
+const BlocksWork& streamed_work(const ExaminedNetwork& network, int chain);
+
+// Of a plan by its text, of any family. Throws InputError for what is no plan of the network, or does not fit.
+InferencePrice price_plan(const Chip& chip, const ExaminedNetwork& network, const Activity& activity,
+                          std::string_view plan);
+InferencePrice staged_inference(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> counts,
+                                const Activity& activity);
 
 Json to_json(const FeedForwardAnswer& answer, const ExaminedNetwork& network, const Activity& activity);
 

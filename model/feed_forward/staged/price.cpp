@@ -279,6 +279,19 @@ Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const Sta
   return {terms, us * chip.gather_scatter, us * chip.gather_scatter, floor_us};
 }
 
+std::vector<std::vector<StagedCounts>> sampled_counts(const FeedForward& network, std::span<const StagedPlan> plans) {
+  const int layers = network.layers();
+  std::vector<std::vector<StagedCounts>> counts(plans.size(), std::vector<StagedCounts>(layers));
+  for (int l = 0, next = 1; l < layers; l = next, next = 2 * l) {
+    const SparseLayer layer = network.layer(l);
+    parallel_for(static_cast<int>(plans.size()), all_cores(), [&](int p) {
+      std::fill(counts[p].begin() + l, counts[p].begin() + std::min(layers, next),
+                count(stage(layer, plans[p]), plans[p]));
+    });
+  }
+  return counts;
+}
+
 StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std::span<const std::int64_t> alive) {
   constexpr std::array kBlocks{256, 512, 1024};
   constexpr std::array kBytes{24 * 1024, 48 * 1024, 96 * 1024, 192 * 1024};
@@ -298,15 +311,7 @@ StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std:
       }
     }
   }
-  std::vector<std::vector<StagedCounts>> counts(plans.size(), std::vector<StagedCounts>(alive.size()));
-  for (std::size_t l = 0, next = 1; l < alive.size(); l = next, next = 2 * l) {
-    const SparseLayer layer = network.layer(static_cast<int>(l));
-    const std::size_t end = std::min(alive.size(), next);
-    parallel_for(static_cast<int>(plans.size()), all_cores(), [&](int p) {
-      std::fill(counts[p].begin() + static_cast<std::ptrdiff_t>(l),
-                counts[p].begin() + static_cast<std::ptrdiff_t>(end), count(stage(layer, plans[p]), plans[p]));
-    });
-  }
+  const std::vector<std::vector<StagedCounts>> counts = sampled_counts(network, plans);
   std::vector<double> us(plans.size());
   for (std::size_t p = 0; p < plans.size(); ++p) {
     us[p] = price_staged(chip, plans[p], counts[p], alive).terms.total();

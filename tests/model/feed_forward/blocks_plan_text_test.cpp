@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/feed_forward/plan/plan_text.hpp"
+#include "model/feed_forward/plan/blocks_plan_text.hpp"
 
 #include "model/base/error.hpp"
 #include "tests/catch.hpp"
