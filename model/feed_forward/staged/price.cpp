@@ -5,6 +5,7 @@
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/chip/occupancy.hpp"
+#include "model/exchange/exchange_time.hpp"
 
 #include <algorithm>
 #include <array>
@@ -168,7 +169,7 @@ class StagedPrice {
     const double gather = staged_ ? chip_.lds_latency_cycles.value : from_l2;
     const double weights = static_cast<double>(layer.chain) * passes * (from_l2 + gather) / kUnrolled;
     const double gathers = chip_.lds_wavefront_cycles * static_cast<double>(layer.gather_wavefronts) * images_;
-    const double barrier = chip_.block_barrier_cycles + plan_.warps() * chip_.block_barrier_per_warp_cycles;
+    const double barrier = block_barrier_cycles(chip_, plan_.block_outputs);
     return (staged_ ? static_cast<double>(layer.chunks) * (2 * from_l2 + 2 * barrier) : 0) +
            std::max(0.0, weights - gathers) + layer.blocks * from_l2;
   }
