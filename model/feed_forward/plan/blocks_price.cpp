@@ -2,6 +2,7 @@
 #include "model/feed_forward/plan/blocks_price.hpp"
 
 #include "model/feed_forward/plan/blocks_layout.hpp"
+#include "model/feed_forward/plan/price_parts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,12 +12,6 @@
 
 namespace onchip {
 namespace {
-
-enum Part : std::uint8_t { kProducts, kShared, kWeights, kLatency, kBarriers, kImages, kSurvivors, kLaunches, kParts };
-constexpr std::array<std::string_view, kParts> kPartNames{"products", "shared_memory", "weights",   "latency",
-                                                          "barriers", "images",        "survivors", "launches"};
-using Parts = std::array<double, kParts>;
-static_assert(kParts <= Terms::kMost);
 
 // In a record: places of its outputs, then of its tiles' inputs.
 std::size_t destinations_at(const BlocksGeometry& geometry) {
@@ -37,14 +32,6 @@ int wavefronts_of(std::span<const std::uint32_t> places) {
 constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
 constexpr int kSettlesEach = 4;    // layers, as feed_forward_blocks.cu has it
 
-Terms terms_of(const Parts& parts, double us) {
-  Terms terms;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    terms.add(kPartNames[i], parts[i] * us);
-  }
-  return terms;
-}
-
 // Both have all parts.
 Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
   Terms sum;
@@ -54,12 +41,11 @@ Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
   return sum;
 }
 
-double cycle_us(const Chip& chip) {
-  return 1e6 / (chip.clock_hz * chip.tensor_clock_share);
-}
-
-double barrier_cycles(const Chip& chip, int warps) {
-  return chip.block_barrier_cycles + chip.block_barrier_per_warp_cycles * warps;
+// Of so many nodes of the graph.
+Terms launch_terms(const Chip& chip, double nodes) {
+  Parts parts{};
+  parts[kLaunches] = nodes * node_us(chip);
+  return terms_of(parts);
 }
 
 double weight_bytes_per_cycle(const Chip& chip) {
@@ -98,7 +84,7 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
   parts[kLatency] = reads * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
                     blocks * (geometry.tiles * chip.tensor_latency_cycles +
                               cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
-                    blocks / ahead * (chip.l2_latency_cycles + chip.sm_count * chip.l2_line_cycles);
+                    blocks / ahead * (shared_line_cycles(chip));
   const double chain = parts[kProducts] + parts[kLatency];
   const double shared = static_cast<double>(wavefronts(work, tile, layer)) * chip.lds_wavefront_cycles;
   parts[kShared] = std::max(0.0, shared - chain);
@@ -107,7 +93,7 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
   const double spilled = std::max(0.0, registers(geometry, tile, ahead) - registers_of_thread(chip, geometry));
   const double weights = static_cast<double>(geometry.layer_bytes());
   const bool stays = weights * geometry.layers <= chip.l2_bytes * chip.library_l2_share;
-  parts[kWeights] =
+  parts[kL2] =
       std::max({0.0, (weights + spilled * 2 * 4 * 32 * warps) / weight_bytes_per_cycle(chip) - std::max(chain, shared),
                 stays ? 0 : weights / dram_bytes_per_cycle(chip) - std::max(chain, shared)});
   parts[kBarriers] = (tile.in_place ? 2 : 1) * barrier_cycles(chip, geometry.warps);
@@ -180,11 +166,11 @@ const BlocksPricer::OfTile& BlocksPricer::of(const BlocksTile& tile) const {
   if (known != tiles_.end()) {
     return *known;
   }
-  OfTile fresh{tile, {terms_of({}, 0)}};
+  OfTile fresh{tile, {terms_of({})}};
   Terms of_layer;
   for (int l = 0; l < work_.geometry.layers; ++l) {
     if (l == 0 || work_.read_tiles[l] != work_.read_tiles[l - 1] || work_.wavefronts[l] != work_.wavefronts[l - 1]) {
-      of_layer = terms_of(layer_cycles(chip_, work_, tile, l), cycle_us(chip_));
+      of_layer = terms_of(layer_cycles(chip_, work_, tile, l) * tensor_cycle_us(chip_));
     }
     fresh.until.push_back(combined(fresh.until.back(), 1, of_layer, 1));
   }
@@ -223,19 +209,18 @@ Terms BlocksPricer::tile_terms(const BlocksTile& tile, int first, int end, doubl
   }
   parts[kBarriers] += (tile.in_place ? 4 : 3) * barrier;
   const OfTile& layers = of(tile);
-  return combined(combined(layers.until[end], 1, layers.until[first], -1), 1, terms_of(parts, cycle_us(chip_)), 1);
+  return combined(combined(layers.until[end], 1, layers.until[first], -1), 1, terms_of(parts * tensor_cycle_us(chip_)),
+                  1);
 }
 
 LaunchPrice BlocksPricer::phase(const BlocksTile& tile, int first, int end) const {
   LaunchPrice launch{"layers " + std::to_string(first + 1) + " to " + std::to_string(end), activity_.alive[first], 0, 0,
-                     terms_of({}, 0)};
+                     terms_of({})};
   launch.tiles = static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
   launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
   const double survivors = launch.images > 0 ? activity_.alive[end] / launch.images : 0;
-  Parts node{};
-  node[kLaunches] = 1e6 * chip_.library_node_seconds;
   launch.terms =
-      combined(tile_terms(tile, first, end, survivors), static_cast<double>(launch.rounds), terms_of(node, 1), 1);
+      combined(tile_terms(tile, first, end, survivors), static_cast<double>(launch.rounds), launch_terms(chip_, 1), 1);
   return launch;
 }
 
@@ -255,10 +240,8 @@ LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images) const {
   Parts looks{};
   looks[kSurvivors] = 3 * chip_.shuffle_latency_cycles * until / kSettlesEach;
   looks[kBarriers] = 2 * barrier_cycles(chip_, work_.geometry.warps) * until / kSettlesEach;
-  of_tile = combined(of_tile, 1, terms_of(looks, cycle_us(chip_)), 1);
-  Parts node{};
-  node[kLaunches] = 1e6 * chip_.library_node_seconds;
-  launch.terms = combined(of_tile, static_cast<double>(launch.rounds), terms_of(node, 1), 1);
+  of_tile = combined(of_tile, 1, terms_of(looks * tensor_cycle_us(chip_)), 1);
+  launch.terms = combined(of_tile, static_cast<double>(launch.rounds), launch_terms(chip_, 1), 1);
   return launch;
 }
 
@@ -266,9 +249,7 @@ LaunchPrice BlocksPricer::undecided(const BlocksTile& wide) const {
   constexpr double kOtherNodes = 3;  // that find what is open, twice; fp32
   LaunchPrice launch = bounds(wide, wide.images());
   launch.name = "bounds of two words, beyond the last phase";
-  Parts nodes{};
-  nodes[kLaunches] = kOtherNodes * 1e6 * chip_.library_node_seconds;
-  launch.terms = combined(launch.terms, 1, terms_of(nodes, 1), 1);
+  launch.terms = combined(launch.terms, 1, launch_terms(chip_, kOtherNodes), 1);
   return launch;
 }
 
@@ -287,9 +268,7 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   const double us = open.terms.total(), beyond = std::max(0.0, us - price.launches.back().terms.total());
   open.terms = combined(open.terms, beyond / us, open.terms, 0);
   price.launches.push_back(std::move(open));
-  Parts nodes{};
-  nodes[kLaunches] = kOtherNodes * 1e6 * chip_.library_node_seconds;
-  price.terms = terms_of(nodes, 1);
+  price.terms = launch_terms(chip_, kOtherNodes);
   for (const LaunchPrice& launch : price.launches) {
     price.terms = combined(price.terms, 1, launch.terms, 1);
   }

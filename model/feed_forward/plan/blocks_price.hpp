@@ -7,7 +7,7 @@
 //   latency        ldmatrix, product after product, epilogue; L2, each time that a warp waits for weights it just asked
 //                  for, of which all SMs read the same lines
 //   shared_memory  what the counted wavefronts of ldmatrix and stmatrix take beyond
-//   weights        what the layer's records take beyond, from L2 to each SM, and registers that spill
+//   l2             what the layer's records take beyond, from L2 to each SM, and registers that spill
 //   barriers
 //   images         bitmaps that become features; features from device memory
 //   survivors      who is alive; their features to device memory

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/plan/off_chip_price.hpp"
 
+#include "model/feed_forward/plan/price_parts.hpp"
 #include "model/feed_forward/plan/unstructured_layout.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace onchip {
@@ -13,47 +13,8 @@ namespace {
 constexpr double kLanes = 32;
 constexpr double kUnmeasured = 0.5;  // of a time, to either side
 
-enum Part : std::uint8_t { kProducts, kShared, kL2, kLatency, kBarriers, kImages, kSurvivors, kLaunches, kParts };
-constexpr std::array<std::string_view, kParts> kPartNames{"products", "shared_memory", "l2",        "latency",
-                                                          "barriers", "images",        "survivors", "launches"};
-using Parts = std::array<double, kParts>;  // us
-static_assert(kParts <= Terms::kMost);
-
-Parts operator+(Parts a, const Parts& b) {
-  for (std::size_t i = 0; i < kParts; ++i) {
-    a[i] += b[i];
-  }
-  return a;
-}
-Parts operator*(Parts a, double factor) {
-  for (double& part : a) {
-    part *= factor;
-  }
-  return a;
-}
-
-Terms terms_of(const Parts& parts) {
-  Terms terms;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    terms.add(kPartNames[i], parts[i]);
-  }
-  return terms;
-}
-
-double barrier_cycles(const Chip& chip, int warps) {
-  return chip.block_barrier_cycles + chip.block_barrier_per_warp_cycles * warps;
-}
-
-double l2_latency_cycles(const Chip& chip) {
-  return chip.l2_latency_cycles + chip.sm_count * chip.l2_line_cycles;
-}
-
 double dram_us(const Chip& chip, double bytes) {
   return 1e6 * bytes / (chip.dram_bytes_per_second * chip.library_dram_share);
-}
-
-double node_us(const Chip& chip) {
-  return 1e6 * chip.library_node_seconds;
 }
 
 // The sum of its launches.
@@ -92,7 +53,6 @@ class StreamedPricer {
   }
 
  private:
-  double cycle_us() const { return 1e6 / (chip_.clock_hz * chip_.tensor_clock_share); }
   double teams() const { return std::floor(chip_.sm_count / plan_.team); }
   double place_bytes() const { return 2.0 * 8 * plan_.groups; }
 
@@ -108,7 +68,7 @@ class StreamedPricer {
     const double products = rounds * warps * (instructions * chip_.fp32_issue_cycles + multiplies);
     const double epilogue = chip_.cost[Cost::blocks_epilogue_instructions] * chip_.arithmetic_latency_cycles;
     const double latency =
-        rounds * (l2_latency_cycles(chip_) + chain * (tiles * chip_.tensor_latency_cycles + epilogue));
+        rounds * (shared_line_cycles(chip_) + chain * (tiles * chip_.tensor_latency_cycles + epilogue));
     const double features = place_bytes() * kBlockRows * (static_cast<double>(work_.read_tiles[l]) + items * chain);
     const double records = static_cast<double>(geometry.layer_bytes()) / (rounds > 1 ? 1 : plan_.at_once);
     const double rate = chip_.library_l2_bytes_per_second / teams() / (chip_.clock_hz * chip_.tensor_clock_share);
@@ -116,8 +76,9 @@ class StreamedPricer {
     cycles[kProducts] = products;
     cycles[kLatency] = latency;
     cycles[kL2] = std::max(0.0, (features + records) / rate - products - latency);
-    cycles[kBarriers] = 2 * barrier_cycles(chip_, plan_.warps) + (plan_.at_once > 1 ? 0 : 2 * l2_latency_cycles(chip_));
-    return cycles * cycle_us();
+    cycles[kBarriers] =
+        2 * barrier_cycles(chip_, plan_.warps) + (plan_.at_once > 1 ? 0 : 2 * shared_line_cycles(chip_));
+    return cycles * tensor_cycle_us(chip_);
   }
 
   void add(const std::string& name, double images, int first, int end, bool keeps) {
@@ -136,7 +97,7 @@ class StreamedPricer {
       const double quads = (geometry.inputs + 127) / 128;
       const double issue = static_cast<double>(launch.tiles) * quads * kTransposeSlots * chip_.fp32_issue_cycles /
                            (chip_.sm_count * chip_.partitions);
-      parts[kImages] = std::max(issue * cycle_us(), dram_us(chip_, 2 * 16 * quads * images));
+      parts[kImages] = std::max(issue * tensor_cycle_us(chip_), dram_us(chip_, 2 * 16 * quads * images));
     } else {
       parts[kImages] = dram_us(chip_, feature_bytes);
     }
@@ -211,14 +172,14 @@ InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
     cycles[kShared] = std::max(0.0, of_layer.wavefronts * chip.lds_wavefront_cycles - cycles[kProducts]);
     const double rate = std::min<double>(chip.library_sm_bytes_per_cycle, chip.exchange_bytes_per_cycle_per_sm);
     cycles[kL2] = std::max(0.0, of_layer.entry_bytes / rate - cycles[kProducts] - cycles[kShared]);
-    cycles[kLatency] = l2_latency_cycles(chip) + chip.lds_latency_cycles;
+    cycles[kLatency] = shared_line_cycles(chip) + chip.lds_latency_cycles;
     cycles[kBarriers] = (of_layer.tile.in_place ? 2 : 1) * barrier;
     Parts of_tile = cycles * layers;
     const auto wavefronts = [&](double neurons) {
       return neurons * tile * 4 / (4 * kLanes) * chip.lds_wavefront_cycles;
     };
-    of_tile[kImages] += wavefronts(network.inputs(first)) + l2_latency_cycles(chip);
-    of_tile[kSurvivors] += 3 * l2_latency_cycles(chip);
+    of_tile[kImages] += wavefronts(network.inputs(first)) + shared_line_cycles(chip);
+    of_tile[kSurvivors] += 3 * shared_line_cycles(chip);
     Parts parts = of_tile * (cycle_us * static_cast<double>(launch.rounds));
     parts[kImages] +=
         first == 0 ? dram_us(chip, images * network.inputs(0) / 8) : dram_us(chip, images * 4 * network.inputs(first));
