@@ -179,9 +179,10 @@ std::vector<UnstructuredWork> unstructured_work(const FeedForward& network, cons
           pack_unstructured(one, {.warps = plan.warps, .order = plan.order, .phases = {{1, phase.tile}}});
       const UnstructuredLayout::Phase& of_layer = layout.phases.front();
       const double rows = phase.tile.rows_per_warp(), steps_each = layout.weight_type == Precision::fp32 ? 2 : 4;
-      of_phase.wavefronts += static_cast<double>(of_layer.steps) / packed;
-      of_phase.warp_steps += static_cast<double>(of_layer.entries.size()) / rows * steps_each / packed;
-      of_phase.entry_bytes += 16.0 * static_cast<double>(of_layer.entries.size()) / packed;
+      const double steps = steps_each * of_layer.warp_begin.back() / packed;
+      of_phase.wavefronts += steps * rows / phase.tile.rows_per_access();
+      of_phase.warp_steps += steps;
+      of_phase.entry_bytes += 16 * rows * of_layer.warp_begin.back() / packed;
     }
     work.push_back(of_phase);
     first = phase.end_layer;

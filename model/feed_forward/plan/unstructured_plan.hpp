@@ -20,8 +20,8 @@ struct UnstructuredTile {
   int images = 16;       // a power of two of at most 32, of a block of threads
   bool in_place = true;  // outputs wait in registers and replace the inputs; else there are two buffers
 
-  // Of a lane's access: four images at most, so that several lanes share a row.
-  int lane_images() const { return images < 4 ? images : 4; }
+  // Eight images at most, so that several lanes share a row.
+  int lane_images() const { return images < 8 ? images : 8; }
   int lanes_per_row() const { return images / lane_images(); }
   int rows_per_warp() const { return 32 / lanes_per_row(); }
   int rows_per_access() const { return 32 / images; }  // that one wavefront of 128 bytes serves
@@ -37,12 +37,12 @@ struct UnstructuredPhase {
 struct UnstructuredPlan {
   static constexpr std::string_view kName = "unstructured";
 
-  int warps = 32;  // of a block of threads, one on each SM
+  int warps = 16;  // of a block of threads, one on each SM
   ReadOrder order = ReadOrder::ascending;
   std::vector<UnstructuredPhase> phases;
   friend bool operator==(const UnstructuredPlan&, const UnstructuredPlan&) = default;
 };
-// "unstructured warps=32 order=ascending phases=3:32!,120:16": end layer, images, ! in place
+// "unstructured warps=16 order=ascending phases=3:32!,120:16": end layer, images, ! in place
 std::string text(const UnstructuredPlan& plan);
 
 // What a phase's kernel is compiled with.
@@ -56,7 +56,7 @@ struct UnstructuredGeometry {
   std::size_t shared_bytes() const;
 };
 
-inline constexpr int kMostHeld = 48;  // words of a lane's registers
+inline constexpr int kMostHeld = 64;  // words of a lane's registers
 
 // `neurons`: of each boundary between layers, from the phase's input on.
 UnstructuredGeometry unstructured_geometry(std::span<const int> neurons, const UnstructuredTile& tile, int warps);
