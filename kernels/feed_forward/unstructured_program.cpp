@@ -128,7 +128,7 @@ CompileRequest unstructured_request(const UnstructuredGeometry& geometry, Precis
   define(request.defines, "warps", geometry.warps);
   define(request.defines, "held", geometry.held);
   define(request.defines, "places", geometry.places);
-  define(request.defines, "ahead", kUnstructuredAhead);
+  define(request.defines, "ahead", geometry.ahead);
   define(request.defines, "weight", weight_type == Precision::fp16 ? 0 : weight_type == Precision::bf16 ? 1 : 2);
   return request;
 }

@@ -29,12 +29,15 @@ constexpr int kQuads = kImages / kWords;  // reads of a place
 constexpr int kRows = 32 / kRowLanes;     // of an item
 constexpr int kZeros = 32 / kImages;      // places behind the last neuron's
 constexpr int kBuffers = kHeld > 0 ? 1 : 2;
+constexpr int kSlots = kAhead + 1;  // of a warp's entries in shared memory: those ahead, and what is read
 constexpr u32 kNowhere = ~0u;
 
 static_assert(kImages <= 32 && (kImages & (kImages - 1)) == 0);
+static_assert((kSlots & (kSlots - 1)) == 0);
 
 struct Memory {
   float features[kBuffers][kPlaces][kImages];
+  uint4 entries[kWarps][kSlots][kRows];
   u32 slots[kImages];  // where an image's features go
   u32 alive;           // a bit per image
 };
@@ -86,6 +89,31 @@ __device__ inline Words read(const float* from) {
   return words;
 }
 
+__device__ inline u32 shared_address(const void* of) {
+  return static_cast<u32>(__cvta_generic_to_shared(of));
+}
+
+// `first` + place * the bytes of a place; written out, or else the compiler takes four instructions for two addresses.
+__device__ inline u32 address_of(u32 first, u32 place) {
+  u32 address;
+  asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(address) : "r"(place), "n"(sizeof(float) * kImages), "r"(first));
+  return address;
+}
+
+__device__ inline Words read_at(u32 address) {
+  Words words;
+  if constexpr (kWords == 4) {
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(words.of[0]), "=f"(words.of[1]), "=f"(words.of[2]), "=f"(words.of[3])
+                 : "r"(address));
+  } else if constexpr (kWords == 2) {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(words.of[0]), "=f"(words.of[1]) : "r"(address));
+  } else {
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(words.of[0]) : "r"(address));
+  }
+  return words;
+}
+
 __device__ inline void write(float* to, const Words& words) {
   if constexpr (kWords == 4) {
     *reinterpret_cast<float4*>(to) = float4{words.of[0], words.of[1], words.of[2], words.of[3]};
@@ -104,8 +132,8 @@ __device__ inline int image_of(int read) {
   return (lane % kRowLanes + half * kRowLanes) * kWords;
 }
 
-struct Source {  // at the images of a lane's reads
-  const float* of[kReads];
+struct Source {  // addresses of the images of a lane's reads, at the first place
+  u32 of[kReads];
 };
 
 __device__ inline float weight_of(u32 bits) {  // of an entry of 32 bits
@@ -126,7 +154,7 @@ __device__ inline void add(Values& sums, const Source& source, const u32 (&place
   for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
     for (int r = 0; r < kReads; ++r) {
-      inputs[step].of[r] = read(source.of[r] + place[step] * kImages);
+      inputs[step].of[r] = read_at(address_of(source.of[r], place[step]));
     }
   }
 #pragma unroll
@@ -150,33 +178,49 @@ __device__ inline void add(Values& sums, const Source& source, const uint4& entr
   }
 }
 
-// What a warp reads, item after item and layer after layer.
+// What a warp reads, item after item and layer after layer: copied to shared memory kAhead entries of each row ahead.
+// A lane copies a row, which is the one that it reads where a row has one lane.
 struct Stream {
-  const uint4* entries;  // of the lane's row, behind those ahead
-  uint4 ahead[kAhead];
-  u32 item, fours;  // the next item's
+  static constexpr u32 kBytes = sizeof(uint4) * kRows;  // of a slot
+  const uint4* entries;                                 // behind those ahead
+  u32 item, fours;                                      // the next item's
+  u32 slots, read, row;                                 // shared memory: the warp's slots; slot, and row of a lane
 
-  __device__ Stream(const Arguments& a, int warp, int row)
-      : entries(a.entries + static_cast<u64>(__ldg(a.warp_begin + warp)) * kRows + row),
-        item(warp * a.items),
-        fours(__ldg(a.fours + item)) {
+  __device__ Stream(const Arguments& a, Memory& memory)
+      : entries(a.entries + static_cast<u64>(__ldg(a.warp_begin + threadIdx.x / 32)) * kRows + threadIdx.x % 32),
+        item(threadIdx.x / 32 * a.items),
+        fours(__ldg(a.fours + item)),
+        slots(shared_address(&memory.entries[threadIdx.x / 32])),
+        read(0),
+        row(static_cast<u32>(sizeof(uint4)) * (threadIdx.x % 32 / kRowLanes)) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      next(i);
+      copy_to(i * kBytes);
     }
   }
-  __device__ void next(int i) {
-    ahead[i] = __ldg(entries);
+  __device__ void copy_to(u32 slot) {
+    if (kRows == 32 || threadIdx.x % 32 < kRows) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slots + slot + threadIdx.x % 32 * 16), "l"(entries)
+                   : "memory");
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
     entries += kRows;
   }
   __device__ uint4 take() {
-    const uint4 first = ahead[0];
-#pragma unroll
-    for (int i = 1; i < kAhead; ++i) {
-      ahead[i - 1] = ahead[i];
+    asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
+    if (kRowLanes > 1) {
+      __syncwarp();
     }
-    next(kAhead - 1);
-    return first;
+    uint4 entry;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(entry.x), "=r"(entry.y), "=r"(entry.z), "=r"(entry.w)
+                 : "r"(slots + read + row));
+    copy_to((read + kAhead * kBytes) % (kSlots * kBytes));  // the slot that was read before
+    read = (read + kBytes) % (kSlots * kBytes);
+    return entry;
+  }
+  __device__ void end() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
   }
 };
 
@@ -298,7 +342,7 @@ extern "C" __global__ __launch_bounds__(kThreads,
     memory.features[buffer][place][i % kImages] = 0;
   }
   for (u32 first = blockIdx.x * kImages; first < count; first += gridDim.x * kImages) {
-    Stream stream(a, warp, row);
+    Stream stream(a, memory);
     load_tile(memory, a, first, count);
     if (threadIdx.x == 0) {
       memory.alive = 0;
@@ -313,7 +357,7 @@ extern "C" __global__ __launch_bounds__(kThreads,
       Source source;
 #pragma unroll
       for (int r = 0; r < kReads; ++r) {
-        source.of[r] = &memory.features[buffer][0][image_of(r)];
+        source.of[r] = shared_address(&memory.features[buffer][0][image_of(r)]);
       }
       any = 0;
       const auto store = [&](u32 place, const Values& values) {
@@ -353,6 +397,7 @@ extern "C" __global__ __launch_bounds__(kThreads,
         break;
       }
     }
+    stream.end();
 #pragma unroll
     for (int r = 0; r < kReads; ++r) {  // a lane's images, over all rows
       if (const u32 alive = any >> (r * kWords) & ((1u << kWords) - 1); alive) {

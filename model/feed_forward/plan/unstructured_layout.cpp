@@ -177,7 +177,7 @@ void share_out(const std::vector<Packed>& layers, const Item& empty, Unstructure
     }
   }
   phase.warp_begin.push_back(static_cast<std::uint32_t>(phase.entries.size() / rows));
-  phase.entries.resize(phase.entries.size() + kUnstructuredAhead * rows);
+  phase.entries.resize(phase.entries.size() + phase.geometry.ahead * rows);
   phase.fours.push_back(0);
 }
 

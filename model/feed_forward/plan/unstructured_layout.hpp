@@ -41,8 +41,6 @@ struct UnstructuredLayout {
   std::vector<Phase> phases;
 };
 
-inline constexpr int kUnstructuredAhead = 2;  // entries of a row that the kernel asks for ahead of use
-
 UnstructuredLayout pack_unstructured(const FeedForward& network, const UnstructuredPlan& plan);
 
 }  // namespace onchip

@@ -8,6 +8,7 @@
 namespace onchip {
 namespace {
 
+constexpr int kAhead = 3;
 constexpr std::size_t kSlotWords = 4;  // of shared memory besides the features
 
 constexpr int round_up(int value, int unit) {
@@ -51,11 +52,13 @@ std::string text(const UnstructuredPlan& plan) {
 }
 
 std::size_t UnstructuredGeometry::shared_bytes() const {
-  return place_bytes() * places * (tile.in_place ? 1 : 2) + sizeof(int) * (tile.images + kSlotWords);
+  constexpr std::size_t kEntryBytes = 16;
+  return place_bytes() * places * (tile.in_place ? 1 : 2) + kEntryBytes * warps * (ahead + 1) * tile.rows_per_warp() +
+         sizeof(int) * (tile.images + kSlotWords);
 }
 
 UnstructuredGeometry unstructured_geometry(std::span<const int> neurons, const UnstructuredTile& tile, int warps) {
-  UnstructuredGeometry geometry{.tile = tile, .warps = warps};
+  UnstructuredGeometry geometry{.tile = tile, .warps = warps, .ahead = kAhead};
   const int widest = std::max(1, std::ranges::max(neurons));
   if (tile.in_place) {
     const int outputs = neurons.size() > 1 ? std::ranges::max(neurons.subspan(1)) : 1;

@@ -49,7 +49,9 @@ std::string text(const UnstructuredPlan& plan);
 struct UnstructuredGeometry {
   UnstructuredTile tile;
   int warps = 0;
-  int held = 0;    // rows of a lane in the layer with most of them, in place; else 0
+  int ahead =
+      0;         // entries of a row that are copied to shared memory before they are used: one less than a power of two
+  int held = 0;  // rows of a lane in the layer with most of them, in place; else 0
   int places = 0;  // of the widest layer, and some that are always zero
 
   std::size_t place_bytes() const { return sizeof(float) * tile.images; }
