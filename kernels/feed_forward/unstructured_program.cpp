@@ -128,6 +128,8 @@ CompileRequest unstructured_request(const UnstructuredGeometry& geometry, Precis
   define(request.defines, "warps", geometry.warps);
   define(request.defines, "held", geometry.held);
   define(request.defines, "places", geometry.places);
+  define(request.defines, "zeros", geometry.zeros);
+  define(request.defines, "copies", geometry.tile.copies);
   define(request.defines, "ahead", geometry.ahead);
   define(request.defines, "weight", weight_type == Precision::fp16 ? 0 : weight_type == Precision::bf16 ? 1 : 2);
   return request;

@@ -18,7 +18,9 @@ constexpr int kImages = ONCHIP_IMAGES;
 constexpr int kWarps = ONCHIP_WARPS;    // of a block of threads
 constexpr int kHeld = ONCHIP_HELD;      // items of a warp whose outputs wait in registers; 0: two buffers
 constexpr int kAhead = ONCHIP_AHEAD;    // entries
-constexpr int kPlaces = ONCHIP_PLACES;  // of the widest layer, and zeros
+constexpr int kPlaces = ONCHIP_PLACES;  // of the widest layer, zeros, second ones
+constexpr int kZero = ONCHIP_ZEROS;     // the first that is always zero
+constexpr int kCopies = ONCHIP_COPIES;  // neurons that have a second place
 constexpr int kWeight = ONCHIP_WEIGHT;  // 0: fp16, 1: bf16, beside a place of 16 bits; 2: fp32
 constexpr int kThreads = 32 * kWarps;
 constexpr int kWords = kImages < 4 ? kImages : 4;  // that a lane reads at once
@@ -27,7 +29,7 @@ constexpr int kLaneImages = kReads * kWords;
 constexpr int kRowLanes = kImages / kLaneImages;
 constexpr int kQuads = kImages / kWords;  // reads of a place
 constexpr int kRows = 32 / kRowLanes;     // of an item
-constexpr int kZeros = 32 / kImages;      // places behind the last neuron's
+constexpr int kZeros = 32 / kImages;      // places that are zero; rows of an access
 constexpr int kBuffers = kHeld > 0 ? 1 : 2;
 constexpr int kSlots = kAhead + 1;  // of a warp's entries in shared memory: those ahead, and what is read
 constexpr u32 kNowhere = ~0u;
@@ -121,6 +123,18 @@ __device__ inline void write(float* to, const Words& words) {
     *reinterpret_cast<float2*>(to) = float2{words.of[0], words.of[1]};
   } else {
     *to = words.of[0];
+  }
+}
+
+// A neuron's second place.
+__device__ inline u32 copy_of(u32 place) {
+  return kZero + kZeros + place / kZeros * kZeros + (place + 1) % kZeros;
+}
+
+__device__ inline void write(float (*features)[kImages], u32 place, int image, const Words& words) {
+  write(&features[place][image], words);
+  if (place < kCopies) {
+    write(&features[copy_of(place)][image], words);
   }
 }
 
@@ -259,7 +273,7 @@ __device__ inline void load_tile(Memory& memory, const Arguments& a, u32 first, 
         const u32 at = first + image + k;
         words.of[k] = at < count ? __ldcs(a.features + static_cast<u64>(at) * a.inputs + neuron) : 0;
       }
-      write(&features[neuron][image], words);
+      write(features, neuron, image, words);
     }
   } else if (a.bitmaps != nullptr) {
     for (int i = threadIdx.x; i < (a.inputs + 31) / 32 * kQuads; i += kThreads) {
@@ -278,19 +292,24 @@ __device__ inline void load_tile(Memory& memory, const Arguments& a, u32 first, 
         for (int k = 0; k < kWords; ++k) {
           words.of[k] = bits[k] >> bit & 1 ? 1.0f : 0.0f;
         }
-        write(&features[32 * word + bit][image], words);
+        write(features, 32 * word + bit, image, words);
       }
     }
   } else {
     for (int i = threadIdx.x; i < a.inputs * kQuads; i += kThreads) {
-      write(&features[i / kQuads][i % kQuads * kWords], Words{});
+      write(features, i / kQuads, i % kQuads * kWords, Words{});
     }
     __syncthreads();
     for (int image = threadIdx.x / 32; image < kImages && first + image < count; image += kWarps) {
       const u32 at = first + image, id = a.ids != nullptr ? __ldg(a.ids + at) : at;
       const u64 end = __ldg(a.list_begin + id + 1);
       for (u64 i = __ldg(a.list_begin + id) + threadIdx.x % 32; i < end; i += 32) {
-        features[__ldg(a.list_neuron + i)][image] = __ldg(a.list_value + i);
+        const u32 neuron = __ldg(a.list_neuron + i);
+        const float value = __ldg(a.list_value + i);
+        features[neuron][image] = value;
+        if (neuron < kCopies) {
+          features[copy_of(neuron)][image] = value;
+        }
       }
     }
   }
@@ -338,7 +357,7 @@ extern "C" __global__ __launch_bounds__(kThreads,
   const int warp = threadIdx.x / 32, row = threadIdx.x % 32 / kRowLanes;
   const u32 count = *a.count;
   for (int i = threadIdx.x; i < kBuffers * kZeros * kImages; i += kThreads) {
-    const int buffer = i / (kZeros * kImages), place = kPlaces - kZeros + i / kImages % kZeros;
+    const int buffer = i / (kZeros * kImages), place = kZero + i / kImages % kZeros;
     memory.features[buffer][place][i % kImages] = 0;
   }
   for (u32 first = blockIdx.x * kImages; first < count; first += gridDim.x * kImages) {
@@ -364,7 +383,7 @@ extern "C" __global__ __launch_bounds__(kThreads,
         if (place != kNowhere) {
 #pragma unroll
           for (int r = 0; r < kReads; ++r) {
-            write(&target[place][image_of(r)], values.of[r]);
+            write(target, place, image_of(r), values.of[r]);
           }
         }
       };

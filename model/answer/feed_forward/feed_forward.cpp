@@ -81,7 +81,7 @@ std::optional<OtherPlan> other_plan(const Chip& chip, const ExaminedNetwork& of,
     return OtherPlan{text(plan), price_streamed(chip, work, activity, plan)};
   }
   try {
-    const UnstructuredPlan plan = choose_unstructured_plan(chip, of.network);
+    const UnstructuredPlan plan = choose_unstructured_plan(chip, of.network, activity);
     return OtherPlan{text(plan),
                      price_unstructured(chip, of.network, unstructured_work(of.network, plan), activity, plan)};
   } catch (const InputError&) {

@@ -33,15 +33,15 @@ struct Packed {  // a layer
 // Rows that read shared memory together, step by step.
 struct Access {
   std::span<const std::int32_t> rows;
-  std::vector<std::int32_t> reads;  // [steps, rows]: which of its inputs a row reads, or kNoRead
+  OrderedReads reads;
 
-  std::size_t steps() const { return reads.size() / rows.size(); }
+  std::size_t steps() const { return reads.input.size() / rows.size(); }
 };
 
 class Packer {
  public:
   Packer(const UnstructuredGeometry& geometry, ReadOrder order, Precision type)
-      : tile_(geometry.tile), zeros_(geometry.places - geometry.tile.rows_per_access()), order_(order), type_(type) {}
+      : tile_(geometry.tile), zeros_(geometry.zeros), copies_(geometry.copies()), order_(order), type_(type) {}
 
   Packed pack(const SparseLayer& layer) const {
     Packed packed{.items = {}, .weights = layer.weights.nnz(), .wakes_zeros = wakes_zeros(layer)};
@@ -60,7 +60,7 @@ class Packer {
     std::ranges::stable_sort(all, std::greater<>(), &Access::steps);
     for (std::span<const Access> left = all; !left.empty();) {
       const auto taken = left.first(std::min<std::size_t>(accesses, left.size()));
-      packed.items.push_back(item_of(layer, places, taken));
+      packed.items.push_back(item_of(layer, taken));
       left = left.subspan(taken.size());
     }
     return packed;
@@ -72,19 +72,21 @@ class Packer {
   }
 
  private:
-  std::vector<std::int32_t> reads_of(std::span<const std::span<const std::int32_t>> places,
-                                     std::span<const std::int32_t> rows) const {
+  OrderedReads reads_of(std::span<const std::span<const std::int32_t>> places,
+                        std::span<const std::int32_t> rows) const {
     std::vector<std::span<const std::int32_t>> of_rows;
     for (const std::int32_t row : rows) {
       of_rows.push_back(places[row]);
     }
-    return order_ == ReadOrder::ascending ? read_steps(of_rows, tile_.rows_per_access(), order_)
-                                          : gather_steps(of_rows, zeros_, tile_.rows_per_access()).entry;
+    if (order_ == ReadOrder::ascending) {
+      return ordered_reads(of_rows, tile_.rows_per_access(), copies_);
+    }
+    GatherSteps steps = gather_steps(of_rows, zeros_, tile_.rows_per_access());
+    return {std::move(steps.entry), std::move(steps.place)};
   }
 
   // accesses: the one with most steps first.
-  Item item_of(const SparseLayer& layer, std::span<const std::span<const std::int32_t>> places,
-               std::span<const Access> accesses) const {
+  Item item_of(const SparseLayer& layer, std::span<const Access> accesses) const {
     const int of_access = tile_.rows_per_access();
     const std::size_t of_item = tile_.rows_per_warp(), steps_each = type_ == Precision::fp32 ? 2 : 4;
     Item item = empty_item();
@@ -102,20 +104,21 @@ class Packer {
         item.bias[first + r] = layer.bias_of(access.rows[r]);
       }
       for (std::size_t step = 0; step < access.steps(); ++step) {
-        const auto reads = std::span(access.reads).subspan(step * rows, rows);
+        const auto inputs = std::span(access.reads.input).subspan(step * rows, rows);
+        const auto reads = std::span(access.reads.place).subspan(step * rows, rows);
         std::uint32_t taken = 0;  // classes
         for (std::size_t r = 0; r < rows; ++r) {
-          taken |= reads[r] == kNoRead ? 0 : 1U << places[access.rows[r]][reads[r]] % of_access;
+          taken |= inputs[r] == kNoRead ? 0 : 1U << reads[r] % of_access;
         }
         for (std::size_t r = 0; r < rows; ++r) {
           Entry& entry = item.entries[step / steps_each * of_item + first + r];
-          if (reads[r] == kNoRead) {
+          if (inputs[r] == kNoRead) {
             const int free = std::countr_one(taken);
             taken |= 1U << free;
             put(entry, step % steps_each, zeros_ + free, -0.0F);
           } else {
-            const std::int64_t weight = layer.weights.row_begin[access.rows[r]] + reads[r];
-            put(entry, step % steps_each, places[access.rows[r]][reads[r]], layer.weights.value[weight]);
+            const std::int64_t weight = layer.weights.row_begin[access.rows[r]] + inputs[r];
+            put(entry, step % steps_each, reads[r], layer.weights.value[weight]);
           }
         }
       }
@@ -135,6 +138,7 @@ class Packer {
 
   UnstructuredTile tile_;
   int zeros_;
+  PlaceCopies copies_;
   ReadOrder order_;
   Precision type_;
 };
@@ -148,7 +152,7 @@ Precision narrowest_type(const FeedForward& network) {
       is_bf16[l] = is_bf16[l] && round_to(Precision::bf16, value) == value;
     }
   });
-  const int widest = std::ranges::max(network.neurons) + 2 * 32;
+  const int widest = 2 * std::ranges::max(network.neurons) + 3 * 32;  // with copies
   const auto all = [](const std::vector<char>& of) { return std::ranges::all_of(of, [](char is) { return is; }); };
   return widest > kMostShortPlaces ? Precision::fp32
          : all(is_fp16)            ? Precision::fp16

@@ -19,6 +19,7 @@ namespace onchip {
 struct UnstructuredTile {
   int images = 16;       // a power of two of at most 32, of a block of threads
   bool in_place = true;  // outputs wait in registers and replace the inputs; else there are two buffers
+  int copies = 0;        // neurons that have a second place (PlaceCopies), a multiple of rows_per_access()
 
   // Eight images at most, so that several lanes share a row.
   int lane_images() const { return images < 8 ? images : 8; }
@@ -42,7 +43,7 @@ struct UnstructuredPlan {
   std::vector<UnstructuredPhase> phases;
   friend bool operator==(const UnstructuredPlan&, const UnstructuredPlan&) = default;
 };
-// "unstructured warps=16 order=ascending phases=3:32!,120:16": end layer, images, ! in place
+// "unstructured warps=16 order=ascending phases=3:32!,120:16!+1024": end layer, images, ! in place, copies
 std::string text(const UnstructuredPlan& plan);
 
 // What a phase's kernel is compiled with.
@@ -52,8 +53,10 @@ struct UnstructuredGeometry {
   int ahead =
       0;         // entries of a row that are copied to shared memory before they are used: one less than a power of two
   int held = 0;  // rows of a lane in the layer with most of them, in place; else 0
-  int places = 0;  // of the widest layer, and some that are always zero
+  int zeros = 0;  // first of the places that are always zero, behind those of the widest layer; then copies
+  int places = 0;
 
+  PlaceCopies copies() const { return {tile.copies, zeros + tile.rows_per_access()}; }
   std::size_t place_bytes() const { return sizeof(float) * tile.images; }
   std::size_t shared_bytes() const;
 };
@@ -63,9 +66,15 @@ inline constexpr int kMostHeld = 64;  // words of a lane's registers
 // `neurons`: of each boundary between layers, from the phase's input on.
 UnstructuredGeometry unstructured_geometry(std::span<const int> neurons, const UnstructuredTile& tile, int warps);
 
-// As many images in a tile as fit, 16 at most in the last phases; phases that grow by half, unless a later layer's bias
-// wakes dead images. Throws InputError where one image does not fit: "an image of 65536 neurons takes 513 KiB of shared
-// memory in fp32, with which it would fit; a block of h100_sxm has 227 KiB".
+bool fits(const Chip& chip, const UnstructuredGeometry& geometry);
+
+// With as many copies as shared memory has room for, where rows share an access; as it is where it does not fit.
+UnstructuredTile with_copies(const Chip& chip, std::span<const int> neurons, UnstructuredTile tile, int warps);
+
+// Where it is not known which images stay alive: as many images in a tile as fit, 16 at most in the last phases; phases
+// that grow by half, unless a later layer's bias wakes dead images. Throws InputError where one image does not fit: "an
+// image of 65536 neurons takes 513 KiB of shared memory in fp32, with which it would fit; a block of h100_sxm has 227
+// KiB".
 UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network,
                                           ReadOrder order = ReadOrder::ascending);
 
