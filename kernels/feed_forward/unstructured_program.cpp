@@ -13,7 +13,7 @@ namespace {
 // As the kernel has them.
 struct UnstructuredArguments {
   const std::byte* entries;
-  const std::uint32_t *warp_begin, *layer_items, *fours, *destinations;
+  const std::uint32_t *warp_begin, *layer_items, *halves, *destinations;
   const float* biases;
   int items;
   int layers, inputs, outputs;
@@ -32,7 +32,7 @@ struct UnstructuredArguments {
 
 struct Phase {
   int kernel = 0, end_layer = 0;
-  int entries = 0, warp_begin = 0, layer_items = 0, fours = 0, destinations = 0, biases = 0;  // arrays
+  int entries = 0, warp_begin = 0, layer_items = 0, halves = 0, destinations = 0, biases = 0;  // arrays
   UnstructuredGeometry geometry;
   int items = 0;  // of a warp
   int layers = 0, inputs = 0, outputs = 0;
@@ -62,7 +62,7 @@ struct Builder {
       UnstructuredArguments of{.entries = at[phase.entries],
                                .warp_begin = array_at<std::uint32_t>(at, phase.warp_begin),
                                .layer_items = array_at<std::uint32_t>(at, phase.layer_items),
-                               .fours = array_at<std::uint32_t>(at, phase.fours),
+                               .halves = array_at<std::uint32_t>(at, phase.halves),
                                .destinations = array_at<std::uint32_t>(at, phase.destinations),
                                .biases = array_at<float>(at, phase.biases),
                                .items = phase.items,
@@ -153,11 +153,11 @@ InferenceProgram unstructured_program(const UnstructuredLayout& layout, int most
          .entries = program.add_array(phase.entries),
          .warp_begin = program.add_array(phase.warp_begin),
          .layer_items = program.add_array(phase.layer_items),
-         .fours = program.add_array(phase.fours),
+         .halves = program.add_array(phase.halves),
          .destinations = program.add_array(phase.destination),
          .biases = program.add_array(phase.bias),
          .geometry = phase.geometry,
-         .items = static_cast<int>(phase.fours.size() / phase.geometry.warps),
+         .items = static_cast<int>(phase.halves.size() / phase.geometry.warps),
          .layers = layers,
          .inputs = phase.neurons.front(),
          .outputs = phase.neurons.back()});

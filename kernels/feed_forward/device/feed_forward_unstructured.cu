@@ -48,7 +48,7 @@ struct Arguments {
   const uint4* entries;         // a warp's after another's: [item][step / kSteps][row of the item]
   const u32* warp_begin;        // [warp]: its first entry, over kRows
   const u32* layer_items;       // [layers]: of each warp
-  const u32* fours;             // [warp][item]: entries of a row
+  const u32* halves;            // [warp][item]: half entries of a row
   const u32* destinations;      // [warp][item][kRows]: a place, or kNowhere
   const float* biases;          // [warp][item][kRows]
   int items;                    // of a warp, in all layers
@@ -126,15 +126,24 @@ __device__ inline void write(float* to, const Words& words) {
   }
 }
 
-// A neuron's second place.
-__device__ inline u32 copy_of(u32 place) {
-  return kZero + kZeros + place / kZeros * kZeros + (place + 1) % kZeros;
+__device__ inline void write(float* to, float value) {
+  *to = value;
 }
 
-__device__ inline void write(float (*features)[kImages], u32 place, int image, const Words& words) {
-  write(&features[place][image], words);
-  if (place < kCopies) {
-    write(&features[copy_of(place)][image], words);
+// Blocks of kZeros places with second places, before this one (PlaceCopies of
+// model/feed_forward/structure/read_steps.hpp).
+__device__ inline u32 copies_before(u32 block) {
+  return block * (kCopies / kZeros) / (kZero / kZeros);
+}
+
+template <typename Value>
+__device__ inline void write(float (*features)[kImages], u32 place, int image, const Value& value) {
+  write(&features[place][image], value);
+  if constexpr (kCopies > 0) {
+    const u32 block = place / kZeros, before = copies_before(block);
+    if (copies_before(block + 1) > before) {
+      write(&features[kZero + (1 + before) * kZeros + (place + 1) % kZeros][image], value);
+    }
   }
 }
 
@@ -183,12 +192,12 @@ __device__ inline void add(Values& sums, const Source& source, const u32 (&place
   }
 }
 
-__device__ inline void add(Values& sums, const Source& source, const uint4& entry) {
+// Half an entry.
+__device__ inline void add(Values& sums, const Source& source, u32 first, u32 second) {
   if constexpr (kWeight == 2) {
-    add<2>(sums, source, {entry.x, entry.z}, {__int_as_float(entry.y), __int_as_float(entry.w)});
+    add<1>(sums, source, {first}, {__int_as_float(second)});
   } else {
-    add<2>(sums, source, {entry.x & 0xffff, entry.y & 0xffff}, {weight_of(entry.x), weight_of(entry.y)});
-    add<2>(sums, source, {entry.z & 0xffff, entry.w & 0xffff}, {weight_of(entry.z), weight_of(entry.w)});
+    add<2>(sums, source, {first & 0xffff, second & 0xffff}, {weight_of(first), weight_of(second)});
   }
 }
 
@@ -197,13 +206,13 @@ __device__ inline void add(Values& sums, const Source& source, const uint4& entr
 struct Stream {
   static constexpr u32 kBytes = sizeof(uint4) * kRows;  // of a slot
   const uint4* entries;                                 // behind those ahead
-  u32 item, fours;                                      // the next item's
+  u32 item, halves;                                     // the next item's
   u32 slots, read, row;                                 // shared memory: the warp's slots; slot, and row of a lane
 
   __device__ Stream(const Arguments& a, Memory& memory)
       : entries(a.entries + static_cast<u64>(__ldg(a.warp_begin + threadIdx.x / 32)) * kRows + threadIdx.x % 32),
         item(threadIdx.x / 32 * a.items),
-        fours(__ldg(a.fours + item)),
+        halves(__ldg(a.halves + item)),
         slots(shared_address(&memory.entries[threadIdx.x / 32])),
         read(0),
         row(static_cast<u32>(sizeof(uint4)) * (threadIdx.x % 32 / kRowLanes)) {
@@ -242,12 +251,18 @@ struct Stream {
 __device__ inline Values run_item(const Arguments& a, Stream& stream, const Source& source, u32& any) {
   const int row = threadIdx.x % 32 / kRowLanes;
   const float bias = __ldg(a.biases + stream.item * kRows + row);
-  const u32 fours = stream.fours;
-  stream.fours = __ldg(a.fours + ++stream.item);
+  const u32 halves = stream.halves;
+  stream.halves = __ldg(a.halves + ++stream.item);
   Values sums = {};
 #pragma unroll 1
-  for (u32 i = 0; i < fours; ++i) {
-    add(sums, source, stream.take());
+  for (u32 i = 0; i < halves / 2; ++i) {
+    const uint4 entry = stream.take();
+    add(sums, source, entry.x, entry.y);
+    add(sums, source, entry.z, entry.w);
+  }
+  if (halves % 2 == 1) {
+    const uint4 entry = stream.take();
+    add(sums, source, entry.x, entry.y);
   }
 #pragma unroll
   for (int r = 0; r < kReads; ++r) {
@@ -304,12 +319,7 @@ __device__ inline void load_tile(Memory& memory, const Arguments& a, u32 first, 
       const u32 at = first + image, id = a.ids != nullptr ? __ldg(a.ids + at) : at;
       const u64 end = __ldg(a.list_begin + id + 1);
       for (u64 i = __ldg(a.list_begin + id) + threadIdx.x % 32; i < end; i += 32) {
-        const u32 neuron = __ldg(a.list_neuron + i);
-        const float value = __ldg(a.list_value + i);
-        features[neuron][image] = value;
-        if (neuron < kCopies) {
-          features[copy_of(neuron)][image] = value;
-        }
+        write(features, __ldg(a.list_neuron + i), image, __ldg(a.list_value + i));
       }
     }
   }

@@ -178,12 +178,13 @@ UnstructuredWork work_of_layer(const FeedForward& network, int l, const Unstruct
       network.name, {network.inputs(l), network.outputs(l)}, network.clip, [&](int) { return network.layer(l); }};
   const UnstructuredLayout layout = pack_unstructured(one, {.warps = warps, .order = order, .phases = {{1, tile}}});
   const UnstructuredLayout::Phase& packed = layout.phases.front();
-  const double rows = tile.rows_per_warp(), fours = packed.warp_begin.back();
-  const double steps = fours * (layout.weight_type == Precision::fp32 ? 2 : 4);
+  const double rows = tile.rows_per_warp();
+  const double steps = std::accumulate(packed.halves.begin(), packed.halves.end(), 0.0) *
+                       (layout.weight_type == Precision::fp32 ? 1 : 2);
   return {.tile = tile,
           .wavefronts = steps * rows / tile.rows_per_access(),
           .warp_steps = steps,
-          .entry_bytes = 16 * rows * fours};
+          .entry_bytes = 16 * rows * packed.warp_begin.back()};
 }
 
 UnstructuredWork operator*(UnstructuredWork work, double times) {
@@ -282,7 +283,7 @@ InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
   return price;
 }
 
-// Bellman's shortest way, as blocks_search.cpp takes it. A weight costs in each layer what it costs in the largest.
+// Bellman's shortest way, as blocks_search.cpp takes it. A weight costs the same in each layer.
 UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
                                           ReadOrder order) {
   UnstructuredPlan plan{.order = order, .phases = {}};
@@ -294,8 +295,8 @@ UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& n
     weights[l] = static_cast<double>(layer.weights.nnz());
     wakes[l] = wakes_zeros(layer);
   });
-  const int largest = static_cast<int>(std::ranges::max_element(weights) - weights.begin());
   const int may_drop_from = static_cast<int>(layers - (std::find(wakes.rbegin(), wakes.rend(), true) - wakes.rbegin()));
+  const double mean_weights = std::max(1.0, std::accumulate(weights.begin(), weights.end(), 0.0)) / layers;
   std::vector<UnstructuredTile> tiles;
   for (int images = 1; images <= 32; images *= 2) {
     for (const bool in_place : {false, true}) {
@@ -304,7 +305,7 @@ UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& n
   }
   std::vector<UnstructuredWork> works(tiles.size());  // of a weight
   parallel_for(static_cast<int>(tiles.size()), all_cores(), [&](int i) {
-    works[i] = work_of_layer(network, largest, tiles[i], plan.warps, order) * (1 / std::max(1.0, weights[largest]));
+    works[i] = unstructured_work(network, {plan.warps, order, {{layers, tiles[i]}}}).front() * (1 / mean_weights);
   });
   std::vector<int> points{0};
   std::ranges::copy_if(drop_points(activity), std::back_inserter(points), [&](int l) { return l >= may_drop_from; });

@@ -20,6 +20,7 @@ using Entry = std::array<std::uint32_t, 4>;
 
 struct Item {
   std::vector<Entry> entries;
+  std::uint32_t halves = 0;  // of the entries of a row, that are not padding
   std::vector<std::uint32_t> destination;
   std::vector<float> bias;
 };
@@ -68,7 +69,7 @@ class Packer {
 
   Item empty_item() const {
     const std::size_t rows = tile_.rows_per_warp();
-    return {{}, std::vector<std::uint32_t>(rows, UnstructuredLayout::kNoPlace), std::vector<float>(rows)};
+    return {{}, 0, std::vector<std::uint32_t>(rows, UnstructuredLayout::kNoPlace), std::vector<float>(rows)};
   }
 
  private:
@@ -90,6 +91,7 @@ class Packer {
     const int of_access = tile_.rows_per_access();
     const std::size_t of_item = tile_.rows_per_warp(), steps_each = type_ == Precision::fp32 ? 2 : 4;
     Item item = empty_item();
+    item.halves = static_cast<std::uint32_t>((2 * accesses.front().steps() + steps_each - 1) / steps_each);
     item.entries.resize((accesses.front().steps() + steps_each - 1) / steps_each * of_item);
     for (std::size_t at = 0; at < item.entries.size(); ++at) {  // reads nothing
       for (std::size_t step = 0; step < steps_each; ++step) {
@@ -174,7 +176,7 @@ void share_out(const std::vector<Packed>& layers, const Item& empty, Unstructure
         const std::size_t at = i * warps + warp;
         const Item& item = at < layers[l].items.size() ? layers[l].items[at] : empty;
         phase.entries.insert(phase.entries.end(), item.entries.begin(), item.entries.end());
-        phase.fours.push_back(static_cast<std::uint32_t>(item.entries.size() / rows));
+        phase.halves.push_back(item.halves);
         phase.destination.insert(phase.destination.end(), item.destination.begin(), item.destination.end());
         phase.bias.insert(phase.bias.end(), item.bias.begin(), item.bias.end());
       }
@@ -182,7 +184,7 @@ void share_out(const std::vector<Packed>& layers, const Item& empty, Unstructure
   }
   phase.warp_begin.push_back(static_cast<std::uint32_t>(phase.entries.size() / rows));
   phase.entries.resize(phase.entries.size() + phase.geometry.ahead * rows);
-  phase.fours.push_back(0);
+  phase.halves.push_back(0);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 //   place,
 //            weight of fp32 ones. A row that reads nothing has a weight of -0 and a place that is always zero, which
 //            leaves every sum as it is.
-//   items    entries of a row; for each row the place of its output, or kNoPlace, and its bias
+//   items    half entries of a row; for each row the place of its output, or kNoPlace, and its bias
 // The items of a layer go to the warps in turn. A warp reads what is its own in one piece, layer after layer.
 // A neuron's place is its number.
 #pragma once
@@ -28,7 +28,7 @@ struct UnstructuredLayout {
     std::vector<std::array<std::uint32_t, 4>> entries;  // a warp's after another's, and some more that may be read
     std::vector<std::uint32_t> warp_begin;              // [warps + 1]: its first entry, in units of an item's rows
     std::vector<std::uint32_t> layer_items;             // [layers]: of each warp; the last ones may have no rows
-    std::vector<std::uint32_t> fours;                   // [warps, items, + 1]
+    std::vector<std::uint32_t> halves;                  // [warps, items, + 1]: half entries of a row
     std::vector<std::uint32_t> destination;             // [warps, items, rows of an item]
     std::vector<float> bias;                            // [warps, items, rows of an item]
     std::int64_t weights = 0;

@@ -56,7 +56,7 @@ struct UnstructuredGeometry {
   int zeros = 0;  // first of the places that are always zero, behind those of the widest layer; then copies
   int places = 0;
 
-  PlaceCopies copies() const { return {tile.copies, zeros + tile.rows_per_access()}; }
+  PlaceCopies copies() const { return {tile.copies / tile.rows_per_access(), zeros}; }
   std::size_t place_bytes() const { return sizeof(float) * tile.images; }
   std::size_t shared_bytes() const;
 };

@@ -43,7 +43,7 @@ class Step {
  private:
   bool put(int row, std::uint32_t& tried) {
     const std::int32_t place = next_[row];
-    for (int copy = 0; copy < (place < copies_.count ? 2 : 1); ++copy) {
+    for (int copy = 0; copy < (copies_.has(place, classes_) ? 2 : 1); ++copy) {
       const int c = (place + copy) % classes_;
       if ((tried >> c & 1) != 0) {
         continue;
