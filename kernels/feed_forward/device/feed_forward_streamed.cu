@@ -266,10 +266,11 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
   const Block* const own = a.blocks + static_cast<u64>(first_item) * kBlocks;
   const u64 layer_blocks = static_cast<u64>(a.items) * kBlocks;
   Slot slots[kAtOnce];
-  for (u32 first = team * kAtOnce; first < tiles; first += teams * kAtOnce) {
+  const u32 end_tile = static_cast<u32>(static_cast<u64>(tiles) * (team + 1) / teams);
+  for (u32 first = static_cast<u32>(static_cast<u64>(tiles) * team / teams); first < end_tile; first += kAtOnce) {
 #pragma unroll
     for (int s = 0; s < kAtOnce; ++s) {
-      slots[s].done = first + s >= tiles;
+      slots[s].done = first + s >= end_tile;
     }
     for (int layer = a.first_layer; layer < a.end_layer; ++layer) {
       const bool is_last = layer + 1 == a.end_layer;

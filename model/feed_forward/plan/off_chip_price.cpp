@@ -127,7 +127,7 @@ class StreamedPricer {
 
   void add(const std::string& name, double images, int first, int end, bool keeps) {
     const BlocksGeometry& geometry = work_.geometry;
-    constexpr double kNodes = 5, kTransposeSlots = 1024;  // of 128 neurons of a tile: a ballot for each bit
+    constexpr double kNodes = 5, kTransposeSlots = 320;  // of 128 neurons of a tile: five exchanges of 32 bits
     LaunchPrice launch{.name = name, .images = images, .terms = {}};
     launch.tiles = static_cast<std::int64_t>(std::ceil(images / (8 * plan_.groups)));
     launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / teams()));
