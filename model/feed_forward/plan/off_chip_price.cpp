@@ -286,7 +286,7 @@ InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
 // Bellman's shortest way, as blocks_search.cpp takes it. A weight costs the same in each layer.
 UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
                                           ReadOrder order) {
-  UnstructuredPlan plan{.order = order, .phases = {}};
+  UnstructuredPlan plan{.warps = unstructured_warps(chip, network.neurons), .order = order, .phases = {}};
   const int layers = network.layers();
   std::vector<double> weights(layers);
   std::vector<char> wakes(layers);

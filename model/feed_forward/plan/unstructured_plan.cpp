@@ -8,7 +8,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kAhead = 3;
 constexpr std::size_t kSlotWords = 4;  // of shared memory besides the features
 
 constexpr int round_up(int value, int unit) {
@@ -54,7 +53,7 @@ std::size_t UnstructuredGeometry::shared_bytes() const {
 }
 
 UnstructuredGeometry unstructured_geometry(std::span<const int> neurons, const UnstructuredTile& tile, int warps) {
-  UnstructuredGeometry geometry{.tile = tile, .warps = warps, .ahead = kAhead};
+  UnstructuredGeometry geometry{.tile = tile, .warps = warps, .ahead = warps > 1 ? 3 : 1};
   const int widest = std::max(1, std::ranges::max(neurons));
   if (tile.in_place) {
     const int outputs = neurons.size() > 1 ? std::ranges::max(neurons.subspan(1)) : 1;
@@ -82,9 +81,18 @@ UnstructuredTile with_copies(const Chip& chip, std::span<const int> neurons, Uns
   return tile;
 }
 
+int unstructured_warps(const Chip& chip, std::span<const int> neurons) {
+  int warps = UnstructuredPlan{}.warps;
+  while (warps > 1 && !fits(chip, unstructured_geometry(neurons, {1, true}, warps)) &&
+         !fits(chip, unstructured_geometry(neurons, {1, false}, warps))) {
+    warps /= 2;
+  }
+  return warps;
+}
+
 UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network, ReadOrder order) {
   constexpr int kFirstPhase = 2, kLateImages = 16;
-  UnstructuredPlan plan{.order = order, .phases = {}};
+  UnstructuredPlan plan{.warps = unstructured_warps(chip, network.neurons), .order = order, .phases = {}};
   const int layers = network.layers();
   int may_drop_from = 0;  // the first layer behind all that wake zeros
   for (int l = layers - 1; l >= 0 && may_drop_from == 0; --l) {

@@ -68,12 +68,15 @@ UnstructuredGeometry unstructured_geometry(std::span<const int> neurons, const U
 
 bool fits(const Chip& chip, const UnstructuredGeometry& geometry);
 
+// Of a block of threads: fewer than usual where an image does not fit beside the entries that they copy ahead.
+int unstructured_warps(const Chip& chip, std::span<const int> neurons);
+
 // With as many copies as shared memory has room for, where rows share an access; as it is where it does not fit.
 UnstructuredTile with_copies(const Chip& chip, std::span<const int> neurons, UnstructuredTile tile, int warps);
 
 // Where it is not known which images stay alive: as many images in a tile as fit, 16 at most in the last phases; phases
 // that grow by half, unless a later layer's bias wakes dead images. Throws InputError where one image does not fit: "an
-// image of 65536 neurons takes 513 KiB of shared memory in fp32, with which it would fit; a block of h100_sxm has 227
+// image of 65536 neurons takes 514 KiB of shared memory in fp32, with which it would fit; a block of h100_sxm has 227
 // KiB".
 UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network,
                                           ReadOrder order = ReadOrder::ascending);
