@@ -10,7 +10,8 @@
 // A feature is a fp16 word, or two of them, value and residual (22 bits), times a power of two that keeps residuals
 // normal:
 //   shared memory [buffer][image / 8][word][place][image % 8]; in device memory [image][place][word]
-// Weights come from L2, ONCHIP_AHEAD output blocks ahead of their use, in registers.
+// Weights come from L2, ONCHIP_AHEAD output blocks ahead of their use, in registers. Those outside of the tiles, 32 to
+// a record, come two records ahead; an output block has as many as it has, one behind another through all layers.
 //
 // After the last layer of a launch the images that are alive are appended to the next launch's list, or marked in the
 // categories. For bounds of what any order of fp32 sums gives, sums are multiplied by `slack`, just above or below 1,
@@ -20,17 +21,19 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-constexpr int kGroups = ONCHIP_GROUPS;      // of 8 images
-constexpr int kWords = ONCHIP_WORDS;        // of a feature
-constexpr int kWarps = ONCHIP_WARPS;        // of a block of threads
-constexpr int kBlocks = ONCHIP_BLOCKS;      // output blocks of a warp, in each layer
-constexpr int kAhead = ONCHIP_AHEAD;        // of these: their weights are in registers or on their way
-constexpr int kPlaces = ONCHIP_PLACES;      // of the widest layer, and eight that nobody reads
-constexpr int kInputs = ONCHIP_INPUTS;      // neurons of the network's input
-constexpr bool kInPlace = ONCHIP_IN_PLACE;  // one buffer of features; else two
-constexpr bool kSettles = ONCHIP_SETTLES;   // a tile ends when all features of its images are 0, or all at the clip
-constexpr bool kHoles = ONCHIP_HOLES;       // a layer may leave places of its features unwritten
-constexpr int kTiles = ONCHIP_TILES;        // of an output block
+constexpr int kGroups = ONCHIP_GROUPS;         // of 8 images
+constexpr int kWords = ONCHIP_WORDS;           // of a feature
+constexpr int kWarps = ONCHIP_WARPS;           // of a block of threads
+constexpr int kBlocks = ONCHIP_BLOCKS;         // output blocks of a warp, in each layer
+constexpr int kAhead = ONCHIP_AHEAD;           // of these: their weights are in registers or on their way
+constexpr int kPlaces = ONCHIP_PLACES;         // of the widest layer, and eight that nobody reads
+constexpr int kInputs = ONCHIP_INPUTS;         // neurons of the network's input
+constexpr bool kInPlace = ONCHIP_IN_PLACE;     // one buffer of features; else two
+constexpr bool kSettles = ONCHIP_SETTLES;      // a tile ends when all features of its images are 0, or all at the clip
+constexpr bool kHoles = ONCHIP_HOLES;          // a layer may leave places of its features unwritten
+constexpr int kTiles = ONCHIP_TILES;           // of an output block
+constexpr bool kRemainder = ONCHIP_REMAINDER;  // there are weights outside of tiles
+constexpr int kRing = 4;  // records of the remainder of a warp that are in shared memory or on their way
 constexpr int kThreads = 32 * kWarps;
 constexpr int kImages = 8 * kGroups;
 constexpr int kPlaceBytes = 16;
@@ -54,7 +57,14 @@ struct __align__(32) Block {
   float2 biases[8];         // of rows r and r + 8
   u16 destinations[16];     // place of a row's neuron
   u16 inputs[kTiles][16];   // places of a tile's inputs
+#if ONCHIP_REMAINDER
+  u32 remainder;  // records
+#endif
 };
+
+#include "fragments.cuh"
+
+using Record = RemainderRecord<u16>;
 
 struct Memory {
   u8 features[kBuffers][kBufferBytes];
@@ -63,16 +73,19 @@ struct Memory {
   u64 alive, unsettled;               // a bit per image of the tile
   u32 slots[kImages];                 // where its features go
 };
+constexpr u32 kRings = (sizeof(Memory) + 127) / 128 * 128;  // behind it: a warp's records of the remainder, each
 
 struct Arguments {
-  const Block* blocks;         // [layer][warp][block]
-  int first_layer, end_layer;  // of this launch
-  const u32* bitmaps;          // [image][4 * kBitQuads], or null: features are read
-  const u16* input_neurons;    // [place], for bitmaps
-  const u32* features;         // [position][kItems]
-  const u32* ids;              // [position]: number of the image, or null: the position
-  const u32* count;            // positions
-  u32* out_features;           // [position][kItems], or null: images alive are marked in categories
+  const Block* blocks;               // [layer][warp][block]
+  const Record* remainder;  // [warp][layer][block][record], and kRing more
+  const u32* remainder_begin;        // [layer][warp]
+  int first_layer, end_layer;        // of this launch
+  const u32* bitmaps;                // [image][4 * kBitQuads], or null: features are read
+  const u16* input_neurons;          // [place], for bitmaps
+  const u32* features;               // [position][kItems]
+  const u32* ids;                    // [position]: number of the image, or null: the position
+  const u32* count;                  // positions
+  u32* out_features;                 // [position][kItems], or null: images alive are marked in categories
   u32* out_ids;
   u32* out_count;
   u32* categories;  // a bit per image
@@ -83,14 +96,13 @@ struct Arguments {
   u32 settled;   // fp16: a feature that is not below it is at the clip
 };
 
-#include "fragments.cuh"
-
 #include "split.cuh"
 
 struct Weights {  // what a lane holds of an output block
   uint4 tiles[kTiles];
   float2 bias;
   u32 destination, inputs[kTiles];
+  u32 remainder;
 };
 
 __device__ inline uint4 load_once(const uint4* pointer) {
@@ -109,7 +121,12 @@ __device__ inline void fetch(Weights& weights, const Block& block, int lane) {
   }
   weights.bias = __ldg(&block.biases[lane / 4]);
   weights.destination = __ldg(&block.destinations[lane % 16]);
+#if ONCHIP_REMAINDER
+  weights.remainder = __ldg(&block.remainder);
+#endif
 }
+
+#include "remainder_ring.cuh"
 
 #include "tile_memory.cuh"
 
@@ -121,7 +138,8 @@ struct Extremes {
 
 // One layer, for this warp's output blocks.
 __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, bool has_residuals, const Block* next,
-                                 Weights (&ahead)[kAhead], const Block* blocks, Extremes& extremes) {
+                                 Weights (&ahead)[kAhead], const Block* blocks, RemainderRing& remainder,
+                                 Extremes& extremes) {
   const int lane = threadIdx.x % 32;
   // Of the rows whose addresses a lane gives: of both words of a group, or of one word of two groups.
   constexpr int kSecond = kWords == 2 ? kWordBytes : kGroupBytes;
@@ -149,6 +167,25 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
       }
       if (kGroups % 2 == 1) {
         store_outputs(at + (kGroups - 1) * kGroupBytes, words[kGroups - 1][0], words[kGroups - 1][1]);
+      }
+    }
+  };
+  // Adds the products of the next record of the remainder.
+  const auto add_remainder = [&](float(&sums)[kGroups][4]) {
+    uint4 tiles[2];
+    Remainder weights;
+    const u32 at = source + remainder.take(weights) * kPlaceBytes;
+    expand(weights, tiles);
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        u32 columns[4];  // of both tiles
+        load_inputs(columns[0], columns[1], columns[2], columns[3], at + g * kGroupBytes + w * kWordBytes);
+        if (w == 0 || has_residuals) {
+          multiply(sums[g], tiles[0], columns[0], columns[1]);
+          multiply(sums[g], tiles[1], columns[2], columns[3]);
+        }
       }
     }
   };
@@ -185,6 +222,12 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
         for (int g = 0; g < kGroups; ++g) {
           multiply(sums[g], weights.tiles[t], inputs[g][2 * kWords - 2], inputs[g][2 * kWords - 1]);
         }
+      }
+    }
+    if constexpr (kRemainder) {
+#pragma unroll 1
+      for (u32 left = weights.remainder; left > 0; --left) {  // the same of all lanes
+        add_remainder(sums);
       }
     }
     const float2 bias{weights.bias.x + a.shift, weights.bias.y + a.shift};
@@ -298,6 +341,11 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
   for (int b = 0; b < kAhead; ++b) {
     fetch(ahead[b], own[static_cast<u64>(a.first_layer) * kLayerBlocks + b], lane);
   }
+  Record* const ring = reinterpret_cast<Record*>(smem + kRings) + threadIdx.x / 32 * kRing;
+  RemainderRing remainder;
+  if (kRemainder) {
+    remainder.begin(ring, a);
+  }
   if (threadIdx.x == 0) {
     memory.alive = memory.unsettled = 0;
   }
@@ -326,7 +374,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
       const Block* blocks = own + static_cast<u64>(layer) * kLayerBlocks;
       const Block* next = own + static_cast<u64>(layer + 1 < a.end_layer ? layer + 1 : a.first_layer) * kLayerBlocks;
       run_layer(a, shared_address(memory.features[buffer]), shared_address(memory.features[target]),
-                a.bitmaps == nullptr || layer > a.first_layer, next, ahead, blocks, extremes);
+                a.bitmaps == nullptr || layer > a.first_layer, next, ahead, blocks, remainder, extremes);
       buffer = target;
       if (kSettles && layer % kSettlesEach == 0 && layer + 1 < a.end_layer) {
         mark(memory, a, extremes);
@@ -346,6 +394,9 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
         }
       }
       __syncthreads();
+    }
+    if (kRemainder) {
+      remainder.begin(ring, a);
     }
     mark(memory, a, extremes);
     __syncthreads();

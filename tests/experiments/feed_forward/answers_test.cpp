@@ -62,7 +62,7 @@ TEST_CASE("what does not fit says what would make it fit, and it does", "[fast]"
   // Of what no chip can have there is no remedy.
   const Run random = run("fit --network random:neurons=256,layers=2,degree=8,clip=1 --alive all");
   CHECK(random.status == 1);
-  CHECK(random.out.find("outside of blocks") != std::string::npos);
+  CHECK(random.out.find("three quarters must be") != std::string::npos);
   CHECK(run("fit --network spdnn:1024x12 --alive all --chip a100").out.find("sm_90") != std::string::npos);
 }
 
