@@ -172,19 +172,33 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
   };
   // Adds the products of the next record of the remainder.
   const auto add_remainder = [&](float(&sums)[kGroups][4]) {
+    if (!kReadsAhead) {
+      remainder.read();
+    }
     uint4 tiles[2];
-    Remainder weights;
-    const u32 at = source + remainder.take(weights) * kPlaceBytes;
-    expand(weights, tiles);
+    expand(remainder.weights, tiles);
+    const u32 at = source + remainder.place * kPlaceBytes;
+    u32 columns[kGroups][kWords][4];  // of both tiles
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
-        u32 columns[4];  // of both tiles
-        load_inputs(columns[0], columns[1], columns[2], columns[3], at + g * kGroupBytes + w * kWordBytes);
+        u32(&of)[4] = columns[g][w];
+        load_inputs(of[0], of[1], of[2], of[3], at + g * kGroupBytes + w * kWordBytes);
+      }
+    }
+    if (kReadsAhead) {
+      remainder.read();
+    }
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
         if (w == 0 || has_residuals) {
-          multiply(sums[g], tiles[0], columns[0], columns[1]);
-          multiply(sums[g], tiles[1], columns[2], columns[3]);
+#pragma unroll
+          for (int g = 0; g < kGroups; ++g) {
+            multiply(sums[g], tiles[t], columns[g][w][2 * t], columns[g][w][2 * t + 1]);
+          }
         }
       }
     }

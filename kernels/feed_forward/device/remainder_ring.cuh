@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A warp's records of weights outside of tiles, one after another through all blocks of all layers of the launch: they
-// come through a ring in shared memory, kRing of them at a time.
+// come through a ring in shared memory, kRing of them at a time, and are read one ahead where registers are not full of outputs.
+constexpr bool kReadsAhead = !kInPlace;
+
 struct RemainderRing {
+  Remainder weights;  // what this lane holds of the next record
+  u32 place;          // of its input
   Record* ring;
   const uint4* next;  // that is copied next, as a lane copies it
-  u32 slot;           // of the record that is multiplied next
+  u32 slot;           // of the record that is read next
 
   __device__ void copy() {
     const u32 lane = threadIdx.x % 32;
@@ -29,18 +33,19 @@ struct RemainderRing {
     for (int i = 0; i < kRing; ++i) {
       copy();
     }
+    if (kReadsAhead) {
+      read();
+    }
   }
 
-  // What this lane holds of the next record, and the place of its input.
-  __device__ u32 take(Remainder& weights) {
+  __device__ void read() {
     asm volatile("cp.async.wait_group %0;" ::"n"(kRing - 1) : "memory");
     __syncwarp();
     const u32 lane = threadIdx.x % 32;
     const Record& record = ring[slot];
     weights = {record.weights[lane % 4], record.rows[lane % 4]};
-    const u32 place = record.inputs[lane / 16][lane % 16];
+    place = record.inputs[lane / 16][lane % 16];
     __syncwarp();
     copy();
-    return place;
   }
 };

@@ -113,7 +113,7 @@ class Packer {
         layout_.remainder.insert(layout_.remainder.end(), remainder_[at].begin(), remainder_[at].end());
       }
     }
-    layout_.remainder.resize(layout_.remainder.size() + kRemainderRing * bytes);
+    layout_.remainder.resize(layout_.remainder.size() + (kRemainderRing + 1) * bytes);
   }
 
  private:

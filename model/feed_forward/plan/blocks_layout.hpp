@@ -24,7 +24,7 @@ struct BlocksLayout {
   BlocksGeometry geometry;
   float clip = 0, scale = 1;
   std::vector<std::byte> records;
-  std::vector<std::byte> remainder;            // behind the last kRemainderRing more, which a kernel may ask for
+  std::vector<std::byte> remainder;            // behind the last some more, which a kernel may ask for
   std::vector<std::uint32_t> remainder_begin;  // [layers, warps]: the first record
   std::vector<std::uint16_t> input_neurons;    // [places]: 0xffff where there is none; of places of 2 bytes
   std::vector<std::uint32_t> input_places;     // [neurons of the input]
