@@ -294,21 +294,7 @@ struct Slot {
   bool done = false;
 };
 
-__device__ inline void arrive(u32* arrivals) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals) : "memory");
-  }
-}
-__device__ inline void wait(const u32* arrivals, u32 times) {
-  if (threadIdx.x == 0) {
-    u32 seen;
-    do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrivals) : "memory");
-    } while (static_cast<int>(seen - times * kTeam) < 0);
-  }
-  __syncthreads();
-}
+#include "team_barrier.cuh"
 
 extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(const __grid_constant__ Arguments a) {
   const int warp = threadIdx.x / 32;

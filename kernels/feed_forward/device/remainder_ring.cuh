@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A warp's records of weights outside of tiles, one after another through all blocks of all layers of the launch: they
-// come through a ring in shared memory, kRing of them at a time, and are read one ahead where registers are not full of outputs.
+// come through a ring in shared memory, kRing of them at a time, and are read one ahead where registers are not full of
+// outputs.
 constexpr bool kReadsAhead = !kInPlace;
 
 struct RemainderRing {

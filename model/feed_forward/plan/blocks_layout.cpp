@@ -4,6 +4,7 @@
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
+#include "model/feed_forward/structure/layer_facts.hpp"
 #include "model/feed_forward/structure/remainder_records.hpp"
 
 #include <algorithm>
@@ -285,28 +286,6 @@ class Packer {
   std::vector<std::vector<std::byte>> remainder_;  // [layers, warps]: records
 };
 
-// What the bounds need to know of a layer.
-struct LayerFacts {
-  bool monotone = true, keeps_clipped = true;
-  std::int64_t longest_row = 0;
-  double largest_sum = 0;  // of a row's weights
-};
-
-LayerFacts facts_of(const SparseLayer& layer, double clip) {
-  LayerFacts facts{.monotone = !wakes_zeros(layer)};
-  for (int row = 0; row < layer.weights.rows; ++row) {
-    double sum = 0;
-    for (std::int64_t i = layer.weights.row_begin[row]; i < layer.weights.row_begin[row + 1]; ++i) {
-      facts.monotone = facts.monotone && layer.weights.value[i] >= 0;
-      sum += std::fabs(layer.weights.value[i]);
-    }
-    facts.longest_row = std::max(facts.longest_row, layer.weights.row_begin[row + 1] - layer.weights.row_begin[row]);
-    facts.largest_sum = std::max(facts.largest_sum, sum);
-    facts.keeps_clipped = facts.keeps_clipped && sum * clip * (1 - 0x1p-9) + layer.bias_of(row) >= clip;
-  }
-  return facts;
-}
-
 void put_exact(BlocksLayout::Exact& exact, const SparseLayer& layer) {
   constexpr int kSlice = 32, kAtOnce = 4;
   const SparseMatrix& weights = layer.weights;
@@ -357,16 +336,15 @@ BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& str
   for (int l = 0; l < geometry.layers; ++l) {
     const SparseLayer layer = network.layer(l);
     put_exact(layout.exact, layer);
-    const LayerFacts facts = facts_of(layer, network.clip);
-    all.monotone = all.monotone && facts.monotone;
-    all.keeps_clipped = all.keeps_clipped && facts.keeps_clipped;
-    all.longest_row = std::max(all.longest_row, facts.longest_row);
-    all.largest_sum = std::max(all.largest_sum, facts.largest_sum);
+    all = both(all, facts_of(layer, network.clip));
+  }
+  std::uint32_t most_records = 0;
+  for (std::size_t at = 0; at < layout.records.size(); at += geometry.record_bytes()) {
+    most_records = std::max(most_records, remainder_count(geometry, layout.records.data() + at));
   }
   layout.monotone = all.monotone;
   layout.keeps_clipped = all.keeps_clipped;
-  // n roundings of 2^-24 in the reference's order, and as many, twice as large, in that of the tensor cores, which cut.
-  layout.slack = static_cast<float>(static_cast<double>(std::max<std::int64_t>(all.longest_row, 32)) * 0x1p-23);
+  layout.slack = slack_of(all.longest_row, geometry.tiles + std::int64_t{kRecordTiles} * most_records);
   layout.underflow = static_cast<float>(all.largest_sum * 0x1p-24);
   return layout;
 }

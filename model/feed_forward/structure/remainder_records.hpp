@@ -23,6 +23,7 @@ struct OutsideWeight {
 };
 
 inline constexpr int kRecordWeights = 32;
+inline constexpr int kRecordTiles = 2;
 
 constexpr std::size_t remainder_record_bytes(int place_bytes) {
   return (kRecordWeights * (2 + static_cast<std::size_t>(place_bytes)) + kRecordWeights / 2 + 31) / 32 * 32;

@@ -69,7 +69,8 @@ TEST_CASE("bounds know whether weights are negative and biases positive, and whe
   CHECK(challenge.monotone);
   CHECK(challenge.keeps_clipped);
   CHECK(challenge.scale == 1024);
-  CHECK(challenge.slack == 0x1p-18F);
+  CHECK(challenge.slack == 90 * 0x1p-23F);  // 33 / 2 roundings, 2 (32 + 2 * 2) cuts, one more
+  CHECK(layout_of("spdnn:1024x3,moved=0.1").slack > challenge.slack);
   CHECK_FALSE(layout_of("spdnn:1024x3,values=-0.0625").monotone);
   CHECK_FALSE(layout_of("spdnn:1024x3,bias=0.1").monotone);
   CHECK_FALSE(layout_of("random:neurons=64,layers=2,degree=8,blocks=16").keeps_clipped);  // rows of 0.5 in all
