@@ -36,7 +36,7 @@ int wavefronts_of(std::span<const std::uint32_t> places) {
 }
 
 constexpr double kLaneBytes = 16;   // of a lane of ldmatrix: a place
-constexpr int kRingWavefronts = 5;  // of a record's copy, weights, rows and places
+constexpr int kRingWavefronts = 8;  // of a record's copy, weights, rows and places
 constexpr int kSettlesEach = 4;     // layers, as feed_forward_blocks.cu has it
 
 Terms terms_of(const Parts& parts, double us) {
