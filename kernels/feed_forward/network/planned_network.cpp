@@ -31,7 +31,7 @@ struct Planning {
   std::optional<NetworkStructure> structure = {};
   StructureSummary found = {};
 
-  // All weights in blocks. Throws InputError where most are not by themselves.
+  // Throws InputError where most weights are in no block.
   const NetworkStructure& blocks() {
     if (options.takes_lists || options.keeps_features) {
       throw InputError("takes images of 0 and 1, and keeps no features");
@@ -39,12 +39,8 @@ struct Planning {
     if (!structure) {
       structure = find_structure(network);
       found = summary(*structure);
-      absorb_remainder(*structure);
     }
-    if (!found.is_mostly_blocks()) {
-      throw InputError(std::to_string(found.weights_in_blocks) + " of " + std::to_string(found.weights) +
-                       " weights are in rows that share their columns; three quarters must be");
-    }
+    found.check_mostly_blocks();
     return *structure;
   }
 };

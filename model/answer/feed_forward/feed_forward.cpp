@@ -53,12 +53,10 @@ ExaminedNetwork examine(const FeedForward& network) {
   const auto begin = std::chrono::steady_clock::now();
   ExaminedNetwork examined{network.name, network.layers(), {}};
   examined.network = network;
-  NetworkStructure& structure = examined.blocks = find_structure(network);
+  const NetworkStructure& structure = examined.blocks = find_structure(network);
   examined.structure = summary(structure);
-  if (examined.structure.is_mostly_blocks()) {
-    absorb_remainder(structure);
-  }
   try {
+    examined.structure.check_mostly_blocks();
     examined.work = blocks_work(network, structure, blocks_geometry(network, structure));
     if (!examined.work->monotone) {
       examined.work.reset();
@@ -133,7 +131,7 @@ FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, c
   if (network.work) {
     const BlocksGeometry& geometry = network.work->geometry;
     answer.shared_needed = static_cast<double>(geometry.shared_bytes({1, 2, true}));
-    answer.weight_bytes = static_cast<double>(geometry.layer_bytes()) * geometry.layers;
+    answer.weight_bytes = network.work->weight_bytes();
     for (int groups = 1; static_cast<double>(geometry.shared_bytes({groups, 1, true})) <= answer.shared_available;
          ++groups) {
       answer.images_per_sm = 8 * groups;

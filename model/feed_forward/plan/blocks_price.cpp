@@ -3,6 +3,7 @@
 
 #include "model/feed_forward/plan/blocks_layout.hpp"
 #include "model/feed_forward/plan/price_parts.hpp"
+#include "model/feed_forward/structure/remainder_records.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,8 +30,9 @@ int wavefronts_of(std::span<const std::uint32_t> places) {
   return std::ranges::max(of_banks);
 }
 
-constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
-constexpr int kSettlesEach = 4;    // layers, as feed_forward_blocks.cu has it
+constexpr double kLaneBytes = 16;   // of a lane of ldmatrix: a place
+constexpr int kRingWavefronts = 8;  // of a record's copy, weights, rows and places
+constexpr int kSettlesEach = 4;     // layers, as feed_forward_blocks.cu has it
 
 // Both have all parts.
 Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
@@ -60,7 +62,8 @@ double dram_bytes_per_cycle(const Chip& chip) {
 double registers(const BlocksGeometry& geometry, const BlocksTile& tile, int ahead) {
   const int sets = tile.groups * tile.words;
   const int held = tile.in_place ? geometry.warp_blocks * 2 * sets + geometry.warp_blocks / 2 : 0;
-  return held + ahead * (5 * geometry.tiles + 3) + 4 * tile.groups + 4 * sets;
+  const int remainder = geometry.remainder ? 4 + ahead : 0;  // where records lie, how many
+  return held + ahead * (5 * geometry.tiles + 3) + remainder + 4 * tile.groups + 4 * sets;
 }
 
 double registers_of_thread(const Chip& chip, const BlocksGeometry& geometry) {
@@ -77,21 +80,27 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
                               cost[Cost::blocks_tile_instructions] * geometry.tiles +
                               cost[Cost::blocks_sum_instructions] * sets;
   const double of_block = instructions * chip.fp32_issue_cycles + geometry.tiles * sets * chip.tensor_issue_cycles;
+  const double records = static_cast<double>(work.remainder[layer]) / warps;  // of a warp
+  const double of_record = (cost[Cost::blocks_record_instructions] + sets) * chip.fp32_issue_cycles +
+                           kRecordTiles * sets * chip.tensor_issue_cycles;
   const int ahead = weights_ahead(chip, geometry, tile);
   const double reads = static_cast<double>(work.read_tiles[layer]) / warps;
   Parts parts{};
-  parts[kProducts] = blocks * of_block * std::max(1.0, warps / chip.partitions);
-  parts[kLatency] = reads * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
-                    blocks * (geometry.tiles * chip.tensor_latency_cycles +
-                              cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
-                    blocks / ahead * (shared_line_cycles(chip));
+  parts[kProducts] = (blocks * of_block + records * of_record) * std::max(1.0, warps / chip.partitions);
+  parts[kLatency] =
+      (reads + records) * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
+      records * kRecordTiles * chip.tensor_latency_cycles +
+      blocks * (geometry.tiles * chip.tensor_latency_cycles +
+                cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
+      blocks / ahead * shared_line_cycles(chip);
   const double chain = parts[kProducts] + parts[kLatency];
-  const double shared = static_cast<double>(wavefronts(work, tile, layer)) * chip.lds_wavefront_cycles;
+  const double shared = static_cast<double>(wavefronts(work, tile, layer) + kRingWavefronts * work.remainder[layer]) *
+                        chip.lds_wavefront_cycles;
   parts[kShared] = std::max(0.0, shared - chain);
   // Registers that spill are stored and loaded once in a layer. From device memory a layer comes once for all SMs,
   // which read it at about the same time.
   const double spilled = std::max(0.0, registers(geometry, tile, ahead) - registers_of_thread(chip, geometry));
-  const double weights = static_cast<double>(geometry.layer_bytes());
+  const double weights = work.weight_bytes(layer);
   const bool stays = weights * geometry.layers <= chip.l2_bytes * chip.library_l2_share;
   parts[kL2] =
       std::max({0.0, (weights + spilled * 2 * 4 * 32 * warps) / weight_bytes_per_cycle(chip) - std::max(chain, shared),
@@ -105,6 +114,7 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
 BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry) {
   const int layers = network.layers();
   BlocksWork work{geometry,
+                  std::vector<std::int64_t>(layers),
                   std::vector<std::int64_t>(layers),
                   std::vector<std::int64_t>(layers),
                   {network.neurons.begin(), network.neurons.end()},
@@ -133,6 +143,17 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
           work.wavefronts[l] += wavefronts_of(of_tile.first(kFreePlaces)) + wavefronts_of(of_tile.subspan(kFreePlaces));
         }
       }
+      work.remainder[l] += remainder_count(geometry, layout.records.data() + record);
+    }
+    for (std::int64_t i = 0; i < work.remainder[l]; ++i) {
+      std::vector<std::uint32_t> places;
+      for (const OutsideWeight& weight : read_remainder_record(
+               layout.remainder.data() + i * remainder_record_bytes(geometry.place_bytes), geometry.place_bytes)) {
+        places.push_back(weight.place);
+      }
+      for (std::size_t first = 0; first < places.size(); first += kFreePlaces) {
+        work.wavefronts[l] += wavefronts_of(std::span(places).subspan(first, kFreePlaces));
+      }
     }
   });
   for (const LayerStructure& layer : structure.layers) {
@@ -140,6 +161,19 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
   }
   work.monotone = std::ranges::all_of(monotone, [](char is) { return is != 0; });
   return work;
+}
+
+double BlocksWork::weight_bytes(int layer) const {
+  return static_cast<double>(geometry.layer_bytes()) +
+         static_cast<double>(remainder[layer]) * static_cast<double>(remainder_record_bytes(geometry.place_bytes));
+}
+
+double BlocksWork::weight_bytes() const {
+  double bytes = 0;
+  for (int l = 0; l < geometry.layers; ++l) {
+    bytes += weight_bytes(l);
+  }
+  return bytes;
 }
 
 std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int layer) {
@@ -169,7 +203,8 @@ const BlocksPricer::OfTile& BlocksPricer::of(const BlocksTile& tile) const {
   OfTile fresh{tile, {terms_of({})}};
   Terms of_layer;
   for (int l = 0; l < work_.geometry.layers; ++l) {
-    if (l == 0 || work_.read_tiles[l] != work_.read_tiles[l - 1] || work_.wavefronts[l] != work_.wavefronts[l - 1]) {
+    if (l == 0 || work_.read_tiles[l] != work_.read_tiles[l - 1] || work_.wavefronts[l] != work_.wavefronts[l - 1] ||
+        work_.remainder[l] != work_.remainder[l - 1]) {
       of_layer = terms_of(layer_cycles(chip_, work_, tile, l) * tensor_cycle_us(chip_));
     }
     fresh.until.push_back(combined(fresh.until.back(), 1, of_layer, 1));
