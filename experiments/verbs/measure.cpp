@@ -5,6 +5,7 @@
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/measurement/manifest.hpp"
+#include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 
@@ -18,6 +19,7 @@
 #include "experiments/reports/feed_forward.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
+#include "experiments/training/measure.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "model/base/parallel.hpp"
@@ -69,6 +71,13 @@ bool compares_families(const Options& options) {
 }
 
 void refuse_contradictions(const Options& options) {
+  const bool trains = options.text("mode") == "train";
+  for (const char* what :
+       {"network", "configurations", "floor", "clocks", "capture", "interpret", "compile-only", "write", "arch"}) {
+    if (trains && options.given(what)) {
+      throw InputError("--" + std::string(what) + " is of inference: leave it out with --mode train");
+    }
+  }
   for (const char* what : {"baselines", "floor", "clocks", "repeats", "compile-only"}) {
     if (options.flag("interpret") && options.given(what)) {
       throw InputError("--" + std::string(what) +
@@ -80,7 +89,7 @@ void refuse_contradictions(const Options& options) {
       throw InputError("--" + std::string(what) + " takes one plan, not 'all'");
     }
   }
-  if (read_stack(options)) {
+  if (read_stack(options) && !trains) {
     for (const char* what :
          {"plan", "baselines", "floor", "clocks", "capture", "interpret", "compile-only", "configurations"}) {
       if (options.given(what) && (what != std::string_view("plan") || compares_families(options))) {
@@ -280,16 +289,17 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
 }  // namespace
 
 int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options =
-      parse_options(verb, arguments,
-                    {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
-                     feed_forward_options({"images", "gpus"}), measure_options(), output_options()});
+  const auto options = parse_options(
+      verb, arguments,
+      {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
+       feed_forward_options({"images", "gpus"}), training_options(), measure_options(), output_options()});
   if (!options) {
     return 0;
   }
 #ifdef ONCHIP_HAS_CUDA
   const bool is_feed_forward =
       asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options()});
+  const std::optional<AskedTraining> training = read_training(*options);
   refuse_contradictions(*options);
   const ChipFile chip = read_chip(*options);
   MeasureOptions measure_options;
@@ -299,6 +309,10 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   measure_options.baselines = options->flag("baselines");
   Progress progress;
   measure_options.say = [&](const std::string& what) { progress.show(what); };
+  if (training) {
+    Output output(*options);
+    return measure_training(chip, *training, measure_options, output);
+  }
   if (is_feed_forward) {
     refuse_beside(*options, "network", {},
                   {"configurations", "floor", "clocks", "capture", "interpret", "compile-only"});

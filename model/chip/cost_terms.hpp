@@ -71,6 +71,7 @@ enum class Cost : std::uint8_t {
   cluster_hidden_bytes,
   cluster_per_byte,
   cluster_per_segment,
+  split_latency,
   // Libraries.
   library_plain_node,
   library_value_bytes,
@@ -229,6 +230,9 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
      "h200/families.csv", 40},
     {Cost::cluster_per_segment, "cluster_per_segment", 0.4, 0, "cycles", "sm.clock",
      "each further segment of a sample's units that are no whole sectors", "h100_sxm/clusters.csv", 104},
+    {Cost::split_latency, "split_latency", 1540, 0, "cycles", "sm.clock",
+     "to add up the sums of SMs that split columns, beyond an exchange of these sums in a cluster",
+     "h100_sxm/training_exchange.csv", 8},
     {Cost::library_plain_node, "library_plain_node", 0.65, 1, "share", "as is",
      "of library.node where cells have no gates", "h200/families.csv", 540},
     {Cost::library_value_bytes, "library_value_bytes", 24, 0, "bytes", "as is",

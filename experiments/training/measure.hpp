@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// onchip measure --mode train: a training step on this machine's GPU, and the libraries that compute the same.
+#pragma once
+
+#include "experiments/command/output.hpp"
+#include "experiments/measurement/measurement.hpp"
+#include "experiments/training/answers.hpp"
+
+namespace onchip {
+
+int measure_training(const ChipFile& chip, const AskedTraining& asked, const MeasureOptions& options, Output& output);
+
+}  // namespace onchip
