@@ -4,6 +4,7 @@
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/answers.hpp"
+#include "experiments/feed_forward/questions.hpp"
 #include "experiments/training/answers.hpp"
 #include "model/base/error.hpp"
 

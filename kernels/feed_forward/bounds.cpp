@@ -10,9 +10,9 @@
 namespace onchip {
 namespace {
 
-constexpr int kExactThreads = 1024, kOpenThreads = 512, kOpenBlocks = 4;
+constexpr int kExactThreads = 512, kCluster = 4, kOpenThreads = 512, kOpenBlocks = 4;
 constexpr std::size_t kMostSharedBytes = std::size_t{128} << 10;  // of features; larger ones are in device memory
-constexpr int kFewBlocks = 8;                                     // that have room there
+constexpr int kFewClusters = 4;                                   // that have room there
 
 // As the kernels have them.
 struct ExactArguments {
@@ -64,10 +64,10 @@ BoundsProof::BoundsProof(InferenceProgram& program, const BlocksLayout& layout, 
       open_narrow_(program.add_array(sizeof(std::uint32_t) * most_images)),
       open_wide_(program.add_array(sizeof(std::uint32_t) * most_images)) {
   const std::size_t of_block = 2 * sizeof(float) * widest_;
-  blocks_ = sms_;
+  clusters_ = std::max(1, sms_ / kCluster);
   if (of_block > kMostSharedBytes) {
-    blocks_ = kFewBlocks;
-    scratch_ = program.add_array(of_block * blocks_);
+    clusters_ = kFewClusters;
+    scratch_ = program.add_array(of_block * clusters_);
   }
   program.bitmaps = bitmaps_;
   program.results = results_;
@@ -136,7 +136,7 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
                              .count = wide.count,
                              .categories = bits(at, Bound::exact),
                              .clip = clip_};
-  add(launch_node("fp32", exact_, blocks_, kExactThreads, scratch_ < 0 ? 2 * sizeof(float) * widest_ : 0, exact), {});
+  add(launch_node("fp32", exact_, kCluster * clusters_, kExactThreads, scratch_ < 0 ? 2 * sizeof(float) * widest_ : 0, exact), {});
 }
 
 Inference BoundsProof::read(std::span<const std::uint32_t> results) const {

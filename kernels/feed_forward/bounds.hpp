@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a program proves which images are alive (model/feed_forward/plan/blocks_plan.hpp), whatever kernel computes the
+// How a program proves which images are alive (model/feed_forward/plan/clusters_plan.hpp), whatever kernel computes the
 // bounds: bits of images, lists of those that are open, the order of launches, and fp32 for what no bound decides.
 #pragma once
 
@@ -50,7 +50,7 @@ class BoundsProof {
   std::size_t result_words() const { return static_cast<std::size_t>(Bound::count) * bit_words() + phases_ + 2; }
 
   std::size_t phases_;
-  int most_images_, sms_, layers_, inputs_, blocks_ = 0;
+  int most_images_, sms_, layers_, inputs_, clusters_ = 0;
   float clip_;
   std::uint32_t widest_;
   int exact_, open_;  // kernels

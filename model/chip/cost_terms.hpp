@@ -98,6 +98,7 @@ enum class Cost : std::uint8_t {
   // Feed-forward networks in blocks.
   blocks_block_instructions,
   blocks_tile_instructions,
+  blocks_record_instructions,
   blocks_sum_instructions,
   blocks_epilogue_instructions,
   blocks_move_slots,
@@ -278,6 +279,8 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
      "of a warp for an output block, beside its tiles and sums", "machine code", 12},
     {Cost::blocks_tile_instructions, "blocks_tile_instructions", 13, 13, "instructions", "as is",
      "for a weight tile: addresses, loads, products", "machine code", 12},
+    {Cost::blocks_record_instructions, "blocks_record_instructions", 50, 0, "instructions", "as is",
+     "for 32 weights outside of tiles: two tiles made of them, beside inputs and products", "machine code", 4},
     {Cost::blocks_sum_instructions, "blocks_sum_instructions", 16, 16, "instructions", "as is",
      "for 8 images and a word of an output block: bias, clip, rounding, store", "machine code", 12},
     {Cost::blocks_epilogue_instructions, "blocks_epilogue_instructions", 5, 0, "instructions",

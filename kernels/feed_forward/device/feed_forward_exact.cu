@@ -2,8 +2,8 @@
 // Sparse feed-forward inference of a few images in fp32, in the order of the reference
 // (model/feed_forward/reference.hpp): a row's weights with inputs ascending, each product rounded, then the sum; then
 // the bias, ReLU and clip.
-//   block of threads   one image, all layers; features in two buffers of shared memory
-//   warp               slices of 32 rows, a lane each
+//   cluster of SMs     one image, all layers; features in two buffers, of the shared memory of each of its SMs
+//   warp               slices of 32 rows, a lane each; the weights of its first slice are asked for a layer ahead
 // Also what finds these images: those of a list that a bitmap lacks.
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -22,7 +22,7 @@ struct Arguments {
   const u32* rows;         // [layers]
   int layers, inputs;
   u32 buffer;          // floats of one of the two
-  float* scratch;      // [blocks of threads][2][buffer]; null: both are in shared memory
+  float* scratch;      // [clusters][2][buffer]; null: both are in shared memory
   const u32* bitmaps;  // [image][words]
   int words;
   const u32* ids;  // [*count]: images
@@ -31,61 +31,157 @@ struct Arguments {
   float clip;
 };
 
-constexpr int kThreads = 1024;
-constexpr int kAhead = 8;  // fours of a row's weights that are asked for at once
+constexpr int kThreads = 512;
+constexpr int kWarps = kThreads / 32;
+constexpr int kCluster = 4;  // blocks of threads
+constexpr int kAhead = 8;    // fours of a row's weights that are asked for at once
 
-extern "C" __global__ __launch_bounds__(kThreads) void feed_forward_exact(const __grid_constant__ Arguments a) {
-  extern __shared__ float shared_features[];
-  float* const features = a.scratch != nullptr ? a.scratch + static_cast<u64>(blockIdx.x) * 2 * a.buffer : shared_features;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  for (u32 position = blockIdx.x; position < *a.count; position += gridDim.x) {
+struct Range {  // of a slice's fours
+  u32 slice, begin, end;
+};
+struct Slice {
+  Range range;
+  uint4 fours[kAhead];
+  float bias;
+};
+
+__device__ inline uint4 load_four(const Arguments& a, u32 four, u32 end) {
+  return four < end ? __ldg(a.weights + four * 32 + threadIdx.x % 32) : uint4{~0u, ~0u, ~0u, ~0u};
+}
+// The `own`-th slice of a layer: nothing where there is none.
+__device__ inline Range range_of(const Arguments& a, int layer, u32 own) {
+  if (layer >= a.layers || __ldg(a.layer_slice + layer) + own >= __ldg(a.layer_slice + layer + 1)) {
+    return {~0u, 0, 0};
+  }
+  const u32 slice = __ldg(a.layer_slice + layer) + own;
+  return {slice, __ldg(a.slice_begin + slice), __ldg(a.slice_begin + slice + 1)};
+}
+__device__ inline void load(Slice& to, const Arguments& a, const Range& range) {
+  to.range = range;
+  to.bias = range.slice != ~0u ? __ldg(a.biases + range.slice * 32 + threadIdx.x % 32) : 0;
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) {
+    to.fours[i] = load_four(a, range.begin + i, range.end);
+  }
+}
+
+__device__ inline void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ inline void wait_for_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// Into the shared memory of each block of threads of the cluster.
+__device__ inline void store_everywhere(void* at, u32 value) {
+  const u32 here = static_cast<u32>(__cvta_generic_to_shared(at));
+#pragma unroll
+  for (int rank = 0; rank < kCluster; ++rank) {
+    u32 there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
+    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(there), "r"(value) : "memory");
+  }
+}
+
+template <bool kInShared>
+__device__ void run(const Arguments& a, float* features) {
+  __shared__ u32 lives[3];  // of the layer, of the next one, and one that becomes zero
+  const u32 lane = threadIdx.x % 32, rank = blockIdx.x % kCluster, own = threadIdx.x / 32 * kCluster + rank;
+  const auto read = [](const float* at) { return kInShared ? *at : __ldcg(at); };
+  // Without a branch, so that features are read side by side; where there is no weight, -0 leaves every sum as it is.
+  const auto add = [&](float& sum, const float* from, const uint4& four) {
+    const u32 weights[4] = {four.x, four.y, four.z, four.w};
+    float products[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const bool is_there = weights[i] != ~0u;
+      const float product = __fmul_rn(from_half(weights[i] >> 16), read(from + (is_there ? weights[i] & 0xffff : 0)));
+      products[i] = is_there ? product : -0.0f;
+    }
+#pragma unroll
+    for (const float product : products) {
+      sum = __fadd_rn(sum, product);
+    }
+  };
+  for (u32 position = blockIdx.x / kCluster; position < *a.count; position += gridDim.x / kCluster) {
+    Slice next;
+    load(next, a, range_of(a, 0, own));
+    Range behind = range_of(a, 1, own);
     const u32 image = a.ids[position];
     const u32* bitmap = a.bitmaps + static_cast<u64>(image) * a.words;
-    for (int i = threadIdx.x; i < a.inputs; i += blockDim.x) {
+    for (int i = threadIdx.x; i < a.inputs; i += kThreads) {
       features[i] = bitmap[i / 32] >> (i % 32) & 1 ? 1.0f : 0.0f;
     }
-    __syncthreads();
+    if (threadIdx.x < 3) {
+      lives[threadIdx.x] = 0;
+    }
+    arrive_at_cluster();
+    wait_for_cluster();
     bool any = true;
     for (int layer = 0; layer < a.layers && any; ++layer) {
-      const float* from = features + layer % 2 * a.buffer;
-      float* to = features + (layer + 1) % 2 * a.buffer;
-      const u32 first = a.layer_slice[layer], end = a.layer_slice[layer + 1], rows = a.rows[layer];
-      bool lives = false;
-      for (u32 slice = first + warp; slice < end; slice += kThreads / 32) {
-        const u32 end_four = a.slice_begin[slice + 1];
-        const float bias = a.biases[slice * 32 + lane];
+      const float* const from = features + layer % 2 * a.buffer;
+      float* const to = features + (layer + 1) % 2 * a.buffer;
+      const u32 first = __ldg(a.layer_slice + layer), rows = __ldg(a.rows + layer);
+      bool alive = false;
+      // The rest of a slice whose weights are asked for.
+      const auto finish = [&](const Slice& slice) {
         float sum = 0;
-        for (u32 four = a.slice_begin[slice]; four < end_four; four += kAhead) {
-          uint4 weights[kAhead];
 #pragma unroll
-          for (int i = 0; i < kAhead; ++i) {
-            weights[i] = four + i < end_four ? __ldg(a.weights + (four + i) * 32 + lane) : uint4{~0u, ~0u, ~0u, ~0u};
-          }
-#pragma unroll
-          for (int i = 0; i < kAhead; ++i) {
-            const u32 of_four[4] = {weights[i].x, weights[i].y, weights[i].z, weights[i].w};
-#pragma unroll
-            for (const u32 weight : of_four) {
-              if (weight != ~0u) {
-                sum = __fadd_rn(sum, __fmul_rn(from_half(weight >> 16), from[weight & 0xffff]));
-              }
-            }
-          }
+        for (const uint4& four : slice.fours) {
+          add(sum, from, four);
         }
-        sum = __fadd_rn(sum, bias);
+        for (u32 four = slice.range.begin + kAhead; four < slice.range.end; ++four) {
+          add(sum, from, load_four(a, four, slice.range.end));
+        }
+        sum = __fadd_rn(sum, slice.bias);
         const float feature = sum < 0 ? 0 : sum > a.clip ? a.clip : sum;
-        const u32 row = (slice - first) * 32 + lane;
+        const u32 row = (slice.range.slice - first) * 32 + lane;
         if (row < rows) {
-          to[row] = feature;
-          lives |= feature != 0;
+          if constexpr (kInShared) {
+            store_everywhere(to + row, __float_as_uint(feature));
+          } else {
+            to[row] = feature;
+          }
+          alive |= feature != 0;
         }
+      };
+      const Slice now = next;
+      load(next, a, behind);
+      behind = range_of(a, layer + 2, own);
+      if (now.range.slice != ~0u) {
+        finish(now);
       }
-      any = __syncthreads_or(lives);
+      for (u32 more = own + kCluster * kWarps;; more += kCluster * kWarps) {
+        const Range range = range_of(a, layer, more);
+        if (range.slice == ~0u) {
+          break;
+        }
+        Slice slice;
+        load(slice, a, range);
+        finish(slice);
+      }
+      if (__any_sync(~0u, alive) && lane == 0) {
+        store_everywhere(&lives[layer % 3], 1u);
+      }
+      if (threadIdx.x == 0) {
+        lives[(layer + 1) % 3] = 0;
+      }
+      arrive_at_cluster();
+      wait_for_cluster();
+      any = lives[layer % 3] != 0;
     }
-    if (any && threadIdx.x == 0) {
+    if (any && rank == 0 && threadIdx.x == 0) {
       atomicOr(a.categories + image / 32, 1u << image % 32);
     }
-    __syncthreads();
+  }
+}
+
+extern "C" __global__ __cluster_dims__(kCluster, 1, 1) __launch_bounds__(kThreads) void feed_forward_exact(
+    const __grid_constant__ Arguments a) {
+  extern __shared__ float shared_features[];
+  if (a.scratch != nullptr) {
+    run<false>(a, a.scratch + static_cast<u64>(blockIdx.x / kCluster) * 2 * a.buffer);
+  } else {
+    run<true>(a, shared_features);
   }
 }
 

@@ -10,6 +10,18 @@ struct TransposeArguments {
   u64* bits;                // [tile][place]
 };
 
+// Of a 32 x 32 matrix of bits, a row in each lane: its columns.
+__device__ inline u32 transpose(u32 row) {
+  u32 low = 0x0000ffff;
+#pragma unroll
+  for (int half = 16; half > 0; half /= 2) {
+    const u32 other = __shfl_xor_sync(~0u, row, half);
+    row = threadIdx.x & half ? (row & ~low) | (other >> half & low) : (row & low) | (other << half & ~low);
+    low ^= low << (half / 2);
+  }
+  return row;
+}
+
 // A warp: 128 neurons of a tile's images.
 extern "C" __global__ void feed_forward_transpose(const __grid_constant__ TransposeArguments a) {
   constexpr int kRounds = (kImages + 31) / 32;
@@ -32,10 +44,7 @@ extern "C" __global__ void feed_forward_transpose(const __grid_constant__ Transp
 #pragma unroll
       for (int r = 0; r < kRounds; ++r) {
         const u32 word = k == 0 ? rows[r].x : k == 1 ? rows[r].y : k == 2 ? rows[r].z : rows[r].w;
-        for (u32 bit = 0; bit < 32; ++bit) {
-          const u32 votes = __ballot_sync(~0u, word >> bit & 1);
-          mine |= static_cast<u64>(lane == bit ? votes : 0) << (32 * r);
-        }
+        mine |= static_cast<u64>(transpose(word)) << (32 * r);
       }
       const u32 neuron = 128 * quad + 32 * k + lane;
       if (neuron < a.inputs) {
@@ -55,45 +64,72 @@ struct CompactArguments {
   u32* categories;  // a bit per image
 };
 
-// A block of threads: a tile's images that are alive, to the end of the next list.
+// A warp: so many rows, of a place's word each, of a tile's images that are alive, to where they stand in the next list.
 extern "C" __global__ void feed_forward_compact(const __grid_constant__ CompactArguments a) {
   constexpr int kRounds = (kImages + 31) / 32;
-  __shared__ u32 base;
-  const u32 count = *a.count, tiles = (count + kImages - 1) / kImages;
-  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+  constexpr u32 kRows = 256, kAtOnce = 8;
+  const u32 count = *a.count, tiles = (count + kImages - 1) / kImages, rows = a.places * kWords;
+  const bool keeps = a.out_features != nullptr;
+  const u32 parts = keeps ? (rows + kRows - 1) / kRows : 1;
+  const u32 lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
+  u32 base = 0, counted = 0;  // images alive in the tiles before, of which so many are counted
+  for (u64 i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < static_cast<u64>(tiles) * parts; i += warps) {
+    const u32 tile = static_cast<u32>(i / parts), part = static_cast<u32>(i % parts);
+    u32 alive = 0;
+    for (u32 t = counted + lane; t < tile; t += 32) {
+      alive += __popcll(a.alive[t]);
+    }
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+      alive += __shfl_xor_sync(~0u, alive, step);
+    }
+    base += alive;
+    counted = tile;
     const u32 left = count - tile * kImages;
     const u64 lives = a.alive[tile] & (left >= 64 ? ~0ull : (1ull << left) - 1);
-    if (threadIdx.x == 0) {
-      base = a.out_features != nullptr && lives ? atomicAdd(a.out_count, __popcll(lives)) : 0;
+    if (keeps && tile + 1 == tiles && part == 0 && lane == 0) {
+      *a.out_count = base + __popcll(lives);
     }
-    __syncthreads();
     u32 slots[kRounds];
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) {
-      const u32 column = 32 * r + lane;
+      const u32 column = 32 * r + lane, at = tile * kImages + column;
       const bool is_alive = column < kImages && (lives >> column & 1);
-      const u32 at = tile * kImages + column;
-      const u32 id = is_alive && a.ids != nullptr ? a.ids[at] : at;
       slots[r] = is_alive ? base + __popcll(lives & ((1ull << column) - 1)) : ~0u;
-      if (warp == 0 && is_alive && a.out_features != nullptr) {
-        a.out_ids[slots[r]] = id;
-      } else if (warp == 0 && is_alive) {
-        atomicOr(a.categories + id / 32, 1u << id % 32);
+      if (is_alive && part == 0) {
+        const u32 id = a.ids != nullptr ? a.ids[at] : at;
+        if (keeps) {
+          a.out_ids[slots[r]] = id;
+        } else {
+          atomicOr(a.categories + id / 32, 1u << id % 32);
+        }
       }
     }
-    if (a.out_features != nullptr && lives) {
-      for (u32 row = warp; row < a.places * kWords; row += warps) {
+    if (!keeps || lives == 0) {
+      continue;
+    }
+    const u32 end = min((part + 1) * kRows, rows);
+    for (u32 first = part * kRows; first < end; first += kAtOnce) {
+      u16 values[kAtOnce][kRounds];
+#pragma unroll
+      for (u32 k = 0; k < kAtOnce; ++k) {
 #pragma unroll
         for (int r = 0; r < kRounds; ++r) {
-          if (slots[r] != ~0u) {
-            const u64 from = (static_cast<u64>(tile) * a.places * kWords + row) * kImages + 32 * r + lane;
-            const u64 to = (static_cast<u64>(slots[r] / kImages) * a.places * kWords + row) * kImages + slots[r] % kImages;
-            a.out_features[to] = a.features[from];
+          if (slots[r] != ~0u && first + k < end) {
+            values[k][r] = a.features[(static_cast<u64>(tile) * rows + first + k) * kImages + 32 * r + lane];
+          }
+        }
+      }
+#pragma unroll
+      for (u32 k = 0; k < kAtOnce; ++k) {
+#pragma unroll
+        for (int r = 0; r < kRounds; ++r) {
+          if (slots[r] != ~0u && first + k < end) {
+            const u64 row = static_cast<u64>(slots[r] / kImages) * rows + first + k;
+            a.out_features[row * kImages + slots[r] % kImages] = values[k][r];
           }
         }
       }
     }
-    __syncthreads();
   }
 }

@@ -5,14 +5,18 @@
 #include "kernels/feed_forward/streamed_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
+#include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
+#include "model/feed_forward/plan/off_chip_price.hpp"
 #include "model/feed_forward/staged/plan.hpp"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -23,10 +27,11 @@ struct Planning {
   const InferenceTarget& target;
   const UnstructuredOptions& options;
   const Activity* activity = nullptr;
+  std::string_view plan = {};  // of blocks, as a text
   std::optional<NetworkStructure> structure = {};
   StructureSummary found = {};
 
-  // All weights in blocks. Throws InputError where most are not by themselves.
+  // Throws InputError where most weights are in no block.
   const NetworkStructure& blocks() {
     if (options.takes_lists || options.keeps_features) {
       throw InputError("takes images of 0 and 1, and keeps no features");
@@ -34,22 +39,24 @@ struct Planning {
     if (!structure) {
       structure = find_structure(network);
       found = summary(*structure);
-      absorb_remainder(*structure);
     }
-    if (!found.is_mostly_blocks()) {
-      throw InputError(std::to_string(found.weights_in_blocks) + " of " + std::to_string(found.weights) +
-                       " weights are in rows that share their columns; three quarters must be");
-    }
+    found.check_mostly_blocks();
     return *structure;
   }
 };
 
+bool is_blocks_text(std::string_view text) {
+  return text.starts_with("warps=");
+}
+
 PlannedProgram plan_blocks(Planning& of) {
   const BlocksGeometry geometry = blocks_geometry(of.network, of.blocks());
   const BlocksPlan plan =
-      of.activity == nullptr
+      !of.plan.empty() ? read_blocks_plan(of.plan, of.network.layers())
+      : of.activity == nullptr
           ? choose_blocks_plan(of.target.chip, geometry)
           : choose_blocks_plan(of.target.chip, blocks_work(of.network, of.blocks(), geometry), *of.activity);
+  check_fits(of.target.chip, geometry, plan);
   const auto layout = std::make_shared<const BlocksLayout>(pack_blocks(of.network, of.blocks(), geometry));
   check_monotone(*layout);
   PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = of.found, .end_layers = {}, .program = {}};
@@ -77,7 +84,9 @@ PlannedProgram plan_streamed(Planning& of) {
 }
 
 PlannedProgram plan_unstructured(Planning& of) {
-  const UnstructuredPlan plan = choose_unstructured_plan(of.target.chip, of.network);
+  const UnstructuredPlan plan = of.activity == nullptr
+                                    ? choose_unstructured_plan(of.target.chip, of.network)
+                                    : choose_unstructured_plan(of.target.chip, of.network, *of.activity);
   const auto layout = std::make_shared<const UnstructuredLayout>(pack_unstructured(of.network, plan));
   PlannedProgram planned{.text = text(plan), .uses_blocks = false, .found = {}, .end_layers = {}, .program = {}};
   for (const UnstructuredPhase& phase : plan.phases) {
@@ -97,9 +106,10 @@ void check_family(std::string_view family) {
   constexpr std::array kNames{BlocksPlan::kName, StreamedPlan::kName, UnstructuredPlan::kName, StagedPlan::kName};
   constexpr std::size_t kHere = 3;  // the last has a planner of its own
   const std::span here = std::span(kNames).first(kHere);
-  if (!family.empty() && std::ranges::find(here, family) == here.end()) {
+  if (!family.empty() && !is_blocks_text(family) && std::ranges::find(here, family) == here.end()) {
     throw InputError("unknown plan '" + std::string(family) +
-                     "' of a feed-forward network: expected blocks, streamed, unstructured or 'staged ...'" +
+                     "' of a feed-forward network: expected blocks, streamed, unstructured, a plan of blocks as "
+                     "predict prints it, or 'staged ...'" +
                      did_you_mean(family, kNames));
   }
 }
@@ -110,14 +120,19 @@ PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& t
                                  std::pair(StreamedPlan::kName, &plan_streamed),
                                  std::pair(UnstructuredPlan::kName, &plan_unstructured)};
   Planning planning{network, target, options, activity};
-  std::string reasons;
+  const auto begin = std::chrono::steady_clock::now();
   check_family(family);
+  if (is_blocks_text(family)) {
+    planning.plan = std::exchange(family, BlocksPlan::kName);
+  }
+  std::string reasons;
   for (const auto& [name, plan] : kFamilies) {
     if (!family.empty() && family != name) {
       continue;
     }
     try {
       PlannedProgram planned = plan(planning);
+      planned.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       planned.family = name;
       planned.program(1);  // throws what only the program knows
       return planned;

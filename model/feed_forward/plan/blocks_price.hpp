@@ -7,7 +7,7 @@
 //   latency        ldmatrix, product after product, epilogue; L2, each time that a warp waits for weights it just asked
 //                  for, of which all SMs read the same lines
 //   shared_memory  what the counted wavefronts of ldmatrix and stmatrix take beyond
-//   weights        what the layer's records take beyond, from L2 to each SM, and registers that spill
+//   l2             what the layer's records take beyond, from L2 to each SM, and registers that spill
 //   barriers
 //   images         bitmaps that become features; features from device memory
 //   survivors      who is alive; their features to device memory
@@ -35,9 +35,13 @@ struct BlocksWork {
   // By layer, of 8 images and one word of their features:
   std::vector<std::int64_t> read_tiles;  // weight tiles whose inputs are read: not those of the tile before
   std::vector<std::int64_t> wavefronts;  // of reads and writes, with their bank conflicts
+  std::vector<std::int64_t> remainder;   // records of weights outside of tiles
   std::vector<std::int64_t> neurons;     // [layers + 1]
   std::int64_t block_elements = 0;       // of all layers
   bool monotone = true;                  // see BlocksLayout
+
+  double weight_bytes(int layer) const;
+  double weight_bytes() const;  // of all layers
 };
 // Packs layer by layer, and counts.
 BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);
