@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// onchip measure --mode train: a training step on this machine's GPU, and the libraries that compute the same.
+// onchip measure --mode train: a training step on this machine's GPU, with --baselines beside the libraries that
+// compute the same. Without a step by --plan the kernels' own choice of plans runs; its price is beside its time.
 #pragma once
 
 #include "experiments/command/output.hpp"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.nn.LSTM and GRU to train with, a line changed. Imports torch; the package imports this at its first use.
 
-There are no kernels for training yet: everything goes torch's own way, but float64, which takes a plain formula. That can be
+No kernels of onchip are called yet: everything goes torch's own way, but float64, which takes a plain formula. That can be
 differentiated twice on any device, where cuDNN cannot, and is what gradcheck tests.
 """
 import torch

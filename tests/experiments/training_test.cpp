@@ -121,7 +121,7 @@ TEST_CASE("options that a training step has not are refused, each with one line"
   require_refusal(train + "--plan 'stash=gates | forwad layer=0'", "did you mean 'forward'");
   require_refusal(train + "--stash none", "expected gates or cells");
 #ifdef ONCHIP_HAS_CUDA
-  require_refusal("measure --mode train --cell lstm --hidden 512", "not built yet");
+  require_refusal("measure --mode train --cell gru --hidden 512", "CUDA", "CUDA_VISIBLE_DEVICES=");
   require_refusal("measure --mode train --cell lstm --hidden 512 --floor", "is of inference");
   require_refusal("measure --mode train --cell lstm --hidden 512 --baselines", "CUDA", "CUDA_VISIBLE_DEVICES=");
 #endif
