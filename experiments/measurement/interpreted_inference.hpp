@@ -35,11 +35,11 @@ class InterpretedInference : public InferenceExecutor {
   };
   const std::vector<Launch>& launches() const { return launches_; }
 
- private:
   void write(int array, std::span<const std::byte> bytes) override;
   void read(int array, std::span<std::byte> bytes) const override;
   std::span<const std::uint32_t> run() override;
 
+ private:
   struct State;
   std::unique_ptr<State> state_;
   std::optional<BankGeometry> banks_;

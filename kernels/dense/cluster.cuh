@@ -25,14 +25,7 @@ struct ClusterState {
   __device__ __forceinline__ u32 barrier(int t) const { return barriers + t % 2 * 8; }
 };
 
-__device__ __forceinline__ u32 of_rank(u32 address, int rank) {
-  u32 there;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-  return there;
-}
-__device__ __forceinline__ void wait_for_cluster() {
-  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
-}
+#include "../recurrent/ranks.cuh"
 // The next phase of a barrier ends with a whole state.
 __device__ __forceinline__ void expect_state(u32 barrier) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(kSentBytes) : "memory");

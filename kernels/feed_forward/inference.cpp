@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace onchip {
@@ -36,6 +37,7 @@ struct DeviceInference::State {
   std::vector<Stream> streams;
   std::map<int, Event> events;      // of nodes that others wait for
   std::vector<void*> pinned;        // memory of the host
+  std::optional<Cublas> cublas;     // where there are products
   cudaGraphExec_t graph = nullptr;  // none where the host does something itself
 
   std::size_t result_bytes() const { return arrays[results].bytes(); }
@@ -68,6 +70,9 @@ struct DeviceInference::State {
     for (const ProgramNode& node : nodes) {
       last_stream = std::max(last_stream, node.stream);
       needs_host = needs_host || node.host;
+      if (node.product && !cublas) {
+        cublas.emplace(false);
+      }
     }
     pin();
     streams = std::vector<Stream>(last_stream + 1);
@@ -126,6 +131,11 @@ struct DeviceInference::State {
         ONCHIP_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on));
         ONCHIP_CUDA_CHECK(cudaStreamSynchronize(on));
       });
+      return;
+    }
+    if (node.product) {
+      cublas->use(on);
+      cublas->multiply(*node.product);
       return;
     }
     if (!node.from.empty()) {
@@ -204,6 +214,17 @@ std::span<const std::uint32_t> DeviceInference::run() {
   }
   state_->streams[0].synchronize();
   return {state_->host, state_->result_bytes() / 4};
+}
+
+double DeviceInference::graph_ms(int repeats) {
+  const cudaStream_t on = state_->streams[0].get();
+  EventTimer timer;
+  timer.start(on);
+  for (int i = 0; i < repeats; ++i) {
+    ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, on));
+  }
+  timer.stop(on);
+  return timer.milliseconds() / repeats;
 }
 
 int DeviceInference::spill_bytes() const {

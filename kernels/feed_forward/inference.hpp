@@ -23,11 +23,14 @@ class DeviceInference : public InferenceExecutor {
   std::vector<std::pair<std::string, double>> node_ms();
   int spill_bytes() const;  // of all kernels
 
- private:
+  // Milliseconds of the whole graph, of so many in a row.
+  double graph_ms(int repeats);
+
   void write(int array, std::span<const std::byte> bytes) override;
   void read(int array, std::span<std::byte> bytes) const override;
   std::span<const std::uint32_t> run() override;
 
+ private:
   struct State;
   std::unique_ptr<State> state_;
 };

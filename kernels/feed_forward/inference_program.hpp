@@ -5,12 +5,14 @@
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
+#include "kernels/runtime/cublas.hpp"
 #include "model/feed_forward/network_inference.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,7 +33,8 @@ struct ProgramArray {
 // Copies between the host and the device, done when it returns.
 using HostCopy = std::function<void(void* to, const void* from, std::size_t bytes)>;
 
-// A launch, a copy from the host, something that the host does, or zeros. Nodes of a stream come one after another.
+// A launch, a library's product, a copy from the host, something that the host does, or zeros. Nodes of a stream come
+// one after another.
 struct ProgramNode {
   std::string label;  // "to layer 3"
   int stream = 0;
@@ -41,6 +44,7 @@ struct ProgramNode {
   std::size_t shared_bytes = 0;
   bool cooperative = false;               // all blocks of threads at once
   std::vector<std::byte> arguments = {};  // the kernel's only parameter
+  std::optional<DenseProduct> product = {};
   std::span<std::byte> zeros = {};
   std::span<const std::byte> from = {};  // the host's
   std::byte* to = nullptr;

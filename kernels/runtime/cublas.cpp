@@ -92,9 +92,9 @@ void Cublas::use(cudaStream_t stream) const {
 
 void Cublas::multiply(const DenseProduct& p) const {
   const cudaDataType type = kTypes[static_cast<std::size_t>(state_type(p.precision))];
-  ONCHIP_CUBLAS_CALL(cublasGemmEx, handle_->handle, p.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, p.rows,
-                     p.columns, p.depth, &p.scale, p.a, type, p.leading_a, p.b, type, p.leading_b, &p.keep, p.c,
-                     p.sums_in_fp32 ? CUDA_R_32F : type, p.leading_c,
+  ONCHIP_CUBLAS_CALL(cublasGemmEx, handle_->handle, p.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                     p.transposed_b ? CUBLAS_OP_T : CUBLAS_OP_N, p.rows, p.columns, p.depth, &p.scale, p.a, type,
+                     p.leading_a, p.b, type, p.leading_b, &p.keep, p.c, p.sums_in_fp32 ? CUDA_R_32F : type, p.leading_c,
                      p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dense products by cuBLAS, with sums in fp32 (TF32 for fp32 data only where it is asked for) and cuBLAS's own choice
 // of kernel:
-//   C = scale op(A) B + keep C     column-major, A or its transpose: [rows, depth]; B: [depth, columns]; C: [rows,
-//                                  columns]
+//   C = scale op(A) op(B) + keep C   column-major, A or its transpose: [rows, depth]; B or its transpose: [depth,
+//                                    columns]; C: [rows, columns]
 //
 // cuBLAS is loaded at run time: $ONCHIP_CUBLAS (the library's path), else the dynamic linker's search.
 #pragma once
@@ -20,7 +20,8 @@ namespace onchip {
 struct DenseProduct {
   int rows = 0, columns = 0, depth = 0;
   Precision precision = Precision::fp16;
-  bool transposed = false;  // A is stored as [depth, rows], which is row-major [rows, depth]
+  bool transposed = false;    // A is stored as [depth, rows], which is row-major [rows, depth]
+  bool transposed_b = false;  // B as [columns, depth]
   const void* a = nullptr;
   int leading_a = 0;
   const void* b = nullptr;

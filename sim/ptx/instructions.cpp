@@ -305,6 +305,7 @@ std::vector<InstructionRow> warp_rows() {
       {"fence.acq_rel.cta fence.acq_rel.cluster fence.acq_rel.gpu fence.acq_rel.sys fence.sc.cta fence.sc.cluster fence.sc.gpu fence.sc.sys fence.proxy.async", as("", nothing)},
       {"setmaxnreg.inc.sync.aligned.u32 setmaxnreg.dec.sync.aligned.u32", as("w", nothing)},
       {"membar.cta membar.gl membar.sys fence.mbarrier_init.release.cluster", as("", nothing)},
+      {"prefetch.global.L2", as("[", nothing)},
       {"nanosleep.u32", as("w", nothing, Flow::plain, /*polls=*/true)},
       {"cp.async.ca.shared.global cp.async.cg.shared.global", accessing(as("[[#", cp_async), Access::copy)},
       {"cp.async.ca.shared.global cp.async.cg.shared.global", accessing(as("[[#w", cp_async), Access::copy)},

@@ -25,13 +25,14 @@ class InferenceExecutor {
   std::vector<float> features() const;
   const InferenceProgram& program() const { return program_; }
 
- protected:
-  explicit InferenceExecutor(InferenceProgram program) : program_(std::move(program)) {}
   // At the beginning of an array.
   virtual void write(int array, std::span<const std::byte> bytes) = 0;
   virtual void read(int array, std::span<std::byte> bytes) const = 0;
   // Runs the nodes, and has the array of results.
   virtual std::span<const std::uint32_t> run() = 0;
+
+ protected:
+  explicit InferenceExecutor(InferenceProgram program) : program_(std::move(program)) {}
 
   InferenceProgram program_;
 

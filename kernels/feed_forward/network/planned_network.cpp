@@ -7,6 +7,7 @@
 #include "model/base/error.hpp"
 #include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
+#include "model/feed_forward/plan/off_chip_price.hpp"
 #include "model/feed_forward/staged/plan.hpp"
 
 #include <algorithm>
@@ -87,7 +88,9 @@ PlannedProgram plan_streamed(Planning& of) {
 }
 
 PlannedProgram plan_unstructured(Planning& of) {
-  const UnstructuredPlan plan = choose_unstructured_plan(of.target.chip, of.network);
+  const UnstructuredPlan plan = of.activity == nullptr
+                                    ? choose_unstructured_plan(of.target.chip, of.network)
+                                    : choose_unstructured_plan(of.target.chip, of.network, *of.activity);
   const auto layout = std::make_shared<const UnstructuredLayout>(pack_unstructured(of.network, plan));
   PlannedProgram planned{.text = text(plan), .uses_blocks = false, .found = {}, .end_layers = {}, .program = {}};
   for (const UnstructuredPhase& phase : plan.phases) {

@@ -106,7 +106,7 @@ std::vector<int> run(FeedForwardAnswer& answer, const ChipFile& file, const Exam
     return plan.end_layers;
   }
   try {
-    const UnstructuredPlan plan = choose_unstructured_plan(chip, network.network);
+    const UnstructuredPlan plan = choose_unstructured_plan(chip, network.network, activity);
     const std::vector<UnstructuredWork>& work =
         works.unstructured.of(text(plan), [&] { return unstructured_work(network.network, plan); });
     take(answer, plan, price_unstructured(chip, network.network, work, activity, plan));

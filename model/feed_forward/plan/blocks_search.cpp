@@ -9,8 +9,7 @@
 namespace onchip {
 namespace {
 
-constexpr int kMostGroups = 4;           // of a tile, as far as kernels were measured
-constexpr std::size_t kMostPoints = 32;  // at which images may be dropped
+constexpr int kMostGroups = 4;  // of a tile, as far as kernels were measured
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<BlocksTile> fitting_tiles(const Chip& chip, const BlocksGeometry& geometry) {
@@ -24,23 +23,6 @@ std::vector<BlocksTile> fitting_tiles(const Chip& chip, const BlocksGeometry& ge
     }
   }
   return tiles;
-}
-
-// Layers before which some images are dropped: those with the most dead since the layer before.
-std::vector<int> drop_points(const Activity& activity) {
-  const auto dead = [&](int l) { return activity.alive[l - 1] - activity.alive[l]; };
-  std::vector<int> points;
-  for (int l = 1; l + 1 < static_cast<int>(activity.alive.size()); ++l) {
-    if (dead(l) > 0) {
-      points.push_back(l);
-    }
-  }
-  if (points.size() > kMostPoints) {
-    std::ranges::stable_sort(points, std::greater<>(), dead);
-    points.resize(kMostPoints);
-    std::ranges::sort(points);
-  }
-  return points;
 }
 
 }  // namespace

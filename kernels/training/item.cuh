@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a thread finishes: one unit of one sample of each turn.
+
+struct Item {
+  int unit, sample;  // of all units; of a turn's samples
+  bool exists;       // it is a unit of the network
+  char* ring;        // its words in the ring's first slot and turn
+  u32 carry;         // in shared memory, of the first turn: float [kTurns][kThreads]
+
+  __device__ __forceinline__ int batch_index(int turn) const {
+    return (batch_group() * kTurns + turn) * kGroupBatch + sample;
+  }
+  __device__ __forceinline__ bool is_there(int turn) const { return exists && batch_index(turn) < kBatch; }
+  // Of a matrix [kBatch][kHidden]; of step t's, if there is one for each step.
+  __device__ __forceinline__ long long state_index(long long t, int turn) const {
+    return (t * kBatch + batch_index(turn)) * kHidden + unit;
+  }
+  __device__ __forceinline__ long long gate_index(long long t, int turn, int gate) const {
+    return ((t * kBatch + batch_index(turn)) * 4 + gate) * kHidden + unit;
+  }
+  __device__ __forceinline__ char* words(long long state, int turn) const {
+    return ring + static_cast<int>(state % kSlots) * kSlotStride + turn * kStateStride;
+  }
+  __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreads * 4); }
+};
+
+__device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int thread) {
+  Item item;
+  item.unit = sm_of_group() * kUnits + thread % kUnits;
+  item.sample = thread / kUnits;
+  item.exists = item.unit < kHidden && item.sample < kGroupBatch;
+  item.carry = carry + 4 * thread;
+  const int even = kIsBackward ? item.unit : item.unit - item.unit % 2;  // forward, a word is of two units
+  item.ring = a.ring + batch_group() * (kTurns * kStateStride) + place_of(even, item.sample);
+  return item;
+}
+
+// Elements that the kernel itself writes, too; volatile, so that they are asked for here and not where they are used.
+__device__ __forceinline__ u16 load_ahead(const void* base, long long index) {
+  u16 bits;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(bits) : "l"(static_cast<const u16*>(base) + index) : "memory");
+  return bits;
+}
+__device__ __forceinline__ void prefetch(const void* base, long long index) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const u16*>(base) + index) : "memory");
+}
+__device__ __forceinline__ float to_float(u32 bits) { return element(&bits, 0); }
+__device__ __forceinline__ float load_or_zero(const void* base, long long index) {
+  return base == nullptr ? 0.0f : to_float(load_element(base, index));
+}
+
+// Publishes what an item has of a state, and empties its place of a later one.
+__device__ __forceinline__ void publish(const Item& item, long long state, int turn, u32 lower, u32 upper) {
+  char* const to = item.words(state, turn);
+  char* const later = item.words(state + kAhead, turn);
+  if constexpr (kIsBackward) {
+    asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(lower), "r"(upper) : "memory");
+    asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %1};" ::"l"(later), "r"(~0u) : "memory");
+  } else {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(lower) : "memory");
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(later), "r"(~0u) : "memory");
+  }
+}

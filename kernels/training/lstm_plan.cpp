@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/training/lstm_plan.hpp"
+
+#include "model/base/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+using Field = std::pair<std::string_view, int RecurrencePlan::*>;
+constexpr std::array<Field, 8> kFields{{{"groups", &RecurrencePlan::batch_groups},
+                                        {"turns", &RecurrencePlan::turns},
+                                        {"warps", &RecurrencePlan::warps},
+                                        {"split", &RecurrencePlan::split},
+                                        {"shared_tiles", &RecurrencePlan::shared_tiles},
+                                        {"loads_in_flight", &RecurrencePlan::loads_in_flight},
+                                        {"poll_delay", &RecurrencePlan::poll_delay},
+                                        {"ahead", &RecurrencePlan::ahead}}};
+
+constexpr int kGates = 4, kSpanUnits = 32, kTileBytes = 512, kRegisters = 65536;
+
+constexpr int ceil_divide(std::int64_t value, std::int64_t by) {
+  return static_cast<int>((value + by - 1) / by);
+}
+
+// Fewest tiles in shared memory that leave registers for the rest; the compiler has the last word.
+int fewest_shared_tiles(const RecurrenceShape& shape, const RecurrencePlan& plan) {
+  const int sums = 4 * shape.row_tiles * shape.sample_tiles;
+  const int chains = shape.row_tiles * shape.sample_tiles <= 2 ? 4 / (shape.row_tiles * shape.sample_tiles) : 1;
+  const int others = 56 + sums * chains + 4 * plan.loads_in_flight;
+  const int most = std::min(255, kRegisters / shape.threads);
+  return std::clamp(shape.tiles - (most - others) / 4, 0, shape.tiles);
+}
+
+RecurrencePlan choose(const LstmSize& size, int sms, std::size_t shared_bytes, bool is_backward) {
+  RecurrencePlan plan;
+  plan.split = is_backward && size.hidden >= 1024 ? 2 : 1;
+  const int of_group = ceil_divide(size.hidden, RecurrenceShape::kUnits * plan.split) * plan.split;
+  constexpr int kFewestSamples = 4, kMostSamples = 16;
+  plan.batch_groups = std::clamp(ceil_divide(size.batch, kFewestSamples), 1, std::max(1, sms / of_group));
+  plan.turns = ceil_divide(ceil_divide(size.batch, plan.batch_groups), kMostSamples);
+  plan.warps = is_backward && size.hidden <= 512 ? 16 : 8;
+  plan.poll_delay = plan.turns == 1 ? (is_backward ? 160 : 80) : 0;
+  constexpr std::size_t kLargeRing = 4u << 20;
+  plan.ahead = recurrence_shape(size, plan, is_backward).ring_bytes > kLargeRing ? 8 : 16;
+  return with_room(size, plan, is_backward, sms, shared_bytes);
+}
+
+}  // namespace
+
+std::string text(const RecurrencePlan& plan) {
+  std::string words;
+  for (const auto& [name, field] : kFields) {
+    words += (words.empty() ? "" : " ") + std::string(name) + "=" + std::to_string(plan.*field);
+  }
+  return words;
+}
+
+RecurrencePlan changed(RecurrencePlan plan, const std::string& words) {
+  std::istringstream in(words);
+  for (std::string word; in >> word;) {
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const auto field = std::ranges::find(kFields, std::string_view(word).substr(0, equals), &Field::first);
+    const std::string value = word.substr(std::min(equals + 1, word.size()));
+    if (field == kFields.end() || value.empty() || value.size() > 6 ||
+        !std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; })) {
+      throw InputError("the plan has no '" + word + "'; it has " + text(plan));
+    }
+    plan.*field->second = std::stoi(value);
+  }
+  return plan;
+}
+
+RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& plan, bool is_backward) {
+  const auto require = [&](bool condition, const char* what) {
+    if (!condition) {
+      throw InputError("the plan '" + text(plan) + "' is not possible: " + what);
+    }
+  };
+  require(plan.batch_groups > 0 && plan.turns > 0, "it needs a group and a turn");
+  require(plan.split == 1 || (is_backward && (plan.split == 2 || plan.split == 4)), "split is 1, backward also 2 or 4");
+  require(plan.warps > 0 && plan.warps <= 16, "an SM has 1 to 16 warps");
+  require(plan.ahead >= 8 && plan.ahead <= 64 && (plan.ahead & (plan.ahead - 1)) == 0, "ahead is 8, 16, 32 or 64");
+  RecurrenceShape shape;
+  shape.threads = 32 * plan.warps;
+  shape.sms = ceil_divide(size.hidden, RecurrenceShape::kUnits * plan.split) * plan.split;
+  shape.blocks = shape.sms * plan.batch_groups;
+  shape.samples = ceil_divide(size.batch, std::int64_t{plan.batch_groups} * plan.turns);
+  require(shape.samples * RecurrenceShape::kUnits <= shape.threads,
+          "a thread has at most one sample of a unit in a turn");
+  shape.row_tiles = is_backward ? plan.split : RecurrenceShape::kUnits * kGates / 16;
+  shape.sample_tiles = ceil_divide(shape.samples, 8);
+  require(plan.loads_in_flight > 0 && plan.loads_in_flight % (2 * shape.sample_tiles) == 0,
+          "loads_in_flight is a multiple of two for each eight samples of a turn");
+  const int columns = RecurrenceShape::kUnits * shape.sms * (is_backward ? kGates : 1) / plan.split;
+  shape.spans = ceil_divide(columns, kSpanUnits);
+  shape.warp_spans = ceil_divide(shape.spans, plan.warps);
+  shape.tiles = shape.warp_spans * 2 * shape.row_tiles;
+  require(plan.shared_tiles >= 0 && plan.shared_tiles <= shape.tiles, "a warp has fewer tiles");
+  shape.ragged = shape.samples % 8 != 0 && shape.spans % shape.warp_spans != 0;
+
+  const std::size_t partials = std::size_t{4} * 8 * shape.sample_tiles * (16 * shape.row_tiles + 4);
+  const std::size_t threads = shape.threads;
+  shape.shared_bytes = static_cast<std::size_t>(plan.warps) * plan.shared_tiles * kTileBytes +
+                       2 * plan.warps * partials + plan.turns * threads * 4 +
+                       (plan.split > 1 ? 2 * plan.split * threads * 4 : 0) + 16;
+  shape.packed_bytes = static_cast<std::size_t>(shape.sms) * plan.warps * shape.tiles * kTileBytes;
+  const std::size_t state = static_cast<std::size_t>(plan.split) * shape.spans * shape.samples * kSpanUnits * 2;
+  shape.ring_bytes = (state + 127) / 128 * 128 * plan.turns * plan.batch_groups * 2 * plan.ahead;
+  shape.bias_bytes = std::size_t{4} * kGates * size.hidden * plan.batch_groups * shape.samples;
+  return shape;
+}
+
+RecurrencePlan with_room(const LstmSize& size, RecurrencePlan plan, bool is_backward, int sms,
+                         std::size_t shared_bytes) {
+  plan.shared_tiles = 0;
+  plan.shared_tiles = fewest_shared_tiles(recurrence_shape(size, plan, is_backward), plan);
+  const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
+  const std::string takes = "an LSTM of " + std::to_string(size.hidden) + " units takes ";
+  if (shape.blocks > sms) {
+    throw InputError(takes + std::to_string(shape.blocks) + " SMs to train on the chip with the plan '" + text(plan) +
+                     "'; there are " + std::to_string(sms));
+  }
+  if (shape.shared_bytes > shared_bytes) {
+    throw InputError(takes + std::to_string(shape.shared_bytes) +
+                     " bytes of shared memory to train on the chip with the plan '" + text(plan) +
+                     "'; a block may have " + std::to_string(shared_bytes));
+  }
+  return plan;
+}
+
+LstmPlan choose_lstm_plan(const LstmSize& size, int sms, std::size_t shared_bytes) {
+  return {choose(size, sms, shared_bytes, false), choose(size, sms, shared_bytes, true)};
+}
+
+}  // namespace onchip

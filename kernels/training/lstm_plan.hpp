@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the recurrences of an LSTM's training step are laid on the SMs (lstm_recurrence.cu).
+#pragma once
+
+#include "model/training/lstm_reference.hpp"
+#include "model/workload/recurrent.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace onchip {
+
+struct RecurrencePlan {
+  int batch_groups = 1;     // groups of SMs, each with all weights and a share of the samples
+  int turns = 1;            // of a group's samples, one after another on the same SMs
+  int warps = 8;            // of an SM
+  int split = 1;            // backward: SMs of a cluster, which share the columns; 1, 2 or 4
+  int shared_tiles = 0;     // of a warp's 16 x 16 tiles of weights, in shared memory; the rest in registers
+  int loads_in_flight = 8;  // of 16 bytes, of a lane that polls
+  int poll_delay = 0;       // cycles
+  int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
+};
+
+struct LstmPlan {
+  RecurrencePlan forward, backward;
+};
+
+// "groups=4 turns=1 warps=8 ..."
+std::string text(const RecurrencePlan& plan);
+// Of keys as text() writes them, those that differ: "turns=2 warps=16". Throws InputError for others.
+RecurrencePlan changed(RecurrencePlan plan, const std::string& words);
+
+// What follows from size and plan.
+struct RecurrenceShape {
+  static constexpr int kUnits = 16;     // of an SM
+  int sms = 0;                          // of a batch group
+  int samples = 0;                      // of a turn
+  int row_tiles = 0, sample_tiles = 0;  // of an SM's sums
+  int spans = 0, warp_spans = 0;        // of 32 columns, of an SM and of a warp
+  int tiles = 0;                        // of a warp
+  int blocks = 0, threads = 0;
+  bool ragged = false;  // see ONCHIP_RAGGED in dense/multiply.cuh
+  std::size_t shared_bytes = 0, packed_bytes = 0, ring_bytes = 0, bias_bytes = 0;
+};
+// Throws InputError for a plan that the kernel does not have.
+RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& plan, bool is_backward);
+
+// The plan with tiles moved to shared memory that registers have no room for. Throws InputError for one that is not
+// possible on so many SMs with so many bytes of shared memory a block.
+RecurrencePlan with_room(const LstmSize& size, RecurrencePlan plan, bool is_backward, int sms,
+                         std::size_t shared_bytes);
+
+// Of chips with so many SMs and so many bytes of shared memory a block. Throws InputError if the weights do not fit.
+LstmPlan choose_lstm_plan(const LstmSize& size, int sms, std::size_t shared_bytes);
+
+}  // namespace onchip

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// An LSTM's recurrences of a training step, forward and backward (ONCHIP_BACKWARD), each in one cooperative launch:
+// weights stay in registers and shared memory, and the SMs exchange the state through L2 by Lamport words.
+//
+//   one step of one turn of one SM
+//   +--------------------------------------------------------+
+//   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
+//   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
+//   | finish           a thread: one unit of one sample                   lstm_forward.cuh, lstm_backward.cuh
+//   | publish          to the ring; then to where the products read it
+//   +--------------------------------------------------------+
+//
+// The ring has kSlots states. Whoever publishes a state empties its own words kAhead states later: everybody has read
+// what was there, and two fences by every thread lie between that and the next state there, so that who polls never
+// takes the old for the new.
+
+#include "../recurrent/types.cuh"
+#include "shape.cuh"
+#include "../recurrent/elements.cuh"
+#include "../recurrent/memory.cuh"
+#include "../recurrent/ranks.cuh"
+#include "../recurrent/protocol.cuh"
+#include "../recurrent/activation.cuh"
+#include "../dense/bitmap.cuh"
+#include "../dense/multiply.cuh"
+
+constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
+
+// As in dense/combine.cuh, where the order of the sums is explained.
+constexpr int kThreadRows = kGates;
+constexpr int kPartialRows = 16 * kRowTiles + 4;
+constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
+constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
+#include "../dense/partials.cuh"
+#include "item.cuh"
+#include "split.cuh"
+#include "prepare.cuh"
+#if ONCHIP_BACKWARD
+#include "lstm_backward.cuh"
+#else
+#include "lstm_forward.cuh"
+#endif
+
+static_assert(kItems <= kThreads, "a thread has at most one item of a turn");
+
+constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns
+constexpr int kCarryAt = kPartialsAt + 2 * kWarps * kPartialBytes;
+constexpr int kReceivedAt = kCarryAt + kTurns * kThreads * 4;
+constexpr int kBarriersAt = kReceivedAt + kReceivedBytes;
+static_assert(ONCHIP_SHARED_BYTES == kBarriersAt + 16, "the plan and the kernel count the same shared memory");
+
+__device__ __forceinline__ void load_weights(const Arguments& a, Weights& weights, u32 shared, int thread) {
+  const int warp = thread / 32, lane = thread % 32;
+  const Word* const packed = reinterpret_cast<const Word*>(a.packed) + sm_of_group() * (kWarps * kTiles * 32);
+#pragma unroll
+  for (int i = 0; i < kRegisterTiles; ++i) {
+    const Word v = packed[(warp * kRegisterTiles + i) * 32 + lane];
+    const u32 words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      weights.registers[i][k] = words[k];
+      asm volatile("" : "+r"(weights.registers[i][k]));  // not loadable again: the compiler must keep the register
+    }
+  }
+  const char* const of_shared = reinterpret_cast<const char*>(packed + kWarps * kRegisterTiles * 32);
+#pragma unroll 1
+  for (int i = thread; i < kSharedWeightBytes / 16; i += kThreads) {
+    copy_16(shared + 16 * i, of_shared + 16ll * i);
+  }
+  end_copies();
+  wait_for_copies<0>();
+  weights.shared = shared + (warp * kSharedTiles * 32 + lane) * 16;
+  weights.zero = static_cast<u32>(a.steps >> 63);
+}
+
+// The sums of an item's rows over all columns.
+__device__ __forceinline__ void add_up(const Received& received, u32 partials, int count, int thread, int& polls,
+                                       float (&sums)[kThreadRows]) {
+  const u32 of_item = partials + 4 * (thread / kUnits * kPartialRows + thread % kUnits * kThreadRows);
+  if constexpr (kSplit > 1) {
+    sums[0] = add_up_cluster(received, of_item, count, thread, thread < kItems, polls);
+  } else {
+    sum_partials<0, kBusyWarps>(of_item, sums);
+  }
+}
+
+extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrence(const Arguments a) {
+  const u32 shared = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
+  const int thread = kept(threadIdx.x);
+  const int warp = thread / 32, lane = thread % 32;
+  Weights weights{};
+  load_weights(a, weights, shared, thread);
+
+  const Item item = item_of(a, shared + kCarryAt, thread);
+  const bool finishes = warp * 32 < kItems;  // all lanes of a warp come along
+  const Received received{shared + kReceivedAt, shared + kBarriersAt};
+  if constexpr (kSplit > 1) {
+    begin_receiving(received, thread);
+  }
+  Constants constants = begin_cell(a, item);
+  if (finishes) {
+#pragma unroll 1
+    for (int turn = 0; turn < kTurns; ++turn) {
+      begin_turn(a, item, turn);
+    }
+  }
+  Fetched fetched = fetch(a, item, 0, 0);
+  __syncthreads();
+
+  const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
+  const char* const first_state = a.ring + batch_group() * (kTurns * kStateStride) +
+                                  sm_of_group() % kSplit * (kSpans * kSpanBytes) + place;
+  const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
+  Source source{first_state, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
+                kGroupBatch % 8 == 0 ? kSampleTiles : (kGroupBatch - lane / 4 + 7) / 8};
+  int polls = kPolls;
+  int count = 0;  // of turns
+  const long long steps = a.steps + (kIsBackward ? 1 : 0);
+
+#pragma unroll 1
+  for (long long step = 0; step < steps; ++step) {
+    const char* const of_step = first_state + static_cast<int>(step % kSlots) * kSlotStride;
+#pragma unroll 1
+    for (int turn = 0; turn < kTurns; ++turn) {
+      source.state = of_step + turn * kStateStride;
+      Sums sums{};
+      multiply_state(weights, source, polls, sums);
+      if (turn == 0 && (step & (kAhead / 2 - 1)) == 0) {
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
+        if (polls <= 0) {
+          *a.status = 1;
+        } else {
+          polls = kPolls;
+        }
+      }
+      const u32 partials = shared + kPartialsAt + (count & 1) * (kWarps * kPartialBytes);
+      store_partials(partials + warp * kPartialBytes, sums, lane);
+      __syncthreads();
+      if (finishes) {
+        float of_item[kThreadRows];
+        add_up(received, partials, count, thread, polls, of_item);
+        finish(a, item, constants, fetched, of_item, step, turn);
+      }
+      ++count;
+      const bool is_last = turn + 1 == kTurns;
+      fetched = fetch(a, item, step + (is_last ? 1 : 0), is_last ? 0 : turn + 1);
+      if (kTurns == 1) {
+        wait_before_polling();
+      }
+    }
+  }
+  if (polls <= 0) {
+    *a.status = 1;
+  }
+  if (finishes) {
+    end_cell(a, item, constants);
+  }
+  if constexpr (kSplit > 1) {
+    wait_for_cluster();  // no SM leaves while another may store into its shared memory
+  }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before a recurrence, on the device: the fragments of W or its transpose as the SMs load them, and an empty ring.
+//
+//   packed   [kSms] of [kWarps][kRegisterTiles], then [kWarps][kSharedTiles] tiles of [32 lanes] 16 bytes
+
+// The weight in an SM's row and column; zero where there is none.
+__device__ __forceinline__ u32 weight(const void* weights, int sm, int row, int column) {
+  long long index;
+  bool exists;
+  if constexpr (kIsBackward) {
+    const int value = sm % kSplit * (kSpans * kSpanUnits) + column;
+    const int unit = sm / kSplit * kUnitsPerSm + row, from = value / 4;
+    exists = unit < kHidden && from < kHidden;
+    index = (value % 4 * static_cast<long long>(kHidden) + from) * kHidden + unit;
+  } else {
+    const int unit = sm * kUnits + row / 4;
+    exists = unit < kHidden && column < kHidden;
+    index = (row % 4 * static_cast<long long>(kHidden) + unit) * kHidden + column;
+  }
+  return exists ? load_element(weights, index) : 0;
+}
+__device__ __forceinline__ u32 weight_pair(const void* weights, int sm, int row, int column) {
+  return weight(weights, sm, row, column) | weight(weights, sm, row, column + 1) << 16;
+}
+
+// Lane 4 g + q has of a tile, which is half a span, rows 2 g and 2 g + 1, and four columns from 8 q on, or 8 q + 4.
+__device__ __forceinline__ void pack_tile(const Arguments& a, int sm, int warp, int tile, int lane) {
+  const int span = warp * kWarpSpans + tile / (kSpanTiles * kRowTiles);
+  const int row = tile % kRowTiles * 16 + lane / 4 * 2;
+  const int column = span * kSpanUnits + lane % 4 * 8 + tile / kRowTiles % kSpanTiles * 4;
+  Word v{};
+  if (span < kSpans && row < kRows) {
+    v = {weight_pair(a.weights, sm, row, column), weight_pair(a.weights, sm, row + 1, column),
+         weight_pair(a.weights, sm, row, column + 2), weight_pair(a.weights, sm, row + 1, column + 2)};
+  }
+  const int before = shared_before(tile);
+  const int place = in_shared(tile) ? kWarps * kRegisterTiles + warp * kSharedTiles + before
+                                    : warp * kRegisterTiles + tile - before;
+  reinterpret_cast<Word*>(a.packed)[(static_cast<long long>(sm) * kWarps * kTiles + place) * 32 + lane] = v;
+}
+
+extern "C" __global__ void prepare(const Arguments a) {
+  const long long first = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const long long threads = static_cast<long long>(gridDim.x) * blockDim.x;
+#pragma unroll 1
+  for (long long i = first; i < static_cast<long long>(kSms) * kWarps * kTiles * 32; i += threads) {
+    const int tile = static_cast<int>(i / 32);
+    pack_tile(a, tile / (kWarps * kTiles), tile / kTiles % kWarps, tile % kTiles, static_cast<int>(i % 32));
+  }
+  // What is nobody's stays zero; a word of the rest is all ones until it is published.
+  constexpr int kWordValues = 16 / kElementBytes;
+#pragma unroll 1
+  for (long long i = first; i < static_cast<long long>(kSlots) * kSlotStride / 16; i += threads) {
+    const int in_state = static_cast<int>(i % (kStateStride / 16));
+    const int value = in_state / (kSpanBytes / 16) * kSpanUnits + in_state % (kSpanUnits / kWordValues) * kWordValues;
+    const u32 empty = value < kStateUnits ? ~0u : 0;
+    reinterpret_cast<Word*>(a.ring)[i] = {empty, empty, empty, empty};
+  }
+}

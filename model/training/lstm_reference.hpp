@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one LSTM layer computes and the gradients of a loss of its outputs, in double precision, as torch.nn.LSTM does
+// (batch_first=False); gates i, f, g, o:
+//   a = W_ih x + b_ih + W_hh h + b_hh;  i, f, o = s(a), g = tanh(a);  c' = f c + i g;  h' = o tanh(c')
+//   dh = dy + W_hh^T da';  dc += dh o (1 - tanh(c)^2);  da_i = dc g i (1 - i),  da_f = dc c f (1 - f),
+//   da_g = dc i (1 - g^2),  da_o = dh tanh(c) o (1 - o);  dc' = dc f
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace onchip {
+
+struct LstmSize {
+  int input = 0, hidden = 0, batch = 1;
+  std::int64_t steps = 0;
+};
+
+// Row-major, as PyTorch has them. Empty: zeros.
+struct LstmInput {
+  std::vector<double> x;           // [steps, batch, input]
+  std::vector<double> w_ih, w_hh;  // [4 hidden, input], [4 hidden, hidden]
+  std::vector<double> b_ih, b_hh;  // [4 hidden]
+  std::vector<double> h0, c0;      // [batch, hidden]
+  std::vector<double> dy;          // gradient of every h, [steps, batch, hidden]
+  std::vector<double> dhn, dcn;    // of the last h and c, [batch, hidden]
+};
+
+struct LstmResult {
+  std::vector<double> y;   // every h, [steps, batch, hidden]
+  std::vector<double> cn;  // the last c, [batch, hidden]
+  std::vector<double> dx;  // [steps, batch, input]
+  std::vector<double> dw_ih, dw_hh;
+  std::vector<double> db;  // of either bias
+  std::vector<double> dh0, dc0;
+};
+
+// Throws InputError for arrays that are neither empty nor of their size; x and the weights must not be empty.
+LstmResult lstm_reference(const LstmSize& size, const LstmInput& in);
+
+}  // namespace onchip

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// LSTM layers with random data, trained by any executor, and compared with the reference.
+#pragma once
+
+#include "kernels/feed_forward/network/inference_executor.hpp"
+#include "kernels/training/lstm_program.hpp"
+#include "model/base/numeric.hpp"
+#include "model/base/random.hpp"
+#include "model/workload/reference.hpp"
+#include "tests/catch.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+
+// Elements that the type has. `initial`: h0 and c0; `last`: gradients of the last h and c; else zeros.
+inline LstmInput random_lstm(const LstmSize& size, Precision precision, bool initial, bool last, std::uint64_t seed) {
+  Random random(seed, 7);
+  const auto values = [&](std::int64_t count, double most) {
+    std::vector<double> all(static_cast<std::size_t>(count));
+    for (double& value : all) {
+      value = round_to(precision, static_cast<float>(most * (2 * random.unit() - 1)));
+    }
+    return all;
+  };
+  const std::int64_t rows = std::int64_t{4} * size.hidden, state = std::int64_t{size.batch} * size.hidden;
+  const double scale = 1.5 / std::sqrt(size.hidden);
+  LstmInput in{.x = values(size.steps * size.batch * size.input, 2),
+               .w_ih = values(rows * size.input, 1 / std::sqrt(size.input)),
+               .w_hh = values(rows * size.hidden, scale),
+               .b_ih = values(rows, 0.5),
+               .b_hh = values(rows, 0.5),
+               .h0 = {},
+               .c0 = {},
+               .dy = values(size.steps * state, 1),
+               .dhn = {},
+               .dcn = {}};
+  if (initial) {
+    in.h0 = values(state, 1);
+    in.c0 = values(state, 2);
+  }
+  if (last) {
+    in.dhn = values(state, 2);
+    in.dcn = values(state, 2);
+  }
+  return in;
+}
+
+inline void write_lstm(InferenceExecutor& executor, const LstmArrays& a, Precision precision, const LstmInput& in) {
+  for (const auto& [array, values] : {std::pair{a.x, &in.x},
+                                      {a.w_ih, &in.w_ih},
+                                      {a.w_hh, &in.w_hh},
+                                      {a.b_ih, &in.b_ih},
+                                      {a.b_hh, &in.b_hh},
+                                      {a.h0, &in.h0},
+                                      {a.c0, &in.c0},
+                                      {a.dy, &in.dy},
+                                      {a.dhn, &in.dhn},
+                                      {a.dcn, &in.dcn}}) {
+    std::vector<std::uint16_t> bits(executor.program().arrays[array].bytes / 2, 0);
+    for (std::size_t i = 0; i < values->size(); ++i) {
+      bits[i] = static_cast<std::uint16_t>(to_bits(precision, static_cast<float>((*values)[i])));
+    }
+    executor.write(array, std::as_bytes(std::span(bits)));
+  }
+}
+
+inline std::vector<float> read_elements(const InferenceExecutor& executor, int array, Precision precision) {
+  std::vector<std::uint16_t> bits(executor.program().arrays[array].bytes / 2);
+  executor.read(array, std::as_writable_bytes(std::span(bits)));
+  std::vector<float> values;
+  for (const std::uint16_t of : bits) {
+    values.push_back(from_bits(precision, of));
+  }
+  return values;
+}
+
+// Of every result against the reference, relative to its norm.
+inline std::vector<std::pair<const char*, double>> lstm_errors(InferenceExecutor& executor, const LstmArrays& a,
+                                                               const LstmSize& size, Precision precision,
+                                                               const LstmInput& in) {
+  write_lstm(executor, a, precision, in);
+  REQUIRE(executor.run()[0] == 0);
+  const LstmResult expected = lstm_reference(size, in);
+  const auto error = [&](int array, const std::vector<double>& of, std::int64_t first = 0) {
+    const std::vector<float> got = read_elements(executor, array, precision);
+    return relative_error(of, std::span(got).subspan(static_cast<std::size_t>(first)));
+  };
+  const std::int64_t state = std::int64_t{size.batch} * size.hidden;
+  return {{"y", error(a.states, expected.y, state)}, {"cn", error(a.cells, expected.cn, state * size.steps)},
+          {"dx", error(a.dx, expected.dx)},          {"dw_ih", error(a.dw_ih, expected.dw_ih)},
+          {"dw_hh", error(a.dw_hh, expected.dw_hh)}, {"db", error(a.db, expected.db)},
+          {"dh0", error(a.dh0, expected.dh0)},       {"dc0", error(a.dc0, expected.dc0)}};
+}
+
+constexpr double most_error(Precision precision) {
+  return precision == Precision::fp16 ? 3e-3 : 2e-2;
+}
+
+inline void check_lstm(InferenceExecutor& executor, const LstmArrays& a, const LstmSize& size, Precision precision,
+                       const LstmInput& in) {
+  for (const auto& [name, error] : lstm_errors(executor, a, size, precision, in)) {
+    INFO(name);
+    CHECK(error <= most_error(precision));
+  }
+}
+
+}  // namespace onchip
