@@ -27,7 +27,9 @@ std::vector<BlocksTile> fitting_tiles(const Chip& chip, const BlocksGeometry& ge
 
 }  // namespace
 
-BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& activity) {
+BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& sampled) {
+  // As many alive as there may be: one tile more than SMs costs a round, one less next to nothing.
+  const Activity activity = at_end_of_interval(sampled, 1);
   BlocksPlan plan = choose_blocks_plan(chip, work.geometry);
   const BlocksPricer pricer(chip, work, activity);
   const std::vector<BlocksTile> tiles = fitting_tiles(chip, work.geometry);
