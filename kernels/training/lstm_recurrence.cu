@@ -117,14 +117,15 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   int count = 0;  // of turns
   const long long steps = a.steps + (kIsBackward ? 1 : 0);
 
+  Asked asked{};
+  ask(asked, source);
+
 #pragma unroll 1
   for (long long step = 0; step < steps; ++step) {
-    const char* const of_step = first_state + static_cast<int>(step % kSlots) * kSlotStride;
 #pragma unroll 1
     for (int turn = 0; turn < kTurns; ++turn) {
-      source.state = of_step + turn * kStateStride;
       Sums sums{};
-      multiply_state(weights, source, polls, sums);
+      multiply_asked(weights, source, asked, polls, sums);
       if (turn == 0 && (step & (kAhead / 2 - 1)) == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
         if (polls <= 0) {
@@ -132,6 +133,13 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
         } else {
           polls = kPolls;
         }
+      }
+      const bool is_last = turn + 1 == kTurns;
+      const long long next_step = step + (is_last ? 1 : 0);
+      const int next_turn = is_last ? 0 : turn + 1;
+      source.state = first_state + static_cast<int>(next_step % kSlots) * kSlotStride + next_turn * kStateStride;
+      if (kTurns > 1) {
+        ask(asked, source);  // it comes while this turn is finished
       }
       const u32 partials = shared + kPartialsAt + (count & 1) * (kWarps * kPartialBytes);
       store_partials(partials + warp * kPartialBytes, sums, lane);
@@ -142,10 +150,10 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
         finish(a, item, constants, fetched, of_item, step, turn);
       }
       ++count;
-      const bool is_last = turn + 1 == kTurns;
-      fetched = fetch(a, item, step + (is_last ? 1 : 0), is_last ? 0 : turn + 1);
+      fetched = fetch(a, item, next_step, next_turn);
       if (kTurns == 1) {
         wait_before_polling();
+        ask(asked, source);
       }
     }
   }
