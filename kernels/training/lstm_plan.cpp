@@ -91,8 +91,9 @@ RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& pla
   shape.sms = ceil_divide(size.hidden, RecurrenceShape::kUnits * plan.split) * plan.split;
   shape.blocks = shape.sms * plan.batch_groups;
   shape.samples = ceil_divide(size.batch, std::int64_t{plan.batch_groups} * plan.turns);
-  require(shape.samples * RecurrenceShape::kUnits <= shape.threads,
-          "a thread has at most one sample of a unit in a turn");
+  constexpr int kMostSamples = 64;
+  require(shape.samples <= kMostSamples, "a turn has at most 64 samples");
+  const int items = ceil_divide(shape.samples * RecurrenceShape::kUnits, shape.threads);  // of a thread
   shape.row_tiles = is_backward ? plan.split : RecurrenceShape::kUnits * kGates / 16;
   shape.sample_tiles = ceil_divide(shape.samples, 8);
   require(plan.loads_in_flight > 0 && plan.loads_in_flight % (2 * shape.sample_tiles) == 0,
@@ -105,14 +106,15 @@ RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& pla
   shape.ragged = shape.samples % 8 != 0 && shape.spans % shape.warp_spans != 0;
 
   const std::size_t partials = std::size_t{4} * 8 * shape.sample_tiles * (16 * shape.row_tiles + 4);
-  const std::size_t threads = shape.threads;
+  const std::size_t finished = std::size_t{4} * items * shape.threads;  // fp32, of a turn
   shape.shared_bytes = static_cast<std::size_t>(plan.warps) * plan.shared_tiles * kTileBytes +
-                       2 * plan.warps * partials + plan.turns * threads * 4 +
-                       (plan.split > 1 ? 2 * plan.split * threads * 4 : 0) + 16;
+                       2 * plan.warps * partials + plan.turns * finished +
+                       (plan.split > 1 ? 2 * plan.split * finished : 0) + 16;
   shape.packed_bytes = static_cast<std::size_t>(shape.sms) * plan.warps * shape.tiles * kTileBytes;
   const std::size_t state = static_cast<std::size_t>(plan.split) * shape.spans * shape.samples * kSpanUnits * 2;
   shape.ring_bytes = (state + 127) / 128 * 128 * plan.turns * plan.batch_groups * 2 * plan.ahead;
-  shape.bias_bytes = std::size_t{4} * kGates * size.hidden * plan.batch_groups * shape.samples;
+  shape.bias_bytes = std::size_t{4} * kGates * size.hidden * plan.batch_groups *
+                     std::min(shape.samples, shape.threads / RecurrenceShape::kUnits);
   return shape;
 }
 
