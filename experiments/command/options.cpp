@@ -238,7 +238,8 @@ OptionGroup whole_plan_option() {
   group.add_options()(
       "plan", text("TEXT"),
       "Take a plan as another verb printed it, instead of the options of the plan (default: auto, the planner's); "
-      "predict and measure: all compares the families, libraries among them.");
+      "predict and measure: all compares the families, libraries among them; measure --network: a family, blocks, streamed "
+      "or unstructured (default: the first that has a kernel), or 'staged ...', the method of 2020.");
   return group;
 }
 
@@ -376,7 +377,8 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
   }
   configuration.constraints = read_constraints(options);
   const std::string plan = options.text("plan");
-  if (!plan.empty() && plan != "auto" && !(takes_all_families && plan == kAllPlans)) {
+  if (!plan.empty() && plan != "auto" && options.text("mode") != "train" &&
+      !(takes_all_families && plan == kAllPlans)) {
     const OptionGroup group = plan_options();
     for (const auto& option : group.options()) {
       if (options.given(option->long_name())) {

@@ -6,6 +6,7 @@
     print(onchip.predict("h200", "lstm", hidden=2304, batch=4, density=0.1)["step_us"])
     fast = onchip.from_torch(lstm.half().cuda().eval(), batch=4)                 # a pruned torch.nn.LSTM, GRU or RNN
     output, (h, c) = fast(input)
+    model = onchip.replace(model)                                                # its LSTMs and GRUs, to train with
     network = onchip.FeedForward("spdnn:1024x120")                               # on a GPU, or by the CPU reference
     alive = network.categories(images)                                           # images: a NumPy array, 0 and 1
 
@@ -48,6 +49,14 @@ __all__ = [
     "predict",
     "what_if",
 ]
+
+
+def __getattr__(name):
+    if name in ("GRU", "LSTM", "replace"):
+        from . import nn  # torch is imported here, not before
+
+        return getattr(nn, name)
+    raise AttributeError(f"module 'onchip' has no attribute {name!r}")
 
 
 def from_torch(module, batch=1, **options):
