@@ -4,6 +4,7 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/chip/chip_keys.hpp"
+#include "model/feed_forward/plan/price_parts.hpp"
 
 #include <muParser.h>
 
@@ -93,6 +94,9 @@ std::vector<std::string> all_names() {
   for (const auto& number : kInference) {
     names.emplace_back(number.name);
   }
+  for (const std::string_view term : kPartNames) {
+    names.push_back(std::string(term) + "_ms");
+  }
   for (const std::string_view term : kTerms) {
     names.push_back(std::string(term) + "_us");
   }
@@ -133,6 +137,11 @@ Number_of find_number(std::string_view name) {
   };
   if (const auto number = std::ranges::find(kInference, name, &NamedNumber::name); number != kInference.end()) {
     return of_what_runs(number->of);
+  }
+  for (const std::string_view term : kPartNames) {
+    if (name == std::string(term) + "_ms") {
+      return of_what_runs([term](const Answered& row) { return 1e-3 * row.inference->price.terms[term]; });
+    }
   }
   for (const std::string_view term : kTerms) {
     if (name == std::string(term) + "_us") {

@@ -283,7 +283,7 @@ TEST_CASE("measured inferences of feed-forward networks are scored by the plan t
     CHECK(others.out.find(word) != std::string::npos);
   }
   folder.write("h100_sxm/spdnn.csv", header + network + "blocks=3,1,true,2\n");
-  require_refusal("validate " + file, "spdnn.csv:2");
+  require_refusal("validate " + file, "row 1: plan: found 'blocks=3'");
   require_refusal("validate " + file + " --simulate", "of recurrent networks");
 }
 

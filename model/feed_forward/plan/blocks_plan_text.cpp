@@ -132,6 +132,7 @@ StreamedPlan read_streamed_plan(std::string_view text, int layers) {
 }
 
 UnstructuredPlan read_unstructured_plan(std::string_view text, int layers) {
+  constexpr int kMostCopies = 1 << 16;
   constexpr std::array<std::string_view, 3> kKeys{"warps", "order", "phases"};
   constexpr std::array<std::string_view, 2> kOrders{"ascending", "bank_aware"};
   auto values = values_of(text, kKeys, UnstructuredPlan::kName);
@@ -143,9 +144,15 @@ UnstructuredPlan read_unstructured_plan(std::string_view text, int layers) {
                         order == kOrders.begin() ? ReadOrder::ascending : ReadOrder::bank_aware,
                         {}};
   for (auto [end, tile] : phases_of(values["phases"], layers, true)) {
-    const bool in_place = tile.ends_with('!');
-    tile.remove_suffix(in_place ? 1 : 0);
-    plan.phases.push_back({end, {whole(tile, 32, "images of a tile"), in_place}});
+    UnstructuredTile of_phase;
+    if (const std::size_t plus = tile.find('+'); plus != std::string_view::npos) {
+      of_phase.copies = whole(tile.substr(plus + 1), kMostCopies, "copies");
+      tile = tile.substr(0, plus);
+    }
+    of_phase.in_place = tile.ends_with('!');
+    tile.remove_suffix(of_phase.in_place ? 1 : 0);
+    of_phase.images = whole(tile, 32, "images of a tile");
+    plan.phases.push_back({end, of_phase});
   }
   return plan;
 }

@@ -17,7 +17,7 @@ inline constexpr std::array<std::string_view, kParts> kPartNames{"products", "sh
                                                                  "barriers", "images",        "survivors", "launches"};
 static_assert(kParts <= Terms::kMost);
 
-using Parts = std::array<double, kParts>;  // cycles, or us
+struct Parts : std::array<double, kParts> {};  // cycles, or us
 
 inline Parts operator+(Parts a, const Parts& b) {
   for (std::size_t i = 0; i < kParts; ++i) {

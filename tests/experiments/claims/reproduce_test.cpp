@@ -119,7 +119,7 @@ TEST_CASE("a claim about a feed-forward network is decided by the price of a sta
     return of(folder);
   };
   // An image's weights are counted once for each image, and two GPUs are no slower than one.
-  CHECK(run(claim("1e6 * tera_edges / 32 / 1024 / 4", "60000", "")).status == 0);
+  CHECK(run(claim("1e12 * tera_edges / 32 / 1024 / 4", "60000", "")).status == 0);
   CHECK(run(claim("all / one > 0.5 && all / one <= 1", "1", "gpus = 2\n[way.one]\nplan = \"staged\"\n")).status == 0);
   CHECK(run(claim("other / all > 1", "1", "[way.other]\nplan = \"staged\"\nchip = \"v100\"\n")).status == 0);
   CHECK(run(claim("host / all > 0", "1", "[way.host]\nplan = \"staged compact_on_host\"\nterm = \"host\"\n")).status ==

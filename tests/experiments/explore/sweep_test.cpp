@@ -59,7 +59,7 @@ TEST_CASE("a row of a sweep over feed-forward networks is what predict answers",
   const std::string same = " --images 60000 --alive 3% --chip h100_sxm";
   const Table table = rows_of(
       "sweep --axis network=spdnn:1024x6,shuffle=yes,spdnn:16384x2 --axis gpus=1,2 --axis "
-      "'shared_memory.per_sm=+0%,1 MiB' --column tera_edges_per_s --where 'ms > 0'" +
+      "'shared_memory.per_sm=+0%,1 MiB' --column tera_edges_per_s --column barriers_ms --where 'ms > 0'" +
       same);
   REQUIRE(table.rows.size() == 8);
   CHECK(cell(table, 0, "network") == "spdnn:1024x6,shuffle=yes");
@@ -75,6 +75,8 @@ TEST_CASE("a row of a sweep over feed-forward networks is what predict answers",
     CHECK(std::stod(cell(table, row, "ms")) == one["ms"].get<double>());
     CHECK(std::stod(cell(table, row, "tera_edges_per_s")) ==
           Approx(one["tera_edges_per_s"].get<double>()).epsilon(1e-4));
+    CHECK(std::stod(cell(table, row, "barriers_ms")) ==
+          Approx(one["terms_ms"]["barriers"].get<double>()).epsilon(1e-4));
   }
   for (const char* wrong : {"hidden=3,4", "network=spdnn:1000x3", "network=none.bin", "alive=2", "gpus=0"}) {
     CHECK(run("sweep --network spdnn:1024x6 --axis " + std::string(wrong)).status == 2);

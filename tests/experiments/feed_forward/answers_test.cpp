@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fit, predict and what-if with --network.
 #include "experiments/command/table.hpp"
-#include "model/feed_forward/plan/blocks_price.hpp"
 #include "tests/experiments/command.hpp"
 
-#include <cmath>
-#include <iostream>
+#include <algorithm>
 #include <string>
 
 using namespace onchip;
@@ -147,35 +145,10 @@ TEST_CASE("options of recurrent networks contradict --network, and its options n
 
 // Nothing is fitted to these rows. What is known to be missing: docs/feed-forward.md.
 TEST_CASE("the price of plans of blocks is near the measured times", "[slow]") {
-  const CsvReader rows(ONCHIP_SOURCE_DIR "/experiments/data/h100_sxm/spdnn.csv");
-  const ChipFile chip = find_chip("h100_sxm");
-  double errors = 0, worst = 0;
-  int count = 0, covered = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const FeedForward network = read_network(rows.text(i, "network"));
-    if (network.layers() > 120) {
-      continue;  // as the others, and they take long
-    }
-    const NetworkStructure structure = find_structure(network);
-    const BlocksWork work = blocks_work(network, structure, blocks_geometry(network, structure));
-    const Activity activity =
-        find_activity(network, sample_images(rows.text(i, "images"), network.neurons.front(), default_sample(network)));
-    BlocksPlan plan = choose_blocks_plan(chip.chip, work.geometry);  // the row's, or else the search has it
-    plan = text(plan) == rows.text(i, "plan") ? plan : choose_blocks_plan(chip.chip, work, activity);
-    REQUIRE(text(plan) == rows.text(i, "plan"));
-    const InferencePrice price = price_blocks(chip.chip, work, activity, plan);
-    const double measured = rows.number(i, "wall_ms"), error = std::abs(1e-3 * price.us / measured - 1);
-    INFO(rows.text(i, "network") << ": " << 1e-3 * price.us << " ms, measured " << measured);
-    CHECK(1e-3 * price.floor_us < measured);
-    errors += error;
-    worst = std::max(worst, error);
-    covered += 1e-3 * price.low_us <= measured && measured <= 1e-3 * price.high_us;
-    ++count;
-    std::cout << rows.text(i, "network") << ": " << 1e-3 * price.us << " ms, measured " << measured << '\n';
-  }
-  std::cout << count << " networks: mean error " << 100 * errors / count << " %, worst " << 100 * worst << " %, in "
-            << covered << " intervals\n";
-  CHECK(errors / count < 0.08);
-  CHECK(worst < 0.25);
-  CHECK(covered == count);
+  const Json json = run_json("validate " ONCHIP_SOURCE_DIR "/experiments/data/h100_sxm/spdnn.csv");
+  CHECK(json.at("points") >= 11);
+  CHECK(json.at("families").at(0).at("family") == "blocks");
+  CHECK(json.at("families").at(0).at("mape_percent") < 8);
+  CHECK(json.at("families").at(0).at("max_percent") < 25);
+  CHECK(json.at("families").at(0).at("coverage_percent") == 100);
 }
