@@ -376,9 +376,8 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
     throw InputError("how large is the network? expected --hidden N or --weights FILE");
   }
   configuration.constraints = read_constraints(options);
-  const std::string plan = options.text("plan");
-  if (!plan.empty() && plan != "auto" && options.text("mode") != "train" &&
-      !(takes_all_families && plan == kAllPlans)) {
+  const std::string plan = options.text("mode") == "train" ? "" : options.text("plan");  // of a whole step
+  if (!plan.empty() && plan != "auto" && !(takes_all_families && plan == kAllPlans)) {
     const OptionGroup group = plan_options();
     for (const auto& option : group.options()) {
       if (options.given(option->long_name())) {

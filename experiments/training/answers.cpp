@@ -4,7 +4,7 @@
 #include "experiments/command/output.hpp"
 #include "experiments/command/plan_options.hpp"
 #include "experiments/measurement/configuration.hpp"
-#include "model/answer/training.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 

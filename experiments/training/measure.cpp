@@ -6,7 +6,7 @@
 #include "experiments/reports/measure_report.hpp"
 #include "kernels/baselines/training/training_baselines.hpp"
 #include "kernels/training/lstm_timing.hpp"
-#include "model/answer/training.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>

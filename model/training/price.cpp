@@ -130,9 +130,10 @@ struct PriceOf {
   }
   PhasePrice operator()(const ProductSize& size) const {
     PhasePrice price = of(product_price(chip, size));
-    price.bytes = std::llround(info(state_type(size.precision)).bytes *
-                               (1.0 * static_cast<double>(size.rows * size.depth) +
-                                static_cast<double>(size.columns * (size.rows + size.depth))));
+    const auto rows = static_cast<double>(size.rows), columns = static_cast<double>(size.columns),
+               depth = static_cast<double>(size.depth);
+    price.bytes =
+        std::llround(info(state_type(size.precision)).bytes * (rows * depth + columns * depth + rows * columns));
     return price;
   }
   PhasePrice operator()(const Plan&) const {

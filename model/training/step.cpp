@@ -149,6 +149,7 @@ void check(const Training& training, const TrainingStep& step) {
 namespace {
 
 constexpr std::string_view kSeparator = " | ";
+constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 
 std::string to_string(const Phase& phase) {
   std::string text(name(phase.kind));
@@ -184,7 +185,7 @@ std::optional<std::int64_t> number(std::string_view word, std::string_view field
   const std::string_view digits = word.substr(field.size() + 1);
   std::int64_t value = 0;
   const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (problem != std::errc{} || end != digits.data() + digits.size() || value < 0) {
+  if (problem != std::errc{} || end != digits.data() + digits.size() || value < 0 || value > kMostElements) {
     throw InputError("training step: found " + in_quotes(word) + ": expected a whole number");
   }
   return value;
@@ -279,6 +280,9 @@ TrainingStep parse_training_step(std::string_view text) {
     const std::string_view phase = text.substr(0, text.find(kSeparator));
     step.phases.push_back(parse_phase(phase));
     text.remove_prefix(phase.size());
+  }
+  if (step.phases.empty()) {
+    throw InputError("training step: expected phases behind the stash");
   }
   return step;
 }

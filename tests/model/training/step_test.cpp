@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/answer/training.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 #include "model/dense/family.hpp"
 #include "tests/catch.hpp"
@@ -106,6 +106,8 @@ TEST_CASE("texts that are no training step are refused with what is expected", "
   CHECK(!parse("stash=gates | data_product rows=1 colums=2").empty());
   CHECK(!parse("stash=gates | forward layer=0").empty());
   CHECK(!parse("stash=gates | ").empty());
+  CHECK(parse("stash=gates").find("expected phases") != std::string::npos);
+  CHECK(!parse("stash=gates | packing elements=9000000000000000000").empty());
 
   TrainingStep step = plan_training(h100(), lstm(512, 64));
   CHECK(refusal([&] { check(lstm(512, 60), step); }) != "");  // its batch groups do not divide 60

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/answer/training.hpp"
+#include "model/answer/training/training.hpp"
 
 #include "model/base/units.hpp"
 
