@@ -7,16 +7,17 @@
  *   question    all that the commands answer, as JSON
  *   program     the plan, compiled for an architecture, and the weights as it loads them
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
+ *   training    forward and all gradients of one dense LSTM layer, in the caller's memory
  *   inference   a sparse feed-forward network that runs images, on a GPU or by the CPU reference
  *
- * Only a recurrence needs a GPU; a program lies in host memory. A library that was built without CUDA has neither of
- * these two.
+ * Only a recurrence and training need a GPU; a program lies in host memory. A library that was built without CUDA has
+ * none of these three.
  *
  * Conventions
  *   - Every function returns a status, but for those that destroy.
  *   - What went wrong is written to `error`, which belongs to the caller and may be null.
- *   - No state outside the handles. Several threads may read a chip, a matrix or a program at once; else a handle is
- *     used by one thread at a time.
+ *   - No state outside the handles, but for the kernels of training, which stay loaded. Several threads may read a
+ *     chip, a matrix or a program at once, or run training; else a handle is used by one thread at a time.
  *   - Handles are independent of what they were made from: destroy them in any order. Null is destroyed silently.
  *   - A struct begins with its size, as the caller knows it: `onchip_fit fit = {sizeof fit};`. The rest is zero or set.
  *   - Device memory is the caller's, but for the kernels' code, which onchip_recurrence_create loads, and what an
@@ -67,6 +68,7 @@ typedef struct onchip_chip onchip_chip;
 typedef struct onchip_matrix onchip_matrix;
 typedef struct onchip_program onchip_program;
 typedef struct onchip_recurrence onchip_recurrence;
+typedef struct onchip_training onchip_training;
 typedef struct onchip_inference onchip_inference;
 typedef struct CUstream_st* onchip_stream; /* a cudaStream_t; null: the default stream */
 
@@ -224,6 +226,62 @@ ONCHIP_API onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, o
  * results are then not valid. */
 ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_stream stream,
                                                  onchip_error* error);
+
+/* ---- training ---------------------------------------------------------------------------------------------------- */
+
+typedef struct onchip_layer {
+  size_t struct_bytes; /* sizeof(onchip_layer) */
+  int32_t cell;        /* ONCHIP_LSTM */
+  int32_t precision;   /* ONCHIP_FP16 or ONCHIP_BF16 */
+  int32_t input;       /* elements of a sample's input in a step */
+  int32_t hidden;      /* units */
+  int32_t batch;       /* samples */
+  int64_t steps;
+} onchip_layer;
+
+/* Plans for the current device, compiles and loads, which takes up to seconds, with a warm cache milliseconds; not
+ * while a stream is captured. ONCHIP_DOES_NOT_FIT where no plan keeps the weights on the chip. */
+ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training,
+                                                onchip_error* error);
+/* Bytes of device memory: what a forward or a backward needs while it runs, aligned to ONCHIP_WORKSPACE_ALIGNMENT, and
+ * what forward keeps for backward beside states and cells. Either may be null. */
+ONCHIP_API onchip_status onchip_training_bytes(const onchip_training* training, size_t* workspace, size_t* kept,
+                                               onchip_error* error);
+/* The plan in one line; destroy it with onchip_text_destroy. */
+ONCHIP_API onchip_status onchip_training_plan(const onchip_training* training, char** plan, onchip_error* error);
+/* Does not wait: a graph that has captured its work may run on. */
+ONCHIP_API void onchip_training_destroy(onchip_training* training);
+
+/* Pointers to device memory, in the layer's type, row-major as PyTorch has them (batch_first=False). Null: zeros, or
+ * not wanted, where it says so; set all that is not used to zero. */
+typedef struct onchip_training_arrays {
+  size_t struct_bytes;     /* sizeof(onchip_training_arrays) */
+  void* workspace;         /* of onchip_training_bytes */
+  const void* x;           /* [steps, batch, input] */
+  const void *w_ih, *w_hh; /* [4 * hidden, input], [4 * hidden, hidden] */
+  const void *b_ih, *b_hh; /* [4 * hidden], or null; only forward reads them */
+  const void *h0, *c0;     /* [batch, hidden], or null; only forward reads them */
+  void *states, *cells;    /* [steps + 1, batch, hidden]: h and c, h0 and c0 first; forward writes, backward reads */
+  void* kept;              /* of onchip_training_bytes: forward writes, backward reads and overwrites */
+  const void* dy;          /* gradient of every h but h0, [steps, batch, hidden] */
+  const void *dhn, *dcn;   /* gradients of the last h and c, beside dy: [batch, hidden], or null */
+  void* dx;                /* gradients, as what they are of; any of them may be null */
+  void *dw_ih, *dw_hh;
+  void* db; /* of b_ih, which is that of b_hh */
+  void *dh0, *dc0;
+} onchip_training_arrays;
+
+/* Each enqueues one half of the training step. Waits for nothing and allocates nothing: it may be captured in a graph,
+ * which keeps the pointers. Any number of halves may run at once, on any streams and from any threads, each in its own
+ * workspace, as long as the SMs hold them: what else runs delays their start. ONCHIP_CUDA, once, if a half on this
+ * device has given up waiting since the last call; nothing is enqueued then. */
+ONCHIP_API onchip_status onchip_training_forward(const onchip_training* training, onchip_stream stream,
+                                                 const onchip_training_arrays* arrays, onchip_error* error);
+ONCHIP_API onchip_status onchip_training_backward(const onchip_training* training, onchip_stream stream,
+                                                  const onchip_training_arrays* arrays, onchip_error* error);
+/* Waits for the stream; not to be captured. ONCHIP_CUDA as above. */
+ONCHIP_API onchip_status onchip_training_check(const onchip_training* training, onchip_stream stream,
+                                               onchip_error* error);
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
 

@@ -60,9 +60,6 @@ void check(cublasStatus_t status, const char* function) {
 // By Precision, of the state.
 constexpr std::array<cudaDataType, 3> kTypes{CUDA_R_16F, CUDA_R_16BF, CUDA_R_32F};
 
-// What cuBLAS takes by itself on the largest chips; a graph needs it to be ours.
-constexpr std::size_t kWorkspaceBytes = 32u << 20;
-
 }  // namespace
 
 struct Cublas::Handle {
@@ -77,7 +74,8 @@ void Cublas::require() {
   library();
 }
 
-Cublas::Cublas(bool allows_short_sums) : workspace_((require(), kWorkspaceBytes)), handle_(std::make_unique<Handle>()) {
+Cublas::Cublas(bool allows_short_sums, std::size_t workspace_bytes)
+    : workspace_((require(), workspace_bytes)), handle_(std::make_unique<Handle>()) {
   if (!allows_short_sums) {
     ONCHIP_CUBLAS_CALL(
         cublasSetMathMode, handle_->handle,
@@ -88,6 +86,11 @@ Cublas::Cublas(bool allows_short_sums) : workspace_((require(), kWorkspaceBytes)
 void Cublas::use(cudaStream_t stream) const {
   ONCHIP_CUBLAS_CALL(cublasSetStream_v2, handle_->handle, stream);  // takes the workspace back
   ONCHIP_CUBLAS_CALL(cublasSetWorkspace_v2, handle_->handle, workspace_.data(), workspace_.bytes());
+}
+
+void Cublas::use(cudaStream_t stream, void* workspace) const {
+  ONCHIP_CUBLAS_CALL(cublasSetStream_v2, handle_->handle, stream);
+  ONCHIP_CUBLAS_CALL(cublasSetWorkspace_v2, handle_->handle, workspace, kWorkspaceBytes);
 }
 
 void Cublas::multiply(const DenseProduct& p) const {
@@ -112,8 +115,9 @@ struct Cublas::Handle {};
 void Cublas::require() {
   throw LibraryRefusal("built without cuBLAS's header");
 }
-Cublas::Cublas(bool) : workspace_((require(), 0)) {}
+Cublas::Cublas(bool, std::size_t) : workspace_((require(), 0)) {}
 void Cublas::use(cudaStream_t) const {}
+void Cublas::use(cudaStream_t, void*) const {}
 void Cublas::multiply(const DenseProduct&) const {}
 std::string Cublas::version() const {
   return "";

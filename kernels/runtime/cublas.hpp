@@ -36,16 +36,20 @@ struct DenseProduct {
 // Throws LibraryRefusal, a CudaError, if cuBLAS is not there, and with its words if it does not do what it should.
 class Cublas {
  public:
+  // What cuBLAS takes by itself on the largest chips; a graph needs it to be ours.
+  static constexpr std::size_t kWorkspaceBytes = 32u << 20;
+
   static void require();  // throws as the constructor does, but needs no device
 
   // Short sums: where cuBLAS splits a sum over blocks, it may add the parts in the type of C.
-  explicit Cublas(bool allows_short_sums = true);
+  explicit Cublas(bool allows_short_sums = true, std::size_t workspace_bytes = kWorkspaceBytes);
   ~Cublas();
   Cublas(Cublas&&) noexcept;
   Cublas& operator=(Cublas&&) = delete;
 
   // What multiply() enqueues goes to this stream, with the object's own workspace.
   void use(cudaStream_t stream) const;
+  void use(cudaStream_t stream, void* workspace) const;  // or with that of the caller, of kWorkspaceBytes
   void multiply(const DenseProduct& product) const;
 
   std::string version() const;  // "13.1.0"

@@ -206,7 +206,7 @@ LstmProgram lstm_training_program(const LstmSize& size, Precision precision, Lst
   a.db = elements(gate_rows);
   a.dh0 = elements(state);
   a.dc0 = elements(state);
-  b.gates = elements(size.steps * 4 * state);
+  a.gates = b.gates = elements(size.steps * 4 * state);
   const RecurrenceShape shape = recurrence_shape(size, plan.forward, false);
   const RecurrenceShape back = recurrence_shape(size, plan.backward, true);
   b.packed = program.add_array(shape.packed_bytes);

@@ -17,6 +17,7 @@ namespace onchip {
 struct LstmArrays {
   int x = 0, w_ih = 0, w_hh = 0, b_ih = 0, b_hh = 0, h0 = 0, c0 = 0, dy = 0, dhn = 0, dcn = 0;
   int states = 0, cells = 0;  // [steps + 1, batch, hidden]
+  int gates = 0;              // [steps, batch, 4, hidden]: what backward needs, and overwrites
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, dh0 = 0, dc0 = 0;
 };
 

@@ -6,7 +6,7 @@
     print(onchip.predict("h200", "lstm", hidden=2304, batch=4, density=0.1)["step_us"])
     fast = onchip.from_torch(lstm.half().cuda().eval(), batch=4)                 # a pruned torch.nn.LSTM, GRU or RNN
     output, (h, c) = fast(input)
-    model = onchip.replace(model)                                                # its LSTMs and GRUs, to train with
+    lstm = onchip.LSTM(512, 512).half().cuda()                                   # trains as torch.nn.LSTM, but faster
     network = onchip.FeedForward("spdnn:1024x120")                               # on a GPU, or by the CPU reference
     alive = network.categories(images)                                           # images: a NumPy array, 0 and 1
 
@@ -24,6 +24,7 @@ from .api import (
     Program,
     Recurrence,
     Resource,
+    Training,
     fit,
     largest_hidden,
     predict,
@@ -38,25 +39,29 @@ __all__ = [
     "DoesNotFit",
     "FeedForward",
     "Fit",
+    "GRU",
     "InputError",
+    "LSTM",
     "Matrix",
     "Program",
     "Recurrence",
     "Resource",
+    "Training",
     "fit",
     "from_torch",
     "largest_hidden",
     "predict",
+    "replace",
     "what_if",
 ]
 
 
 def __getattr__(name):
-    if name in ("GRU", "LSTM", "replace"):
-        from . import nn  # torch is imported here, not before
+    if name not in ("GRU", "LSTM", "replace"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import nn  # torch is imported here, not before
 
-        return getattr(nn, name)
-    raise AttributeError(f"module 'onchip' has no attribute {name!r}")
+    return getattr(nn, name)
 
 
 def from_torch(module, batch=1, **options):

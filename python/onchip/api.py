@@ -323,3 +323,32 @@ class Recurrence(_Handle):
     def check(self, stream=0):
         """Waits for the stream; raises CudaError if a run since creation is not valid."""
         _call("onchip_recurrence_check", self._handle, stream or None)
+
+
+class Training(_Handle):
+    """Forward and all gradients of one layer, planned for the current device. Arrays are addresses of device memory, by
+    their names in onchip_training_arrays, where their shapes are, too."""
+
+    _kind = "training"
+
+    def __init__(self, cell, precision, input, hidden, batch, steps):
+        layer = library.Layer(
+            _number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision"), input, hidden, batch, steps
+        )
+        super().__init__("create", ctypes.byref(layer))
+        workspace, kept = ctypes.c_size_t(), ctypes.c_size_t()
+        _call("onchip_training_bytes", self._handle, ctypes.byref(workspace), ctypes.byref(kept))
+        self.workspace_bytes, self.kept_bytes = workspace.value, kept.value
+        self.plan = _text("onchip_training_plan", self._handle)
+
+    def forward(self, stream, **arrays):
+        """Enqueues; may be captured in a graph."""
+        _call("onchip_training_forward", self._handle, stream or None, ctypes.byref(library.TrainingArrays(**arrays)))
+
+    def backward(self, stream, **arrays):
+        """Likewise; overwrites what forward kept."""
+        _call("onchip_training_backward", self._handle, stream or None, ctypes.byref(library.TrainingArrays(**arrays)))
+
+    def check(self, stream):
+        """Waits for the stream; CudaError if a kernel has given up waiting since the last call."""
+        _call("onchip_training_check", self._handle, stream or None)

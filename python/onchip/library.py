@@ -71,6 +71,28 @@ class Sequences(_Sized):
     ]
 
 
+class Layer(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("cell", c_int32),
+        ("precision", c_int32),
+        ("input", c_int32),
+        ("hidden", c_int32),
+        ("batch", c_int32),
+        ("steps", c_int64),
+    ]
+
+
+class TrainingArrays(_Sized):
+    _fields_ = [("struct_bytes", c_size_t)] + [
+        (name, c_void_p)
+        for name in (
+            "workspace", "x", "w_ih", "w_hh", "b_ih", "b_hh", "h0", "c0", "states", "cells", "kept", "dy", "dhn", "dcn",
+            "dx", "dw_ih", "dw_hh", "db", "dh0", "dc0",
+        )
+    ]  # fmt: skip
+
+
 class Images(_Sized):
     _fields_ = [
         ("struct_bytes", c_size_t),
@@ -103,6 +125,12 @@ _FUNCTIONS = {
     "onchip_recurrence_enqueue": [c_void_p, c_void_p, POINTER(Sequences), _ERROR],
     "onchip_recurrence_step": [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, _ERROR],
     "onchip_recurrence_check": [c_void_p, c_void_p, _ERROR],
+    "onchip_training_create": [POINTER(Layer), _HANDLE, _ERROR],
+    "onchip_training_bytes": [c_void_p, POINTER(c_size_t), POINTER(c_size_t), _ERROR],
+    "onchip_training_plan": [c_void_p, _HANDLE, _ERROR],
+    "onchip_training_forward": [c_void_p, c_void_p, POINTER(TrainingArrays), _ERROR],
+    "onchip_training_backward": [c_void_p, c_void_p, POINTER(TrainingArrays), _ERROR],
+    "onchip_training_check": [c_void_p, c_void_p, _ERROR],
     "onchip_inference_create": [c_char_p, c_int32, _HANDLE, _ERROR],
     "onchip_inference_layers": [c_void_p, POINTER(c_int32), _ERROR],
     "onchip_inference_neurons": [c_void_p, c_int32, POINTER(c_int32), _ERROR],
@@ -110,9 +138,12 @@ _FUNCTIONS = {
     "onchip_inference_categories": [c_void_p, POINTER(Images), c_void_p, POINTER(c_int32), _ERROR],
     "onchip_inference_features": [c_void_p, POINTER(Images), c_int32, c_void_p, _ERROR],
 }
-_DESTROYS = ("onchip_chip", "onchip_matrix", "onchip_text", "onchip_program", "onchip_recurrence", "onchip_inference")
+_DESTROYS = (
+    "onchip_chip", "onchip_matrix", "onchip_text", "onchip_program", "onchip_recurrence", "onchip_training",
+    "onchip_inference",
+)  # fmt: skip
 # What only a library that was built with CUDA has.
-_OF_CUDA = ("onchip_program_", "onchip_recurrence_")
+_OF_CUDA = ("onchip_program_", "onchip_recurrence_", "onchip_training_")
 
 
 def candidates():

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C API's training of one layer.
+#include "kernels/api/cuda_errors.hpp"
+#include "kernels/training/training_layer.hpp"
+
+#include <array>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+struct onchip_training {
+  onchip::TrainingLayer layer;
+};
+
+namespace onchip {
+namespace {
+
+using Given = onchip_training_arrays;
+
+// An array of the caller's: where the program has it, and which halves cannot do without.
+struct CallersArray {
+  const char* name;
+  int LstmArrays::*array;
+  std::byte* (*of)(const Given&);
+  bool forward_needs, backward_needs;
+};
+
+#define ONCHIP_ARRAY(name, array, forward_needs, backward_needs)                                                    \
+  {                                                                                                                 \
+#name, &LstmArrays::array,                                                                                      \
+        [](const Given&                                                                                             \
+               given) { return const_cast<std::byte*>(static_cast<const std::byte*>(given.name)); }, forward_needs, \
+                                                                                                  backward_needs    \
+  }
+constexpr std::array<CallersArray, 19> kArrays{{
+    ONCHIP_ARRAY(x, x, true, true),           ONCHIP_ARRAY(w_ih, w_ih, true, true),
+    ONCHIP_ARRAY(w_hh, w_hh, true, true),     ONCHIP_ARRAY(b_ih, b_ih, false, false),
+    ONCHIP_ARRAY(b_hh, b_hh, false, false),   ONCHIP_ARRAY(h0, h0, false, false),
+    ONCHIP_ARRAY(c0, c0, false, false),       ONCHIP_ARRAY(states, states, true, true),
+    ONCHIP_ARRAY(cells, cells, true, true),   ONCHIP_ARRAY(kept, gates, true, true),
+    ONCHIP_ARRAY(dy, dy, false, true),        ONCHIP_ARRAY(dhn, dhn, false, false),
+    ONCHIP_ARRAY(dcn, dcn, false, false),     ONCHIP_ARRAY(dx, dx, false, false),
+    ONCHIP_ARRAY(dw_ih, dw_ih, false, false), ONCHIP_ARRAY(dw_hh, dw_hh, false, false),
+    ONCHIP_ARRAY(db, db, false, false),       ONCHIP_ARRAY(dh0, dh0, false, false),
+    ONCHIP_ARRAY(dc0, dc0, false, false),
+}};
+#undef ONCHIP_ARRAY
+
+onchip_status enqueue(const onchip_training* training, onchip_stream stream, const Given* given, TrainingHalf half,
+                      onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    require(training, "training");
+    require_struct(given, "arrays");
+    require(given->workspace, "workspace");
+    if (reinterpret_cast<std::uintptr_t>(given->workspace) % ONCHIP_WORKSPACE_ALIGNMENT != 0) {
+      throw InputError("the workspace is not aligned to " + std::to_string(ONCHIP_WORKSPACE_ALIGNMENT) + " bytes");
+    }
+    const LstmProgram& program = training->layer.training();
+    std::vector<std::byte*> places(program.program.arrays.size());
+    for (const CallersArray& array : kArrays) {
+      std::byte* const place = array.of(*given);
+      if (half == TrainingHalf::forward ? array.forward_needs : array.backward_needs) {
+        require(place, array.name);
+      }
+      places[program.arrays.*array.array] = place;
+    }
+    training->layer.enqueue(stream, half, std::move(places), static_cast<std::byte*>(given->workspace));
+  });
+}
+
+}  // namespace
+}  // namespace onchip
+
+using namespace onchip;
+
+onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training, onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    require_struct(layer, "layer");
+    require(training, "training");
+    require_range("cell", layer->cell, ONCHIP_RELU, ONCHIP_GRU);
+    if (layer->cell != ONCHIP_LSTM) {
+      throw InputError("the cell '" + std::string(info(static_cast<Cell>(layer->cell)).name) +
+                       "' has no training kernels; 'lstm' has");
+    }
+    require_range("precision", layer->precision, ONCHIP_FP16, ONCHIP_BF16);
+    constexpr std::int32_t kMost = 1 << 20;
+    require_range("input", layer->input, 1, kMost);
+    require_range("hidden", layer->hidden, 1, kMost);
+    require_range("batch", layer->batch, 1, kMost);
+    require_range("steps", layer->steps, 1, std::numeric_limits<std::int32_t>::max() / layer->batch);
+    *training = new onchip_training{TrainingLayer({layer->input, layer->hidden, layer->batch, layer->steps},
+                                                  static_cast<Precision>(layer->precision))};
+  });
+}
+
+onchip_status onchip_training_bytes(const onchip_training* training, std::size_t* workspace, std::size_t* kept,
+                                    onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    require(training, "training");
+    if (workspace != nullptr) {
+      *workspace = training->layer.workspace_bytes();
+    }
+    if (kept != nullptr) {
+      *kept = training->layer.kept_bytes();
+    }
+  });
+}
+
+onchip_status onchip_training_plan(const onchip_training* training, char** plan, onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    require(training, "training");
+    require(plan, "plan");
+    *plan = copy_of(training->layer.plan());
+  });
+}
+
+onchip_status onchip_training_forward(const onchip_training* training, onchip_stream stream,
+                                      const onchip_training_arrays* arrays, onchip_error* error) {
+  return enqueue(training, stream, arrays, TrainingHalf::forward, error);
+}
+
+onchip_status onchip_training_backward(const onchip_training* training, onchip_stream stream,
+                                       const onchip_training_arrays* arrays, onchip_error* error) {
+  return enqueue(training, stream, arrays, TrainingHalf::backward, error);
+}
+
+onchip_status onchip_training_check(const onchip_training* training, onchip_stream stream, onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    require(training, "training");
+    TrainingLayer::check(stream);
+  });
+}
+
+void onchip_training_destroy(onchip_training* training) {
+  delete training;
+}
