@@ -17,7 +17,7 @@ namespace onchip {
 struct Target {
   int hidden = 0;                 // a network of so many units fits
   std::optional<double> step_us;  // a step takes no longer
-  std::optional<double> ms;       // an inference of a feed-forward network takes no longer
+  std::optional<double> ms = {};       // an inference of a feed-forward network takes no longer
 };
 // What a user pays for more of a number, for a base unit.
 struct UnitPrice {

@@ -259,7 +259,7 @@ LaunchPrice BlocksPricer::phase(const BlocksTile& tile, int first, int end) cons
   return launch;
 }
 
-LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images) const {
+LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images, double sms, int at_once) const {
   const int layers = work_.geometry.layers;
   // The kernel looks after layers 1, 5, 9, ...
   const int until =
@@ -267,8 +267,8 @@ LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images) const {
   LaunchPrice launch = phase(tile, 0, layers);
   launch.name = "lower bounds";
   launch.images = images;
-  launch.tiles = static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
-  launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
+  launch.tiles = at_once * static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
+  launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / sms));
   const OfTile& of_layers = of(tile);
   Terms of_tile = combined(tile_terms(tile, 0, layers, 0), 1, of_layers.until[layers], -1);
   of_tile = combined(of_tile, 1, of_layers.until[until], 1);
@@ -280,12 +280,19 @@ LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images) const {
   return launch;
 }
 
-LaunchPrice BlocksPricer::undecided(const BlocksTile& wide) const {
+LaunchPrice BlocksPricer::undecided(const BlocksTile& wide, int first, const LaunchPrice& last) const {
   constexpr double kOtherNodes = 3;  // that find what is open, twice; fp32
-  LaunchPrice launch = bounds(wide, wide.images());
+  const double free = chip_.sm_count - static_cast<double>(last.tiles);
+  const double images = std::max<double>(wide.images(), activity_.alive[first] - activity_.alive.back());
+  LaunchPrice launch = bounds(wide, images, free > 0 ? free : chip_.sm_count, 2);
   launch.name = "bounds of two words, beyond the last phase";
   launch.terms = combined(launch.terms, 1, launch_terms(chip_, kOtherNodes), 1);
   return launch;
+}
+
+double BlocksPricer::beyond(const LaunchPrice& undecided, const LaunchPrice& last) const {
+  const double us = undecided.terms.total();
+  return static_cast<double>(last.tiles) < chip_.sm_count ? std::max(0.0, us - last.terms.total()) : us;
 }
 
 InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
@@ -297,11 +304,10 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
     last_first = first;
     first = of_plan.end_layer;
   }
-  price.launches.insert(price.launches.end() - 1, bounds(plan.lower, activity_.alive[last_first]));
+  price.launches.insert(price.launches.end() - 1, bounds(plan.lower, activity_.alive[last_first], chip_.sm_count));
   // Beside the last phase; what is longer than it counts.
-  LaunchPrice open = undecided(plan.wide);
-  const double us = open.terms.total(), beyond = std::max(0.0, us - price.launches.back().terms.total());
-  open.terms = combined(open.terms, beyond / us, open.terms, 0);
+  LaunchPrice open = undecided(plan.wide, last_first, price.launches.back());
+  open.terms = combined(open.terms, beyond(open, price.launches.back()) / open.terms.total(), open.terms, 0);
   price.launches.push_back(std::move(open));
   price.terms = launch_terms(chip_, kOtherNodes);
   for (const LaunchPrice& launch : price.launches) {

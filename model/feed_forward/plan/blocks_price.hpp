@@ -59,10 +59,13 @@ class BlocksPricer {
 
   // Of layers [first, end).
   LaunchPrice phase(const BlocksTile& tile, int first, int end) const;
-  // Bounds of so many images, through all layers until they settle.
-  LaunchPrice bounds(const BlocksTile& tile, double images) const;
-  // Of what is open by bounds of one word, of which a tile's worth is assumed: all beside the last phase.
-  LaunchPrice undecided(const BlocksTile& wide) const;
+  // Bounds of so many images on so many SMs, through all layers until they settle, so many at once.
+  LaunchPrice bounds(const BlocksTile& tile, double images, double sms, int at_once = 1) const;
+  // Both bounds of two words of the images that die in the last phase, which begins with layer `first`, or of a tile at
+  // least: on the SMs that are free beside it, or after it.
+  LaunchPrice undecided(const BlocksTile& wide, int first, const LaunchPrice& last) const;
+  // What it takes beyond the last phase.
+  double beyond(const LaunchPrice& undecided, const LaunchPrice& last) const;
   InferencePrice price(const BlocksPlan& plan) const;
 
  private:

@@ -42,10 +42,15 @@ BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Ac
     std::size_t from = 0;
     BlocksTile tile;
   };
+  const std::size_t end = points.size() - 1;
   const auto best_phase = [&](std::size_t from, std::size_t to) {
     Way way;
     for (const BlocksTile& tile : tiles) {
-      const double us = pricer.phase(tile, points[from], points[to]).terms.total();
+      const LaunchPrice phase = pricer.phase(tile, points[from], points[to]);
+      double us = phase.terms.total();
+      if (to == end) {  // what the lower bounds leave open goes on beside it
+        us += pricer.beyond(pricer.undecided(plan.wide, points[from], phase), phase);
+      }
       if (us < way.us) {
         way = {us, from, tile};
       }
@@ -55,22 +60,20 @@ BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Ac
   const auto best_bounds = [&](std::size_t from) {
     Way way;
     for (const BlocksTile& tile : tiles) {
-      const double us = pricer.bounds(tile, activity.alive[points[from]]).terms.total();
+      const double us = pricer.bounds(tile, activity.alive[points[from]], chip.sm_count).terms.total();
       if (us < way.us) {
         way = {us, from, tile};
       }
     }
     return way;
   };
-  const std::size_t end = points.size() - 1;
-  const double open_us = pricer.undecided(plan.wide).terms.total();
   std::vector<Way> to(points.size());
   to[0].us = 0;
   for (std::size_t p = 1; p <= end; ++p) {
     for (std::size_t from = 0; from < p; ++from) {
       Way way = best_phase(from, p);
-      if (p == end) {  // bounds are of the images that enter it, and what they leave open goes on beside it
-        way.us = std::max(way.us, open_us) + best_bounds(from).us;
+      if (p == end) {  // bounds are of the images that enter it
+        way.us += best_bounds(from).us;
       }
       way.us += to[from].us;
       if (way.us < to[p].us) {
