@@ -238,8 +238,7 @@ OptionGroup whole_plan_option() {
   group.add_options()(
       "plan", text("TEXT"),
       "Take a plan as another verb printed it, instead of the options of the plan (default: auto, the planner's); "
-      "predict and measure: all compares the families, libraries among them; measure --network: a family, blocks, streamed "
-      "or unstructured (default: the first that has a kernel), or 'staged ...', the method of 2020.");
+      "predict and measure: all compares the families; measure --network: a family, or 'staged ...', the one of 2020.");
   return group;
 }
 

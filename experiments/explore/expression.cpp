@@ -4,7 +4,6 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/chip/chip_keys.hpp"
-#include "model/feed_forward/plan/price_parts.hpp"
 
 #include <muParser.h>
 
@@ -94,7 +93,7 @@ std::vector<std::string> all_names() {
   for (const auto& number : kInference) {
     names.emplace_back(number.name);
   }
-  for (const std::string_view term : kPartNames) {
+  for (const std::string_view term : price_parts::kPartNames) {
     names.push_back(std::string(term) + "_ms");
   }
   for (const std::string_view term : kTerms) {
@@ -138,7 +137,7 @@ Number_of find_number(std::string_view name) {
   if (const auto number = std::ranges::find(kInference, name, &NamedNumber::name); number != kInference.end()) {
     return of_what_runs(number->of);
   }
-  for (const std::string_view term : kPartNames) {
+  for (const std::string_view term : price_parts::kPartNames) {
     if (name == std::string(term) + "_ms") {
       return of_what_runs([term](const Answered& row) { return 1e-3 * row.inference->price.terms[term]; });
     }

@@ -2,7 +2,6 @@
 #include "model/feed_forward/plan/blocks_price.hpp"
 
 #include "model/feed_forward/plan/blocks_layout.hpp"
-#include "model/feed_forward/plan/price_parts.hpp"
 #include "model/feed_forward/structure/remainder_records.hpp"
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <span>
 
 namespace onchip {
+using namespace price_parts;
 namespace {
 
 // In a record: places of its outputs, then of its tiles' inputs.

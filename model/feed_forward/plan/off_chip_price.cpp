@@ -2,7 +2,6 @@
 #include "model/feed_forward/plan/off_chip_price.hpp"
 
 #include "model/base/parallel.hpp"
-#include "model/feed_forward/plan/price_parts.hpp"
 #include "model/feed_forward/plan/unstructured_layout.hpp"
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <span>
 
 namespace onchip {
+using namespace price_parts;
 namespace {
 
 constexpr double kLanes = 32;
