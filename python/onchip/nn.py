@@ -138,9 +138,11 @@ class _Lstm(torch.autograd.Function):
 
     @staticmethod
     def _differentiable(needed, given, gradients):
-        outputs = [(y, dy) for y, dy in zip(_formula(*given), gradients) if dy is not None]
+        # Aliases: h0 may itself depend on the weights, which is not this layer's to count.
+        given = [None if tensor is None else tensor.view_as(tensor) for tensor in given]
+        outputs, seeds = zip(*((y, dy) for y, dy in zip(_formula(*given), gradients) if dy is not None))
         wanted = [tensor for tensor, is_needed in zip(given, needed) if is_needed]
-        found = iter(torch.autograd.grad(*zip(*outputs), inputs=wanted, create_graph=True, allow_unused=True))
+        found = iter(torch.autograd.grad(outputs, wanted, seeds, create_graph=True, allow_unused=True))
         return tuple(next(found) if is_needed else None for is_needed in needed)
 
 
