@@ -136,7 +136,9 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
                              .count = wide.count,
                              .categories = bits(at, Bound::exact),
                              .clip = clip_};
-  add(launch_node("fp32", exact_, kCluster * clusters_, kExactThreads, scratch_ < 0 ? 2 * sizeof(float) * widest_ : 0, exact), {});
+  add(launch_node("fp32", exact_, kCluster * clusters_, kExactThreads, scratch_ < 0 ? 2 * sizeof(float) * widest_ : 0,
+                  exact),
+      {});
 }
 
 Inference BoundsProof::read(std::span<const std::uint32_t> results) const {

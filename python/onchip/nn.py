@@ -175,8 +175,9 @@ class LSTM(_Explained, torch.nn.LSTM):
     def forward(self, input, hx=None):
         why = self._why_not(input, hx)
         if why is None:
+            dtype = self._dtype(input)
             with _no_autocast():
-                found = self._on_chip(input, hx, self._dtype(input))
+                found = self._on_chip(input, hx, dtype)
             if not isinstance(found, str):
                 return found
             why = found

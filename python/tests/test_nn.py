@@ -113,10 +113,13 @@ class SameGradients:
         def values(*shape):
             return torch.randn(*shape, device=self.device, dtype=torch.float64).to(dtype)
 
-        input, hx = values(*shape), (values(*state), values(*state)) if with_states else None
+        # Gates that saturate have no gradient in 16 bits; so, inputs whose products with the weights are of order 1.
+        scale = min(1.0, (fast.hidden_size / shape[-1]) ** 0.5)
+        input, hx = scale * values(*shape), (values(*state), values(*state)) if with_states else None
         seeds = values(*shape[:-1], directions * fast.hidden_size), values(*state), values(*state)
         exact_hx = None if hx is None else tuple(state.double() for state in hx)
-        wanted = gradients_of(exact, input.double().clone(), exact_hx, seeds)
+        with torch.backends.cudnn.flags(enabled=False):  # which has no gradients of a module that only evaluates
+            wanted = gradients_of(exact, input.double().clone(), exact_hx, seeds)
         got = gradients_of(fast, input, hx, seeds)
         self.assertTrue(fast.explain().startswith("on the chip"), fast.explain())
         for one, other in zip(got, wanted):
