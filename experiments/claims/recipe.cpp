@@ -8,6 +8,8 @@
 #include "model/base/toml.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/chip.hpp"
+#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/staged/plan.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -144,6 +146,10 @@ Way read_way(const RecipeReader& reader, std::string_view name, const toml::node
   reader.read_table(node,
                     {{"ask", [&](const toml::node& n) { way.is_capacity = word_of<int>(n, kAsked) == 1; }},
                      {"density", [&](const toml::node& n) { way.density = number_of(n); }},
+                     {"plan", [&](const toml::node& n) { way.plan = text(parse_staged_plan(text_of(n))); }},
+                     {"chip", [&](const toml::node& n) { way.chip = text_of(n); }},
+                     {"term", [&](const toml::node& n) { way.term = text_of(n); }},
+                     {"gpus", [&](const toml::node& n) { way.gpus = std::max(1, whole_of(n)); }},
                      {"there",
                       [&](const toml::node& n) {
                         reader.read_table(n, {}, [&](std::string_view key, const toml::node& value) {
@@ -170,12 +176,16 @@ Way read_way(const RecipeReader& reader, std::string_view name, const toml::node
   return way;
 }
 
-void read_network(const RecipeReader& reader, Recurrent& network, const toml::node& node) {
+void read_claimed(const RecipeReader& reader, ClaimedNetwork& network, const toml::node& node) {
   reader.read_table(node, {{"cell", [&](const toml::node& n) { network.cell = parse_cell(text_of(n)); }},
                            {"precision", [&](const toml::node& n) { network.precision = parse_precision(text_of(n)); }},
                            {"hidden", [&](const toml::node& n) { network.hidden = whole_of(n); }},
                            {"batch", [&](const toml::node& n) { network.batch = whole_of(n); }},
-                           {"density", [&](const toml::node& n) { network.density = number_of(n); }}});
+                           {"density", [&](const toml::node& n) { network.density = number_of(n); }},
+                           {"feed_forward", [&](const toml::node& n) {
+                              network.feed_forward = text_of(n);
+                              read_network(network.feed_forward);
+                            }}});
 }
 
 void read_expected(const RecipeReader& reader, Recipe& recipe, const toml::node& node) {
@@ -195,7 +205,7 @@ Recipe read_recipe(const std::filesystem::path& file) {
   recipe.file = file;
   const auto text = [](std::string& into) { return [&into](const toml::node& node) { into = text_of(node); }; };
   const toml::node* networks = nullptr;
-  Recurrent shared;
+  ClaimedNetwork shared;
   constexpr std::array<std::string_view, 2> kOver{"least", "most"};
   constexpr std::array<std::string_view, 3> kMarks{"read", "derived", "recalled"};
   reader.read_table(
@@ -217,7 +227,7 @@ Recipe read_recipe(const std::filesystem::path& file) {
               [&](const toml::node& n) {
                 recipe.tested = list_of<Engine>(n, [](const toml::node& e) { return word_of<Engine>(e, kEngines); });
               }},
-             {"all", [&](const toml::node& n) { read_network(reader, shared, n); }},
+             {"all", [&](const toml::node& n) { read_claimed(reader, shared, n); }},
              {"network", [&](const toml::node& n) { networks = &n; }},
              {"way",
               [&](const toml::node& n) {
@@ -228,10 +238,10 @@ Recipe read_recipe(const std::filesystem::path& file) {
               }},
              {"expect", [&](const toml::node& n) { read_expected(reader, recipe, n); }}});
   if (networks != nullptr) {
-    recipe.networks = list_of<Recurrent>(*networks, [&](const toml::node& node) {
-      Recurrent network = shared;
+    recipe.networks = list_of<ClaimedNetwork>(*networks, [&](const toml::node& node) {
+      ClaimedNetwork network = shared;
       reader.at(node.source(), [&] {
-        read_network(reader, network, node);
+        read_claimed(reader, network, node);
         Recurrent checked = network;
         checked.hidden = std::max(1, network.hidden);  // a capacity has none
         check(checked);
@@ -253,6 +263,13 @@ Recipe read_recipe(const std::filesystem::path& file) {
             "a claim that is tested needs a value to compute, others have none");
     require(is_computed == (!recipe.networks.empty() && !recipe.ways.empty() && !recipe.tested.empty()),
             "a value needs networks ([[network]]), ways ([way.NAME]) and who is tested");
+    for (const ClaimedNetwork& network : recipe.networks) {
+      const bool is_feed_forward = !network.feed_forward.empty();
+      require(std::ranges::all_of(recipe.ways, [&](const Way& way) { return way.plan.empty() != is_feed_forward; }),
+              "feed-forward networks need ways with a staged plan, others have none");
+      require(!is_feed_forward || (recipe.tested == std::vector{Engine::there} && !recipe.chip.empty()),
+              "a claim about feed-forward networks is decided there, by the model of the chip it was published on");
+    }
     require(recipe.expected == Verdict::replicated || !recipe.cause.empty(),
             "what is not replicated needs a cause under [expect]");
   });

@@ -36,7 +36,12 @@ inline constexpr std::array<std::string_view, 5> kRelations{"about", "at least",
 enum class Engine : std::uint8_t { there, here, measured };
 inline constexpr std::array<std::string_view, 3> kEngines{"there", "here", "measured"};
 
-// A way to compute a network, whose value is its step time in us.
+// A recurrent network, or a feed-forward one by its text.
+struct ClaimedNetwork : Recurrent {
+  std::string feed_forward = {};
+};
+
+// A way to compute a network, whose value is its step time in us; of a feed-forward network the ms of an inference.
 struct Way {
   std::string name;
   bool is_library = false;        // the fastest of the libraries
@@ -44,6 +49,11 @@ struct Way {
   std::optional<double> density;  // instead of the network's
   Constraints constraints;        // of its plan
   Constraints there;              // the same, on the chip that the claim was published on
+  // Of a feed-forward network:
+  std::string plan;  // staged
+  std::string chip;  // instead of the claim's
+  std::string term;  // instead of the sum
+  int gpus = 1;
 };
 
 struct Recipe {
@@ -63,7 +73,7 @@ struct Recipe {
   bool takes_most = false;        // the largest value over the networks counts, not the least
   std::vector<std::string> rows;  // files of measured rows, below experiments/data
   std::vector<Engine> tested;     // whose values decide
-  std::vector<Recurrent> networks;
+  std::vector<ClaimedNetwork> networks;
   std::vector<Way> ways;
 
   Verdict expected = Verdict::replicated;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/claims/replicate.hpp"
 
+#include "experiments/claims/inferences.hpp"
 #include "experiments/explore/expression.hpp"
 #include "model/answer/capacity.hpp"
 #include "model/base/parallel.hpp"
@@ -19,10 +20,17 @@ namespace {
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 constexpr int kGranule = 32;
 
+bool is_feed_forward(const Recipe& recipe) {
+  return !recipe.networks.empty() && !recipe.networks.front().feed_forward.empty();
+}
+
 // What the recipe computes for each network, from the values of its ways.
 std::vector<double> evaluate(const Recipe& recipe,
-                             const std::function<double(const Recurrent&, const Way&)>& value_of) {
+                             const std::function<double(const ClaimedNetwork&, const Way&)>& value_of) {
   std::map<std::string, double, std::less<>> values;
+  if (is_feed_forward(recipe)) {
+    values["tera_edges"] = kNoValue;
+  }
   for (const Way& way : recipe.ways) {
     values[way.name] = kNoValue;
   }
@@ -33,9 +41,12 @@ std::vector<double> evaluate(const Recipe& recipe,
     return find_number(name);
   });
   std::vector<double> results;
-  for (const Recurrent& network : recipe.networks) {
+  for (const ClaimedNetwork& network : recipe.networks) {
     for (const Way& way : recipe.ways) {
       values[way.name] = value_of(network, way);
+    }
+    if (!network.feed_forward.empty()) {
+      values["tera_edges"] = tera_edges(network.feed_forward);
     }
     results.push_back(expression(Answered{.network = &network}));
   }
@@ -97,6 +108,30 @@ void compare(Replication& replication, Engine engine, const std::vector<double>&
   }
 }
 
+Replication verdict_of(Replication replication) {
+  const Recipe& recipe = replication.recipe;
+  replication.verdict = Verdict::replicated;
+  for (const Engine engine : recipe.tested) {
+    const Column& column = replication.column(engine);
+    if (std::isnan(column.counted)) {
+      replication.verdict = Verdict::not_testable;
+      replication.unexpected.push_back("no value " + std::string(kEngines[static_cast<std::size_t>(engine)]) +
+                                       (column.values.empty() ? "" : " of every network"));
+      break;
+    }
+    if (!holds(recipe, column.counted)) {
+      replication.verdict = Verdict::differs;
+    }
+  }
+  if (replication.verdict != recipe.expected) {
+    replication.unexpected.push_back("the verdict is '" + std::string(name(replication.verdict)) + "', '" +
+                                     std::string(name(recipe.expected)) + "' was expected");
+  }
+  compare(replication, Engine::there, recipe.there);
+  compare(replication, Engine::here, recipe.here);
+  return replication;
+}
+
 struct Sources {
   std::string chip;  // that was measured
   std::vector<const std::vector<MeasuredRow>*> rows;
@@ -153,18 +188,23 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
   };
   if (!recipe.chip.empty()) {
     const Chip chip = chip_of(recipe.chip);
-    fill(Engine::there, chip.name,
-         [&](const Recurrent& network, const Way& way) { return model_value(chip, network, way, way.there); });
+    fill(Engine::there, chip.name, [&](const ClaimedNetwork& network, const Way& way) {
+      return network.feed_forward.empty() ? model_value(chip, network, way, way.there)
+                                          : claimed_ms(chip, network.feed_forward, way);
+    });
+  }
+  if (is_feed_forward(recipe)) {
+    return verdict_of(std::move(replication));
   }
   const Chip chip = chip_of(sources.chip.empty() ? "h200" : sources.chip);
-  fill(Engine::here, chip.name, [&](const Recurrent& network, const Way& way) {
+  fill(Engine::here, chip.name, [&](const ClaimedNetwork& network, const Way& way) {
     const MeasuredRow* row = way.is_library || way.is_capacity ? nullptr : sources.find(network, way);
     return row != nullptr ? predict(chip, network, row->plan).step_us
                           : model_value(chip, network, way, way.constraints);
   });
   std::vector<const MeasuredRow*> used;
   if (!sources.rows.empty()) {
-    fill(Engine::measured, chip.name, [&](const Recurrent& network, const Way& way) {
+    fill(Engine::measured, chip.name, [&](const ClaimedNetwork& network, const Way& way) {
       const MeasuredRow* row = sources.find(network, way);
       if (row == nullptr) {
         return kNoValue;
@@ -184,28 +224,8 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
     }
   }
 
-  replication.verdict = Verdict::replicated;
-  for (const Engine engine : recipe.tested) {
-    const Column& column = replication.column(engine);
-    if (std::isnan(column.counted)) {
-      replication.verdict = Verdict::not_testable;
-      replication.unexpected.push_back("no value " + std::string(kEngines[static_cast<std::size_t>(engine)]) +
-                                       (column.values.empty() ? "" : " of every network"));
-      break;
-    }
-    if (!holds(recipe, column.counted)) {
-      replication.verdict = Verdict::differs;
-    }
-  }
-  if (replication.verdict != recipe.expected) {
-    replication.unexpected.push_back("the verdict is '" + std::string(name(replication.verdict)) + "', '" +
-                                     std::string(name(recipe.expected)) + "' was expected");
-  }
-  compare(replication, Engine::there, recipe.there);
-  compare(replication, Engine::here, recipe.here);
-  return replication;
+  return verdict_of(std::move(replication));
 }
-
 }  // namespace
 
 std::vector<Replication> replicate(std::span<const Recipe> recipes, MeasuredRows& measured,
@@ -241,9 +261,10 @@ std::vector<MeasuredRow> rows_of(std::span<const Recipe> recipes, MeasuredRows& 
 std::vector<TermEffect> find_term_effects(std::span<const Recipe> all, MeasuredRows& measured,
                                           const std::function<void(std::size_t done)>& progress) {
   constexpr std::array kFactors{0.8, 1.2};
-  std::vector<Recipe> recipes;  // what fits does not depend on cost terms
-  std::ranges::copy_if(all, std::back_inserter(recipes),
-                       [](const Recipe& recipe) { return !std::ranges::all_of(recipe.ways, &Way::is_capacity); });
+  std::vector<Recipe> recipes;  // what fits does not depend on cost terms, nor do staged plans
+  std::ranges::copy_if(all, std::back_inserter(recipes), [](const Recipe& recipe) {
+    return !std::ranges::all_of(recipe.ways, &Way::is_capacity) && !is_feed_forward(recipe);
+  });
   const std::vector<Replication> base = replicate(recipes, measured);
   std::vector<std::vector<Replication>> changed(kCostTerms.size() * kFactors.size());
   std::mutex mutex;

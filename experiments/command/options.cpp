@@ -238,7 +238,7 @@ OptionGroup whole_plan_option() {
   group.add_options()(
       "plan", text("TEXT"),
       "Take a plan as another verb printed it, instead of the options of the plan (default: auto, the planner's); "
-      "predict and measure: all compares the families, libraries among them.");
+      "predict and measure: all compares the families; measure --network: a family, or 'staged ...', the one of 2020.");
   return group;
 }
 
@@ -375,7 +375,7 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
     throw InputError("how large is the network? expected --hidden N or --weights FILE");
   }
   configuration.constraints = read_constraints(options);
-  const std::string plan = options.text("plan");
+  const std::string plan = options.text("mode") == "train" ? "" : options.text("plan");  // of a whole step
   if (!plan.empty() && plan != "auto" && !(takes_all_families && plan == kAllPlans)) {
     const OptionGroup group = plan_options();
     for (const auto& option : group.options()) {

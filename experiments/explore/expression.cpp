@@ -39,6 +39,20 @@ constexpr std::array kTimes{
     NamedNumber{"floor_us",
                 [](const Answered& row) { return row.prediction->floor_us > 0 ? row.prediction->floor_us : kUnknown; }},
 };
+// Of an inference that runs.
+constexpr std::array kInference{
+    NamedNumber{"ms", [](const Answered& row) { return 1e-3 * row.inference->price.us; }},
+    NamedNumber{"low_ms", [](const Answered& row) { return 1e-3 * row.inference->price.low_us; }},
+    NamedNumber{"high_ms", [](const Answered& row) { return 1e-3 * row.inference->price.high_us; }},
+    NamedNumber{"floor_ms",
+                [](const Answered& row) {
+                  return row.inference->price.floor_us > 0 ? 1e-3 * row.inference->price.floor_us : kUnknown;
+                }},
+    NamedNumber{"gpus", [](const Answered& row) { return static_cast<double>(row.inference->gpus); }},
+    NamedNumber{"images_per_sm", [](const Answered& row) { return static_cast<double>(row.inference->images_per_sm); }},
+    NamedNumber{"tera_edges_per_s", [](const Answered& row) { return row.inference->tera_edges_per_s; }},
+    NamedNumber{"tera_macs_per_s", [](const Answered& row) { return row.inference->tera_macs_per_s; }},
+};
 // Parts of a step, the model's and the simulator's.
 constexpr std::array<std::string_view, 13> kTerms{"exchange",   "staging",    "gather", "arithmetic",    "reduction",
                                                   "activation", "streaming",  "launch", "shared_memory", "issue",
@@ -76,6 +90,12 @@ std::vector<std::string> all_names() {
   for (const auto& time : kTimes) {
     names.emplace_back(time.name);
   }
+  for (const auto& number : kInference) {
+    names.emplace_back(number.name);
+  }
+  for (const std::string_view term : price_parts::kPartNames) {
+    names.push_back(std::string(term) + "_ms");
+  }
   for (const std::string_view term : kTerms) {
     names.push_back(std::string(term) + "_us");
   }
@@ -93,10 +113,15 @@ std::vector<std::string> all_names() {
 
 Number_of find_number(std::string_view name) {
   if (name == "fits") {
-    return [](const Answered& row) { return row.prediction != nullptr && row.prediction->footprint.fits ? 1.0 : 0.0; };
+    return [](const Answered& row) {
+      return (row.prediction != nullptr && row.prediction->footprint.fits) ||
+                     (row.inference != nullptr && row.inference->fits())
+                 ? 1.0
+                 : 0.0;
+    };
   }
   if (const auto number = std::ranges::find(kNumbers, name, &NamedNumber::name); number != kNumbers.end()) {
-    return number->of;
+    return [of = number->of](const Answered& row) { return row.network != nullptr ? of(row) : kUnknown; };
   }
   const auto of_what_fits = [](auto&& of) -> Number_of {
     return [of](const Answered& row) {
@@ -105,6 +130,17 @@ Number_of find_number(std::string_view name) {
   };
   if (const auto time = std::ranges::find(kTimes, name, &NamedNumber::name); time != kTimes.end()) {
     return of_what_fits(time->of);
+  }
+  const auto of_what_runs = [](auto&& of) -> Number_of {
+    return [of](const Answered& row) { return row.inference != nullptr && row.inference->runs() ? of(row) : kUnknown; };
+  };
+  if (const auto number = std::ranges::find(kInference, name, &NamedNumber::name); number != kInference.end()) {
+    return of_what_runs(number->of);
+  }
+  for (const std::string_view term : price_parts::kPartNames) {
+    if (name == std::string(term) + "_ms") {
+      return of_what_runs([term](const Answered& row) { return 1e-3 * row.inference->price.terms[term]; });
+    }
   }
   for (const std::string_view term : kTerms) {
     if (name == std::string(term) + "_us") {

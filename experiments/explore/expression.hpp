@@ -3,6 +3,7 @@
 // log, exp and so on.
 #pragma once
 
+#include "model/answer/feed_forward/feed_forward.hpp"
 #include "model/plan/planner.hpp"
 
 #include <functional>
@@ -20,6 +21,7 @@ struct Answered {
   double seed = 0;
   const Plan* plan = nullptr;  // null: none answers
   const Prediction* prediction = nullptr;
+  const FeedForwardAnswer* inference = nullptr;  // of a feed-forward network, instead of a plan and its prediction
 };
 
 using Number_of = std::function<double(const Answered&)>;

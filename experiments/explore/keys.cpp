@@ -24,6 +24,7 @@ struct NetworkKey {
   bool is_whole;
   double minimum, maximum;
   void (*apply)(Draft&, double);
+  bool is_feed_forward = false;
 };
 constexpr double kInt = 2147483647;
 constexpr std::array kNetworkNumbers{
@@ -37,12 +38,19 @@ constexpr std::array kNetworkNumbers{
                [](Draft& draft, double value) { network(draft).density = value; }},
     NetworkKey{"seed", Subject::weights, true, 0, static_cast<double>(kMostSeed),
                [](Draft& draft, double value) { draft.configuration.seed = static_cast<std::uint64_t>(value); }},
+    NetworkKey{"alive", Subject::weights, false, 1e-12, 1,
+               [](Draft& draft, double value) { draft.feed_forward.images.alive = value; }, true},
+    NetworkKey{"sample", Subject::weights, true, 1, kInt,
+               [](Draft& draft, double value) { draft.feed_forward.images.sample = static_cast<int>(value); }, true},
+    NetworkKey{"gpus", Subject::sequence, true, 1, kMostGpus,
+               [](Draft& draft, double value) { draft.feed_forward.gpus = static_cast<int>(value); }, true},
 };
 
 struct NameKey {
   std::string_view name;
   Subject subject;
   void (*apply)(Draft&, const std::string&);
+  bool is_feed_forward = false;
 };
 constexpr std::array kNames{
     NameKey{"chip", Subject::chip,
@@ -57,6 +65,10 @@ constexpr std::array kNames{
             [](Draft& draft, const std::string& name) { draft.configuration.weights_file = name; }},
     NameKey{"tensor", Subject::weights,
             [](Draft& draft, const std::string& name) { draft.configuration.tensor = name; }},
+    NameKey{"network", Subject::weights,
+            [](Draft& draft, const std::string& text) { draft.feed_forward.network = text; }, true},
+    NameKey{"images", Subject::weights,
+            [](Draft& draft, const std::string& text) { draft.feed_forward.images.images = text; }, true},
     NameKey{"plan", Subject::plan,
             [](Draft& draft, const std::string& text) { draft.configuration.plan = parse_plan(text); }},
     NameKey{
@@ -153,11 +165,13 @@ void Draft::reset(Subject subject) {
       configuration.weights = nullptr;
       configuration.weights_file.clear();
       configuration.tensor.clear();
+      feed_forward = {{}, {}, feed_forward.gpus};
       break;
     }
     case Subject::sequence:
       configuration.network.batch = usual.batch;
       configuration.network.steps = usual.steps;
+      feed_forward.gpus = 1;
       break;
     case Subject::plan:
       configuration.plan.reset();
@@ -175,9 +189,11 @@ Key find_sweep_key(std::string_view name) {
     key.is_whole = number->is_whole;
     key.minimum = number->minimum;
     key.maximum = number->maximum;
+    key.is_feed_forward = number->is_feed_forward;
     key.apply = [apply = number->apply](Draft& draft, const Value& value) { apply(draft, value.number); };
   } else if (const auto text = std::ranges::find(kNames, name, &NameKey::name); text != kNames.end()) {
     key.subject = text->subject;
+    key.is_feed_forward = text->is_feed_forward;
     key.apply = [apply = text->apply](Draft& draft, const Value& value) { apply(draft, value.text); };
   } else if (const auto all = plan_fields(std::type_identity<Plan>{}); std::ranges::count(all, name) > 0) {
     key.subject = Subject::plan;
@@ -204,8 +220,11 @@ double read_number(const Key& key, const std::string& text) {
   if (is_one_of_chip(key)) {
     return parse_quantity(text, key.chip_key ? key.chip_key->dimension : Dimension::count);
   }
+  if (key.name == "alive" && text == "all") {
+    return 1;
+  }
   std::string_view digits = text;
-  const bool is_percent = key.name == "density" && digits.ends_with('%');
+  const bool is_percent = key.maximum == 1 && digits.ends_with('%');
   digits.remove_suffix(is_percent ? 1 : 0);
   double number = 0;
   const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);

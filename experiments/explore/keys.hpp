@@ -2,6 +2,7 @@
 // The keys that a sweep may fix or vary, of chip, network and plan, and what a value of one does to a question.
 #pragma once
 
+#include "experiments/feed_forward/asked.hpp"
 #include "model/answer/configuration.hpp"
 #include "model/chip/chip_keys.hpp"
 
@@ -28,6 +29,7 @@ struct Draft {
   const Chip* base = nullptr;
   std::vector<ChipChange> changes;
   Configuration configuration;
+  FeedForwardAsked feed_forward;  // instead, if it names a network
 
   explicit Draft(const Chips& all);
   void reset(Subject subject);  // to what a command takes without options
@@ -43,6 +45,7 @@ struct Key {
   std::string name;
   Subject subject = Subject::chip;
   bool is_number = false, is_whole = false;
+  bool is_feed_forward = false;       // of a feed-forward network
   bool needs_plan = false;            // a field that only a whole plan has: the planner cannot be bound to it
   double minimum = 0, maximum = 0;    // inclusive, of a number of the network
   const ChipKey* chip_key = nullptr;  // null for a cost term, too

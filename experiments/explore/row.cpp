@@ -25,7 +25,8 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
     : spec_(spec),
       format_(format),
       engine_(std::move(engine)),
-      seeks_size_(!spec.has("hidden") && !spec.has("weights")),
+      is_feed_forward_(spec.has("network")),
+      seeks_size_(!is_feed_forward_ && !spec.has("hidden") && !spec.has("weights")),
       has_plan_(spec.has("plan")),
       columns_{"row"},
       place_(spec.axes.size(), 0),
@@ -49,7 +50,13 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
       columns_.emplace_back(key);
     }
   }
-  columns_.insert(columns_.end(), {"fits", "binding", "step_us", "low_us", "high_us", "floor_us"});
+  columns_.insert(columns_.end(), {"fits", "binding"});
+  using Names = std::array<const char*, 4>;
+  for (const char* time : is_feed_forward_ ? Names{"ms", "low_ms", "high_ms", "floor_ms"}
+                                           : Names{"step_us", "low_us", "high_us", "floor_us"}) {
+    columns_.emplace_back(time);
+    times_.push_back(find_number(time));
+  }
   if (!has_plan_) {
     columns_.emplace_back("plan");
   }
@@ -158,7 +165,12 @@ void RowComputer::answer() {
       return;
     }
   }
+  inference_.reset();
   try {
+    if (is_feed_forward_) {
+      inference_ = spec_.networks->answer({chip_, {}, {}}, draft_.feed_forward);
+      return;
+    }
     if (has_plan_ && !engine_) {  // as plan_network() does, but what is the same is not checked again
       if (!is_checked_) {
         check_given_plan();
@@ -183,9 +195,15 @@ void RowComputer::answer() {
 
 Answered RowComputer::answered() const {
   const bool is_answered = problem_.empty();
-  return {&chip_, is_answered ? &planned_->network : &draft_.configuration.network,
-          static_cast<double>(draft_.configuration.seed), is_answered ? &planned_->plan : nullptr,
-          is_answered ? &planned_->prediction : nullptr};
+  if (is_feed_forward_) {
+    return {.chip = &chip_, .inference = is_answered ? &*inference_ : nullptr};
+  }
+  return {&chip_,
+          is_answered ? &planned_->network : &draft_.configuration.network,
+          static_cast<double>(draft_.configuration.seed),
+          is_answered ? &planned_->plan : nullptr,
+          is_answered ? &planned_->prediction : nullptr,
+          nullptr};
 }
 
 bool RowComputer::compute(std::uint64_t i) {
@@ -288,18 +306,16 @@ void RowComputer::append_to(std::string& text) {
   if (spec_.has("weights")) {
     append_number(text, row.network->density, kDigitsOfKeys);
   }
-  const Prediction* prediction = row.prediction;
-  const bool fits = prediction != nullptr && prediction->footprint.fits;
   begin_cell(text);
-  text += fits ? "true" : "false";
-  append_word(text, prediction == nullptr ? "" : binding_name(*prediction, Binding::term));
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  append_number(text, fits ? prediction->step_us : kNone, kDigits);
-  append_number(text, fits ? prediction->low_us : kNone, kDigits);
-  append_number(text, fits ? prediction->high_us : kNone, kDigits);
-  append_number(text, fits && prediction->floor_us > 0 ? prediction->floor_us : kNone, kDigits);
+  text += find_number("fits")(row) > 0 ? "true" : "false";
+  append_word(text, row.inference != nullptr    ? row.inference->price.binding
+                    : row.prediction != nullptr ? binding_name(*row.prediction, Binding::term)
+                                                : "");
+  for (const Number_of& time : times_) {
+    append_number(text, time(row), kDigits);
+  }
   if (!has_plan_) {
-    append_word(text, row.plan == nullptr ? "" : to_string(*row.plan));
+    append_word(text, row.inference != nullptr ? row.inference->plan : row.plan != nullptr ? to_string(*row.plan) : "");
   }
   for (const Extra& extra : extras_) {
     append_number(text, extra.value, kDigitsOfExtras);

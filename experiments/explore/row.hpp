@@ -61,8 +61,9 @@ class RowComputer {
   const SweepSpec& spec_;
   const RowFormat format_;
   const AskEngine engine_;
-  const bool seeks_size_, has_plan_;
+  const bool is_feed_forward_, seeks_size_, has_plan_;
   std::vector<std::string> columns_;
+  std::vector<Number_of> times_;
 
   std::vector<std::size_t> place_;  // [axes]
   std::size_t first_ = 0;
@@ -79,6 +80,7 @@ class RowComputer {
   bool is_checked_ = false;  // the given plan against network and rows
   std::optional<RowProfile> rows_;
   std::optional<PlannedNetwork> planned_;
+  std::optional<FeedForwardAnswer> inference_;
   std::uint64_t row_ = 0;
 
   struct Extra {

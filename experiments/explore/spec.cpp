@@ -84,6 +84,20 @@ std::vector<Value> range(const Key& key, const std::vector<std::string>& parts) 
   return values;
 }
 
+// "spdnn:1024x120,shuffle=yes,spdnn:4096x120": a part that begins with a word and '=' belongs to the one before.
+std::vector<std::string> with_options(std::string_view text) {
+  std::vector<std::string> parts;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t end = part.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
+    if (!parts.empty() && end > 0 && end != std::string::npos && part[end] == '=') {
+      parts.back() += ',' + part;
+    } else {
+      parts.push_back(part);
+    }
+  }
+  return parts;
+}
+
 std::vector<Value> values_of(const Key& key, const std::string& text) {
   std::vector<Value> values;
   if (text.starts_with('@')) {
@@ -99,7 +113,7 @@ std::vector<Value> values_of(const Key& key, const std::string& text) {
     }
     return values;
   }
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& part : key.is_feed_forward && !key.is_number ? with_options(text) : split(text, ',')) {
     const std::vector<std::string> ends = split(part, ':');
     if (ends.size() == 3 && (key.is_number || key.is_whole)) {
       std::ranges::move(range(key, ends), std::back_inserter(values));
@@ -125,6 +139,8 @@ KeyValues read_key(SweepSpec& spec, const std::string& name, const std::vector<s
         spec.chips.emplace(value.text, find_chip(value.text));
       } else if (name == "weights") {
         const MappedFile readable(value.text);
+      } else if (name == "network") {
+        read_network(value.text);
       }
       Draft scratch(spec.chips);
       read.key.apply(scratch, value);
@@ -266,7 +282,23 @@ void finish(SweepSpec& spec) {
       throw InputError("'" + std::string(key) + "' contradicts 'plan', which says it");
     }
   }
-  if (spec.has("weights")) {
+  const bool is_feed_forward = spec.has("network");
+  const auto check_kind = [&](const KeyValues& values) {
+    const Key& key = values.key;
+    if (key.subject != Subject::chip && key.is_feed_forward != is_feed_forward) {
+      throw InputError("'" + key.name + "' " +
+                       (is_feed_forward ? "contradicts 'network', a feed-forward network" : "needs 'network'"));
+    }
+  };
+  std::ranges::for_each(spec.fixed, check_kind);
+  for (const Axis& axis : spec.axes) {
+    std::ranges::for_each(axis.keys, check_kind);
+  }
+  if (is_feed_forward) {
+    if (spec.engine != "model" || spec.rows != "exact") {
+      throw InputError("of feed-forward networks rows are the model's, of exact patterns");
+    }
+  } else if (spec.has("weights")) {
     for (const char* key : {"hidden", "density", "mask"}) {
       if (spec.has(key)) {
         throw InputError("'" + std::string(key) + "' contradicts 'weights': the file has it");

@@ -57,7 +57,8 @@ std::vector<Objective> parse_objectives(std::string_view text);
 std::string to_string(const std::vector<Objective>& objectives);
 
 struct SweepSpec {
-  Chips chips;                   // that the rows name
+  Chips chips;  // that the rows name
+  std::shared_ptr<KnownFeedForward> networks = std::make_shared<KnownFeedForward>();
   std::vector<KeyValues> fixed;  // one value each
   std::vector<Axis> axes;        // the first varies slowest
   std::string where;

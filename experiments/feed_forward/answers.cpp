@@ -1,62 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/feed_forward/answers.hpp"
 
+#include "experiments/command/output.hpp"
 #include "experiments/command/progress.hpp"
-#include "model/answer/feed_forward/feed_forward.hpp"
-#include "model/base/error.hpp"
+#include "experiments/feed_forward/questions.hpp"
+#include "experiments/reports/target_report.hpp"
 #include "model/base/units.hpp"
-#include "model/feed_forward/network_text.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 
 namespace onchip {
 namespace {
-
-constexpr int kDefaultImages = 60000;
-
-// What is asked, for any chip.
-struct Asked {
-  ExaminedNetwork network;
-  Activity activity;
-  int gpus = 1;
-};
-
-Activity read_activity(const Options& options, const FeedForward& network, Progress& progress) {
-  constexpr int kMost = std::numeric_limits<int>::max();
-  if (options.given("alive")) {
-    if (options.given("sample")) {
-      throw InputError("--sample contradicts --alive, for which no image is computed");
-    }
-    int images = kDefaultImages;
-    if (const std::string text = options.text("images"); std::ranges::all_of(text, ::isdigit) && !text.empty()) {
-      images = static_cast<int>(options.whole("images", 1, kMost));
-    } else if (!text.empty()) {
-      images = sample_images(text, network.neurons.front(), 1).of;
-    }
-    return given_activity(network, images, options.text("alive") == "all" ? 1 : options.share("alive"));
-  }
-  const int sample =
-      options.given("sample") ? static_cast<int>(options.whole("sample", 1, kMost)) : default_sample(network);
-  progress.show("reading images");
-  const ImageSample images =
-      sample_images(options.given("images") ? options.text("images") : "digits:" + std::to_string(kDefaultImages),
-                    network.neurons.front(), sample);
-  return find_activity(network, images,
-                       [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); });
-}
-
-Asked read_asked(const Options& options) {
-  const FeedForward network = read_network(options.text("network"));
-  Progress progress;
-  Activity activity = read_activity(options, network, progress);
-  progress.show("finding the structure of " + network.name);
-  const int gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, 1 << 20)) : 1;
-  return {examine(network), std::move(activity), gpus};
-}
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
@@ -92,29 +48,48 @@ std::string capacity_text(const FeedForwardAnswer& answer, const ExaminedNetwork
       kib(answer.shared_available) + " are there\n" + "in L2       weights " + kib(answer.weight_bytes) + " of " +
       kib(answer.l2_bytes) +
       (answer.weight_bytes <= answer.l2_bytes ? "\n" : ": not all, each launch reads them from memory\n");
-  if (answer.fits()) {
+  if (answer.device_bytes > 0) {
     text += "in memory   " + kib(answer.device_bytes) + "\n";
   }
   return text;
 }
 
-std::string fit_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network) {
-  std::string text = std::string(answer.fits() ? "It fits: " : "It does not fit: ") + network.name + " on " +
-                     answer.chip + "\n\n" + (answer.fits() ? "" : "because     " + answer.problem + '\n') +
-                     structure_text(network) + capacity_text(answer, network);
-  if (!answer.to_fit.empty()) {
-    text += "\nAny one of these makes it fit:\n";
-  }
+std::string time_text(const FeedForwardAnswer& answer) {
+  const InferencePrice& price = answer.price;
+  return answer.runs() ? ms(price.us) + " ms (95 %: " + ms(price.low_us) + " to " + ms(price.high_us) + ")"
+                       : "nothing runs it";
+}
+
+// What runs, and where its features are.
+std::string verdict_text(const FeedForwardAnswer& answer) {
+  const std::string in_ms = " in " + ms(answer.price.us) + " ms";
+  return answer.family == BlocksPlan::kName ? "Stays on the chip: yes; runs in blocks" + in_ms
+         : answer.family == UnstructuredPlan::kName
+             ? "Stays on the chip: yes, but not in blocks; runs unstructured" + in_ms
+         : answer.runs() ? "Stays on the chip: no; runs through L2" + in_ms
+                         : "Stays on the chip: no; nothing runs it but 'staged' plans, the method of 2020";
+}
+
+std::string reason_text(const FeedForwardAnswer& answer) {
+  return answer.problem.empty() ? "" : "no blocks   " + answer.problem + '\n';
+}
+
+std::string notes_text(const FeedForwardAnswer& answer) {
+  std::string text = answer.to_fit.empty() ? "" : "\nAny one of these makes it fit, in blocks:\n";
   for (const Remedy& remedy : answer.to_fit) {
     text += "  - " + remedy.text + " (" + remedy.option + ")\n";
   }
-  if (answer.instead) {
-    const InferencePrice& price = answer.instead->price;
-    text += "\nWhat runs instead takes " + ms(price.us) + " ms (" + ms(price.low_us) + " to " + ms(price.high_us) +
-            "), most of it " + std::string(price.binding) + "; plans of this kind have not been measured yet:\n  " +
-            answer.instead->plan + "\n";
-  }
-  return text;
+  return text + (answer.runs() && answer.family != BlocksPlan::kName
+                     ? "\nPlans of this kind have not been measured yet.\n"
+                     : "");
+}
+
+std::string fit_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network) {
+  return verdict_text(answer) + ": " + network.name + " on " + answer.chip + "\n\n" +
+         (answer.runs() ? "time        " + time_text(answer) + ", most of it " + std::string(answer.price.binding) +
+                              "\nplan        " + answer.plan + '\n'
+                        : "") +
+         reason_text(answer) + structure_text(network) + capacity_text(answer, network) + notes_text(answer);
 }
 
 std::string images_text(const Activity& activity) {
@@ -127,7 +102,7 @@ std::string images_text(const Activity& activity) {
 }
 
 std::string predict_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network, const Activity& activity) {
-  if (!answer.fits()) {
+  if (!answer.runs()) {
     return fit_text(answer, network);
   }
   const InferencePrice& price = answer.price;
@@ -140,13 +115,12 @@ std::string predict_text(const FeedForwardAnswer& answer, const ExaminedNetwork&
                              std::to_string(launch.rounds), ms(launch.terms.total())});
   }
   return network.name + ", " + std::to_string(activity.images) + " images on " + answer.chip + "\n\ntime        " +
-         ms(price.us) + " ms (95 %: " + ms(price.low_us) + " to " + ms(price.high_us) + "), never below " +
-         ms(price.floor_us) + " ms; most of it " + std::string(price.binding) + "\nrate        " +
-         fixed(answer.tera_edges_per_s, 1) + " TeraEdges/s as the challenge counts; " +
-         fixed(answer.tera_macs_per_s, 1) + " T multiply-adds/s executed, of " +
-         fixed(answer.executed_image_layers, 0) + " image-layers\nplan        " + text(*answer.plan) + '\n' +
-         images_text(activity) + structure_text(network) + capacity_text(answer, network) + '\n' + to_aligned(terms) +
-         '\n' + to_aligned(launches);
+         time_text(answer) + (price.floor_us > 0 ? ", never below " + ms(price.floor_us) + " ms" : "") +
+         "; most of it " + std::string(price.binding) + "\nrate        " + fixed(answer.tera_edges_per_s, 1) +
+         " TeraEdges/s as the challenge counts; " + fixed(answer.tera_macs_per_s, 1) +
+         " T multiply-adds/s executed, of " + fixed(answer.executed_image_layers, 0) + " image-layers\nplan        " +
+         answer.plan + '\n' + reason_text(answer) + images_text(activity) + structure_text(network) +
+         capacity_text(answer, network) + '\n' + to_aligned(terms) + '\n' + to_aligned(launches) + notes_text(answer);
 }
 
 Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwork& network, const Activity& activity) {
@@ -157,7 +131,7 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
   Table csv;
   for (const FeedForwardAnswer& answer : answers) {
     const InferencePrice& price = answer.price;
-    const auto if_fits = [&](const std::string& cell) { return answer.fits() ? cell : std::string(); };
+    const auto if_runs = [&](const std::string& cell) { return answer.runs() ? cell : std::string(); };
     std::vector<std::pair<std::string, std::string>> cells{
         {"chip", answer.chip},
         {"gpus", std::to_string(answer.gpus)},
@@ -175,18 +149,17 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
         {"shared_bytes_needed", significant(answer.shared_needed, 9)},
         {"shared_bytes_available", significant(answer.shared_available, 9)},
         {"weight_bytes", significant(answer.weight_bytes, 12)},
-        {"plan", if_fits(answer.plan ? text(*answer.plan) : "")},
-        {"ms", if_fits(significant(1e-3 * price.us, 6))},
-        {"low_ms", if_fits(significant(1e-3 * price.low_us, 6))},
-        {"high_ms", if_fits(significant(1e-3 * price.high_us, 6))},
-        {"floor_ms", if_fits(significant(1e-3 * price.floor_us, 6))},
+        {"family", answer.family},
+        {"plan", answer.plan},
+        {"ms", if_runs(significant(1e-3 * price.us, 6))},
+        {"low_ms", if_runs(significant(1e-3 * price.low_us, 6))},
+        {"high_ms", if_runs(significant(1e-3 * price.high_us, 6))},
+        {"floor_ms", price.floor_us > 0 ? significant(1e-3 * price.floor_us, 6) : ""},
         {"binding", std::string(price.binding)},
         {"image_layers", significant(activity.image_layers(), 9)},
-        {"executed_image_layers", if_fits(significant(answer.executed_image_layers, 9))},
-        {"tera_edges_per_s", if_fits(significant(answer.tera_edges_per_s, 4))},
-        {"tera_macs_per_s", if_fits(significant(answer.tera_macs_per_s, 4))},
-        {"instead", answer.instead ? answer.instead->plan : ""},
-        {"instead_ms", answer.instead ? significant(1e-3 * answer.instead->price.us, 4) : ""}};
+        {"executed_image_layers", if_runs(significant(answer.executed_image_layers, 9))},
+        {"tera_edges_per_s", if_runs(significant(answer.tera_edges_per_s, 4))},
+        {"tera_macs_per_s", if_runs(significant(answer.tera_macs_per_s, 4))}};
     csv.rows.emplace_back();
     csv.columns.clear();
     for (const auto& [column, cell] : cells) {
@@ -197,10 +170,35 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
   return csv;
 }
 
-int answer_and_write(const Options& options, std::string (*to_text)(const FeedForwardAnswer&, const Asked&)) {
+int reach_target(const Options& options, const TargetQuestion& question) {
+  Output output(options);
+  const auto [network, activity, gpus] = read_feed_forward(options);
+  const FeedForwardTarget found = [&, &network = network, &activity = activity, gpus = gpus] {
+    const Waiting waiting("seeking the least");
+    return reach(network, activity, gpus, question);
+  }();
+  const std::optional<double> wanted_ms = question.target.ms;
+  const auto shown = [&, &network = network, &activity = activity](const FeedForwardAnswer& one) {
+    return ShownAnswer{"inference",
+                       "ms",
+                       one.fits() || wanted_ms ? time_text(one) + (one.runs() ? ", " + one.family : "") : one.problem,
+                       one.runs() ? ms(one.price.us) : "",
+                       std::string(one.price.binding),
+                       csv_of({one}, network, activity).rows[0]};
+  };
+  const std::vector<std::string> columns = csv_of({found.base}, network, activity).columns;
+  output.write(report_of(
+      network.name + ", " + std::to_string(activity.images) + " images on " + found.base.chip + "\n\ntarget    " +
+          (wanted_ms ? "at most " + significant(*wanted_ms, 6) + " ms" : std::string("it stays on the chip")),
+      with_answers<ShownAnswer>(found, shown), columns, to_json(found, network, activity)));
+  return found.reaches() ? 0 : 1;
+}
+
+int answer_and_write(const Options& options,
+                     std::string (*to_text)(const FeedForwardAnswer&, const FeedForwardQuestion&)) {
   const ChipFile chip = read_chip(options);
   Output output(options);
-  const Asked asked = read_asked(options);
+  const FeedForwardQuestion asked = read_feed_forward(options);
   const FeedForwardAnswer found = answer(chip, asked.network, asked.activity, asked.gpus);
   const std::string on_gpus =
       asked.gpus == 1
@@ -215,57 +213,26 @@ int answer_and_write(const Options& options, std::string (*to_text)(const FeedFo
 
 }  // namespace
 
-OptionGroup feed_forward_options() {
-  OptionGroup group = option_group("Feed-forward network (instead of a recurrent one)");
-  // clang-format off
-  group.add_options()
-      ("network", text_option("NETWORK"),
-       "Ask about a sparse feed-forward network: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
-       "random:neurons=1024,layers=8,degree=32,blocks=16, or a file.")
-      ("images", text_option("IMAGES"), "Infer these: digits:60000,seed=2 (synthetic, default digits:60000) or a file.")
-      ("sample", text_option("N"),
-       "Compute at most so many of the images on the CPU to know which stay alive (default: what takes a second).")
-      ("gpus", text_option("N"), "Share the images among so many GPUs (default 1).")
-      ("alive", text_option("SHARE"),
-       "Compute none: this share of the images, 3% or all, is alive from the second layer on; --images may be their number.");
-  // clang-format on
-  return group;
-}
-
-bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& others) {
-  if (!options.given("network")) {
-    for (const char* what : {"images", "sample", "alive", "gpus"}) {
-      if (options.given(what)) {
-        throw InputError("--" + std::string(what) + " needs --network");
-      }
-    }
-    return false;
-  }
-  for (const OptionGroup& group : others) {
-    for (const auto& option : group.options()) {
-      if (options.given(option->long_name())) {
-        throw InputError("--" + option->long_name() + " contradicts --network, which is a feed-forward network");
-      }
-    }
-  }
-  return true;
-}
-
 int fit_feed_forward(const Options& options) {
-  return answer_and_write(
-      options, [](const FeedForwardAnswer& found, const Asked& asked) { return fit_text(found, asked.network); });
+  return answer_and_write(options, [](const FeedForwardAnswer& found, const FeedForwardQuestion& asked) {
+    return fit_text(found, asked.network);
+  });
 }
 
 int predict_feed_forward(const Options& options) {
-  return answer_and_write(options, [](const FeedForwardAnswer& found, const Asked& asked) {
+  return answer_and_write(options, [](const FeedForwardAnswer& found, const FeedForwardQuestion& asked) {
     return predict_text(found, asked.network, asked.activity);
   });
 }
 
 int what_if_feed_forward(const Options& options) {
+  const auto targets = options.list("target"), vary = options.list("vary"), prices = options.list("price");
+  if (!targets.empty() || !vary.empty() || !prices.empty()) {
+    return reach_target(options, target_question({read_chip(options), {}}, targets, vary, prices));
+  }
   const ChipFile base_chip = read_base_chip(options), changed_chip = read_chip(options);
   Output output(options);
-  const Asked asked = read_asked(options);
+  const FeedForwardQuestion asked = read_feed_forward(options);
   const FeedForwardAnswer base = answer(base_chip, asked.network, asked.activity, asked.gpus),
                           changed = answer(changed_chip, asked.network, asked.activity, asked.gpus);
   Table table{{"", "base", "changed", "change %"}, {}};
@@ -274,10 +241,10 @@ int what_if_feed_forward(const Options& options) {
     table.rows.push_back({name, a, b, before > 0 && after > 0 ? fixed(100 * (after / before - 1), 1) : ""});
   };
   const auto add_ms = [&](const std::string& name, double before, double after) {
-    add(name, before, after, base.fits() ? ms(before) : "does not fit", changed.fits() ? ms(after) : "does not fit");
+    add(name, before, after, before > 0 ? ms(before) : "", after > 0 ? ms(after) : "");
   };
   add_ms("ms", base.price.us, changed.price.us);
-  if (base.fits() && changed.fits()) {
+  if (base.family == changed.family) {
     for (const Term& term : base.price.terms) {
       add_ms("  " + std::string(term.name), term.us, changed.price.terms[term.name]);
     }
@@ -290,7 +257,7 @@ int what_if_feed_forward(const Options& options) {
   std::string text = asked.network.name + ", " + std::to_string(asked.activity.images) + " images on " + base.chip +
                      "\n\n" + to_aligned(table);
   for (const auto& [side, name] : {std::pair(&base, "base"), std::pair(&changed, "changed")}) {
-    text += std::string(name) + ": " + (side->fits() ? onchip::text(*side->plan) : side->problem) + '\n';
+    text += std::string(name) + ": " + verdict_text(*side) + "\n  " + side->plan + '\n';
   }
   Json json{{"base", to_json(base, asked.network, asked.activity)},
             {"changes", options.list("set")},

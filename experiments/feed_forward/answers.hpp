@@ -3,17 +3,8 @@
 #pragma once
 
 #include "experiments/command/options.hpp"
-#include "experiments/command/output.hpp"
-
-#include <vector>
 
 namespace onchip {
-
-OptionGroup feed_forward_options();
-
-// Whether --network is given. Throws InputError for options of `others`, which are of recurrent networks, beside it,
-// and for --images, --alive and --sample without it.
-bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& others);
 
 int fit_feed_forward(const Options& options);
 int predict_feed_forward(const Options& options);

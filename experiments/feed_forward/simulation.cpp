@@ -138,8 +138,7 @@ int simulate_feed_forward(const Options& options, const Chip& chip, const Simula
   Progress progress;
   const FeedForward network = read_network(options.text("network"));
   progress.show("finding the structure of " + network.name);
-  NetworkStructure structure = find_structure(network, 0.5, simulation.threads);
-  absorb_remainder(structure);
+  const NetworkStructure structure = find_structure(network, 0.5, simulation.threads);
   BlocksPlan plan;
   if (options.given("plan")) {
     plan = read_blocks_plan(options.text("plan"), network.layers());

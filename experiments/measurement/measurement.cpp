@@ -260,7 +260,8 @@ Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
   std::optional<TimedBaselines> baselines;
   if (options.baselines) {
     const auto all = [](const BaselineCandidate&) { return true; };
-    baselines.emplace(network_of(prepared.layout), *prepared.matrix, all, options.say);
+    const Recurrent& network = network_of(prepared.layout);
+    baselines.emplace(baseline_candidates(network), network, *prepared.matrix, all, options.say);
   }
   for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
     kernel.sample(/*warm_up=*/repeat < 0);
@@ -339,7 +340,7 @@ std::vector<FamilyMeasurement> measure_families(const Recurrent& network, const 
              return candidate.library() == library_of(family);
            });
   };
-  TimedBaselines baselines(network, matrix, is_wanted, options.say);
+  TimedBaselines baselines(baseline_candidates(network), network, matrix, is_wanted, options.say);
   const Stream stream;
   for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
     for (const auto& kernel : timed) {

@@ -23,10 +23,11 @@ void TimedBaselines::Entry::refuse(const std::string& reason) {
   step_us.clear();
 }
 
-TimedBaselines::TimedBaselines(const Recurrent& network, const SparseMatrix& matrix, const Wanted& wanted,
+TimedBaselines::TimedBaselines(const std::vector<BaselineCandidate>& candidates, const Recurrent& network,
+                               const SparseMatrix& matrix, const Wanted& wanted,
                                const std::function<void(const std::string&)>& say) {
   using Clock = std::chrono::steady_clock;
-  for (const BaselineCandidate& candidate : baseline_candidates(network)) {
+  for (const BaselineCandidate& candidate : candidates) {
     if (!wanted(candidate)) {
       continue;
     }

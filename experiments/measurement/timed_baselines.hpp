@@ -16,8 +16,8 @@ class TimedBaselines {
  public:
   using Wanted = std::function<bool(const BaselineCandidate&)>;
   // `say`: what is being prepared.
-  TimedBaselines(const Recurrent& network, const SparseMatrix& matrix, const Wanted& wanted,
-                 const std::function<void(const std::string&)>& say);
+  TimedBaselines(const std::vector<BaselineCandidate>& candidates, const Recurrent& network, const SparseMatrix& matrix,
+                 const Wanted& wanted, const std::function<void(const std::string&)>& say);
 
   void run_each(const Stream& stream, bool warm_up);
   std::vector<BaselineResult> results() const;  // of those that refused, too

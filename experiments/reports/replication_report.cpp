@@ -103,7 +103,10 @@ Table side_by_side(std::span<const Replication> replications) {
 }
 
 // Where a size is sought there is none.
-std::string network_text(const Recurrent& network) {
+std::string network_text(const ClaimedNetwork& network) {
+  if (!network.feed_forward.empty()) {
+    return network.feed_forward;
+  }
   std::string text = describe(network);
   if (network.hidden == 0) {
     text.erase(text.find("H=0 "), 4);
@@ -172,7 +175,7 @@ Table rows(std::span<const Replication> replications) {
           recipe.unit,
           recipe.value.empty() ? "" : std::string(kRelations[static_cast<std::size_t>(recipe.relation)]),
           recipe.chip};
-      if (recipe.networks.empty()) {
+      if (recipe.networks.empty() || !recipe.networks[i].feed_forward.empty()) {
         row.resize(row.size() + 5);
       } else {
         const Recurrent& network = recipe.networks[i];
@@ -224,7 +227,7 @@ Json to_json(const Replication& of) {
   json["rows"] = of.rows;
   json["stale"] = of.knows_stale ? Json(of.stale) : Json();
   json["networks"] = Json::array();
-  for (const Recurrent& network : of.recipe.networks) {
+  for (const ClaimedNetwork& network : of.recipe.networks) {
     json["networks"].push_back(network_text(network));
   }
   for (std::size_t i = 0; i < kEngines.size(); ++i) {

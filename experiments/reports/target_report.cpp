@@ -16,58 +16,51 @@ std::string quantity(const VariedKey& varied, double value) {
   return varied.unit.empty() || varied.unit == "1" ? number : number + ' ' + varied.unit;
 }
 
-std::string cost_text(const Varied& varied) {
+std::string cost_text(const VariedOf<ShownAnswer>& varied) {
   return varied.cost ? significant(*varied.cost, 6) : "";
 }
 
-std::string step_text(const Case& answer) {
-  const Prediction& prediction = answer.planned.prediction;
-  return prediction.footprint.fits ? time_text(prediction) : explain(prediction.footprint);
-}
-
 // "shared_memory.per_sm  228 KiB -> 390 KiB  +71.1 %"
-Table least_values(const TargetAnswer& answer) {
-  Table table{{"the least of", "has", "needs", "change %", "step", "cost"}, {}};
+Table least_values(const ReachedOf<ShownAnswer>& answer) {
+  Table table{{"the least of", "has", "needs", "change %", answer.base.what, "cost"}, {}};
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
     const VariedKey& varied = answer.vary[i];
-    const LeastValue& least = answer.alone[i];
+    const LeastOf<ShownAnswer>& least = answer.alone[i];
     const double from = varied.from, to = least.at.values[i];
     table.rows.push_back({std::string(varied.key->key), quantity(varied, from),
                           least.reaches ? quantity(varied, to) : "out of reach",
                           least.reaches ? (to > from ? "+" : "") + fixed(100 * (to / from - 1), 1) : "",
-                          least.reaches ? time_text(least.at.answer.planned.prediction) : "", cost_text(least.at)});
+                          least.reaches ? least.at.answer.says : "", cost_text(least.at)});
   }
   return table;
 }
 
 // Where better values fail again, and what comes nearest where nothing reaches the target.
-std::string remarks(const TargetAnswer& answer) {
+std::string remarks(const ReachedOf<ShownAnswer>& answer) {
   std::string text;
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
     const VariedKey& varied = answer.vary[i];
     const std::string key(varied.key->key);
-    const LeastValue& least = answer.alone[i];
+    const LeastOf<ShownAnswer>& least = answer.alone[i];
     for (const auto& [first, last] : least.fails_again) {
       text += key + ": " + quantity(varied, first) + (first == last ? "" : " to " + quantity(varied, last)) +
               " does not do again\n";
     }
     if (!least.reaches) {
-      const Prediction& prediction = least.at.answer.planned.prediction;
-      text += key + " alone comes nearest with " + quantity(varied, least.at.values[i]) + ": " +
-              step_text(least.at.answer) +
-              (prediction.footprint.fits ? ", bound by " + std::string(prediction.binding()) : "") + '\n';
+      text += key + " alone comes nearest with " + quantity(varied, least.at.values[i]) + ": " + least.at.answer.says +
+              (least.at.answer.binding.empty() ? "" : ", bound by " + least.at.answer.binding) + '\n';
     }
   }
   return text;
 }
 
-Table trade_off(const TargetAnswer& answer) {
-  Table table{{std::string(answer.vary[0].key->key), std::string(answer.vary[1].key->key), "step us", "cost", ""}, {}};
-  for (const Varied& varied : answer.trade_off) {
+Table trade_off(const ReachedOf<ShownAnswer>& answer) {
+  Table table{
+      {std::string(answer.vary[0].key->key), std::string(answer.vary[1].key->key), answer.base.column, "cost", ""}, {}};
+  for (const VariedOf<ShownAnswer>& varied : answer.trade_off) {
     const bool is_cheapest = answer.cheapest && answer.cheapest->option == varied.option;
     table.rows.push_back({quantity(answer.vary[0], varied.values[0]), quantity(answer.vary[1], varied.values[1]),
-                          fixed(varied.answer.planned.prediction.step_us, 3), cost_text(varied),
-                          is_cheapest ? "cheapest" : ""});
+                          varied.answer.number, cost_text(varied), is_cheapest ? "cheapest" : ""});
   }
   return table;
 }
@@ -86,14 +79,9 @@ std::string without_empty(Table table) {
   return to_aligned(table);
 }
 
-std::string text_of(const TargetAnswer& answer) {
-  const Case& base = answer.base;
-  const std::string wanted = answer.target.step_us
-                                 ? "a step of at most " + significant(*answer.target.step_us, 6) + " us"
-                                 : std::string("it fits");
-  std::string text = describe(base.planned.network) + " on " + base.chip + "\n\ntarget    " + wanted + "\nas it is  " +
-                     (answer.base_reaches ? "reached: " : "not reached: ") + step_text(base) + "\n\n" +
-                     without_empty(least_values(answer));
+std::string text_of(const std::string& asked, const ReachedOf<ShownAnswer>& answer) {
+  std::string text = asked + "\nas it is  " + (answer.base_reaches ? "reached: " : "not reached: ") + answer.base.says +
+                     "\n\n" + without_empty(least_values(answer));
   if (const std::string more = remarks(answer); !more.empty()) {
     text += '\n' + more;
   }
@@ -110,30 +98,29 @@ std::string text_of(const TargetAnswer& answer) {
 
 }  // namespace
 
-Report report_of(const TargetAnswer& answer) {
+Report report_of(const std::string& asked, const ReachedOf<ShownAnswer>& answer,
+                 const std::vector<std::string>& columns, Json json) {
   Table csv{{"case", "reached"}, {}};
   std::vector<double> has;
   for (const VariedKey& varied : answer.vary) {
     csv.columns.emplace_back(varied.key->key);
     has.push_back(varied.from);
   }
-  const std::vector<std::string> columns = case_columns();
   csv.columns.emplace_back("cost");
   csv.columns.emplace_back("fails_again");
   csv.columns.insert(csv.columns.end(), columns.begin(), columns.end());
-  const auto add = [&](const std::string& name, bool reaches, const std::vector<double>& values, const Case& of,
+  const auto add = [&](const std::string& name, bool reaches, const std::vector<double>& values, const ShownAnswer& of,
                        const std::string& cost, const std::string& fails_again = "") {
     std::vector<std::string> row{name, truth(reaches)};
     std::ranges::transform(values, std::back_inserter(row),
                            [](double value) { return format_number(rounded(value, 12)); });
     row.insert(row.end(), {cost, fails_again});
-    const std::vector<std::string> cells = case_cells(of, Binding::term);
-    row.insert(row.end(), cells.begin(), cells.end());
+    row.insert(row.end(), of.cells.begin(), of.cells.end());
     csv.rows.push_back(std::move(row));
   };
   add("base", answer.base_reaches, has, answer.base, "");
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
-    const LeastValue& least = answer.alone[i];
+    const LeastOf<ShownAnswer>& least = answer.alone[i];
     std::string fails_again;
     for (const auto& [first, last] : least.fails_again) {
       fails_again += (fails_again.empty() ? "" : "; ") + format_number(first) + " to " + format_number(last);
@@ -141,13 +128,31 @@ Report report_of(const TargetAnswer& answer) {
     add(std::string(answer.vary[i].key->key), least.reaches, least.at.values, least.at.answer, cost_text(least.at),
         fails_again);
   }
-  for (const Varied& varied : answer.trade_off) {
+  for (const VariedOf<ShownAnswer>& varied : answer.trade_off) {
     add("trade_off", true, varied.values, varied.answer, cost_text(varied));
   }
   if (answer.cheapest) {
     add("cheapest", true, answer.cheapest->values, answer.cheapest->answer, cost_text(*answer.cheapest));
   }
-  return {text_of(answer), std::move(csv), to_json(answer)};
+  return {text_of(asked, answer), std::move(csv), std::move(json)};
+}
+
+Report report_of(const TargetAnswer& answer) {
+  const std::string wanted = answer.target.step_us
+                                 ? "a step of at most " + significant(*answer.target.step_us, 6) + " us"
+                                 : std::string("it fits");
+  const auto shown = [](const Case& one) {
+    const Prediction& prediction = one.planned.prediction;
+    const bool fits = prediction.footprint.fits;
+    return ShownAnswer{"step",
+                       "step us",
+                       fits ? time_text(prediction) : explain(prediction.footprint),
+                       fixed(prediction.step_us, 3),
+                       fits ? std::string(prediction.binding()) : "",
+                       case_cells(one, Binding::term)};
+  };
+  return report_of(describe(answer.base.planned.network) + " on " + answer.base.chip + "\n\ntarget    " + wanted,
+                   with_answers<ShownAnswer>(answer, shown), case_columns(), to_json(answer));
 }
 
 }  // namespace onchip

@@ -39,8 +39,6 @@ Scores score_rows(const ValidationData& data) {
   return scores;
 }
 
-namespace {
-
 Json to_json(const Accuracy& accuracy) {
   return {{"points", accuracy.points},
           {"mape_percent", rounded(accuracy.mape_percent)},
@@ -51,6 +49,23 @@ Json to_json(const Accuracy& accuracy) {
           {"kendall_tau", rounded(accuracy.kendall_tau)},
           {"coverage_percent", rounded(accuracy.coverage_percent)}};
 }
+
+void ScoreGroups::add(std::string_view name, const std::vector<Comparison>& comparisons) {
+  if (comparisons.empty()) {
+    return;
+  }
+  const Accuracy accuracy = score(comparisons);
+  json.push_back({{key, name},
+                  {"points", accuracy.points},
+                  {"mape_percent", rounded(accuracy.mape_percent)},
+                  {"max_percent", rounded(accuracy.max_percent)},
+                  {"bias", rounded(accuracy.bias)},
+                  {"coverage_percent", rounded(accuracy.coverage_percent)}});
+  table.rows.push_back({std::string(name), std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1),
+                        fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3), fixed(accuracy.coverage_percent, 0)});
+}
+
+namespace {
 
 // In-sample and held out apart; there is no sum of the two to be read.
 void add_scores(const Scores& scores, Report& report) {
@@ -143,39 +158,13 @@ void add_ablation(const ValidationData& data, Report& report) {
   report.text += "\nWithout " + names + ":\n\n" + to_aligned(table);
 }
 
-// The rows' scores, group by group: those of a chip, or of a family.
-struct Groups {
-  explicit Groups(std::string_view what)
-      : key(what), table{{key, "points", "MAPE %", "max %", "bias", "coverage %"}, {}} {}
-
-  void add(std::string_view name, const std::vector<Comparison>& comparisons) {
-    if (comparisons.empty()) {
-      return;
-    }
-    const Accuracy accuracy = score(comparisons);
-    json.push_back({{key, name},
-                    {"points", accuracy.points},
-                    {"mape_percent", rounded(accuracy.mape_percent)},
-                    {"max_percent", rounded(accuracy.max_percent)},
-                    {"bias", rounded(accuracy.bias)},
-                    {"coverage_percent", rounded(accuracy.coverage_percent)}});
-    table.rows.push_back({std::string(name), std::to_string(accuracy.points), fixed(accuracy.mape_percent, 1),
-                          fixed(accuracy.max_percent, 1), fixed(accuracy.bias, 3),
-                          fixed(accuracy.coverage_percent, 0)});
-  }
-
-  std::string key;
-  Table table;
-  Json json = Json::array();
-};
-
 // Of each chip, where rows are of several.
 void add_chips(const ValidationData& data, Report& report) {
   std::set<std::string> chips;
   for (const ValidationRow& row : data.rows) {
     chips.insert(row.chip);
   }
-  Groups groups("chip");
+  ScoreGroups groups("chip");
   for (const std::string& chip : chips) {
     groups.add(chip,
                comparisons_of(data, [&](const ValidationRow& row) { return row.chip == chip && is_kernel(row); }));
@@ -188,7 +177,7 @@ void add_chips(const ValidationData& data, Report& report) {
 
 // Of each family, where there are several, and of the choice between them where networks were measured with several.
 void add_families(const ValidationData& data, Report& report) {
-  Groups groups("family");
+  ScoreGroups groups("family");
   for (const FamilyInfo& family : families()) {
     groups.add(family.name, comparisons_of(data, [&](const ValidationRow& row) {
                  return family_name(*row.configuration.plan) == family.name;

@@ -15,6 +15,20 @@
 
 namespace onchip {
 
+Json to_json(const Accuracy& accuracy);
+
+// Rows' scores, group by group: those of a chip, or of a family.
+struct ScoreGroups {
+  explicit ScoreGroups(std::string_view what)
+      : key(what), table{{key, "points", "MAPE %", "max %", "bias", "coverage %"}, {}} {}
+
+  void add(std::string_view name, const std::vector<Comparison>& comparisons);
+
+  std::string key;
+  Table table;
+  Json json = Json::array();
+};
+
 struct ValidationRow {
   std::string file, chip;
   Configuration configuration;

@@ -5,6 +5,7 @@
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/answers.hpp"
+#include "experiments/feed_forward/questions.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 

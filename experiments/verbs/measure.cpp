@@ -3,7 +3,9 @@
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/feed_forward/questions.hpp"
 #include "experiments/measurement/manifest.hpp"
+#include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 
@@ -17,6 +19,7 @@
 #include "experiments/reports/feed_forward.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
+#include "experiments/training/measure.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "model/base/parallel.hpp"
@@ -41,15 +44,8 @@ OptionGroup measure_options() {
        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
        "family, storage, plan, or weights and tensor: a file beside it) and write CSV rows, with a manifest beside the "
        "file of -o. With --plan all a row for every family.")
-      ("network", po::value<std::string>()->value_name("NETWORK"),
-       "Infer with a sparse feed-forward network instead: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
-       "random:neurons=1024,layers=8,degree=32,blocks=16, or a file. --plan names the family: blocks, streamed, "
-       "unstructured (default: the first that has a kernel). With --plan 'staged ...' by the method of 2020, "
-       "with --baselines by it and by cuSPARSE and cuBLAS, layer by layer.")
-      ("images", po::value<std::string>()->value_name("IMAGES"),
-       "With --network: digits:60000,seed=2 (synthetic, default digits:60000) or a file.")
-      ("gpus", po::value<std::string>()->value_name("N"), "With --network: share the images among so many of this machine's GPUs.")
-      ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted.")
+      ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted. With "
+       "--network the method of 2020, cuSPARSE and cuBLAS, layer by layer.")
       ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
       ("capture", po::value<std::string>()->value_name("FILE"),
@@ -75,10 +71,11 @@ bool compares_families(const Options& options) {
 }
 
 void refuse_contradictions(const Options& options) {
-  for (const char* what : {"hidden", "cell", "batch", "density", "configurations", "floor", "clocks", "capture",
-                           "interpret", "compile-only", "layers"}) {
-    if (options.given("network") && options.given(what)) {
-      throw InputError("--" + std::string(what) + " contradicts --network, which is a feed-forward network");
+  const bool trains = options.text("mode") == "train";
+  for (const char* what :
+       {"network", "configurations", "floor", "clocks", "capture", "interpret", "compile-only", "write", "arch"}) {
+    if (trains && options.given(what)) {
+      throw InputError("--" + std::string(what) + " is of inference: leave it out with --mode train");
     }
   }
   for (const char* what : {"baselines", "floor", "clocks", "repeats", "compile-only"}) {
@@ -92,7 +89,7 @@ void refuse_contradictions(const Options& options) {
       throw InputError("--" + std::string(what) + " takes one plan, not 'all'");
     }
   }
-  if (read_stack(options)) {
+  if (read_stack(options) && !trains) {
     for (const char* what :
          {"plan", "baselines", "floor", "clocks", "capture", "interpret", "compile-only", "configurations"}) {
       if (options.given(what) && (what != std::string_view("plan") || compares_families(options))) {
@@ -292,13 +289,17 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
 }  // namespace
 
 int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments,
-                                     {chip_options(), network_options(), whole_network_options(), plan_options(),
-                                      whole_plan_option(), measure_options(), output_options()});
+  const auto options = parse_options(
+      verb, arguments,
+      {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
+       feed_forward_options({"images", "gpus"}), training_options(), measure_options(), output_options()});
   if (!options) {
     return 0;
   }
 #ifdef ONCHIP_HAS_CUDA
+  const bool is_feed_forward =
+      asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options()});
+  const std::optional<AskedTraining> training = read_training(*options);
   refuse_contradictions(*options);
   const ChipFile chip = read_chip(*options);
   MeasureOptions measure_options;
@@ -308,13 +309,14 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   measure_options.baselines = options->flag("baselines");
   Progress progress;
   measure_options.say = [&](const std::string& what) { progress.show(what); };
-  if (options->given("gpus")) {
-    if (!options->given("network")) {
-      throw InputError("--gpus needs --network");
-    }
-    measure_options.gpus = static_cast<int>(options->whole("gpus", 1, 1024));
+  if (training) {
+    Output output(*options);
+    return measure_training(chip, *training, measure_options, output);
   }
-  if (options->given("network")) {
+  if (is_feed_forward) {
+    refuse_beside(*options, "network", {},
+                  {"configurations", "floor", "clocks", "capture", "interpret", "compile-only"});
+    measure_options.gpus = options->given("gpus") ? static_cast<int>(options->whole("gpus", 1, 1024)) : 1;
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";
     const std::string plan = options->given("plan") ? options->text("plan") : "";
@@ -328,9 +330,6 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
       return measure_ways(chip, network, images, staged, measure_options, output);
     }
     return measure_feed_forward(chip, network, images, plan, measure_options, output);
-  }
-  if (options->given("images")) {
-    throw InputError("--images needs --network");
   }
   if (options->given("configurations")) {
     Output output(*options);

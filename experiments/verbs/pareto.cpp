@@ -58,8 +58,9 @@ double read_share(const Options& options) {
 // What differs between rows of a sweep by its spec; of another file what is no answer.
 std::vector<std::size_t> axis_columns(const ResultReader& file, const std::filesystem::path& path,
                                       const std::vector<std::size_t>& objectives) {
-  constexpr std::array<std::string_view, 9> kAnswers{"row",     "fits",     "binding", "step_us",    "low_us",
-                                                     "high_us", "floor_us", "problem", "fingerprint"};
+  constexpr std::array<std::string_view, 13> kAnswers{"row",      "fits",     "binding",    "step_us", "low_us",
+                                                      "high_us",  "floor_us", "ms",         "low_ms",  "high_ms",
+                                                      "floor_ms", "problem",  "fingerprint"};
   std::vector<std::string> axes;
   const std::filesystem::path manifest = manifest_path(path);
   if (std::filesystem::exists(manifest)) {

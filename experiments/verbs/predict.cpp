@@ -4,6 +4,8 @@
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/answers.hpp"
+#include "experiments/feed_forward/questions.hpp"
+#include "experiments/training/answers.hpp"
 #include "model/base/error.hpp"
 
 namespace onchip {
@@ -82,14 +84,18 @@ Report report_of(const WholeNetworkAnswer& answer) {
 }  // namespace
 
 int run_predict(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments,
-                                     {chip_options(), network_options(), whole_network_options(), plan_options(),
-                                      whole_plan_option(), feed_forward_options(), output_options()});
+  const auto options =
+      parse_options(verb, arguments,
+                    {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
+                     training_options(), feed_forward_options(), output_options()});
   if (!options) {
     return 0;
   }
   if (asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options(), whole_plan_option()})) {
     return predict_feed_forward(*options);
+  }
+  if (const auto training = read_training(*options)) {
+    return predict_training(*options, *training);
   }
   const Question question{read_chip(*options),
                           read_configuration(*options, /*needs_hidden=*/true, /*takes_all_families=*/true)};

@@ -3,6 +3,7 @@
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/feed_forward/questions.hpp"
 #include "experiments/feed_forward/simulation.hpp"
 #include "experiments/reports/simulation_files.hpp"
 #include "experiments/reports/simulation_report.hpp"
@@ -39,34 +40,6 @@ OptionGroup file_options() {
       ("accesses", text("FILE"), "Write every shared-memory instruction of an SM with its wavefronts, banks and addresses as CSV.");
   // clang-format on
   return group;
-}
-
-OptionGroup replayed_network_options() {
-  OptionGroup group = option_group("Feed-forward network");
-  group.add_options()(
-      "network", text_option("NETWORK"),
-      "Simulate a sparse feed-forward network instead: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
-      "random:neurons=1024,layers=8,degree=32,blocks=16, or a file.")(
-      "images", text_option("IMAGES"),
-      "With --network: digits:60000 or a file, computed by the reference for how many enter each phase (default: one "
-      "tile on each SM).");
-  return group;
-}
-
-// Options of which a file of many configurations, or a trace, has no use.
-void refuse(const Options& options, const char* with, std::initializer_list<const char*> names,
-            std::initializer_list<OptionGroup> groups) {
-  std::vector<std::string> refused(names.begin(), names.end());
-  for (const OptionGroup& group : groups) {
-    for (const auto& option : group.options()) {
-      refused.push_back(option->long_name());
-    }
-  }
-  for (const std::string& option : refused) {
-    if (options.given(option)) {
-      throw InputError("--" + option + " contradicts --" + with);
-    }
-  }
 }
 
 // Of the family whose steps are replayed, unless another is asked for, which is refused by name.
@@ -121,7 +94,7 @@ Report simulate_kernel(const std::filesystem::path& path, const Options& options
 
 // Of a list of kernels one after another.
 int simulate_trace(const Options& options, const ChipFile& file, const SimulationOptions& simulation) {
-  refuse(options, "trace", {"configurations"}, {network_options(), plan_options(), whole_plan_option()});
+  refuse_beside(options, "trace", {network_options(), plan_options(), whole_plan_option()}, {"configurations"});
   Output output(options);
   const Chip& chip = file.chip;
   const std::vector<std::filesystem::path> paths = kernels_of(options.text("trace"));
@@ -163,8 +136,8 @@ struct ManyConfigurations {
 };
 
 ManyConfigurations read_many(const Options& options) {
-  refuse(options, "configurations", {"trace", "record", "timeline", "accesses", "sm"},
-         {network_options(), plan_options(), whole_plan_option()});
+  refuse_beside(options, "configurations", {network_options(), plan_options(), whole_plan_option()},
+                {"trace", "record", "timeline", "accesses", "sm"});
   if (options.given("format") && options.text("format") != "csv") {
     throw InputError("--configurations writes CSV: leave --format out");
   }
@@ -263,16 +236,12 @@ int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto options =
       parse_options(verb, arguments,
                     {chip_options(), network_options(), plan_options(), whole_plan_option(), file_options(),
-                     replayed_network_options(), simulator_options(), output_options()});
+                     feed_forward_options({"images"}), simulator_options(), output_options()});
   if (!options) {
     return 0;
   }
-  if (options->given("network")) {
-    refuse(*options, "network", {}, {network_options(), plan_options(), file_options()});
+  if (asks_feed_forward(*options, {network_options(), plan_options(), file_options()})) {
     return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options));
-  }
-  if (options->given("images")) {
-    throw InputError("--images needs --network, a feed-forward network");
   }
   if (!options->given("trace") && options->given("configurations")) {
     return simulate_many(*options);

@@ -4,6 +4,7 @@
 
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/feed_forward/questions.hpp"
 #include "experiments/reports/simulation_report.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
@@ -78,7 +79,7 @@ SweepSpec read_spec(const Options& options) {
   }
   std::vector<std::pair<std::string, std::string>> keys;  // option, key
   for (const char* key : {"chip", "cell", "hidden", "batch", "steps", "density", "precision", "mask", "seed", "weights",
-                          "tensor", "plan", "family", "tier"}) {
+                          "tensor", "plan", "family", "tier", "network", "images", "sample", "alive", "gpus"}) {
     keys.emplace_back(key, key);
   }
   for (const FixableField& field : fixable_fields()) {
@@ -195,10 +196,11 @@ PlannedNetwork measured(const Chip& chip, const Configuration& configuration, co
 
 int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   constexpr int kInterrupted = 130;  // as a shell says of what SIGINT ended
-  const auto options = parse_options(verb, arguments,
-                                     {sweep_options(), chip_options(), network_options(), plan_options(),
-                                      whole_plan_option(), granule_option(), sweep_output_options()},
-                                     "spec");
+  const auto options =
+      parse_options(verb, arguments,
+                    {sweep_options(), chip_options(), network_options(), plan_options(), whole_plan_option(),
+                     feed_forward_options(), granule_option(), sweep_output_options()},
+                    "spec");
   if (!options) {
     return 0;
   }

@@ -5,6 +5,7 @@
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/reports/simulation_report.hpp"
 #include "experiments/reports/validation_report.hpp"
+#include "experiments/validation/inferences.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
@@ -20,6 +21,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <mutex>
 #include <span>
 #include <string>
@@ -201,6 +203,36 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
   find_stale(data, first, path);
 }
 
+int validate_inferences(const Options& options, std::span<const std::filesystem::path> files, double max_mape,
+                        std::size_t shown_rows, Output& output) {
+  for (const char* what : {"simulate", "without", "machine-code"}) {
+    if (options.given(what)) {
+      throw InputError("--" + std::string(what) + " is of recurrent networks; these files are of feed-forward ones");
+    }
+  }
+  Inferences inferences;
+  KnownFeedForward known;
+  Progress progress;
+  for (const std::filesystem::path& path : files) {
+    const CsvReader file(path);
+    if (!has_inferences(file)) {
+      throw InputError(path.string() +
+                       ": rows of recurrent networks beside files of feed-forward ones; validate them apart");
+    }
+    read_inferences(file, chip_of(options, path), known, inferences,
+                    [&](const std::string& what) { progress.show(what); });
+  }
+  progress.clear();
+  if (inferences.rows.empty()) {
+    throw InputError(files.front().string() + ": no row has a measured time and a plan with a price");
+  }
+  std::vector<Comparison> comparisons;
+  std::ranges::transform(inferences.rows, std::back_inserter(comparisons), &InferenceRow::comparison);
+  const Accuracy all = score(comparisons);
+  output.write(report(inferences, all, shown_rows));
+  return all.mape_percent <= max_mape && inferences.failed.empty() ? 0 : 1;
+}
+
 // The verb's own --without has the simulator's as a case.
 OptionGroup simulator_options_but_without() {
   const OptionGroup all = simulator_options();
@@ -220,7 +252,8 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   // clang-format off
   group.add_options()
       ("data", po::value<std::vector<std::string>>()->value_name("FILE"),
-       "Take measured CSV files; the option's name may be left out (default: the shipped data).")
+       "Take measured CSV files, of recurrent networks or, as of measure --network, of feed-forward ones; the option's name "
+       "may be left out (default: the shipped data of recurrent ones).")
       ("chip", po::value<std::string>()->value_name("NAME|FILE"),
        "Predict for this chip (default: the one that the file's folder is named for).")
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
@@ -252,6 +285,9 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   if (files.empty()) {
     files = shipped_data();
+  }
+  if (std::ranges::any_of(files, [](const auto& file) { return has_inferences(CsvReader(file)); })) {
+    return validate_inferences(*options, files, max_mape, shown_rows, output);
   }
   ValidationData data;
   data.compares_code = options->flag("machine-code");

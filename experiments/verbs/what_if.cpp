@@ -6,6 +6,7 @@
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/answers.hpp"
+#include "experiments/feed_forward/questions.hpp"
 #include "experiments/reports/target_report.hpp"
 #include "model/base/units.hpp"
 
@@ -195,10 +196,11 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   OptionGroup backwards = option_group("Backwards: what must the chip have at least?");
   // clang-format off
   backwards.add_options()
-      ("target", texts("TARGET"), "Ask for a network that fits, hidden=8192, or for a quicker step, \"step_us<=2\"; "
-       "repeatable (default: that the network fits).")
+      ("target", texts("TARGET"), "Ask for a network that fits, hidden=8192, or for a quicker step, \"step_us<=2\", or inference, \"ms<=5\" with "
+       "--network; repeatable (default: that the network fits).")
       ("vary", texts("KEY"), "Find the least of this number of the chip that reaches the target, and of two what more of "
-       "one saves of the other; repeatable (default: sm.count, registers.per_sm and shared_memory.per_sm, each alone).")
+       "one saves of the other; repeatable (default: sm.count, registers.per_sm and shared_memory.per_sm, each alone; with --network shared_memory.per_sm, "
+       "and for a time sm.count and library.l2_bandwidth).")
       ("price", texts("KEY=NUMBER/UNIT"), "Find the cheapest of these, by what one more unit of a number costs, e.g. "
        "shared_memory.per_sm=1/KiB; repeatable.");
   // clang-format on
@@ -208,7 +210,7 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!options) {
     return 0;
   }
-  if (asks_feed_forward(*options, {network_options(), plan_options(), granule_option(), backwards, ranking})) {
+  if (asks_feed_forward(*options, {network_options(), plan_options(), granule_option(), ranking})) {
     return what_if_feed_forward(*options);
   }
   const auto targets = options->list("target"), vary = options->list("vary"), prices = options->list("price");

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/baselines/cudnn.hpp"
 
+#include "kernels/baselines/cudnn_library.hpp"
 #include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/random_fill.hpp"
-#include "kernels/runtime/library.hpp"
-
-#ifdef ONCHIP_HAS_CUDNN
-#include <cudnn.h>
-#endif
 
 #include <algorithm>
 #include <array>
@@ -17,109 +13,12 @@
 #include <string_view>
 
 namespace onchip {
+
+using namespace cudnn;
+
 namespace {
 
-constexpr std::array<std::string_view, 4> kAlgorithmNames{"STANDARD", "PERSIST_STATIC", "PERSIST_DYNAMIC",
-                                                          "PERSIST_STATIC_SMALL_H"};
-constexpr std::size_t kStandard = 0, kPersistStatic = 1, kPersistDynamic = 2;
-
 #ifdef ONCHIP_HAS_CUDNN
-
-// ---- the library, loaded at run time --------------------------------------------------------------------------------
-
-#define ONCHIP_CUDNN_FUNCTIONS(X)  \
-  X(cudnnGetVersion)               \
-  X(cudnnGetErrorString)           \
-  X(cudnnCreate)                   \
-  X(cudnnDestroy)                  \
-  X(cudnnSetStream)                \
-  X(cudnnCreateTensorDescriptor)   \
-  X(cudnnSetTensorNdDescriptor)    \
-  X(cudnnDestroyTensorDescriptor)  \
-  X(cudnnCreateDropoutDescriptor)  \
-  X(cudnnSetDropoutDescriptor)     \
-  X(cudnnDestroyDropoutDescriptor) \
-  X(cudnnCreateRNNDescriptor)      \
-  X(cudnnSetRNNDescriptor_v8)      \
-  X(cudnnDestroyRNNDescriptor)     \
-  X(cudnnBuildRNNDynamic)          \
-  X(cudnnCreateRNNDataDescriptor)  \
-  X(cudnnSetRNNDataDescriptor)     \
-  X(cudnnDestroyRNNDataDescriptor) \
-  X(cudnnGetRNNTempSpaceSizes)     \
-  X(cudnnGetRNNWeightSpaceSize)    \
-  X(cudnnRNNForward)
-
-struct Library : SharedLibrary {
-#define ONCHIP_DECLARE(function) decltype(&::function) function = nullptr;
-  ONCHIP_CUDNN_FUNCTIONS(ONCHIP_DECLARE)
-#undef ONCHIP_DECLARE
-
-  Library() : SharedLibrary("ONCHIP_CUDNN", "libcudnn.so." + std::to_string(CUDNN_MAJOR)) {
-#define ONCHIP_LOAD(function) load(function, #function);
-    ONCHIP_CUDNN_FUNCTIONS(ONCHIP_LOAD)
-#undef ONCHIP_LOAD
-    if (cudnnGetVersion != nullptr && cudnnGetVersion() / (CUDNN_MAJOR >= 9 ? 10000 : 1000) != CUDNN_MAJOR) {
-      refuse("this is cuDNN " + std::to_string(cudnnGetVersion()) + ", but the header was of version " +
-             std::to_string(CUDNN_MAJOR));
-    }
-  }
-};
-
-const Library& library() {
-  static const Library loaded;
-  loaded.require();
-  return loaded;
-}
-
-void check(cudnnStatus_t status, const char* function) {
-  if (status != CUDNN_STATUS_SUCCESS) {
-    throw BaselineRefusal(std::string(function) + ": " + library().cudnnGetErrorString(status));
-  }
-}
-#define ONCHIP_CUDNN_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
-
-// A handle or descriptor that destroys itself.
-template <typename T, auto kCreate, auto kDestroy>
-class Owned {
- public:
-  Owned() { check((library().*kCreate)(&value_), "cuDNN cannot create an object"); }
-  ~Owned() { (library().*kDestroy)(value_); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  T get() const { return value_; }
-
- private:
-  T value_ = nullptr;
-};
-using Handle = Owned<cudnnHandle_t, &Library::cudnnCreate, &Library::cudnnDestroy>;
-using Tensor =
-    Owned<cudnnTensorDescriptor_t, &Library::cudnnCreateTensorDescriptor, &Library::cudnnDestroyTensorDescriptor>;
-using Dropout =
-    Owned<cudnnDropoutDescriptor_t, &Library::cudnnCreateDropoutDescriptor, &Library::cudnnDestroyDropoutDescriptor>;
-using Rnn = Owned<cudnnRNNDescriptor_t, &Library::cudnnCreateRNNDescriptor, &Library::cudnnDestroyRNNDescriptor>;
-using Sequences =
-    Owned<cudnnRNNDataDescriptor_t, &Library::cudnnCreateRNNDataDescriptor, &Library::cudnnDestroyRNNDataDescriptor>;
-
-// ---- tables ---------------------------------------------------------------------------------------------------------
-
-struct Types {
-  cudnnDataType_t data, sums;
-  cudnnMathType_t math;
-  const char* text;
-};
-// By Precision.
-constexpr std::array<Types, 3> kTypes{{
-    {CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH, "data HALF, sums FLOAT, TENSOR_OP_MATH"},
-    {CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH, "data BFLOAT16, sums FLOAT, TENSOR_OP_MATH"},
-    {CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_FMA_MATH, "data FLOAT, sums FLOAT, FMA_MATH"},
-}};
-// By Cell.
-constexpr std::array<cudnnRNNMode_t, 4> kModes{CUDNN_RNN_RELU, CUDNN_RNN_TANH, CUDNN_LSTM, CUDNN_GRU};
-// As in kAlgorithmNames.
-constexpr std::array<cudnnRNNAlgo_t, 4> kAlgorithms{CUDNN_RNN_ALGO_STANDARD, CUDNN_RNN_ALGO_PERSIST_STATIC,
-                                                    CUDNN_RNN_ALGO_PERSIST_DYNAMIC,
-                                                    CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H};
 
 // ---- one network ----------------------------------------------------------------------------------------------------
 
@@ -143,24 +42,6 @@ class CudnnRnn final : public Baseline {
   std::optional<DeviceBuffer<std::byte>> x_, y_, weights_, workspace_;
   std::optional<DeviceBuffer<std::int32_t>> lengths_;
 };
-
-// PERSIST_DYNAMIC compiles a kernel that has the weights in registers. Beyond what there are it does not refuse, but
-// compiles code that grows with the weights of a thread, and steps take 8 to 12 times as long as the standard
-// algorithm's (LSTM of 2304, ReLU of 5632 units on an H200).
-void refuse_without_registers(const Recurrent& network) {
-  const double weights =
-      static_cast<double>(network.rows()) * network.hidden * static_cast<double>(info(network.precision).bytes);
-  int device = 0, sms = 0, registers = 0;
-  ONCHIP_CUDA_CHECK(cudaGetDevice(&device));
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&registers, cudaDevAttrMaxRegistersPerMultiprocessor, device));
-  const double room = 4.0 * sms * registers;
-  if (weights > room) {
-    const auto megabytes = [](double bytes) { return std::to_string(std::llround(bytes / 1e6)) + " MB"; };
-    throw BaselineRefusal("not tried: " + megabytes(weights) + " of weights, and it keeps them in the chip's " +
-                          megabytes(room) + " of registers");
-  }
-}
 
 CudnnRnn::CudnnRnn(const Recurrent& wanted, std::size_t algorithm, int batch) : network_(wanted) {
   if (algorithm == kPersistDynamic) {
@@ -219,39 +100,11 @@ void CudnnRnn::enqueue(cudaStream_t stream) {
 }
 
 std::string CudnnRnn::settings() const {
-  const std::size_t version = library().cudnnGetVersion();  // 91900, before 9 also 8907
-  const std::size_t major = version >= 10000 ? version / 10000 : version / 1000;
-  return std::string(kTypes[static_cast<std::size_t>(network_.precision)].text) + ", double bias, cuDNN " +
-         std::to_string(major) + "." + std::to_string(version / 100 % (version >= 10000 ? 100 : 10)) + "." +
-         std::to_string(version % 100);
-}
-
-// By their bits: there may be many. `exponent`: of what is not finite.
-template <typename Bits>
-void check_bits(const std::vector<std::byte>& bytes, Bits exponent) {
-  std::vector<Bits> values(bytes.size() / sizeof(Bits));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(Bits));
-  const auto bad = std::ranges::find_if(values, [&](Bits bits) { return (bits & exponent) == exponent; });
-  if (bad != values.end()) {
-    throw BaselineRefusal("output element " + std::to_string(bad - values.begin()) + " of " +
-                          std::to_string(values.size()) + " was not written or is not finite");
-  }
-  if (std::ranges::all_of(values, [&](Bits bits) { return bits == values[0]; })) {
-    throw BaselineRefusal("the output is constant");
-  }
+  return settings_text(network_.precision);
 }
 
 void CudnnRnn::check_results() const {
-  const std::vector<std::byte> bytes = y_->download();
-  switch (network_.precision) {
-    case Precision::fp32:
-      return check_bits<std::uint32_t>(bytes, 0x7f800000);
-    case Precision::bf16:
-      return check_bits<std::uint16_t>(bytes, 0x7f80);
-    case Precision::fp16:
-    case Precision::fp8:
-      return check_bits<std::uint16_t>(bytes, 0x7c00);
-  }
+  check_written(*y_, network_.precision);
 }
 
 std::unique_ptr<Baseline> make_cudnn(const Recurrent& network, std::size_t algorithm, int batch) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/baselines/random_fill.hpp"
 
+#include "kernels/baselines/baseline.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"  // to_elements
 #include "model/base/numeric.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 
 namespace onchip {
@@ -34,6 +36,38 @@ void fill(const DeviceBuffer<std::byte>& buffer, Precision precision, std::span<
 void poison(const DeviceBuffer<std::byte>& buffer) {
   ONCHIP_CUDA_CHECK(cudaMemset(buffer.data(), 0xff, buffer.bytes()));
   ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+namespace {
+
+// By their bits: there may be many. `exponent`: of what is not finite.
+template <typename Bits>
+void check_bits(const std::vector<std::byte>& bytes, Bits exponent) {
+  std::vector<Bits> values(bytes.size() / sizeof(Bits));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(Bits));
+  const auto bad = std::ranges::find_if(values, [&](Bits bits) { return (bits & exponent) == exponent; });
+  if (bad != values.end()) {
+    throw BaselineRefusal("output element " + std::to_string(bad - values.begin()) + " of " +
+                          std::to_string(values.size()) + " was not written or is not finite");
+  }
+  if (std::ranges::all_of(values, [&](Bits bits) { return bits == values[0]; })) {
+    throw BaselineRefusal("the output is constant");
+  }
+}
+
+}  // namespace
+
+void check_written(const DeviceBuffer<std::byte>& buffer, Precision precision) {
+  const std::vector<std::byte> bytes = buffer.download();
+  switch (precision) {
+    case Precision::fp32:
+      return check_bits<std::uint32_t>(bytes, 0x7f800000);
+    case Precision::bf16:
+      return check_bits<std::uint16_t>(bytes, 0x7f80);
+    case Precision::fp16:
+    case Precision::fp8:
+      return check_bits<std::uint16_t>(bytes, 0x7c00);
+  }
 }
 
 }  // namespace onchip

@@ -316,16 +316,28 @@ __device__ __forceinline__ Ring first_tiles(const Weights& weights) {
   return ring;
 }
 
-// This warp's sums of one step.
-__device__ __forceinline__ void multiply_state(const Weights& weights, const Source& source, int& polls, Sums& sums) {
-  Group group, next{};
-  begin_poll<0>(group, source);
+// The first two groups of a state, asked for.
+struct Asked {
+  Group group, next;
+};
+__device__ __forceinline__ void ask(Asked& asked, const Source& source) {
+  begin_poll<0>(asked.group, source);
   if constexpr (kGroups > 1) {
-    begin_poll<1>(next, source);
+    begin_poll<1>(asked.next, source);
   }
+}
+
+// This warp's sums of one step.
+__device__ __forceinline__ void multiply_asked(const Weights& weights, const Source& source, Asked& asked, int& polls,
+                                               Sums& sums) {
   keep_polls_first();
   Ring ring = first_tiles(weights);
-  multiply_groups<0>(weights, source, group, next, ring, polls, sums);
+  multiply_groups<0>(weights, source, asked.group, asked.next, ring, polls, sums);
+}
+__device__ __forceinline__ void multiply_state(const Weights& weights, const Source& source, int& polls, Sums& sums) {
+  Asked asked{};
+  ask(asked, source);
+  multiply_asked(weights, source, asked, polls, sums);
 }
 
 // The same with a whole state in shared memory, group after group, the next one's words on their way.

@@ -19,7 +19,8 @@ constexpr int kMostAhead = 4;
 
 // As the kernels have them.
 struct BlocksArguments {
-  const std::byte* records;
+  const std::byte *records, *remainder;
+  const std::uint32_t* remainder_begin;
   int first_layer, end_layer;
   const std::uint32_t* bitmaps;
   const std::uint16_t* input_neurons;
@@ -43,12 +44,14 @@ struct Builder {
   bool settles = false;
   float clip = 0, slack = 0, underflow = 0;  // the clip scaled
   std::uint32_t one = 0, settled = 0;
-  int bitmaps = 0, records = 0, input_neurons = 0;
+  int bitmaps = 0, records = 0, remainder = 0, remainder_begin = 0, input_neurons = 0;
   std::map<TileKey, int> kernels = {};
   std::vector<int> features = {}, ids = {};  // of the lists before a phase, in turn
 
   BlocksArguments arguments(ArrayPlaces at, bool upper) const {
     return {.records = at[records],
+            .remainder = at[remainder],
+            .remainder_begin = array_at<std::uint32_t>(at, remainder_begin),
             .first_layer = 0,
             .end_layer = geometry.layers,
             .bitmaps = array_at<std::uint32_t>(at, bitmaps),
@@ -138,6 +141,7 @@ BlocksKernel compile_blocks(const BlocksGeometry& geometry, const BlocksTile& ti
     define(defines, "in_place", tile.in_place);
     define(defines, "settles", settles);
     define(defines, "holes", geometry.holes);
+    define(defines, "remainder", geometry.remainder);
     const ResourceReport resources = compile(request).resources;
     if (!best || resources.spill_bytes < best->resources.spill_bytes) {
       best = {ahead, std::move(request), resources};
@@ -173,6 +177,8 @@ InferenceProgram blocks_program(const BlocksLayout& layout, const BlocksPlan& pl
             .settled = to_bits(Precision::fp16, clip * (1 - 0x1p-10F)),
             .bitmaps = program.bitmaps,
             .records = program.add_array(layout.records),
+            .remainder = program.add_array(layout.remainder),
+            .remainder_begin = program.add_array(layout.remainder_begin),
             .input_neurons = program.add_array(layout.input_neurons)};
   const auto add_tile = [&](const BlocksTile& tile, bool ends_settled) {
     const TileKey key = key_of(tile, ends_settled);

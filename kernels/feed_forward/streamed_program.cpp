@@ -20,7 +20,8 @@ constexpr int kStreams = 3;
 
 // As the kernels have them.
 struct StreamedArguments {
-  const std::byte* records;
+  const std::byte *records, *remainder;
+  const std::uint32_t* remainder_begin;
   int items, first_layer, end_layer, places;
   const std::uint64_t* bits;
   const std::uint16_t* features;
@@ -65,7 +66,7 @@ struct Builder {
   int sms = 0, most_images = 0;
   float clip = 0, slack = 0, underflow = 0;  // the clip scaled
   std::uint32_t one = 0, settled = 0;
-  int bitmaps = 0, records = 0, input_places = 0;
+  int bitmaps = 0, records = 0, remainder = 0, remainder_begin = 0, input_places = 0;
   Variant upper = {}, lower = {}, wide = {};
   std::vector<int> ids = {};   // of the lists before a phase, in turn
   int computed = 0, kept = 0;  // features that a phase leaves, and those alive that the next begins with
@@ -127,6 +128,8 @@ struct Builder {
     }
     const StreamedArguments layers{
         .records = at[records],
+        .remainder = at[remainder],
+        .remainder_begin = array_at<std::uint32_t>(at, remainder_begin),
         .items = geometry.warps,
         .first_layer = of.first,
         .end_layer = of.end,
@@ -210,6 +213,7 @@ CompileRequest streamed_request(const BlocksGeometry& geometry, const StreamedPl
   define(request.defines, "warps", plan.warps);
   define(request.defines, "blocks", geometry.warp_blocks);
   define(request.defines, "tiles", geometry.tiles);
+  define(request.defines, "remainder", geometry.remainder);
   define(request.defines, "team", plan.team);
   define(request.defines, "at_once", plan.at_once);
   define(request.defines, "settles", settles);
@@ -241,6 +245,8 @@ InferenceProgram streamed_program(const BlocksLayout& layout, const StreamedPlan
             .settled = to_bits(Precision::fp16, clip * (1 - 0x1p-10F)),
             .bitmaps = program.bitmaps,
             .records = program.add_array(layout.records),
+            .remainder = program.add_array(layout.remainder),
+            .remainder_begin = program.add_array(layout.remainder_begin),
             .input_places = program.add_array(layout.input_places)};
   const auto variant = [&](int words, bool settles) {
     const CompileRequest request = streamed_request(geometry, plan, words, settles, architecture);

@@ -13,8 +13,9 @@ namespace {
 // As the kernel has them.
 struct UnstructuredArguments {
   const std::byte* entries;
-  const std::uint32_t *item_begin, *layer_item, *destinations;
+  const std::uint32_t *warp_begin, *layer_items, *halves, *destinations;
   const float* biases;
+  int items;
   int layers, inputs, outputs;
   std::uint32_t may_end;
   float clip;
@@ -31,8 +32,9 @@ struct UnstructuredArguments {
 
 struct Phase {
   int kernel = 0, end_layer = 0;
-  int entries = 0, item_begin = 0, layer_item = 0, destinations = 0, biases = 0;  // arrays
+  int entries = 0, warp_begin = 0, layer_items = 0, halves = 0, destinations = 0, biases = 0;  // arrays
   UnstructuredGeometry geometry;
+  int items = 0;  // of a warp
   int layers = 0, inputs = 0, outputs = 0;
 };
 
@@ -58,10 +60,12 @@ struct Builder {
     for (std::size_t p = 0; p < phases.size(); ++p) {
       const Phase& phase = phases[p];
       UnstructuredArguments of{.entries = at[phase.entries],
-                               .item_begin = array_at<std::uint32_t>(at, phase.item_begin),
-                               .layer_item = array_at<std::uint32_t>(at, phase.layer_item),
+                               .warp_begin = array_at<std::uint32_t>(at, phase.warp_begin),
+                               .layer_items = array_at<std::uint32_t>(at, phase.layer_items),
+                               .halves = array_at<std::uint32_t>(at, phase.halves),
                                .destinations = array_at<std::uint32_t>(at, phase.destinations),
                                .biases = array_at<float>(at, phase.biases),
+                               .items = phase.items,
                                .layers = phase.layers,
                                .inputs = phase.inputs,
                                .outputs = phase.outputs,
@@ -124,6 +128,9 @@ CompileRequest unstructured_request(const UnstructuredGeometry& geometry, Precis
   define(request.defines, "warps", geometry.warps);
   define(request.defines, "held", geometry.held);
   define(request.defines, "places", geometry.places);
+  define(request.defines, "zeros", geometry.zeros);
+  define(request.defines, "copies", geometry.tile.copies);
+  define(request.defines, "ahead", geometry.ahead);
   define(request.defines, "weight", weight_type == Precision::fp16 ? 0 : weight_type == Precision::bf16 ? 1 : 2);
   return request;
 }
@@ -144,11 +151,13 @@ InferenceProgram unstructured_program(const UnstructuredLayout& layout, int most
                                       "feed_forward_unstructured"),
          .end_layer = phase.first_layer + layers,
          .entries = program.add_array(phase.entries),
-         .item_begin = program.add_array(phase.item_begin),
-         .layer_item = program.add_array(phase.layer_item),
+         .warp_begin = program.add_array(phase.warp_begin),
+         .layer_items = program.add_array(phase.layer_items),
+         .halves = program.add_array(phase.halves),
          .destinations = program.add_array(phase.destination),
          .biases = program.add_array(phase.bias),
          .geometry = phase.geometry,
+         .items = static_cast<int>(phase.halves.size() / phase.geometry.warps),
          .layers = layers,
          .inputs = phase.neurons.front(),
          .outputs = phase.neurons.back()});

@@ -18,7 +18,7 @@ constexpr int kPolls = 1 << 20;  // a thread's polls in vain before it gives up:
 // the longer the best delay is: 120 to 240 cycles of most sparse plans on an H200, 40 to 200 of dense ones.
 constexpr u32 kPollDelay = kExchange == kLamport ? ONCHIP_POLL_DELAY : 0;
 
-static_assert((kAhead & (kAhead - 1)) == 0 && kAhead >= 8, "a power of two, so that fences come at even distances");
+static_assert((kAhead & (kAhead - 1)) == 0 && kAhead >= 4, "a power of two, so that fences come at even distances");
 
 __device__ __forceinline__ u32 read_clock() {
   u32 now;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread finishes: one unit of one sample of each turn.
+// What a thread finishes of each turn: one unit of kThreadItems samples, each an item.
+
+constexpr int kThreadItems = (kItems + kThreads - 1) / kThreads;
+constexpr int kSumSamples = kGroupBatch < kThreads / kUnits ? kGroupBatch : kThreads / kUnits;  // sums for biases
 
 struct Item {
   int unit, sample;  // of all units; of a turn's samples
   bool exists;       // it is a unit of the network
   char* ring;        // its words in the ring's first slot and turn
-  u32 carry;         // in shared memory, of the first turn: float [kTurns][kThreads]
+  u32 carry;         // in shared memory, of the first turn: float [kTurns][kThreadItems][kThreads]
 
   __device__ __forceinline__ int batch_index(int turn) const {
     return (batch_group() * kTurns + turn) * kGroupBatch + sample;
@@ -21,15 +24,15 @@ struct Item {
   __device__ __forceinline__ char* words(long long state, int turn) const {
     return ring + static_cast<int>(state % kSlots) * kSlotStride + turn * kStateStride;
   }
-  __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreads * 4); }
+  __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreadItems * kThreads * 4); }
 };
 
-__device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int thread) {
+__device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int index) {
   Item item;
-  item.unit = sm_of_group() * kUnits + thread % kUnits;
-  item.sample = thread / kUnits;
+  item.unit = sm_of_group() * kUnits + index % kUnits;
+  item.sample = index / kUnits;
   item.exists = item.unit < kHidden && item.sample < kGroupBatch;
-  item.carry = carry + 4 * thread;
+  item.carry = carry + 4 * index;
   const int even = kIsBackward ? item.unit : item.unit - item.unit % 2;  // forward, a word is of two units
   item.ring = a.ring + batch_group() * (kTurns * kStateStride) + place_of(even, item.sample);
   return item;

@@ -7,7 +7,7 @@
 // dgates go where the gates were. One more step leaves the gradients of h0 and c0.
 
 struct Constants {
-  float bias[4];  // sums of dgates
+  float bias[4];  // sums of dgates, of all items of a thread
 };
 struct Fetched {
   u16 gates[4], cell, last_cell, gradient;
@@ -89,7 +89,7 @@ __device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, c
   if (item.exists) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      a.bias_sums[((batch_group() * kGroupBatch + item.sample) * 4ll + k) * kHidden + item.unit] = constants.bias[k];
+      a.bias_sums[((batch_group() * kSumSamples + item.sample) * 4ll + k) * kHidden + item.unit] = constants.bias[k];
     }
   }
 }
@@ -99,7 +99,7 @@ extern "C" __global__ void sum_bias(const Arguments a) {
   const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (row < 4 * kHidden) {
     float sum = 0;
-    for (int i = 0; i < kBatchGroups * kGroupBatch; ++i) {
+    for (int i = 0; i < kBatchGroups * kSumSamples; ++i) {
       sum += a.bias_sums[i * (4ll * kHidden) + row];
     }
     store_element(a.bias_gradient, row, to_bits(sum));

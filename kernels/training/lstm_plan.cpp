@@ -37,18 +37,49 @@ int fewest_shared_tiles(const RecurrenceShape& shape, const RecurrencePlan& plan
   return std::clamp(shape.tiles - (most - others) / 4, 0, shape.tiles);
 }
 
+// Lays as many samples into a turn as there is room for. The causes of the other choices, on an H200:
+//   split  What an SM takes of a state from L2 is a step's floor: about 40 KB/us. Adding up a cluster's sums takes 0.2
+//   us a
+//          turn. Clusters of 4 fill ten elevenths of the SMs or more.
+//   loads  64 KB an SM are on their way from L2 at once. Forward, a turn's state is no larger than half of that.
+//   delay  Polls that find nothing make those that would find something wait, the longer the larger the state.
 RecurrencePlan choose(const LstmSize& size, int sms, std::size_t shared_bytes, bool is_backward) {
+  constexpr int kFewestSamples = 4, kFewSamples = 16, kMostSamples = 32, kLargeShare = 256 << 10;
   RecurrencePlan plan;
-  plan.split = is_backward && size.hidden >= 1024 ? 2 : 1;
-  const int of_group = ceil_divide(size.hidden, RecurrenceShape::kUnits * plan.split) * plan.split;
-  constexpr int kFewestSamples = 4, kMostSamples = 16;
-  plan.batch_groups = std::clamp(ceil_divide(size.batch, kFewestSamples), 1, std::max(1, sms / of_group));
-  plan.turns = ceil_divide(ceil_divide(size.batch, plan.batch_groups), kMostSamples);
-  plan.warps = is_backward && size.hidden <= 512 ? 16 : 8;
-  plan.poll_delay = plan.turns == 1 ? (is_backward ? 160 : 80) : 0;
-  constexpr std::size_t kLargeRing = 4u << 20;
-  plan.ahead = recurrence_shape(size, plan, is_backward).ring_bytes > kLargeRing ? 8 : 16;
-  return with_room(size, plan, is_backward, sms, shared_bytes);
+  int loads = plan.loads_in_flight;
+  const auto of_group = [&](int split) { return ceil_divide(size.hidden, RecurrenceShape::kUnits * split) * split; };
+  plan.batch_groups = std::clamp(ceil_divide(size.batch, kFewestSamples), 1, std::max(1, sms / of_group(1)));
+  const int samples = ceil_divide(size.batch, plan.batch_groups);  // of a group
+  if (is_backward) {
+    const std::int64_t state_bytes = std::int64_t{2} * kGates * size.hidden * samples;
+    plan.split = size.hidden >= 1024 || state_bytes >= kLargeShare ? 2 : 1;
+    if (state_bytes / plan.split >= kLargeShare && plan.split > 1 && of_group(4) * plan.batch_groups <= sms * 10 / 11) {
+      plan.split = 4;
+    }
+    plan.batch_groups = std::min(plan.batch_groups, std::max(1, sms / of_group(plan.split)));
+    plan.warps = plan.split == 1 ? 16 : 8;
+    const std::int64_t turn_bytes = state_bytes / plan.split;
+    constexpr std::int64_t kDelayBytes = 205, kLeast = 160, kMost = 320;
+    plan.poll_delay = samples > kFewSamples ? 0 : static_cast<int>(std::clamp(turn_bytes / kDelayBytes, kLeast, kMost));
+    loads = plan.warps == 8 && (samples > kFewSamples || turn_bytes >= 64 << 10) ? 16 : 8;
+  }
+  for (plan.turns = samples <= kFewSamples ? 1 : std::max(2, ceil_divide(samples, kMostSamples));; plan.turns *= 2) {
+    const int of_eight = 2 * ceil_divide(ceil_divide(samples, plan.turns), 8);
+    plan.loads_in_flight = loads / of_eight * of_eight;
+    constexpr std::size_t kLargeRing = 4u << 20;
+    plan.ahead = 16;
+    for (std::size_t most = kLargeRing; plan.ahead > 4 && recurrence_shape(size, plan, is_backward).ring_bytes > most;
+         most = 4 * kLargeRing) {
+      plan.ahead /= 2;
+    }
+    try {
+      return with_room(size, plan, is_backward, sms, shared_bytes);
+    } catch (const InputError&) {
+      if (plan.turns >= ceil_divide(samples, 8)) {
+        throw;
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -85,14 +116,15 @@ RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& pla
   require(plan.batch_groups > 0 && plan.turns > 0, "it needs a group and a turn");
   require(plan.split == 1 || (is_backward && (plan.split == 2 || plan.split == 4)), "split is 1, backward also 2 or 4");
   require(plan.warps > 0 && plan.warps <= 16, "an SM has 1 to 16 warps");
-  require(plan.ahead >= 8 && plan.ahead <= 64 && (plan.ahead & (plan.ahead - 1)) == 0, "ahead is 8, 16, 32 or 64");
+  require(plan.ahead >= 4 && plan.ahead <= 64 && (plan.ahead & (plan.ahead - 1)) == 0, "ahead is 4, 8, 16, 32 or 64");
   RecurrenceShape shape;
   shape.threads = 32 * plan.warps;
   shape.sms = ceil_divide(size.hidden, RecurrenceShape::kUnits * plan.split) * plan.split;
   shape.blocks = shape.sms * plan.batch_groups;
   shape.samples = ceil_divide(size.batch, std::int64_t{plan.batch_groups} * plan.turns);
-  require(shape.samples * RecurrenceShape::kUnits <= shape.threads,
-          "a thread has at most one sample of a unit in a turn");
+  constexpr int kMostSamples = 64;
+  require(shape.samples <= kMostSamples, "a turn has at most 64 samples");
+  const int items = ceil_divide(shape.samples * RecurrenceShape::kUnits, shape.threads);  // of a thread
   shape.row_tiles = is_backward ? plan.split : RecurrenceShape::kUnits * kGates / 16;
   shape.sample_tiles = ceil_divide(shape.samples, 8);
   require(plan.loads_in_flight > 0 && plan.loads_in_flight % (2 * shape.sample_tiles) == 0,
@@ -105,14 +137,15 @@ RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& pla
   shape.ragged = shape.samples % 8 != 0 && shape.spans % shape.warp_spans != 0;
 
   const std::size_t partials = std::size_t{4} * 8 * shape.sample_tiles * (16 * shape.row_tiles + 4);
-  const std::size_t threads = shape.threads;
+  const std::size_t finished = std::size_t{4} * items * shape.threads;  // fp32, of a turn
   shape.shared_bytes = static_cast<std::size_t>(plan.warps) * plan.shared_tiles * kTileBytes +
-                       2 * plan.warps * partials + plan.turns * threads * 4 +
-                       (plan.split > 1 ? 2 * plan.split * threads * 4 : 0) + 16;
+                       2 * plan.warps * partials + plan.turns * finished +
+                       (plan.split > 1 ? 2 * plan.split * finished : 0) + 16;
   shape.packed_bytes = static_cast<std::size_t>(shape.sms) * plan.warps * shape.tiles * kTileBytes;
   const std::size_t state = static_cast<std::size_t>(plan.split) * shape.spans * shape.samples * kSpanUnits * 2;
   shape.ring_bytes = (state + 127) / 128 * 128 * plan.turns * plan.batch_groups * 2 * plan.ahead;
-  shape.bias_bytes = std::size_t{4} * kGates * size.hidden * plan.batch_groups * shape.samples;
+  shape.bias_bytes = std::size_t{4} * kGates * size.hidden * plan.batch_groups *
+                     std::min(shape.samples, shape.threads / RecurrenceShape::kUnits);
   return shape;
 }
 

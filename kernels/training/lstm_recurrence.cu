@@ -6,7 +6,7 @@
 //   +--------------------------------------------------------+
 //   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
 //   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
-//   | finish           a thread: one unit of one sample                   lstm_forward.cuh, lstm_backward.cuh
+//   | finish           a thread: one unit of each of its samples          lstm_forward.cuh, lstm_backward.cuh
 //   | publish          to the ring; then to where the products read it
 //   +--------------------------------------------------------+
 //
@@ -41,11 +41,9 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "lstm_forward.cuh"
 #endif
 
-static_assert(kItems <= kThreads, "a thread has at most one item of a turn");
-
 constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns
 constexpr int kCarryAt = kPartialsAt + 2 * kWarps * kPartialBytes;
-constexpr int kReceivedAt = kCarryAt + kTurns * kThreads * 4;
+constexpr int kReceivedAt = kCarryAt + kTurns * kThreadItems * kThreads * 4;
 constexpr int kBarriersAt = kReceivedAt + kReceivedBytes;
 static_assert(ONCHIP_SHARED_BYTES == kBarriersAt + 16, "the plan and the kernel count the same shared memory");
 
@@ -73,14 +71,19 @@ __device__ __forceinline__ void load_weights(const Arguments& a, Weights& weight
   weights.zero = static_cast<u32>(a.steps >> 63);
 }
 
-// The sums of an item's rows over all columns.
-__device__ __forceinline__ void add_up(const Received& received, u32 partials, int count, int thread, int& polls,
-                                       float (&sums)[kThreadRows]) {
-  const u32 of_item = partials + 4 * (thread / kUnits * kPartialRows + thread % kUnits * kThreadRows);
-  if constexpr (kSplit > 1) {
-    sums[0] = add_up_cluster(received, of_item, count, thread, thread < kItems, polls);
-  } else {
-    sum_partials<0, kBusyWarps>(of_item, sums);
+// An item's sums of this SM, of one warp.
+__device__ __forceinline__ u32 partial_of(u32 partials, int item) {
+  return partials + 4 * (item / kUnits * kPartialRows + item % kUnits * kThreadRows);
+}
+
+// Of items that all lanes of this warp finish, or come along with.
+template <typename Body>
+__device__ __forceinline__ void for_items(int thread, const Body& body) {
+#pragma unroll
+  for (int i = 0; i < kThreadItems; ++i) {
+    if (thread / 32 * 32 + i * kThreads < kItems) {
+      body(i, thread + i * kThreads);
+    }
   }
 }
 
@@ -91,20 +94,24 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   Weights weights{};
   load_weights(a, weights, shared, thread);
 
-  const Item item = item_of(a, shared + kCarryAt, thread);
-  const bool finishes = warp * 32 < kItems;  // all lanes of a warp come along
+  Item items[kThreadItems];
+  Constants constants{};
+  Fetched fetched[kThreadItems];
   const Received received{shared + kReceivedAt, shared + kBarriersAt};
   if constexpr (kSplit > 1) {
     begin_receiving(received, thread);
   }
-  Constants constants = begin_cell(a, item);
-  if (finishes) {
+  for_items(thread, [&](int i, int index) {
+    items[i] = item_of(a, shared + kCarryAt, index);
+    if (i == 0) {
+      constants = begin_cell(a, items[0]);
+    }
 #pragma unroll 1
     for (int turn = 0; turn < kTurns; ++turn) {
-      begin_turn(a, item, turn);
+      begin_turn(a, items[i], turn);
     }
-  }
-  Fetched fetched = fetch(a, item, 0, 0);
+    fetched[i] = fetch(a, items[i], 0, 0);
+  });
   __syncthreads();
 
   const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
@@ -117,14 +124,15 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   int count = 0;  // of turns
   const long long steps = a.steps + (kIsBackward ? 1 : 0);
 
+  Asked asked{};
+  ask(asked, source);
+
 #pragma unroll 1
   for (long long step = 0; step < steps; ++step) {
-    const char* const of_step = first_state + static_cast<int>(step % kSlots) * kSlotStride;
 #pragma unroll 1
     for (int turn = 0; turn < kTurns; ++turn) {
-      source.state = of_step + turn * kStateStride;
       Sums sums{};
-      multiply_state(weights, source, polls, sums);
+      multiply_asked(weights, source, asked, polls, sums);
       if (turn == 0 && (step & (kAhead / 2 - 1)) == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
         if (polls <= 0) {
@@ -133,27 +141,45 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
           polls = kPolls;
         }
       }
+      const bool is_last = turn + 1 == kTurns;
+      const long long next_step = step + (is_last ? 1 : 0);
+      const int next_turn = is_last ? 0 : turn + 1;
+      source.state = first_state + static_cast<int>(next_step % kSlots) * kSlotStride + next_turn * kStateStride;
+      if (kTurns > 1) {
+        ask(asked, source);  // it comes while this turn is finished
+      }
       const u32 partials = shared + kPartialsAt + (count & 1) * (kWarps * kPartialBytes);
       store_partials(partials + warp * kPartialBytes, sums, lane);
       __syncthreads();
-      if (finishes) {
-        float of_item[kThreadRows];
-        add_up(received, partials, count, thread, polls, of_item);
-        finish(a, item, constants, fetched, of_item, step, turn);
+      if constexpr (kSplit > 1) {
+        for_items(thread, [&](int, int index) { send_sums(received, partial_of(partials, index), count, index); });
+        if (warp * 32 < kItems) {
+          await_sums(received, count, thread, polls);
+        }
       }
+      for_items(thread, [&](int i, int index) {
+        const u32 of_item = partial_of(partials, index);
+        float sums_of_item[kThreadRows];
+        if constexpr (kSplit > 1) {
+          sums_of_item[0] = add_up_cluster(received, of_item, count, index);
+        } else {
+          sum_partials<0, kBusyWarps>(of_item, sums_of_item);
+        }
+        finish(a, items[i], constants, fetched[i], sums_of_item, step, turn);
+        fetched[i] = fetch(a, items[i], next_step, next_turn);
+      });
       ++count;
-      const bool is_last = turn + 1 == kTurns;
-      fetched = fetch(a, item, step + (is_last ? 1 : 0), is_last ? 0 : turn + 1);
       if (kTurns == 1) {
         wait_before_polling();
+        ask(asked, source);
       }
     }
   }
   if (polls <= 0) {
     *a.status = 1;
   }
-  if (finishes) {
-    end_cell(a, item, constants);
+  if (warp * 32 < kItems) {
+    end_cell(a, items[0], constants);
   }
   if constexpr (kSplit > 1) {
     wait_for_cluster();  // no SM leaves while another may store into its shared memory

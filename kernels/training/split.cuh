@@ -2,8 +2,8 @@
 // The SMs of a cluster share the columns, so that each takes only its share of the state from L2. An SM sends the sums
 // of others' units to their shared memory, and adds up what it receives for its own, in the order of the SMs.
 //
-//   received   float [2][kSplit][kThreads] in shared memory, and two transaction barriers, in turns. Whoever has all
-//              sums of a turn knows that every thread of the others has read those of the turn before.
+//   received   float [2][kSplit][kThreadItems * kThreads] in shared memory, and two transaction barriers, in turns.
+//              Whoever has all sums of a turn knows that every thread of the others has read those of the turn before.
 
 #if ONCHIP_SPLIT > 1
 #define CLUSTER_DIMS __cluster_dims__(ONCHIP_SPLIT, 1, 1)
@@ -11,13 +11,12 @@
 #define CLUSTER_DIMS
 #endif
 
-constexpr int kItems = kUnits * kGroupBatch;
-constexpr int kReceivedBytes = kSplit > 1 ? 2 * kSplit * kThreads * 4 : 0;
+constexpr int kReceivedBytes = kSplit > 1 ? 2 * kSplit * kThreadItems * kThreads * 4 : 0;
 
 struct Received {
   u32 sums, barriers;
   __device__ __forceinline__ u32 sum(int turn, int rank, int item) const {
-    return sums + ((turn & 1) * kSplit + rank) * (kThreads * 4) + item * 4;
+    return sums + ((turn & 1) * kSplit + rank) * (kThreadItems * kThreads * 4) + item * 4;
   }
   __device__ __forceinline__ u32 barrier(int turn) const { return barriers + (turn & 1) * 8; }
 };
@@ -39,24 +38,24 @@ __device__ __forceinline__ void begin_receiving(const Received& received, int th
   wait_for_cluster();
 }
 
-// `partials`: of the thread's sample and unit, in rows of the first SM of the cluster. `turn` counts from 0.
-__device__ __forceinline__ float add_up_cluster(const Received& received, u32 partials, int turn, int thread,
-                                                bool sends, int& polls) {
+// What an item has in partial sums of the first of the cluster's SMs. `turn` counts from 0.
+__device__ __forceinline__ void send_sums(const Received& received, u32 partials, int turn, int item) {
   const int rank = sm_of_group() % kSplit;
 #pragma unroll
   for (int i = 1; i < kSplit; ++i) {
     const int peer = (rank + i) % kSplit;
     float sum[kThreadRows];
     sum_partials<0, kBusyWarps>(partials + 4 * kUnits * peer, sum);
-    if (sends) {
-      const u32 to = of_rank(received.sum(turn, rank, thread), peer), barrier = of_rank(received.barrier(turn), peer);
+    if (item < kItems) {
+      const u32 to = of_rank(received.sum(turn, rank, item), peer), barrier = of_rank(received.barrier(turn), peer);
       asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
                    "r"(__float_as_uint(sum[0])), "r"(barrier)
                    : "memory");
     }
   }
-  float own[kThreadRows];
-  sum_partials<0, kBusyWarps>(partials + 4 * kUnits * rank, own);
+}
+
+__device__ __forceinline__ void await_sums(const Received& received, int turn, int thread, int& polls) {
   constexpr int kNanoseconds = 1000;  // of a poll, at most
   u32 is_there = 0;
 #pragma unroll 1
@@ -71,10 +70,16 @@ __device__ __forceinline__ float add_up_cluster(const Received& received, u32 pa
   if (thread == 0) {
     expect_sums(received.barrier(turn));
   }
+}
+
+__device__ __forceinline__ float add_up_cluster(const Received& received, u32 partials, int turn, int item) {
+  const int rank = sm_of_group() % kSplit;
+  float own[kThreadRows];
+  sum_partials<0, kBusyWarps>(partials + 4 * kUnits * rank, own);
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < kSplit; ++i) {
-    sum += i == rank || !sends ? own[0] : load_shared_float(received.sum(turn, i, thread));
+    sum += i == rank || item >= kItems ? own[0] : load_shared_float(received.sum(turn, i, item));
   }
   return sum;
 }

@@ -205,9 +205,9 @@ Json to_json(const WhatIfAnswer& answer) {
   return versioned(json);
 }
 
-Json to_json(const TargetAnswer& answer) {
-  const auto varied_json = [&](const Varied& varied) {
-    Json json = to_json(varied.answer, Binding::term);
+Json reached_json(Json target, const ReachedOf<Json>& answer) {
+  const auto varied_json = [&](const VariedOf<Json>& varied) {
+    Json json = varied.answer;
     json["values"] = Json::object();
     for (std::size_t i = 0; i < answer.vary.size(); ++i) {
       json["values"][std::string(answer.vary[i].key->key)] = rounded(varied.values[i], 12);
@@ -218,16 +218,11 @@ Json to_json(const TargetAnswer& answer) {
     }
     return json;
   };
-  Json json{{"target", {{"fits", true}, {"hidden", answer.base.planned.network.hidden}, {"step_us", nullptr}}},
-            {"reached", answer.reaches()},
-            {"base", to_json(answer.base, Binding::term)}};
-  if (answer.target.step_us) {
-    json["target"]["step_us"] = *answer.target.step_us;
-  }
+  Json json{{"target", std::move(target)}, {"reached", answer.reaches()}, {"base", answer.base}};
   json["base"]["reached"] = answer.base_reaches;
   json["alone"] = Json::array();
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
-    const LeastValue& least = answer.alone[i];
+    const LeastOf<Json>& least = answer.alone[i];
     Json alone{
         {"key", answer.vary[i].key->key}, {"from", rounded(answer.vary[i].from, 12)}, {"reached", least.reaches}};
     alone.update(varied_json(least.at));
@@ -239,7 +234,7 @@ Json to_json(const TargetAnswer& answer) {
   }
   if (answer.vary.size() == 2) {
     json["trade_off"] = Json::array();
-    for (const Varied& varied : answer.trade_off) {
+    for (const VariedOf<Json>& varied : answer.trade_off) {
       json["trade_off"].push_back(varied_json(varied));
     }
   }
@@ -247,6 +242,15 @@ Json to_json(const TargetAnswer& answer) {
     json["cheapest"] = varied_json(*answer.cheapest);
   }
   return versioned(json);
+}
+
+Json to_json(const TargetAnswer& answer) {
+  Json target{{"fits", true}, {"hidden", answer.base.planned.network.hidden}, {"step_us", nullptr}};
+  if (answer.target.step_us) {
+    target["step_us"] = *answer.target.step_us;
+  }
+  return reached_json(std::move(target),
+                      with_answers<Json>(answer, [](const Case& one) { return to_json(one, Binding::term); }));
 }
 
 std::string json_text(const Json& json) {

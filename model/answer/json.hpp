@@ -31,6 +31,7 @@ Json to_json(const WholeNetworkAnswer& answer);  // as of one layer, with "seque
 Json to_json(const RankAnswer& answer);
 Json to_json(const WhatIfAnswer& answer);
 Json to_json(const TargetAnswer& answer);
+Json reached_json(Json target, const ReachedOf<Json>& answers);
 
 Json versioned(const Json& answer);       // with the number of its form and the version of onchip before it
 std::string json_text(const Json& json);  // as it is printed, with its end of line

@@ -31,6 +31,9 @@ Configuration sized(const TargetQuestion& question) {
   if (hidden == 0) {
     throw InputError("how large is the network? expected a target such as hidden=8192, or a hidden size");
   }
+  if (target.ms) {
+    throw InputError("target: ms is of feed-forward networks; expected hidden=N or step_us<=T");
+  }
   if (!target.step_us || target.hidden > 0) {  // to fit is to stay on the SMs, as fit says
     configuration.constraints.tier = configuration.constraints.tier.value_or(Tier::shared_memory);
   }
@@ -38,19 +41,11 @@ Configuration sized(const TargetQuestion& question) {
   return configuration;
 }
 
-// The question with its numbers as they are varied.
+// The chip with its numbers as they are varied.
 class Search {
  public:
-  explicit Search(const TargetQuestion& question)
-      : chip_(question.base.chip),
-        configuration_(sized(question)),
-        target_(question.target),
-        rows_(row_profile(configuration_)) {
-    std::vector<std::string> keys = question.vary;
-    if (keys.empty()) {
-      keys.assign(kCapacityKeys.begin(), kCapacityKeys.end());
-    }
-    for (const std::string& key : keys) {
+  explicit Search(const Sought& sought) : chip_(sought.chip), misses_(sought.misses) {
+    for (const std::string& key : sought.vary) {
       const Choices found = choices(chip_.chip, key);
       if (std::ranges::find(varied, found.key, &Choices::key) != varied.end()) {
         throw InputError("vary: " + in_quotes(key) + " is there twice");
@@ -58,7 +53,7 @@ class Search {
       varied.push_back(found);
     }
     prices_.assign(varied.size(), std::nullopt);
-    for (const UnitPrice& price : question.prices) {
+    for (const UnitPrice& price : sought.prices) {
       const auto priced = std::ranges::find(varied, price.key, &Choices::key);
       if (priced == varied.end()) {
         throw InputError("price: " + in_quotes(price.key->key) + " is not varied");
@@ -78,26 +73,13 @@ class Search {
     } catch (const InputError&) {
       return kCannotBe;
     }
-    if (!target_.step_us && !configuration_.plan) {
-      return missed(
-          choose_plan(changed.chip, configuration_.network, rows_, configuration_.constraints, Effort::whether_fits)
-              .prediction);
-    }
-    return missed(plan_network(changed.chip, configuration_, rows_).prediction);
+    return misses_(changed);
   }
-  bool reaches(const Point& point) const { return misses(point) <= 0; }
-  bool reaches(const Prediction& prediction) const { return missed(prediction) <= 0; }
 
-  Case base() const { return {chip_.chip.name, configuration_, decided_by_model(chip_.chip, configuration_, rows_)}; }
-
-  Varied answer(const Point& point) const {
-    const ChipFile changed = at(point);
-    Varied answer{{},
-                  {},
-                  {changed.chip.name, configuration_, decided_by_model(changed.chip, configuration_, rows_)},
-                  cost(point)};
+  VariedOf<ChipFile> answer(const Point& point) const {
+    VariedOf<ChipFile> answer{{}, {}, at(point), cost(point)};
     for (std::size_t i = 0; i < varied.size(); ++i) {
-      answer.values.push_back(changed.chip.*varied[i].key->member);
+      answer.values.push_back(answer.answer.chip.*varied[i].key->member);
       if (point[i]) {
         answer.option += (answer.option.empty() ? "--set '" : " --set '") + varied[i].assignment(*point[i]) + "'";
       }
@@ -134,23 +116,12 @@ class Search {
     return changed;
   }
 
-  // What does not fit misses by more than what is slow.
-  double missed(const Prediction& prediction) const {
-    constexpr double kMuch = 1e9;
-    if (!prediction.footprint.fits) {
-      return kMuch * std::max(1.0, overload(prediction.footprint));
-    }
-    return target_.step_us ? prediction.step_us / *target_.step_us - 1 : 0;
-  }
-
   ChipFile chip_;
-  Configuration configuration_;
-  Target target_;
-  RowProfile rows_;
+  std::function<double(const ChipFile&)> misses_;
   std::vector<std::optional<double>> prices_;  // as varied, of a base unit
 };
 
-LeastValue least_alone(const Search& search, std::size_t number) {
+LeastOf<ChipFile> least_alone(const Search& search, std::size_t number) {
   const auto point = [&](int choice) {
     Search::Point alone(search.varied.size());
     alone[number] = choice;
@@ -158,7 +129,7 @@ LeastValue least_alone(const Search& search, std::size_t number) {
   };
   const Choices& varied = search.varied[number];
   const Reach found = find_reach(varied.worst, varied.best, [&](int choice) { return search.misses(point(choice)); });
-  LeastValue least{found.least.has_value(), search.answer(point(found.least.value_or(found.nearest))), {}};
+  LeastOf<ChipFile> least{found.least.has_value(), search.answer(point(found.least.value_or(found.nearest))), {}};
   for (const auto& [first, last] : found.fails_again) {
     least.fails_again.emplace_back(varied.value(first), varied.value(last));
   }
@@ -294,39 +265,59 @@ class TradeOff {
 
 }  // namespace
 
-bool TargetAnswer::reaches() const {
-  return base_reaches || !trade_off.empty() || std::ranges::any_of(alone, &LeastValue::reaches);
-}
-
-TargetAnswer reach(const TargetQuestion& question) {
-  const Search search(question);
-  TargetAnswer answer{question.target, search.base()};
-  answer.base_reaches = search.reaches(answer.base.planned.prediction);
+ReachedOf<ChipFile> find_least(const Sought& sought) {
+  const Search search(sought);
+  ReachedOf<ChipFile> found{sought.chip, sought.misses(sought.chip) <= 0};
   for (std::size_t i = 0; i < search.varied.size(); ++i) {
     const ChipKey& key = *search.varied[i].key;
-    const ChipFile& chip = question.base.chip;
-    answer.vary.push_back({&key, chip.chip.*key.member, chip.provenance.find(key.key)->second.unit});
-    answer.alone.push_back(least_alone(search, i));
+    found.vary.push_back({&key, sought.chip.chip.*key.member, sought.chip.provenance.find(key.key)->second.unit});
+    found.alone.push_back(least_alone(search, i));
   }
   if (search.varied.size() == 2) {
-    const std::vector<Search::Point> corners = TradeOff(search).corners();
-    answer.trade_off.resize(corners.size());
-    parallel_for(static_cast<int>(corners.size()), all_cores(), [&](int i) {
-      answer.trade_off[static_cast<std::size_t>(i)] = search.answer(corners[static_cast<std::size_t>(i)]);
-    });
+    for (const Search::Point& corner : TradeOff(search).corners()) {
+      found.trade_off.push_back(search.answer(corner));
+    }
   }
-  const auto offer = [&](const Varied& one) {
-    if (one.cost && (!answer.cheapest || *one.cost < *answer.cheapest->cost)) {
-      answer.cheapest = one;
+  const auto offer = [&](const VariedOf<ChipFile>& one) {
+    if (one.cost && (!found.cheapest || *one.cost < *found.cheapest->cost)) {
+      found.cheapest = one;
     }
   };
-  for (const LeastValue& least : answer.alone) {
+  for (const LeastOf<ChipFile>& least : found.alone) {
     if (least.reaches) {
       offer(least.at);
     }
   }
-  std::ranges::for_each(answer.trade_off, offer);
-  return answer;
+  std::ranges::for_each(found.trade_off, offer);
+  return found;
+}
+
+TargetAnswer reach(const TargetQuestion& question) {
+  const Configuration configuration = sized(question);
+  const RowProfile rows = row_profile(configuration);
+  const std::optional<double> step_us = question.target.step_us;
+  const auto misses = [&](const ChipFile& file) {
+    const Chip& chip = file.chip;
+    const Prediction prediction =
+        step_us || configuration.plan
+            ? plan_network(chip, configuration, rows).prediction
+            : choose_plan(chip, configuration.network, rows, configuration.constraints, Effort::whether_fits)
+                  .prediction;
+    return !prediction.footprint.fits ? kDoesNotFit * std::max(1.0, overload(prediction.footprint))
+           : step_us                  ? prediction.step_us / *step_us - 1
+                                      : 0;
+  };
+  std::vector<std::string> vary = question.vary;
+  if (vary.empty()) {
+    vary.assign(kCapacityKeys.begin(), kCapacityKeys.end());
+  }
+  const ReachedOf<ChipFile> found = find_least({question.base.chip, vary, question.prices, misses});
+  return {
+      with_answers<Case>(found,
+                         [&](const ChipFile& chip) {
+                           return Case{chip.chip.name, configuration, decided_by_model(chip.chip, configuration, rows)};
+                         }),
+      question.target};
 }
 
 }  // namespace onchip

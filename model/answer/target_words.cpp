@@ -6,13 +6,14 @@
 #include "model/base/units.hpp"
 #include "model/chip/chip_keys.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 namespace onchip {
 namespace {
 
-// "hidden=8192" or "step_us<=2", beside what the target has already.
+// "hidden=8192", "step_us<=2" or "ms<=5", beside what the target has already.
 void add_to(Target& target, std::string_view text) {
   constexpr std::string_view kExpected = ": expected hidden=N or step_us<=T";
   const std::size_t begin = text.find_first_of("<>="), end = text.find_first_not_of("<>= ", begin);
@@ -28,15 +29,15 @@ void add_to(Target& target, std::string_view text) {
                        std::to_string(kMaxHidden));
     }
     target.hidden = static_cast<int>(number);
-  } else if (name == "step_us" && (sign == "=" || sign == "<=" || sign == "<")) {
+  } else if ((name == "step_us" || name == "ms") && (sign == "=" || sign == "<=" || sign == "<")) {
     if (!(number > 0)) {
       throw InputError("target: found " + in_quotes(text) + ": expected a time above 0");
     }
-    target.step_us = number;
+    (name == "ms" ? target.ms : target.step_us) = number;
   } else {
-    constexpr std::array<std::string_view, 2> kNames{"hidden", "step_us"};
+    constexpr std::array<std::string_view, 3> kNames{"hidden", "step_us", "ms"};
     const std::string hint = did_you_mean(name, kNames);
-    const bool is_name = name == kNames[0] || name == kNames[1];
+    const bool is_name = std::ranges::find(kNames, name) != kNames.end();
     throw InputError("target: found " + in_quotes(text) + (is_name || hint.empty() ? std::string(kExpected) : hint));
   }
 }

@@ -16,26 +16,13 @@
 #pragma once
 
 #include "model/answer/answer.hpp"
+#include "model/workload/stack.hpp"
 
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace onchip {
-
-inline constexpr int kMostLayers = 1024;
-
-struct Stack {
-  int layers = 1;
-  bool bidirectional = false;
-  int input = 0;  // elements of a sample's input to the first layer; 0: as many as hidden units
-
-  int directions() const { return bidirectional ? 2 : 1; }
-  // Elements that a layer of the network takes of a sample.
-  int columns(const Recurrent& network, int layer) const {
-    return layer > 0 ? directions() * network.hidden : input > 0 ? input : network.hidden;
-  }
-};
 
 // "2 layers, both directions, input of 512, 200 steps"
 std::string describe(const Stack& stack, const Recurrent& network);

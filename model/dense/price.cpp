@@ -35,11 +35,12 @@ int span_groups(const DenseGeometry& geometry) {
 // Segments of so many units into which the SMs of a batch group cut a sample's: more than there are whole ones where
 // SMs share some, more than SMs where an SM has several.
 int segments(const DenseGeometry& geometry, int segment_units) {
-  const int units = geometry.state_units;
+  const int units = geometry.state_units * geometry.values;
   const auto inside = [units](int distance) {
     return (units + distance - 1) / distance - 1;
   };  // bounds of such segments
-  return geometry.sms + inside(segment_units) - inside(std::lcm(segment_units, geometry.units_per_sm));
+  return geometry.sms + inside(segment_units) -
+         inside(std::lcm(segment_units, geometry.units_per_sm * geometry.values));
 }
 
 // Warps that have spans; those after them have neither products nor sums.
@@ -104,6 +105,14 @@ struct Pipeline {
   double waiting = 0;  // of it, for nothing but words
 };
 
+// Of all words of the state, at the rate at which SMs get them. Steps of inference, whose states are small, would be no
+// better predicted with it.
+double arriving_cycles(const Chip& chip, const DenseGeometry& geometry) {
+  constexpr int kLateBytes = 2;  // of exchange_terms()
+  const Exchange exchange{static_cast<double>(geometry.exchange_bytes), geometry.sms, geometry.threads};
+  return exchange_terms(chip.cost, exchange)[kLateBytes] / chip.exchange_bytes_per_cycle_per_sm;
+}
+
 Pipeline pipeline_cycles(const Chip& chip, const DenseGeometry& geometry, double products) {
   const double groups = span_groups(geometry);
   const double words = static_cast<double>(geometry.warp_spans) * geometry.sample_tiles / groups;
@@ -113,7 +122,8 @@ Pipeline pipeline_cycles(const Chip& chip, const DenseGeometry& geometry, double
   const double asked_late =
       chip.exchange_round_trip_cycles + chip.cost[Cost::dense_look] + chip.exchange_per_word_cycles * words;
   const double at_once = std::min(groups, 2.0);
-  const double whole = at_once * busy + (groups - at_once) * std::max(asked_late, busy);
+  const double whole = std::max(at_once * busy + (groups - at_once) * std::max(asked_late, busy),
+                                geometry.network.pass == Pass::inference ? 0 : arriving_cycles(chip, geometry));
   return {whole + exposed_cycles(chip, geometry), whole - products};
 }
 
@@ -137,6 +147,11 @@ double function_cycles(const Chip& chip, Cell cell) {
   return squashes_of_item(cell) * (chip.cost[Cost::squash] + 2 * chip.special_issue_cycles);
 }
 
+// The functions of a backward step: of an LSTM tanh of c; the rest is in the stash.
+Cell finished_as(const Recurrent& network) {
+  return network.pass != Pass::backward ? network.cell : network.cell == Cell::lstm ? Cell::tanh : Cell::relu;
+}
+
 // What a partition takes to finish its items, beside the latency of the cell: all warps that have some, the same
 // however few lanes have one, and the functions of as many as there are.
 double finishing_cycles(const Chip& chip, Cell cell, double items) {
@@ -147,7 +162,7 @@ double finishing_cycles(const Chip& chip, Cell cell, double items) {
 // Wavefronts in which a warp reads the sums of its items where one would do. Its samples' rows are 4 or 20 banks apart,
 // and so those of two meet, but for the four rows of an LSTM's item, which a quarter of a warp reads at once.
 double wavefronts_of_sums(const DenseGeometry& geometry) {
-  const int units = geometry.units_per_sm;
+  const int units = geometry.units_per_sm * geometry.split;
   const bool of_several = units < kWarp && units * geometry.group_batch >= kWarp;
   return of_several && geometry.gates < 4 ? 2 : 1;
 }
@@ -182,7 +197,7 @@ StepCycles step_cycles(const Chip& chip, const DenseGeometry& geometry) {
   // its sums are. Three rows are loaded one by one, two or four at once. Half of the transfers are beside what other
   // warps do.
   const double written = 4.0 * geometry.warps() * 16 * geometry.row_tiles * 8 * geometry.sample_tiles;
-  const double read = 4.0 * busy * geometry.units_per_sm * gates * geometry.group_batch * wavefronts_of_sums(geometry);
+  const double read = 4.0 * busy * geometry.multiplied_rows() * geometry.group_batch * wavefronts_of_sums(geometry);
   const double transfers = (written + read) / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles;
   const double additions = std::ceil(std::log2(busy)) * chip.arithmetic_latency_cycles;
   const double row_loads = gates == 3 ? (gates - 1) * busy * chip.cost[Cost::row_load] : 0;
@@ -190,19 +205,20 @@ StepCycles step_cycles(const Chip& chip, const DenseGeometry& geometry) {
       chip.cost[Cost::transfers_exposed] * transfers + 2 * chip.lds_latency_cycles + additions + row_loads;
 
   const double joining = gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
-  const double cell = info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles + joining;
+  const Cell finished = finished_as(geometry.network);
+  const double cell = info(finished).transcendentals * chip.tanh_latency_cycles + joining;
   const double items = geometry.finished_items;
   if (in_cluster) {
     // Words are on their way meanwhile, and the exchange has the time of that. Other warps of the partition finish
     // items beside it, and the items that are left when all threads have had one are read, finished and sent after it.
     const double of_item = cell + chip.cost[Cost::cluster_finishing] * chip.arithmetic_latency_cycles;
-    const double functions = function_cycles(chip, geometry.network.cell);
+    const double functions = function_cycles(chip, finished);
     const double beside = std::ceil(std::min<double>(items, geometry.threads) / (kWarp * chip.partitions)) - 1;
     const double rounds = std::ceil(items / geometry.threads);
     result.activation = of_item + beside * (chip.cost[Cost::cluster_item_warp] + functions) +
                         (rounds - 1) * (of_item + 2 * chip.lds_latency_cycles + row_loads + functions);
   } else {
-    result.activation = cell + finishing_cycles(chip, geometry.network.cell, items);
+    result.activation = cell + finishing_cycles(chip, finished, items);
   }
   return result;
 }
@@ -225,7 +241,7 @@ ExchangeCycles exchange_of(const Chip& chip, const DenseGeometry& geometry) {
   }
   constexpr int kWordUnits = 8;  // in 16 bytes
   const int spans_at_once = std::min(geometry.warp_spans, 2 * spans_of_group(geometry));
-  const double words = 1.0 * geometry.state_units / kWordUnits;
+  const double words = 1.0 * geometry.state_units * geometry.values / kWordUnits;
   return direct_exchange_cycles(
       chip, {.threads = geometry.threads,
              .warps_per_partition = std::ceil(busy_warps(geometry) / chip.partitions),
@@ -233,6 +249,13 @@ ExchangeCycles exchange_of(const Chip& chip, const DenseGeometry& geometry) {
              .words = 1.0 * spans_at_once * geometry.sample_tiles,
              .lanes = geometry.group_batch / (8.0 * geometry.sample_tiles),
              .shared_words = segments(geometry, kWordUnits) / words - 1});
+}
+
+// Of the sums of SMs that share the columns.
+double split_cycles(const Chip& chip, const DenseGeometry& geometry) {
+  const auto bytes = static_cast<double>(geometry.split_bytes);
+  const ExchangeCycles cycles = cluster_exchange_cycles(chip, bytes, geometry.split, geometry.threads);
+  return cycles.latency + cycles.copying + chip.cost[Cost::split_latency];
 }
 
 }  // namespace
@@ -261,6 +284,9 @@ Price price(const Chip& chip, const DenseGeometry& geometry) {
   result.terms.add("arithmetic", cycles.arithmetic * us_per_tensor_cycle);
   result.terms.add("reduction", cycles.reduction * us_per_tensor_cycle);
   result.terms.add("activation", cycles.activation * us_per_tensor_cycle);
+  if (geometry.split > 1) {
+    result.terms.add("split", split_cycles(chip, geometry) * us_per_cycle);
+  }
   // The floor: the tensor cores' products, spread evenly; and a word of another SM, multiplied, added to the
   // other warps' sums through shared memory, and finished. In a
   // cluster words come more quickly than through L2, by how much is not known.
@@ -268,7 +294,7 @@ Price price(const Chip& chip, const DenseGeometry& geometry) {
   const double signal = geometry.exchange == ExchangeProtocol::cluster ? 0 : least_signal_cycles(chip, geometry.sms);
   const double meeting = geometry.gates > 1 ? chip.shuffle_latency_cycles.value : 0;
   const double finished = chip.tensor_latency_cycles + chip.lds_latency_cycles + meeting +
-                          info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles;
+                          info(finished_as(geometry.network)).transcendentals * chip.tanh_latency_cycles;
   result.floor_us = std::max(least_products_us(chip, geometry, tiles), (signal + finished) * us_per_cycle);
   result.below_us = result.above_us = half_interval_us(chip, exchange + staging, result.terms.total());
   return result;

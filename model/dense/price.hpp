@@ -5,6 +5,7 @@
 //   waiting     a warp asks for two groups of its spans at once, which the exchange has, for each further one when the
 //               one before it has come: a round trip of the exchange, its words' way, as for any further round, and a
 //               look, while the products of the group before go on; in a cluster, one load from shared memory
+//               training: and not before all words are there, at the rate at which an SM gets them
 //   products    every warp that has spans multiplies them, group after group: tensor cores and weights from shared
 //               memory overlap
 //               structured_2_4: a product of 16 x 32 stored as 16 x 16 is taken to last as long as a dense one of
@@ -13,6 +14,8 @@
 //               bitmap: every word of a tile in shared memory is a load of a warp, of one wavefront unless no lane has
 //               it; what expanding takes beside that overlaps with neither
 //   reduction   the warps' sums through shared memory to the threads that finish units
+//   split       backward, where SMs of a cluster share the columns: they add up their sums of dh, exchanged as a state
+//               is inside a cluster, and wait for each other (split_latency)
 //   activation  the cell's transcendental functions, the shuffle that joins two units, and what a partition takes to
 //               finish the warps that have items; in a cluster words are on their way meanwhile, and its exchange has
 //               the time of that, but where a thread finishes several items, half of the functions of each after the

@@ -11,9 +11,11 @@
 
 namespace onchip {
 
-inline constexpr int kMostSamples = 64;  // lengths that a launch takes as arguments
+inline constexpr int kMostSamples = 64;           // lengths that a launch takes as arguments
+inline constexpr int kMostTrainingSamples = 512;  // whose lengths lie in device memory
 inline std::string beyond_state(const Recurrent& network) {
-  return network.batch <= kMostSamples ? "" : "takes at most " + std::to_string(kMostSamples) + " samples";
+  const int most = network.pass == Pass::inference ? kMostSamples : kMostTrainingSamples;
+  return network.batch <= most ? "" : "takes at most " + std::to_string(most) + " samples";
 }
 
 // The state is ordered by the SM that computes it: SM s owns units [s * units_per_sm, (s + 1) * units_per_sm), a whole

@@ -19,7 +19,7 @@ struct LibraryStep {
 };
 
 double elements(const Recurrent& network) {
-  return static_cast<double>(network.rows()) * network.hidden;
+  return static_cast<double>(network.rows()) * network.columns();
 }
 
 // Of a library's elements: fp8 weights are fp16 there.
@@ -38,14 +38,15 @@ bool is_fp32(const Recurrent& network) {
 }
 
 // A product of so many weights with so many samples by all SMs, on tensor cores or, in fp32, without them.
-double multiplying_seconds(const Chip& chip, const Recurrent& network, double weights, double batch) {
-  const double per_instruction = is_fp32(network) ? 32 : 16 * 8 * 16;
-  const double samples = is_fp32(network) ? batch : std::ceil(batch / 8) * 8;
-  const double cycles = is_fp32(network) ? chip.fp32_issue_cycles : chip.tensor_issue_cycles;
+double multiplying_seconds(const Chip& chip, Precision precision, double weights, double batch) {
+  const bool is_fp32 = state_type(precision) == Precision::fp32;
+  const double per_instruction = is_fp32 ? 32 : 16 * 8 * 16;
+  const double samples = is_fp32 ? batch : std::ceil(batch / 8) * 8;
+  const double cycles = is_fp32 ? chip.fp32_issue_cycles : chip.tensor_issue_cycles;
   return weights * samples / per_instruction * cycles / (chip.partitions * chip.sm_count * chip.clock_hz);
 }
 double multiplying_seconds(const Chip& chip, const Recurrent& network) {  // of a step
-  return multiplying_seconds(chip, network, elements(network), network.batch);
+  return multiplying_seconds(chip, network.precision, elements(network), network.batch);
 }
 
 // Rows and samples that begin at multiples of 16 bytes are loaded in words: who uses a library pads its units to that.
@@ -98,7 +99,7 @@ LibraryStep product(const Chip& chip, const Recurrent& network) {
   if (is_fp32(network)) {
     return product_fp32(chip, network);
   }
-  const double row_bytes = network.hidden * element_bytes(network);
+  const double row_bytes = network.columns() * element_bytes(network);
   const double of_block =
       std::min(kBlockRows, network.rows()) * row_bytes / (chip.library_sm_bytes_per_cycle * chip.clock_hz);
   LibraryStep step;
@@ -157,8 +158,8 @@ LibraryStep recurrent_network(const Chip& chip, const Recurrent& network) {
   LibraryStep standard = product(chip, network);
   standard.waiting +=
       chip.library_node_seconds * (info(network.cell).gates > 1 ? 1 : chip.cost[Cost::library_plain_node]);
-  standard.streaming +=
-      chip.cost[Cost::library_value_bytes] * network.rows() * network.batch / chip.library_l2_bytes_per_second.value;
+  standard.streaming += chip.cost[Cost::library_value_bytes] * network.rows() * network.values() * network.batch /
+                        chip.library_l2_bytes_per_second.value;
   standard.arithmetic += multiplying_seconds(chip, network);  // the input's product
   if (!takes_persistent(network)) {
     return standard;
@@ -216,13 +217,19 @@ Price price(const Chip& chip, const LibraryGeometry<Library::cusparse_graph>& ge
   return price_of(chip, sparse_product(chip, geometry.network));
 }
 
-Price input_product_price(const Chip& chip, const Recurrent& network, int columns) {
-  const double rows = network.rows(), samples = static_cast<double>(network.steps) * network.batch;
+Price product_price(const Chip& chip, const ProductSize& size) {
+  const double element = info(state_type(size.precision)).bytes;
+  const auto rows = static_cast<double>(size.rows), columns = static_cast<double>(size.columns),
+             depth = static_cast<double>(size.depth);
   LibraryStep step;
   step.waiting = chip.library_product_seconds;
-  step.streaming = streaming_seconds(chip, element_bytes(network) * (rows * columns + samples * (columns + rows)));
-  step.arithmetic = std::max(0.0, multiplying_seconds(chip, network, rows * columns, samples) - step.streaming);
+  step.streaming = streaming_seconds(chip, element * (rows * depth + columns * (depth + rows)));
+  step.arithmetic = std::max(0.0, multiplying_seconds(chip, size.precision, rows * depth, columns) - step.streaming);
   return price_of(chip, step);
+}
+
+Price input_product_price(const Chip& chip, const Recurrent& network, int columns) {
+  return product_price(chip, {network.rows(), std::int64_t{network.steps} * network.batch, columns, network.precision});
 }
 
 }  // namespace onchip

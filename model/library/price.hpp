@@ -48,8 +48,16 @@ Price price(const Chip& chip, const LibraryGeometry<Library::cublas_graph>& geom
 Price price(const Chip& chip, const LibraryGeometry<Library::cudnn>& geometry);
 Price price(const Chip& chip, const LibraryGeometry<Library::cusparse_graph>& geometry);
 
-// The dense product of the input of all steps and samples, of `columns` elements each, with the network's W_ih: one
-// product, which reads and writes every element once. As quick as the tensor cores' instruction is by itself.
+// C = A B by cuBLAS, A: [rows, depth], B: [depth, columns], each read or written once, as quick as the tensor cores'
+// instruction is by itself.
+struct ProductSize {
+  std::int64_t rows = 0, columns = 0, depth = 0;
+  Precision precision = Precision::fp16;
+  friend bool operator==(const ProductSize&, const ProductSize&) = default;
+};
+Price product_price(const Chip& chip, const ProductSize& size);
+
+// The dense product of the input of all steps and samples, of `columns` elements each, with the network's W_ih.
 Price input_product_price(const Chip& chip, const Recurrent& network, int columns);
 
 }  // namespace onchip

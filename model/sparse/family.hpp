@@ -11,7 +11,7 @@
 namespace onchip {
 
 inline std::string beyond_limits(const Recurrent& network, const SparsePlan&) {
-  return beyond_state(network);
+  return network.pass == Pass::inference ? beyond_state(network) : "computes no pass of training";
 }
 void check(const Recurrent& network, const SparsePlan& plan);
 void check_rows(const Recurrent& network, const SparsePlan& plan, const RowProfile& rows);

@@ -2,6 +2,10 @@
 // The recurrent network whose step is to stay on the chip:
 //   h[t+1] = act(W h[t] + x[t])      W: [gates * hidden, hidden], density of non-zeros; h, x: [hidden, batch]
 // x is the input projection with its bias, computed for all steps beforehand.
+//
+// The backward pass of training is a recurrence, too:
+//   dh[t-1] = W^T dgates[t]          dgates: [gates * hidden, batch], of dh[t] and what the forward pass left
+// so that its matrix is [hidden, gates * hidden], and its state has a value for each gate of a unit.
 #pragma once
 
 #include <array>
@@ -12,6 +16,8 @@
 namespace onchip {
 
 enum class Cell : std::uint8_t { relu, tanh, lstm, gru };
+// The forward pass of training leaves what the backward pass needs.
+enum class Pass : std::uint8_t { inference, forward, backward };
 enum class Precision : std::uint8_t { fp16, bf16, fp32, fp8 };
 
 struct CellInfo {
@@ -69,8 +75,12 @@ struct Recurrent {
   int batch = 1;
   int steps = 256;
   double density = 1;  // non-zeros / (gates * hidden * hidden)
+  Pass pass = Pass::inference;
 
-  constexpr int rows() const { return info(cell).gates * hidden; }
+  constexpr int gates() const { return pass == Pass::backward ? 1 : info(cell).gates; }   // rows of a unit
+  constexpr int values() const { return pass == Pass::backward ? info(cell).gates : 1; }  // of a unit's state
+  constexpr int rows() const { return gates() * hidden; }
+  constexpr int columns() const { return values() * hidden; }
 };
 
 // Throws InputError naming the field that is out of range.

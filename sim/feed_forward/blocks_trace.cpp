@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/feed_forward/blocks_trace.hpp"
 
+#include "model/feed_forward/structure/remainder_records.hpp"
 #include "sim/machine/warp_writer.hpp"
 
 #include <algorithm>
@@ -16,6 +17,8 @@ constexpr int kPlaceBytes = 16;
 constexpr int kLayerInstructions = 26;
 
 // Registers of matrices: where WarpWriter has copies that are under way.
+constexpr int kSectorBytes = 32;                                // of L2
+constexpr int kCopyRegisters = kSumRegisters - kRemainderRing;  // of the last weights, if there are so many
 constexpr int kMatrixRegisters = kFirstCopyRegister, kMatrixRegisterCount = 16;
 
 // Of a record, in bytes; of the numbers of places there the last bit says that inputs are those of the tile before.
@@ -24,10 +27,11 @@ struct RecordParts {
       : place_bytes(geometry.place_bytes),
         biases(geometry.tiles * 2 * kBlockRows * kBlockColumns),
         destinations(biases + 4 * kBlockRows),
-        inputs(destinations + place_bytes * kBlockRows) {}
+        inputs(destinations + place_bytes * kBlockRows),
+        remainder(inputs + geometry.tiles * place_bytes * kBlockColumns) {}
   int place_bytes;
   std::uint32_t same = std::uint32_t{1} << (8 * place_bytes - 1);
-  std::int64_t biases, destinations, inputs;
+  std::int64_t biases, destinations, inputs, remainder;
 };
 using Numbers = std::array<std::uint32_t, kBlockRows>;  // of places
 static_assert(kBlockRows == kBlockColumns);
@@ -53,14 +57,28 @@ class Warp {
     }
     load(8, bias_register(block), record + parts_.biases, kBlockRows / 2, 4);
     load(parts_.place_bytes, destination_register(block), record + parts_.destinations, kBlockRows, 1);
+    if (geometry_.remainder) {
+      load(4, kNoRegister, record + parts_.remainder, kSectorBytes / 4, 1);
+    }
+  }
+
+  void begin_remainder() {
+    if (geometry_.remainder) {
+      for (int i = 0; i < kRemainderRing; ++i) {
+        copy_record(i);
+      }
+    }
   }
 
   // `buffer` has the inputs. The last blocks fetch from layer `next`.
   void run_layer(int layer, int next, int buffer) {
     out_.fill(kLayerInstructions);
+    record_ =
+        geometry_.remainder ? layout_.remainder_begin[static_cast<std::size_t>(layer) * geometry_.warps + warp_] : 0;
     const std::int64_t source = buffer_at(buffer), target = buffer_at(tile_.in_place ? buffer : 1 - buffer);
     for (int b = 0; b < geometry_.warp_blocks; ++b) {
       const std::vector<int> sums = multiply(layer, b, source);
+      add_remainder(layer, b, source, sums);
       const int bias = out_.operate(Operation::fp32, bias_register(b));
       out_.operate(Operation::fp32, bias_register(b));
       out_.operate(tile_.in_place ? Operation::integer : Operation::fp32, destination_register(b));
@@ -173,6 +191,54 @@ class Warp {
     return sums;
   }
 
+  // Where a record of the ring lies behind all features.
+  std::int64_t ring_at(std::int64_t record) const {
+    return 2 * group_bytes_ * tile_.groups + (warp_ * kRemainderRing + record % kRemainderRing) * record_bytes();
+  }
+  std::int64_t record_bytes() const { return static_cast<std::int64_t>(remainder_record_bytes(parts_.place_bytes)); }
+  void copy_record(std::int64_t record) {
+    out_.access(Operation::async_copy, kPlaceBytes, kCopyRegisters + static_cast<int>(record % kRemainderRing),
+                kNoRegister, [&](int lane) {
+                  const std::int64_t of_lane = std::int64_t{kPlaceBytes} * lane;
+                  return of_lane < record_bytes() ? ring_at(record) + of_lane : -1;
+                });
+    out_.fill(4);
+  }
+
+  void add_remainder(int layer, int block, std::int64_t source, const std::vector<int>& sums) {
+    const std::uint32_t count = remainder_count(geometry_, layout_.records.data() + record_at(layer, block));
+    for (std::uint32_t i = 0; i < count; ++i, ++taken_, ++record_) {
+      const std::vector<OutsideWeight> inputs =
+          read_remainder_record(layout_.remainder.data() + record_ * record_bytes(), parts_.place_bytes);
+      const int copied = out_.integers(1, kCopyRegisters + static_cast<int>(taken_ % kRemainderRing));
+      const std::int64_t ring = ring_at(taken_), rows_at = ring + 2 * kRecordWeights;
+      const int halves = out_.load(16, copied, [&](int lane) { return ring + lane % 4 * 16; });
+      int rows = out_.load(4, copied, [&](int lane) { return rows_at + lane % 4 * 4; });
+      const int places = out_.load(parts_.place_bytes, copied, [&](int lane) {
+        return rows_at + kRecordWeights / 2 + lane * std::int64_t{parts_.place_bytes};
+      });
+      copy_record(taken_ + kRemainderRing);
+      const int at = out_.operate(Operation::fp32, places);
+      rows = out_.integers(3, rows);
+      int tile = kNoRegister;
+      for (int half = 0; half < kRecordWeights / 4; ++half) {
+        tile = out_.operate(Operation::integer, out_.operate(Operation::integer, rows), halves + half / 2);
+      }
+      for (int g = 0; g < tile_.groups; ++g) {
+        for (int word = 0; word < tile_.words; ++word) {
+          const int matrices = matrix_register(static_cast<std::size_t>(g + word));
+          out_.access(Operation::matrix_load, 16, matrices, at, [&](int lane) {
+            return source + g * group_bytes_ + word * word_bytes_ + std::int64_t{kPlaceBytes} * inputs[lane].place;
+          });
+          for (int t = 0; t < 2; ++t) {
+            out_.operate(Operation::tensor, sums[g], {sums[g], tile, matrices + 2 * t, kNoRegister});
+          }
+        }
+      }
+      out_.branch();
+    }
+  }
+
   // One register of each group's words. Stage by stage: four values of each group.
   std::vector<int> outputs(const std::vector<int>& sums, int bias) {
     constexpr int kValues = 4;
@@ -227,6 +293,7 @@ class Warp {
   BlocksTile tile_;
   RecordParts parts_;
   int warp_, ahead_;
+  std::int64_t record_ = 0, taken_ = 0;  // of the remainder: the next one, and how many were taken from the ring
   std::int64_t word_bytes_, group_bytes_;
 };
 
@@ -242,6 +309,7 @@ BlockTrace BlocksTrace::block(int) const {
     for (int b = 0; b < ahead_; ++b) {
       warp.fetch(layers_.front(), b);
     }
+    warp.begin_remainder();
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       warp.run_layer(layers_[i], layers_[(i + 1) % layers_.size()], static_cast<int>(i % 2) * (tile_.in_place ? 0 : 1));
     }

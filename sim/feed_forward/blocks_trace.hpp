@@ -4,6 +4,8 @@
 //
 //   tile      whether its inputs are those of the tile before; else matrices of 16 places, two groups of images or both
 //             words at a time; products
+//   remainder of each record, which the ring in shared memory has: a later one from L2 to its place; matrices of 32
+//             places, a group and word at a time; products
 //   next      weights, biases and places of the output block that comes `ahead` blocks later, from L2
 //   outputs   slack and bias, clip, rounding, one or two fp16 words; matrices to the places of the rows, at once or, in
 //             place, behind a barrier

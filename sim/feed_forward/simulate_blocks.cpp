@@ -27,11 +27,12 @@ void count(const BlockTrace& block, int barriers_of_a_layer, const BankGeometry&
       LayerRun& of = layers[layer];
       ++of.instructions;
       barriers += instruction.operation == Operation::barrier ? 1 : 0;
-      if (instruction.operation == Operation::global_load) {
+      if (instruction.operation == Operation::global_load || instruction.operation == Operation::async_copy) {
         of.l2_bytes += std::int64_t{instruction.width} * std::popcount(instruction.mask);
-      } else if (is_shared_access(instruction.operation)) {
-        (instruction.operation == Operation::shared_store ? of.writes : of.reads) +=
-            banks.count(shared_access(warp, instruction));
+      } else if (instruction.operation == Operation::shared_store) {
+        of.writes += banks.count(shared_access(warp, instruction));
+      } else if (instruction.operation == Operation::matrix_load) {
+        of.reads += banks.count(shared_access(warp, instruction));
       }
     }
   }

@@ -15,7 +15,7 @@ namespace onchip {
 
 struct LayerRun {
   double cycles = 0;              // from the barrier before it to its own last one
-  BankCost reads, writes;         // of shared memory
+  BankCost reads, writes;         // of features in shared memory
   std::int64_t l2_bytes = 0;      // that are read
   std::int64_t instructions = 0;  // of all warps
 };

@@ -60,8 +60,7 @@ TEST_CASE("interpreted kernels of blocks have the categories of the reference", 
   for (const std::string& text : networks) {
     INFO(text);
     const FeedForward network = read_network(text);
-    NetworkStructure structure = find_structure(network);
-    absorb_remainder(structure);
+    const NetworkStructure structure = find_structure(network);
     const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     const BlocksPlan plan = choose_blocks_plan(find_chip("h100_sxm").chip, geometry);
@@ -107,8 +106,7 @@ TEST_CASE("interpreted streamed kernels have the categories of the reference", "
   int drawn = 0;
   for (const std::string& text : networks) {
     const FeedForward network = read_network(text);
-    NetworkStructure structure = find_structure(network);
-    absorb_remainder(structure);
+    const NetworkStructure structure = find_structure(network);
     StreamedPlan plan = choose_streamed_plan(find_chip("h100_sxm").chip, network, structure);
     ++drawn;
     plan.groups = drawn % 3 == 0 ? 8 : drawn % 3 == 1 ? 4 : 2;

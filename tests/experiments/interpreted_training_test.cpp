@@ -33,16 +33,23 @@ void check_interpreted(const Case& c) {
 
 TEST_CASE("an interpreted training step of an LSTM has the gradients of the reference", "[fast]") {
   const Precision fp16 = Precision::fp16, bf16 = Precision::bf16;
-  for (const Case& c : {Case{{24, 32, 4, 5}, fp16, true, true, "", ""}, Case{{5, 24, 1, 1}, fp16, false, false, "", ""},
-                        Case{{16, 40, 3, 35}, bf16, true, false, "", "split=2"},
-                        Case{{7, 33, 9, 4}, fp16, false, true, "groups=1 shared_tiles=1", "groups=1 split=2"},
-                        Case{{8, 17, 10, 6}, bf16, true, true, "groups=2 turns=2", "groups=2 turns=3"},
-                        Case{{8, 64, 20, 4},
-                             fp16,
-                             true,
-                             true,
-                             "groups=1 turns=2 shared_tiles=4 warps=8",
-                             "groups=1 turns=2 split=4 shared_tiles=2 warps=8"}}) {
+  for (const Case& c :
+       {Case{{24, 32, 4, 5}, fp16, true, true, "", ""}, Case{{5, 24, 1, 1}, fp16, false, false, "", ""},
+        Case{{16, 40, 3, 35}, bf16, true, false, "ahead=4", "split=2 ahead=4"},
+        Case{{7, 33, 9, 4}, fp16, false, true, "groups=1 shared_tiles=1", "groups=1 split=2"},
+        Case{{8, 24, 18, 5},
+             fp16,
+             true,
+             true,
+             "groups=1 turns=1 warps=4 loads_in_flight=12",
+             "groups=1 turns=1 warps=2 split=2 loads_in_flight=12"},
+        Case{{8, 17, 10, 20}, bf16, true, true, "groups=2 turns=2 ahead=4", "groups=2 turns=3 warps=1 ahead=4"},
+        Case{{8, 64, 20, 4},
+             fp16,
+             true,
+             true,
+             "groups=1 turns=2 shared_tiles=4 warps=8",
+             "groups=1 turns=2 split=4 shared_tiles=2 warps=8"}}) {
     check_interpreted(c);
   }
 }

@@ -257,6 +257,36 @@ TEST_CASE("stamp renews the fingerprints of rows whose machine code is the same,
   CHECK(run_json("stamp " + folder.write("h200/other.csv", "a,b\n1,2\n")).at("files").empty());
 }
 
+TEST_CASE("measured inferences of feed-forward networks are scored by the plan that ran", "[fast]") {
+  const Folder folder;
+  const std::string same = " --network spdnn:1024x6 --images digits:2000 --chip h100_sxm";
+  const Json now = run_json("predict" + same);
+  const double ms = now.at("ms");
+  const std::string header = "network,images,plan,gpus,correct,wall_ms\n", network = "spdnn:1024x6,digits:2000,";
+  const std::string plan = "\"" + now.at("plan").get<std::string>() + "\"";
+  const std::string file =
+      folder.write("h100_sxm/spdnn.csv", header + network + plan + ",1,true," + std::to_string(1.25 * ms) + "\n" +
+                                             network + plan + ",1,true," + std::to_string(ms) + "\n");
+  const Json json = run_json("validate " + file + " --max-mape 11");
+  CHECK(json.at("rows").at(0).at("error_percent").get<double>() == Approx(-20).epsilon(1e-3));
+  CHECK(json.at("mape_percent").get<double>() == Approx(10).epsilon(1e-3));
+  CHECK(json.at("families").at(0).at("family") == "blocks");
+  CHECK(run("validate " + file + " --max-mape 9").status == 1);
+  // Other families by their texts; wrong categories are told, and are exit 1.
+  folder.write("h100_sxm/spdnn.csv",
+               header + network + "unstructured warps=32 order=ascending phases=6:16,1,true,2\n" + network +
+                   "\"streamed groups=8 chain=2 warps=12 team=22 at_once=2 wide_groups=2 phases=2,6\",1,true,2\n" +
+                   network + "staged,1,true,2\n" + network + plan + ",1,false,2\n");
+  const Run others = run("validate " + file + " --max-mape 1000");
+  CHECK(others.status == 1);
+  for (const char* word : {"unstructured  ", "streamed", "staged", "no valid measurement: spdnn:1024x6"}) {
+    CHECK(others.out.find(word) != std::string::npos);
+  }
+  folder.write("h100_sxm/spdnn.csv", header + network + "blocks=3,1,true,2\n");
+  require_refusal("validate " + file, "row 1: plan: found 'blocks=3'");
+  require_refusal("validate " + file + " --simulate", "of recurrent networks");
+}
+
 TEST_CASE("validate lets the machine code decide whether a row is stale, where it is asked to", "[fast]") {
   const Folder folder;
   const Json compiled = run_json("measure --hidden 1024 --batch 4 --density 10% --compile-only --arch sm_90");

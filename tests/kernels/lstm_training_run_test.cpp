@@ -36,9 +36,9 @@ std::string field(const char* name, int value) {
 
 // Plans with one field otherwise, as words.
 std::vector<std::vector<std::string>> alternatives(const LstmSize& size, const RecurrencePlan& plan, bool is_backward) {
-  std::vector<std::vector<std::string>> all(4);
+  std::vector<std::vector<std::string>> all(5);
   for (const int groups : {1, 2, 4, 8}) {
-    for (const int samples : {8, 16, 32}) {
+    for (const int samples : {8, 16, 32, 64}) {
       const int of_group = (size.batch + groups - 1) / groups, turns = (of_group + samples - 1) / samples;
       for (const int warps : {8, 16}) {
         if (groups != plan.batch_groups || turns != plan.turns || warps != plan.warps) {
@@ -55,6 +55,11 @@ std::vector<std::vector<std::string>> alternatives(const LstmSize& size, const R
   for (const int loads : {4, 8, 16}) {
     if (loads != plan.loads_in_flight) {
       all[2].push_back(field("loads_in_flight", loads));
+    }
+  }
+  for (const int ahead : {4, 8, 16}) {
+    if (ahead != plan.ahead) {
+      all[4].push_back(field("ahead", ahead));
     }
   }
   for (const int delay : {0, 80, 160, 240, 320, 480}) {

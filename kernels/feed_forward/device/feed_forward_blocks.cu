@@ -10,7 +10,8 @@
 // A feature is a fp16 word, or two of them, value and residual (22 bits), times a power of two that keeps residuals
 // normal:
 //   shared memory [buffer][image / 8][word][place][image % 8]; in device memory [image][place][word]
-// Weights come from L2, ONCHIP_AHEAD output blocks ahead of their use, in registers.
+// Weights come from L2, ONCHIP_AHEAD output blocks ahead of their use, in registers. Those outside of the tiles, 32 to
+// a record, come two records ahead; an output block has as many as it has, one behind another through all layers.
 //
 // After the last layer of a launch the images that are alive are appended to the next launch's list, or marked in the
 // categories. For bounds of what any order of fp32 sums gives, sums are multiplied by `slack`, just above or below 1,
@@ -20,17 +21,19 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-constexpr int kGroups = ONCHIP_GROUPS;      // of 8 images
-constexpr int kWords = ONCHIP_WORDS;        // of a feature
-constexpr int kWarps = ONCHIP_WARPS;        // of a block of threads
-constexpr int kBlocks = ONCHIP_BLOCKS;      // output blocks of a warp, in each layer
-constexpr int kAhead = ONCHIP_AHEAD;        // of these: their weights are in registers or on their way
-constexpr int kPlaces = ONCHIP_PLACES;      // of the widest layer, and eight that nobody reads
-constexpr int kInputs = ONCHIP_INPUTS;      // neurons of the network's input
-constexpr bool kInPlace = ONCHIP_IN_PLACE;  // one buffer of features; else two
-constexpr bool kSettles = ONCHIP_SETTLES;   // a tile ends when all features of its images are 0, or all at the clip
-constexpr bool kHoles = ONCHIP_HOLES;       // a layer may leave places of its features unwritten
-constexpr int kTiles = ONCHIP_TILES;        // of an output block
+constexpr int kGroups = ONCHIP_GROUPS;         // of 8 images
+constexpr int kWords = ONCHIP_WORDS;           // of a feature
+constexpr int kWarps = ONCHIP_WARPS;           // of a block of threads
+constexpr int kBlocks = ONCHIP_BLOCKS;         // output blocks of a warp, in each layer
+constexpr int kAhead = ONCHIP_AHEAD;           // of these: their weights are in registers or on their way
+constexpr int kPlaces = ONCHIP_PLACES;         // of the widest layer, and eight that nobody reads
+constexpr int kInputs = ONCHIP_INPUTS;         // neurons of the network's input
+constexpr bool kInPlace = ONCHIP_IN_PLACE;     // one buffer of features; else two
+constexpr bool kSettles = ONCHIP_SETTLES;      // a tile ends when all features of its images are 0, or all at the clip
+constexpr bool kHoles = ONCHIP_HOLES;          // a layer may leave places of its features unwritten
+constexpr int kTiles = ONCHIP_TILES;           // of an output block
+constexpr bool kRemainder = ONCHIP_REMAINDER;  // there are weights outside of tiles
+constexpr int kRing = 4;  // records of the remainder of a warp that are in shared memory or on their way
 constexpr int kThreads = 32 * kWarps;
 constexpr int kImages = 8 * kGroups;
 constexpr int kPlaceBytes = 16;
@@ -54,7 +57,14 @@ struct __align__(32) Block {
   float2 biases[8];         // of rows r and r + 8
   u16 destinations[16];     // place of a row's neuron
   u16 inputs[kTiles][16];   // places of a tile's inputs
+#if ONCHIP_REMAINDER
+  u32 remainder;  // records
+#endif
 };
+
+#include "fragments.cuh"
+
+using Record = RemainderRecord<u16>;
 
 struct Memory {
   u8 features[kBuffers][kBufferBytes];
@@ -63,16 +73,19 @@ struct Memory {
   u64 alive, unsettled;               // a bit per image of the tile
   u32 slots[kImages];                 // where its features go
 };
+constexpr u32 kRings = (sizeof(Memory) + 127) / 128 * 128;  // behind it: a warp's records of the remainder, each
 
 struct Arguments {
-  const Block* blocks;         // [layer][warp][block]
-  int first_layer, end_layer;  // of this launch
-  const u32* bitmaps;          // [image][4 * kBitQuads], or null: features are read
-  const u16* input_neurons;    // [place], for bitmaps
-  const u32* features;         // [position][kItems]
-  const u32* ids;              // [position]: number of the image, or null: the position
-  const u32* count;            // positions
-  u32* out_features;           // [position][kItems], or null: images alive are marked in categories
+  const Block* blocks;               // [layer][warp][block]
+  const Record* remainder;  // [warp][layer][block][record], and kRing more
+  const u32* remainder_begin;        // [layer][warp]
+  int first_layer, end_layer;        // of this launch
+  const u32* bitmaps;                // [image][4 * kBitQuads], or null: features are read
+  const u16* input_neurons;          // [place], for bitmaps
+  const u32* features;               // [position][kItems]
+  const u32* ids;                    // [position]: number of the image, or null: the position
+  const u32* count;                  // positions
+  u32* out_features;                 // [position][kItems], or null: images alive are marked in categories
   u32* out_ids;
   u32* out_count;
   u32* categories;  // a bit per image
@@ -83,14 +96,13 @@ struct Arguments {
   u32 settled;   // fp16: a feature that is not below it is at the clip
 };
 
-#include "fragments.cuh"
-
 #include "split.cuh"
 
 struct Weights {  // what a lane holds of an output block
   uint4 tiles[kTiles];
   float2 bias;
   u32 destination, inputs[kTiles];
+  u32 remainder;
 };
 
 __device__ inline uint4 load_once(const uint4* pointer) {
@@ -109,7 +121,12 @@ __device__ inline void fetch(Weights& weights, const Block& block, int lane) {
   }
   weights.bias = __ldg(&block.biases[lane / 4]);
   weights.destination = __ldg(&block.destinations[lane % 16]);
+#if ONCHIP_REMAINDER
+  weights.remainder = __ldg(&block.remainder);
+#endif
 }
+
+#include "remainder_ring.cuh"
 
 #include "tile_memory.cuh"
 
@@ -121,7 +138,8 @@ struct Extremes {
 
 // One layer, for this warp's output blocks.
 __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, bool has_residuals, const Block* next,
-                                 Weights (&ahead)[kAhead], const Block* blocks, Extremes& extremes) {
+                                 Weights (&ahead)[kAhead], const Block* blocks, RemainderRing& remainder,
+                                 Extremes& extremes) {
   const int lane = threadIdx.x % 32;
   // Of the rows whose addresses a lane gives: of both words of a group, or of one word of two groups.
   constexpr int kSecond = kWords == 2 ? kWordBytes : kGroupBytes;
@@ -149,6 +167,39 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
       }
       if (kGroups % 2 == 1) {
         store_outputs(at + (kGroups - 1) * kGroupBytes, words[kGroups - 1][0], words[kGroups - 1][1]);
+      }
+    }
+  };
+  // Adds the products of the next record of the remainder.
+  const auto add_remainder = [&](float(&sums)[kGroups][4]) {
+    if (!kReadsAhead) {
+      remainder.read();
+    }
+    uint4 tiles[2];
+    expand(remainder.weights, tiles);
+    const u32 at = source + remainder.place * kPlaceBytes;
+    u32 columns[kGroups][kWords][4];  // of both tiles
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        u32(&of)[4] = columns[g][w];
+        load_inputs(of[0], of[1], of[2], of[3], at + g * kGroupBytes + w * kWordBytes);
+      }
+    }
+    if (kReadsAhead) {
+      remainder.read();
+    }
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        if (w == 0 || has_residuals) {
+#pragma unroll
+          for (int g = 0; g < kGroups; ++g) {
+            multiply(sums[g], tiles[t], columns[g][w][2 * t], columns[g][w][2 * t + 1]);
+          }
+        }
       }
     }
   };
@@ -185,6 +236,12 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
         for (int g = 0; g < kGroups; ++g) {
           multiply(sums[g], weights.tiles[t], inputs[g][2 * kWords - 2], inputs[g][2 * kWords - 1]);
         }
+      }
+    }
+    if constexpr (kRemainder) {
+#pragma unroll 1
+      for (u32 left = weights.remainder; left > 0; --left) {  // the same of all lanes
+        add_remainder(sums);
       }
     }
     const float2 bias{weights.bias.x + a.shift, weights.bias.y + a.shift};
@@ -228,53 +285,7 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
   }
 }
 
-// Adds this warp's part of which images are alive and not settled.
-__device__ inline void mark(Memory& memory, const Arguments& a, const Extremes& extremes) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int g = 0; g < kGroups; ++g) {
-    u32 word = extremes.any[g];
-#pragma unroll
-    for (int step = 4; step < 32; step *= 2) {
-      word |= __shfl_xor_sync(~0u, word, step);
-    }
-    const u32 pair = ((word & 0xffff) ? 1u : 0u) | ((word >> 16) ? 2u : 0u);
-    if (lane < 4 && pair) {
-      atomicOr(reinterpret_cast<u32*>(&memory.alive) + g / 4, pair << (8 * (g % 4) + 2 * lane));
-    }
-    if (kSettles) {
-      const u32 below =
-          ((extremes.least[g] & 0xffff) < a.settled ? 1u : 0u) | ((extremes.least[g] >> 16) < a.settled ? 2u : 0u);
-      if (below) {
-        atomicOr(reinterpret_cast<u32*>(&memory.unsettled) + g / 4, below << (8 * (g % 4) + 2 * (lane % 4)));
-      }
-    }
-  }
-}
-
-// Where the features of the images that are alive go, by the first warps.
-__device__ inline void take_slots(Memory& memory, const Arguments& a, u32 first, u32 count) {
-  const int i = threadIdx.x, lane = threadIdx.x % 32;
-  if (i >= (kImages + 31) / 32 * 32) {
-    return;
-  }
-  const bool lives = i < kImages && first + i < count && (memory.alive >> i & 1);
-  const u32 all = __ballot_sync(~0u, lives);
-  const u32 id = lives && a.ids != nullptr ? __ldg(a.ids + first + i) : first + i;
-  u32 at = 0;
-  if (a.out_features != nullptr && lane == 0 && all) {
-    at = atomicAdd(a.out_count, __popc(all));
-  }
-  at = __shfl_sync(~0u, at, 0) + __popc(all & ((1u << lane) - 1));
-  if (i < kImages) {
-    memory.slots[i] = lives ? at : kNowhere;
-  }
-  if (lives && a.out_features != nullptr) {
-    a.out_ids[at] = id;
-  } else if (lives) {
-    atomicOr(a.categories + id / 32, 1u << id % 32);
-  }
-}
+#include "survivors.cuh"
 
 extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(128) u8 smem[];
@@ -297,6 +308,11 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
 #pragma unroll
   for (int b = 0; b < kAhead; ++b) {
     fetch(ahead[b], own[static_cast<u64>(a.first_layer) * kLayerBlocks + b], lane);
+  }
+  Record* const ring = reinterpret_cast<Record*>(smem + kRings) + threadIdx.x / 32 * kRing;
+  RemainderRing remainder;
+  if (kRemainder) {
+    remainder.begin(ring, a);
   }
   if (threadIdx.x == 0) {
     memory.alive = memory.unsettled = 0;
@@ -326,7 +342,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
       const Block* blocks = own + static_cast<u64>(layer) * kLayerBlocks;
       const Block* next = own + static_cast<u64>(layer + 1 < a.end_layer ? layer + 1 : a.first_layer) * kLayerBlocks;
       run_layer(a, shared_address(memory.features[buffer]), shared_address(memory.features[target]),
-                a.bitmaps == nullptr || layer > a.first_layer, next, ahead, blocks, extremes);
+                a.bitmaps == nullptr || layer > a.first_layer, next, ahead, blocks, remainder, extremes);
       buffer = target;
       if (kSettles && layer % kSettlesEach == 0 && layer + 1 < a.end_layer) {
         mark(memory, a, extremes);
@@ -346,6 +362,9 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
         }
       }
       __syncthreads();
+    }
+    if (kRemainder) {
+      remainder.begin(ring, a);
     }
     mark(memory, a, extremes);
     __syncthreads();

@@ -87,13 +87,19 @@ __device__ void run(const Arguments& a, float* features) {
   __shared__ u32 lives[3];  // of the layer, of the next one, and one that becomes zero
   const u32 lane = threadIdx.x % 32, rank = blockIdx.x % kCluster, own = threadIdx.x / 32 * kCluster + rank;
   const auto read = [](const float* at) { return kInShared ? *at : __ldcg(at); };
+  // Without a branch, so that features are read side by side; where there is no weight, -0 leaves every sum as it is.
   const auto add = [&](float& sum, const float* from, const uint4& four) {
     const u32 weights[4] = {four.x, four.y, four.z, four.w};
+    float products[4];
 #pragma unroll
-    for (const u32 weight : weights) {
-      if (weight != ~0u) {
-        sum = __fadd_rn(sum, __fmul_rn(from_half(weight >> 16), read(from + (weight & 0xffff))));
-      }
+    for (int i = 0; i < 4; ++i) {
+      const bool is_there = weights[i] != ~0u;
+      const float product = __fmul_rn(from_half(weights[i] >> 16), read(from + (is_there ? weights[i] & 0xffff : 0)));
+      products[i] = is_there ? product : -0.0f;
+    }
+#pragma unroll
+    for (const float product : products) {
+      sum = __fadd_rn(sum, product);
     }
   };
   for (u32 position = blockIdx.x / kCluster; position < *a.count; position += gridDim.x / kCluster) {

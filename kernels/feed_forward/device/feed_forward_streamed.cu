@@ -23,6 +23,7 @@ constexpr int kWords = ONCHIP_WORDS;    // of a feature
 constexpr int kWarps = ONCHIP_WARPS;    // of a block of threads
 constexpr int kBlocks = ONCHIP_BLOCKS;  // output blocks of an item
 constexpr int kTiles = ONCHIP_TILES;    // of 16 inputs, of an output block
+constexpr bool kRemainder = ONCHIP_REMAINDER;  // there are weights outside of tiles
 constexpr int kTeam = ONCHIP_TEAM;
 constexpr int kAtOnce = ONCHIP_AT_ONCE;
 constexpr bool kSettles = ONCHIP_SETTLES;  // a tile ends when all features of its images are 0, or all at the clip
@@ -44,14 +45,23 @@ struct __align__(32) Block {
   float2 biases[8];         // of rows r and r + 8
   u32 destinations[16];     // place of a row's neuron
   u32 inputs[kTiles][16];   // places of a tile's inputs
+#if ONCHIP_REMAINDER
+  u32 remainder;  // records
+#endif
 };
 
 struct Settling {
   u64 alive, unsettled;  // a bit per image
 };
 
+#include "fragments.cuh"
+
+using Record = RemainderRecord<u32>;
+
 struct Arguments {
-  const Block* blocks;  // [layer][item][kBlocks]
+  const Block* blocks;         // [layer][item][kBlocks]
+  const Record* remainder;     // [item][layer][block][record], and more
+  const u32* remainder_begin;  // [layer][item]
   int items;            // of a layer
   int first_layer, end_layer;
   int places;
@@ -70,8 +80,6 @@ struct Arguments {
   u32 settled;   // fp16: a feature that is not below it is at the clip
 };
 
-#include "fragments.cuh"
-
 #include "split.cuh"
 
 struct Tile {  // what a lane multiplies of a tile
@@ -82,13 +90,30 @@ struct Weights {  // what a lane holds of an output block
   Tile tiles[kHolds ? kTiles : 1];
   float2 bias;
   u32 destinations[2];
+  u32 remainder;
+};
+struct RemainderTiles {  // what a lane multiplies of a record
+  Remainder weights;
+  u32 inputs[2][4];
 };
 
+__device__ inline void fetch(u32 (&of_lane)[4], const u32 (&inputs)[16]) {
+  const uint2* const pairs = reinterpret_cast<const uint2*>(inputs) + threadIdx.x % 4;
+  const uint2 lower = __ldg(pairs), upper = __ldg(pairs + 4);
+  of_lane[0] = lower.x, of_lane[1] = lower.y, of_lane[2] = upper.x, of_lane[3] = upper.y;
+}
 __device__ inline Tile fetch(const Block& block, int t) {
-  const int lane = threadIdx.x % 32, member = lane % 4;
-  const uint2* const inputs = reinterpret_cast<const uint2*>(block.inputs[t]);
-  const uint2 lower = __ldg(inputs + member), upper = __ldg(inputs + member + 4);
-  return {__ldg(&block.tiles[t][lane]), {lower.x, lower.y, upper.x, upper.y}};
+  Tile tile;
+  tile.weights = __ldg(&block.tiles[t][threadIdx.x % 32]);
+  fetch(tile.inputs, block.inputs[t]);
+  return tile;
+}
+__device__ inline RemainderTiles fetch(const Record& record) {
+  RemainderTiles tiles;
+  tiles.weights = {__ldg(&record.weights[threadIdx.x % 4]), __ldg(&record.rows[threadIdx.x % 4])};
+  fetch(tiles.inputs[0], record.inputs[0]);
+  fetch(tiles.inputs[1], record.inputs[1]);
+  return tiles;
 }
 
 __device__ inline void fetch(Weights (&weights)[kBlocks], const Block* blocks) {
@@ -102,6 +127,9 @@ __device__ inline void fetch(Weights (&weights)[kBlocks], const Block* blocks) {
     weights[b].bias = __ldg(&blocks[b].biases[row]);
     weights[b].destinations[0] = __ldg(&blocks[b].destinations[row]);
     weights[b].destinations[1] = __ldg(&blocks[b].destinations[row + 8]);
+#if ONCHIP_REMAINDER
+    weights[b].remainder = __ldg(&blocks[b].remainder);
+#endif
   }
 }
 
@@ -133,11 +161,49 @@ struct Extremes {
   u32 least[2][kPairs];  // smallest values, fp16
 };
 
-// One item. `source`, or `bits`, and `target` are the tile's.
+// One item. `record`: its first; `source`, or `bits`, and `target` are the tile's.
 __device__ inline void run_item(const Arguments& a, const Block* blocks, const Weights (&weights)[kBlocks],
-                                const u64* bits, const u16* source, u16* target, Extremes& extremes) {
+                                const Record* record, const u64* bits, const u16* source, u16* target,
+                                Extremes& extremes) {
   const int lane = threadIdx.x % 32, column = lane / 4, member = lane % 4;
-  u32 inputs[4][kWords][kPairs];  // of the four neurons of a tile that the lane multiplies
+  using Inputs = u32[4][kWords][kPairs];  // of the four neurons of a tile that the lane multiplies
+  const auto read_inputs = [&](Inputs& inputs, const u32(&places)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const u64 place = places[i];
+      if (bits != nullptr) {
+        const u32 of_lane = static_cast<u32>(__ldg(bits + place) >> (column * kGroups));
+#pragma unroll
+        for (int p = 0; p < kPairs; ++p) {
+          inputs[i][0][p] = ((of_lane >> (2 * p) & 1) | (of_lane >> (2 * p + 1) & 1) << 16) * a.one;
+          if constexpr (kWords == 2) {
+            inputs[i][kWords - 1][p] = 0;
+          }
+        }
+      } else {
+#pragma unroll
+        for (int w = 0; w < kWords; ++w) {
+          read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + column * kGroups);
+        }
+      }
+    }
+  };
+  const auto add_products = [&](float(&sums)[kGroups][4], const uint4& tile, const Inputs& inputs) {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      const u32 select = g % 2 == 0 ? 0x5410 : 0x7632;
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        multiply(sums[g], tile, __byte_perm(inputs[0][w][g / 2], inputs[1][w][g / 2], select),
+                 __byte_perm(inputs[2][w][g / 2], inputs[3][w][g / 2], select));
+      }
+    }
+  };
+  RemainderTiles next;
+  if constexpr (kRemainder) {
+    next = fetch(*record);
+  }
+  Inputs inputs;
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) {
     float sums[kGroups][4] = {};
@@ -145,34 +211,21 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
     for (int t = 0; t < kTiles; ++t) {
       const Tile tile = kHolds ? weights[b].tiles[kHolds ? t : 0] : fetch(blocks[b], t);
       if (!(tile.inputs[0] & kSameInputs)) {  // the same of all lanes
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const u64 place = tile.inputs[i];
-          if (bits != nullptr) {
-            const u32 of_lane = static_cast<u32>(__ldg(bits + place) >> (column * kGroups));
-#pragma unroll
-            for (int p = 0; p < kPairs; ++p) {
-              inputs[i][0][p] = ((of_lane >> (2 * p) & 1) | (of_lane >> (2 * p + 1) & 1) << 16) * a.one;
-              if constexpr (kWords == 2) {
-                inputs[i][kWords - 1][p] = 0;
-              }
-            }
-          } else {
-#pragma unroll
-            for (int w = 0; w < kWords; ++w) {
-              read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + column * kGroups);
-            }
-          }
-        }
+        read_inputs(inputs, tile.inputs);
       }
-#pragma unroll
-      for (int g = 0; g < kGroups; ++g) {
-        const u32 select = g % 2 == 0 ? 0x5410 : 0x7632;
-#pragma unroll
-        for (int w = 0; w < kWords; ++w) {
-          multiply(sums[g], tile.weights, __byte_perm(inputs[0][w][g / 2], inputs[1][w][g / 2], select),
-                   __byte_perm(inputs[2][w][g / 2], inputs[3][w][g / 2], select));
-        }
+      add_products(sums, tile.weights, inputs);
+    }
+    if constexpr (kRemainder) {
+#pragma unroll 1
+      for (u32 left = weights[b].remainder; left > 0; --left) {
+        Inputs columns[2];
+        read_inputs(columns[0], next.inputs[0]);
+        read_inputs(columns[1], next.inputs[1]);
+        uint4 tiles[2];
+        expand(next.weights, tiles);
+        next = fetch(*++record);
+        add_products(sums, tiles[0], columns[0]);
+        add_products(sums, tiles[1], columns[1]);
       }
     }
     const float bias[2] = {weights[b].bias.x + a.shift, weights[b].bias.y + a.shift};
@@ -241,21 +294,7 @@ struct Slot {
   bool done = false;
 };
 
-__device__ inline void arrive(u32* arrivals) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals) : "memory");
-  }
-}
-__device__ inline void wait(const u32* arrivals, u32 times) {
-  if (threadIdx.x == 0) {
-    u32 seen;
-    do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrivals) : "memory");
-    } while (static_cast<int>(seen - times * kTeam) < 0);
-  }
-  __syncthreads();
-}
+#include "team_barrier.cuh"
 
 extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(const __grid_constant__ Arguments a) {
   const int warp = threadIdx.x / 32;
@@ -276,9 +315,14 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
       const bool is_last = layer + 1 == a.end_layer;
       const bool settles = kSettles && layer % kSettlesEach == 0 && !is_last;
       const Block* const blocks = own + layer * layer_blocks;
+      const u32* const begin = a.remainder_begin + static_cast<u64>(layer) * a.items;  // of items
       Weights weights[kBlocks];
+      const Record* first_record = a.remainder;
       if (first_item < a.items) {
         fetch(weights, blocks);
+        if (kRemainder) {
+          first_record += __ldg(begin + first_item);
+        }
       }
 #pragma unroll
       for (int s = 0; s < kAtOnce; ++s) {
@@ -329,9 +373,10 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
             Weights others[kBlocks];
             const Block* const of_item = blocks + static_cast<u64>(item - first_item) * kBlocks;
             fetch(others, of_item);
-            run_item(a, of_item, others, bits, source, target, extremes);
+            const Record* const record = a.remainder + (kRemainder ? __ldg(begin + item) : 0);
+            run_item(a, of_item, others, record, bits, source, target, extremes);
           } else {
-            run_item(a, blocks, weights, bits, source, target, extremes);
+            run_item(a, blocks, weights, first_record, bits, source, target, extremes);
           }
         }
         if (is_last) {

@@ -3,8 +3,9 @@
 // (model/feed_forward/plan/unstructured_layout.hpp has what it reads):
 //
 //   block of threads   one tile of ONCHIP_IMAGES images, all of whose features stay in shared memory, [place][image]
-//   warp               every ONCHIP_WARPS-th item of a layer, of 32 / kRowLanes rows
-//   lane               up to four images of one row; in each step it reads one input of the row
+//   warp               every ONCHIP_WARPS-th item of a layer, of 32 / kRowLanes rows; its entries, layer after layer,
+//                      are one stream, read kAhead of 16 bytes ahead
+//   lane               up to eight images of one row; in each step it reads one input of the row
 //
 // A product is rounded, then the sum, in the order of the steps. After the last layer of a launch the images that are
 // alive are appended to the next launch's list, or marked in the categories.
@@ -14,76 +15,149 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 constexpr int kImages = ONCHIP_IMAGES;
-constexpr int kWarps = ONCHIP_WARPS;        // of a block of threads
-constexpr int kHeld = ONCHIP_HELD;          // items of a warp whose outputs wait in registers; 0: two buffers
-constexpr int kPlaces = ONCHIP_PLACES;      // of the widest layer, and zeros
-constexpr int kWeight = ONCHIP_WEIGHT;      // 0: fp16, 1: bf16, beside a place of 16 bits; 2: fp32
+constexpr int kWarps = ONCHIP_WARPS;    // of a block of threads
+constexpr int kHeld = ONCHIP_HELD;      // items of a warp whose outputs wait in registers; 0: two buffers
+constexpr int kAhead = ONCHIP_AHEAD;    // entries
+constexpr int kPlaces = ONCHIP_PLACES;  // of the widest layer, zeros, second ones
+constexpr int kZero = ONCHIP_ZEROS;     // the first that is always zero
+constexpr int kCopies = ONCHIP_COPIES;  // neurons that have a second place
+constexpr int kWeight = ONCHIP_WEIGHT;  // 0: fp16, 1: bf16, beside a place of 16 bits; 2: fp32
 constexpr int kThreads = 32 * kWarps;
-constexpr int kLaneImages = kImages < 4 ? kImages : 4;
+constexpr int kWords = kImages < 4 ? kImages : 4;  // that a lane reads at once
+constexpr int kReads = kImages < 8 ? 1 : 2;        // of a step
+constexpr int kLaneImages = kReads * kWords;
 constexpr int kRowLanes = kImages / kLaneImages;
-constexpr int kRows = 32 / kRowLanes;       // of an item
-constexpr int kZeros = 32 / kImages;        // places behind the last neuron's
+constexpr int kQuads = kImages / kWords;  // reads of a place
+constexpr int kRows = 32 / kRowLanes;     // of an item
+constexpr int kZeros = 32 / kImages;      // places that are zero; rows of an access
 constexpr int kBuffers = kHeld > 0 ? 1 : 2;
+constexpr int kSlots = kAhead + 1;  // of a warp's entries in shared memory: those ahead, and what is read
 constexpr u32 kNowhere = ~0u;
 
 static_assert(kImages <= 32 && (kImages & (kImages - 1)) == 0);
+static_assert((kSlots & (kSlots - 1)) == 0);
 
 struct Memory {
   float features[kBuffers][kPlaces][kImages];
+  uint4 entries[kWarps][kSlots][kRows];
   u32 slots[kImages];  // where an image's features go
   u32 alive;           // a bit per image
 };
 
 struct Arguments {
-  const uint4* entries;        // [step / kSteps][row of the item]
-  const u32* item_begin;       // first entry of an item, over kRows
-  const u32* layer_item;       // [layers + 1]
-  const u32* destinations;     // [item][kRows]: a place, or kNowhere
-  const float* biases;         // [item][kRows]
+  const uint4* entries;         // a warp's after another's: [item][step / kSteps][row of the item]
+  const u32* warp_begin;        // [warp]: its first entry, over kRows
+  const u32* layer_items;       // [layers]: of each warp
+  const u32* halves;            // [warp][item]: half entries of a row
+  const u32* destinations;      // [warp][item][kRows]: a place, or kNowhere
+  const float* biases;          // [warp][item][kRows]
+  int items;                    // of a warp, in all layers
   int layers, inputs, outputs;  // neurons of the first layer's input, of the last layer
-  u32 may_end;                 // dead images stay dead
+  u32 may_end;                  // dead images stay dead
   float clip;
-  const u32* bitmaps;          // [image][words], or
+  const u32* bitmaps;  // [image][words], or
   int words;
-  const u64* list_begin;       // [image + 1], or
+  const u64* list_begin;  // [image + 1], or
   const u32* list_neuron;
   const float* list_value;
-  const float* features;       // [position][inputs]
-  const u32* ids;              // [position]: number of the image, or null: the position
-  const u32* count;            // positions
-  float* out_features;         // [position][outputs], or null: images alive are marked in categories
+  const float* features;  // [position][inputs]
+  const u32* ids;         // [position]: number of the image, or null: the position
+  const u32* count;       // positions
+  float* out_features;    // [position][outputs], or null: images alive are marked in categories
   u32* out_ids;
   u32* out_count;
-  u32* categories;             // a bit per image
+  u32* categories;  // a bit per image
+};
+
+struct Words {
+  float of[kWords];
 };
 
 struct Values {  // of a lane's images
-  float of[kLaneImages];
+  Words of[kReads];
 };
 
-__device__ inline Values read(const float* from) {
-  Values values;
-  if constexpr (kLaneImages == 4) {
+__device__ inline Words read(const float* from) {
+  Words words;
+  if constexpr (kWords == 4) {
     const float4 all = *reinterpret_cast<const float4*>(from);
-    values.of[0] = all.x, values.of[1] = all.y, values.of[2] = all.z, values.of[3] = all.w;
-  } else if constexpr (kLaneImages == 2) {
+    words.of[0] = all.x, words.of[1] = all.y, words.of[2] = all.z, words.of[3] = all.w;
+  } else if constexpr (kWords == 2) {
     const float2 both = *reinterpret_cast<const float2*>(from);
-    values.of[0] = both.x, values.of[1] = both.y;
+    words.of[0] = both.x, words.of[1] = both.y;
   } else {
-    values.of[0] = *from;
+    words.of[0] = *from;
   }
-  return values;
+  return words;
 }
 
-__device__ inline void write(float* to, const Values& values) {
-  if constexpr (kLaneImages == 4) {
-    *reinterpret_cast<float4*>(to) = float4{values.of[0], values.of[1], values.of[2], values.of[3]};
-  } else if constexpr (kLaneImages == 2) {
-    *reinterpret_cast<float2*>(to) = float2{values.of[0], values.of[1]};
+__device__ inline u32 shared_address(const void* of) {
+  return static_cast<u32>(__cvta_generic_to_shared(of));
+}
+
+// `first` + place * the bytes of a place; written out, or else the compiler takes four instructions for two addresses.
+__device__ inline u32 address_of(u32 first, u32 place) {
+  u32 address;
+  asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(address) : "r"(place), "n"(sizeof(float) * kImages), "r"(first));
+  return address;
+}
+
+__device__ inline Words read_at(u32 address) {
+  Words words;
+  if constexpr (kWords == 4) {
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(words.of[0]), "=f"(words.of[1]), "=f"(words.of[2]), "=f"(words.of[3])
+                 : "r"(address));
+  } else if constexpr (kWords == 2) {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(words.of[0]), "=f"(words.of[1]) : "r"(address));
   } else {
-    *to = values.of[0];
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(words.of[0]) : "r"(address));
+  }
+  return words;
+}
+
+__device__ inline void write(float* to, const Words& words) {
+  if constexpr (kWords == 4) {
+    *reinterpret_cast<float4*>(to) = float4{words.of[0], words.of[1], words.of[2], words.of[3]};
+  } else if constexpr (kWords == 2) {
+    *reinterpret_cast<float2*>(to) = float2{words.of[0], words.of[1]};
+  } else {
+    *to = words.of[0];
   }
 }
+
+__device__ inline void write(float* to, float value) {
+  *to = value;
+}
+
+// Blocks of kZeros places with second places, before this one (PlaceCopies of
+// model/feed_forward/structure/read_steps.hpp).
+__device__ inline u32 copies_before(u32 block) {
+  return block * (kCopies / kZeros) / (kZero / kZeros);
+}
+
+template <typename Value>
+__device__ inline void write(float (*features)[kImages], u32 place, int image, const Value& value) {
+  write(&features[place][image], value);
+  if constexpr (kCopies > 0) {
+    const u32 block = place / kZeros, before = copies_before(block);
+    if (copies_before(block + 1) > before) {
+      write(&features[kZero + (1 + before) * kZeros + (place + 1) % kZeros][image], value);
+    }
+  }
+}
+
+// First image of a lane's read. Of the accesses of a quarter of a warp, every other one reads the upper half of its
+// places first, so that both reads use all banks.
+__device__ inline int image_of(int read) {
+  const int lane = threadIdx.x % 32, row = lane / kRowLanes;
+  const int half = kReads == 2 ? (row / kZeros + read) % 2 : 0;
+  return (lane % kRowLanes + half * kRowLanes) * kWords;
+}
+
+struct Source {  // addresses of the images of a lane's reads, at the first place
+  u32 of[kReads];
+};
 
 __device__ inline float weight_of(u32 bits) {  // of an entry of 32 bits
   if constexpr (kWeight == 1) {
@@ -95,47 +169,109 @@ __device__ inline float weight_of(u32 bits) {  // of an entry of 32 bits
   }
 }
 
-__device__ inline void add(Values& sums, const float* features, u32 place, float weight) {
-  const Values inputs = read(features + place * kImages);
+template <int kSteps>
+__device__ inline void add(Values& sums, const Source& source, const u32 (&place)[kSteps],
+                           const float (&weight)[kSteps]) {
+  Values inputs[kSteps];
 #pragma unroll
-  for (int i = 0; i < kLaneImages; ++i) {
-    sums.of[i] = __fadd_rn(sums.of[i], __fmul_rn(weight, inputs.of[i]));
-  }
-}
-
-__device__ inline void add(Values& sums, const float* features, const uint4& entry) {
-  if constexpr (kWeight == 2) {
-    add(sums, features, entry.x, __int_as_float(entry.y));
-    add(sums, features, entry.z, __int_as_float(entry.w));
-  } else {
-    add(sums, features, entry.x & 0xffff, weight_of(entry.x));
-    add(sums, features, entry.y & 0xffff, weight_of(entry.y));
-    add(sums, features, entry.z & 0xffff, weight_of(entry.z));
-    add(sums, features, entry.w & 0xffff, weight_of(entry.w));
-  }
-}
-
-// The rows of an item: their features after ReLU and clip. `source` is at the lane's first image.
-__device__ inline Values run_item(const Arguments& a, u32 item, const float* source, u32& any) {
-  const int row = threadIdx.x % 32 / kRowLanes;
-  const u32 begin = __ldg(a.item_begin + item), end = __ldg(a.item_begin + item + 1);
-  const uint4* entries = a.entries + static_cast<u64>(begin) * kRows + row;
-  Values sums = {};
-  uint4 next = begin < end ? __ldg(entries) : uint4{};
-  for (u32 i = begin; i < end; ++i) {
-    const uint4 entry = next;
-    entries += kRows;
-    if (i + 1 < end) {
-      next = __ldg(entries);
+  for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+    for (int r = 0; r < kReads; ++r) {
+      inputs[step].of[r] = read_at(address_of(source.of[r], place[step]));
     }
-    add(sums, source, entry);
   }
-  const float bias = __ldg(a.biases + item * kRows + row);
 #pragma unroll
-  for (int i = 0; i < kLaneImages; ++i) {
-    const float sum = __fadd_rn(sums.of[i], bias);
-    sums.of[i] = sum < 0 ? 0 : sum > a.clip ? a.clip : sum;
-    any |= (sums.of[i] != 0 ? 1u : 0u) << i;
+  for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+    for (int r = 0; r < kReads; ++r) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        sums.of[r].of[i] = __fadd_rn(sums.of[r].of[i], __fmul_rn(weight[step], inputs[step].of[r].of[i]));
+      }
+    }
+  }
+}
+
+// Half an entry.
+__device__ inline void add(Values& sums, const Source& source, u32 first, u32 second) {
+  if constexpr (kWeight == 2) {
+    add<1>(sums, source, {first}, {__int_as_float(second)});
+  } else {
+    add<2>(sums, source, {first & 0xffff, second & 0xffff}, {weight_of(first), weight_of(second)});
+  }
+}
+
+// What a warp reads, item after item and layer after layer: copied to shared memory kAhead entries of each row ahead.
+// A lane copies a row, which is the one that it reads where a row has one lane.
+struct Stream {
+  static constexpr u32 kBytes = sizeof(uint4) * kRows;  // of a slot
+  const uint4* entries;                                 // behind those ahead
+  u32 item, halves;                                     // the next item's
+  u32 slots, read, row;                                 // shared memory: the warp's slots; slot, and row of a lane
+
+  __device__ Stream(const Arguments& a, Memory& memory)
+      : entries(a.entries + static_cast<u64>(__ldg(a.warp_begin + threadIdx.x / 32)) * kRows + threadIdx.x % 32),
+        item(threadIdx.x / 32 * a.items),
+        halves(__ldg(a.halves + item)),
+        slots(shared_address(&memory.entries[threadIdx.x / 32])),
+        read(0),
+        row(static_cast<u32>(sizeof(uint4)) * (threadIdx.x % 32 / kRowLanes)) {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      copy_to(i * kBytes);
+    }
+  }
+  __device__ void copy_to(u32 slot) {
+    if (kRows == 32 || threadIdx.x % 32 < kRows) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slots + slot + threadIdx.x % 32 * 16), "l"(entries)
+                   : "memory");
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    entries += kRows;
+  }
+  __device__ uint4 take() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
+    if (kRowLanes > 1) {
+      __syncwarp();
+    }
+    uint4 entry;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(entry.x), "=r"(entry.y), "=r"(entry.z), "=r"(entry.w)
+                 : "r"(slots + read + row));
+    copy_to((read + kAhead * kBytes) % (kSlots * kBytes));  // the slot that was read before
+    read = (read + kBytes) % (kSlots * kBytes);
+    return entry;
+  }
+  __device__ void end() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+  }
+};
+
+// The rows of the stream's next item: their features after ReLU and clip.
+__device__ inline Values run_item(const Arguments& a, Stream& stream, const Source& source, u32& any) {
+  const int row = threadIdx.x % 32 / kRowLanes;
+  const float bias = __ldg(a.biases + stream.item * kRows + row);
+  const u32 halves = stream.halves;
+  stream.halves = __ldg(a.halves + ++stream.item);
+  Values sums = {};
+#pragma unroll 1
+  for (u32 i = 0; i < halves / 2; ++i) {
+    const uint4 entry = stream.take();
+    add(sums, source, entry.x, entry.y);
+    add(sums, source, entry.z, entry.w);
+  }
+  if (halves % 2 == 1) {
+    const uint4 entry = stream.take();
+    add(sums, source, entry.x, entry.y);
+  }
+#pragma unroll
+  for (int r = 0; r < kReads; ++r) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      const float sum = __fadd_rn(sums.of[r].of[i], bias);
+      sums.of[r].of[i] = sum < 0 ? 0 : sum > a.clip ? a.clip : sum;
+      any |= (sums.of[r].of[i] != 0 ? 1u : 0u) << (r * kWords + i);
+    }
   }
   return sums;
 }
@@ -144,46 +280,46 @@ __device__ inline Values run_item(const Arguments& a, u32 item, const float* sou
 __device__ inline void load_tile(Memory& memory, const Arguments& a, u32 first, u32 count) {
   float(*const features)[kImages] = memory.features[0];
   if (a.features != nullptr) {
-    for (int i = threadIdx.x; i < a.inputs * kRowLanes; i += kThreads) {
-      const int neuron = i / kRowLanes, image = i % kRowLanes * kLaneImages;
-      Values values;
+    for (int i = threadIdx.x; i < a.inputs * kQuads; i += kThreads) {
+      const int neuron = i / kQuads, image = i % kQuads * kWords;
+      Words words;
 #pragma unroll
-      for (int k = 0; k < kLaneImages; ++k) {
+      for (int k = 0; k < kWords; ++k) {
         const u32 at = first + image + k;
-        values.of[k] = at < count ? __ldcs(a.features + static_cast<u64>(at) * a.inputs + neuron) : 0;
+        words.of[k] = at < count ? __ldcs(a.features + static_cast<u64>(at) * a.inputs + neuron) : 0;
       }
-      write(&features[neuron][image], values);
+      write(features, neuron, image, words);
     }
   } else if (a.bitmaps != nullptr) {
-    for (int i = threadIdx.x; i < (a.inputs + 31) / 32 * kRowLanes; i += kThreads) {
-      const int word = i / kRowLanes, image = i % kRowLanes * kLaneImages;
-      u32 bits[kLaneImages];
+    for (int i = threadIdx.x; i < (a.inputs + 31) / 32 * kQuads; i += kThreads) {
+      const int word = i / kQuads, image = i % kQuads * kWords;
+      u32 bits[kWords];
 #pragma unroll
-      for (int k = 0; k < kLaneImages; ++k) {
+      for (int k = 0; k < kWords; ++k) {
         const u32 at = first + image + k;
         const u32 id = at < count && a.ids != nullptr ? __ldg(a.ids + at) : at;
         bits[k] = at < count ? __ldg(a.bitmaps + static_cast<u64>(id) * a.words + word) : 0;
       }
       const int last = a.inputs - 32 * word < 32 ? a.inputs - 32 * word : 32;
       for (int bit = 0; bit < last; ++bit) {
-        Values values;
+        Words words;
 #pragma unroll
-        for (int k = 0; k < kLaneImages; ++k) {
-          values.of[k] = bits[k] >> bit & 1 ? 1.0f : 0.0f;
+        for (int k = 0; k < kWords; ++k) {
+          words.of[k] = bits[k] >> bit & 1 ? 1.0f : 0.0f;
         }
-        write(&features[32 * word + bit][image], values);
+        write(features, 32 * word + bit, image, words);
       }
     }
   } else {
-    for (int i = threadIdx.x; i < a.inputs * kRowLanes; i += kThreads) {
-      write(&features[i / kRowLanes][i % kRowLanes * kLaneImages], Values{});
+    for (int i = threadIdx.x; i < a.inputs * kQuads; i += kThreads) {
+      write(features, i / kQuads, i % kQuads * kWords, Words{});
     }
     __syncthreads();
     for (int image = threadIdx.x / 32; image < kImages && first + image < count; image += kWarps) {
       const u32 at = first + image, id = a.ids != nullptr ? __ldg(a.ids + at) : at;
       const u64 end = __ldg(a.list_begin + id + 1);
       for (u64 i = __ldg(a.list_begin + id) + threadIdx.x % 32; i < end; i += 32) {
-        features[__ldg(a.list_neuron + i)][image] = __ldg(a.list_value + i);
+        write(features, __ldg(a.list_neuron + i), image, __ldg(a.list_value + i));
       }
     }
   }
@@ -211,30 +347,31 @@ __device__ inline void take_slots(Memory& memory, const Arguments& a, u32 first,
 }
 
 __device__ inline void store_tile(const Memory& memory, const Arguments& a, int buffer) {
-  for (int i = threadIdx.x; i < a.outputs * kRowLanes; i += kThreads) {
-    const int image = i / a.outputs * kLaneImages, neuron = i % a.outputs;
-    const Values values = read(&memory.features[buffer][neuron][image]);
+  for (int i = threadIdx.x; i < a.outputs * kQuads; i += kThreads) {
+    const int image = i / a.outputs * kWords, neuron = i % a.outputs;
+    const Words words = read(&memory.features[buffer][neuron][image]);
 #pragma unroll
-    for (int k = 0; k < kLaneImages; ++k) {
+    for (int k = 0; k < kWords; ++k) {
       const u32 slot = memory.slots[image + k];
       if (slot != kNowhere) {
-        a.out_features[static_cast<u64>(slot) * a.outputs + neuron] = values.of[k];
+        a.out_features[static_cast<u64>(slot) * a.outputs + neuron] = words.of[k];
       }
     }
   }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_unstructured(const __grid_constant__ Arguments a) {
+extern "C" __global__ __launch_bounds__(kThreads,
+                                        1) void feed_forward_unstructured(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(128) u8 smem[];
   Memory& memory = *reinterpret_cast<Memory*>(smem);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int lane_image = lane % kRowLanes * kLaneImages, row = lane / kRowLanes;
+  const int warp = threadIdx.x / 32, row = threadIdx.x % 32 / kRowLanes;
   const u32 count = *a.count;
   for (int i = threadIdx.x; i < kBuffers * kZeros * kImages; i += kThreads) {
-    const int buffer = i / (kZeros * kImages), place = kPlaces - kZeros + i / kImages % kZeros;
+    const int buffer = i / (kZeros * kImages), place = kZero + i / kImages % kZeros;
     memory.features[buffer][place][i % kImages] = 0;
   }
   for (u32 first = blockIdx.x * kImages; first < count; first += gridDim.x * kImages) {
+    Stream stream(a, memory);
     load_tile(memory, a, first, count);
     if (threadIdx.x == 0) {
       memory.alive = 0;
@@ -243,34 +380,45 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_unstructu
     int buffer = 0;
     u32 any = 0;
     for (int layer = 0; layer < a.layers; ++layer) {
-      const u32 begin = __ldg(a.layer_item + layer) + warp, end = __ldg(a.layer_item + layer + 1);
-      const float* const source = &memory.features[buffer][0][lane_image];
-      float* const target = &memory.features[kBuffers == 2 ? 1 - buffer : 0][0][lane_image];
+      const u32 items = __ldg(a.layer_items + layer);
+      const u32* const destinations = a.destinations + stream.item * kRows + row;
+      float(*const target)[kImages] = memory.features[kBuffers == 2 ? 1 - buffer : 0];
+      Source source;
+#pragma unroll
+      for (int r = 0; r < kReads; ++r) {
+        source.of[r] = shared_address(&memory.features[buffer][0][image_of(r)]);
+      }
       any = 0;
-      const auto store = [&](u32 item, const Values& values) {
-        const u32 place = __ldg(a.destinations + item * kRows + row);
+      const auto store = [&](u32 place, const Values& values) {
         if (place != kNowhere) {
-          write(target + place * kImages, values);
+#pragma unroll
+          for (int r = 0; r < kReads; ++r) {
+            write(target, place, image_of(r), values.of[r]);
+          }
         }
       };
       if constexpr (kHeld > 0) {
         Values held[kHeld > 0 ? kHeld : 1];
+        u32 place[kHeld > 0 ? kHeld : 1];
 #pragma unroll
         for (int h = 0; h < kHeld; ++h) {
-          if (begin + h * kWarps < end) {
-            held[h] = run_item(a, begin + h * kWarps, source, any);
+          if (h < items) {
+            held[h] = run_item(a, stream, source, any);
           }
+        }
+#pragma unroll
+        for (int h = 0; h < kHeld; ++h) {
+          place[h] = h < items ? __ldg(destinations + h * kRows) : kNowhere;
         }
         __syncthreads();
 #pragma unroll
         for (int h = 0; h < kHeld; ++h) {
-          if (begin + h * kWarps < end) {
-            store(begin + h * kWarps, held[h]);
-          }
+          store(place[h], held[h]);
         }
       } else {
-        for (u32 item = begin; item < end; item += kWarps) {
-          store(item, run_item(a, item, source, any));
+        for (u32 item = 0; item < items; ++item) {
+          const u32 place = __ldg(destinations + item * kRows);
+          store(place, run_item(a, stream, source, any));
         }
         buffer = 1 - buffer;
       }
@@ -278,9 +426,12 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_unstructu
         break;
       }
     }
-    // A lane's images, over all rows.
-    if (any) {
-      atomicOr(&memory.alive, any << lane_image);
+    stream.end();
+#pragma unroll
+    for (int r = 0; r < kReads; ++r) {  // a lane's images, over all rows
+      if (const u32 alive = any >> (r * kWords) & ((1u << kWords) - 1); alive) {
+        atomicOr(&memory.alive, alive << image_of(r));
+      }
     }
     __syncthreads();
     if (warp == 0) {

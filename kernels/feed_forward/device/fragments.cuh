@@ -35,6 +35,37 @@ __device__ inline void multiply(float (&sum)[4], const uint4& a, u32 b0, u32 b1)
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
+// 32 weights outside of the tiles of their output block (remainder_records.hpp).
+template <typename Place>
+struct __align__(32) RemainderRecord {
+  uint4 weights[4];  // of the lanes with lane % 4
+  u32 rows[4];
+  Place inputs[2][16];  // places
+};
+
+// What a lane holds of it, and makes two tiles of mma's A of: of each column only the weight's row is not zero.
+struct Remainder {
+  uint4 weights;  // of columns 2m, 2m + 1, 2m + 8, 2m + 9 of both tiles, fp16
+  u32 rows;       // of these columns; those of the first tile in the upper halves of bytes
+};
+// Two halves, but zero where the last bit of their byte of `zero` is set.
+template <u32 kBytes>
+__device__ inline u32 where_not(u32 halves, u32 zero) {
+  u32 mask;
+  asm("prmt.b32 %0, %1, %1, %2;" : "=r"(mask) : "r"(zero), "n"(kBytes));
+  return halves & ~mask;
+}
+__device__ inline void expand(const Remainder& of, uint4 (&tiles)[2]) {
+  constexpr u32 kLower = 0x9988, kUpper = 0xbbaa;  // the last bits of two bytes, each for both bytes of a half
+  const u32 differs = of.rows ^ threadIdx.x % 32 / 4 * 0x11111111u;
+  const u32 neither = (differs & 0x77777777u) + 0x77777777u;  // the last bit of each four: neither row r nor r + 8
+  const u32 row = neither | differs, row8 = neither | ~differs;
+  tiles[0] = {where_not<kLower>(of.weights.x, row), where_not<kLower>(of.weights.x, row8),
+              where_not<kUpper>(of.weights.y, row), where_not<kUpper>(of.weights.y, row8)};
+  tiles[1] = {where_not<kLower>(of.weights.z, row * 16), where_not<kLower>(of.weights.z, row8 * 16),
+              where_not<kUpper>(of.weights.w, row * 16), where_not<kUpper>(of.weights.w, row8 * 16)};
+}
+
 // ReLU, as fp16: cut off, or to the nearest.
 __device__ inline u32 positive_cut(float x, float y) {
   u32 packed;

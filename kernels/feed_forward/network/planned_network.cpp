@@ -7,6 +7,7 @@
 #include "model/base/error.hpp"
 #include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
+#include "model/feed_forward/plan/off_chip_price.hpp"
 #include "model/feed_forward/staged/plan.hpp"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ struct Planning {
   std::optional<NetworkStructure> structure = {};
   StructureSummary found = {};
 
-  // All weights in blocks. Throws InputError where most are not by themselves.
+  // Throws InputError where most weights are in no block.
   const NetworkStructure& blocks() {
     if (options.takes_lists || options.keeps_features) {
       throw InputError("takes images of 0 and 1, and keeps no features");
@@ -38,12 +39,8 @@ struct Planning {
     if (!structure) {
       structure = find_structure(network);
       found = summary(*structure);
-      absorb_remainder(*structure);
     }
-    if (!found.is_mostly_blocks()) {
-      throw InputError(std::to_string(found.weights_in_blocks) + " of " + std::to_string(found.weights) +
-                       " weights are in rows that share their columns; three quarters must be");
-    }
+    found.check_mostly_blocks();
     return *structure;
   }
 };
@@ -87,7 +84,9 @@ PlannedProgram plan_streamed(Planning& of) {
 }
 
 PlannedProgram plan_unstructured(Planning& of) {
-  const UnstructuredPlan plan = choose_unstructured_plan(of.target.chip, of.network);
+  const UnstructuredPlan plan = of.activity == nullptr
+                                    ? choose_unstructured_plan(of.target.chip, of.network)
+                                    : choose_unstructured_plan(of.target.chip, of.network, *of.activity);
   const auto layout = std::make_shared<const UnstructuredLayout>(pack_unstructured(of.network, plan));
   PlannedProgram planned{.text = text(plan), .uses_blocks = false, .found = {}, .end_layers = {}, .program = {}};
   for (const UnstructuredPhase& phase : plan.phases) {

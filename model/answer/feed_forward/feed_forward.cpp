@@ -3,11 +3,11 @@
 
 #include "model/base/error.hpp"
 #include "model/feed_forward/plan/blocks_layout.hpp"
-#include "model/feed_forward/plan/off_chip_price.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 
 namespace onchip {
 namespace {
@@ -53,12 +53,10 @@ ExaminedNetwork examine(const FeedForward& network) {
   const auto begin = std::chrono::steady_clock::now();
   ExaminedNetwork examined{network.name, network.layers(), {}};
   examined.network = network;
-  NetworkStructure& structure = examined.blocks = find_structure(network);
+  const NetworkStructure& structure = examined.blocks = find_structure(network);
   examined.structure = summary(structure);
-  if (examined.structure.is_mostly_blocks()) {
-    absorb_remainder(structure);
-  }
   try {
+    examined.structure.check_mostly_blocks();
     examined.work = blocks_work(network, structure, blocks_geometry(network, structure));
     if (!examined.work->monotone) {
       examined.work.reset();
@@ -73,67 +71,86 @@ ExaminedNetwork examine(const FeedForward& network) {
 
 namespace {
 
-// The first of these families that has a kernel, as kernels/feed_forward/network/planned_network.hpp takes them.
-std::optional<OtherPlan> other_plan(const Chip& chip, const ExaminedNetwork& of, const Activity& activity) {
-  if (of.work && chip.compute_capability_major >= kLeastComputeCapability) {
-    const StreamedPlan plan = choose_streamed_plan(chip, of.network, of.blocks);
-    const BlocksWork work = blocks_work(of.network, of.blocks, streamed_geometry(of.network, of.blocks, plan.chain));
-    return OtherPlan{text(plan), price_streamed(chip, work, activity, plan)};
+template <typename P>
+void take(FeedForwardAnswer& answer, const P& plan, InferencePrice price) {
+  answer.family = P::kName;
+  answer.plan = text(plan);
+  answer.price = std::move(price);
+}
+
+// The last layers of the phases of the plan that runs: the first of these families that has a kernel, as
+// kernels/feed_forward/network/planned_network.hpp takes them.
+std::vector<int> run(FeedForwardAnswer& answer, const ChipFile& file, const ExaminedNetwork& network,
+                     const Activity& activity) {
+  const Chip& chip = file.chip;
+  OffChipWork& works = *network.off_chip;
+  std::vector<int> ends;
+  const bool has_blocks = network.work && chip.compute_capability_major >= kLeastComputeCapability;
+  answer.problem = network.work && !has_blocks ? "plans of blocks need an sm_90 or newer" : network.problem;
+  if (has_blocks) {
+    try {
+      const BlocksPlan plan = choose_blocks_plan(chip, *network.work, activity);
+      take(answer, plan, price_blocks(chip, *network.work, activity, plan));
+      std::ranges::transform(plan.phases, std::back_inserter(ends), &BlocksPhase::end_layer);
+      return ends;
+    } catch (const InputError& error) {
+      answer.problem = error.what();
+      if (const auto remedy = more_shared_memory(file, network, answer.shared_needed)) {
+        answer.to_fit.push_back(*remedy);
+      }
+    }
+    const StreamedPlan plan = choose_streamed_plan(chip, network.network, network.blocks);
+    take(answer, plan, price_streamed(chip, streamed_work(network, plan.chain), activity, plan));
+    return plan.end_layers;
   }
   try {
-    const UnstructuredPlan plan = choose_unstructured_plan(chip, of.network);
-    return OtherPlan{text(plan),
-                     price_unstructured(chip, of.network, unstructured_work(of.network, plan), activity, plan)};
-  } catch (const InputError&) {
-    return {};
+    const UnstructuredPlan plan = choose_unstructured_plan(chip, network.network, activity);
+    const std::vector<UnstructuredWork>& work =
+        works.unstructured.of(text(plan), [&] { return unstructured_work(network.network, plan); });
+    take(answer, plan, price_unstructured(chip, network.network, work, activity, plan));
+    std::ranges::transform(plan.phases, std::back_inserter(ends), &UnstructuredPhase::end_layer);
+  } catch (const InputError& error) {
+    answer.problem += std::string("; ") + error.what();
   }
+  return ends;
 }
 
 }  // namespace
 
+const BlocksWork& streamed_work(const ExaminedNetwork& network, int chain) {
+  return network.off_chip->streamed.of(chain, [&] {
+    return blocks_work(network.network, network.blocks, streamed_geometry(network.network, network.blocks, chain));
+  });
+}
+
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& of_all, int gpus) {
   const Activity activity = largest_share(of_all, gpus);
-  FeedForwardAnswer answer{.chip = chip.chip.name, .gpus = gpus, .problem = network.problem};
+  FeedForwardAnswer answer{.chip = chip.chip.name, .gpus = gpus};
   answer.shared_available = chip.chip.smem_bytes_per_block;
   answer.l2_bytes = chip.chip.l2_bytes * chip.chip.library_l2_share;
-  if (!network.work) {
-    answer.instead = other_plan(chip.chip, network, activity);
-    return answer;
-  }
-  const BlocksGeometry& geometry = network.work->geometry;
-  answer.shared_needed = static_cast<double>(geometry.shared_bytes({1, 2, true}));
-  answer.weight_bytes = static_cast<double>(geometry.layer_bytes()) * geometry.layers;
-  for (int groups = 1; static_cast<double>(geometry.shared_bytes({groups, 1, true})) <= answer.shared_available;
-       ++groups) {
-    answer.images_per_sm = 8 * groups;
-  }
-  if (chip.chip.compute_capability_major < kLeastComputeCapability) {
-    answer.problem = "plans of blocks need an sm_90 or newer";
-    answer.instead = other_plan(chip.chip, network, activity);
-    return answer;
-  }
-  try {
-    answer.plan = choose_blocks_plan(chip.chip, *network.work, activity);
-  } catch (const InputError& error) {
-    answer.problem = error.what();
-    if (const auto remedy = more_shared_memory(chip, network, answer.shared_needed)) {
-      answer.to_fit.push_back(*remedy);
+  if (network.work) {
+    const BlocksGeometry& geometry = network.work->geometry;
+    answer.shared_needed = static_cast<double>(geometry.shared_bytes({1, 2, true}));
+    answer.weight_bytes = network.work->weight_bytes();
+    for (int groups = 1; static_cast<double>(geometry.shared_bytes({groups, 1, true})) <= answer.shared_available;
+         ++groups) {
+      answer.images_per_sm = 8 * groups;
     }
-    answer.instead = other_plan(chip.chip, network, activity);
-    return answer;
   }
-  const BlocksPlan& plan = *answer.plan;
-  answer.price = price_blocks(chip.chip, *network.work, activity, plan);
+  const std::vector<int> ends = run(answer, chip, network, activity);
   int first = 0;
-  for (const BlocksPhase& phase : plan.phases) {
-    answer.executed_image_layers += activity.alive[first] * (phase.end_layer - first);
-    first = phase.end_layer;
+  for (const int end : ends) {
+    answer.executed_image_layers += activity.alive[first] * (end - first);
+    first = end;
   }
-  const auto lists = static_cast<double>(std::min<std::size_t>(2, plan.phases.size() - 1));
-  const double image_bytes = 4.0 * static_cast<double>(geometry.feature_words({1, 1, false}));
-  answer.device_bytes = answer.weight_bytes + 4.0 * static_cast<double>(network.structure.weights) +
-                        activity.images * ((geometry.inputs + 127) / 128 * 16 + lists * (image_bytes + 4));
   const auto weights = static_cast<double>(network.structure.weights);
+  if (answer.family == BlocksPlan::kName) {
+    const BlocksGeometry& geometry = network.work->geometry;
+    const auto lists = static_cast<double>(std::min<std::size_t>(2, ends.size() - 1));
+    const double image_bytes = 4.0 * static_cast<double>(geometry.feature_words({1, 1, false}));
+    answer.device_bytes = answer.weight_bytes + 4.0 * weights +
+                          activity.images * ((geometry.inputs + 127) / 128 * 16 + lists * (image_bytes + 4));
+  }
   answer.tera_edges_per_s = tera(weights * of_all.images, answer.price.us);
   answer.tera_macs_per_s = tera(weights / network.layers * answer.executed_image_layers * gpus, answer.price.us);
   return answer;
@@ -168,28 +185,23 @@ Json to_json(const FeedForwardAnswer& answer, const ExaminedNetwork& network, co
         {"shared_bytes", {{"needed", answer.shared_needed}, {"available", answer.shared_available}}},
         {"l2_bytes", {{"needed", answer.weight_bytes}, {"available", rounded(answer.l2_bytes)}}},
         {"device_bytes", rounded(answer.device_bytes)}}}};
-  if (!answer.fits()) {
+  if (!answer.problem.empty()) {
     json["problem"] = answer.problem;
     json["to_fit"] = Json::array();
     for (const Remedy& remedy : answer.to_fit) {
       json["to_fit"].push_back(
           {{"what", remedy.what}, {"from", remedy.from}, {"to", remedy.to}, {"option", remedy.option}});
     }
-    if (answer.instead) {
-      const InferencePrice& price = answer.instead->price;
-      json["instead"] = {{"plan", answer.instead->plan},
-                         {"ms", ms(price.us)},
-                         {"interval_ms", {ms(price.low_us), ms(price.high_us)}},
-                         {"binding", price.binding},
-                         {"terms_ms", terms_ms(price.terms)}};
-    }
+  }
+  if (!answer.runs()) {
     return json;
   }
   const InferencePrice& price = answer.price;
-  json["plan"] = text(*answer.plan);
+  json["family"] = answer.family;
+  json["plan"] = answer.plan;
   json["ms"] = ms(price.us);
   json["interval_ms"] = {ms(price.low_us), ms(price.high_us)};
-  json["floor_ms"] = ms(price.floor_us);
+  json["floor_ms"] = price.floor_us > 0 ? Json(ms(price.floor_us)) : Json();
   json["binding"] = price.binding;
   json["terms_ms"] = terms_ms(price.terms);
   json["launches"] = Json::array();

@@ -106,4 +106,21 @@ Activity given_activity(const FeedForward& network, int images, double share) {
   return activity;
 }
 
+std::vector<int> drop_points(const Activity& activity) {
+  constexpr std::size_t kMostPoints = 32;
+  const auto dead = [&](int l) { return activity.alive[l - 1] - activity.alive[l]; };
+  std::vector<int> points;
+  for (int l = 1; l + 1 < static_cast<int>(activity.alive.size()); ++l) {
+    if (dead(l) > 0) {
+      points.push_back(l);
+    }
+  }
+  if (points.size() > kMostPoints) {
+    std::ranges::stable_sort(points, std::greater<>(), dead);
+    points.resize(kMostPoints);
+    std::ranges::sort(points);
+  }
+  return points;
+}
+
 }  // namespace onchip

@@ -40,4 +40,7 @@ Activity largest_share(Activity activity, int gpus);
 // [0, 1].
 Activity given_activity(const FeedForward& network, int images, double share);
 
+// Layers before which some images are dropped: those with the most dead since the layer before, 32 at most.
+std::vector<int> drop_points(const Activity& activity);
+
 }  // namespace onchip

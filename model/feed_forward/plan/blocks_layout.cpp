@@ -4,6 +4,8 @@
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
+#include "model/feed_forward/structure/layer_facts.hpp"
+#include "model/feed_forward/structure/remainder_records.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -27,8 +29,9 @@ struct RecordPlaces {
   explicit RecordPlaces(const BlocksGeometry& geometry)
       : biases(geometry.tiles * 2 * kBlockRows * kBlockColumns),
         destinations(biases + 4 * kBlockRows),
-        inputs(destinations + geometry.place_bytes * kBlockRows) {}
-  std::size_t biases, destinations, inputs;
+        inputs(destinations + geometry.place_bytes * kBlockRows),
+        remainder(inputs + geometry.tiles * geometry.place_bytes * kBlockColumns) {}
+  std::size_t biases, destinations, inputs, remainder;
 };
 
 // Element of a tile [16 rows][16 inputs] in A's fragments: lane, then its registers of two halves.
@@ -48,7 +51,11 @@ struct TileInputs {
 class Packer {
  public:
   Packer(const FeedForward& network, const NetworkStructure& structure, BlocksLayout& layout)
-      : network_(network), structure_(structure), layout_(layout), places_(layout.geometry) {}
+      : network_(network),
+        structure_(structure),
+        layout_(layout),
+        places_(layout.geometry),
+        remainder_(static_cast<std::size_t>(layout.geometry.warps) * layout.geometry.layers) {}
 
   void pack(int l) {
     const BlocksGeometry& geometry = layout_.geometry;
@@ -67,27 +74,47 @@ class Packer {
       const std::vector<float> values = block_values(layer.weights, blocks, b);
       put_block(record(), l, layer, blocks.rows(b), inputs_of(blocks, b, l, before, next_columns(blocks, b, l)),
                 blocks.columns(b), values, before);
+      put_remainder(place, l, blocks.rows(b));
       for (const std::int32_t row : blocks.rows(b)) {
         if (row != kNoNeuron) {
           done[row] = true;
         }
       }
     }
-    // Rows without a weight, and blocks of no row.
+    // Rows of no block, and blocks of no row. Those that are written at once differ modulo 8, as far as they can.
     std::vector<std::int32_t> rows;
     for (int row = 0; row < network_.outputs(l); ++row) {
       if (!done[row]) {
         rows.push_back(row);
       }
     }
-    for (std::size_t first = 0; place < geometry.warps * geometry.warp_blocks; first += kBlockRows) {
-      std::vector<std::int32_t> of_block(kBlockRows, kNoNeuron);
-      for (std::size_t i = first; i < std::min(rows.size(), first + kBlockRows); ++i) {
-        of_block[i - first] = rows[i];
-      }
+    std::ranges::stable_sort(rows, {}, [&](std::int32_t row) { return place_of(l + 1, row) % kFreePlaces; });
+    const std::size_t left = std::size_t{1} * geometry.warps * geometry.warp_blocks - place,
+                      eights = (rows.size() + kBlockRows - 1) / kBlockRows * 2;
+    std::vector<std::int32_t> in_order(left * kBlockRows, kNoNeuron);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      in_order[i % eights * kFreePlaces + i / eights] = rows[i];
+    }
+    for (std::size_t b = 0; b < left; ++b) {
+      const auto of_block = std::span<const std::int32_t>(in_order).subspan(b * kBlockRows, kBlockRows);
       before.clear();
       put_block(record(), l, layer, of_block, {}, {}, {}, before);
+      put_remainder(place, l, of_block);
     }
+  }
+
+  // After all layers.
+  void put_remainders() {
+    const BlocksGeometry& geometry = layout_.geometry;
+    const std::size_t bytes = remainder_record_bytes(geometry.place_bytes);
+    for (int warp = 0; warp < geometry.warps; ++warp) {
+      for (int l = 0; l < geometry.layers; ++l) {
+        const std::size_t at = static_cast<std::size_t>(l) * geometry.warps + warp;
+        layout_.remainder_begin[at] = static_cast<std::uint32_t>(layout_.remainder.size() / bytes);
+        layout_.remainder.insert(layout_.remainder.end(), remainder_[at].begin(), remainder_[at].end());
+      }
+    }
+    layout_.remainder.resize(layout_.remainder.size() + (kRemainderRing + 1) * bytes);
   }
 
  private:
@@ -183,6 +210,38 @@ class Packer {
     return inputs;
   }
 
+  static std::uint16_t weight_bits(int l, std::int32_t row, std::int32_t column, float value) {
+    if (from_bits(Precision::fp16, half_bits(value)) != value) {
+      throw InputError("layer " + std::to_string(l + 1) + ": the weight from neuron " + std::to_string(column + 1) +
+                       " to " + std::to_string(row + 1) + " is no fp16 number: " + std::to_string(value));
+    }
+    return half_bits(value);
+  }
+
+  // What lies outside of the tiles of the block before `place`.
+  void put_remainder(int place, int l, std::span<const std::int32_t> rows) {
+    const BlocksGeometry& geometry = layout_.geometry;
+    const SparseMatrix& rest = structure_.layers[l].remainder;
+    if (!geometry.remainder) {
+      return;
+    }
+    std::vector<OutsideWeight> weights;
+    for (int r = 0; r < kBlockRows; ++r) {
+      for (std::int64_t i = rows[r] == kNoNeuron ? 0 : rest.row_begin[rows[r]];
+           rows[r] != kNoNeuron && i < rest.row_begin[rows[r] + 1]; ++i) {
+        weights.push_back({place_of(l, rest.column[i]), r, weight_bits(l, rows[r], rest.column[i], rest.value[i])});
+      }
+    }
+    const std::vector<std::byte> records = remainder_records(weights, geometry.place_bytes);
+    const auto count = static_cast<std::uint32_t>(records.size() / remainder_record_bytes(geometry.place_bytes));
+    std::memcpy(
+        layout_.records.data() + geometry.layer_bytes() * l + geometry.record_bytes() * (place - 1) + places_.remainder,
+        &count, sizeof(count));
+    std::vector<std::byte>& of_warp =
+        remainder_[static_cast<std::size_t>(l) * geometry.warps + (place - 1) / geometry.warp_blocks];
+    of_warp.insert(of_warp.end(), records.begin(), records.end());
+  }
+
   // values: [16, columns]; before: places of the tile that was read last.
   void put_block(std::byte* record, int l, const SparseLayer& layer, std::span<const std::int32_t> rows,
                  const TileInputs& inputs, std::span<const std::int32_t> columns, const std::vector<float>& values,
@@ -200,13 +259,8 @@ class Packer {
         for (int k = 0; k < kBlockColumns; ++k) {
           const std::size_t at = std::size_t{kBlockColumns} * t + k;
           for (int r = 0; r < kBlockRows && inputs.columns[at] != kNoNeuron; ++r) {
-            const float value = values[r * columns.size() + column_at[at]];
-            if (from_bits(Precision::fp16, half_bits(value)) != value) {
-              throw InputError("layer " + std::to_string(l + 1) + ": the weight from neuron " +
-                               std::to_string(inputs.columns[at] + 1) + " to " + std::to_string(rows[r] + 1) +
-                               " is no fp16 number: " + std::to_string(value));
-            }
-            fragments[fragment_element(r, k)] = half_bits(value);
+            fragments[fragment_element(r, k)] =
+                weight_bits(l, rows[r], inputs.columns[at], values[r * columns.size() + column_at[at]]);
           }
         }
       } else if (!before.empty()) {
@@ -229,29 +283,8 @@ class Packer {
   const NetworkStructure& structure_;
   BlocksLayout& layout_;
   RecordPlaces places_;
+  std::vector<std::vector<std::byte>> remainder_;  // [layers, warps]: records
 };
-
-// What the bounds need to know of a layer.
-struct LayerFacts {
-  bool monotone = true, keeps_clipped = true;
-  std::int64_t longest_row = 0;
-  double largest_sum = 0;  // of a row's weights
-};
-
-LayerFacts facts_of(const SparseLayer& layer, double clip) {
-  LayerFacts facts{.monotone = !wakes_zeros(layer)};
-  for (int row = 0; row < layer.weights.rows; ++row) {
-    double sum = 0;
-    for (std::int64_t i = layer.weights.row_begin[row]; i < layer.weights.row_begin[row + 1]; ++i) {
-      facts.monotone = facts.monotone && layer.weights.value[i] >= 0;
-      sum += std::fabs(layer.weights.value[i]);
-    }
-    facts.longest_row = std::max(facts.longest_row, layer.weights.row_begin[row + 1] - layer.weights.row_begin[row]);
-    facts.largest_sum = std::max(facts.largest_sum, sum);
-    facts.keeps_clipped = facts.keeps_clipped && sum * clip * (1 - 0x1p-9) + layer.bias_of(row) >= clip;
-  }
-  return facts;
-}
 
 void put_exact(BlocksLayout::Exact& exact, const SparseLayer& layer) {
   constexpr int kSlice = 32, kAtOnce = 4;
@@ -294,25 +327,34 @@ BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& str
     layout.input_places.push_back(static_cast<std::uint32_t>(structure.places[0].of_neuron[neuron]));
   }
   Packer packer(network, structure, layout);
+  layout.remainder_begin.resize(static_cast<std::size_t>(geometry.layers) * geometry.warps);
   parallel_for(geometry.layers, all_cores(), [&](int l) { packer.pack(l); });
+  packer.put_remainders();
   layout.exact.slice_begin = {0};
   layout.exact.layer_slice = {0};
   LayerFacts all;
   for (int l = 0; l < geometry.layers; ++l) {
     const SparseLayer layer = network.layer(l);
     put_exact(layout.exact, layer);
-    const LayerFacts facts = facts_of(layer, network.clip);
-    all.monotone = all.monotone && facts.monotone;
-    all.keeps_clipped = all.keeps_clipped && facts.keeps_clipped;
-    all.longest_row = std::max(all.longest_row, facts.longest_row);
-    all.largest_sum = std::max(all.largest_sum, facts.largest_sum);
+    all = both(all, facts_of(layer, network.clip));
+  }
+  std::uint32_t most_records = 0;
+  for (std::size_t at = 0; at < layout.records.size(); at += geometry.record_bytes()) {
+    most_records = std::max(most_records, remainder_count(geometry, layout.records.data() + at));
   }
   layout.monotone = all.monotone;
   layout.keeps_clipped = all.keeps_clipped;
-  // n roundings of 2^-24 in the reference's order, and as many, twice as large, in that of the tensor cores, which cut.
-  layout.slack = static_cast<float>(static_cast<double>(std::max<std::int64_t>(all.longest_row, 32)) * 0x1p-23);
+  layout.slack = slack_of(all.longest_row, geometry.tiles + std::int64_t{kRecordTiles} * most_records);
   layout.underflow = static_cast<float>(all.largest_sum * 0x1p-24);
   return layout;
+}
+
+std::uint32_t remainder_count(const BlocksGeometry& geometry, const std::byte* record) {
+  std::uint32_t count = 0;
+  if (geometry.remainder) {
+    std::memcpy(&count, record + RecordPlaces(geometry).remainder, sizeof(count));
+  }
+  return count;
 }
 
 std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::vector<double>& features) {
@@ -327,7 +369,13 @@ std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::
     std::memcpy(&place, from, place_bytes);
     return place;
   };
+  const std::byte* next = nullptr;  // record of the remainder
   for (int block = 0; block < geometry.warps * geometry.warp_blocks; ++block) {
+    if (block % geometry.warp_blocks == 0) {
+      const int warp = block / geometry.warp_blocks;
+      next = layout.remainder.data() + remainder_record_bytes(place_bytes) *
+                                           layout.remainder_begin[std::size_t{1} * layer * geometry.warps + warp];
+    }
     const std::byte* record = layout.records.data() + geometry.layer_bytes() * layer + geometry.record_bytes() * block;
     std::array<double, kBlockRows> sums{};
     for (int t = 0; t < geometry.tiles; ++t) {
@@ -347,6 +395,12 @@ std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::
               static_cast<double>(from_bits(Precision::fp16, tile[fragment_element(r, k)])) * features[inputs[k]];
         }
       }
+    }
+    for (std::uint32_t i = 0; i < remainder_count(geometry, record); ++i) {
+      for (const OutsideWeight& weight : read_remainder_record(next, place_bytes)) {
+        sums[weight.row] += static_cast<double>(from_bits(Precision::fp16, weight.weight)) * features[weight.place];
+      }
+      next += remainder_record_bytes(place_bytes);
     }
     for (int r = 0; r < kBlockRows; ++r) {
       float bias;

@@ -2,7 +2,9 @@
 // What the kernels of a plan of blocks read, as feed_forward_blocks.cu and feed_forward_exact.cu lay it out:
 //   record [layer][warp][block of the warp]: fp16 tiles [tiles][32 lanes][8] as A of mma.m16n8k16, then fp32 biases
 //     [8][2] of rows r and r + 8, places of the rows [16], places of the inputs [tiles][16], with their last bit set
-//     where they are those of the tile before; of 2 or 4 bytes (BlocksGeometry::place_bytes)
+//     where they are those of the tile before; of 2 or 4 bytes (BlocksGeometry::place_bytes); if any layer has weights
+//     outside of its tiles, how many records they take, of 32 bits
+//   remainder [warp][layer][block of the warp]: records of remainder_records.hpp
 //   exact: slices of 32 rows, a layer's last one with fewer; weights as column | fp16 << 16 [longest row / 4][32
 //   rows][4],
 //     columns ascending, kNoWeight behind a row's last
@@ -22,8 +24,10 @@ struct BlocksLayout {
   BlocksGeometry geometry;
   float clip = 0, scale = 1;
   std::vector<std::byte> records;
-  std::vector<std::uint16_t> input_neurons;  // [places]: 0xffff where there is none; of places of 2 bytes
-  std::vector<std::uint32_t> input_places;   // [neurons of the input]
+  std::vector<std::byte> remainder;            // behind the last some more, which a kernel may ask for
+  std::vector<std::uint32_t> remainder_begin;  // [layers, warps]: the first record
+  std::vector<std::uint16_t> input_neurons;    // [places]: 0xffff where there is none; of places of 2 bytes
+  std::vector<std::uint32_t> input_places;     // [neurons of the input]
 
   static constexpr std::uint32_t kNoWeight = ~std::uint32_t{0};
   struct Exact {
@@ -47,6 +51,9 @@ inline constexpr std::string_view kNotMonotone =
 
 // Throws InputError for a weight that fp16 cannot hold, with its layer, row and column.
 BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);
+
+// How many records of the remainder belong to the output block of a record.
+std::uint32_t remainder_count(const BlocksGeometry& geometry, const std::byte* record);
 
 // One layer as the kernel computes it from a record's own numbers, in double precision: features [places] to features
 // [places], scaled. What a test compares with the layer itself.

@@ -2,6 +2,7 @@
 #include "model/feed_forward/plan/blocks_plan.hpp"
 
 #include "model/base/error.hpp"
+#include "model/feed_forward/structure/remainder_records.hpp"
 
 #include <algorithm>
 #include <array>
@@ -51,14 +52,15 @@ std::string text(const BlocksPlan& plan) {
 
 std::size_t BlocksGeometry::record_bytes() const {
   const std::size_t of_tile = 2 * kBlockRows * kBlockColumns + place_bytes * kBlockColumns;  // weights and places
-  return round_up(tiles * of_tile + kBlockRows * (4 + place_bytes), kRecordAlignment);
+  return round_up(tiles * of_tile + kBlockRows * (4 + place_bytes) + (remainder ? 4 : 0), kRecordAlignment);
 }
 
 std::size_t BlocksGeometry::shared_bytes(const BlocksTile& tile) const {
   const std::size_t quads = (inputs + 127) / 128;
   const std::size_t features = std::size_t{kPlaceBytes} * places * tile.groups * tile.words * (tile.in_place ? 1 : 2);
   const std::size_t bitmaps = (16 * tile.images() + 128 * tile.groups) * quads;
-  return round_up(features + bitmaps + 16 + 4 * tile.images(), 128);
+  const std::size_t rings = remainder ? warps * kRemainderRing * remainder_record_bytes(place_bytes) : 0;
+  return round_up(features + bitmaps + 16 + 4 * tile.images(), 128) + rings;
 }
 
 BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps,
@@ -70,11 +72,8 @@ BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructur
   int places = 0, blocks = 0;
   for (int l = 0; l < network.layers(); ++l) {
     const LayerStructure& layer = structure.layers[l];
-    if (layer.remainder.nnz() > 0) {
-      throw InputError("layer " + std::to_string(l + 1) + " has " + std::to_string(layer.remainder.nnz()) +
-                       " weights outside of blocks, which plans of blocks do not compute");
-    }
-    // Rows without a weight get blocks of their own.
+    geometry.remainder = geometry.remainder || layer.remainder.nnz() > 0;
+    // Rows of no block get blocks of their own.
     int rows = 0;
     for (int b = 0; b < layer.blocks.count(); ++b) {
       rows += static_cast<int>(

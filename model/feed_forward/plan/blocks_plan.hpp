@@ -47,17 +47,21 @@ struct BlocksPlan {
 // "warps=16 phases=3:4x1,5:4x1,120:2x1 lower=2x1 wide=2x2!": end layer, groups x words, ! in place
 std::string text(const BlocksPlan& plan);
 
+// Records of the remainder (remainder_records.hpp) that a warp has in shared memory or on their way.
+inline constexpr int kRemainderRing = 4;
+
 // Sizes of the records that a warp reads, the same for all layers.
 struct BlocksGeometry {
   int layers = 0, inputs = 0;  // inputs: neurons of the first layer
   int warps = 0;
-  int warp_blocks = 0;  // output blocks of a warp, in each layer
-  int tiles = 0;        // weight tiles of 16 x 16 of an output block
-  int places = 0;       // of 16 bytes, of the widest layer, and some that nobody reads
-  int place_bytes = 2;  // of a place's number in a record
-  bool holes = false;   // some layer has fewer neurons than there are places
+  int warp_blocks = 0;     // output blocks of a warp, in each layer
+  int tiles = 0;           // weight tiles of 16 x 16 of an output block
+  int places = 0;          // of 16 bytes, of the widest layer, and some that nobody reads
+  int place_bytes = 2;     // of a place's number in a record
+  bool holes = false;      // some layer has fewer neurons than there are places
+  bool remainder = false;  // some layer has weights outside of blocks
 
-  std::size_t record_bytes() const;  // of an output block: tiles, biases, destinations, inputs
+  std::size_t record_bytes() const;  // of an output block: tiles, biases, destinations, inputs, remainder
   std::size_t layer_bytes() const { return record_bytes() * warp_blocks * warps; }
   std::size_t shared_bytes(const BlocksTile& tile) const;
   // 32-bit words of an image's features in device memory, between phases.
@@ -66,9 +70,8 @@ struct BlocksGeometry {
   }
 };
 
-// Throws InputError with the reason where this family cannot run the network: weights outside blocks, more places than
-// a record can name, no clip. Of the output blocks of a layer each warp takes the same number, `warp_blocks` if that is
-// not 0; else there are so many `warps`.
+// Throws InputError with the reason where this family cannot run the network: no clip. Of the output blocks of a layer
+// each warp takes the same number, `warp_blocks` if that is not 0; else there are so many `warps`.
 BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps = 16,
                                int warp_blocks = 0);
 

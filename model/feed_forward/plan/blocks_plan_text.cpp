@@ -9,7 +9,9 @@
 #include <charconv>
 #include <iterator>
 #include <map>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -18,7 +20,7 @@ namespace {
 constexpr int kMostGroups = 8, kMostWarps = 32;
 
 [[noreturn]] void refuse(std::string_view found, const std::string& expected) {
-  throw InputError("plan of blocks: found " + in_quotes(found) + ": expected " + expected);
+  throw InputError("plan: found " + in_quotes(found) + ": expected " + expected);
 }
 
 std::vector<std::string_view> parts_of(std::string_view text, char between) {
@@ -49,48 +51,108 @@ BlocksTile tile_of(std::string_view text) {
   return {whole(parts[0], kMostGroups, "groups of 8 images"), whole(parts[1], 2, "words of a feature"), in_place};
 }
 
-}  // namespace
-
-BlocksPlan read_blocks_plan(std::string_view text, int layers) {
-  constexpr std::array<std::string_view, 4> kKeys{"warps", "phases", "lower", "wide"};
+// The values of "KEY=VALUE KEY=VALUE", each of the keys once, behind the family's name if there is one.
+std::map<std::string_view, std::string_view> values_of(std::string_view text, std::span<const std::string_view> keys,
+                                                       std::string_view family = {}) {
   std::map<std::string_view, std::string_view> values;
   for (const std::string_view part : parts_of(text, ' ')) {
     const std::string_view key = part.substr(0, part.find('='));
-    if (part.empty()) {
+    if (part.empty() || part == family) {
       continue;
     }
-    if (std::ranges::find(kKeys, key) == kKeys.end() || key.size() == part.size()) {
-      refuse(part, "warps=, phases=, lower= and wide=" + did_you_mean(key, kKeys));
+    if (std::ranges::find(keys, key) == keys.end() || key.size() == part.size()) {
+      std::string all;
+      for (const std::string_view name : keys) {
+        all += (all.empty() ? "" : name == keys.back() ? " and " : ", ") + std::string(name) + '=';
+      }
+      refuse(part, all + did_you_mean(key, keys));
     }
     if (!values.emplace(key, part.substr(key.size() + 1)).second) {
       refuse(part, "'" + std::string(key) + "' once");
     }
   }
-  for (const std::string_view key : kKeys) {
+  for (const std::string_view key : keys) {
     if (!values.contains(key)) {
       refuse(text, "'" + std::string(key) + "=', too");
     }
   }
+  return values;
+}
+
+// Ascending last layers of phases, the network's last at the end, with what follows each behind ':'.
+std::vector<std::pair<int, std::string_view>> phases_of(std::string_view text, int layers, bool has_tiles) {
+  std::vector<std::pair<int, std::string_view>> phases;
+  for (const std::string_view phase : parts_of(text, ',')) {
+    const auto parts = parts_of(phase, ':');
+    if (parts.size() != (has_tiles ? 2 : 1)) {
+      refuse(phase, has_tiles ? "a last layer and a tile, such as 120:2x1" : "a last layer");
+    }
+    const int end = whole(parts[0], layers, "a layer");
+    if (!phases.empty() && end <= phases.back().first) {
+      refuse(phase, "phases whose last layers ascend");
+    }
+    phases.emplace_back(end, parts.back());
+  }
+  if (phases.back().first != layers) {
+    refuse(text, "phases to layer " + std::to_string(layers) + ", the network's last");
+  }
+  return phases;
+}
+
+}  // namespace
+
+BlocksPlan read_blocks_plan(std::string_view text, int layers) {
+  constexpr std::array<std::string_view, 4> kKeys{"warps", "phases", "lower", "wide"};
+  auto values = values_of(text, kKeys);
   BlocksPlan plan{.warps = whole(values["warps"], kMostWarps, "warps"),
                   .phases = {},
                   .lower = tile_of(values["lower"]),
                   .wide = tile_of(values["wide"])};
-  for (const std::string_view phase : parts_of(values["phases"], ',')) {
-    const auto parts = parts_of(phase, ':');
-    if (parts.size() != 2) {
-      refuse(phase, "a last layer and a tile, such as 120:2x1");
-    }
-    plan.phases.push_back({whole(parts[0], layers, "a layer"), tile_of(parts[1])});
-    const BlocksPhase& last = plan.phases.back();
-    if (plan.phases.size() > 1 && last.end_layer <= plan.phases[plan.phases.size() - 2].end_layer) {
-      refuse(phase, "phases whose last layers ascend");
-    }
-    if (last.tile.words != plan.phases.front().tile.words) {
-      refuse(phase, "as many words as the first phase has: features between phases are laid out by them");
+  for (const auto& [end, tile] : phases_of(values["phases"], layers, true)) {
+    plan.phases.push_back({end, tile_of(tile)});
+    if (plan.phases.back().tile.words != plan.phases.front().tile.words) {
+      refuse(tile, "as many words as the first phase has: features between phases are laid out by them");
     }
   }
-  if (plan.phases.back().end_layer != layers) {
-    refuse(values["phases"], "phases to layer " + std::to_string(layers) + ", the network's last");
+  return plan;
+}
+
+StreamedPlan read_streamed_plan(std::string_view text, int layers) {
+  constexpr int kMost = 1 << 16;
+  constexpr std::array<std::string_view, 7> kKeys{"groups",  "chain",       "warps", "team",
+                                                  "at_once", "wide_groups", "phases"};
+  auto values = values_of(text, kKeys, StreamedPlan::kName);
+  const auto number = [&](std::string_view key) { return whole(values[key], kMost, std::string(key)); };
+  StreamedPlan plan{
+      number("groups"), number("chain"), number("warps"), number("team"), number("at_once"), number("wide_groups"), {}};
+  for (const auto& [end, none] : phases_of(values["phases"], layers, false)) {
+    plan.end_layers.push_back(end);
+  }
+  return plan;
+}
+
+UnstructuredPlan read_unstructured_plan(std::string_view text, int layers) {
+  constexpr int kMostCopies = 1 << 16;
+  constexpr std::array<std::string_view, 3> kKeys{"warps", "order", "phases"};
+  constexpr std::array<std::string_view, 2> kOrders{"ascending", "bank_aware"};
+  auto values = values_of(text, kKeys, UnstructuredPlan::kName);
+  const auto order = std::ranges::find(kOrders, values["order"]);
+  if (order == kOrders.end()) {
+    refuse(values["order"], "ascending or bank_aware");
+  }
+  UnstructuredPlan plan{whole(values["warps"], kMostWarps, "warps"),
+                        order == kOrders.begin() ? ReadOrder::ascending : ReadOrder::bank_aware,
+                        {}};
+  for (auto [end, tile] : phases_of(values["phases"], layers, true)) {
+    UnstructuredTile of_phase;
+    if (const std::size_t plus = tile.find('+'); plus != std::string_view::npos) {
+      of_phase.copies = whole(tile.substr(plus + 1), kMostCopies, "copies");
+      tile = tile.substr(0, plus);
+    }
+    of_phase.in_place = tile.ends_with('!');
+    tile.remove_suffix(of_phase.in_place ? 1 : 0);
+    of_phase.images = whole(tile, 32, "images of a tile");
+    plan.phases.push_back({end, of_phase});
   }
   return plan;
 }

@@ -2,6 +2,7 @@
 #include "model/feed_forward/plan/blocks_price.hpp"
 
 #include "model/feed_forward/plan/blocks_layout.hpp"
+#include "model/feed_forward/structure/remainder_records.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,13 +11,8 @@
 #include <span>
 
 namespace onchip {
+using namespace price_parts;
 namespace {
-
-enum Part : std::uint8_t { kProducts, kShared, kWeights, kLatency, kBarriers, kImages, kSurvivors, kLaunches, kParts };
-constexpr std::array<std::string_view, kParts> kPartNames{"products", "shared_memory", "weights",   "latency",
-                                                          "barriers", "images",        "survivors", "launches"};
-using Parts = std::array<double, kParts>;
-static_assert(kParts <= Terms::kMost);
 
 // In a record: places of its outputs, then of its tiles' inputs.
 std::size_t destinations_at(const BlocksGeometry& geometry) {
@@ -34,16 +30,9 @@ int wavefronts_of(std::span<const std::uint32_t> places) {
   return std::ranges::max(of_banks);
 }
 
-constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
-constexpr int kSettlesEach = 4;    // layers, as feed_forward_blocks.cu has it
-
-Terms terms_of(const Parts& parts, double us) {
-  Terms terms;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    terms.add(kPartNames[i], parts[i] * us);
-  }
-  return terms;
-}
+constexpr double kLaneBytes = 16;   // of a lane of ldmatrix: a place
+constexpr int kRingWavefronts = 8;  // of a record's copy, weights, rows and places
+constexpr int kSettlesEach = 4;     // layers, as feed_forward_blocks.cu has it
 
 // Both have all parts.
 Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
@@ -54,12 +43,11 @@ Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
   return sum;
 }
 
-double cycle_us(const Chip& chip) {
-  return 1e6 / (chip.clock_hz * chip.tensor_clock_share);
-}
-
-double barrier_cycles(const Chip& chip, int warps) {
-  return chip.block_barrier_cycles + chip.block_barrier_per_warp_cycles * warps;
+// Of so many nodes of the graph.
+Terms launch_terms(const Chip& chip, double nodes) {
+  Parts parts{};
+  parts[kLaunches] = nodes * node_us(chip);
+  return terms_of(parts);
 }
 
 double weight_bytes_per_cycle(const Chip& chip) {
@@ -74,7 +62,8 @@ double dram_bytes_per_cycle(const Chip& chip) {
 double registers(const BlocksGeometry& geometry, const BlocksTile& tile, int ahead) {
   const int sets = tile.groups * tile.words;
   const int held = tile.in_place ? geometry.warp_blocks * 2 * sets + geometry.warp_blocks / 2 : 0;
-  return held + ahead * (5 * geometry.tiles + 3) + 4 * tile.groups + 4 * sets;
+  const int remainder = geometry.remainder ? 4 + ahead : 0;  // where records lie, how many
+  return held + ahead * (5 * geometry.tiles + 3) + remainder + 4 * tile.groups + 4 * sets;
 }
 
 double registers_of_thread(const Chip& chip, const BlocksGeometry& geometry) {
@@ -91,23 +80,29 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
                               cost[Cost::blocks_tile_instructions] * geometry.tiles +
                               cost[Cost::blocks_sum_instructions] * sets;
   const double of_block = instructions * chip.fp32_issue_cycles + geometry.tiles * sets * chip.tensor_issue_cycles;
+  const double records = static_cast<double>(work.remainder[layer]) / warps;  // of a warp
+  const double of_record = (cost[Cost::blocks_record_instructions] + sets) * chip.fp32_issue_cycles +
+                           kRecordTiles * sets * chip.tensor_issue_cycles;
   const int ahead = weights_ahead(chip, geometry, tile);
   const double reads = static_cast<double>(work.read_tiles[layer]) / warps;
   Parts parts{};
-  parts[kProducts] = blocks * of_block * std::max(1.0, warps / chip.partitions);
-  parts[kLatency] = reads * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
-                    blocks * (geometry.tiles * chip.tensor_latency_cycles +
-                              cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
-                    blocks / ahead * (chip.l2_latency_cycles + chip.sm_count * chip.l2_line_cycles);
+  parts[kProducts] = (blocks * of_block + records * of_record) * std::max(1.0, warps / chip.partitions);
+  parts[kLatency] =
+      (reads + records) * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
+      records * kRecordTiles * chip.tensor_latency_cycles +
+      blocks * (geometry.tiles * chip.tensor_latency_cycles +
+                cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
+      blocks / ahead * shared_line_cycles(chip);
   const double chain = parts[kProducts] + parts[kLatency];
-  const double shared = static_cast<double>(wavefronts(work, tile, layer)) * chip.lds_wavefront_cycles;
+  const double shared = static_cast<double>(wavefronts(work, tile, layer) + kRingWavefronts * work.remainder[layer]) *
+                        chip.lds_wavefront_cycles;
   parts[kShared] = std::max(0.0, shared - chain);
   // Registers that spill are stored and loaded once in a layer. From device memory a layer comes once for all SMs,
   // which read it at about the same time.
   const double spilled = std::max(0.0, registers(geometry, tile, ahead) - registers_of_thread(chip, geometry));
-  const double weights = static_cast<double>(geometry.layer_bytes());
+  const double weights = work.weight_bytes(layer);
   const bool stays = weights * geometry.layers <= chip.l2_bytes * chip.library_l2_share;
-  parts[kWeights] =
+  parts[kL2] =
       std::max({0.0, (weights + spilled * 2 * 4 * 32 * warps) / weight_bytes_per_cycle(chip) - std::max(chain, shared),
                 stays ? 0 : weights / dram_bytes_per_cycle(chip) - std::max(chain, shared)});
   parts[kBarriers] = (tile.in_place ? 2 : 1) * barrier_cycles(chip, geometry.warps);
@@ -119,6 +114,7 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
 BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry) {
   const int layers = network.layers();
   BlocksWork work{geometry,
+                  std::vector<std::int64_t>(layers),
                   std::vector<std::int64_t>(layers),
                   std::vector<std::int64_t>(layers),
                   {network.neurons.begin(), network.neurons.end()},
@@ -147,6 +143,17 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
           work.wavefronts[l] += wavefronts_of(of_tile.first(kFreePlaces)) + wavefronts_of(of_tile.subspan(kFreePlaces));
         }
       }
+      work.remainder[l] += remainder_count(geometry, layout.records.data() + record);
+    }
+    for (std::int64_t i = 0; i < work.remainder[l]; ++i) {
+      std::vector<std::uint32_t> places;
+      for (const OutsideWeight& weight : read_remainder_record(
+               layout.remainder.data() + i * remainder_record_bytes(geometry.place_bytes), geometry.place_bytes)) {
+        places.push_back(weight.place);
+      }
+      for (std::size_t first = 0; first < places.size(); first += kFreePlaces) {
+        work.wavefronts[l] += wavefronts_of(std::span(places).subspan(first, kFreePlaces));
+      }
     }
   });
   for (const LayerStructure& layer : structure.layers) {
@@ -154,6 +161,19 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
   }
   work.monotone = std::ranges::all_of(monotone, [](char is) { return is != 0; });
   return work;
+}
+
+double BlocksWork::weight_bytes(int layer) const {
+  return static_cast<double>(geometry.layer_bytes()) +
+         static_cast<double>(remainder[layer]) * static_cast<double>(remainder_record_bytes(geometry.place_bytes));
+}
+
+double BlocksWork::weight_bytes() const {
+  double bytes = 0;
+  for (int l = 0; l < geometry.layers; ++l) {
+    bytes += weight_bytes(l);
+  }
+  return bytes;
 }
 
 std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int layer) {
@@ -180,11 +200,12 @@ const BlocksPricer::OfTile& BlocksPricer::of(const BlocksTile& tile) const {
   if (known != tiles_.end()) {
     return *known;
   }
-  OfTile fresh{tile, {terms_of({}, 0)}};
+  OfTile fresh{tile, {terms_of({})}};
   Terms of_layer;
   for (int l = 0; l < work_.geometry.layers; ++l) {
-    if (l == 0 || work_.read_tiles[l] != work_.read_tiles[l - 1] || work_.wavefronts[l] != work_.wavefronts[l - 1]) {
-      of_layer = terms_of(layer_cycles(chip_, work_, tile, l), cycle_us(chip_));
+    if (l == 0 || work_.read_tiles[l] != work_.read_tiles[l - 1] || work_.wavefronts[l] != work_.wavefronts[l - 1] ||
+        work_.remainder[l] != work_.remainder[l - 1]) {
+      of_layer = terms_of(layer_cycles(chip_, work_, tile, l) * tensor_cycle_us(chip_));
     }
     fresh.until.push_back(combined(fresh.until.back(), 1, of_layer, 1));
   }
@@ -223,23 +244,22 @@ Terms BlocksPricer::tile_terms(const BlocksTile& tile, int first, int end, doubl
   }
   parts[kBarriers] += (tile.in_place ? 4 : 3) * barrier;
   const OfTile& layers = of(tile);
-  return combined(combined(layers.until[end], 1, layers.until[first], -1), 1, terms_of(parts, cycle_us(chip_)), 1);
+  return combined(combined(layers.until[end], 1, layers.until[first], -1), 1, terms_of(parts * tensor_cycle_us(chip_)),
+                  1);
 }
 
 LaunchPrice BlocksPricer::phase(const BlocksTile& tile, int first, int end) const {
   LaunchPrice launch{"layers " + std::to_string(first + 1) + " to " + std::to_string(end), activity_.alive[first], 0, 0,
-                     terms_of({}, 0)};
+                     terms_of({})};
   launch.tiles = static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
   launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
   const double survivors = launch.images > 0 ? activity_.alive[end] / launch.images : 0;
-  Parts node{};
-  node[kLaunches] = 1e6 * chip_.library_node_seconds;
   launch.terms =
-      combined(tile_terms(tile, first, end, survivors), static_cast<double>(launch.rounds), terms_of(node, 1), 1);
+      combined(tile_terms(tile, first, end, survivors), static_cast<double>(launch.rounds), launch_terms(chip_, 1), 1);
   return launch;
 }
 
-LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images) const {
+LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images, double sms, int at_once) const {
   const int layers = work_.geometry.layers;
   // The kernel looks after layers 1, 5, 9, ...
   const int until =
@@ -247,29 +267,32 @@ LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images) const {
   LaunchPrice launch = phase(tile, 0, layers);
   launch.name = "lower bounds";
   launch.images = images;
-  launch.tiles = static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
-  launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
+  launch.tiles = at_once * static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
+  launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / sms));
   const OfTile& of_layers = of(tile);
   Terms of_tile = combined(tile_terms(tile, 0, layers, 0), 1, of_layers.until[layers], -1);
   of_tile = combined(of_tile, 1, of_layers.until[until], 1);
   Parts looks{};
   looks[kSurvivors] = 3 * chip_.shuffle_latency_cycles * until / kSettlesEach;
   looks[kBarriers] = 2 * barrier_cycles(chip_, work_.geometry.warps) * until / kSettlesEach;
-  of_tile = combined(of_tile, 1, terms_of(looks, cycle_us(chip_)), 1);
-  Parts node{};
-  node[kLaunches] = 1e6 * chip_.library_node_seconds;
-  launch.terms = combined(of_tile, static_cast<double>(launch.rounds), terms_of(node, 1), 1);
+  of_tile = combined(of_tile, 1, terms_of(looks * tensor_cycle_us(chip_)), 1);
+  launch.terms = combined(of_tile, static_cast<double>(launch.rounds), launch_terms(chip_, 1), 1);
   return launch;
 }
 
-LaunchPrice BlocksPricer::undecided(const BlocksTile& wide) const {
+LaunchPrice BlocksPricer::undecided(const BlocksTile& wide, int first, const LaunchPrice& last) const {
   constexpr double kOtherNodes = 3;  // that find what is open, twice; fp32
-  LaunchPrice launch = bounds(wide, wide.images());
+  const double free = chip_.sm_count - static_cast<double>(last.tiles);
+  const double images = std::max<double>(wide.images(), activity_.alive[first] - activity_.alive.back());
+  LaunchPrice launch = bounds(wide, images, free > 0 ? free : chip_.sm_count, 2);
   launch.name = "bounds of two words, beyond the last phase";
-  Parts nodes{};
-  nodes[kLaunches] = kOtherNodes * 1e6 * chip_.library_node_seconds;
-  launch.terms = combined(launch.terms, 1, terms_of(nodes, 1), 1);
+  launch.terms = combined(launch.terms, 1, launch_terms(chip_, kOtherNodes), 1);
   return launch;
+}
+
+double BlocksPricer::beyond(const LaunchPrice& undecided, const LaunchPrice& last) const {
+  const double us = undecided.terms.total();
+  return static_cast<double>(last.tiles) < chip_.sm_count ? std::max(0.0, us - last.terms.total()) : us;
 }
 
 InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
@@ -281,15 +304,12 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
     last_first = first;
     first = of_plan.end_layer;
   }
-  price.launches.insert(price.launches.end() - 1, bounds(plan.lower, activity_.alive[last_first]));
+  price.launches.insert(price.launches.end() - 1, bounds(plan.lower, activity_.alive[last_first], chip_.sm_count));
   // Beside the last phase; what is longer than it counts.
-  LaunchPrice open = undecided(plan.wide);
-  const double us = open.terms.total(), beyond = std::max(0.0, us - price.launches.back().terms.total());
-  open.terms = combined(open.terms, beyond / us, open.terms, 0);
+  LaunchPrice open = undecided(plan.wide, last_first, price.launches.back());
+  open.terms = combined(open.terms, beyond(open, price.launches.back()) / open.terms.total(), open.terms, 0);
   price.launches.push_back(std::move(open));
-  Parts nodes{};
-  nodes[kLaunches] = kOtherNodes * 1e6 * chip_.library_node_seconds;
-  price.terms = terms_of(nodes, 1);
+  price.terms = launch_terms(chip_, kOtherNodes);
   for (const LaunchPrice& launch : price.launches) {
     price.terms = combined(price.terms, 1, launch.terms, 1);
   }

@@ -7,7 +7,7 @@
 //   latency        ldmatrix, product after product, epilogue; L2, each time that a warp waits for weights it just asked
 //                  for, of which all SMs read the same lines
 //   shared_memory  what the counted wavefronts of ldmatrix and stmatrix take beyond
-//   weights        what the layer's records take beyond, from L2 to each SM, and registers that spill
+//   l2             what the layer's records take beyond, from L2 to each SM, and registers that spill
 //   barriers
 //   images         bitmaps that become features; features from device memory
 //   survivors      who is alive; their features to device memory
@@ -35,9 +35,13 @@ struct BlocksWork {
   // By layer, of 8 images and one word of their features:
   std::vector<std::int64_t> read_tiles;  // weight tiles whose inputs are read: not those of the tile before
   std::vector<std::int64_t> wavefronts;  // of reads and writes, with their bank conflicts
+  std::vector<std::int64_t> remainder;   // records of weights outside of tiles
   std::vector<std::int64_t> neurons;     // [layers + 1]
   std::int64_t block_elements = 0;       // of all layers
   bool monotone = true;                  // see BlocksLayout
+
+  double weight_bytes(int layer) const;
+  double weight_bytes() const;  // of all layers
 };
 // Packs layer by layer, and counts.
 BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);
@@ -55,10 +59,13 @@ class BlocksPricer {
 
   // Of layers [first, end).
   LaunchPrice phase(const BlocksTile& tile, int first, int end) const;
-  // Bounds of so many images, through all layers until they settle.
-  LaunchPrice bounds(const BlocksTile& tile, double images) const;
-  // Of what is open by bounds of one word, of which a tile's worth is assumed: all beside the last phase.
-  LaunchPrice undecided(const BlocksTile& wide) const;
+  // Bounds of so many images on so many SMs, through all layers until they settle, so many at once.
+  LaunchPrice bounds(const BlocksTile& tile, double images, double sms, int at_once = 1) const;
+  // Both bounds of two words of the images that die in the last phase, which begins with layer `first`, or of a tile at
+  // least: on the SMs that are free beside it, or after it.
+  LaunchPrice undecided(const BlocksTile& wide, int first, const LaunchPrice& last) const;
+  // What it takes beyond the last phase.
+  double beyond(const LaunchPrice& undecided, const LaunchPrice& last) const;
   InferencePrice price(const BlocksPlan& plan) const;
 
  private:

@@ -9,8 +9,7 @@
 namespace onchip {
 namespace {
 
-constexpr int kMostGroups = 4;           // of a tile, as far as kernels were measured
-constexpr std::size_t kMostPoints = 32;  // at which images may be dropped
+constexpr int kMostGroups = 4;  // of a tile, as far as kernels were measured
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<BlocksTile> fitting_tiles(const Chip& chip, const BlocksGeometry& geometry) {
@@ -26,26 +25,11 @@ std::vector<BlocksTile> fitting_tiles(const Chip& chip, const BlocksGeometry& ge
   return tiles;
 }
 
-// Layers before which some images are dropped: those with the most dead since the layer before.
-std::vector<int> drop_points(const Activity& activity) {
-  const auto dead = [&](int l) { return activity.alive[l - 1] - activity.alive[l]; };
-  std::vector<int> points;
-  for (int l = 1; l + 1 < static_cast<int>(activity.alive.size()); ++l) {
-    if (dead(l) > 0) {
-      points.push_back(l);
-    }
-  }
-  if (points.size() > kMostPoints) {
-    std::ranges::stable_sort(points, std::greater<>(), dead);
-    points.resize(kMostPoints);
-    std::ranges::sort(points);
-  }
-  return points;
-}
-
 }  // namespace
 
-BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& activity) {
+BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& sampled) {
+  // As many alive as there may be: one tile more than SMs costs a round, one less next to nothing.
+  const Activity activity = at_end_of_interval(sampled, 1);
   BlocksPlan plan = choose_blocks_plan(chip, work.geometry);
   const BlocksPricer pricer(chip, work, activity);
   const std::vector<BlocksTile> tiles = fitting_tiles(chip, work.geometry);
@@ -60,10 +44,15 @@ BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Ac
     std::size_t from = 0;
     BlocksTile tile;
   };
+  const std::size_t end = points.size() - 1;
   const auto best_phase = [&](std::size_t from, std::size_t to) {
     Way way;
     for (const BlocksTile& tile : tiles) {
-      const double us = pricer.phase(tile, points[from], points[to]).terms.total();
+      const LaunchPrice phase = pricer.phase(tile, points[from], points[to]);
+      double us = phase.terms.total();
+      if (to == end) {  // what the lower bounds leave open goes on beside it
+        us += pricer.beyond(pricer.undecided(plan.wide, points[from], phase), phase);
+      }
       if (us < way.us) {
         way = {us, from, tile};
       }
@@ -73,22 +62,20 @@ BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Ac
   const auto best_bounds = [&](std::size_t from) {
     Way way;
     for (const BlocksTile& tile : tiles) {
-      const double us = pricer.bounds(tile, activity.alive[points[from]]).terms.total();
+      const double us = pricer.bounds(tile, activity.alive[points[from]], chip.sm_count).terms.total();
       if (us < way.us) {
         way = {us, from, tile};
       }
     }
     return way;
   };
-  const std::size_t end = points.size() - 1;
-  const double open_us = pricer.undecided(plan.wide).terms.total();
   std::vector<Way> to(points.size());
   to[0].us = 0;
   for (std::size_t p = 1; p <= end; ++p) {
     for (std::size_t from = 0; from < p; ++from) {
       Way way = best_phase(from, p);
-      if (p == end) {  // bounds are of the images that enter it, and what they leave open goes on beside it
-        way.us = std::max(way.us, open_us) + best_bounds(from).us;
+      if (p == end) {  // bounds are of the images that enter it
+        way.us += best_bounds(from).us;
       }
       way.us += to[from].us;
       if (way.us < to[p].us) {

@@ -2,8 +2,11 @@
 // How long an inference takes, launch by launch, in terms that sum to it, whatever family its plan is of.
 #pragma once
 
+#include "model/exchange/exchange_time.hpp"
 #include "model/plan/prediction.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,5 +28,58 @@ struct InferencePrice {
   double us = 0, low_us = 0, high_us = 0, floor_us = 0;
   std::string_view binding;  // the largest term
 };
+
+// ---- for those who price --------------------------------------------------------------------------------------------
+
+namespace price_parts {
+
+enum Part : std::uint8_t { kProducts, kShared, kL2, kLatency, kBarriers, kImages, kSurvivors, kLaunches, kParts };
+inline constexpr std::array<std::string_view, kParts> kPartNames{"products", "shared_memory", "l2",        "latency",
+                                                                 "barriers", "images",        "survivors", "launches"};
+static_assert(kParts <= Terms::kMost);
+
+struct Parts : std::array<double, kParts> {};  // cycles, or us
+
+inline Parts operator+(Parts a, const Parts& b) {
+  for (std::size_t i = 0; i < kParts; ++i) {
+    a[i] += b[i];
+  }
+  return a;
+}
+inline Parts operator*(Parts a, double factor) {
+  for (double& part : a) {
+    part *= factor;
+  }
+  return a;
+}
+
+inline Terms terms_of(const Parts& us) {
+  Terms terms;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    terms.add(kPartNames[i], us[i]);
+  }
+  return terms;
+}
+
+// Of a block of so many warps.
+inline double barrier_cycles(const Chip& chip, int warps) {
+  return block_barrier_cycles(chip, 32 * warps);
+}
+
+// Of a line that all SMs read at about the same time.
+inline double shared_line_cycles(const Chip& chip) {
+  return chip.l2_latency_cycles + chip.sm_count * chip.l2_line_cycles;
+}
+
+inline double node_us(const Chip& chip) {
+  return 1e6 * chip.library_node_seconds;
+}
+
+// Of SMs while tensor cores multiply.
+inline double tensor_cycle_us(const Chip& chip) {
+  return 1e6 / (chip.clock_hz * chip.tensor_clock_share);
+}
+
+}  // namespace price_parts
 
 }  // namespace onchip

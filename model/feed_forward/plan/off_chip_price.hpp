@@ -7,7 +7,7 @@
 //                 l2        what the bytes of features and records take beyond, of the rate that streaming kernels get
 //                 barriers, images (bitmaps turned), survivors (put together, through device memory), launches
 //   unstructured  products  instructions
-//                 shared_memory  what the wavefronts of its steps take beyond
+//                 shared_memory  what the wavefronts of its steps, and of its entries, take beyond
 //                 l2        what its entries take beyond
 //                 latency, barriers, images, survivors, launches
 //
@@ -41,5 +41,10 @@ std::vector<UnstructuredWork> unstructured_work(const FeedForward& network, cons
 InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
                                   const std::vector<UnstructuredWork>& work, const Activity& activity,
                                   const UnstructuredPlan& plan);
+
+// The cheapest of all choices of where dead images are dropped and of tiles that fit. Throws InputError where no tile
+// does.
+UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
+                                          ReadOrder order = ReadOrder::ascending);
 
 }  // namespace onchip

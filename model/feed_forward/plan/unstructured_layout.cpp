@@ -16,104 +16,120 @@ namespace {
 
 constexpr int kMostShortPlaces = 1 << 16;
 
-// A layer, packed; entries count from 0.
-struct Packed {
-  std::vector<std::array<std::uint32_t, 4>> entries;
-  std::vector<std::uint32_t> item_end, destination;
+using Entry = std::array<std::uint32_t, 4>;
+
+struct Item {
+  std::vector<Entry> entries;
+  std::uint32_t halves = 0;  // of the entries of a row, that are not padding
+  std::vector<std::uint32_t> destination;
   std::vector<float> bias;
-  std::int64_t steps = 0, weights = 0;
+};
+
+struct Packed {  // a layer
+  std::vector<Item> items;
+  std::int64_t weights = 0;
   bool wakes_zeros = false;
+};
+
+// Rows that read shared memory together, step by step.
+struct Access {
+  std::span<const std::int32_t> rows;
+  OrderedReads reads;
+
+  std::size_t steps() const { return reads.input.size() / rows.size(); }
 };
 
 class Packer {
  public:
   Packer(const UnstructuredGeometry& geometry, ReadOrder order, Precision type)
-      : tile_(geometry.tile), zeros_(geometry.places - geometry.tile.rows_per_access()), order_(order), type_(type) {}
+      : tile_(geometry.tile), zeros_(geometry.zeros), copies_(geometry.copies()), order_(order), type_(type) {}
 
   Packed pack(const SparseLayer& layer) const {
-    Packed packed;
-    packed.weights = layer.weights.nnz();
-    packed.wakes_zeros = wakes_zeros(layer);
-    const std::vector<std::int32_t> rows = rows_in_order(layer.weights);
-    const int of_item = tile_.rows_per_warp();
-    for (int first = 0; first < layer.weights.rows; first += of_item) {
-      const int count = std::min(of_item, layer.weights.rows - first);
-      put_item(layer, std::span(rows).subspan(first, count), packed);
+    Packed packed{.items = {}, .weights = layer.weights.nnz(), .wakes_zeros = wakes_zeros(layer)};
+    const int of_access = tile_.rows_per_access(), accesses = tile_.rows_per_warp() / of_access;
+    std::vector<std::span<const std::int32_t>> places;
+    for (int row = 0; row < layer.weights.rows; ++row) {
+      places.push_back(columns_of(layer.weights, row));
+    }
+    const std::vector<std::int32_t> rows = order_by_access(places, of_access);
+    std::vector<Access> all;
+    for (std::span<const std::int32_t> left = rows; !left.empty();) {
+      const auto taken = left.first(std::min<std::size_t>(of_access, left.size()));
+      all.push_back({taken, reads_of(places, taken)});
+      left = left.subspan(taken.size());
+    }
+    std::ranges::stable_sort(all, std::greater<>(), &Access::steps);
+    for (std::span<const Access> left = all; !left.empty();) {
+      const auto taken = left.first(std::min<std::size_t>(accesses, left.size()));
+      packed.items.push_back(item_of(layer, taken));
+      left = left.subspan(taken.size());
     }
     return packed;
   }
 
- private:
-  std::vector<std::int32_t> rows_in_order(const SparseMatrix& weights) const {
-    std::vector<std::span<const std::int32_t>> places;
-    for (int row = 0; row < weights.rows; ++row) {
-      places.push_back(columns_of(weights, row));
-    }
-    return order_by_access(places, tile_.rows_per_access());
-  }
-  // Which of its inputs each row of an access reads, step by step.
-  std::vector<std::int32_t> reads_of(std::span<const std::span<const std::int32_t>> places) const {
-    return order_ == ReadOrder::ascending ? read_steps(places, tile_.rows_per_access(), order_)
-                                          : gather_steps(places, zeros_, tile_.rows_per_access()).entry;
+  Item empty_item() const {
+    const std::size_t rows = tile_.rows_per_warp();
+    return {{}, 0, std::vector<std::uint32_t>(rows, UnstructuredLayout::kNoPlace), std::vector<float>(rows)};
   }
 
-  void put_item(const SparseLayer& layer, std::span<const std::int32_t> rows, Packed& packed) const {
-    const int of_item = tile_.rows_per_warp(), of_access = tile_.rows_per_access();
-    const int steps_each = type_ == Precision::fp32 ? 2 : 4;  // of an entry of 16 bytes
-    const std::size_t begin = packed.entries.size();
-    for (int first = 0; first < of_item; first += of_access) {
-      std::vector<std::span<const std::int32_t>> places;
-      for (int r = first; r < std::min<int>(first + of_access, static_cast<int>(rows.size())); ++r) {
-        places.push_back(columns_of(layer.weights, rows[r]));
+ private:
+  OrderedReads reads_of(std::span<const std::span<const std::int32_t>> places,
+                        std::span<const std::int32_t> rows) const {
+    std::vector<std::span<const std::int32_t>> of_rows;
+    for (const std::int32_t row : rows) {
+      of_rows.push_back(places[row]);
+    }
+    if (order_ == ReadOrder::ascending) {
+      return ordered_reads(of_rows, tile_.rows_per_access(), copies_);
+    }
+    GatherSteps steps = gather_steps(of_rows, zeros_, tile_.rows_per_access());
+    return {std::move(steps.entry), std::move(steps.place)};
+  }
+
+  // accesses: the one with most steps first.
+  Item item_of(const SparseLayer& layer, std::span<const Access> accesses) const {
+    const int of_access = tile_.rows_per_access();
+    const std::size_t of_item = tile_.rows_per_warp(), steps_each = type_ == Precision::fp32 ? 2 : 4;
+    Item item = empty_item();
+    item.halves = static_cast<std::uint32_t>((2 * accesses.front().steps() + steps_each - 1) / steps_each);
+    item.entries.resize((accesses.front().steps() + steps_each - 1) / steps_each * of_item);
+    for (std::size_t at = 0; at < item.entries.size(); ++at) {  // reads nothing
+      for (std::size_t step = 0; step < steps_each; ++step) {
+        put(item.entries[at], step, zeros_ + static_cast<int>(at % of_access), -0.0F);
       }
-      const std::vector<std::int32_t> reads = reads_of(places);
-      const int steps = places.empty() ? 0 : static_cast<int>(reads.size() / places.size());
-      packed.steps += steps;
-      const std::size_t fours = (steps + steps_each - 1) / steps_each;
-      if (packed.entries.size() < begin + fours * of_item) {
-        extend(packed, begin, fours);
+    }
+    std::size_t first = 0;  // row of the item
+    for (const Access& access : accesses) {
+      const std::size_t rows = access.rows.size();
+      for (std::size_t r = 0; r < rows; ++r) {
+        item.destination[first + r] = static_cast<std::uint32_t>(access.rows[r]);
+        item.bias[first + r] = layer.bias_of(access.rows[r]);
       }
-      for (int step = 0; step < steps; ++step) {
+      for (std::size_t step = 0; step < access.steps(); ++step) {
+        const auto inputs = std::span(access.reads.input).subspan(step * rows, rows);
+        const auto reads = std::span(access.reads.place).subspan(step * rows, rows);
         std::uint32_t taken = 0;  // classes
-        for (std::size_t r = 0; r < places.size(); ++r) {
-          const std::int32_t read = reads[step * places.size() + r];
-          taken |= read == kNoRead ? 0 : 1U << places[r][read] % of_access;
+        for (std::size_t r = 0; r < rows; ++r) {
+          taken |= inputs[r] == kNoRead ? 0 : 1U << reads[r] % of_access;
         }
-        for (std::size_t r = 0; r < places.size(); ++r) {
-          const std::int32_t read = reads[step * places.size() + r];
-          const std::size_t at = begin + static_cast<std::size_t>(step / steps_each) * of_item + first + r;
-          if (read == kNoRead) {
+        for (std::size_t r = 0; r < rows; ++r) {
+          Entry& entry = item.entries[step / steps_each * of_item + first + r];
+          if (inputs[r] == kNoRead) {
             const int free = std::countr_one(taken);
             taken |= 1U << free;
-            put(packed.entries[at], step % steps_each, zeros_ + free, -0.0F);
+            put(entry, step % steps_each, zeros_ + free, -0.0F);
           } else {
-            const std::int64_t weight = layer.weights.row_begin[rows[first + r]] + read;
-            put(packed.entries[at], step % steps_each, places[r][read], layer.weights.value[weight]);
+            const std::int64_t weight = layer.weights.row_begin[access.rows[r]] + inputs[r];
+            put(entry, step % steps_each, reads[r], layer.weights.value[weight]);
           }
         }
       }
+      first += of_access;
     }
-    packed.item_end.push_back(static_cast<std::uint32_t>(packed.entries.size() / of_item));
-    for (int r = 0; r < of_item; ++r) {
-      const bool has_row = r < static_cast<int>(rows.size());
-      packed.destination.push_back(has_row ? static_cast<std::uint32_t>(rows[r]) : UnstructuredLayout::kNoPlace);
-      packed.bias.push_back(has_row ? layer.bias_of(rows[r]) : 0);
-    }
+    return item;
   }
 
-  // Entries that read nothing, for all rows of an item.
-  void extend(Packed& packed, std::size_t begin, std::size_t fours) const {
-    const int of_item = tile_.rows_per_warp();
-    const std::size_t from = packed.entries.size();
-    packed.entries.resize(begin + fours * of_item);
-    for (std::size_t at = from; at < packed.entries.size(); ++at) {
-      for (int step = 0; step < (type_ == Precision::fp32 ? 2 : 4); ++step) {
-        put(packed.entries[at], step, zeros_ + static_cast<int>((at - begin) % tile_.rows_per_access()), -0.0F);
-      }
-    }
-  }
-
-  void put(std::array<std::uint32_t, 4>& entry, int step, int place, float weight) const {
+  void put(Entry& entry, std::size_t step, int place, float weight) const {
     if (type_ == Precision::fp32) {
       entry[2 * step] = static_cast<std::uint32_t>(place);
       entry[2 * step + 1] = std::bit_cast<std::uint32_t>(weight);
@@ -124,6 +140,7 @@ class Packer {
 
   UnstructuredTile tile_;
   int zeros_;
+  PlaceCopies copies_;
   ReadOrder order_;
   Precision type_;
 };
@@ -137,12 +154,37 @@ Precision narrowest_type(const FeedForward& network) {
       is_bf16[l] = is_bf16[l] && round_to(Precision::bf16, value) == value;
     }
   });
-  const int widest = std::ranges::max(network.neurons) + 2 * 32;
+  const int widest = 2 * std::ranges::max(network.neurons) + 3 * 32;  // with copies
   const auto all = [](const std::vector<char>& of) { return std::ranges::all_of(of, [](char is) { return is; }); };
   return widest > kMostShortPlaces ? Precision::fp32
          : all(is_fp16)            ? Precision::fp16
          : all(is_bf16)            ? Precision::bf16
                                    : Precision::fp32;
+}
+
+// The items of all layers, to the warps in turn.
+void share_out(const std::vector<Packed>& layers, const Item& empty, UnstructuredLayout::Phase& phase) {
+  const std::size_t rows = empty.bias.size(), warps = phase.geometry.warps;
+  for (const Packed& layer : layers) {
+    phase.layer_items.push_back(static_cast<std::uint32_t>((layer.items.size() + warps - 1) / warps));
+    phase.weights += layer.weights;
+  }
+  for (std::size_t warp = 0; warp < warps; ++warp) {
+    phase.warp_begin.push_back(static_cast<std::uint32_t>(phase.entries.size() / rows));
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+      for (std::size_t i = 0; i < phase.layer_items[l]; ++i) {
+        const std::size_t at = i * warps + warp;
+        const Item& item = at < layers[l].items.size() ? layers[l].items[at] : empty;
+        phase.entries.insert(phase.entries.end(), item.entries.begin(), item.entries.end());
+        phase.halves.push_back(item.halves);
+        phase.destination.insert(phase.destination.end(), item.destination.begin(), item.destination.end());
+        phase.bias.insert(phase.bias.end(), item.bias.begin(), item.bias.end());
+      }
+    }
+  }
+  phase.warp_begin.push_back(static_cast<std::uint32_t>(phase.entries.size() / rows));
+  phase.entries.resize(phase.entries.size() + phase.geometry.ahead * rows);
+  phase.halves.push_back(0);
 }
 
 }  // namespace
@@ -159,19 +201,8 @@ UnstructuredLayout pack_unstructured(const FeedForward& network, const Unstructu
     std::vector<Packed> packed(layers);
     const Packer packer(phase.geometry, plan.order, layout.weight_type);
     parallel_for(layers, all_cores(), [&](int l) { packed[l] = packer.pack(network.layer(first + l)); });
-    phase.item_begin = {0};
-    phase.layer_item = {0};
+    share_out(packed, packer.empty_item(), phase);
     for (const Packed& layer : packed) {
-      const std::uint32_t begin = phase.item_begin.back();
-      for (const std::uint32_t end : layer.item_end) {
-        phase.item_begin.push_back(begin + end);
-      }
-      phase.layer_item.push_back(static_cast<std::uint32_t>(phase.item_begin.size() - 1));
-      phase.entries.insert(phase.entries.end(), layer.entries.begin(), layer.entries.end());
-      phase.destination.insert(phase.destination.end(), layer.destination.begin(), layer.destination.end());
-      phase.bias.insert(phase.bias.end(), layer.bias.begin(), layer.bias.end());
-      phase.steps += layer.steps;
-      phase.weights += layer.weights;
       layout.wakes_zeros = layout.wakes_zeros || layer.wakes_zeros;
     }
     layout.phases.push_back(std::move(phase));

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel of an unstructured plan reads, as feed_forward_unstructured.cu lays it out. Rows go by length into
-// items, of as many rows as a warp computes at once; in a step each row of an item reads one input.
+// What the kernel of an unstructured plan reads, as feed_forward_unstructured.cu lays it out. Rows that read shared
+// memory in one access (structure/access_rows.hpp), then accesses of about as many steps, are an item: the rows that a
+// warp computes at once. In a step each row of an item reads one input.
 //   entries  16 bytes a row, [four or two steps][rows of the item]: place | weight << 16, of fp16 or bf16 weights;
 //   place,
 //            weight of fp32 ones. A row that reads nothing has a weight of -0 and a place that is always zero, which
 //            leaves every sum as it is.
-//   items    first entry; for each row the place of its output, or kNoPlace, and its bias
+//   items    half entries of a row; for each row the place of its output, or kNoPlace, and its bias
+// The items of a layer go to the warps in turn. A warp reads what is its own in one piece, layer after layer.
 // A neuron's place is its number.
 #pragma once
 
@@ -23,13 +25,14 @@ struct UnstructuredLayout {
   struct Phase {
     int first_layer = 0;
     UnstructuredGeometry geometry;
-    std::vector<std::array<std::uint32_t, 4>> entries;
-    std::vector<std::uint32_t> item_begin;   // [items of all layers + 1], in units of a warp's entries
-    std::vector<std::uint32_t> layer_item;   // [layers + 1]: first item
-    std::vector<std::uint32_t> destination;  // [items, rows of an item]
-    std::vector<float> bias;                 // [items, rows of an item]
-    std::int64_t steps = 0, weights = 0;     // accesses of 128 bytes, for each rows_per_access() rows; weights
-    std::vector<int> neurons;                // [layers + 1]
+    std::vector<std::array<std::uint32_t, 4>> entries;  // a warp's after another's, and some more that may be read
+    std::vector<std::uint32_t> warp_begin;              // [warps + 1]: its first entry, in units of an item's rows
+    std::vector<std::uint32_t> layer_items;             // [layers]: of each warp; the last ones may have no rows
+    std::vector<std::uint32_t> halves;                  // [warps, items, + 1]: half entries of a row
+    std::vector<std::uint32_t> destination;             // [warps, items, rows of an item]
+    std::vector<float> bias;                            // [warps, items, rows of an item]
+    std::int64_t weights = 0;
+    std::vector<int> neurons;  // [layers + 1]
   };
 
   Precision weight_type = Precision::fp16;  // fp16 or bf16 if all weights are such, and places have 16 bits; else fp32

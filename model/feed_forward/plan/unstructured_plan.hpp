@@ -19,9 +19,10 @@ namespace onchip {
 struct UnstructuredTile {
   int images = 16;       // a power of two of at most 32, of a block of threads
   bool in_place = true;  // outputs wait in registers and replace the inputs; else there are two buffers
+  int copies = 0;        // neurons that have a second place (PlaceCopies), a multiple of rows_per_access()
 
-  // Of a lane's access: four images at most, so that several lanes share a row.
-  int lane_images() const { return images < 4 ? images : 4; }
+  // Eight images at most, so that several lanes share a row.
+  int lane_images() const { return images < 8 ? images : 8; }
   int lanes_per_row() const { return images / lane_images(); }
   int rows_per_warp() const { return 32 / lanes_per_row(); }
   int rows_per_access() const { return 32 / images; }  // that one wavefront of 128 bytes serves
@@ -37,33 +38,46 @@ struct UnstructuredPhase {
 struct UnstructuredPlan {
   static constexpr std::string_view kName = "unstructured";
 
-  int warps = 32;  // of a block of threads, one on each SM
+  int warps = 16;  // of a block of threads, one on each SM
   ReadOrder order = ReadOrder::ascending;
   std::vector<UnstructuredPhase> phases;
   friend bool operator==(const UnstructuredPlan&, const UnstructuredPlan&) = default;
 };
-// "unstructured warps=32 order=ascending phases=3:32!,120:16": end layer, images, ! in place
+// "unstructured warps=16 order=ascending phases=3:32!,120:16!+1024": end layer, images, ! in place, copies
 std::string text(const UnstructuredPlan& plan);
 
 // What a phase's kernel is compiled with.
 struct UnstructuredGeometry {
   UnstructuredTile tile;
   int warps = 0;
-  int held = 0;    // rows of a lane in the layer with most of them, in place; else 0
-  int places = 0;  // of the widest layer, and some that are always zero
+  int ahead =
+      0;         // entries of a row that are copied to shared memory before they are used: one less than a power of two
+  int held = 0;  // rows of a lane in the layer with most of them, in place; else 0
+  int zeros = 0;  // first of the places that are always zero, behind those of the widest layer; then copies
+  int places = 0;
 
+  PlaceCopies copies() const { return {tile.copies / tile.rows_per_access(), zeros}; }
   std::size_t place_bytes() const { return sizeof(float) * tile.images; }
   std::size_t shared_bytes() const;
 };
 
-inline constexpr int kMostHeld = 48;  // words of a lane's registers
+inline constexpr int kMostHeld = 64;  // words of a lane's registers
 
 // `neurons`: of each boundary between layers, from the phase's input on.
 UnstructuredGeometry unstructured_geometry(std::span<const int> neurons, const UnstructuredTile& tile, int warps);
 
-// As many images in a tile as fit, 16 at most in the last phases; phases that grow by half, unless a later layer's bias
-// wakes dead images. Throws InputError where one image does not fit: "an image of 65536 neurons takes 513 KiB of shared
-// memory in fp32, with which it would fit; a block of h100_sxm has 227 KiB".
+bool fits(const Chip& chip, const UnstructuredGeometry& geometry);
+
+// Of a block of threads: fewer than usual where an image does not fit beside the entries that they copy ahead.
+int unstructured_warps(const Chip& chip, std::span<const int> neurons);
+
+// With as many copies as shared memory has room for, where rows share an access; as it is where it does not fit.
+UnstructuredTile with_copies(const Chip& chip, std::span<const int> neurons, UnstructuredTile tile, int warps);
+
+// Where it is not known which images stay alive: as many images in a tile as fit, 16 at most in the last phases; phases
+// that grow by half, unless a later layer's bias wakes dead images. Throws InputError where one image does not fit: "an
+// image of 65536 neurons takes 514 KiB of shared memory in fp32, with which it would fit; a block of h100_sxm has 227
+// KiB".
 UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network,
                                           ReadOrder order = ReadOrder::ascending);
 

@@ -5,6 +5,7 @@
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/chip/occupancy.hpp"
+#include "model/exchange/exchange_time.hpp"
 
 #include <algorithm>
 #include <array>
@@ -168,7 +169,7 @@ class StagedPrice {
     const double gather = staged_ ? chip_.lds_latency_cycles.value : from_l2;
     const double weights = static_cast<double>(layer.chain) * passes * (from_l2 + gather) / kUnrolled;
     const double gathers = chip_.lds_wavefront_cycles * static_cast<double>(layer.gather_wavefronts) * images_;
-    const double barrier = chip_.block_barrier_cycles + plan_.warps() * chip_.block_barrier_per_warp_cycles;
+    const double barrier = block_barrier_cycles(chip_, plan_.block_outputs);
     return (staged_ ? static_cast<double>(layer.chunks) * (2 * from_l2 + 2 * barrier) : 0) +
            std::max(0.0, weights - gathers) + layer.blocks * from_l2;
   }
@@ -279,6 +280,19 @@ Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const Sta
   return {terms, us * chip.gather_scatter, us * chip.gather_scatter, floor_us};
 }
 
+std::vector<std::vector<StagedCounts>> sampled_counts(const FeedForward& network, std::span<const StagedPlan> plans) {
+  const int layers = network.layers();
+  std::vector<std::vector<StagedCounts>> counts(plans.size(), std::vector<StagedCounts>(layers));
+  for (int l = 0, next = 1; l < layers; l = next, next = 2 * l) {
+    const SparseLayer layer = network.layer(l);
+    parallel_for(static_cast<int>(plans.size()), all_cores(), [&](int p) {
+      std::fill(counts[p].begin() + l, counts[p].begin() + std::min(layers, next),
+                count(stage(layer, plans[p]), plans[p]));
+    });
+  }
+  return counts;
+}
+
 StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std::span<const std::int64_t> alive) {
   constexpr std::array kBlocks{256, 512, 1024};
   constexpr std::array kBytes{24 * 1024, 48 * 1024, 96 * 1024, 192 * 1024};
@@ -298,15 +312,7 @@ StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std:
       }
     }
   }
-  std::vector<std::vector<StagedCounts>> counts(plans.size(), std::vector<StagedCounts>(alive.size()));
-  for (std::size_t l = 0, next = 1; l < alive.size(); l = next, next = 2 * l) {
-    const SparseLayer layer = network.layer(static_cast<int>(l));
-    const std::size_t end = std::min(alive.size(), next);
-    parallel_for(static_cast<int>(plans.size()), all_cores(), [&](int p) {
-      std::fill(counts[p].begin() + static_cast<std::ptrdiff_t>(l),
-                counts[p].begin() + static_cast<std::ptrdiff_t>(end), count(stage(layer, plans[p]), plans[p]));
-    });
-  }
+  const std::vector<std::vector<StagedCounts>> counts = sampled_counts(network, plans);
   std::vector<double> us(plans.size());
   for (std::size_t p = 0; p < plans.size(); ++p) {
     us[p] = price_staged(chip, plans[p], counts[p], alive).terms.total();

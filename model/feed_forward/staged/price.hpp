@@ -50,8 +50,10 @@ std::int64_t shared_wavefronts(const StagedPlan& plan, std::span<const StagedCou
 Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> layers,
                    std::span<const std::int64_t> alive, int registers = 0);
 
-// The plan with the shortest predicted time: outputs of a block, staged bytes and images. Its price is of layers 1, 2,
-// 3, 5, 9, ..., each in the place of those up to the next.
+// Of each plan, [layers]: layers 1, 2, 3, 5, 9, ..., each in the place of those up to the next.
+std::vector<std::vector<StagedCounts>> sampled_counts(const FeedForward& network, std::span<const StagedPlan> plans);
+
+// The plan with the shortest predicted time by such counts: outputs of a block, staged bytes and images.
 StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std::span<const std::int64_t> alive);
 
 }  // namespace onchip

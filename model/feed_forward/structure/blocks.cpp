@@ -229,9 +229,17 @@ double LayerStructure::fill() const {
 LayerStructure find_blocks(const SparseMatrix& weights, double least_fill) {
   LayerStructure structure{in_chains(Finder(weights, least_fill).find(), weights.columns), {}, 0};
   std::vector<int> block_of(weights.rows, -1);
-  for (std::size_t i = 0; i < structure.blocks.row.size(); ++i) {
-    if (structure.blocks.row[i] != kNoNeuron) {
-      block_of[structure.blocks.row[i]] = static_cast<int>(i) / kBlockRows;
+  std::vector<std::int32_t>& rows = structure.blocks.row;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] != kNoNeuron) {
+      block_of[rows[i]] = static_cast<int>(i) / kBlockRows;
+    }
+  }
+  auto room = rows.begin();
+  for (std::int32_t row = 0; row < weights.rows; ++row) {
+    if (block_of[row] < 0 && (room = std::find(room, rows.end(), kNoNeuron)) != rows.end()) {
+      *room = row;
+      block_of[row] = static_cast<int>(room - rows.begin()) / kBlockRows;
     }
   }
   SparseMatrix& rest = structure.remainder;

@@ -7,7 +7,8 @@
 //      least_fill of the longer list
 //   3. a block's columns are cut into groups of 16, the most used ones first, while a group is filled at least_fill
 //   4. blocks are put in an order in which neighbours share inputs, greedily
-//   5. all else is the remainder
+//   5. rows of no block take the places of rows that blocks lack, whatever their columns
+//   6. all else is the remainder
 #pragma once
 
 #include "model/workload/mask.hpp"

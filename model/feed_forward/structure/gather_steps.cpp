@@ -83,7 +83,7 @@ struct Access {
       }
     }
     if (busiest > longest) {
-      shared = read_steps(rows, classes, ReadOrder::bank_aware);
+      shared = read_steps(rows, classes);
     }
   }
   int rows_count() const { return static_cast<int>(rows.size()); }

@@ -11,23 +11,69 @@ namespace {
 
 constexpr int kMostClasses = 32;
 
-// What a row has left, by the class of its place; in ascending order only the first counts.
+// What a row has left, by the class of its place.
 struct Left {
   std::array<std::vector<std::int32_t>, kMostClasses> of_class;  // last first
-  std::int32_t next = 0, count = 0;
+  std::int32_t count = 0;
+};
+
+// A step in which rows read one after another, each of which may send those before to their other places.
+class Step {
+ public:
+  Step(int classes, const PlaceCopies& copies) : classes_(classes), copies_(copies) { row_.fill(kNoRead); }
+
+  bool add(int row, std::int32_t place) {
+    next_[row] = place;
+    for (int c = 0; c < classes_; ++c) {
+      if (row_[c] != kNoRead && next_[row_[c]] == place) {
+        shares_[row] = true;
+        at_[row] = row_[c];
+        return true;
+      }
+    }
+    std::uint32_t tried = 0;
+    return put(row, tried);
+  }
+  std::int32_t place(int row) const {
+    const int reader = shares_[row] ? at_[row] : row;
+    const std::int32_t place = next_[row];
+    return place % classes_ == at_[reader] ? place : copies_.second(place, classes_);
+  }
+
+ private:
+  bool put(int row, std::uint32_t& tried) {
+    const std::int32_t place = next_[row];
+    for (int copy = 0; copy < (copies_.has(place, classes_) ? 2 : 1); ++copy) {
+      const int c = (place + copy) % classes_;
+      if ((tried >> c & 1) != 0) {
+        continue;
+      }
+      tried |= 1U << c;
+      if (row_[c] == kNoRead || put(row_[c], tried)) {
+        row_[c] = row;
+        at_[row] = c;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  int classes_;
+  const PlaceCopies& copies_;
+  std::array<std::int32_t, kMostClasses> row_;        // of a class
+  std::array<std::int32_t, kMostClasses> next_, at_;  // of a row: its place, its class or the row that reads for it
+  std::array<bool, kMostClasses> shares_{};
 };
 
 }  // namespace
 
-std::vector<std::int32_t> read_steps(std::span<const std::span<const std::int32_t>> places, int classes,
-                                     ReadOrder order) {
+std::vector<std::int32_t> read_steps(std::span<const std::span<const std::int32_t>> places, int classes) {
   const int rows = static_cast<int>(places.size());
   assert(classes <= kMostClasses && rows <= classes);
-  const bool ascends = order == ReadOrder::ascending;
   std::vector<Left> left(rows);
   for (int r = 0; r < rows; ++r) {
     left[r].count = static_cast<std::int32_t>(places[r].size());
-    for (std::int32_t i = left[r].count - 1; !ascends && i >= 0; --i) {
+    for (std::int32_t i = left[r].count - 1; i >= 0; --i) {
       left[r].of_class[places[r][i] % classes].push_back(i);
     }
   }
@@ -49,31 +95,56 @@ std::vector<std::int32_t> read_steps(std::span<const std::span<const std::int32_
         break;
       }
       std::int32_t read = kNoRead;
-      if (ascends) {
-        const std::int32_t place = places[r][of_row.next];
-        if (const std::int32_t other = taken[place % classes]; other == kNoRead || other == place) {
-          read = of_row.next++;
+      // The class of which the row has most.
+      std::size_t most = 0;
+      int best = -1;
+      for (int c = 0; c < classes; ++c) {
+        const std::vector<std::int32_t>& of_class = of_row.of_class[c];
+        if (of_class.size() > most && (taken[c] == kNoRead || taken[c] == places[r][of_class.back()])) {
+          most = of_class.size();
+          best = c;
         }
-      } else {
-        // The class of which the row has most.
-        std::size_t most = 0;
-        int best = -1;
-        for (int c = 0; c < classes; ++c) {
-          const std::vector<std::int32_t>& of_class = of_row.of_class[c];
-          if (of_class.size() > most && (taken[c] == kNoRead || taken[c] == places[r][of_class.back()])) {
-            most = of_class.size();
-            best = c;
-          }
-        }
-        if (best >= 0) {
-          read = of_row.of_class[best].back();
-          of_row.of_class[best].pop_back();
-        }
+      }
+      if (best >= 0) {
+        read = of_row.of_class[best].back();
+        of_row.of_class[best].pop_back();
       }
       if (read != kNoRead) {
         steps[step + r] = read;
         taken[places[r][read] % classes] = places[r][read];
         --of_row.count;
+      }
+    }
+  }
+}
+
+OrderedReads ordered_reads(std::span<const std::span<const std::int32_t>> places, int classes,
+                           const PlaceCopies& copies) {
+  const int rows = static_cast<int>(places.size());
+  assert(classes <= kMostClasses && rows <= classes);
+  std::array<std::int32_t, kMostClasses> read{}, by_left{};
+  const auto left = [&](int r) { return static_cast<std::int32_t>(places[r].size()) - read[r]; };
+  const auto order = std::span(by_left).first(rows);
+  std::iota(order.begin(), order.end(), 0);
+  OrderedReads reads;
+  while (true) {
+    std::ranges::stable_sort(order, std::ranges::greater{}, left);
+    if (rows == 0 || left(order[0]) == 0) {
+      return reads;
+    }
+    Step step(classes, copies);
+    const std::size_t at = reads.input.size();
+    reads.input.resize(at + rows, kNoRead);
+    reads.place.resize(at + rows, kNoRead);
+    for (const int r : order) {
+      if (left(r) > 0 && step.add(r, places[r][read[r]])) {
+        reads.input[at + r] = read[r];
+      }
+    }
+    for (int r = 0; r < rows; ++r) {
+      if (reads.input[at + r] != kNoRead) {
+        reads.place[at + r] = step.place(r);
+        ++read[r];
       }
     }
   }

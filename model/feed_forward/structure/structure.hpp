@@ -21,15 +21,10 @@ struct StructureSummary {
   std::int64_t weights = 0, weights_in_blocks = 0, block_elements = 0, blocks = 0;
   Conflicts reads, writes;
 
-  // Whether so many weights lie in blocks that the others may join them: those make nearly empty columns.
-  bool is_mostly_blocks() const { return 4 * weights_in_blocks >= 3 * weights; }
+  // Throws InputError where less than three quarters of the weights lie in blocks: the others cost several times as
+  // much.
+  void check_mostly_blocks() const;
 };
-
-// Puts the remainder into blocks, too, however few of their rows read a column: into further columns of the blocks of
-// its rows, and blocks of the rows that have none. Those that one access takes differ modulo 8 in their places, as far
-// as they can; places and full blocks stay as they are.
-void absorb_remainder(LayerStructure& layer, const Places& inputs, const Places& outputs);
-void absorb_remainder(NetworkStructure& structure);
 
 // The same for any number of threads.
 NetworkStructure find_structure(const FeedForward& network, double least_fill = 0.5, int threads = all_cores());

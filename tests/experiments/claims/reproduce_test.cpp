@@ -107,6 +107,27 @@ TEST_CASE("measured rows decide where a recipe says so", "[fast]") {
   CHECK(renewed.at("verdict") == "differs");
 }
 
+TEST_CASE("a claim about a feed-forward network is decided by the price of a staged plan", "[fast]") {
+  const Folder folder;
+  const auto claim = [&](const std::string& value, const std::string& published, const std::string& way) {
+    folder.write("a.toml",
+                 "claim = \"x\"\npaper = \"y\"\nplace = \"z\"\nchip = \"a100\"\nmark = \"read\"\nunit = \"ms\"\n"
+                 "tolerance = 0.01\ntested = [\"there\"]\npublished = " +
+                     published + "\nvalue = \"" + value +
+                     "\"\n[[network]]\nfeed_forward = \"spdnn:1024x4\"\n[way.all]\nplan = \"staged\"\n" + way +
+                     "[expect]\nverdict = \"replicated\"\n");
+    return of(folder);
+  };
+  // An image's weights are counted once for each image, and two GPUs are no slower than one.
+  CHECK(run(claim("1e12 * tera_edges / 32 / 1024 / 4", "60000", "")).status == 0);
+  CHECK(run(claim("all / one > 0.5 && all / one <= 1", "1", "gpus = 2\n[way.one]\nplan = \"staged\"\n")).status == 0);
+  CHECK(run(claim("other / all > 1", "1", "[way.other]\nplan = \"staged\"\nchip = \"v100\"\n")).status == 0);
+  CHECK(run(claim("host / all > 0", "1", "[way.host]\nplan = \"staged compact_on_host\"\nterm = \"host\"\n")).status ==
+        0);
+  require_refusal(claim("all", "1", "[way.sparse]\n"), "need ways with a staged plan");
+  require_refusal(claim("all", "1", "[way.b]\nplan = \"stage\"\n"), "a.toml");
+}
+
 TEST_CASE("wrong recipes are refused with their place", "[fast]") {
   const Folder folder;
   const std::string file = folder.write("a.toml", "claim = \"x\"\nclaims = \"y\"\n");

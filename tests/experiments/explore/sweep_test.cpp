@@ -55,6 +55,35 @@ TEST_CASE("a row of a sweep is what predict answers", "[fast]") {
   }
 }
 
+TEST_CASE("a row of a sweep over feed-forward networks is what predict answers", "[fast]") {
+  const std::string same = " --images 60000 --alive 3% --chip h100_sxm";
+  const Table table = rows_of(
+      "sweep --axis network=spdnn:1024x6,shuffle=yes,spdnn:16384x2 --axis gpus=1,2 --axis "
+      "'shared_memory.per_sm=+0%,1 MiB' --column tera_edges_per_s --column barriers_ms --where 'ms > 0'" +
+      same);
+  REQUIRE(table.rows.size() == 8);
+  CHECK(cell(table, 0, "network") == "spdnn:1024x6,shuffle=yes");
+  CHECK(cell(table, 4, "fits") == "false");  // and runs through L2
+  CHECK(cell(table, 5, "fits") == "true");
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    CAPTURE(row);
+    const Json one =
+        run_json("predict --network " + cell(table, row, "network") + " --gpus " + cell(table, row, "gpus") +
+                     " --set shared_memory.per_sm=" + cell(table, row, "shared_memory.per_sm") + "B" + same,
+                 cell(table, row, "fits") == "true" ? 0 : 1);
+    CHECK(cell(table, row, "plan") == one["plan"]);
+    CHECK(std::stod(cell(table, row, "ms")) == one["ms"].get<double>());
+    CHECK(std::stod(cell(table, row, "tera_edges_per_s")) ==
+          Approx(one["tera_edges_per_s"].get<double>()).epsilon(1e-4));
+    CHECK(std::stod(cell(table, row, "barriers_ms")) ==
+          Approx(one["terms_ms"]["barriers"].get<double>()).epsilon(1e-4));
+  }
+  for (const char* wrong : {"hidden=3,4", "network=spdnn:1000x3", "network=none.bin", "alive=2", "gpus=0"}) {
+    CHECK(run("sweep --network spdnn:1024x6 --axis " + std::string(wrong)).status == 2);
+  }
+  CHECK(run("sweep --axis gpus=1,2").err.find("'gpus' needs 'network'") != std::string::npos);
+}
+
 TEST_CASE("values are lists, ranges, columns of a file, and quantities", "[fast]") {
   const Folder folder;
   const auto values = [](const std::string& axis, const std::string& key) {

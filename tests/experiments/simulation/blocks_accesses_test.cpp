@@ -43,13 +43,14 @@ std::uint64_t sum(const std::vector<LayerRun>& layers, auto of) {
 
 TEST_CASE("kernels of blocks have the wavefronts that their replay has, in every phase", "[fast]") {
   const std::string blocks = "random:neurons=300,layers=6,degree=24,blocks=16,values=0.125,bias=-0.1,clip=4";
+  const std::string moved = blocks + ",moved=0.1";
   // Words: the same in all phases, because features between them are laid out by them.
-  const auto [text, words] =
-      GENERATE_COPY(std::pair{std::string("spdnn:1024x6"), 1}, std::pair{blocks, 1}, std::pair{blocks, 2});
+  const auto [text, words] = GENERATE_COPY(std::pair{std::string("spdnn:1024x6"), 1}, std::pair{blocks, 1},
+                                           std::pair{blocks, 2}, std::pair{moved, 1}, std::pair{moved, 2});
   INFO(text << ", " << words << " words");
   const Chip chip = find_chip("h100_sxm").chip;
   const FeedForward network = read_network(text);
-  NetworkStructure structure = find_structure(network, 0.0625);
+  NetworkStructure structure = find_structure(network, text == moved ? 0.5 : 0.0625);
   // So that some accesses have conflicts: two neurons of different banks change places.
   std::vector<std::int32_t>& places = structure.places[3].of_neuron;
   std::swap(places[0], *std::ranges::find_if(places, [&](std::int32_t place) {
@@ -84,9 +85,10 @@ TEST_CASE("kernels of blocks have the wavefronts that their replay has, in every
 }
 
 TEST_CASE("a layer more reads as many bytes from L2 as its replay", "[fast]") {
+  const std::string moved = GENERATE("", ",moved=0.1");
   const FeedForward network =
-      read_network("random:neurons=300,layers=6,degree=32,blocks=16,values=0.125,bias=-0.1,clip=4");
-  const NetworkStructure structure = find_structure(network, 0.0625);
+      read_network("random:neurons=300,layers=6,degree=32,blocks=16,values=0.125,bias=-0.1,clip=4" + moved);
+  const NetworkStructure structure = find_structure(network, moved.empty() ? 0.0625 : 0.5);
   const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
   const BlocksLayout layout = pack_blocks(network, structure, geometry);
   const BlocksTile tile{2, 1, false};

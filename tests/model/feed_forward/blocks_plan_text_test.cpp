@@ -8,6 +8,17 @@
 
 namespace onchip {
 
+TEST_CASE("streamed and unstructured plans come back from their texts", "[fast]") {
+  const std::string streamed = "streamed groups=8 chain=2 warps=12 team=43 at_once=2 wide_groups=2 phases=2,4,120";
+  CHECK(text(read_streamed_plan(streamed, 120)) == streamed);
+  const std::string unstructured = "unstructured warps=32 order=bank_aware phases=2:32!,9:16!+1024,120:16";
+  CHECK(text(read_unstructured_plan(unstructured, 120)) == unstructured);
+  CHECK_THROWS_AS(read_streamed_plan("streamed groups=8 phases=120", 120), InputError);
+  CHECK_THROWS_AS(read_streamed_plan(streamed, 121), InputError);
+  CHECK_THROWS_AS(read_unstructured_plan("unstructured warps=32 order=no phases=120:16", 120), InputError);
+  CHECK_THROWS_AS(read_unstructured_plan("unstructured warps=32 order=ascending phases=120", 120), InputError);
+}
+
 TEST_CASE("a plan of blocks comes back from its text, and what is none is refused by name", "[fast]") {
   const std::string good = "warps=16 phases=3:4x1,11:3x1!,120:2x1 lower=2x1 wide=2x2!";
   const BlocksPlan plan = read_blocks_plan(good, 120);

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/feed_forward/questions.hpp"
+
+#include "experiments/command/progress.hpp"
+#include "model/base/error.hpp"
+#include "model/base/units.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace onchip {
+namespace {
+
+struct Beside {
+  std::string_view name, argument, help;
+};
+constexpr std::array kBeside{
+    Beside{"images", "IMAGES",
+           "With --network: digits:60000,seed=2 (synthetic, default digits:60000; simulate: one tile on each SM), or a "
+           "file."},
+    Beside{"sample", "N",
+           "Compute at most so many of the images on the CPU to know which stay alive (default: what takes a second)."},
+    Beside{"alive", "SHARE",
+           "Compute none: this share of the images, 3% or all, is alive from the second layer on; --images may be "
+           "their number."},
+    Beside{"gpus", "N", "Share the images among so many GPUs (default 1)."}};
+
+ImagesAsked read_images_asked(const Options& options) {
+  ImagesAsked asked;
+  if (options.given("images")) {
+    asked.images = options.text("images");
+  }
+  if (options.given("alive")) {
+    if (options.given("sample")) {
+      throw InputError("--sample contradicts --alive, for which no image is computed");
+    }
+    asked.alive = options.text("alive") == "all" ? 1 : options.share("alive");
+  }
+  if (options.given("sample")) {
+    asked.sample = static_cast<int>(options.whole("sample", 1, std::numeric_limits<int>::max()));
+  }
+  return asked;
+}
+
+}  // namespace
+
+OptionGroup feed_forward_options(std::initializer_list<std::string_view> beside) {
+  OptionGroup group = option_group("Feed-forward network (instead of a recurrent one)");
+  group.add_options()("network", text_option("NETWORK"),
+                      "Take a sparse feed-forward network: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
+                      "random:neurons=1024,layers=8,degree=32,blocks=16, or a file.");
+  for (const auto& [name, argument, help] : kBeside) {
+    if (std::ranges::find(beside, name) != beside.end()) {
+      group.add_options()(name.data(), text_option(std::string(argument)), help.data());
+    }
+  }
+  return group;
+}
+
+void refuse_beside(const Options& options, const std::string& with, const std::vector<OptionGroup>& groups,
+                   std::initializer_list<const char*> names) {
+  std::vector<std::string> refused(names.begin(), names.end());
+  for (const OptionGroup& group : groups) {
+    for (const auto& option : group.options()) {
+      refused.push_back(option->long_name());
+    }
+  }
+  for (const std::string& option : refused) {
+    if (options.given(option)) {
+      throw InputError("--" + option + " contradicts --" + with);
+    }
+  }
+}
+
+bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& others) {
+  if (options.given("network")) {
+    refuse_beside(options, "network, which is a feed-forward network", others);
+    return true;
+  }
+  for (const auto& [name, argument, help] : kBeside) {
+    if (options.given(std::string(name))) {
+      throw InputError("--" + std::string(name) + " needs --network");
+    }
+  }
+  return false;
+}
+
+FeedForwardQuestion read_feed_forward(const Options& options) {
+  const FeedForward network = read_network(options.text("network"));
+  const ImagesAsked images = read_images_asked(options);
+  Progress progress;
+  progress.show("reading images");
+  Activity activity = activity_of(
+      network, images, [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); });
+  progress.show("finding the structure of " + network.name);
+  const int gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, kMostGpus)) : 1;
+  return {examine(network), std::move(activity), gpus};
+}
+
+}  // namespace onchip

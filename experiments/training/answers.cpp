@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/training/answers.hpp"
+
+#include "experiments/command/output.hpp"
+#include "experiments/command/plan_options.hpp"
+#include "experiments/measurement/configuration.hpp"
+#include "model/answer/training/training.hpp"
+#include "model/base/error.hpp"
+#include "model/base/units.hpp"
+
+namespace onchip {
+
+OptionGroup training_options() {
+  OptionGroup group = option_group("Training");
+  // clang-format off
+  group.add_options()
+      ("mode", text_option("MODE")->default_value("inference"),
+       "Ask of inference, or with train of a training step: the forward pass and all gradients of a dense network.")
+      ("stash", text_option("KIND")->default_value("gates"),
+       "With --mode train keep all gates for the backward pass, or only cells and compute the gates anew.");
+  // clang-format on
+  return group;
+}
+
+std::optional<AskedTraining> read_training(const Options& options) {
+  const bool trains = options.choice("mode", options.text("mode"), {"inference", "train"}) == 1;
+  if (!trains) {
+    if (options.given("stash")) {
+      throw InputError("--stash needs --mode train");
+    }
+    return std::nullopt;
+  }
+  const OptionGroup of_plan = plan_options();
+  for (const auto& option : of_plan.options()) {
+    if (options.given(option->long_name())) {
+      throw InputError("--" + option->long_name() +
+                       " is of one recurrence: with --mode train give the whole step by --plan");
+    }
+  }
+  for (const char* what : {"mask", "weights"}) {
+    if (options.given(what)) {
+      throw InputError("training of sparse networks is not built yet: leave --" + std::string(what) + " out");
+    }
+  }
+  AskedTraining asked;
+  asked.stash = static_cast<Stash>(options.choice("stash", options.text("stash"), {kStashNames[0], kStashNames[1]}));
+  asked.training.network = read_configuration(options, /*needs_hidden=*/true).network;
+  if (!options.given("density")) {
+    asked.training.network.density = 1;
+  }
+  asked.training.stack = read_stack(options).value_or(Stack{});
+  if (options.given("plan") && options.text("plan") != "auto") {
+    asked.step = parse_training_step(options.text("plan"));
+  }
+  return asked;
+}
+
+namespace {
+
+std::string megabytes(double bytes) {
+  return fixed(bytes / 1e6, bytes < 1e7 ? 2 : 0);
+}
+
+Report report_of(const TrainingAnswer& answer) {
+  const Recurrent& network = answer.training.network;
+  const TrainingPrice& price = answer.price;
+  Table table{{"layer", "direction", "phase", "us", "us per step", "MB", "beside", "how"}, {}};
+  Table csv{{"chip", "cell", "hidden", "batch", "steps", "precision", "layers", "directions", "input", "layer",
+             "direction", "phase", "beside", "us", "low_us", "high_us", "bytes", "how"},
+            {}};
+  const auto add = [&](const std::string& layer, const std::string& direction, std::string_view what, bool beside,
+                       const PhasePrice& time, const std::string& how) {
+    table.rows.push_back({layer, direction, std::string(what), fixed(time.us, 1), fixed(time.us / network.steps, 3),
+                          megabytes(static_cast<double>(time.bytes)), beside ? "yes" : "", how});
+    csv.rows.push_back({answer.chip, std::string(info(network.cell).name), std::to_string(network.hidden),
+                        std::to_string(network.batch), std::to_string(network.steps),
+                        std::string(info(network.precision).name), std::to_string(answer.training.stack.layers),
+                        std::to_string(answer.training.stack.directions()),
+                        std::to_string(answer.training.stack.columns(network, 0)), layer, direction, std::string(what),
+                        truth(beside), significant(time.us, 6), significant(time.low_us, 6),
+                        significant(time.high_us, 6), std::to_string(time.bytes), how});
+  };
+  PhasePrice total{price.us, price.low_us, price.high_us, 0};
+  for (std::size_t i = 0; i < answer.step.phases.size(); ++i) {
+    const Phase& phase = answer.step.phases[i];
+    const bool is_of_layer = phase.kind != PhaseKind::packing && phase.kind != PhaseKind::library;
+    add(is_of_layer ? std::to_string(phase.layer) : "",
+        !is_of_layer     ? ""
+        : phase.reversed ? "backward"
+                         : "forward",
+        name(phase.kind), phase.beside, price.phases[i], how_text(phase));
+    total.bytes += price.phases[i].bytes;
+  }
+  add("", "", "total", false, total, "");
+  std::string text = describe(network) + ", " + describe(answer.training.stack, network) + ", training on " +
+                     answer.chip + "\n\niteration  " + fixed(price.us, 0) + " us (95 %: " + fixed(price.low_us, 0) +
+                     " to " + fixed(price.high_us, 0) + "), " + fixed(price.us / network.steps, 2) +
+                     " us for each step\nstash      " + megabytes(static_cast<double>(price.stash_bytes)) +
+                     " MB, the output included\nworkspace  " + megabytes(static_cast<double>(price.workspace_bytes)) +
+                     " MB\n\n" + to_aligned(table) + '\n';
+  for (const LibraryTraining& library : answer.libraries) {
+    text += std::string(library.library) + ": " + fixed(library.us, 0) + " us (" + fixed(library.low_us, 0) + " to " +
+            fixed(library.high_us, 0) + "), " + fixed(library.us / network.steps, 2) + " us for each step, " +
+            std::string(library.what) + '\n';
+  }
+  return {text + '\n' + to_string(answer.step) + '\n', csv, to_json(answer)};
+}
+
+}  // namespace
+
+int predict_training(const Options& options, const AskedTraining& asked) {
+  const ChipFile chip = read_chip(options);
+  Output output(options);
+  output.write(report_of(predict_training(chip, asked.training, asked.stash, asked.step)));
+  return 0;
+}
+
+}  // namespace onchip

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the bounds of plans of blocks need to know of layers.
+#pragma once
+
+#include "model/feed_forward/network.hpp"
+
+#include <cstdint>
+
+namespace onchip {
+
+struct LayerFacts {
+  bool monotone = true, keeps_clipped = true;  // as BlocksLayout has them
+  std::int64_t longest_row = 0;
+  double largest_sum = 0;  // of a row's weights
+};
+LayerFacts facts_of(const SparseLayer& layer, double clip);
+LayerFacts both(const LayerFacts& a, const LayerFacts& b);
+
+// By how much a row's sum of so many products may be off, of the exact sum. The reference rounds each product and each
+// sum, by 2^-24 of the sum so far at most. Tensor cores are assumed to cut what they add no lower than at the last bit
+// of the largest, 2^-23 of the sum at most: each product, and, of each tile of 16 columns that they multiply, the sum
+// before it and the sum behind it. Features of two words have all of it twice.
+float slack_of(std::int64_t products, std::int64_t tiles);
+
+}  // namespace onchip

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/training/price.hpp"
+
+#include "model/plan/search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+namespace onchip {
+namespace {
+
+PhasePrice of(const Price& price, double times = 1) {
+  const double us = times * price.terms.total();
+  return {us, us - times * price.below_us, us + times * price.above_us};
+}
+
+PhasePrice sum(const PhasePrice& a, const PhasePrice& b) {
+  return {a.us + b.us, a.low_us + b.low_us, a.high_us + b.high_us, a.bytes + b.bytes};
+}
+
+PhasePrice plus(PhasePrice price, double seconds) {
+  price.us += 1e6 * seconds;
+  price.low_us += 1e6 * seconds;
+  price.high_us += 1e6 * seconds;
+  return price;
+}
+
+double element_bytes(const Recurrent& network) {
+  return info(state_type(network.precision)).bytes;
+}
+
+// Values of all steps, so many for each unit and sample.
+std::int64_t bytes_of(const Recurrent& network, double values) {
+  return std::llround(values * element_bytes(network) * network.hidden * network.batch * network.steps);
+}
+
+Recurrent with_pass(Recurrent network, Pass pass) {
+  network.pass = pass;
+  return network;
+}
+
+std::int64_t layer_stash_bytes(const Recurrent& network, Stash stash) {
+  return std::llround(stash_bytes(network, stash) * network.steps);
+}
+
+PhasePrice recurrence_price(const Chip& chip, const Recurrent& network, Stash stash, const Phase& phase) {
+  const auto& plan = std::get<Plan>(phase.how);
+  Recurrent of_turn = network;
+  of_turn.batch /= phase.turns;
+  const Prediction turn = predict(chip, of_turn, plan);
+  const double one_us = step_us(turn, phase.turns), scatter = one_us / turn.step_us;
+  const double gates = info(network.cell).gates;
+  const std::int64_t stashed = layer_stash_bytes(network, stash);
+  const double groups = std::visit(
+      [](const auto& p) {
+        if constexpr (requires { p.batch_groups; }) {
+          return 1.0 * p.batch_groups;
+        } else {
+          return 1.0;
+        }
+      },
+      plan);
+  const double weights = groups * gates * network.hidden * network.hidden * element_bytes(network);
+  PhasePrice price{network.steps * one_us, network.steps * scatter * turn.low_us,
+                   network.steps * scatter * turn.high_us};
+  const double written = network.pass == Pass::forward ? static_cast<double>(stashed) : 0;
+  price = plus(price, chip.library_node_seconds + (weights + written) / chip.library_l2_bytes_per_second);
+  // Forward: the projected input, h and the stash. Backward: gates, however they came, c, the gradient from above and
+  // dgates.
+  price.bytes = network.pass == Pass::forward ? bytes_of(network, gates + 1) + stashed
+                                              : bytes_of(network, gates + 1) + layer_stash_bytes(network, Stash::gates);
+  return price;
+}
+
+// Of one layer and direction, by cuDNN.
+PhasePrice cudnn_price(const Chip& chip, const Recurrent& network, int columns) {
+  using Geometry = LibraryGeometry<Library::cudnn>;
+  PhasePrice all = of(price(chip, Geometry{with_pass(network, Pass::forward)}), network.steps);
+  all = sum(all, of(price(chip, Geometry{with_pass(network, Pass::backward)}), network.steps));
+  for (const int depth : {columns, network.hidden}) {
+    all = sum(all, of(product_price(
+                       chip, {network.rows(), depth, std::int64_t{network.steps} * network.batch, network.precision})));
+  }
+  const double gates = info(network.cell).gates;
+  all.bytes = bytes_of(network, 3 * gates + 2) + 2 * layer_stash_bytes(network, Stash::gates);
+  return all;
+}
+
+// Steps by cuBLAS: a product for each, and the products over all steps.
+PhasePrice cublas_price(const Chip& chip, const Recurrent& network, int columns) {
+  using Geometry = LibraryGeometry<Library::cublas_graph>;
+  const std::int64_t samples = std::int64_t{network.steps} * network.batch;
+  const auto product = [&](std::int64_t rows, std::int64_t of_columns, std::int64_t depth) {
+    return of(product_price(chip, {rows, of_columns, depth, network.precision}));
+  };
+  PhasePrice all = of(price(chip, Geometry{with_pass(network, Pass::forward)}), network.steps);
+  for (const PhasePrice& other :
+       {of(price(chip, Geometry{with_pass(network, Pass::backward)}), network.steps),
+        product(network.rows(), samples, columns), product(columns, samples, network.rows()),
+        product(network.rows(), columns, samples), product(network.rows(), network.hidden, samples)}) {
+    all = sum(all, other);
+  }
+  return all;
+}
+
+// Of all layers and directions.
+template <typename Of>
+PhasePrice for_all(const Training& training, Of&& of_layer) {
+  PhasePrice all;
+  for (int layer = 0; layer < training.stack.layers; ++layer) {
+    for (int direction = 0; direction < training.stack.directions(); ++direction) {
+      all = sum(all, of_layer(training.stack.columns(training.network, layer)));
+    }
+  }
+  return all;
+}
+
+struct PriceOf {
+  const Chip& chip;
+  const Training& training;
+  const TrainingStep& step;
+  const Phase& phase;
+
+  PhasePrice operator()(const Packing& packing) const {
+    const double bytes = 2 * element_bytes(training.network) * static_cast<double>(packing.elements);
+    PhasePrice price = plus({}, chip.library_node_seconds + bytes / chip.library_l2_bytes_per_second);
+    price.bytes = std::llround(bytes);
+    return price;
+  }
+  PhasePrice operator()(const ProductSize& size) const {
+    PhasePrice price = of(product_price(chip, size));
+    const auto rows = static_cast<double>(size.rows), columns = static_cast<double>(size.columns),
+               depth = static_cast<double>(size.depth);
+    price.bytes =
+        std::llround(info(state_type(size.precision)).bytes * (rows * depth + columns * depth + rows * columns));
+    return price;
+  }
+  PhasePrice operator()(const Plan&) const {
+    if (phase.kind == PhaseKind::library) {
+      return for_all(training, [&](int columns) { return cudnn_price(chip, training.network, columns); });
+    }
+    const Pass pass = phase.kind == PhaseKind::forward ? Pass::forward : Pass::backward;
+    return recurrence_price(chip, with_pass(training.network, pass), step.stash, phase);
+  }
+};
+
+}  // namespace
+
+double step_us(const Prediction& of_turn, int turns) {
+  return std::max(turns * (of_turn.step_us - of_turn.terms["exchange"]), of_turn.step_us);
+}
+
+double stash_bytes(const Recurrent& network, Stash stash) {
+  const double values = 1.0 * network.hidden * network.batch;
+  const bool is_gated = info(network.cell).gates > 1;
+  if (stash == Stash::cells) {
+    return network.cell == Cell::lstm ? values * 4 / kStashedSteps : 0;
+  }
+  return is_gated ? values * (info(network.cell).gates + 1) * element_bytes(network) : 0;
+}
+
+TrainingPrice price(const Chip& chip, const Training& training, const TrainingStep& step) {
+  TrainingPrice result;
+  PhasePrice group;  // of phases beside each other
+  const auto end_group = [&] {
+    result.us += group.us;
+    result.low_us += group.low_us;
+    result.high_us += group.high_us;
+    group = {};
+  };
+  for (const Phase& phase : step.phases) {
+    const PhasePrice one = std::visit(PriceOf{chip, training, step, phase}, phase.how);
+    if (!phase.beside) {
+      end_group();
+    }
+    group.us = std::max(group.us, one.us);
+    group.low_us = std::max(group.low_us, one.low_us);
+    group.high_us = std::max(group.high_us, one.high_us);
+    result.phases.push_back(one);
+  }
+  end_group();
+  const Recurrent& network = training.network;
+  const int places = training.stack.layers * training.stack.directions();
+  result.stash_bytes = places * (layer_stash_bytes(network, step.stash) + bytes_of(network, 1));
+  const double gates = info(network.cell).gates;
+  const double weights = 2 * gates * network.hidden * network.hidden * element_bytes(network) * places;
+  result.workspace_bytes = training.stack.directions() * bytes_of(network, gates) + std::llround(weights);
+  return result;
+}
+
+std::vector<LibraryTraining> library_prices(const Chip& chip, const Training& training) {
+  const auto priced = [&](std::string_view library, std::string_view what, auto&& of_layer) {
+    const PhasePrice all = for_all(training, [&](int columns) { return of_layer(chip, training.network, columns); });
+    return LibraryTraining{library, what, all.us, all.low_us, all.high_us};
+  };
+  return {priced(kLibraryNames[static_cast<std::size_t>(Library::cudnn)], "all of it", cudnn_price),
+          priced(kLibraryNames[static_cast<std::size_t>(Library::cublas_graph)], "its products alone, without cells",
+                 cublas_price)};
+}
+
+}  // namespace onchip

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a training step takes in time and bytes, phase by phase.
+//
+//   packing      a kernel of a library, and the elements read and written through L2
+//   products     product_price() of model/library/price.hpp
+//   recurrences  steps * step of the plan (model/dense/price.hpp), the launch of a kernel with its weights, and forward
+//                the stash, written at the rate of L2; in turns, the exchange of one is beside the others:
+//                max(turns * (step - exchange), step)
+//   library      steps * (forward and backward step of cuDNN) and both weight products; a backward step is priced as a
+//                step whose matrix is W^T
+//
+// Phases beside each other take as long as the longest of them: what they cost each other is not in it.
+#pragma once
+
+#include "model/training/step.hpp"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+
+struct PhasePrice {
+  double us = 0, low_us = 0, high_us = 0;
+  std::int64_t bytes = 0;  // of device memory that it reads and writes
+};
+
+struct TrainingPrice {
+  std::vector<PhasePrice> phases;
+  double us = 0, low_us = 0, high_us = 0;  // of an iteration: all steps, layers and directions
+  std::int64_t stash_bytes = 0;            // kept from the forward to the backward pass, h included
+  std::int64_t workspace_bytes = 0;        // projected input, of which dgates take the place; packed weights
+};
+
+// Bytes that a forward step leaves beside h, of one layer and direction, on average.
+double stash_bytes(const Recurrent& network, Stash stash);
+
+// A step of so many turns, of which one takes so long.
+double step_us(const Prediction& of_turn, int turns);
+
+TrainingPrice price(const Chip& chip, const Training& training, const TrainingStep& step);
+
+// A library's price of the same, per iteration. `what` says what it leaves out.
+struct LibraryTraining {
+  std::string_view library, what;
+  double us = 0, low_us = 0, high_us = 0;
+};
+std::vector<LibraryTraining> library_prices(const Chip& chip, const Training& training);
+
+}  // namespace onchip

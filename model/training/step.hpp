@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training step of a recurrent network as a value: what runs, in which order, each phase a recurrence with its plan
+// or a product with its size. Gradients are of the input, of all weights and biases and of the first state.
+//
+//   packing          W and W^T from the caller's order into the plans'
+//   input_product    projected[t] = W_ih x[t], all steps at once; of every layer and direction
+//   forward          the recurrence, which leaves the stash
+//   gates_product    stash=cells: gates = [W_ih W] [x[t]; h[t-1]], all steps at once
+//   backward         the recurrence of W^T, which leaves dgates
+//   data_product     dx[t] = W_ih^T dgates[t]
+//   weight_product   dW_ih = sum of dgates[t] x[t]^T, dW = sum of dgates[t] h[t-1]^T, one product each
+//   library          cuDNN does all of it
+#pragma once
+
+#include "model/library/price.hpp"
+#include "model/plan/plan.hpp"
+#include "model/workload/stack.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace onchip {
+
+enum class PhaseKind : std::uint8_t {
+  packing,
+  input_product,
+  forward,
+  gates_product,
+  backward,
+  data_product,
+  weight_product,
+  library,
+};
+inline constexpr std::array<std::string_view, 8> kPhaseNames{
+    "packing", "input_product", "forward", "gates_product", "backward", "data_product", "weight_product", "library"};
+constexpr std::string_view name(PhaseKind kind) {
+  return kPhaseNames[static_cast<std::size_t>(kind)];
+}
+
+// What the forward pass leaves for the backward pass beside h, which is the output.
+//   gates  every step's gates, of an LSTM c, of a GRU the product of h that its reset gate multiplies
+//   cells  of an LSTM every 16th c in fp32, of others nothing: gates are computed anew from x and h
+enum class Stash : std::uint8_t { gates, cells };
+inline constexpr std::array<std::string_view, 2> kStashNames{"gates", "cells"};
+inline constexpr int kStashedSteps = 16;
+
+struct Packing {
+  std::int64_t elements = 0;  // of W and W^T, all layers and directions
+  friend bool operator==(const Packing&, const Packing&) = default;
+};
+
+struct Phase {
+  PhaseKind kind = PhaseKind::packing;
+  int layer = 0;
+  bool reversed = false;  // of the direction that begins at the last step
+  bool beside = false;    // begins with the phase before it; else after all before it
+  int of_sms = 0;         // that it may use; 0: all
+  int turns = 1;          // recurrences: parts of the batch, one after another in every step; the plan is for one
+  std::variant<Packing, ProductSize, Plan> how;
+
+  friend bool operator==(const Phase&, const Phase&) = default;
+};
+
+struct TrainingStep {
+  Stash stash = Stash::gates;
+  std::vector<Phase> phases;
+
+  friend bool operator==(const TrainingStep&, const TrainingStep&) = default;
+};
+
+// What is trained: every layer and direction has the network's cell, size and batch.
+struct Training {
+  Recurrent network;
+  Stack stack;
+};
+
+// "stash=gates | packing elements=2097152 | input_product layer=0 rows=2048 columns=16384 depth=512 | forward layer=0
+// dense_persistent ... | ..." and back. Parsing throws InputError with the word that it does not know.
+std::string to_string(const TrainingStep& step);
+std::string how_text(const Phase& phase);  // its plan, or its size
+TrainingStep parse_training_step(std::string_view text);
+
+// The quickest step of on-chip recurrences, with the given stash; where a recurrence fits on no SMs, or the cell or
+// type has no kernel, the library's. Directions run beside each other where that is quicker. Throws InputError for a
+// network that is not dense.
+TrainingStep plan_training(const Chip& chip, const Training& training, Stash stash = Stash::gates);
+TrainingStep library_step();
+
+// Throws InputError for a step that is not of this training, or with a plan that no kernel can be built from. What
+// comes in as text must pass here.
+void check(const Training& training, const TrainingStep& step);
+
+}  // namespace onchip

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training steps as predicted and as measured on an H100 by a prototype and by cuDNN. Nothing was fitted to these rows.
+#include "experiments/command/table.hpp"
+#include "model/dense/family.hpp"
+#include "model/training/price.hpp"
+#include "tests/catch.hpp"
+#include "tests/experiments/command.hpp"
+
+#include <cmath>
+#include <string>
+
+using namespace onchip;
+
+namespace {
+
+const std::string kData = ONCHIP_SOURCE_DIR "/experiments/data/h100_sxm/";
+
+struct Errors {
+  double sum = 0, worst = 0;
+  int count = 0;
+
+  void add(double predicted, double measured) {
+    const double error = std::abs(predicted / measured - 1);
+    sum += error, worst = std::max(worst, error), ++count;
+  }
+  double mean() const { return sum / count; }
+};
+
+}  // namespace
+
+TEST_CASE("regression: training steps of a prototype take about as long as predicted", "[fast]") {
+  const Chip chip = find_chip("h100_sxm").chip;
+  const CsvReader file(kData + "training_prototype.csv");
+  Errors whole, forward, backward, products;
+  for (std::size_t row = 0; row < file.size(); ++row) {
+    const Training training{{Cell::lstm, Precision::fp16, static_cast<int>(file.number(row, "hidden")),
+                             static_cast<int>(file.number(row, "batch")), 256, 1},
+                            {}};
+    const TrainingStep step = plan_training(chip, training);
+    const TrainingPrice predicted = price(chip, training, step);
+    double forward_us = 0, backward_us = 0;
+    for (std::size_t i = 0; i < step.phases.size(); ++i) {
+      forward_us += step.phases[i].kind == PhaseKind::forward ? predicted.phases[i].us : 0;
+      backward_us += step.phases[i].kind == PhaseKind::backward ? predicted.phases[i].us : 0;
+    }
+    const double steps = training.network.steps;
+    whole.add(predicted.us / steps, file.number(row, "graph_us"));
+    forward.add(forward_us / steps, file.number(row, "forward_us"));
+    backward.add(backward_us / steps, file.number(row, "backward_us"));
+    products.add((predicted.us - forward_us - backward_us) / steps, file.number(row, "products_us"));
+    CAPTURE(file.text(row, "hidden"), file.text(row, "batch"), predicted.us / steps);
+    CHECK(predicted.low_us / steps < file.number(row, "graph_us"));
+  }
+  CAPTURE(whole.mean(), whole.worst, forward.mean(), forward.worst, backward.mean(), backward.worst, products.mean(),
+          products.worst);
+  CHECK(whole.count == 14);
+  CHECK(whole.mean() < 0.10);
+  CHECK(whole.worst < 0.30);
+  CHECK(forward.mean() < 0.20);
+  CHECK(backward.mean() < 0.20);
+  CHECK(products.mean() < 0.25);
+}
+
+TEST_CASE("regression: training steps of cuDNN take about as long as predicted", "[fast]") {
+  const Chip chip = find_chip("h100_sxm").chip;
+  const CsvReader file(kData + "training_cudnn.csv");
+  Errors errors;
+  for (std::size_t row = 0; row < file.size(); ++row) {
+    const auto whole = [&](const char* column) { return static_cast<int>(file.number(row, column)); };
+    const Training training{{parse_cell(file.text(row, "cell")), parse_precision(file.text(row, "precision")),
+                             whole("hidden"), whole("batch"), whole("steps"), 1},
+                            {whole("layers"), whole("directions") == 2}};
+    if (training.stack.layers * training.stack.directions() == 1) {  // of others cuDNN runs several at once
+      errors.add(library_prices(chip, training)[0].us / training.network.steps, file.number(row, "us_per_step"));
+    }
+  }
+  CAPTURE(errors.mean(), errors.worst);
+  CHECK(errors.count == 56);
+  CHECK(errors.mean() < 0.12);
+}
+
+TEST_CASE("SMs that split columns take about as long to add up as measured", "[fast]") {
+  const Chip chip = find_chip("h100_sxm").chip;
+  const CsvReader file(kData + "training_exchange.csv");
+  Errors errors;
+  for (std::size_t row = 0; row < file.size(); ++row) {
+    Recurrent network{Cell::lstm,
+                      Precision::fp16,
+                      static_cast<int>(file.number(row, "hidden")),
+                      static_cast<int>(file.number(row, "batch")),
+                      256,
+                      1};
+    network.pass = Pass::backward;
+    DensePlan plan;
+    plan.sms = 64, plan.threads = 512, plan.split = 4;
+    // With a fourth of the gradients each SM polls as much as forward.
+    const double split_us = price(chip, DenseGeometry(network, plan)).terms["split"];
+    errors.add(file.number(row, "forward_us") + split_us, file.number(row, "split_4_us"));
+  }
+  CAPTURE(errors.mean(), errors.worst);
+  CHECK(errors.count == 8);
+  CHECK(errors.mean() < 0.10);
+}
+
+TEST_CASE("predict --mode train prints phases, bytes and libraries", "[fast]") {
+  const Run answer = run("predict --mode train --cell lstm --hidden 512 --batch 64 --chip h100_sxm");
+  CHECK(answer.status == 0);
+  for (const char* part : {"input_product", "forward", "backward", "weight_product", "dense_persistent", "stash",
+                           "workspace", "cudnn", "cublas_graph", "us for each step"}) {
+    CHECK(answer.out.find(part) != std::string::npos);
+  }
+}
+
+TEST_CASE("options that a training step has not are refused, each with one line", "[fast]") {
+  const std::string train = "predict --mode train --cell lstm --hidden 512 ";
+  require_refusal("predict --mode trian --hidden 512", "expected inference or train");
+  require_refusal("predict --hidden 512 --stash cells", "--stash needs --mode train");
+  require_refusal(train + "--density 10%", "not built yet");
+  require_refusal(train + "--mask 2:4", "not built yet");
+  require_refusal(train + "--family dense_persistent", "whole step by --plan");
+  require_refusal(train + "--plan 'stash=gates | forwad layer=0'", "did you mean 'forward'");
+  require_refusal(train + "--stash none", "expected gates or cells");
+#ifdef ONCHIP_HAS_CUDA
+  require_refusal("measure --mode train --cell gru --hidden 512", "CUDA", "CUDA_VISIBLE_DEVICES=");
+  require_refusal("measure --mode train --cell lstm --hidden 512 --floor", "is of inference");
+  require_refusal("measure --mode train --cell lstm --hidden 512 --baselines", "CUDA", "CUDA_VISIBLE_DEVICES=");
+#endif
+}
+
+TEST_CASE("a step that predict printed is predicted again", "[fast]") {
+  const std::string train = "predict --mode train --cell gru --hidden 512 --batch 32 --layers 2 --bidirectional ";
+  const Json first = run_json(train);
+  const Json again = run_json(train + "--plan '" + first["text"].get<std::string>() + "'");
+  CHECK(again == first);
+  CHECK(first["phases"].size() > 20);
+}

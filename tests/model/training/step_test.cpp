@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/answer/training/training.hpp"
+#include "model/base/error.hpp"
+#include "model/dense/family.hpp"
+#include "tests/catch.hpp"
+
+#include <algorithm>
+#include <string>
+
+using namespace onchip;
+
+namespace {
+
+const Chip& h100() {
+  static const Chip chip = find_chip("h100_sxm").chip;
+  return chip;
+}
+
+Training lstm(int hidden, int batch, Stack stack = {}) {
+  return {{Cell::lstm, Precision::fp16, hidden, batch, 256, 1}, stack};
+}
+
+double total_of(const TrainingStep& step, const TrainingPrice& price, PhaseKind kind) {
+  double us = 0;
+  for (std::size_t i = 0; i < step.phases.size(); ++i) {
+    us += step.phases[i].kind == kind ? price.phases[i].us : 0;
+  }
+  return us;
+}
+
+std::string refusal(auto&& what) {
+  try {
+    what();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a backward recurrence has a row for each unit and a state value for each gate of it", "[fast]") {
+  Recurrent network = lstm(1024, 16).network;
+  network.pass = Pass::backward;
+  DensePlan plan = shape_dense_plan(network, 64, 256);
+  const DenseGeometry whole(network, plan);
+  CHECK(network.rows() == 1024);
+  CHECK(network.columns() == 4096);
+  CHECK(whole.exchange_bytes == 4096 * 16 * 2);
+  CHECK(whole.multiplied_rows() == 16);
+  CHECK(whole.split_bytes == 0);
+  plan.split = 4;
+  const DenseGeometry split(network, plan);
+  CHECK(split.exchange_bytes == whole.exchange_bytes / 4);
+  CHECK(split.state_stride == whole.state_stride);
+  CHECK(split.multiplied_rows() == 64);
+  CHECK(split.warp_tiles == whole.warp_tiles);  // as many weights, cut otherwise
+  CHECK(split.split_bytes == 4 * 16 * 16 * 3);  // sums of 16 units and samples from three SMs
+  CHECK(split.shared_bytes() >= 2 * split.split_bytes);
+  CHECK(price(h100(), split).terms["split"] > 0.5);
+  CHECK(price(h100(), whole).terms["split"] == 0);
+}
+
+TEST_CASE("columns are split where the state is large, not where it is small", "[fast]") {
+  // Exchange of training_exchange.csv: on 64 SMs a split over 4 loses at 512 units and 16 samples, and wins at 1024
+  // units and 128.
+  const auto step_us = [](int hidden, int batch, int split) {
+    Recurrent network = lstm(hidden, batch).network;
+    network.pass = Pass::backward;
+    DensePlan plan = shape_dense_plan(network, 64, 512);
+    plan.split = split;
+    const Terms terms = price(h100(), DenseGeometry(network, plan)).terms;
+    return terms["exchange"] + terms["staging"] + terms["split"];
+  };
+  CHECK(step_us(512, 16, 4) > step_us(512, 16, 1));
+  CHECK(step_us(1024, 128, 4) < step_us(1024, 128, 1));
+}
+
+TEST_CASE("only a backward pass splits, and only in whole clusters", "[fast]") {
+  Recurrent network = lstm(1024, 16).network;
+  DensePlan plan = shape_dense_plan(network, 64, 256);
+  plan.split = 4;
+  CHECK(refusal([&] { check_plan(network, plan); }).find("split=1") != std::string::npos);
+  network.pass = Pass::backward;
+  CHECK_NOTHROW(check_plan(network, plan));
+  plan.sms = 62;
+  CHECK(refusal([&] { check_plan(network, plan); }).find("divides the SMs") != std::string::npos);
+}
+
+TEST_CASE("a training step reads back from its text", "[fast]") {
+  for (const Training& training : {lstm(512, 64), lstm(1024, 32, {2, true, 300}), lstm(512, 512), lstm(16384, 64)}) {
+    for (const Stash stash : {Stash::gates, Stash::cells}) {
+      const TrainingStep step = plan_training(h100(), training, stash);
+      CHECK(parse_training_step(to_string(step)) == step);
+      CHECK_NOTHROW(check(training, step));
+    }
+  }
+}
+
+TEST_CASE("texts that are no training step are refused with what is expected", "[fast]") {
+  const auto parse = [](const std::string& text) { return refusal([&] { parse_training_step(text); }); };
+  CHECK(parse("") == "training step: found '': expected 'stash=gates' or 'stash=cells' first");
+  CHECK(parse("stash=gate").find("did you mean 'gates'") != std::string::npos);
+  CHECK(parse("stash=gates | forwards layer=0").find("did you mean 'forward'") != std::string::npos);
+  CHECK(parse("stash=gates | packing elements=-1").find("expected a whole number") != std::string::npos);
+  CHECK(!parse("stash=gates | data_product rows=1 colums=2").empty());
+  CHECK(!parse("stash=gates | forward layer=0").empty());
+  CHECK(!parse("stash=gates | ").empty());
+  CHECK(parse("stash=gates").find("expected phases") != std::string::npos);
+  CHECK(!parse("stash=gates | packing elements=9000000000000000000").empty());
+
+  TrainingStep step = plan_training(h100(), lstm(512, 64));
+  CHECK(refusal([&] { check(lstm(512, 60), step); }) != "");  // its batch groups do not divide 60
+  step.phases.back().layer = 1;
+  CHECK(refusal([&] { check(lstm(512, 64), step); }).find("layer 1") != std::string::npos);
+}
+
+TEST_CASE("a step has every product and recurrence once for each layer and direction, in an order that works",
+          "[fast]") {
+  const Training training = lstm(512, 32, {3, true, 128});
+  const TrainingStep step = plan_training(h100(), training, Stash::cells);
+  const auto count = [&](PhaseKind kind) { return std::ranges::count(step.phases, kind, &Phase::kind); };
+  CHECK(count(PhaseKind::packing) == 1);
+  for (const PhaseKind kind : {PhaseKind::input_product, PhaseKind::forward, PhaseKind::gates_product,
+                               PhaseKind::backward, PhaseKind::data_product}) {
+    CHECK(count(kind) == 6);
+  }
+  CHECK(count(PhaseKind::weight_product) == 12);
+  int layer = 0;
+  bool is_backward = false;
+  for (const Phase& phase : step.phases) {
+    is_backward |= phase.kind == PhaseKind::backward;
+    CHECK((is_backward || phase.kind == PhaseKind::gates_product ? phase.layer <= 2 : phase.layer >= layer));
+    layer = phase.layer;
+    if (phase.kind == PhaseKind::input_product) {
+      CHECK(std::get<ProductSize>(phase.how) ==
+            ProductSize{2048, 256 * 32, phase.layer == 0 ? 128 : 1024, Precision::fp16});
+    }
+  }
+  CHECK(step.phases.back().layer == 0);
+}
+
+TEST_CASE("phases beside each other take as long as the longest", "[fast]") {
+  const Training training = lstm(512, 32, {1, true});
+  TrainingStep step = plan_training(h100(), training);
+  const double beside = price(h100(), training, step).us;
+  bool any = false;
+  for (Phase& phase : step.phases) {
+    any |= phase.beside;
+    phase.beside = false;
+  }
+  CHECK(any);  // two directions of 512 units leave SMs to each other
+  CHECK(price(h100(), training, step).us > 1.1 * beside);
+}
+
+TEST_CASE("a stash of cells is smaller and costs a product", "[fast]") {
+  const Training training = lstm(1024, 64);
+  const TrainingStep gates = plan_training(h100(), training), cells = plan_training(h100(), training, Stash::cells);
+  const TrainingPrice of_gates = price(h100(), training, gates), of_cells = price(h100(), training, cells);
+  const std::int64_t output = 2ll * 256 * 64 * 1024;
+  CHECK(of_gates.stash_bytes == 6 * output);  // as cuDNN's reserve space and output
+  CHECK(of_cells.stash_bytes == output + output / 8);
+  CHECK(of_cells.us - of_gates.us ==
+        Approx(total_of(cells, of_cells, PhaseKind::gates_product) -
+               1e6 * 39.0 / 8 * static_cast<double>(output) / h100().library_l2_bytes_per_second));
+}
+
+TEST_CASE("what no kernel trains is a library's step, and sparse networks are refused", "[fast]") {
+  Training training = lstm(512, 64);
+  training.network.precision = Precision::fp32;
+  CHECK(plan_training(h100(), training) == library_step());
+  training.network = {Cell::tanh, Precision::fp16, 512, 64, 256, 1};
+  CHECK(plan_training(h100(), training) == library_step());
+  CHECK(plan_training(find_chip("v100").chip, lstm(512, 64)) == library_step());
+  CHECK(plan_training(h100(), lstm(8192, 64)) == library_step());
+  CHECK(price(h100(), training, library_step()).us == Approx(library_prices(h100(), training)[0].us));
+  training.network.density = 0.1;
+  CHECK(refusal([&] { plan_training(h100(), training); }).find("not built yet") != std::string::npos);
+}
+
+TEST_CASE("the JSON of a training step has its phases, bytes and libraries", "[fast]") {
+  const TrainingAnswer answer = predict_training(find_chip("h100_sxm"), lstm(512, 64), Stash::gates);
+  const Json json = to_json(answer);
+  CHECK(json["phases"].size() == answer.step.phases.size());
+  CHECK(json["phases"][2]["name"] == "forward");
+  CHECK(json["phases"][2]["plan"]["family"] == "dense_persistent");
+  CHECK(json["phases"][1]["size"]["depth"] == 512);
+  CHECK(json["stash_bytes"] == 6 * 2 * 256 * 64 * 512);
+  CHECK(json["libraries"][0]["library"] == "cudnn");
+  CHECK(parse_training_step(json["text"].get<std::string>()) == answer.step);
+}
