@@ -30,10 +30,9 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
   }
 
   Report report;
-  report.csv.columns = {
-      "network",           "images",  "way",    "settings", "correct", "wrong_alive",      "wrong_dead",
-      "image_layers",      "wall_ms", "low_ms", "high_ms",  "samples", "tera_edges_per_s", "predicted_ms",
-      "shared_wavefronts", "refusal"};
+  report.csv.columns = {"network",          "images",       "way",     "settings", "correct", "wrong_alive",
+                        "wrong_dead",       "image_layers", "wall_ms", "low_ms",   "high_ms", "samples",
+                        "tera_edges_per_s", "predicted_ms", "refusal"};
   Table shown{.columns = {"way", "ms", "95 %", "TE/s", "predicted ms", "categories"}, .rows = {}};
   Json rows = Json::array();
   for (const TimedWay& way : ways) {
