@@ -13,14 +13,15 @@ namespace onchip {
 namespace {
 
 using Field = std::pair<std::string_view, int RecurrencePlan::*>;
-constexpr std::array<Field, 8> kFields{{{"groups", &RecurrencePlan::batch_groups},
+constexpr std::array<Field, 9> kFields{{{"groups", &RecurrencePlan::batch_groups},
                                         {"turns", &RecurrencePlan::turns},
                                         {"warps", &RecurrencePlan::warps},
                                         {"split", &RecurrencePlan::split},
                                         {"shared_tiles", &RecurrencePlan::shared_tiles},
                                         {"loads_in_flight", &RecurrencePlan::loads_in_flight},
                                         {"poll_delay", &RecurrencePlan::poll_delay},
-                                        {"ahead", &RecurrencePlan::ahead}}};
+                                        {"ahead", &RecurrencePlan::ahead},
+                                        {"warp_groups", &RecurrencePlan::warp_groups}}};
 
 constexpr int kGates = 4, kSpanUnits = 32, kTileBytes = 512, kRegisters = 65536;
 
@@ -115,16 +116,19 @@ RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& pla
   };
   require(plan.batch_groups > 0 && plan.turns > 0, "it needs a group and a turn");
   require(plan.split == 1 || (is_backward && (plan.split == 2 || plan.split == 4)), "split is 1, backward also 2 or 4");
-  require(plan.warps > 0 && plan.warps <= 16, "an SM has 1 to 16 warps");
+  require(plan.warp_groups == 1 || plan.warp_groups == 2, "an SM has one or two warp groups");
+  require(plan.turns % plan.warp_groups == 0, "every warp group has as many turns");
+  require(plan.warps > 0 && plan.warps * plan.warp_groups <= 16, "an SM has 1 to 16 warps");
   require(plan.ahead >= 4 && plan.ahead <= 64 && (plan.ahead & (plan.ahead - 1)) == 0, "ahead is 4, 8, 16, 32 or 64");
   RecurrenceShape shape;
-  shape.threads = 32 * plan.warps;
+  const int group_threads = 32 * plan.warps;
+  shape.threads = group_threads * plan.warp_groups;
   shape.sms = ceil_divide(size.hidden, RecurrenceShape::kUnits * plan.split) * plan.split;
   shape.blocks = shape.sms * plan.batch_groups;
   shape.samples = ceil_divide(size.batch, std::int64_t{plan.batch_groups} * plan.turns);
   constexpr int kMostSamples = 64;
   require(shape.samples <= kMostSamples, "a turn has at most 64 samples");
-  const int items = ceil_divide(shape.samples * RecurrenceShape::kUnits, shape.threads);  // of a thread
+  const int items = ceil_divide(shape.samples * RecurrenceShape::kUnits, group_threads);  // of a thread
   shape.row_tiles = is_backward ? plan.split : RecurrenceShape::kUnits * kGates / 16;
   shape.sample_tiles = ceil_divide(shape.samples, 8);
   require(plan.loads_in_flight > 0 && plan.loads_in_flight % (2 * shape.sample_tiles) == 0,
@@ -137,15 +141,15 @@ RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& pla
   shape.ragged = shape.samples % 8 != 0 && shape.spans % shape.warp_spans != 0;
 
   const std::size_t partials = std::size_t{4} * 8 * shape.sample_tiles * (16 * shape.row_tiles + 4);
-  const std::size_t finished = std::size_t{4} * items * shape.threads;  // fp32, of a turn
-  shape.shared_bytes = static_cast<std::size_t>(plan.warps) * plan.shared_tiles * kTileBytes +
-                       2 * plan.warps * partials + plan.turns * finished +
-                       (plan.split > 1 ? 2 * plan.split * finished : 0) + 16;
+  const std::size_t finished = std::size_t{4} * items * group_threads;  // fp32, of a turn
+  shape.shared_bytes =
+      static_cast<std::size_t>(plan.warps) * plan.shared_tiles * kTileBytes + plan.turns * finished +
+      plan.warp_groups * (2 * plan.warps * partials + (plan.split > 1 ? 2 * plan.split * finished : 0) + 16);
   shape.packed_bytes = static_cast<std::size_t>(shape.sms) * plan.warps * shape.tiles * kTileBytes;
   const std::size_t state = static_cast<std::size_t>(plan.split) * shape.spans * shape.samples * kSpanUnits * 2;
   shape.ring_bytes = (state + 127) / 128 * 128 * plan.turns * plan.batch_groups * 2 * plan.ahead;
-  shape.bias_bytes = std::size_t{4} * kGates * size.hidden * plan.batch_groups *
-                     std::min(shape.samples, shape.threads / RecurrenceShape::kUnits);
+  shape.bias_bytes = std::size_t{4} * kGates * size.hidden * plan.batch_groups * plan.warp_groups *
+                     std::min(shape.samples, group_threads / RecurrenceShape::kUnits);
   return shape;
 }
 

@@ -8,7 +8,8 @@
 //   columns     all                                      the SM's share of its cluster's: kColumns of them
 //
 // A batch group is kSms SMs with all weights. Its samples take turns: the same SMs compute those of one turn while the
-// states of the others are on their way. Of each turn, memory of states is
+// states of the others are on their way. An SM's warps are kWarpGroups groups, each with all of the SM's rows and with
+// turns of its own, so that one polls and multiplies while another finishes. Of each turn, memory of states is
 //
 //   ring    [kSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
 
@@ -22,6 +23,9 @@ constexpr int kBlocks = kSms;  // that exchange a state
 constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
 constexpr int kTurns = ONCHIP_TURNS;
 constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
+constexpr int kWarpGroups = ONCHIP_WARP_GROUPS;
+constexpr int kOwnTurns = kTurns / kWarpGroups;  // of a warp group
+static_assert(kTurns % kWarpGroups == 0, "every warp group has as many turns");
 constexpr int kSplit = ONCHIP_SPLIT;
 constexpr int kUnits = 16;                    // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a turn: a unit of a sample
@@ -64,11 +68,14 @@ struct Arguments {
   const void* states_gradient;              // [steps][kBatch][kHidden]
   const void *final_gradient, *final_cell_gradient;  // of the last h and c: [kBatch][kHidden]
   void *initial_gradient, *initial_cell_gradient;    // of h0 and c0
-  float* bias_sums;                                  // [kBatchGroups * kSumSamples][4][kHidden]
+  float* bias_sums;                                  // [kBatchGroups][kWarpGroups][kSumSamples][4][kHidden]
   void* bias_gradient;                               // [4][kHidden]
   long long steps;
   u32* status;  // set to 1 if a wait was given up
 };
 
 __device__ __forceinline__ int batch_group() { return static_cast<int>(blockIdx.x) / kSms; }
+__device__ __forceinline__ int warp_group() {
+  return kWarpGroups == 1 ? 0 : static_cast<int>(threadIdx.x) / ONCHIP_THREADS;
+}
 __device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x) % kSms; }

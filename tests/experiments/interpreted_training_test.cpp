@@ -49,7 +49,19 @@ TEST_CASE("an interpreted training step of an LSTM has the gradients of the refe
              true,
              true,
              "groups=1 turns=2 shared_tiles=4 warps=8",
-             "groups=1 turns=2 split=4 shared_tiles=2 warps=8"}}) {
+             "groups=1 turns=2 split=4 shared_tiles=2 warps=8"},
+        Case{{8, 40, 22, 18},
+             bf16,
+             true,
+             true,
+             "groups=1 turns=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
+             "groups=1 turns=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"},
+        Case{{8, 64, 20, 9},
+             fp16,
+             true,
+             true,
+             "groups=1 turns=2 warps=2 loads_in_flight=4 warp_groups=2",
+             "groups=1 turns=4 split=2 shared_tiles=2 warps=4 warp_groups=2"}}) {
     check_interpreted(c);
   }
 }
