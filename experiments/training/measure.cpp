@@ -56,7 +56,7 @@ Table rows_of(const MeasuredStep& step, const std::string& device) {
     });
     const bool is_own = step.own && &result == step.results.data();
     const auto us = [&](double value) { return result.ran ? significant(value, 6) : std::string(); };
-    const auto part = [&](Timing LstmTiming::*of) {
+    const auto part = [&](Timing TrainingTiming::*of) {
       return is_own ? significant((step.own->timing.*of).median, 6) : std::string();
     };
     const auto word = [&](auto&& of) { return is_own ? of(step.own->timing) : std::string(); };
@@ -77,14 +77,14 @@ Table rows_of(const MeasuredStep& step, const std::string& device) {
         {"samples", std::to_string(result.step_us.samples)},
         {"predicted_us", price == step.predicted.libraries.end() ? "" : significant(price->us / network.steps, 6)},
         {"best", truth(best.contains(library) && best.at(library) == &result)},
-        {"forward_us", part(&LstmTiming::forward)},
-        {"backward_us", part(&LstmTiming::backward)},
-        {"products_us", part(&LstmTiming::products)},
-        {"other_us", part(&LstmTiming::other)},
-        {"plan_forward", word([](const LstmTiming& of) { return text(of.plan.forward); })},
-        {"plan_backward", word([](const LstmTiming& of) { return text(of.plan.backward); })},
-        {"forward_code", word([](const LstmTiming& of) { return of.forward_code; })},
-        {"backward_code", word([](const LstmTiming& of) { return of.backward_code; })},
+        {"forward_us", part(&TrainingTiming::forward)},
+        {"backward_us", part(&TrainingTiming::backward)},
+        {"products_us", part(&TrainingTiming::products)},
+        {"other_us", part(&TrainingTiming::other)},
+        {"plan_forward", word([](const TrainingTiming& of) { return text(of.plan.forward); })},
+        {"plan_backward", word([](const TrainingTiming& of) { return text(of.plan.backward); })},
+        {"forward_code", word([](const TrainingTiming& of) { return of.forward_code; })},
+        {"backward_code", word([](const TrainingTiming& of) { return of.backward_code; })},
         {"settings", result.ran ? result.settings : result.refusal}};
     std::vector<std::string>& row = table.rows.emplace_back();
     table.columns.clear();
@@ -208,7 +208,7 @@ int measure_file(const ChipFile& chip, const CsvReader& file, const MeasureOptio
 int compile_all_of(const ChipFile& chip, std::span<const AskedTraining> all, const std::string& architecture,
                    Output& output) {
   struct Compiled {
-    LstmProgram training;
+    TrainingProgram training;
     std::string problem;
   };
   std::vector<Compiled> compiled(all.size());
@@ -216,8 +216,8 @@ int compile_all_of(const ChipFile& chip, std::span<const AskedTraining> all, con
     Compiled& one = compiled[static_cast<std::size_t>(i)];
     const AskedTraining& asked = all[static_cast<std::size_t>(i)];
     try {
-      one.training = lstm_training_program(size_of(asked.training), asked.training.network.precision,
-                                           own_plan(chip.chip, asked), architecture);
+      one.training = training_program(size_of(asked.training), asked.training.network.precision,
+                                      own_plan(chip.chip, asked), architecture);
     } catch (const std::exception& error) {
       one.problem = error.what();
     }
@@ -244,7 +244,7 @@ int compile_all_of(const ChipFile& chip, std::span<const AskedTraining> all, con
       if (kernel.entry == "recurrence") {
         const CompiledKernel of = compile(kernel.request);
         spills = spills || of.resources.spills();
-        const LstmPlan& plan = compiled[i].training.plan;
+        const TrainingPlan& plan = compiled[i].training.plan;
         add({is_backward ? "backward" : "forward", std::to_string(of.resources.registers),
              std::to_string(of.resources.spill_bytes), of.code_fingerprint,
              text(is_backward ? plan.backward : plan.forward), ""});

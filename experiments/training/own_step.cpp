@@ -20,7 +20,7 @@ DensePlan dense_plan(const RecurrencePlan& plan, const RecurrenceShape& shape) {
   return dense;
 }
 
-RecurrencePlan kernel_plan(const LstmSize& size, const Phase& phase) {
+RecurrencePlan kernel_plan(const TrainingSize& size, const Phase& phase) {
   const auto& dense = std::get<DensePlan>(std::get<Plan>(phase.how));
   RecurrencePlan plan;
   plan.batch_groups = dense.batch_groups;
@@ -40,12 +40,12 @@ RecurrencePlan kernel_plan(const LstmSize& size, const Phase& phase) {
 
 }  // namespace
 
-LstmSize size_of(const Training& training) {
+TrainingSize size_of(const Training& training) {
   const Recurrent& network = training.network;
   return {training.stack.columns(network, 0), network.hidden, network.batch, network.steps};
 }
 
-LstmPlan own_plan(const Chip& chip, const AskedTraining& asked) {
+TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked) {
   const Recurrent& network = asked.training.network;
   const Stack& stack = asked.training.stack;
   const bool is_16_bit = network.precision == Precision::fp16 || network.precision == Precision::bf16;
@@ -55,12 +55,12 @@ LstmPlan own_plan(const Chip& chip, const AskedTraining& asked) {
         "training is built for one layer and direction of LSTM in fp16 or bf16 with stash=gates, and else not built "
         "yet: with --baselines the libraries are timed");
   }
-  const LstmSize size = size_of(asked.training);
+  const TrainingSize size = size_of(asked.training);
   const auto sms = static_cast<int>(chip.sm_count.value);
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
-  LstmPlan plan;
+  TrainingPlan plan;
   if (!asked.step) {
-    plan = choose_lstm_plan(size, sms, shared_bytes);
+    plan = choose_training_plan(size, sms, shared_bytes);
   } else {
     if (asked.step->phases.front().kind == PhaseKind::library) {
       throw InputError("this step is a library's: --baselines times it");
@@ -83,10 +83,10 @@ LstmPlan own_plan(const Chip& chip, const AskedTraining& asked) {
 }
 
 OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const TrainingAnswer& predicted, int repeats) {
-  const LstmSize size = size_of(asked.training);
+  const TrainingSize size = size_of(asked.training);
   OwnStep own;
-  own.timing = time_lstm_training(size, asked.training.network.precision, own_plan(chip, asked), repeats);
-  const LstmTiming& timing = own.timing;
+  own.timing = time_training(size, asked.training.network.precision, own_plan(chip, asked), repeats);
+  const TrainingTiming& timing = own.timing;
   own.result.name = kOwn;
   own.result.ran = true;
   own.result.step_us = timing.graph;

@@ -4,7 +4,7 @@
 
 #include "experiments/training/answers.hpp"
 #include "kernels/baselines/baseline.hpp"
-#include "kernels/training/lstm_timing.hpp"
+#include "kernels/training/training_timing.hpp"
 #include "model/answer/training/training.hpp"
 
 #include <optional>
@@ -13,15 +13,15 @@ namespace onchip {
 
 inline constexpr const char* kOwn = "onchip";
 
-LstmSize size_of(const Training& training);
+TrainingSize size_of(const Training& training);
 
 // The plans of the step that was asked for, or the kernels' own pick, with the fields that are asked for. Throws
 // InputError for what the kernels do not train.
-LstmPlan own_plan(const Chip& chip, const AskedTraining& asked);
+TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked);
 
 struct OwnStep {
   BaselineResult result;
-  LstmTiming timing;
+  TrainingTiming timing;
   std::optional<LibraryTraining> price;  // of the plans that ran
 };
 

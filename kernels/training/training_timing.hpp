@@ -3,15 +3,15 @@
 #pragma once
 
 #include "kernels/runtime/device.hpp"
-#include "kernels/training/lstm_program.hpp"
+#include "kernels/training/training_program.hpp"
 
 #include <string>
 
 namespace onchip {
 
 // Of `repeats` samples each, us per step.
-struct LstmTiming {
-  LstmPlan plan;
+struct TrainingTiming {
+  TrainingPlan plan;
   int spill_bytes = 0;
   std::string forward_code, backward_code;    // fingerprints of the machine code of both recurrences
   Timing forward, backward, products, other;  // each for itself
@@ -19,6 +19,6 @@ struct LstmTiming {
 };
 
 // Runs twice, then takes the samples. Throws CudaError, also if a wait was given up.
-LstmTiming time_lstm_training(const LstmSize& size, Precision precision, const LstmPlan& plan, int repeats);
+TrainingTiming time_training(const TrainingSize& size, Precision precision, const TrainingPlan& plan, int repeats);
 
 }  // namespace onchip

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps of LSTM layers on a GPU.
 #include "kernels/feed_forward/inference.hpp"
-#include "tests/kernels/lstm_cases.hpp"
+#include "tests/kernels/training_cases.hpp"
 
 #include <string>
 #include <vector>
@@ -17,26 +17,27 @@ TEST_CASE("training steps of an LSTM on a GPU have the gradients of the referenc
           "[gpu]") {
   const DeviceInfo device = device_info();
   std::uint64_t seed = 0;
-  for (const LstmSize size : {LstmSize{64, 256, 16, 30}, LstmSize{512, 512, 64, 12}, LstmSize{100, 650, 32, 35},
-                              LstmSize{128, 1024, 16, 20}, LstmSize{128, 1024, 100, 9}, LstmSize{64, 1536, 5, 9},
-                              LstmSize{64, 2048, 16, 9}, LstmSize{32, 96, 500, 40}, LstmSize{13, 77, 3, 300}}) {
+  for (const TrainingSize size :
+       {TrainingSize{64, 256, 16, 30}, TrainingSize{512, 512, 64, 12}, TrainingSize{100, 650, 32, 35},
+        TrainingSize{128, 1024, 16, 20}, TrainingSize{128, 1024, 100, 9}, TrainingSize{64, 1536, 5, 9},
+        TrainingSize{64, 2048, 16, 9}, TrainingSize{32, 96, 500, 40}, TrainingSize{13, 77, 3, 300}}) {
     for (const Precision precision : {Precision::fp16, Precision::bf16}) {
       INFO("input " << size.input << " hidden " << size.hidden << " batch " << size.batch << " "
                     << info(precision).name);
-      LstmPlan plan = choose_lstm_plan(size, device.sm_count, kSharedBytes);
-      if (size.batch > 16 && size.hidden <= 1024) {  // as many turns as any plan's, of two warp groups
+      TrainingPlan plan = choose_training_plan(size, device.sm_count, kSharedBytes);
+      if (precision == Precision::bf16 && size.batch > 16) {  // as many turns as any plan's, of two warp groups
         const std::string words =
             "warps=4 loads_in_flight=8 warp_groups=2 turns=" + std::to_string(4 * plan.forward.turns);
         plan.forward = with_room(size, changed(plan.forward, words), false, device.sm_count, kSharedBytes);
         plan.backward = with_room(size, changed(plan.backward, words), true, device.sm_count, kSharedBytes);
       }
-      const LstmProgram training = lstm_training_program(size, precision, plan, device.architecture);
+      const TrainingProgram training = training_program(size, precision, plan, device.architecture);
       DeviceInference gpu(training.program);
       CHECK(gpu.spill_bytes() == 0);
       ++seed;
-      const LstmInput in = random_lstm(size, precision, seed % 3 != 0, seed % 4 != 0, seed);
-      check_lstm(gpu, training.arrays, size, precision, in);
-      const LstmArrays& a = training.arrays;
+      const TrainingInput in = random_training(size, precision, seed % 3 != 0, seed % 4 != 0, seed);
+      check_training(gpu, training.arrays, size, precision, in);
+      const TrainingArrays& a = training.arrays;
       for (const int array : {a.dx, a.dw_ih, a.dw_hh, a.db, a.dh0, a.dc0}) {
         const std::vector<float> first = read_elements(gpu, array, precision);
         REQUIRE(gpu.run()[0] == 0);
