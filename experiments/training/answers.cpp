@@ -141,6 +141,12 @@ Report report_of(const TrainingAnswer& answer) {
             fixed(library.high_us, 0) + "), " + fixed(library.us / network.steps, 2) + " us for each step, " +
             std::string(library.what) + '\n';
   }
+  if (answer.own) {
+    text += "onchip's own kernels: " + fixed(answer.own->us, 0) + " us, " + fixed(answer.own->us / network.steps, 2) +
+            " us for each step\n";
+  } else if (!answer.lacks.empty()) {
+    text += "no kernels of onchip: " + answer.lacks + '\n';
+  }
   return {text + '\n' + to_string(answer.step) + '\n', csv, to_json(answer)};
 }
 

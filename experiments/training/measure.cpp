@@ -7,6 +7,7 @@
 #include "experiments/training/own_step.hpp"
 #include "kernels/baselines/training/training_baselines.hpp"
 #include "kernels/runtime/compiler.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 
@@ -44,6 +45,14 @@ struct MeasuredStep {
   std::optional<OwnStep> own;  // of the first result
 };
 
+// What the model's pick stands for: our kernels, or the quickest of the library.
+bool is_picked(const MeasuredStep& step, const std::map<std::string, const BaselineResult*>& best,
+               const BaselineResult& result) {
+  const bool is_library = step.predicted.step == library_step();
+  const auto cudnn = best.find("cudnn");
+  return is_library ? cudnn != best.end() && cudnn->second == &result : &result == step.results.data();
+}
+
 Table rows_of(const MeasuredStep& step, const std::string& device) {
   const Recurrent& network = step.predicted.training.network;
   const Stack& stack = step.predicted.training.stack;
@@ -77,6 +86,7 @@ Table rows_of(const MeasuredStep& step, const std::string& device) {
         {"samples", std::to_string(result.step_us.samples)},
         {"predicted_us", price == step.predicted.libraries.end() ? "" : significant(price->us / network.steps, 6)},
         {"best", truth(best.contains(library) && best.at(library) == &result)},
+        {"pick", truth(is_picked(step, best, result))},
         {"forward_us", part(&TrainingTiming::forward)},
         {"backward_us", part(&TrainingTiming::backward)},
         {"products_us", part(&TrainingTiming::products)},
@@ -125,8 +135,9 @@ Report report_of(const MeasuredStep& step, const std::string& device) {
     report.json["baselines"].push_back(std::move(one));
   }
   report.text = describe(network) + ", " + describe(predicted.training.stack, network) +
-                ", forward and all gradients on " + device + "\n\n" + to_aligned(table) +
-                "\nmodel, of its own pick: " + fixed(predicted.price.us / network.steps, 2) + " us\n";
+                ", forward and all gradients on " + device + "\n\n" + to_aligned(table) + "\nmodel, of its pick, " +
+                (predicted.step == library_step() ? "cudnn" : kOwn) + ": " +
+                fixed(predicted.price.us / network.steps, 2) + " us\n";
   for (const LibraryTraining& library : predicted.libraries) {
     report.text += "model, " + std::string(library.library) + ": " + fixed(library.us / network.steps, 2) + " us\n";
   }
@@ -150,11 +161,9 @@ MeasuredStep measure_step(const ChipFile& chip, const AskedTraining& asked, cons
   MeasuredStep step{predict_training(chip, asked.training, asked.stash, asked.step), {}, {}};
   options.say("measuring " + describe(asked.training.network));
   try {
-    step.own = time_own_step(chip.chip, asked, step.predicted, options.repeats);
+    step.own = time_own_step(chip.chip, asked, options.repeats);
     step.results.push_back(step.own->result);
-    if (step.own->price) {
-      step.predicted.libraries.push_back(*step.own->price);
-    }
+    step.predicted.libraries.push_back(step.own->price);
   } catch (const std::exception& error) {  // a refusal, or a failure of the device, beside libraries is a row
     if (!options.baselines) {
       throw;

@@ -3,48 +3,9 @@
 
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
+#include "model/training/recurrence_price.hpp"
 
 namespace onchip {
-namespace {
-
-// Plans of kernels/training as those that are priced, and back. Their SMs have 16 units each.
-DensePlan dense_plan(const RecurrencePlan& plan, const RecurrenceShape& shape) {
-  DensePlan dense;
-  dense.sms = shape.sms;
-  dense.threads = shape.threads;
-  dense.loads_in_flight = plan.loads_in_flight;
-  dense.poll_delay = plan.poll_delay;
-  dense.shared_tiles = plan.shared_tiles;
-  dense.batch_groups = plan.batch_groups;
-  dense.split = plan.split;
-  return dense;
-}
-
-RecurrencePlan kernel_plan(const TrainingSize& size, const Phase& phase) {
-  const auto& dense = std::get<DensePlan>(std::get<Plan>(phase.how));
-  RecurrencePlan plan;
-  plan.batch_groups = dense.batch_groups;
-  plan.turns = phase.turns;
-  plan.warps = dense.warps();
-  plan.split = dense.split;
-  plan.shared_tiles = dense.shared_tiles;
-  plan.loads_in_flight = dense.loads_in_flight;
-  plan.poll_delay = dense.poll_delay;
-  const int sms = recurrence_shape(size, plan, phase.kind == PhaseKind::backward).sms;
-  if (dense.sms != sms) {
-    throw InputError("kernels for training have " + std::to_string(RecurrenceShape::kUnits) +
-                     " units on each SM: expected sms=" + std::to_string(sms) + ", found " + std::to_string(dense.sms));
-  }
-  return plan;
-}
-
-}  // namespace
-
-TrainingSize size_of(const Training& training) {
-  const Recurrent& network = training.network;
-  return {training.stack.columns(network, 0), network.hidden, network.batch, network.steps};
-}
-
 TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked) {
   const Recurrent& network = asked.training.network;
   const Stack& stack = asked.training.stack;
@@ -60,14 +21,14 @@ TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked) {
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
   TrainingPlan plan;
   if (!asked.step) {
-    plan = choose_training_plan(size, sms, shared_bytes);
+    plan = choose_training_plan(size, chip);
   } else {
     if (asked.step->phases.front().kind == PhaseKind::library) {
       throw InputError("this step is a library's: --baselines times it");
     }
     for (const Phase& phase : asked.step->phases) {
-      if (phase.kind == PhaseKind::forward || phase.kind == PhaseKind::backward) {
-        (phase.kind == PhaseKind::forward ? plan.forward : plan.backward) = kernel_plan(size, phase);
+      if (const auto* recurrence = std::get_if<RecurrencePlan>(&phase.how)) {
+        (phase.kind == PhaseKind::forward ? plan.forward : plan.backward) = *recurrence;
       }
     }
   }
@@ -82,7 +43,7 @@ TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked) {
   return plan;
 }
 
-OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const TrainingAnswer& predicted, int repeats) {
+OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, int repeats) {
   const TrainingSize size = size_of(asked.training);
   OwnStep own;
   own.timing = time_training(size, asked.training.network.precision, own_plan(chip, asked), repeats);
@@ -95,21 +56,14 @@ OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const Traini
                     ", products " + fixed(timing.products.median, 2) + ", other " + fixed(timing.other.median, 2) +
                     (timing.spill_bytes > 0 ? ", spills " + std::to_string(timing.spill_bytes) + " B" : "") +
                     "; forward: " + text(timing.plan.forward) + "; backward: " + text(timing.plan.backward);
-  TrainingStep step = predicted.step;
+  TrainingStep step = own_step(chip, asked.training, asked.stash);
   for (Phase& phase : step.phases) {
-    const bool is_backward = phase.kind == PhaseKind::backward;
-    if (is_backward || phase.kind == PhaseKind::forward) {
-      const RecurrencePlan& ran = is_backward ? timing.plan.backward : timing.plan.forward;
-      phase.how = Plan(dense_plan(ran, recurrence_shape(size, ran, is_backward)));
-      phase.turns = ran.turns;
+    if (auto* recurrence = std::get_if<RecurrencePlan>(&phase.how)) {
+      *recurrence = phase.kind == PhaseKind::forward ? timing.plan.forward : timing.plan.backward;
     }
   }
-  try {
-    check(asked.training, step);
-    const TrainingPrice of_step = price(chip, asked.training, step);
-    own.price = {kOwn, "the plans that ran", of_step.us, of_step.low_us, of_step.high_us};
-  } catch (const InputError&) {  // samples that no batch groups share evenly have no price
-  }
+  const TrainingPrice of_step = price(chip, asked.training, step);
+  own.price = {kOwn, "the plans that ran", of_step.us, of_step.low_us, of_step.high_us};
   return own;
 }
 

@@ -5,15 +5,11 @@
 #include "experiments/training/answers.hpp"
 #include "kernels/baselines/baseline.hpp"
 #include "kernels/training/training_timing.hpp"
-#include "model/answer/training/training.hpp"
-
-#include <optional>
+#include "model/training/price.hpp"
 
 namespace onchip {
 
 inline constexpr const char* kOwn = "onchip";
-
-TrainingSize size_of(const Training& training);
 
 // The plans of the step that was asked for, or the kernels' own pick, with the fields that are asked for. Throws
 // InputError for what the kernels do not train.
@@ -22,10 +18,10 @@ TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked);
 struct OwnStep {
   BaselineResult result;
   TrainingTiming timing;
-  std::optional<LibraryTraining> price;  // of the plans that ran
+  LibraryTraining price;  // of the plans that ran
 };
 
 // On the current device. Throws as own_plan() does, and CudaError.
-OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const TrainingAnswer& predicted, int repeats);
+OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, int repeats);
 
 }  // namespace onchip

@@ -3,6 +3,8 @@
 
 #include "kernels/runtime/cublas.hpp"
 #include "model/base/error.hpp"
+#include "model/base/units.hpp"
+#include "model/training/price.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace onchip {
@@ -57,11 +60,48 @@ void take_status(std::uint32_t& status) {
   }
 }
 
-TrainingPlan plan_for(const TrainingSize& size, const DeviceInfo& info, int device) {
+// The shipped chip of that name, or one of its architecture, with the device's own SMs and shared memory.
+Chip chip_of(const DeviceInfo& info, int shared_bytes) {
+  constexpr std::string_view kMaker = "NVIDIA ";
+  const std::string name = info.name.substr(info.name.starts_with(kMaker) ? kMaker.size() : 0);
+  std::optional<Chip> chip;
+  for (const std::string& shipped : shipped_chips()) {
+    const Chip of = find_chip(shipped).chip;
+    const bool is_alike = of.architecture == info.architecture && of.sm_count.value == info.sm_count;
+    if (of.name == name || (is_alike && !chip)) {
+      chip = of;
+    }
+  }
+  if (!chip) {
+    chip = find_chip("h200").chip;
+  }
+  chip->sm_count.value = info.sm_count;
+  chip->smem_bytes_per_block.value = shared_bytes;
+  return *chip;
+}
+
+// A library's step has no plan here: the caller has the library.
+TrainingPlan plan_for(const TrainingSize& size, Precision precision, const DeviceInfo& info, int device) {
   int shared_bytes = 0;
   ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const Chip chip = chip_of(info, shared_bytes);
+  const Training training{{size.cell, precision, size.hidden, size.batch, static_cast<int>(size.steps), 1},
+                          {1, false, size.input}};
   try {
-    return choose_training_plan(size, info.sm_count, static_cast<std::size_t>(shared_bytes));
+    const TrainingStep own = own_step(chip, training);
+    const double own_us = price(chip, training, own).us, library_us = price(chip, training, library_step()).us;
+    if (library_us < own_us) {
+      const auto steps = static_cast<double>(size.steps);
+      throw InputError("cuDNN is quicker at this size: a step is priced " + fixed(library_us / steps, 1) +
+                       " us, with the quickest plan on the chip " + fixed(own_us / steps, 1) + " us");
+    }
+    TrainingPlan plan;
+    for (const Phase& phase : own.phases) {
+      if (const auto* recurrence = std::get_if<RecurrencePlan>(&phase.how)) {
+        (phase.kind == PhaseKind::forward ? plan.forward : plan.backward) = *recurrence;
+      }
+    }
+    return plan;
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }
@@ -85,7 +125,7 @@ TrainingHalf half_of(std::string_view label) {
 TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) {
   const DeviceInfo info = device_info();
   device_ = current_device();
-  training_ = training_program(size, precision, plan_for(size, info, device_), info.architecture);
+  training_ = training_program(size, precision, plan_for(size, precision, info, device_), info.architecture);
   const InferenceProgram& program = training_.program;
   const std::lock_guard lock(shared().mutex);
   shared_of(device_);

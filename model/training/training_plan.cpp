@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/training/training_plan.hpp"
+#include "model/training/training_plan.hpp"
 
 #include "model/base/error.hpp"
 
@@ -29,58 +29,13 @@ constexpr int ceil_divide(std::int64_t value, std::int64_t by) {
   return static_cast<int>((value + by - 1) / by);
 }
 
-// Fewest tiles in shared memory that leave registers for the rest; the compiler has the last word.
-int fewest_shared_tiles(const RecurrenceShape& shape, const RecurrencePlan& plan) {
+// Registers of a thread that are left for tiles of weights; the compiler has the last word.
+int registers_for_tiles(const RecurrenceShape& shape, const RecurrencePlan& plan) {
   const int sums = 4 * shape.row_tiles * shape.sample_tiles;
   const int chains = shape.row_tiles * shape.sample_tiles <= 2 ? 4 / (shape.row_tiles * shape.sample_tiles) : 1;
   const int others = 56 + sums * chains + 4 * plan.loads_in_flight;
   const int most = std::min(255, kRegisters / shape.threads);
-  return std::clamp(shape.tiles - (most - others) / 4, 0, shape.tiles);
-}
-
-// Lays as many samples into a turn as there is room for. The causes of the other choices, on an H200:
-//   split  What an SM takes of a state from L2 is a step's floor: about 40 KB/us. Adding up a cluster's sums takes 0.2
-//   us a
-//          turn. Clusters of 4 fill ten elevenths of the SMs or more.
-//   loads  64 KB an SM are on their way from L2 at once. Forward, a turn's state is no larger than half of that.
-//   delay  Polls that find nothing make those that would find something wait, the longer the larger the state.
-RecurrencePlan choose(const TrainingSize& size, int sms, std::size_t shared_bytes, bool is_backward) {
-  constexpr int kFewestSamples = 4, kFewSamples = 16, kMostSamples = 32, kLargeShare = 256 << 10;
-  RecurrencePlan plan;
-  int loads = plan.loads_in_flight;
-  const auto of_group = [&](int split) { return ceil_divide(size.hidden, RecurrenceShape::kUnits * split) * split; };
-  plan.batch_groups = std::clamp(ceil_divide(size.batch, kFewestSamples), 1, std::max(1, sms / of_group(1)));
-  const int samples = ceil_divide(size.batch, plan.batch_groups);  // of a group
-  if (is_backward) {
-    const std::int64_t state_bytes = std::int64_t{2} * kGates * size.hidden * samples;
-    plan.split = size.hidden >= 1024 || state_bytes >= kLargeShare ? 2 : 1;
-    if (state_bytes / plan.split >= kLargeShare && plan.split > 1 && of_group(4) * plan.batch_groups <= sms * 10 / 11) {
-      plan.split = 4;
-    }
-    plan.batch_groups = std::min(plan.batch_groups, std::max(1, sms / of_group(plan.split)));
-    plan.warps = plan.split == 1 ? 16 : 8;
-    const std::int64_t turn_bytes = state_bytes / plan.split;
-    constexpr std::int64_t kDelayBytes = 205, kLeast = 160, kMost = 320;
-    plan.poll_delay = samples > kFewSamples ? 0 : static_cast<int>(std::clamp(turn_bytes / kDelayBytes, kLeast, kMost));
-    loads = plan.warps == 8 && (samples > kFewSamples || turn_bytes >= 64 << 10) ? 16 : 8;
-  }
-  for (plan.turns = samples <= kFewSamples ? 1 : std::max(2, ceil_divide(samples, kMostSamples));; plan.turns *= 2) {
-    const int of_eight = 2 * ceil_divide(ceil_divide(samples, plan.turns), 8);
-    plan.loads_in_flight = loads / of_eight * of_eight;
-    constexpr std::size_t kLargeRing = 4u << 20;
-    plan.ahead = 16;
-    for (std::size_t most = kLargeRing; plan.ahead > 4 && recurrence_shape(size, plan, is_backward).ring_bytes > most;
-         most = 4 * kLargeRing) {
-      plan.ahead /= 2;
-    }
-    try {
-      return with_room(size, plan, is_backward, sms, shared_bytes);
-    } catch (const InputError&) {
-      if (plan.turns >= ceil_divide(samples, 8)) {
-        throw;
-      }
-    }
-  }
+  return most - others;
 }
 
 }  // namespace
@@ -156,9 +111,15 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
 RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
                          std::size_t shared_bytes) {
   plan.shared_tiles = 0;
-  plan.shared_tiles = fewest_shared_tiles(recurrence_shape(size, plan, is_backward), plan);
+  const RecurrenceShape in_registers = recurrence_shape(size, plan, is_backward);
+  const int registers = registers_for_tiles(in_registers, plan);
+  plan.shared_tiles = std::clamp(in_registers.tiles - registers / 4, 0, in_registers.tiles);
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   const std::string takes = "an LSTM of " + std::to_string(size.hidden) + " units takes ";
+  if (registers < 0) {
+    throw InputError(takes + std::to_string(-registers) + " registers of a thread more than there are with the plan '" +
+                     text(plan) + "'");
+  }
   if (shape.blocks > sms) {
     throw InputError(takes + std::to_string(shape.blocks) + " SMs to train on the chip with the plan '" + text(plan) +
                      "'; there are " + std::to_string(sms));
@@ -169,10 +130,6 @@ RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_
                      "'; a block may have " + std::to_string(shared_bytes));
   }
   return plan;
-}
-
-TrainingPlan choose_training_plan(const TrainingSize& size, int sms, std::size_t shared_bytes) {
-  return {choose(size, sms, shared_bytes, false), choose(size, sms, shared_bytes, true)};
 }
 
 }  // namespace onchip

@@ -19,6 +19,8 @@ struct RecurrencePlan {
   int poll_delay = 0;       // cycles
   int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
   int warp_groups = 1;      // of an SM, each with all of its rows, and with turns of its own
+
+  friend bool operator==(const RecurrencePlan&, const RecurrencePlan&) = default;
 };
 
 struct TrainingPlan {
@@ -49,8 +51,5 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
 // possible on so many SMs with so many bytes of shared memory a block.
 RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
                          std::size_t shared_bytes);
-
-// Of chips with so many SMs and so many bytes of shared memory a block. Throws InputError if the weights do not fit.
-TrainingPlan choose_training_plan(const TrainingSize& size, int sms, std::size_t shared_bytes);
 
 }  // namespace onchip
