@@ -38,7 +38,7 @@ struct TimedWay {
   bool is_correct() const { return refusal.empty() && is_repeatable && wrongly_alive.empty() && wrongly_dead.empty(); }
 };
 
-// After three runs that warm up; fewer repeats where they take longer than ten seconds.
+// After three runs that warm up; no other run after three seconds, so that a slow way has one sample, of its first run.
 TimedWay time_inference(const std::string& name, const InferenceTask& task, int repeats,
                         const std::function<Inference()>& infer);
 TimedWay time_program(const std::string& name, const InferenceTask& task, int repeats, const InferenceProgram& program);

@@ -33,7 +33,7 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
   report.csv.columns = {"network",          "images",       "way",     "settings", "correct", "wrong_alive",
                         "wrong_dead",       "image_layers", "wall_ms", "low_ms",   "high_ms", "samples",
                         "tera_edges_per_s", "predicted_ms", "refusal"};
-  Table shown{.columns = {"way", "ms", "95 %", "TE/s", "predicted ms", "categories"}, .rows = {}};
+  Table shown{.columns = {"way", "ms", "95 %", "samples", "TE/s", "predicted ms", "categories"}, .rows = {}};
   Json rows = Json::array();
   for (const TimedWay& way : ways) {
     const bool ran = way.refusal.empty();
@@ -49,7 +49,7 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
                                predicted, way.refusal});
     shown.rows.push_back({way.name, if_ran(fixed(way.wall_ms.median, 3)),
                           if_ran(fixed(way.wall_ms.low, 3) + " to " + fixed(way.wall_ms.high, 3)),
-                          if_ran(fixed(1e-12 * edges_per_s, 1)), predicted,
+                          if_ran(std::to_string(way.wall_ms.samples)), if_ran(fixed(1e-12 * edges_per_s, 1)), predicted,
                           !ran                ? way.refusal
                           : way.is_correct()  ? "right"
                           : way.is_repeatable ? std::to_string(way.wrongly_alive.size()) + " wrongly alive, " +
