@@ -28,6 +28,16 @@ std::vector<int> only_in(const std::vector<int>& from, const std::vector<int>& l
 
 }  // namespace
 
+std::int64_t executed_image_layers(const std::vector<int>& end_layers, const Inference& inference) {
+  std::int64_t sum = 0;
+  int first = 0;
+  for (std::size_t p = 0; p < end_layers.size(); ++p) {
+    sum += std::int64_t{inference.entering[p]} * (end_layers[p] - first);
+    first = end_layers[p];
+  }
+  return sum;
+}
+
 InferenceTask inference_task(const FeedForward& network, const Inputs& inputs) {
   const Bitmaps images =
       std::holds_alternative<Bitmaps>(inputs) ? std::get<Bitmaps>(inputs) : to_bitmaps(std::get<IndexLists>(inputs));
@@ -39,7 +49,7 @@ InferenceTask inference_task(const FeedForward& network, const Inputs& inputs) {
 }
 
 TimedWay time_inference(const std::string& name, const InferenceTask& task, int repeats,
-                        const std::function<Inference()>& infer) {
+                        const std::function<Inference()>& infer, const std::vector<int>& end_layers) {
   TimedWay way{.name = name};
   std::vector<double> samples;
   Inference inference;
@@ -56,6 +66,10 @@ TimedWay time_inference(const std::string& name, const InferenceTask& task, int 
   way.wall_ms = summarize(samples);
   way.wrongly_alive = only_in(inference.categories, task.reference.categories);
   way.wrongly_dead = only_in(task.reference.categories, inference.categories);
+  if (!end_layers.empty()) {
+    way.image_layers = executed_image_layers(end_layers, inference);
+    return way;
+  }
   // Layers before the first that drops compute all images.
   const std::vector<int>& entering = inference.entering;
   const auto whole = task.network.layers() - (std::ssize(entering) - 1);
@@ -63,11 +77,12 @@ TimedWay time_inference(const std::string& name, const InferenceTask& task, int 
   return way;
 }
 
-TimedWay time_program(const std::string& name, const InferenceTask& task, int repeats,
-                      const InferenceProgram& program) {
+TimedWay time_program(const std::string& name, const InferenceTask& task, int repeats, const InferenceProgram& program,
+                      const std::vector<int>& end_layers) {
   DeviceInference inference(program);
   inference.upload(task.images);
-  return time_inference(name, task, repeats, [&] { return inference.infer(); });
+  return time_inference(
+      name, task, repeats, [&] { return inference.infer(); }, end_layers);
 }
 
 TimedWay time_staged(const Chip& chip, const StagedPlan& plan, const InferenceTask& task, int repeats) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/feed_forward.hpp"
 
+#include "experiments/feed_forward/timed_ways.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "kernels/feed_forward/inference.hpp"
 #include "kernels/feed_forward/network/fleet.hpp"
@@ -27,17 +28,6 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// Images that a kernel computes, summed over the layers of its phase: dead ones are dropped only between phases.
-std::int64_t executed_image_layers(const std::vector<int>& end_layers, const Inference& inference) {
-  std::int64_t sum = 0;
-  int first = 0;
-  for (std::size_t p = 0; p < end_layers.size(); ++p) {
-    sum += std::int64_t{inference.entering[p]} * (end_layers[p] - first);
-    first = end_layers[p];
-  }
-  return sum;
 }
 
 // What the GPU with the most image-layers computes, over what each of them does on average.

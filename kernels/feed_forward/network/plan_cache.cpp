@@ -92,6 +92,24 @@ class Writer {
   Hash hash_;
 };
 
+// How many bytes a writer would write.
+struct Counter {
+  std::uintmax_t bytes = 0;
+
+  template <typename... Values>
+  void operator()(const Values&... values) {
+    (add(values), ...);
+  }
+  template <typename T>
+  void add(const T& value) {
+    if constexpr (kIsVector<T>) {
+      bytes += sizeof(std::uint64_t) + value.size() * sizeof(value[0]);
+    } else {
+      bytes += sizeof(T);
+    }
+  }
+};
+
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path, std::ios::binary | std::ios::ate) {
@@ -195,22 +213,24 @@ void make_room(const std::filesystem::path& directory, std::uintmax_t bytes) {
 template <typename Value>
 void store(const std::filesystem::path& path, const std::string& key, const Value& value) {
   static std::atomic<unsigned> count{0};
+  Counter counter;
+  for_each_field(counter, value);
+  if (counter.bytes > kMostCachedBytes / 2) {
+    return;
+  }
   std::error_code error, ignored;
   std::filesystem::create_directories(path.parent_path(), ignored);
+  make_room(path.parent_path(), counter.bytes);
   std::filesystem::path temporary = path;
   temporary += "." + std::to_string(getpid()) + "." + std::to_string(count++) + ".tmp";
   Writer writer(temporary);
   writer(std::string(kMagic), key);
   for_each_field(writer, value);
   const bool written = writer.end();
-  const std::uintmax_t bytes = std::filesystem::file_size(temporary, error);
-  if (written && !error && bytes <= kMostCachedBytes / 2) {
-    make_room(path.parent_path(), bytes);
+  if (written) {
     std::filesystem::rename(temporary, path, error);
-  } else {
-    error = std::make_error_code(std::errc::file_too_large);
   }
-  if (error) {
+  if (!written || error) {
     std::filesystem::remove(temporary, ignored);
   }
 }
