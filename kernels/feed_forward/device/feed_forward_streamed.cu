@@ -3,8 +3,9 @@
 // to registers and back in every layer. The blocks and their records are those of feed_forward_blocks.cu, but for places
 // of 32 bits.
 //
-//   window       about ONCHIP_AT_ONCE tiles for each team, of 8 * ONCHIP_GROUPS images, go through all layers of the launch
-//                together, so that their features stay in L2. Windows are of equal size, but for one tile.
+//   window       ONCHIP_AT_ONCE tiles for each team, of 8 * ONCHIP_GROUPS images, go through all layers of the launch
+//                together, so that their features stay in L2. The last window has up to half as many more, or the last two
+//                have fewer, about the same number.
 //   team         ONCHIP_TEAM blocks of threads compute a layer of a tile; teams take turns, layer by layer of a window, so
 //                that they have as much to do whatever the number of tiles is. While a team's last warps end a layer of one
 //                tile, the others are at the next one's.
@@ -281,10 +282,12 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
   const int first_item = warp * kTeam + member;
   const Block* const own = a.blocks + static_cast<u64>(first_item) * kBlocks;
   const u64 layer_blocks = static_cast<u64>(a.items) * kBlocks;
-  const u32 windows = max((tiles + teams * kAtOnce / 2) / (teams * kAtOnce), 1u), slots = (tiles + windows - 1) / windows;
-  for (u32 window = 0; window < windows; ++window) {
-    const u32 first_tile = static_cast<u32>(static_cast<u64>(tiles) * window / windows);
-    const u32 size = static_cast<u32>(static_cast<u64>(tiles) * (window + 1) / windows) - first_tile;
+  const u32 planned = teams * kAtOnce;  // tiles of a window
+  u32 size = 0, before = 0;             // tiles of this window and of the one before
+  for (u32 first_tile = 0; first_tile < tiles; first_tile += size) {
+    const u32 rest = tiles - first_tile;
+    before = size;
+    size = rest >= 2 * planned ? planned : 2 * rest > 3 * planned ? (rest + 1) / 2 : rest;
     u32 left = size;
     if (kSettles) {
       __syncthreads();
@@ -296,7 +299,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
     int held = -1;  // the layer whose weights are in registers
     Weights weights[kBlocks];
     const Record* first_record = a.remainder;
-    for (u32 unit = team; unit < size * layers && left > 0; unit += teams) {
+    const u32 units_before = first_tile % teams * (layers % teams) % teams;  // of all windows, modulo teams
+    for (u32 unit = (team + teams - units_before) % teams; unit < size * layers && left > 0; unit += teams) {
       const int layer = a.first_layer + static_cast<int>(unit / size);
       const u32 at = unit % size, tile = first_tile + at;
       if (kSettles && (ended[at / 32] >> at % 32 & 1)) {
@@ -317,8 +321,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
       bool has_ended = false;
       if (layer > a.first_layer) {
         has_ended = wait(arrivals, layer - a.first_layer);
-      } else if (tile >= slots) {
-        wait(arrivals - slots, layers);  // which had its place
+      } else if (at < before) {
+        wait(arrivals - before, layers);  // which had its place
       }
       if (kSettles && !has_ended && layer > a.first_layer && (layer - 1) % kSettlesEach == 0) {
         Settling* const settling = a.settling + tile * kSettlings;
@@ -338,7 +342,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
         ended[at / 32] |= 1u << at % 32;  // by all threads: others that end are behind a barrier
         continue;
       }
-      u16* const scratch = a.scratch + tile % slots * 2 * tile_halves;
+      u16* const scratch = a.scratch + at * 2 * tile_halves;
       const bool from_bits = layer == a.first_layer && a.bits != nullptr;
       const u16* const source =
           layer == a.first_layer ? a.features + tile * tile_halves : scratch + layer % 2 * tile_halves;
