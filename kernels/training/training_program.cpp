@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/training/lstm_program.hpp"
+#include "kernels/training/training_program.hpp"
 
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
@@ -22,17 +22,18 @@ struct Arguments {
       *final_cell_gradient;
   void *initial_gradient, *initial_cell_gradient;
   float* bias_sums;
-  void* bias_gradient;
+  void *input_bias_gradient, *recurrent_bias_gradient;
   long long steps;
   std::uint32_t* status;
 };
 
-CompileRequest request_of(const LstmSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
+CompileRequest request_of(const TrainingSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
                           const std::string& architecture) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
-  CompileRequest request{"lstm_recurrence", kLstmRecurrenceSource, architecture, {}};
+  CompileRequest request{"training_recurrence", kTrainingRecurrenceSource, architecture, {}};
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
            {"precision", static_cast<int>(precision)},
+           {"cell", static_cast<int>(size.cell)},
            {"backward", is_backward},
            {"hidden", size.hidden},
            {"batch", size.batch},
@@ -55,7 +56,7 @@ CompileRequest request_of(const LstmSize& size, Precision precision, const Recur
   return request;
 }
 
-CompileRequest without_spill(const LstmSize& size, Precision precision, RecurrencePlan& plan, bool is_backward,
+CompileRequest without_spill(const TrainingSize& size, Precision precision, RecurrencePlan& plan, bool is_backward,
                              const std::string& architecture) {
   constexpr int kMore = 2;
   const int tiles = recurrence_shape(size, plan, is_backward).tiles;
@@ -68,6 +69,8 @@ CompileRequest without_spill(const LstmSize& size, Precision precision, Recurren
   }
 }
 
+constexpr std::int64_t kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
+
 int of_size(std::int64_t size, const char* what) {
   if (size < 1 || size > std::numeric_limits<int>::max()) {
     throw InputError("a training step needs " + std::string(what) + " of 1 to 2^31 - 1; found " + std::to_string(size));
@@ -76,30 +79,38 @@ int of_size(std::int64_t size, const char* what) {
 }
 
 struct Builder {
-  LstmSize size;
+  TrainingSize size;
   Precision precision;
-  LstmPlan plan;
-  LstmArrays arrays;
+  TrainingPlan plan;
+  TrainingArrays arrays;
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
   int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
 
+  // A row-major matrix, of which only columns from `first` on may be of it.
+  struct Matrix {
+    int array;
+    std::int64_t leading;  // elements from a row to the next
+    bool transposed = false;
+    std::int64_t first = 0;
+    std::byte* in(ArrayPlaces at) const { return at[array] == nullptr ? nullptr : at[array] + 2 * first; }
+  };
+
   // Row-major C [rows, columns] = op(A) op(B), which is column-major the product of the transposed in the other order.
-  // `a`, `b`: stored transposed.
-  ProgramNode product(const char* label, ArrayPlaces at, int c, std::int64_t rows, std::int64_t columns,
-                      std::int64_t depth, int a, bool a_transposed, int b, bool b_transposed) const {
+  ProgramNode product(const char* label, ArrayPlaces at, const Matrix& c, std::int64_t rows, std::int64_t columns,
+                      std::int64_t depth, const Matrix& a, const Matrix& b) const {
     ProgramNode node{.label = label};
     node.product = DenseProduct{.rows = of_size(columns, "columns"),
                                 .columns = of_size(rows, "rows"),
                                 .depth = of_size(depth, "a depth"),
                                 .precision = precision,
-                                .transposed = b_transposed,
-                                .transposed_b = a_transposed,
-                                .a = at[b],
-                                .leading_a = static_cast<int>(b_transposed ? depth : columns),
-                                .b = at[a],
-                                .leading_b = static_cast<int>(a_transposed ? rows : depth),
-                                .c = at[c],
-                                .leading_c = static_cast<int>(columns)};
+                                .transposed = b.transposed,
+                                .transposed_b = a.transposed,
+                                .a = b.in(at),
+                                .leading_a = static_cast<int>(b.leading),
+                                .b = a.in(at),
+                                .leading_b = static_cast<int>(a.leading),
+                                .c = c.in(at),
+                                .leading_c = static_cast<int>(c.leading)};
     return node;
   }
 
@@ -121,14 +132,16 @@ struct Builder {
             .initial_gradient = at[arrays.dh0],
             .initial_cell_gradient = at[arrays.dc0],
             .bias_sums = array_at<float>(at, bias_sums),
-            .bias_gradient = at[arrays.db],
+            .input_bias_gradient = at[arrays.db],
+            .recurrent_bias_gradient = at[arrays.db_hh],
             .steps = size.steps,
             .status = words(status)};
   }
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
     constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
-    const std::int64_t gate_rows = std::int64_t{4} * size.hidden, samples = size.steps * size.batch;
+    const std::int64_t samples = size.steps * size.batch, hidden = size.hidden, input = size.input;
+    const std::int64_t rows = info(size.cell).gates * hidden, kept = kKept * hidden;
     const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
       const RecurrenceShape shape = recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward);
       ProgramNode node =
@@ -148,27 +161,37 @@ struct Builder {
     prepare_forward.after = {0};
     all.push_back(prepare_forward);
     all.push_back(preparation("prepare backward", prepare_back, true));
-    all.push_back(product("W_ih x", at, gates, samples, gate_rows, size.input, arrays.x, false, arrays.w_ih, true));
+    const Matrix of_gates{gates, kept}, x{arrays.x, input};
+    all.push_back(product("W_ih x", at, of_gates, samples, rows, input, x, {arrays.w_ih, input, true}));
     all.push_back(recurrence("forward", forward, false));
     all.back().after = {1};
     all.push_back(recurrence("backward", backward, true));
     all.back().after = {2};
-    all.push_back(product("dx", at, arrays.dx, samples, size.input, gate_rows, gates, false, arrays.w_ih, false));
-    all.push_back(product("dW_ih", at, arrays.dw_ih, gate_rows, size.input, samples, gates, true, arrays.x, false));
-    all.push_back(
-        product("dW_hh", at, arrays.dw_hh, gate_rows, size.hidden, samples, gates, true, arrays.states, false));
-    all.push_back(launch_node("db", sum_bias, static_cast<int>((gate_rows + 127) / 128), 128, 0, arguments(at, true)));
+    all.push_back(product("dx", at, {arrays.dx, input}, samples, input, rows, of_gates, {arrays.w_ih, input}));
+    const Matrix gates_transposed{gates, kept, true}, states{arrays.states, hidden};
+    all.push_back(product("dW_ih", at, {arrays.dw_ih, input}, rows, input, samples, gates_transposed, x));
+    const std::int64_t first_rows = size.cell == Cell::gru ? 2 * hidden : rows;  // of a GRU, the rest is r dn
+    all.push_back(product("dW_hh", at, {arrays.dw_hh, hidden}, first_rows, hidden, samples, gates_transposed, states));
+    if (size.cell == Cell::gru) {
+      all.push_back(product("dW_hh", at, {arrays.dw_hh, hidden, false, first_rows * hidden}, hidden, hidden, samples,
+                            {gates, kept, true, 3 * hidden}, states));
+    }
+    all.push_back(launch_node("db", sum_bias, static_cast<int>((kept + 127) / 128), 128, 0, arguments(at, true)));
     return all;
   }
 };
 
 }  // namespace
 
-LstmProgram lstm_training_program(const LstmSize& size, Precision precision, LstmPlan plan,
-                                  const std::string& architecture) {
+TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
+                                 const std::string& architecture) {
   if (precision != Precision::fp16 && precision != Precision::bf16) {
-    throw InputError("an LSTM is trained on the chip in 'fp16' or 'bf16', not in '" +
+    throw InputError("layers are trained on the chip in 'fp16' or 'bf16', not in '" +
                      std::string(info(precision).name) + "'");
+  }
+  if (size.cell != Cell::lstm && size.cell != Cell::gru) {
+    throw InputError("the cell '" + std::string(info(size.cell).name) +
+                     "' has no training kernels; 'lstm' and 'gru' have");
   }
   of_size(size.input, "an input size");
   of_size(size.hidden, "a hidden size");
@@ -185,28 +208,30 @@ LstmProgram lstm_training_program(const LstmSize& size, Precision precision, Lst
   b.sum_bias = program.add_kernel(backward, "sum_bias");
 
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
-  const std::int64_t gate_rows = std::int64_t{4} * size.hidden, state = std::int64_t{size.batch} * size.hidden;
+  const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
+  const std::int64_t state = std::int64_t{size.batch} * size.hidden, cell = size.cell == Cell::lstm ? state : 0;
   const std::int64_t inputs = size.steps * size.batch * size.input;
-  LstmArrays& a = b.arrays;
+  TrainingArrays& a = b.arrays;
   a.x = elements(inputs);
   a.w_ih = elements(gate_rows * size.input);
   a.w_hh = elements(gate_rows * size.hidden);
   a.b_ih = elements(gate_rows);
   a.b_hh = elements(gate_rows);
   a.h0 = elements(state);
-  a.c0 = elements(state);
+  a.c0 = elements(cell);
   a.dy = elements(size.steps * state);
   a.dhn = elements(state);
-  a.dcn = elements(state);
+  a.dcn = elements(cell);
   a.states = elements((size.steps + 1) * state);
-  a.cells = elements((size.steps + 1) * state);
+  a.cells = elements((size.steps + 1) * cell);
   a.dx = elements(inputs);
   a.dw_ih = elements(gate_rows * size.input);
   a.dw_hh = elements(gate_rows * size.hidden);
   a.db = elements(gate_rows);
+  a.db_hh = elements(gate_rows);
   a.dh0 = elements(state);
-  a.dc0 = elements(state);
-  a.gates = b.gates = elements(size.steps * 4 * state);
+  a.dc0 = elements(cell);
+  a.gates = b.gates = elements(size.steps * kKept * state);
   const RecurrenceShape shape = recurrence_shape(size, plan.forward, false);
   const RecurrenceShape back = recurrence_shape(size, plan.backward, true);
   b.packed = program.add_array(shape.packed_bytes);
