@@ -17,13 +17,17 @@ struct Arguments {
   const void* weights;
   std::uint32_t* packed;
   std::byte* ring;
-  void *gates, *cells, *states;
-  const void *initial, *initial_cell, *input_bias, *recurrent_bias, *states_gradient, *final_gradient,
-      *final_cell_gradient;
+  void *gates, *cells, *last_cells, *output;
+  const void *initial, *initial_cell;
+  void *final_state, *final_cell;
+  const void *input_bias, *recurrent_bias, *output_gradient, *final_gradient, *final_cell_gradient;
   void *initial_gradient, *initial_cell_gradient;
   float* bias_sums;
-  void* bias_gradient;
+  void *bias_gradient, *first_gradient;
+  const void* lengths;
+  void* ranks;
   long long steps;
+  int descends;
   std::uint32_t* status;
 };
 
@@ -36,6 +40,8 @@ CompileRequest request_of(const TrainingSize& size, Precision precision, const R
            {"backward", is_backward},
            {"hidden", size.hidden},
            {"batch", size.batch},
+           {"directions", size.directions},
+           {"length_bytes", size.length_bytes},
            {"sms", shape.sms},
            {"batch_groups", plan.batch_groups},
            {"turns", plan.turns},
@@ -81,6 +87,7 @@ struct Builder {
   TrainingPlan plan;
   TrainingArrays arrays;
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
+  int ranks = 0, ranks_back = 0, first_gradient = 0;
   int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
 
   // Row-major C [rows, columns] = op(A) op(B), which is column-major the product of the transposed in the other order.
@@ -103,26 +110,65 @@ struct Builder {
     return node;
   }
 
+  // Of a step's rows of so many elements.
+  std::ptrdiff_t rows_bytes(std::int64_t elements) const { return 2 * elements * size.batch; }
+
+  // The gradient of W_hh: of a step's gates and the state before it, a product over all steps but the first; and that
+  // of the first, where its state is not zero.
+  void add_recurrent_gradient(std::vector<ProgramNode>& all, ArrayPlaces at) const {
+    const std::int64_t gate_rows = std::int64_t{4} * size.hidden;
+    const auto gradient = [&](const char* label, std::int64_t depth, int of_gates, int states, bool keep) {
+      ProgramNode node = product(label, at, arrays.dw_hh, gate_rows, size.hidden, depth, of_gates, true, states, false);
+      node.product->keep = keep ? 1.0F : 0.0F;
+      return node;
+    };
+    if (size.steps > 1) {
+      ProgramNode node = gradient("dW_hh", (size.steps - 1) * size.batch, gates, arrays.y, false);
+      const auto forwarded = [](const void* from, std::ptrdiff_t bytes) {
+        return static_cast<const std::byte*>(from) + bytes;
+      };
+      DenseProduct& p = *node.product;
+      p.leading_a = of_size(std::int64_t{size.directions} * size.hidden, "outputs");
+      (size.is_reverse ? p.a : p.b) =
+          size.is_reverse ? forwarded(p.a, rows_bytes(p.leading_a)) : forwarded(p.b, rows_bytes(gate_rows));
+      all.push_back(std::move(node));
+    } else if (at[arrays.h0] == nullptr) {
+      all.push_back({.label = "dW_hh"});
+      all.back().zeros = {at[arrays.dw_hh], static_cast<std::size_t>(2 * gate_rows * size.hidden)};
+    }
+    if (at[arrays.h0] != nullptr) {
+      all.push_back(gradient("dW_hh of h0", size.batch, first_gradient, arrays.h0, size.steps > 1));
+    }
+  }
+
   Arguments arguments(ArrayPlaces at, bool is_backward) const {
     const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
+    std::byte *const first_cells = at[arrays.cells], *const other_cells = first_cells + rows_bytes(size.hidden);
     return {.weights = at[arrays.w_hh],
             .packed = words(is_backward ? packed_transposed : packed),
             .ring = at[is_backward ? ring_back : ring],
             .gates = at[gates],
-            .cells = at[arrays.cells],
-            .states = at[arrays.states],
+            .cells = size.is_reverse ? first_cells : other_cells,
+            .last_cells = size.is_reverse ? other_cells : first_cells,
+            .output = at[arrays.y],
             .initial = at[arrays.h0],
             .initial_cell = at[arrays.c0],
+            .final_state = at[arrays.hn],
+            .final_cell = at[arrays.cn],
             .input_bias = at[arrays.b_ih],
             .recurrent_bias = at[arrays.b_hh],
-            .states_gradient = at[arrays.dy],
+            .output_gradient = at[arrays.dy],
             .final_gradient = at[arrays.dhn],
             .final_cell_gradient = at[arrays.dcn],
             .initial_gradient = at[arrays.dh0],
             .initial_cell_gradient = at[arrays.dc0],
             .bias_sums = array_at<float>(at, bias_sums),
             .bias_gradient = at[arrays.db],
+            .first_gradient = at[arrays.h0] == nullptr ? nullptr : at[first_gradient],
+            .lengths = size.length_bytes > 0 ? at[arrays.lengths] : nullptr,
+            .ranks = at[is_backward ? ranks_back : ranks],
             .steps = size.steps,
+            .descends = is_backward != size.is_reverse,
             .status = words(status)};
   }
 
@@ -144,19 +190,19 @@ struct Builder {
     ProgramNode clear{.label = "status"};
     clear.zeros = {at[status], 4};
     std::vector<ProgramNode> all{clear};
-    ProgramNode prepare_forward = preparation("prepare forward", prepare, false);
-    prepare_forward.after = {0};
-    all.push_back(prepare_forward);
-    all.push_back(preparation("prepare backward", prepare_back, true));
     all.push_back(product("W_ih x", at, gates, samples, gate_rows, size.input, arrays.x, false, arrays.w_ih, true));
+    all.push_back(preparation("prepare forward", prepare, false));
+    all.back().after = {0};
+    all.push_back(preparation("prepare backward", prepare_back, true));
+    all.back().after = {1};  // which writes where this clears
     all.push_back(recurrence("forward", forward, false));
-    all.back().after = {1};
-    all.push_back(recurrence("backward", backward, true));
     all.back().after = {2};
+    all.push_back(recurrence("backward", backward, true));
+    all.back().after = {3};
     all.push_back(product("dx", at, arrays.dx, samples, size.input, gate_rows, gates, false, arrays.w_ih, false));
+    all.back().product->keep = size.is_reverse && size.directions == 2 ? 1.0F : 0.0F;  // to that of the first direction
     all.push_back(product("dW_ih", at, arrays.dw_ih, gate_rows, size.input, samples, gates, true, arrays.x, false));
-    all.push_back(
-        product("dW_hh", at, arrays.dw_hh, gate_rows, size.hidden, samples, gates, true, arrays.states, false));
+    add_recurrent_gradient(all, at);
     all.push_back(launch_node("db", sum_bias, static_cast<int>((gate_rows + 127) / 128), 128, 0, arguments(at, true)));
     return all;
   }
@@ -195,10 +241,13 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   a.b_hh = elements(gate_rows);
   a.h0 = elements(state);
   a.c0 = elements(state);
-  a.dy = elements(size.steps * state);
   a.dhn = elements(state);
   a.dcn = elements(state);
-  a.states = elements((size.steps + 1) * state);
+  a.lengths = program.add_array(static_cast<std::size_t>(size.batch) * std::max(size.length_bytes, 1));
+  a.y = elements(size.steps * size.directions * state);
+  a.dy = elements(size.steps * size.directions * state);
+  a.hn = elements(state);
+  a.cn = elements(state);
   a.cells = elements((size.steps + 1) * state);
   a.dx = elements(inputs);
   a.dw_ih = elements(gate_rows * size.input);
@@ -214,6 +263,9 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.ring = program.add_array(shape.ring_bytes);
   b.ring_back = program.add_array(back.ring_bytes);
   b.bias_sums = program.add_array(back.bias_bytes);
+  b.ranks = program.add_array(8 * static_cast<std::size_t>(size.batch));
+  b.ranks_back = program.add_array(8 * static_cast<std::size_t>(size.batch));
+  b.first_gradient = elements(4 * state);
   b.status = program.add_array(4);
   program.results = b.status;
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at); };

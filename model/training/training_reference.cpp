@@ -33,11 +33,23 @@ std::vector<double> values(const Matrix& of) {
 
 TrainingResult training_reference(const TrainingSize& size, const TrainingInput& in) {
   const Index hidden = size.hidden, batch = size.batch, rows = size.steps * batch;
-  const Matrix x = matrix("x", in.x, rows, size.input);
+  const auto length = [&](Index sample) { return in.lengths.empty() ? size.steps : in.lengths[sample]; };
+  // Of rows in the order of time and of those in the order of steps, one to the other; what is not there is zero.
+  const auto turned = [&](const Matrix& of, bool to_steps) {
+    Matrix to = Matrix::Zero(of.rows(), of.cols());
+    for (Index sample = 0; sample < batch; ++sample) {
+      for (Index step = 0; step < length(sample); ++step) {
+        const Index position = size.is_reverse ? length(sample) - 1 - step : step;
+        to.row((to_steps ? step : position) * batch + sample) = of.row((to_steps ? position : step) * batch + sample);
+      }
+    }
+    return to;
+  };
+  const Matrix x = turned(matrix("x", in.x, rows, size.input), true);
   const Matrix w_ih = matrix("w_ih", in.w_ih, 4 * hidden, size.input);
   const Matrix w_hh = matrix("w_hh", in.w_hh, 4 * hidden, hidden);
   const Matrix bias = matrix("b_ih", in.b_ih, 1, 4 * hidden) + matrix("b_hh", in.b_hh, 1, 4 * hidden);
-  const Matrix dy = matrix("dy", in.dy, rows, hidden);
+  const Matrix dy = turned(matrix("dy", in.dy, rows, hidden), true);
 
   Matrix h(rows + batch, hidden), c(rows + batch, hidden);  // the initial ones first
   h.topRows(batch) = matrix("h0", in.h0, batch, hidden);
@@ -47,6 +59,14 @@ TrainingResult training_reference(const TrainingSize& size, const TrainingInput&
     return gates.block(step * batch, which * hidden, batch, hidden).array();
   };
   const auto step_of = [&](auto& of, Index step) { return of.middleRows(step * batch, batch).array(); };
+  // Samples that are not there stay as they were.
+  const auto keep_ended = [&](Index step, const Array& before, auto&& now) {
+    for (Index sample = 0; sample < batch; ++sample) {
+      if (step >= length(sample)) {
+        now.row(sample) = before.row(sample);
+      }
+    }
+  };
   for (Index t = 0; t < size.steps; ++t) {
     gates.middleRows(t * batch, batch) += h.middleRows(t * batch, batch) * w_hh.transpose();
     for (const Index which : {0, 1, 3}) {
@@ -55,6 +75,8 @@ TrainingResult training_reference(const TrainingSize& size, const TrainingInput&
     gate(t, 2) = gate(t, 2).tanh();
     step_of(c, t + 1) = gate(t, 1) * step_of(c, t) + gate(t, 0) * gate(t, 2);
     step_of(h, t + 1) = gate(t, 3) * step_of(c, t + 1).tanh();
+    keep_ended(t, step_of(c, t), step_of(c, t + 1));
+    keep_ended(t, step_of(h, t), step_of(h, t + 1));
   }
 
   Matrix dgates(rows, 4 * hidden);
@@ -62,6 +84,7 @@ TrainingResult training_reference(const TrainingSize& size, const TrainingInput&
   for (Index t = size.steps - 1; t >= 0; --t) {
     const Array i = gate(t, 0), f = gate(t, 1), g = gate(t, 2), o = gate(t, 3);
     const Array squashed = step_of(c, t + 1).tanh();
+    const Array last_dh = dh, last_dc = dc;
     dh += step_of(dy, t);
     dc += dh * o * (1 - squashed.square());
     const auto dgate = [&](Index which) { return dgates.block(t * batch, which * hidden, batch, hidden).array(); };
@@ -69,12 +92,16 @@ TrainingResult training_reference(const TrainingSize& size, const TrainingInput&
     dgate(1) = dc * step_of(c, t) * f * (1 - f);
     dgate(2) = dc * i * (1 - g.square());
     dgate(3) = dh * squashed * o * (1 - o);
+    keep_ended(t, Array::Zero(batch, 4 * hidden), step_of(dgates, t));
     dc *= f;
     dh = (dgates.middleRows(t * batch, batch) * w_hh).array();
+    keep_ended(t, last_dc, dc);
+    keep_ended(t, last_dh, dh);
   }
-  return {.y = values(h.bottomRows(rows)),
+  return {.y = values(turned(h.bottomRows(rows), false)),
+          .hn = values(h.bottomRows(batch)),
           .cn = values(c.bottomRows(batch)),
-          .dx = values(dgates * w_ih),
+          .dx = values(turned(dgates * w_ih, false)),
           .dw_ih = values(dgates.transpose() * x),
           .dw_hh = values(dgates.transpose() * h.topRows(rows)),
           .db = values(dgates.colwise().sum()),

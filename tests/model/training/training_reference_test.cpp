@@ -26,14 +26,14 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 // Of which training_reference has the gradients.
 double loss(const TrainingSize& size, const TrainingInput& in) {
   const TrainingResult result = training_reference(size, in);
-  const std::vector<double> last(result.y.end() - static_cast<std::ptrdiff_t>(in.dhn.size()), result.y.end());
-  return dot(result.y, in.dy) + dot(last, in.dhn) + dot(result.cn, in.dcn);
+  return dot(result.y, in.dy) + dot(result.hn, in.dhn) + dot(result.cn, in.dcn);
 }
 
 }  // namespace
 
 TEST_CASE("every gradient of the LSTM reference is that of finite differences", "[fast]") {
-  const TrainingSize size{.input = 3, .hidden = 4, .batch = 2, .steps = 5};
+  const bool has_lengths = GENERATE(false, true), is_reverse = GENERATE(false, true);
+  const TrainingSize size{.input = 3, .hidden = 4, .batch = 2, .steps = 5, .is_reverse = is_reverse};
   Random random(5, 1);
   TrainingInput in{.x = random_values(random, 30),
                    .w_ih = random_values(random, 48),
@@ -44,7 +44,11 @@ TEST_CASE("every gradient of the LSTM reference is that of finite differences", 
                    .c0 = random_values(random, 8),
                    .dy = random_values(random, 40),
                    .dhn = random_values(random, 8),
-                   .dcn = random_values(random, 8)};
+                   .dcn = random_values(random, 8),
+                   .lengths = {}};
+  if (has_lengths) {
+    in.lengths = {5, 2};
+  }
   const TrainingResult result = training_reference(size, in);
   const auto check = [&](const char* name, std::vector<double>& values, const std::vector<double>& gradient) {
     INFO(name);
@@ -82,7 +86,8 @@ TEST_CASE("the LSTM reference refuses arrays of other sizes, and takes empty one
                    .c0 = {},
                    .dy = {},
                    .dhn = {},
-                   .dcn = {}};
+                   .dcn = {},
+                   .lengths = {}};
   CHECK(training_reference(size, in).cn.at(0) == Approx(0.5 * std::tanh(1.0)));
   in.c0 = {1, 2};
   CHECK_THROWS_WITH(training_reference(size, in), "'c0' has 2 elements; expected 1");
