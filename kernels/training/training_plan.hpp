@@ -22,6 +22,7 @@ struct RecurrencePlan {
 
 struct TrainingPlan {
   RecurrencePlan forward, backward;
+  bool beside = false;  // both directions at once, on half of the SMs each
 };
 
 // "groups=4 turns=1 warps=8 ..."

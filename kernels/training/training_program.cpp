@@ -17,13 +17,17 @@ struct Arguments {
   const void* weights;
   std::uint32_t* packed;
   std::byte* ring;
-  void *gates, *cells, *states;
-  const void *initial, *initial_cell, *input_bias, *recurrent_bias, *states_gradient, *final_gradient,
-      *final_cell_gradient;
+  void *gates, *cells, *last_cells, *output;
+  const void *initial, *initial_cell;
+  void *final_state, *final_cell;
+  const void *input_bias, *recurrent_bias, *output_gradient, *final_gradient, *final_cell_gradient;
   void *initial_gradient, *initial_cell_gradient;
   float* bias_sums;
-  void *input_bias_gradient, *recurrent_bias_gradient;
+  void *input_bias_gradient, *recurrent_bias_gradient, *first_gradient;
+  const void* lengths;
+  void* ranks;
   long long steps;
+  int descends;
   std::uint32_t* status;
 };
 
@@ -37,6 +41,8 @@ CompileRequest request_of(const TrainingSize& size, Precision precision, const R
            {"backward", is_backward},
            {"hidden", size.hidden},
            {"batch", size.batch},
+           {"directions", size.directions},
+           {"length_bytes", size.length_bytes},
            {"sms", shape.sms},
            {"batch_groups", plan.batch_groups},
            {"turns", plan.turns},
@@ -84,14 +90,15 @@ struct Builder {
   TrainingPlan plan;
   TrainingArrays arrays;
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
+  int ranks = 0, ranks_back = 0, first_gradient = 0;
   int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
 
-  // A row-major matrix, of which only columns from `first` on may be of it.
+  // A row-major matrix in an array.
   struct Matrix {
     int array;
     std::int64_t leading;  // elements from a row to the next
     bool transposed = false;
-    std::int64_t first = 0;
+    std::int64_t first = 0;  // its first element in the array
     std::byte* in(ArrayPlaces at) const { return at[array] == nullptr ? nullptr : at[array] + 2 * first; }
   };
 
@@ -114,19 +121,55 @@ struct Builder {
     return node;
   }
 
+  // The gradient of W_hh: of a step's gates and the state before it, a product over all steps but the first; and that
+  // of the first, where its state is not zero. A GRU's last gate has its gradient for W_hh behind that for W_ih.
+  void add_recurrent_gradient(std::vector<ProgramNode>& all, ArrayPlaces at) const {
+    const std::int64_t hidden = size.hidden, kept = kKept * hidden, outputs = size.directions * hidden;
+    const std::int64_t rows = info(size.cell).gates * hidden, apart = size.cell == Cell::gru ? hidden : 0;
+    const auto add = [&](const char* label, std::int64_t depth, Matrix of_gates, const Matrix& states, bool keep) {
+      const auto add_rows = [&](std::int64_t first, std::int64_t count) {
+        all.push_back(
+            product(label, at, {arrays.dw_hh, hidden, false, first * hidden}, count, hidden, depth, of_gates, states));
+        all.back().product->keep = keep ? 1.0F : 0.0F;
+      };
+      add_rows(0, rows - apart);
+      if (apart > 0) {
+        of_gates.first += rows;
+        add_rows(rows - apart, apart);
+      }
+    };
+    const std::int64_t later_gates = size.is_reverse ? 0 : size.batch * kept;
+    const std::int64_t later_states = size.is_reverse ? size.batch * outputs : 0;
+    if (size.steps > 1) {
+      add("dW_hh", (size.steps - 1) * size.batch, {gates, kept, true, later_gates},
+          {arrays.y, outputs, false, later_states}, false);
+    } else if (at[arrays.h0] == nullptr) {
+      all.push_back({.label = "dW_hh"});
+      all.back().zeros = {at[arrays.dw_hh], static_cast<std::size_t>(2 * rows * hidden)};
+    }
+    if (at[arrays.h0] != nullptr) {
+      add("dW_hh of h0", size.batch, {first_gradient, kept, true}, {arrays.h0, hidden}, size.steps > 1);
+    }
+  }
+
   Arguments arguments(ArrayPlaces at, bool is_backward) const {
     const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
+    std::byte* const first_cells = at[arrays.cells];
+    std::byte* const other_cells = first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
     return {.weights = at[arrays.w_hh],
             .packed = words(is_backward ? packed_transposed : packed),
             .ring = at[is_backward ? ring_back : ring],
             .gates = at[gates],
-            .cells = at[arrays.cells],
-            .states = at[arrays.states],
+            .cells = size.is_reverse ? first_cells : other_cells,
+            .last_cells = size.is_reverse ? other_cells : first_cells,
+            .output = at[arrays.y],
             .initial = at[arrays.h0],
             .initial_cell = at[arrays.c0],
+            .final_state = at[arrays.hn],
+            .final_cell = at[arrays.cn],
             .input_bias = at[arrays.b_ih],
             .recurrent_bias = at[arrays.b_hh],
-            .states_gradient = at[arrays.dy],
+            .output_gradient = at[arrays.dy],
             .final_gradient = at[arrays.dhn],
             .final_cell_gradient = at[arrays.dcn],
             .initial_gradient = at[arrays.dh0],
@@ -134,7 +177,11 @@ struct Builder {
             .bias_sums = array_at<float>(at, bias_sums),
             .input_bias_gradient = at[arrays.db],
             .recurrent_bias_gradient = at[arrays.db_hh],
+            .first_gradient = at[arrays.h0] == nullptr ? nullptr : at[first_gradient],
+            .lengths = size.length_bytes > 0 ? at[arrays.lengths] : nullptr,
+            .ranks = at[is_backward ? ranks_back : ranks],
             .steps = size.steps,
+            .descends = is_backward != size.is_reverse,
             .status = words(status)};
   }
 
@@ -157,25 +204,20 @@ struct Builder {
     ProgramNode clear{.label = "status"};
     clear.zeros = {at[status], 4};
     std::vector<ProgramNode> all{clear};
-    ProgramNode prepare_forward = preparation("prepare forward", prepare, false);
-    prepare_forward.after = {0};
-    all.push_back(prepare_forward);
-    all.push_back(preparation("prepare backward", prepare_back, true));
     const Matrix of_gates{gates, kept}, x{arrays.x, input};
     all.push_back(product("W_ih x", at, of_gates, samples, rows, input, x, {arrays.w_ih, input, true}));
+    all.push_back(preparation("prepare forward", prepare, false));
+    all.back().after = {0};
+    all.push_back(preparation("prepare backward", prepare_back, true));
+    all.back().after = {1};  // which writes where this clears
     all.push_back(recurrence("forward", forward, false));
-    all.back().after = {1};
-    all.push_back(recurrence("backward", backward, true));
     all.back().after = {2};
+    all.push_back(recurrence("backward", backward, true));
+    all.back().after = {3};
     all.push_back(product("dx", at, {arrays.dx, input}, samples, input, rows, of_gates, {arrays.w_ih, input}));
-    const Matrix gates_transposed{gates, kept, true}, states{arrays.states, hidden};
-    all.push_back(product("dW_ih", at, {arrays.dw_ih, input}, rows, input, samples, gates_transposed, x));
-    const std::int64_t first_rows = size.cell == Cell::gru ? 2 * hidden : rows;  // of a GRU, the rest is r dn
-    all.push_back(product("dW_hh", at, {arrays.dw_hh, hidden}, first_rows, hidden, samples, gates_transposed, states));
-    if (size.cell == Cell::gru) {
-      all.push_back(product("dW_hh", at, {arrays.dw_hh, hidden, false, first_rows * hidden}, hidden, hidden, samples,
-                            {gates, kept, true, 3 * hidden}, states));
-    }
+    all.back().product->keep = size.is_reverse && size.directions == 2 ? 1.0F : 0.0F;  // to that of the first direction
+    all.push_back(product("dW_ih", at, {arrays.dw_ih, input}, rows, input, samples, {gates, kept, true}, x));
+    add_recurrent_gradient(all, at);
     all.push_back(launch_node("db", sum_bias, static_cast<int>((kept + 127) / 128), 128, 0, arguments(at, true)));
     return all;
   }
@@ -219,10 +261,13 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   a.b_hh = elements(gate_rows);
   a.h0 = elements(state);
   a.c0 = elements(cell);
-  a.dy = elements(size.steps * state);
   a.dhn = elements(state);
   a.dcn = elements(cell);
-  a.states = elements((size.steps + 1) * state);
+  a.lengths = program.add_array(static_cast<std::size_t>(size.batch) * std::max(size.length_bytes, 1));
+  a.y = elements(size.steps * size.directions * state);
+  a.dy = elements(size.steps * size.directions * state);
+  a.hn = elements(state);
+  a.cn = elements(cell);
   a.cells = elements((size.steps + 1) * cell);
   a.dx = elements(inputs);
   a.dw_ih = elements(gate_rows * size.input);
@@ -239,6 +284,9 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.ring = program.add_array(shape.ring_bytes);
   b.ring_back = program.add_array(back.ring_bytes);
   b.bias_sums = program.add_array(back.bias_bytes);
+  b.ranks = program.add_array(8 * static_cast<std::size_t>(size.batch));
+  b.ranks_back = program.add_array(8 * static_cast<std::size_t>(size.batch));
+  b.first_gradient = elements(4 * state);
   b.status = program.add_array(4);
   program.results = b.status;
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at); };
