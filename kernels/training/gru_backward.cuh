@@ -40,7 +40,7 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
       fetched.last_state = load_ahead(a.initial, item.index(sample));
     }
     fetched.gradient = load_ahead(a.output_gradient, item.output_index(row));
-    if (const int lane = item.unit % kUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array of the SM's units
+    if (const int lane = item.unit % kSectorUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array
       const int ahead = row_ahead(a, row);
       prefetch(lane < 4 ? a.gates : lane == 4 ? a.output : a.output_gradient,
                lane < 4 ? item.gate_index(ahead, lane) : item.output_index(ahead));

@@ -39,8 +39,8 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
     for (int g = 0; g < 3; ++g) {
       fetched.input[g] = load_ahead(a.gates, item.gate_index(row, g));
     }
-    if (item.unit % kUnits < 3 && rest > kFetchedAhead) {  // one lane for each gate of the SM's units
-      prefetch(a.gates, item.gate_index(row_ahead(a, row), item.unit % kUnits));
+    if (item.unit % kSectorUnits < 3 && rest > kFetchedAhead) {  // one lane for each gate
+      prefetch(a.gates, item.gate_index(row_ahead(a, row), item.unit % kSectorUnits));
     }
   }
   return fetched;

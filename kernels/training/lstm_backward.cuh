@@ -36,7 +36,7 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
     fetched.cell = load_ahead(a.cells, item.index(row));
     fetched.last_cell = load_ahead(a.last_cells, item.index(row));
     fetched.gradient = load_ahead(a.output_gradient, item.output_index(row));
-    if (const int lane = item.unit % kUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array of the SM's units
+    if (const int lane = item.unit % kSectorUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array
       const int ahead = row_ahead(a, row);
       prefetch(lane < 4 ? a.gates : lane == 4 ? a.last_cells : a.output_gradient,
                lane < 4    ? item.gate_index(ahead, lane)

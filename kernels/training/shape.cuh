@@ -31,7 +31,7 @@ constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
 constexpr int kTurns = ONCHIP_TURNS;
 constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
 constexpr int kSplit = ONCHIP_SPLIT;
-constexpr int kUnits = 16;                    // of an SM
+constexpr int kUnits = ONCHIP_UNITS;          // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a turn: a unit of a sample
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
 static_assert(kBatchGroups * kTurns * kGroupBatch >= kBatch, "the turns have all samples");

@@ -44,6 +44,7 @@ CompileRequest request_of(const TrainingSize& size, Precision precision, const R
            {"directions", size.directions},
            {"length_bytes", size.length_bytes},
            {"sms", shape.sms},
+           {"units", plan.units},
            {"batch_groups", plan.batch_groups},
            {"turns", plan.turns},
            {"samples", shape.samples},

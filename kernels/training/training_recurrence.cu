@@ -26,6 +26,7 @@
 #include "../dense/multiply.cuh"
 
 constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
+constexpr int kSectorUnits = 16;  // of a row, in a sector
 
 // As in dense/combine.cuh, where the order of the sums is explained.
 constexpr int kThreadRows = kGates;
