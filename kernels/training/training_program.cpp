@@ -3,10 +3,11 @@
 
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
+#include "kernels/training/training_products.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 #include <utility>
 
 namespace onchip {
@@ -74,13 +75,6 @@ CompileRequest without_spill(const TrainingSize& size, Precision precision, Recu
   }
 }
 
-int of_size(std::int64_t size, const char* what) {
-  if (size < 1 || size > std::numeric_limits<int>::max()) {
-    throw InputError("a training step needs " + std::string(what) + " of 1 to 2^31 - 1; found " + std::to_string(size));
-  }
-  return static_cast<int>(size);
-}
-
 struct Builder {
   TrainingSize size;
   Precision precision;
@@ -90,60 +84,12 @@ struct Builder {
   int ranks = 0, ranks_back = 0, first_gradient = 0;
   int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
 
-  // Row-major C [rows, columns] = op(A) op(B), which is column-major the product of the transposed in the other order.
-  // `a`, `b`: stored transposed.
-  ProgramNode product(const char* label, ArrayPlaces at, int c, std::int64_t rows, std::int64_t columns,
-                      std::int64_t depth, int a, bool a_transposed, int b, bool b_transposed) const {
-    ProgramNode node{.label = label};
-    node.product = DenseProduct{.rows = of_size(columns, "columns"),
-                                .columns = of_size(rows, "rows"),
-                                .depth = of_size(depth, "a depth"),
-                                .precision = precision,
-                                .transposed = b_transposed,
-                                .transposed_b = a_transposed,
-                                .a = at[b],
-                                .leading_a = static_cast<int>(b_transposed ? depth : columns),
-                                .b = at[a],
-                                .leading_b = static_cast<int>(a_transposed ? rows : depth),
-                                .c = at[c],
-                                .leading_c = static_cast<int>(columns)};
-    return node;
-  }
-
-  // Of a step's rows of so many elements.
-  std::ptrdiff_t rows_bytes(std::int64_t elements) const { return 2 * elements * size.batch; }
-
-  // The gradient of W_hh: of a step's gates and the state before it, a product over all steps but the first; and that
-  // of the first, where its state is not zero.
-  void add_recurrent_gradient(std::vector<ProgramNode>& all, ArrayPlaces at) const {
-    const std::int64_t gate_rows = std::int64_t{4} * size.hidden;
-    const auto gradient = [&](const char* label, std::int64_t depth, int of_gates, int states, bool keep) {
-      ProgramNode node = product(label, at, arrays.dw_hh, gate_rows, size.hidden, depth, of_gates, true, states, false);
-      node.product->keep = keep ? 1.0F : 0.0F;
-      return node;
-    };
-    if (size.steps > 1) {
-      ProgramNode node = gradient("dW_hh", (size.steps - 1) * size.batch, gates, arrays.y, false);
-      const auto forwarded = [](const void* from, std::ptrdiff_t bytes) {
-        return static_cast<const std::byte*>(from) + bytes;
-      };
-      DenseProduct& p = *node.product;
-      p.leading_a = of_size(std::int64_t{size.directions} * size.hidden, "outputs");
-      (size.is_reverse ? p.a : p.b) =
-          size.is_reverse ? forwarded(p.a, rows_bytes(p.leading_a)) : forwarded(p.b, rows_bytes(gate_rows));
-      all.push_back(std::move(node));
-    } else if (at[arrays.h0] == nullptr) {
-      all.push_back({.label = "dW_hh"});
-      all.back().zeros = {at[arrays.dw_hh], static_cast<std::size_t>(2 * gate_rows * size.hidden)};
-    }
-    if (at[arrays.h0] != nullptr) {
-      all.push_back(gradient("dW_hh of h0", size.batch, first_gradient, arrays.h0, size.steps > 1));
-    }
-  }
+  TrainingProducts products = {};
 
   Arguments arguments(ArrayPlaces at, bool is_backward) const {
     const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
-    std::byte *const first_cells = at[arrays.cells], *const other_cells = first_cells + rows_bytes(size.hidden);
+    std::byte *const first_cells = at[arrays.cells], *const other_cells =
+                                                         first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
     return {.weights = at[arrays.w_hh],
             .packed = words(is_backward ? packed_transposed : packed),
             .ring = at[is_backward ? ring_back : ring],
@@ -174,7 +120,6 @@ struct Builder {
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
     constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
-    const std::int64_t gate_rows = std::int64_t{4} * size.hidden, samples = size.steps * size.batch;
     const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
       const RecurrenceShape shape = recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward);
       ProgramNode node =
@@ -190,20 +135,18 @@ struct Builder {
     ProgramNode clear{.label = "status"};
     clear.zeros = {at[status], 4};
     std::vector<ProgramNode> all{clear};
-    all.push_back(product("W_ih x", at, gates, samples, gate_rows, size.input, arrays.x, false, arrays.w_ih, true));
+    std::ranges::move(products.forward(at), std::back_inserter(all));
+    const int product = static_cast<int>(all.size()) - 1;
     all.push_back(preparation("prepare forward", prepare, false));
     all.back().after = {0};
     all.push_back(preparation("prepare backward", prepare_back, true));
-    all.back().after = {1};  // which writes where this clears
+    all.back().after = {product};  // which writes where this clears
     all.push_back(recurrence("forward", forward, false));
-    all.back().after = {2};
+    all.back().after = {product + 1};
     all.push_back(recurrence("backward", backward, true));
-    all.back().after = {3};
-    all.push_back(product("dx", at, arrays.dx, samples, size.input, gate_rows, gates, false, arrays.w_ih, false));
-    all.back().product->keep = size.is_reverse && size.directions == 2 ? 1.0F : 0.0F;  // to that of the first direction
-    all.push_back(product("dW_ih", at, arrays.dw_ih, gate_rows, size.input, samples, gates, true, arrays.x, false));
-    add_recurrent_gradient(all, at);
-    all.push_back(launch_node("db", sum_bias, static_cast<int>((gate_rows + 127) / 128), 128, 0, arguments(at, true)));
+    all.back().after = {product + 2};
+    std::ranges::move(products.backward(at), std::back_inserter(all));
+    all.push_back(launch_node("db", sum_bias, (4 * size.hidden + 127) / 128, 128, 0, arguments(at, true)));
     return all;
   }
 };
@@ -266,6 +209,14 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.ranks = program.add_array(8 * static_cast<std::size_t>(size.batch));
   b.ranks_back = program.add_array(8 * static_cast<std::size_t>(size.batch));
   b.first_gradient = elements(4 * state);
+  b.products = {.size = size,
+                .precision = precision,
+                .aligned = plan.aligned,
+                .arrays = a,
+                .gates = b.gates,
+                .first_gradient = b.first_gradient,
+                .copy_rows = program.add_kernel(forward, "copy_rows")};
+  b.products.add_arrays(program);
   b.status = program.add_array(4);
   program.results = b.status;
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at); };

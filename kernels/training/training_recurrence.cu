@@ -35,6 +35,7 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "item.cuh"
 #include "split.cuh"
 #include "prepare.cuh"
+#include "rows.cuh"
 #if ONCHIP_BACKWARD
 #include "lstm_backward.cuh"
 #else
