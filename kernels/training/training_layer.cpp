@@ -98,7 +98,7 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 }  // namespace
 
 TrainingHalf half_of(std::string_view label) {
-  constexpr std::array<std::string_view, 3> kForward{"prepare forward", "W_ih x", "forward"};
+  constexpr std::array<std::string_view, 5> kForward{"prepare forward", "align x", "align W_ih", "W_ih x", "forward"};
   return std::ranges::find(kForward, label) != kForward.end() ? TrainingHalf::forward : TrainingHalf::backward;
 }
 
@@ -154,7 +154,7 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) : si
 std::string TrainingLayer::plan() const {
   const TrainingPlan& plan = training().plan;
   return "forward: " + text(plan.forward) + "; backward: " + text(plan.backward) +
-         (plan.beside ? "; both directions at once" : "");
+         (plan.aligned ? "; products of aligned copies" : "") + (plan.beside ? "; both directions at once" : "");
 }
 
 void TrainingLayer::run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const {

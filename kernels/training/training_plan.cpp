@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/training/training_plan.hpp"
 
+#include "kernels/training/training_products.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>
@@ -176,7 +177,8 @@ RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_
 
 TrainingPlan choose_training_plan(const TrainingSize& size, int sms, std::size_t shared_bytes) {
   const auto plan_on = [&](int of_sms, bool beside) {
-    return TrainingPlan{choose(size, of_sms, shared_bytes, false), choose(size, of_sms, shared_bytes, true), beside};
+    return TrainingPlan{choose(size, of_sms, shared_bytes, false), choose(size, of_sms, shared_bytes, true),
+                        gains_by_alignment(size), beside};
   };
   if (size.directions == 2) {
     // Half of the SMs gain as long as they need no more turns: then a step takes about as long as on all.

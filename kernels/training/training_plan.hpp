@@ -23,7 +23,8 @@ struct RecurrencePlan {
 
 struct TrainingPlan {
   RecurrencePlan forward, backward;
-  bool beside = false;  // both directions at once, on half of the SMs each
+  bool aligned = false;  // products of copies with rows of whole 16 bytes (training_products.hpp)
+  bool beside = false;   // both directions at once, on half of the SMs each
 };
 
 // "groups=4 turns=1 warps=8 ..."

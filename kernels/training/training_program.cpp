@@ -3,10 +3,11 @@
 
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
+#include "kernels/training/training_products.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 #include <utility>
 
 namespace onchip {
@@ -76,14 +77,7 @@ CompileRequest without_spill(const TrainingSize& size, Precision precision, Recu
   }
 }
 
-constexpr std::int64_t kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
-
-int of_size(std::int64_t size, const char* what) {
-  if (size < 1 || size > std::numeric_limits<int>::max()) {
-    throw InputError("a training step needs " + std::string(what) + " of 1 to 2^31 - 1; found " + std::to_string(size));
-  }
-  return static_cast<int>(size);
-}
+constexpr int kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
 
 struct Builder {
   TrainingSize size;
@@ -94,69 +88,12 @@ struct Builder {
   int ranks = 0, ranks_back = 0, first_gradient = 0;
   int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
 
-  // A row-major matrix in an array.
-  struct Matrix {
-    int array;
-    std::int64_t leading;  // elements from a row to the next
-    bool transposed = false;
-    std::int64_t first = 0;  // its first element in the array
-    std::byte* in(ArrayPlaces at) const { return at[array] == nullptr ? nullptr : at[array] + 2 * first; }
-  };
-
-  // Row-major C [rows, columns] = op(A) op(B), which is column-major the product of the transposed in the other order.
-  ProgramNode product(const char* label, ArrayPlaces at, const Matrix& c, std::int64_t rows, std::int64_t columns,
-                      std::int64_t depth, const Matrix& a, const Matrix& b) const {
-    ProgramNode node{.label = label};
-    node.product = DenseProduct{.rows = of_size(columns, "columns"),
-                                .columns = of_size(rows, "rows"),
-                                .depth = of_size(depth, "a depth"),
-                                .precision = precision,
-                                .transposed = b.transposed,
-                                .transposed_b = a.transposed,
-                                .a = b.in(at),
-                                .leading_a = static_cast<int>(b.leading),
-                                .b = a.in(at),
-                                .leading_b = static_cast<int>(a.leading),
-                                .c = c.in(at),
-                                .leading_c = static_cast<int>(c.leading)};
-    return node;
-  }
-
-  // The gradient of W_hh: of a step's gates and the state before it, a product over all steps but the first; and that
-  // of the first, where its state is not zero. A GRU's last gate has its gradient for W_hh behind that for W_ih.
-  void add_recurrent_gradient(std::vector<ProgramNode>& all, ArrayPlaces at) const {
-    const std::int64_t hidden = size.hidden, kept = kKept * hidden, outputs = size.directions * hidden;
-    const std::int64_t rows = info(size.cell).gates * hidden, apart = size.cell == Cell::gru ? hidden : 0;
-    const auto add = [&](const char* label, std::int64_t depth, Matrix of_gates, const Matrix& states, bool keep) {
-      const auto add_rows = [&](std::int64_t first, std::int64_t count) {
-        all.push_back(
-            product(label, at, {arrays.dw_hh, hidden, false, first * hidden}, count, hidden, depth, of_gates, states));
-        all.back().product->keep = keep ? 1.0F : 0.0F;
-      };
-      add_rows(0, rows - apart);
-      if (apart > 0) {
-        of_gates.first += rows;
-        add_rows(rows - apart, apart);
-      }
-    };
-    const std::int64_t later_gates = size.is_reverse ? 0 : size.batch * kept;
-    const std::int64_t later_states = size.is_reverse ? size.batch * outputs : 0;
-    if (size.steps > 1) {
-      add("dW_hh", (size.steps - 1) * size.batch, {gates, kept, true, later_gates},
-          {arrays.y, outputs, false, later_states}, false);
-    } else if (at[arrays.h0] == nullptr) {
-      all.push_back({.label = "dW_hh"});
-      all.back().zeros = {at[arrays.dw_hh], static_cast<std::size_t>(2 * rows * hidden)};
-    }
-    if (at[arrays.h0] != nullptr) {
-      add("dW_hh of h0", size.batch, {first_gradient, kept, true}, {arrays.h0, hidden}, size.steps > 1);
-    }
-  }
+  TrainingProducts products = {};
 
   Arguments arguments(ArrayPlaces at, bool is_backward) const {
     const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
-    std::byte* const first_cells = at[arrays.cells];
-    std::byte* const other_cells = first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
+    std::byte *const first_cells = at[arrays.cells], *const other_cells =
+                                                         first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
     return {.weights = at[arrays.w_hh],
             .packed = words(is_backward ? packed_transposed : packed),
             .ring = at[is_backward ? ring_back : ring],
@@ -188,8 +125,6 @@ struct Builder {
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
     constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
-    const std::int64_t samples = size.steps * size.batch, hidden = size.hidden, input = size.input;
-    const std::int64_t rows = info(size.cell).gates * hidden, kept = kKept * hidden;
     const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
       const RecurrenceShape shape = recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward);
       ProgramNode node =
@@ -205,21 +140,18 @@ struct Builder {
     ProgramNode clear{.label = "status"};
     clear.zeros = {at[status], 4};
     std::vector<ProgramNode> all{clear};
-    const Matrix of_gates{gates, kept}, x{arrays.x, input};
-    all.push_back(product("W_ih x", at, of_gates, samples, rows, input, x, {arrays.w_ih, input, true}));
+    std::ranges::move(products.forward(at), std::back_inserter(all));
+    const int product = static_cast<int>(all.size()) - 1;
     all.push_back(preparation("prepare forward", prepare, false));
     all.back().after = {0};
     all.push_back(preparation("prepare backward", prepare_back, true));
-    all.back().after = {1};  // which writes where this clears
+    all.back().after = {product};  // which writes where this clears
     all.push_back(recurrence("forward", forward, false));
-    all.back().after = {2};
+    all.back().after = {product + 1};
     all.push_back(recurrence("backward", backward, true));
-    all.back().after = {3};
-    all.push_back(product("dx", at, {arrays.dx, input}, samples, input, rows, of_gates, {arrays.w_ih, input}));
-    all.back().product->keep = size.is_reverse && size.directions == 2 ? 1.0F : 0.0F;  // to that of the first direction
-    all.push_back(product("dW_ih", at, {arrays.dw_ih, input}, rows, input, samples, {gates, kept, true}, x));
-    add_recurrent_gradient(all, at);
-    all.push_back(launch_node("db", sum_bias, static_cast<int>((kept + 127) / 128), 128, 0, arguments(at, true)));
+    all.back().after = {product + 2};
+    std::ranges::move(products.backward(at), std::back_inserter(all));
+    all.push_back(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(at, true)));
     return all;
   }
 };
@@ -288,6 +220,14 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.ranks = program.add_array(8 * static_cast<std::size_t>(size.batch));
   b.ranks_back = program.add_array(8 * static_cast<std::size_t>(size.batch));
   b.first_gradient = elements(4 * state);
+  b.products = {.size = size,
+                .precision = precision,
+                .aligned = plan.aligned,
+                .arrays = a,
+                .gates = b.gates,
+                .first_gradient = b.first_gradient,
+                .copy_rows = program.add_kernel(forward, "copy_rows")};
+  b.products.add_arrays(program);
   b.status = program.add_array(4);
   program.results = b.status;
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at); };

@@ -38,6 +38,7 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "publish.cuh"
 #include "split.cuh"
 #include "prepare.cuh"
+#include "rows.cuh"
 #if ONCHIP_BACKWARD && ONCHIP_CELL == 2
 #include "lstm_backward.cuh"
 #elif ONCHIP_BACKWARD

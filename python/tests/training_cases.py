@@ -197,8 +197,8 @@ def given_to(module, shape, with_states, device):
     return input, hx, (values(*shape[:-1], directions * module.hidden_size), values(*state), values(*state))
 
 
-def exact_gradients(exact, input, hx, seeds, lengths=None):
-    with torch.backends.cudnn.flags(enabled=False):  # which has no gradients of a module that only evaluates
+def exact_gradients(exact, input, hx, seeds, lengths=None, cudnn=False):
+    with torch.backends.cudnn.flags(enabled=cudnn):  # which has no gradients of a module that only evaluates
         hx = None if hx is None else tuple(state.detach().double() for state in hx)
         return gradients_of(exact, input.detach().double(), hx, seeds, lengths)
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 namespace onchip {
 namespace {
@@ -18,6 +19,7 @@ struct Case {
   Precision precision;
   bool initial, last;
   std::string forward, backward;  // what differs from the chosen plan
+  bool aligned = false;
 };
 
 void check_interpreted(const Case& c) {
@@ -27,6 +29,7 @@ void check_interpreted(const Case& c) {
   TrainingPlan plan = choose_training_plan(c.size, 8, 227 * 1024);
   plan.forward = changed(plan.forward, c.forward);
   plan.backward = changed(plan.backward, c.backward);
+  plan.aligned = c.aligned;
   const TrainingProgram training = training_program(c.size, c.precision, plan, "sm_90");
   InterpretedInference interpreted(training.program);
   check_training(interpreted, training.arrays, c.size, c.precision,
@@ -119,6 +122,20 @@ InferenceProgram with_change(InferenceProgram program, std::string_view from, st
     kernel.request.source = source;
   }
   return program;
+}
+
+TEST_CASE("an interpreted training step multiplies copies with aligned rows", "[fast]") {
+  for (const auto& [input, hidden, is_reverse] :
+       std::initializer_list<std::tuple<int, int, bool>>{{5, 17, false}, {16, 19, true}, {7, 24, true}}) {
+    const TrainingSize size{.input = input,
+                            .hidden = hidden,
+                            .batch = 3,
+                            .steps = 4,
+                            .directions = is_reverse ? 2 : 1,
+                            .is_reverse = is_reverse,
+                            .length_bytes = 4};
+    check_interpreted({size, Precision::fp16, true, true, "", "", true});
+  }
 }
 
 TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
