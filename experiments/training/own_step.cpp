@@ -10,16 +10,17 @@ TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked) {
   const Recurrent& network = asked.training.network;
   const Stack& stack = asked.training.stack;
   const bool is_16_bit = network.precision == Precision::fp16 || network.precision == Precision::bf16;
-  if (network.cell != Cell::lstm || !is_16_bit || stack.layers * stack.directions() > 1 ||
-      asked.stash != Stash::gates) {
+  const bool is_gated = network.cell == Cell::lstm || network.cell == Cell::gru;
+  if (!is_gated || !is_16_bit || stack.layers * stack.directions() > 1 || asked.stash != Stash::gates) {
     throw InputError(
-        "training is built for one layer and direction of LSTM in fp16 or bf16 with stash=gates, and else not built "
-        "yet: with --baselines the libraries are timed");
+        "training is built for one layer and direction of LSTM or GRU in fp16 or bf16 with stash=gates, and else not "
+        "built yet: with --baselines the libraries are timed");
   }
   const TrainingSize size = size_of(asked.training);
   const auto sms = static_cast<int>(chip.sm_count.value);
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
   TrainingPlan plan;
+  plan.aligned = gains_by_alignment(size);
   if (!asked.step) {
     plan = choose_training_plan(size, chip);
   } else {

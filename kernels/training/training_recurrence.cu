@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// An LSTM's recurrences of a training step, forward and backward (ONCHIP_BACKWARD), each in one cooperative launch:
-// weights stay in registers and shared memory, and the SMs exchange the state through L2 by Lamport words.
+// The recurrences of a training step of an LSTM or a GRU (ONCHIP_CELL), forward and backward (ONCHIP_BACKWARD), each in
+// one cooperative launch: weights stay in registers and shared memory, and the SMs exchange the state through L2 by
+// Lamport words.
 //
 //   one step of one turn of one SM
 //   +--------------------------------------------------------+
 //   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
 //   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
-//   | finish           a thread: one unit of each of its samples          lstm_forward.cuh, lstm_backward.cuh
+//   | finish           a thread: one unit of each of its samples          lstm_*.cuh, gru_*.cuh: _forward, _backward
 //   | publish          to the ring; then to where the products read it
 //   +--------------------------------------------------------+
 //
@@ -25,6 +26,7 @@
 #include "../dense/multiply.cuh"
 
 constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
+constexpr int kSectorUnits = 16;  // of a row, in a sector
 
 // As in dense/combine.cuh, where the order of the sums is explained.
 constexpr int kThreadRows = kGates;
@@ -33,19 +35,29 @@ constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one wa
 constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
 #include "../dense/partials.cuh"
 #include "item.cuh"
+#include "publish.cuh"
 #include "split.cuh"
 #include "prepare.cuh"
-#if ONCHIP_BACKWARD
+#include "rows.cuh"
+#if ONCHIP_BACKWARD && ONCHIP_CELL == 2
 #include "lstm_backward.cuh"
-#else
+#elif ONCHIP_BACKWARD
+#include "gru_backward.cuh"
+#elif ONCHIP_CELL == 2
 #include "lstm_forward.cuh"
+#else
+#include "gru_forward.cuh"
+#endif
+#if ONCHIP_BACKWARD
+#include "bias.cuh"
 #endif
 
 constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns of each warp group
 constexpr int kCarryAt = kPartialsAt + 2 * kWarpGroups * kWarps * kPartialBytes;
 constexpr int kReceivedAt = kCarryAt + kTurns * kThreadItems * kThreads * 4;
 constexpr int kBarriersAt = kReceivedAt + kWarpGroups * kReceivedBytes;
-static_assert(ONCHIP_SHARED_BYTES == kBarriersAt + 16 * kWarpGroups, "the plan and the kernel count the same shared memory");
+static_assert(ONCHIP_SHARED_BYTES == kBarriersAt + 16 * kWarpGroups,
+              "the plan and the kernel count the same shared memory");
 
 __device__ __forceinline__ void wait_for_warp_group() {
   if constexpr (kWarpGroups == 1) {
@@ -97,7 +109,7 @@ __device__ __forceinline__ void for_items(int thread, const Body& body) {
 
 extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups, 1) recurrence(const Arguments a) {
   const u32 shared = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
-  const int thread = kept(kWarpGroups == 1 ? threadIdx.x : threadIdx.x % kThreads);
+  const int thread = kept(kWarpGroups == 1 ? threadIdx.x : threadIdx.x % kThreads);  // of the warp group
   const int warp = thread / 32, lane = thread % 32;
   Weights weights{};
   load_weights(a, weights, shared, thread);
@@ -123,7 +135,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
   __syncthreads();
 
   const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
-  const char* const first_state = a.ring + (batch_group() * kTurns + warp_group()) * kStateStride +
+  const char* const first_state = a.ring + batch_group() * (kTurns * kStateStride) +
                                   sm_of_group() % kSplit * (kSpans * kSpanBytes) + place;
   const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
   Source source{first_state, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
@@ -131,18 +143,25 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
   int polls = kPolls;
   int count = 0;  // of turns
   const long long steps = a.steps + (kIsBackward ? 1 : 0);
+  int turns = kTurns;
 
+  source.state += warp_group() * kStateStride;
   Asked asked{};
   ask(asked, source);
 
 #pragma unroll 1
   for (long long step = 0; step < steps; ++step) {
+    if constexpr (kHasLengths) {
+      turns = turns_left(a, step, turns);
+      if (turns <= warp_group()) {
+        break;
+      }
+    }
 #pragma unroll 1
-    for (int own_turn = 0; own_turn < kOwnTurns; ++own_turn) {
-      const int turn = own_turn * kWarpGroups + warp_group();
+    for (int turn = warp_group(); turn < (kHasLengths ? turns : kTurns); turn += kWarpGroups) {
       Sums sums{};
       multiply_asked(weights, source, asked, polls, sums);
-      if (own_turn == 0 && (step & (kAhead / 2 - 1)) == 0) {
+      if (turn < kWarpGroups && (step & (kAhead / 2 - 1)) == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
         if (polls <= 0) {
           *a.status = 1;
@@ -150,12 +169,11 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
           polls = kPolls;
         }
       }
-      const bool is_last = own_turn + 1 == kOwnTurns;
+      const bool is_last = turn + kWarpGroups >= (kHasLengths ? turns : kTurns);
       const long long next_step = step + (is_last ? 1 : 0);
       const int next_turn = is_last ? warp_group() : turn + kWarpGroups;
-      source.state = first_state + static_cast<int>(next_step % kSlots) * kSlotStride +
-                     (is_last ? 0 : own_turn + 1) * (kWarpGroups * kStateStride);
-      if (kOwnTurns > 1) {
+      source.state = first_state + static_cast<int>(next_step % kSlots) * kSlotStride + next_turn * kStateStride;
+      if (kTurns > kWarpGroups) {
         ask(asked, source);  // it comes while this turn is finished
       }
       const u32 partials = shared + kPartialsAt + (2 * warp_group() + (count & 1)) * (kWarps * kPartialBytes);
@@ -179,7 +197,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
         fetched[i] = fetch(a, items[i], next_step, next_turn);
       });
       ++count;
-      if (kOwnTurns == 1) {
+      if (kTurns == kWarpGroups) {
         wait_before_polling();
         ask(asked, source);
       }

@@ -18,7 +18,7 @@ namespace onchip {
 namespace {
 
 std::string part_of(const std::string& label) {
-  constexpr std::array<std::string_view, 4> kProducts{"W_ih x", "dx", "dW_ih", "dW_hh"};
+  constexpr std::array<std::string_view, 5> kProducts{"W_ih x", "dx", "dW_ih", "dW_hh", "dW_hh of h0"};
   return label == "forward" || label == "backward"                ? label
          : std::ranges::find(kProducts, label) != kProducts.end() ? "products"
                                                                   : "other";

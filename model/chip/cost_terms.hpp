@@ -85,7 +85,6 @@ enum class Cost : std::uint8_t {
   // Libraries.
   library_plain_node,
   library_value_bytes,
-  library_unaligned,
   cudnn_training_products,
   cudnn_training_persistent,
   cudnn_training_value_bytes,
@@ -271,8 +270,6 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
      "of library.node where cells have no gates", "h200/families.csv", 540},
     {Cost::library_value_bytes, "library_value_bytes", 24, 0, "bytes", "as is",
      "through L2 for every row and sample of cuDNN", "h200/families.csv", 540},
-    {Cost::library_unaligned, "library_unaligned", 5, 1, "times", "as is",
-     "what a product takes whose rows are no multiples of 16 bytes", "h200/training_lstm.csv", 106},
     {Cost::cudnn_training_products, "cudnn_training_products", 5.5, 0, "products", "library.product",
      "of library.product: what cuDNN waits in a step of training", "h100_sxm/training_cudnn.csv", 52},
     {Cost::cudnn_training_persistent, "cudnn_training_persistent", 2, 0, "products", "library.product",

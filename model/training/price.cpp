@@ -142,13 +142,7 @@ struct PriceOf {
     return price;
   }
   PhasePrice operator()(const ProductSize& size) const {
-    // One of its matrices has rows of so many elements.
-    const std::int64_t row = phase.kind == PhaseKind::input_product || phase.kind == PhaseKind::gates_product
-                                 ? size.depth
-                             : phase.kind == PhaseKind::data_product ? size.rows
-                                                                     : size.columns;
-    constexpr int kWord = 8;  // elements in 16 bytes
-    PhasePrice price = of(product_price(chip, size), row % kWord == 0 ? 1 : chip.cost[Cost::library_unaligned]);
+    PhasePrice price = of(product_price(chip, size));
     const auto rows = static_cast<double>(size.rows), columns = static_cast<double>(size.columns),
                depth = static_cast<double>(size.depth);
     price.bytes =

@@ -35,7 +35,7 @@ TurnCycles turn_cycles(const Chip& chip, const RecurrencePlan& plan, const Recur
   const double sums = kSumBytes * 16 * shape.row_tiles * 8 * shape.sample_tiles * plan.warps;
   cycles.reduction = cost[Cost::transfers_exposed] * 2 * sums * row_cycles;
   cycles.split = plan.split > 1 ? cost[Cost::training_split] : 0;
-  cycles.activation = std::ceil(RecurrenceShape::kUnits * shape.samples / (kWarp * chip.partitions)) *
+  cycles.activation = std::ceil(plan.units * shape.samples / (kWarp * chip.partitions)) *
                       cost[is_backward ? Cost::training_backward_item : Cost::training_forward_item];
   return cycles;
 }
@@ -96,7 +96,7 @@ RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, boo
     int warps, warp_groups;
   };
   constexpr std::array<Warps, 4> kWarps{{{8, 1}, {16, 1}, {4, 2}, {8, 2}}};
-  constexpr int kMostTurns = 16;
+  constexpr int kMostTurns = 16, kUnits = RecurrencePlan().units;
   const int sms = static_cast<int>(chip.sm_count) / share;
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
   const bool has_clusters = chip.cluster_sms >= 4;
@@ -121,8 +121,7 @@ RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, boo
     if (split > 1 && (!is_backward || !has_clusters)) {
       continue;
     }
-    const int of_group =
-        (size.hidden + RecurrenceShape::kUnits * split - 1) / (RecurrenceShape::kUnits * split) * split;
+    const int of_group = (size.hidden + kUnits * split - 1) / (kUnits * split) * split;
     // Clusters of 4 fill ten elevenths of the SMs or more.
     const int usable = split == 4 ? sms * 10 / 11 : sms;
     const int most_groups = std::clamp(usable / of_group, 1, size.batch);
@@ -157,7 +156,22 @@ RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, boo
 }
 
 TrainingPlan choose_training_plan(const TrainingSize& size, const Chip& chip) {
-  return {choose_recurrence(chip, size, false), choose_recurrence(chip, size, true)};
+  TrainingPlan plan{choose_recurrence(chip, size, false), choose_recurrence(chip, size, true), gains_by_alignment(size),
+                    false};
+  if (size.directions == 1) {
+    return plan;
+  }
+  const auto us = [&](const TrainingPlan& of) {
+    return recurrence_price(chip, size, of.forward, false).terms.total() +
+           recurrence_price(chip, size, of.backward, true).terms.total();
+  };
+  try {
+    const TrainingPlan halves{choose_recurrence(chip, size, false, 2), choose_recurrence(chip, size, true, 2),
+                              plan.aligned, true};
+    return us(halves) < 2 * us(plan) ? halves : plan;
+  } catch (const InputError&) {  // they do not fit beside each other
+    return plan;
+  }
 }
 
 }  // namespace onchip

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the recurrences of an LSTM's training step are laid on the SMs (training_recurrence.cu).
+// How the recurrences of a training step of an LSTM or GRU are laid on the SMs (training_recurrence.cu).
 #pragma once
 
 #include "model/training/training_reference.hpp"
@@ -18,6 +18,7 @@ struct RecurrencePlan {
   int loads_in_flight = 8;  // of 16 bytes, of a lane that polls
   int poll_delay = 0;       // cycles
   int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
+  int units = 16;           // of an SM; 16 or 32
   int warp_groups = 1;      // of an SM, each with all of its rows, and with turns of its own
 
   friend bool operator==(const RecurrencePlan&, const RecurrencePlan&) = default;
@@ -25,6 +26,8 @@ struct RecurrencePlan {
 
 struct TrainingPlan {
   RecurrencePlan forward, backward;
+  bool aligned = false;  // products of copies with rows of whole 16 bytes (kernels/training/training_products.hpp)
+  bool beside = false;   // both directions at once, on half of the SMs each
 };
 
 // "groups=4 turns=1 warps=8 ..."
@@ -34,7 +37,6 @@ RecurrencePlan changed(RecurrencePlan plan, const std::string& words);
 
 // What follows from size and plan.
 struct RecurrenceShape {
-  static constexpr int kUnits = 16;     // of an SM
   int sms = 0;                          // of a batch group
   int samples = 0;                      // of a turn
   int row_tiles = 0, sample_tiles = 0;  // of an SM's sums
@@ -51,5 +53,9 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
 // possible on so many SMs with so many bytes of shared memory a block.
 RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
                          std::size_t shared_bytes);
+
+// Whether copies take less time than they save: cuBLAS multiplies rows that are not whole 16 bytes at a third of its
+// rate.
+bool gains_by_alignment(const TrainingSize& size);
 
 }  // namespace onchip
