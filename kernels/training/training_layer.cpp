@@ -109,14 +109,15 @@ TrainingPlan plan_for(const TrainingSize& size, Precision precision, const Devic
   const Training training{{size.cell, precision, size.hidden, size.batch, static_cast<int>(size.steps), 1},
                           {1, size.directions == 2, size.input}};
   try {
-    const double own_us = price(chip, training, own_step(chip, training)).us,
-                 library_us = price(chip, training, library_step()).us;
-    if (library_us < own_us && size.length_bytes == 0) {
-      const auto steps = static_cast<double>(size.steps);
-      throw InputError("cuDNN is quicker at this size: a step is priced " + fixed(library_us / steps, 1) +
-                       " us, with the quickest plan on the chip " + fixed(own_us / steps, 1) + " us");
+    const TrainingPlan plan = choose_training_plan(size, chip);
+    if (size.length_bytes == 0 && plan_training(chip, training) == library_step()) {
+      const auto us = [&](const TrainingStep& step) {
+        return fixed(price(chip, training, step).us / static_cast<double>(size.steps), 1) + " us";
+      };
+      throw InputError("cuDNN is the pick at this size: a step is priced " + us(library_step()) +
+                       ", with the quickest plan on the chip " + us(own_step(chip, training)));
     }
-    return choose_training_plan(size, chip);
+    return plan;
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }

@@ -77,13 +77,13 @@ int steps_ahead(const TrainingSize& size, RecurrencePlan plan, bool is_backward)
   return plan.ahead;
 }
 
-// Polls that find nothing make those that would find something wait, the longer the larger the state. Of a turn that
-// has no other beside it.
+// Polls that find nothing make those that would find something wait, the longer the larger the state. Of an SM that has
+// one turn.
 int poll_delay(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {
   constexpr int kFewSamples = 16;
   constexpr double kDelayBytes = 205, kLeast = 160, kMost = 320;
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
-  if (!is_backward || plan.turns > plan.warp_groups || shape.samples > kFewSamples) {
+  if (!is_backward || plan.turns > 1 || shape.samples > kFewSamples) {
     return 0;
   }
   return static_cast<int>(std::clamp(64.0 * shape.spans * shape.samples / kDelayBytes, kLeast, kMost));
@@ -96,7 +96,7 @@ RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, boo
     int warps, warp_groups;
   };
   constexpr std::array<Warps, 4> kWarps{{{8, 1}, {16, 1}, {4, 2}, {8, 2}}};
-  constexpr int kMostTurns = 16, kUnits = RecurrencePlan().units;
+  constexpr int kMostTurns = 64, kUnits = RecurrencePlan().units;
   const int sms = static_cast<int>(chip.sm_count) / share;
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
   const bool has_clusters = chip.cluster_sms >= 4;

@@ -92,7 +92,7 @@ TrainingStep parse_training_step(std::string_view text);
 // dense.
 TrainingStep own_step(const Chip& chip, const Training& training, Stash stash = Stash::gates);
 TrainingStep library_step();
-// The quicker of the two; the library's where there is no other.
+// The quicker of the two; the library's where there is no other, and where the two prices are too close to tell.
 TrainingStep plan_training(const Chip& chip, const Training& training, Stash stash = Stash::gates);
 
 // Throws InputError for a step that is not of this training, or with a plan that no kernel can be built from. What
