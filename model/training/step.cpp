@@ -234,6 +234,10 @@ Phase parse_phase(std::string_view text) {
   if (phase.kind == PhaseKind::library) {
     phase.how = parse_plan(text);
   } else if (is_recurrence) {
+    if (text.empty()) {
+      throw InputError("training step: expected the plan of a recurrence, such as '" + onchip::text(RecurrencePlan{}) +
+                       "'");
+    }
     phase.how = changed({}, std::string(text));
   } else if (phase.kind == PhaseKind::packing) {
     phase.how = packing;
