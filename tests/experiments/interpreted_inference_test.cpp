@@ -75,6 +75,38 @@ TEST_CASE("interpreted kernels of blocks have the categories of the reference", 
   }
 }
 
+TEST_CASE("lower bounds end where all features are at the clip, rows without a neuron or not", "[fast]") {
+  for (const int neurons : {128, 100}) {  // of four warps with two blocks each
+    INFO(neurons << " neurons");
+    const FeedForward network = read_network("random:neurons=" + std::to_string(neurons) +
+                                             ",layers=60,degree=16,blocks=16,values=0.5,bias=-0.1,clip=4");
+    const NetworkStructure structure = find_structure(network);
+    const auto instructions = [&](const InferenceProgram& program) {
+      InterpretedInference inference(program);
+      const Bitmaps images = random_images(20, neurons, 1);
+      inference.upload(images);
+      CHECK(inference.infer().categories == infer_reference(network, images).categories);
+      std::uint64_t lower = 0, all = 0;
+      for (const InterpretedInference::Launch& launch : inference.launches()) {
+        lower += launch.label == "lower bounds" ? launch.counts.warp_instructions : 0;
+        const bool is_phase = launch.label.starts_with("to layer") && launch.label.find(':') == std::string::npos;
+        all += is_phase ? launch.counts.warp_instructions : 0;
+      }
+      CHECK(lower > 0);
+      CHECK(4 * lower < all);
+    };
+    const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+    const BlocksLayout layout = pack_blocks(network, structure, geometry);
+    REQUIRE(layout.keeps_clipped);
+    const Chip chip = find_chip("h100_sxm").chip;
+    instructions(blocks_program(layout, choose_blocks_plan(chip, geometry), 20, kSms, "sm_90"));
+    StreamedPlan plan = choose_streamed_plan(chip, network, structure);
+    plan.warps = plan.team = 2;
+    const BlocksLayout streamed = pack_blocks(network, structure, streamed_geometry(network, structure, plan.chain));
+    instructions(streamed_program(streamed, plan, 20, kSms + 1, "sm_90"));
+  }
+}
+
 TEST_CASE("images on a tie come out as fp32 has them, from rows of any length", "[fast]") {
   // Some image's largest sum is the bias with the other sign: no bound decides.
   for (const auto& [text, images] :

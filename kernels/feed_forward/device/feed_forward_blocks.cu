@@ -30,7 +30,7 @@ constexpr int kPlaces = ONCHIP_PLACES;         // of the widest layer, and eight
 constexpr int kInputs = ONCHIP_INPUTS;         // neurons of the network's input
 constexpr bool kInPlace = ONCHIP_IN_PLACE;     // one buffer of features; else two
 constexpr bool kSettles = ONCHIP_SETTLES;      // a tile ends when all features of its images are 0, or all at the clip
-constexpr bool kHoles = ONCHIP_HOLES;          // a layer may leave places of its features unwritten
+constexpr bool kHoles = ONCHIP_HOLES;  // a layer may leave places unwritten, and rows of blocks without a neuron
 constexpr int kTiles = ONCHIP_TILES;           // of an output block
 constexpr bool kRemainder = ONCHIP_REMAINDER;  // there are weights outside of tiles
 constexpr int kRing = 4;  // records of the remainder of a warp that are in shared memory or on their way
@@ -151,7 +151,7 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     extremes.any[g] = 0;
-    extremes.least[g] = 0x7bff7bff;
+    extremes.least[g] = kLargest;
   }
   const auto store = [&](const u32(&words)[kGroups][2 * kWords], u32 at) {
     if constexpr (kWords == 2) {
@@ -260,7 +260,8 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
       }
       extremes.any[g] |= upper[0] | lower[0];
       if (kSettles) {
-        extremes.least[g] = lesser_halves(extremes.least[g], lesser_halves(upper[0], lower[0]));
+        extremes.least[g] =
+            lesser_halves(extremes.least[g], lesser_halves(upper[0] | no_row(bias.x), lower[0] | no_row(bias.y)));
       }
     }
     if constexpr (kInPlace) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sparse feed-forward inference with tensor cores where no tile of images fits into shared memory: features go from L2
-// to registers and back in every layer. The blocks and their records are those of feed_forward_blocks.cu, but for places
-// of 32 bits.
+// to registers and back in every layer. The blocks and their records are those of feed_forward_blocks.cu, but for
+// places of 32 bits.
 //
-//   team         ONCHIP_TEAM blocks of threads take ONCHIP_AT_ONCE tiles of 8 * ONCHIP_GROUPS images through all layers of
-//                the launch, so that their features stay in L2. While the team's last warps end a layer of one tile, the
-//                others are at the next one's.
+//   team         ONCHIP_TEAM blocks of threads take ONCHIP_AT_ONCE tiles of 8 * ONCHIP_GROUPS images through all layers
+//   of
+//                the launch, so that their features stay in L2. While the team's last warps end a layer of one tile,
+//                the others are at the next one's.
 //   warp         items of a layer: ONCHIP_BLOCKS output blocks, one after another, that share inputs
 //   feature      a fp16 word, or two, value and residual, as in feed_forward_blocks.cu
 //
-//   features [tile][place][word][image]. Image n * ONCHIP_GROUPS + g is column n of the g-th product, so that what a lane
-//   reads and writes of a place lies side by side.
+//   features [tile][place][word][image]. Image n * ONCHIP_GROUPS + g is column n of the g-th product, so that what a
+//   lane reads and writes of a place lies side by side.
 //
 // streamed_lists.cuh is beside it.
 typedef unsigned char u8;
@@ -18,11 +19,11 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-constexpr int kGroups = ONCHIP_GROUPS;  // of 8 images
-constexpr int kWords = ONCHIP_WORDS;    // of a feature
-constexpr int kWarps = ONCHIP_WARPS;    // of a block of threads
-constexpr int kBlocks = ONCHIP_BLOCKS;  // output blocks of an item
-constexpr int kTiles = ONCHIP_TILES;    // of 16 inputs, of an output block
+constexpr int kGroups = ONCHIP_GROUPS;         // of 8 images
+constexpr int kWords = ONCHIP_WORDS;           // of a feature
+constexpr int kWarps = ONCHIP_WARPS;           // of a block of threads
+constexpr int kBlocks = ONCHIP_BLOCKS;         // output blocks of an item
+constexpr int kTiles = ONCHIP_TILES;           // of 16 inputs, of an output block
 constexpr bool kRemainder = ONCHIP_REMAINDER;  // there are weights outside of tiles
 constexpr int kTeam = ONCHIP_TEAM;
 constexpr int kAtOnce = ONCHIP_AT_ONCE;
@@ -32,7 +33,9 @@ constexpr int kImages = 8 * kGroups;
 constexpr int kPairs = kGroups / 2;  // 32-bit words of what a lane reads of a place's word
 constexpr int kWordHalves = kImages;
 constexpr int kPlaceHalves = kWords * kWordHalves;
-constexpr bool kHolds = kBlocks * kTiles * kWarps <= 64;  // an item's weights, for all tiles at once; else they are read when used
+constexpr bool kHolds =
+    kBlocks * kTiles * kWarps <= 64;      // an item's weights, for all tiles at once; else they are read when used
+constexpr bool kHoles = ONCHIP_HOLES;     // a layer may have rows without a neuron
 constexpr u32 kSameInputs = 0x80000000u;  // with a place: a tile's inputs are those of the tile before it
 constexpr int kSettlesEach = 4;           // layers
 constexpr int kSettlings = 3;             // of which one is read, one is written and one becomes zero
@@ -62,7 +65,7 @@ struct Arguments {
   const Block* blocks;         // [layer][item][kBlocks]
   const Record* remainder;     // [item][layer][block][record], and more
   const u32* remainder_begin;  // [layer][item]
-  int items;            // of a layer
+  int items;                   // of a layer
   int first_layer, end_layer;
   int places;
   const u64* bits;      // [tile][place], or null: features are read
@@ -246,7 +249,7 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
           }
           extremes.any[j][p] |= words[0];
           if (kSettles) {
-            extremes.least[j][p] = lesser_halves(extremes.least[j][p], words[0]);
+            extremes.least[j][p] = lesser_halves(extremes.least[j][p], words[0] | no_row(bias[half]));
           }
         }
 #pragma unroll
@@ -354,8 +357,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
         }
         u16* const scratch = a.scratch + place * 2 * tile_halves;
         const bool from_bits = layer == a.first_layer && a.bits != nullptr;
-        const u16* const source = layer == a.first_layer ? a.features + tile * tile_halves
-                                                         : scratch + layer % 2 * tile_halves;
+        const u16* const source =
+            layer == a.first_layer ? a.features + tile * tile_halves : scratch + layer % 2 * tile_halves;
         u16* const target = is_last && a.out_features != nullptr ? a.out_features + tile * tile_halves
                                                                  : scratch + (layer + 1) % 2 * tile_halves;
         Extremes extremes;
@@ -364,7 +367,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
 #pragma unroll
           for (int p = 0; p < kPairs; ++p) {
             extremes.any[j][p] = 0;
-            extremes.least[j][p] = 0x7bff7bff;
+            extremes.least[j][p] = kLargest;
           }
         }
         const u64* const bits = from_bits ? a.bits + static_cast<u64>(tile) * a.places : nullptr;

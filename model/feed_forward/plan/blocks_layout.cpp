@@ -271,8 +271,7 @@ class Packer {
       before = places;
     }
     for (int r = 0; r < kBlockRows; ++r) {
-      // A row of no neuron stays at zero, whatever a bound adds to it.
-      const float bias = (rows[r] == kNoNeuron ? -layout_.clip : layer.bias_of(rows[r])) * layout_.scale;
+      const float bias = rows[r] == kNoNeuron ? BlocksLayout::kNoRow : layer.bias_of(rows[r]) * layout_.scale;
       const std::array<std::uint32_t, 1> destination{place_of(l + 1, rows[r])};
       std::memcpy(record + places_.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), &bias, sizeof(float));
       put_places(record + places_.destinations + r * layout_.geometry.place_bytes, destination, false);

@@ -21,6 +21,8 @@
 namespace onchip {
 
 struct BlocksLayout {
+  static constexpr float kNoRow = -1e38F;  // bias of a row of no neuron: stays at zero, whatever a bound adds to it
+
   BlocksGeometry geometry;
   float clip = 0, scale = 1;
   std::vector<std::byte> records;

@@ -93,7 +93,9 @@ BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructur
     geometry.warp_blocks = std::max(1, (blocks + warps - 1) / warps);
   }
   geometry.places = static_cast<int>(round_up(places, kFreePlaces)) + kFreePlaces;
-  geometry.holes = std::ranges::any_of(network.neurons, [&](int n) { return n != geometry.places - kFreePlaces; });
+  const int rows = kBlockRows * geometry.warps * geometry.warp_blocks;
+  geometry.holes =
+      std::ranges::any_of(network.neurons, [&](int n) { return n != geometry.places - kFreePlaces || n != rows; });
   geometry.place_bytes = geometry.places > kMostPlaces ? 4 : 2;
   return geometry;
 }

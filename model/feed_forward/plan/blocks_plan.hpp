@@ -58,7 +58,7 @@ struct BlocksGeometry {
   int tiles = 0;           // weight tiles of 16 x 16 of an output block
   int places = 0;          // of 16 bytes, of the widest layer, and some that nobody reads
   int place_bytes = 2;     // of a place's number in a record
-  bool holes = false;      // some layer has fewer neurons than there are places
+  bool holes = false;      // some layer has fewer neurons than there are places, or rows of blocks
   bool remainder = false;  // some layer has weights outside of blocks
 
   std::size_t record_bytes() const;  // of an output block: tiles, biases, destinations, inputs, remainder
