@@ -6,7 +6,9 @@
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
+#include "model/feed_forward/dense_layer/whole_layers.hpp"
 #include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward_cases.hpp"
@@ -72,6 +74,28 @@ TEST_CASE("interpreted kernels of blocks have the categories of the reference", 
       CHECK(inference.infer().categories == infer_reference(network, images).categories);
     }
     CHECK_THROWS_AS(inference.upload(random_images(151, network.neurons.front(), 1)), InputError);
+  }
+}
+
+TEST_CASE("interpreted kernels of whole layers have the categories of the reference", "[fast]") {
+  std::uint64_t seed = 400;
+  for (const char* text : {"random:neurons=300,layers=4,degree=75,values=0.03125,bias=-0.3",
+                           "random:neurons=100-260-64-150,degree=uniform:5..60,values=0.0625,bias=-0.2,clip=4",
+                           "random:neurons=40,layers=5,degree=10,bias=-0.1"}) {
+    INFO(text);
+    const FeedForward network = read_network(text);
+    const NetworkStructure structure = whole_layers(network);
+    const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+    const BlocksLayout layout = pack_blocks(network, structure, geometry);
+    const BlocksPlan plan = read_blocks_plan(
+        "warps=4 phases=2:8x1," + std::to_string(network.layers()) + ":5x1! lower=3x1 wide=2x2!", network.layers());
+    InterpretedInference inference(blocks_program(layout, plan, 70, kSms, "sm_90"));
+    for (const int count : {1, 70}) {
+      INFO(count << " images");
+      const Bitmaps images = random_images(count, network.neurons.front(), ++seed);
+      inference.upload(images);
+      CHECK(inference.infer().categories == infer_reference(network, images).categories);
+    }
   }
 }
 
