@@ -3,8 +3,7 @@
 // (model/feed_forward/reference.hpp): a row's weights with inputs ascending, each product rounded, then the sum; then
 // the bias, ReLU and clip.
 //   cluster of SMs     one image, all layers; features in two buffers, of the shared memory of each of its SMs
-//   warp               slices of 32 rows, a lane each; the weights of its first slice are asked for a layer ahead, and
-//                      all come from device memory to L2 kFar layers ahead
+//   warp               slices of 32 rows, a lane each; the weights of its first slice are asked for a layer ahead
 // Also what finds these images: those of a list that a bitmap lacks.
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -36,7 +35,6 @@ constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
 constexpr int kCluster = 4;  // blocks of threads
 constexpr int kAhead = 8;    // fours of a row's weights that are asked for at once
-constexpr int kFar = 6;      // layers
 
 struct Range {  // of a slice's fours
   u32 slice, begin, end;
@@ -64,23 +62,6 @@ __device__ inline void load(Slice& to, const Arguments& a, const Range& range) {
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) {
     to.fours[i] = load_four(a, range.begin + i, range.end);
-  }
-}
-
-// Of a layer's weights, in slices' fours.
-__device__ inline uint2 fours_of(const Arguments& a, int layer) {
-  if (layer >= a.layers) {
-    return {0, 0};
-  }
-  return {__ldg(a.slice_begin + __ldg(a.layer_slice + layer)), __ldg(a.slice_begin + __ldg(a.layer_slice + layer + 1))};
-}
-// The threads of a cluster share the lines.
-__device__ inline void to_l2(const Arguments& a, uint2 fours) {
-  constexpr u32 kLines = 32 * sizeof(uint4) / 128;  // of a four
-  const char* const weights = reinterpret_cast<const char*>(a.weights);
-  for (u32 line = kLines * fours.x + blockIdx.x % kCluster * kThreads + threadIdx.x; line < kLines * fours.y;
-       line += kCluster * kThreads) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(weights + static_cast<u64>(line) * 128));
   }
 }
 
@@ -125,11 +106,6 @@ __device__ void run(const Arguments& a, float* features) {
     Slice next;
     load(next, a, range_of(a, 0, own));
     Range behind = range_of(a, 1, own);
-#pragma unroll
-    for (int layer = 1; layer < kFar; ++layer) {
-      to_l2(a, fours_of(a, layer));
-    }
-    uint2 far = fours_of(a, kFar);
     const u32 image = a.ids[position];
     const u32* bitmap = a.bitmaps + static_cast<u64>(image) * a.words;
     for (int i = threadIdx.x; i < a.inputs; i += kThreads) {
@@ -171,8 +147,6 @@ __device__ void run(const Arguments& a, float* features) {
       const Slice now = next;
       load(next, a, behind);
       behind = range_of(a, layer + 2, own);
-      to_l2(a, far);
-      far = fours_of(a, layer + 1 + kFar);
       if (now.range.slice != ~0u) {
         finish(now);
       }
@@ -201,8 +175,8 @@ __device__ void run(const Arguments& a, float* features) {
   }
 }
 
-extern "C" __global__ __cluster_dims__(kCluster, 1, 1)
-    __launch_bounds__(kThreads) void feed_forward_exact(const __grid_constant__ Arguments a) {
+extern "C" __global__ __cluster_dims__(kCluster, 1, 1) __launch_bounds__(kThreads) void feed_forward_exact(
+    const __grid_constant__ Arguments a) {
   extern __shared__ float shared_features[];
   if (a.scratch != nullptr) {
     run<false>(a, a.scratch + static_cast<u64>(blockIdx.x / kCluster) * 2 * a.buffer);
