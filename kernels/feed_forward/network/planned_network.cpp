@@ -2,6 +2,7 @@
 #include "kernels/feed_forward/network/planned_network.hpp"
 
 #include "kernels/feed_forward/blocks_program.hpp"
+#include "kernels/feed_forward/network/plan_cache.hpp"
 #include "kernels/feed_forward/streamed_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
@@ -22,8 +23,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kSomeImages = 60000;  // where it is not known how many there will be
-
 // What planning a network needs again and again.
 struct Planning {
   const FeedForward& network;
@@ -34,6 +33,7 @@ struct Planning {
   bool is_asked_for = false;   // the family, or a plan
   std::optional<NetworkStructure> structure = {};
   StructureSummary found = {};
+  std::optional<PlanCache> cache = {};
 
   void check_options() const {
     if (options.takes_lists || options.keeps_features) {
@@ -42,13 +42,19 @@ struct Planning {
   }
   // Throws InputError where most weights are in no block.
   const NetworkStructure& blocks() {
-    check_options();
     if (!structure) {
       structure = find_structure(network);
       found = summary(*structure);
     }
     found.check_mostly_blocks();
     return *structure;
+  }
+  PlanCache& kept() {
+    check_options();
+    if (!cache) {
+      cache.emplace(network);
+    }
+    return *cache;
   }
 };
 
@@ -61,12 +67,12 @@ std::string_view family_of(std::string_view plan) {
 }
 
 // Of blocks that are found, or of whole layers.
-PlannedProgram plan_of(const Planning& of, const NetworkStructure& structure, const BlocksGeometry& geometry,
-                       const BlocksPlan& plan) {
-  check_fits(of.target.chip, geometry, plan);
-  const auto layout = std::make_shared<const BlocksLayout>(pack_blocks(of.network, structure, geometry));
+PlannedProgram planned_blocks(const Planning& of, const StructureSummary& found, BlocksLayout packed,
+                              const BlocksPlan& plan) {
+  check_fits(of.target.chip, packed.geometry, plan);
+  const auto layout = std::make_shared<const BlocksLayout>(std::move(packed));
   check_monotone(*layout);
-  PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = of.found, .end_layers = {}, .program = {}};
+  PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = found, .end_layers = {}, .program = {}};
   for (const BlocksPhase& phase : plan.phases) {
     planned.end_layers.push_back(phase.end_layer);
   }
@@ -77,17 +83,28 @@ PlannedProgram plan_of(const Planning& of, const NetworkStructure& structure, co
 }
 
 PlannedProgram plan_blocks(Planning& of) {
-  const BlocksGeometry geometry = blocks_geometry(of.network, of.blocks());
-  return plan_of(
-      of, of.blocks(), geometry,
-      !of.plan.empty() ? read_blocks_plan(of.plan, of.network.layers())
-      : of.activity == nullptr
-          ? choose_blocks_plan(of.target.chip, geometry)
-          : choose_blocks_plan(of.target.chip, blocks_work(of.network, of.blocks(), geometry), *of.activity));
+  PlanCache& kept = of.kept();
+  const Chip& chip = of.target.chip;
+  const auto choose = [&] {
+    const BlocksGeometry geometry = blocks_geometry(of.network, of.blocks());
+    return text(of.activity == nullptr
+                    ? choose_blocks_plan(chip, geometry)
+                    : choose_blocks_plan(chip, blocks_work(of.network, of.blocks(), geometry), *of.activity));
+  };
+  const std::string name(BlocksPlan::kName);
+  const BlocksPlan plan = read_blocks_plan(
+      !of.plan.empty() ? std::string(of.plan) : kept.plan(name, chip, of.activity, choose), of.network.layers());
+  auto [found, packed] = kept.blocks(name, [&] {
+    const BlocksGeometry geometry = blocks_geometry(of.network, of.blocks());
+    check_fits(chip, geometry, plan);
+    return PackedBlocks{of.found, pack_blocks(of.network, of.blocks(), geometry)};
+  });
+  return planned_blocks(of, found, std::move(packed), plan);
 }
 
 // Where it is not asked for, only if it is cheaper than what else runs the network.
 PlannedProgram plan_dense_layer(Planning& of) {
+  constexpr int kSomeImages = 60000;  // where it is not known how many there will be
   of.check_options();
   const Chip& chip = of.target.chip;
   const DenseLayer dense = dense_layer(of.network);
@@ -101,21 +118,29 @@ PlannedProgram plan_dense_layer(Planning& of) {
       throw InputError("would take longer than unstructured");
     }
   }
-  PlannedProgram planned = plan_of(of, dense.structure, dense.work.geometry, plan);
+  PlannedProgram planned =
+      planned_blocks(of, summary(dense.structure), pack_blocks(of.network, dense.structure, dense.work.geometry), plan);
   planned.text = dense_layer_text(plan);
   planned.uses_blocks = false;
-  planned.found = summary(dense.structure);
   return planned;
 }
 
 PlannedProgram plan_streamed(Planning& of) {
-  const StreamedPlan plan = choose_streamed_plan(of.target.chip, of.network, of.blocks());
-  const BlocksGeometry geometry = streamed_geometry(of.network, of.blocks(), plan.chain);
-  const auto layout = std::make_shared<const BlocksLayout>(pack_blocks(of.network, of.blocks(), geometry));
+  PlanCache& kept = of.kept();
+  const std::string name(StreamedPlan::kName);
+  const StreamedPlan plan =
+      read_streamed_plan(kept.plan(name, of.target.chip, nullptr,
+                                   [&] { return text(choose_streamed_plan(of.target.chip, of.network, of.blocks())); }),
+                         of.network.layers());
+  auto [found, packed] = kept.blocks(name + " chain=" + std::to_string(plan.chain), [&] {
+    const BlocksGeometry geometry = streamed_geometry(of.network, of.blocks(), plan.chain);
+    return PackedBlocks{of.found, pack_blocks(of.network, of.blocks(), geometry)};
+  });
+  const auto layout = std::make_shared<const BlocksLayout>(std::move(packed));
   check_monotone(*layout);
   return {.text = text(plan),
           .uses_blocks = true,
-          .found = of.found,
+          .found = found,
           .end_layers = plan.end_layers,
           .program = [layout, plan, sms = of.target.sms, architecture = of.target.architecture](int images) {
             return streamed_program(*layout, plan, images, sms, architecture);
@@ -176,6 +201,7 @@ PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& t
     try {
       PlannedProgram planned = plan(planning);
       planned.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      planned.cached = planning.cache && planning.cache->has_found();
       planned.family = name;
       planned.program(1);  // throws what only the program knows
       return planned;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/training/lstm_program.hpp"
+#include "kernels/training/training_program.hpp"
 
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
+#include "kernels/training/training_products.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 #include <utility>
 
 namespace onchip {
@@ -17,26 +18,34 @@ struct Arguments {
   const void* weights;
   std::uint32_t* packed;
   std::byte* ring;
-  void *gates, *cells, *states;
-  const void *initial, *initial_cell, *input_bias, *recurrent_bias, *states_gradient, *final_gradient,
-      *final_cell_gradient;
+  void *gates, *cells, *last_cells, *output;
+  const void *initial, *initial_cell;
+  void *final_state, *final_cell;
+  const void *input_bias, *recurrent_bias, *output_gradient, *final_gradient, *final_cell_gradient;
   void *initial_gradient, *initial_cell_gradient;
   float* bias_sums;
-  void* bias_gradient;
+  void *input_bias_gradient, *recurrent_bias_gradient, *first_gradient;
+  const void* lengths;
+  void* ranks;
   long long steps;
+  int descends;
   std::uint32_t* status;
 };
 
-CompileRequest request_of(const LstmSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
+CompileRequest request_of(const TrainingSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
                           const std::string& architecture) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
-  CompileRequest request{"lstm_recurrence", kLstmRecurrenceSource, architecture, {}};
+  CompileRequest request{"training_recurrence", kTrainingRecurrenceSource, architecture, {}};
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
            {"precision", static_cast<int>(precision)},
+           {"cell", static_cast<int>(size.cell)},
            {"backward", is_backward},
            {"hidden", size.hidden},
            {"batch", size.batch},
+           {"directions", size.directions},
+           {"length_bytes", size.length_bytes},
            {"sms", shape.sms},
+           {"units", plan.units},
            {"batch_groups", plan.batch_groups},
            {"turns", plan.turns},
            {"samples", shape.samples},
@@ -55,7 +64,7 @@ CompileRequest request_of(const LstmSize& size, Precision precision, const Recur
   return request;
 }
 
-CompileRequest without_spill(const LstmSize& size, Precision precision, RecurrencePlan& plan, bool is_backward,
+CompileRequest without_spill(const TrainingSize& size, Precision precision, RecurrencePlan& plan, bool is_backward,
                              const std::string& architecture) {
   constexpr int kMore = 2;
   const int tiles = recurrence_shape(size, plan, is_backward).tiles;
@@ -68,67 +77,54 @@ CompileRequest without_spill(const LstmSize& size, Precision precision, Recurren
   }
 }
 
-int of_size(std::int64_t size, const char* what) {
-  if (size < 1 || size > std::numeric_limits<int>::max()) {
-    throw InputError("a training step needs " + std::string(what) + " of 1 to 2^31 - 1; found " + std::to_string(size));
-  }
-  return static_cast<int>(size);
-}
+constexpr int kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
 
 struct Builder {
-  LstmSize size;
+  TrainingSize size;
   Precision precision;
-  LstmPlan plan;
-  LstmArrays arrays;
+  TrainingPlan plan;
+  TrainingArrays arrays;
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
+  int ranks = 0, ranks_back = 0, first_gradient = 0;
   int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
 
-  // Row-major C [rows, columns] = op(A) op(B), which is column-major the product of the transposed in the other order.
-  // `a`, `b`: stored transposed.
-  ProgramNode product(const char* label, ArrayPlaces at, int c, std::int64_t rows, std::int64_t columns,
-                      std::int64_t depth, int a, bool a_transposed, int b, bool b_transposed) const {
-    ProgramNode node{.label = label};
-    node.product = DenseProduct{.rows = of_size(columns, "columns"),
-                                .columns = of_size(rows, "rows"),
-                                .depth = of_size(depth, "a depth"),
-                                .precision = precision,
-                                .transposed = b_transposed,
-                                .transposed_b = a_transposed,
-                                .a = at[b],
-                                .leading_a = static_cast<int>(b_transposed ? depth : columns),
-                                .b = at[a],
-                                .leading_b = static_cast<int>(a_transposed ? rows : depth),
-                                .c = at[c],
-                                .leading_c = static_cast<int>(columns)};
-    return node;
-  }
+  TrainingProducts products = {};
 
   Arguments arguments(ArrayPlaces at, bool is_backward) const {
     const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
+    std::byte *const first_cells = at[arrays.cells], *const other_cells =
+                                                         first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
     return {.weights = at[arrays.w_hh],
             .packed = words(is_backward ? packed_transposed : packed),
             .ring = at[is_backward ? ring_back : ring],
             .gates = at[gates],
-            .cells = at[arrays.cells],
-            .states = at[arrays.states],
+            .cells = size.is_reverse ? first_cells : other_cells,
+            .last_cells = size.is_reverse ? other_cells : first_cells,
+            .output = at[arrays.y],
             .initial = at[arrays.h0],
             .initial_cell = at[arrays.c0],
+            .final_state = at[arrays.hn],
+            .final_cell = at[arrays.cn],
             .input_bias = at[arrays.b_ih],
             .recurrent_bias = at[arrays.b_hh],
-            .states_gradient = at[arrays.dy],
+            .output_gradient = at[arrays.dy],
             .final_gradient = at[arrays.dhn],
             .final_cell_gradient = at[arrays.dcn],
             .initial_gradient = at[arrays.dh0],
             .initial_cell_gradient = at[arrays.dc0],
             .bias_sums = array_at<float>(at, bias_sums),
-            .bias_gradient = at[arrays.db],
+            .input_bias_gradient = at[arrays.db],
+            .recurrent_bias_gradient = at[arrays.db_hh],
+            .first_gradient = at[arrays.h0] == nullptr ? nullptr : at[first_gradient],
+            .lengths = size.length_bytes > 0 ? at[arrays.lengths] : nullptr,
+            .ranks = at[is_backward ? ranks_back : ranks],
             .steps = size.steps,
+            .descends = is_backward != size.is_reverse,
             .status = words(status)};
   }
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
     constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
-    const std::int64_t gate_rows = std::int64_t{4} * size.hidden, samples = size.steps * size.batch;
     const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
       const RecurrenceShape shape = recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward);
       ProgramNode node =
@@ -144,31 +140,33 @@ struct Builder {
     ProgramNode clear{.label = "status"};
     clear.zeros = {at[status], 4};
     std::vector<ProgramNode> all{clear};
-    ProgramNode prepare_forward = preparation("prepare forward", prepare, false);
-    prepare_forward.after = {0};
-    all.push_back(prepare_forward);
+    std::ranges::move(products.forward(at), std::back_inserter(all));
+    const int product = static_cast<int>(all.size()) - 1;
+    all.push_back(preparation("prepare forward", prepare, false));
+    all.back().after = {0};
     all.push_back(preparation("prepare backward", prepare_back, true));
-    all.push_back(product("W_ih x", at, gates, samples, gate_rows, size.input, arrays.x, false, arrays.w_ih, true));
+    all.back().after = {product};  // which writes where this clears
     all.push_back(recurrence("forward", forward, false));
-    all.back().after = {1};
+    all.back().after = {product + 1};
     all.push_back(recurrence("backward", backward, true));
-    all.back().after = {2};
-    all.push_back(product("dx", at, arrays.dx, samples, size.input, gate_rows, gates, false, arrays.w_ih, false));
-    all.push_back(product("dW_ih", at, arrays.dw_ih, gate_rows, size.input, samples, gates, true, arrays.x, false));
-    all.push_back(
-        product("dW_hh", at, arrays.dw_hh, gate_rows, size.hidden, samples, gates, true, arrays.states, false));
-    all.push_back(launch_node("db", sum_bias, static_cast<int>((gate_rows + 127) / 128), 128, 0, arguments(at, true)));
+    all.back().after = {product + 2};
+    std::ranges::move(products.backward(at), std::back_inserter(all));
+    all.push_back(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(at, true)));
     return all;
   }
 };
 
 }  // namespace
 
-LstmProgram lstm_training_program(const LstmSize& size, Precision precision, LstmPlan plan,
-                                  const std::string& architecture) {
+TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
+                                 const std::string& architecture) {
   if (precision != Precision::fp16 && precision != Precision::bf16) {
-    throw InputError("an LSTM is trained on the chip in 'fp16' or 'bf16', not in '" +
+    throw InputError("layers are trained on the chip in 'fp16' or 'bf16', not in '" +
                      std::string(info(precision).name) + "'");
+  }
+  if (size.cell != Cell::lstm && size.cell != Cell::gru) {
+    throw InputError("the cell '" + std::string(info(size.cell).name) +
+                     "' has no training kernels; 'lstm' and 'gru' have");
   }
   of_size(size.input, "an input size");
   of_size(size.hidden, "a hidden size");
@@ -185,28 +183,33 @@ LstmProgram lstm_training_program(const LstmSize& size, Precision precision, Lst
   b.sum_bias = program.add_kernel(backward, "sum_bias");
 
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
-  const std::int64_t gate_rows = std::int64_t{4} * size.hidden, state = std::int64_t{size.batch} * size.hidden;
+  const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
+  const std::int64_t state = std::int64_t{size.batch} * size.hidden, cell = size.cell == Cell::lstm ? state : 0;
   const std::int64_t inputs = size.steps * size.batch * size.input;
-  LstmArrays& a = b.arrays;
+  TrainingArrays& a = b.arrays;
   a.x = elements(inputs);
   a.w_ih = elements(gate_rows * size.input);
   a.w_hh = elements(gate_rows * size.hidden);
   a.b_ih = elements(gate_rows);
   a.b_hh = elements(gate_rows);
   a.h0 = elements(state);
-  a.c0 = elements(state);
-  a.dy = elements(size.steps * state);
+  a.c0 = elements(cell);
   a.dhn = elements(state);
-  a.dcn = elements(state);
-  a.states = elements((size.steps + 1) * state);
-  a.cells = elements((size.steps + 1) * state);
+  a.dcn = elements(cell);
+  a.lengths = program.add_array(static_cast<std::size_t>(size.batch) * std::max(size.length_bytes, 1));
+  a.y = elements(size.steps * size.directions * state);
+  a.dy = elements(size.steps * size.directions * state);
+  a.hn = elements(state);
+  a.cn = elements(cell);
+  a.cells = elements((size.steps + 1) * cell);
   a.dx = elements(inputs);
   a.dw_ih = elements(gate_rows * size.input);
   a.dw_hh = elements(gate_rows * size.hidden);
   a.db = elements(gate_rows);
+  a.db_hh = elements(gate_rows);
   a.dh0 = elements(state);
-  a.dc0 = elements(state);
-  a.gates = b.gates = elements(size.steps * 4 * state);
+  a.dc0 = elements(cell);
+  a.gates = b.gates = elements(size.steps * kKept * state);
   const RecurrenceShape shape = recurrence_shape(size, plan.forward, false);
   const RecurrenceShape back = recurrence_shape(size, plan.backward, true);
   b.packed = program.add_array(shape.packed_bytes);
@@ -214,6 +217,17 @@ LstmProgram lstm_training_program(const LstmSize& size, Precision precision, Lst
   b.ring = program.add_array(shape.ring_bytes);
   b.ring_back = program.add_array(back.ring_bytes);
   b.bias_sums = program.add_array(back.bias_bytes);
+  b.ranks = program.add_array(8 * static_cast<std::size_t>(size.batch));
+  b.ranks_back = program.add_array(8 * static_cast<std::size_t>(size.batch));
+  b.first_gradient = elements(4 * state);
+  b.products = {.size = size,
+                .precision = precision,
+                .aligned = plan.aligned,
+                .arrays = a,
+                .gates = b.gates,
+                .first_gradient = b.first_gradient,
+                .copy_rows = program.add_kernel(forward, "copy_rows")};
+  b.products.add_arrays(program);
   b.status = program.add_array(4);
   program.results = b.status;
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at); };

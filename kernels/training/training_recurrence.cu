@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// An LSTM's recurrences of a training step, forward and backward (ONCHIP_BACKWARD), each in one cooperative launch:
-// weights stay in registers and shared memory, and the SMs exchange the state through L2 by Lamport words.
+// The recurrences of a training step of an LSTM or a GRU (ONCHIP_CELL), forward and backward (ONCHIP_BACKWARD), each in
+// one cooperative launch: weights stay in registers and shared memory, and the SMs exchange the state through L2 by
+// Lamport words.
 //
 //   one step of one turn of one SM
 //   +--------------------------------------------------------+
 //   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
 //   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
-//   | finish           a thread: one unit of each of its samples          lstm_forward.cuh, lstm_backward.cuh
+//   | finish           a thread: one unit of each of its samples          lstm_*.cuh, gru_*.cuh: _forward, _backward
 //   | publish          to the ring; then to where the products read it
 //   +--------------------------------------------------------+
 //
@@ -25,6 +26,7 @@
 #include "../dense/multiply.cuh"
 
 constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
+constexpr int kSectorUnits = 16;  // of a row, in a sector
 
 // As in dense/combine.cuh, where the order of the sums is explained.
 constexpr int kThreadRows = kGates;
@@ -33,12 +35,21 @@ constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one wa
 constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
 #include "../dense/partials.cuh"
 #include "item.cuh"
+#include "publish.cuh"
 #include "split.cuh"
 #include "prepare.cuh"
-#if ONCHIP_BACKWARD
+#include "rows.cuh"
+#if ONCHIP_BACKWARD && ONCHIP_CELL == 2
 #include "lstm_backward.cuh"
-#else
+#elif ONCHIP_BACKWARD
+#include "gru_backward.cuh"
+#elif ONCHIP_CELL == 2
 #include "lstm_forward.cuh"
+#else
+#include "gru_forward.cuh"
+#endif
+#if ONCHIP_BACKWARD
+#include "bias.cuh"
 #endif
 
 constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns
@@ -123,14 +134,21 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   int polls = kPolls;
   int count = 0;  // of turns
   const long long steps = a.steps + (kIsBackward ? 1 : 0);
+  int turns = kTurns;
 
   Asked asked{};
   ask(asked, source);
 
 #pragma unroll 1
   for (long long step = 0; step < steps; ++step) {
+    if constexpr (kHasLengths) {
+      turns = turns_left(a, step, turns);
+      if (turns == 0) {
+        break;
+      }
+    }
 #pragma unroll 1
-    for (int turn = 0; turn < kTurns; ++turn) {
+    for (int turn = 0; turn < (kHasLengths ? turns : kTurns); ++turn) {
       Sums sums{};
       multiply_asked(weights, source, asked, polls, sums);
       if (turn == 0 && (step & (kAhead / 2 - 1)) == 0) {
@@ -141,7 +159,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
           polls = kPolls;
         }
       }
-      const bool is_last = turn + 1 == kTurns;
+      const bool is_last = turn + 1 == (kHasLengths ? turns : kTurns);
       const long long next_step = step + (is_last ? 1 : 0);
       const int next_turn = is_last ? 0 : turn + 1;
       source.state = first_state + static_cast<int>(next_step % kSlots) * kSlotStride + next_turn * kStateStride;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the recurrences of an LSTM's training step are laid on the SMs (lstm_recurrence.cu).
+// How the recurrences of a training step of an LSTM or GRU are laid on the SMs (training_recurrence.cu).
 #pragma once
 
-#include "model/training/lstm_reference.hpp"
-#include "model/workload/recurrent.hpp"
+#include "model/training/training_reference.hpp"
 
 #include <cstddef>
 #include <string>
@@ -19,10 +18,13 @@ struct RecurrencePlan {
   int loads_in_flight = 8;  // of 16 bytes, of a lane that polls
   int poll_delay = 0;       // cycles
   int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
+  int units = 16;           // of an SM; 16 or 32
 };
 
-struct LstmPlan {
+struct TrainingPlan {
   RecurrencePlan forward, backward;
+  bool aligned = false;  // products of copies with rows of whole 16 bytes (training_products.hpp)
+  bool beside = false;   // both directions at once, on half of the SMs each
 };
 
 // "groups=4 turns=1 warps=8 ..."
@@ -32,7 +34,6 @@ RecurrencePlan changed(RecurrencePlan plan, const std::string& words);
 
 // What follows from size and plan.
 struct RecurrenceShape {
-  static constexpr int kUnits = 16;     // of an SM
   int sms = 0;                          // of a batch group
   int samples = 0;                      // of a turn
   int row_tiles = 0, sample_tiles = 0;  // of an SM's sums
@@ -43,14 +44,14 @@ struct RecurrenceShape {
   std::size_t shared_bytes = 0, packed_bytes = 0, ring_bytes = 0, bias_bytes = 0;
 };
 // Throws InputError for a plan that the kernel does not have.
-RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& plan, bool is_backward);
+RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward);
 
 // The plan with tiles moved to shared memory that registers have no room for. Throws InputError for one that is not
 // possible on so many SMs with so many bytes of shared memory a block.
-RecurrencePlan with_room(const LstmSize& size, RecurrencePlan plan, bool is_backward, int sms,
+RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
                          std::size_t shared_bytes);
 
 // Of chips with so many SMs and so many bytes of shared memory a block. Throws InputError if the weights do not fit.
-LstmPlan choose_lstm_plan(const LstmSize& size, int sms, std::size_t shared_bytes);
+TrainingPlan choose_training_plan(const TrainingSize& size, int sms, std::size_t shared_bytes);
 
 }  // namespace onchip
