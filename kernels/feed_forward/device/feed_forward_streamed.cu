@@ -13,7 +13,7 @@
 //   feature      a fp16 word, or two, value and residual, as in feed_forward_blocks.cu
 //
 //   features [tile][place][word][image]. Image n * ONCHIP_GROUPS + g is column n of the g-th product, so that what a lane
-//   reads and writes of a place lies side by side. Columns that have no image are neither read nor written.
+//   reads and writes of a place lies side by side. Columns that have no image are not written.
 //
 // streamed_lists.cuh is beside it.
 typedef unsigned char u8;
@@ -139,15 +139,15 @@ __device__ inline void fetch(Weights (&weights)[kBlocks], const Block* blocks) {
 }
 
 // What a lane reads and writes of a place's word: a half for each group.
-__device__ inline void read(u32 (&pairs)[kPairs], const u16* from, bool reads) {
+__device__ inline void read(u32 (&pairs)[kPairs], const u16* from) {
   if constexpr (kPairs == 4) {
-    const uint4 all = reads ? __ldcg(reinterpret_cast<const uint4*>(from)) : uint4{0, 0, 0, 0};
+    const uint4 all = __ldcg(reinterpret_cast<const uint4*>(from));
     pairs[0] = all.x, pairs[1] = all.y, pairs[2] = all.z, pairs[3] = all.w;
   } else if constexpr (kPairs == 2) {
-    const uint2 both = reads ? __ldcg(reinterpret_cast<const uint2*>(from)) : uint2{0, 0};
+    const uint2 both = __ldcg(reinterpret_cast<const uint2*>(from));
     pairs[0] = both.x, pairs[1] = both.y;
   } else {
-    pairs[0] = reads ? __ldcg(reinterpret_cast<const u32*>(from)) : 0;
+    pairs[0] = __ldcg(reinterpret_cast<const u32*>(from));
   }
 }
 __device__ inline void write(u16* to, const u32 (&pairs)[kPairs]) {
@@ -167,15 +167,15 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
                                 const Record* record, u32 images, const u64* bits, const u16* source, u16* target,
                                 Extremes& extremes) {
   const int lane = threadIdx.x % 32, member = lane % 4;
-  const u32 first = lane / 4 * kGroups;  // image of the lane's column
-  const bool reads = first < images;
+  // Image of the lane's column. One that has none reads what the first does, at no cost, and writes nothing.
+  const u32 first = lane / 4 * kGroups < images ? lane / 4 * kGroups : 0;
   using Inputs = u32[4][kWords][kPairs];  // of the four neurons of a tile that the lane multiplies
   const auto read_inputs = [&](Inputs& inputs, const u32(&places)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const u64 place = places[i];
       if (bits != nullptr) {
-        const u32 of_lane = reads ? static_cast<u32>(__ldg(bits + place) >> first) : 0;
+        const u32 of_lane = static_cast<u32>(__ldg(bits + place) >> first);
 #pragma unroll
         for (int p = 0; p < kPairs; ++p) {
           inputs[i][0][p] = ((of_lane >> (2 * p) & 1) | (of_lane >> (2 * p + 1) & 1) << 16) * a.one;
@@ -186,7 +186,7 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
       } else {
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
-          read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + first, reads);
+          read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + first);
         }
       }
     }

@@ -65,9 +65,9 @@ struct CompactArguments {
 };
 
 // A warp: so many rows, of a place's word each, of a tile's images that are alive, to where they stand in the next list.
-extern "C" __global__ __launch_bounds__(512, 2) void feed_forward_compact(const __grid_constant__ CompactArguments a) {
+extern "C" __global__ void feed_forward_compact(const __grid_constant__ CompactArguments a) {
   constexpr int kRounds = (kImages + 31) / 32;
-  constexpr u32 kRows = 256, kAtOnce = 16;
+  constexpr u32 kRows = 256, kAtOnce = 8;
   const u32 count = *a.count, tiles = (count + kImages - 1) / kImages, rows = a.places * kWords;
   const bool keeps = a.out_features != nullptr;
   const u32 parts = keeps ? (rows + kRows - 1) / kRows : 1;
