@@ -289,10 +289,11 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
 }  // namespace
 
 int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments,
-                                     {chip_options(), network_options(), whole_network_options(), plan_options(),
-                                      whole_plan_option(), feed_forward_options({"images", "gpus", "split", "order"}),
-                                      training_options(), measure_options(), output_options()});
+  const auto options =
+      parse_options(verb, arguments,
+                    {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
+                     feed_forward_options({"images", "gpus", "split", "image-order"}), training_options(),
+                     measure_options(), output_options()});
   if (!options) {
     return 0;
   }
@@ -324,7 +325,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
       check_family(plan);
     }
     if (is_staged) {
-      refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {}, {"gpus", "split", "order"});
+      refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {},
+                    {"gpus", "split", "image-order"});
     }
     const auto staged = is_staged && !plan.empty() ? std::optional(parse_staged_plan(plan)) : std::nullopt;
     Output output(*options);
@@ -333,8 +335,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
         .split = options->given("split")
                      ? static_cast<Split>(options->choice("split", options->text("split"), {"dealt", "contiguous"}))
                      : Split::dealt,
-        .survivors_first = options->given("order") &&
-                           options->choice("order", options->text("order"), {"given", "survivors-first"}) == 1};
+        .survivors_first = options->given("image-order") && options->choice("image-order", options->text("image-order"),
+                                                                            {"given", "survivors-first"}) == 1};
     if (is_staged) {
       return measure_ways(chip, network, images, staged, measure_options, output);
     }
