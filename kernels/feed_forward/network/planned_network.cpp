@@ -28,7 +28,7 @@ struct Planning {
   const InferenceTarget& target;
   const UnstructuredOptions& options;
   const Activity* activity = nullptr;
-  std::string_view plan = {};  // of blocks, as a text
+  std::string_view plan = {};  // as a text
   std::optional<NetworkStructure> structure = {};
   StructureSummary found = {};
   std::optional<PlanCache> cache = {};
@@ -53,8 +53,13 @@ struct Planning {
   }
 };
 
-bool is_blocks_text(std::string_view text) {
-  return text.starts_with("warps=");
+// The family of a plan's text; empty: it is none.
+std::string_view family_of_text(std::string_view text) {
+  if (text.starts_with("warps=")) {
+    return BlocksPlan::kName;
+  }
+  const std::string_view word = text.substr(0, text.find(' '));
+  return word != text && (word == StreamedPlan::kName || word == UnstructuredPlan::kName) ? word : std::string_view();
 }
 
 PlannedProgram plan_blocks(Planning& of) {
@@ -90,10 +95,9 @@ PlannedProgram plan_blocks(Planning& of) {
 PlannedProgram plan_streamed(Planning& of) {
   PlanCache& kept = of.kept();
   const std::string name(StreamedPlan::kName);
-  const StreamedPlan plan =
-      read_streamed_plan(kept.plan(name, of.target.chip, nullptr,
-                                   [&] { return text(choose_streamed_plan(of.target.chip, of.network, of.blocks())); }),
-                         of.network.layers());
+  const auto choose = [&] { return text(choose_streamed_plan(of.target.chip, of.network, of.blocks())); };
+  const StreamedPlan plan = read_streamed_plan(
+      !of.plan.empty() ? std::string(of.plan) : kept.plan(name, of.target.chip, nullptr, choose), of.network.layers());
   auto [found, packed] = kept.blocks(name + " chain=" + std::to_string(plan.chain), [&] {
     const BlocksGeometry geometry = streamed_geometry(of.network, of.blocks(), plan.chain);
     return PackedBlocks{of.found, pack_blocks(of.network, of.blocks(), geometry)};
@@ -109,10 +113,28 @@ PlannedProgram plan_streamed(Planning& of) {
           }};
 }
 
+// Throws InputError for a tile that does not fit, or has more copies than fit.
+void check_fits(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan) {
+  int first = 0;
+  for (const UnstructuredPhase& phase : plan.phases) {
+    const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
+    const UnstructuredTile& tile = phase.tile;
+    if (!fits(chip, unstructured_geometry(neurons, tile, plan.warps)) ||
+        tile.copies > with_copies(chip, neurons, tile, plan.warps).copies ||
+        tile.copies % tile.rows_per_access() != 0) {
+      throw InputError("plan: " + std::to_string(tile.images) + " images with " + std::to_string(tile.copies) +
+                       " second places do not fit into a block of " + chip.name);
+    }
+    first = phase.end_layer;
+  }
+}
+
 PlannedProgram plan_unstructured(Planning& of) {
-  const UnstructuredPlan plan = of.activity == nullptr
+  const UnstructuredPlan plan = !of.plan.empty() ? read_unstructured_plan(of.plan, of.network.layers())
+                                : of.activity == nullptr
                                     ? choose_unstructured_plan(of.target.chip, of.network)
                                     : choose_unstructured_plan(of.target.chip, of.network, *of.activity);
+  check_fits(of.target.chip, of.network, plan);
   const auto layout = std::make_shared<const UnstructuredLayout>(pack_unstructured(of.network, plan));
   PlannedProgram planned{.text = text(plan), .uses_blocks = false, .found = {}, .end_layers = {}, .program = {}};
   for (const UnstructuredPhase& phase : plan.phases) {
@@ -132,10 +154,10 @@ void check_family(std::string_view family) {
   constexpr std::array kNames{BlocksPlan::kName, StreamedPlan::kName, UnstructuredPlan::kName, StagedPlan::kName};
   constexpr std::size_t kHere = 3;  // the last has a planner of its own
   const std::span here = std::span(kNames).first(kHere);
-  if (!family.empty() && !is_blocks_text(family) && std::ranges::find(here, family) == here.end()) {
+  if (!family.empty() && family_of_text(family).empty() && std::ranges::find(here, family) == here.end()) {
     throw InputError("unknown plan '" + std::string(family) +
-                     "' of a feed-forward network: expected blocks, streamed, unstructured, a plan of blocks as "
-                     "predict prints it, or 'staged ...'" +
+                     "' of a feed-forward network: expected blocks, streamed, unstructured, a plan as predict "
+                     "prints it, or 'staged ...'" +
                      did_you_mean(family, kNames));
   }
 }
@@ -148,8 +170,8 @@ PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& t
   Planning planning{network, target, options, activity};
   const auto begin = std::chrono::steady_clock::now();
   check_family(family);
-  if (is_blocks_text(family)) {
-    planning.plan = std::exchange(family, BlocksPlan::kName);
+  if (const std::string_view named = family_of_text(family); !named.empty()) {
+    planning.plan = std::exchange(family, named);
   }
   std::string reasons;
   for (const auto& [name, plan] : kFamilies) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <iterator>
 #include <map>
@@ -152,6 +153,9 @@ UnstructuredPlan read_unstructured_plan(std::string_view text, int layers) {
     of_phase.in_place = tile.ends_with('!');
     tile.remove_suffix(of_phase.in_place ? 1 : 0);
     of_phase.images = whole(tile, 32, "images of a tile");
+    if (!std::has_single_bit(static_cast<unsigned>(of_phase.images))) {
+      refuse(tile, "1, 2, 4, 8, 16 or 32 images of a tile");
+    }
     plan.phases.push_back({end, of_phase});
   }
   return plan;

@@ -17,6 +17,7 @@ TEST_CASE("streamed and unstructured plans come back from their texts", "[fast]"
   CHECK_THROWS_AS(read_streamed_plan(streamed, 121), InputError);
   CHECK_THROWS_AS(read_unstructured_plan("unstructured warps=32 order=no phases=120:16", 120), InputError);
   CHECK_THROWS_AS(read_unstructured_plan("unstructured warps=32 order=ascending phases=120", 120), InputError);
+  CHECK_THROWS_AS(read_unstructured_plan("unstructured warps=32 order=ascending phases=120:12", 120), InputError);
 }
 
 TEST_CASE("a plan of blocks comes back from its text, and what is none is refused by name", "[fast]") {
