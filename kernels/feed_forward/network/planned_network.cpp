@@ -120,7 +120,7 @@ void check_fits(const Chip& chip, const FeedForward& network, const Unstructured
     const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
     const UnstructuredTile& tile = phase.tile;
     if (!fits(chip, unstructured_geometry(neurons, tile, plan.warps)) ||
-        tile.copies > with_copies(chip, neurons, tile, plan.warps).copies ||
+        tile.copies > with_copies(chip, neurons, {tile.images, tile.in_place}, plan.warps).copies ||
         tile.copies % tile.rows_per_access() != 0) {
       throw InputError("plan: " + std::to_string(tile.images) + " images with " + std::to_string(tile.copies) +
                        " second places do not fit into a block of " + chip.name);
