@@ -62,31 +62,14 @@ template <typename Feature>
 __device__ inline void add_slice(const Arguments& a, u32 begin, u32 end, float (&sum)[kImages], Feature&& feature_of) {
   const u64 lane = threadIdx.x % 32;
   if constexpr (kBlocked) {
-    constexpr u32 kAtOnce = 4;  // are asked for before the first is used
-    const auto add = [&](u32 index, float weight) {
+#pragma unroll 4
+    for (u32 m = begin; m < end; ++m) {
+      const u32 index = __ldg(a.index + m * 32ull + lane);
+      const float weight = weight_at(a, m * 32ull + lane);
 #pragma unroll
       for (int f = 0; f < kImages; ++f) {
         sum[f] = __fadd_rn(sum[f], __fmul_rn(weight, feature_of(f, index)));
       }
-    };
-    u32 m = begin;
-#pragma unroll 1
-    for (; m + kAtOnce <= end; m += kAtOnce) {
-      u32 index[kAtOnce];
-      float weight[kAtOnce];
-#pragma unroll
-      for (u32 i = 0; i < kAtOnce; ++i) {
-        index[i] = __ldg(a.index + (m + i) * 32ull + lane);
-        weight[i] = weight_at(a, (m + i) * 32ull + lane);
-      }
-#pragma unroll
-      for (u32 i = 0; i < kAtOnce; ++i) {
-        add(index[i], weight[i]);
-      }
-    }
-#pragma unroll 1
-    for (; m < end; ++m) {
-      add(__ldg(a.index + m * 32ull + lane), weight_at(a, m * 32ull + lane));
     }
   } else {
 #pragma unroll
@@ -128,14 +111,14 @@ __device__ inline void compute(const Arguments& a) {
         const u32 inputs = __ldg(a.chunk_map + chunk), size = __ldg(a.chunk_map + chunk + 1) - inputs;
         for (u32 n = threadIdx.x; n < size; n += kThreads) {
           const u32 neuron = __ldg(a.map + inputs + n);
-          float inputs[kImages];  // all are asked for before the first is stored
+          float values[kImages];  // all are asked for before the first is stored
 #pragma unroll
           for (int f = 0; f < kImages; ++f) {
-            inputs[f] = feature<kBitmaps>(a, row[f], neuron);
+            values[f] = feature<kBitmaps>(a, row[f], neuron);
           }
 #pragma unroll
           for (int f = 0; f < kImages; ++f) {
-            staged[f * kStride + n] = inputs[f];
+            staged[f * kStride + n] = values[f];
           }
         }
         __syncthreads();

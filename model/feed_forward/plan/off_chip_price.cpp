@@ -17,8 +17,6 @@ using namespace price_parts;
 namespace {
 
 constexpr double kLanes = 32;
-// Of the price, what 40 inferences of such plans took (h200/spdnn.csv, spdnn_random.csv).
-constexpr double kLeast = 0.89, kMost = 2.33;
 
 // Counted in the machine code of unstructured kernels: of an entry beside its steps; of an item, and of each image
 // whose output it ends with, and more of those with a second place.
@@ -34,8 +32,8 @@ double dram_us(const Chip& chip, double bytes) {
   return 1e6 * bytes / (chip.dram_bytes_per_second * chip.library_dram_share);
 }
 
-// The sum of its launches.
-void finish(InferencePrice& price, const std::vector<Parts>& launches) {
+// The sum of its launches. What overlaps inside an SM is its interval.
+void finish(const Chip& chip, InferencePrice& price, const std::vector<Parts>& launches) {
   Parts all{};
   for (std::size_t i = 0; i < launches.size(); ++i) {
     price.launches[i].terms = terms_of(launches[i]);
@@ -43,8 +41,8 @@ void finish(InferencePrice& price, const std::vector<Parts>& launches) {
   }
   price.terms = terms_of(all);
   price.us = price.terms.total();
-  price.low_us = kLeast * price.us;
-  price.high_us = kMost * price.us;
+  price.low_us = (1 - chip.gather_scatter) * price.us;
+  price.high_us = (1 + chip.gather_scatter) * price.us;
   price.binding = std::ranges::max_element(price.terms, {}, &Term::us)->name;
 }
 
@@ -65,7 +63,7 @@ class StreamedPricer {
           !is_last);
       first = end;
     }
-    finish(price_, launches_);
+    finish(chip_, price_, launches_);
     return std::move(price_);
   }
 
@@ -318,7 +316,7 @@ InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
     launches.push_back(pricer.phase(work[p], first, plan.phases[p].end_layer, price.launches.emplace_back()));
     first = plan.phases[p].end_layer;
   }
-  finish(price, launches);
+  finish(chip, price, launches);
   return price;
 }
 

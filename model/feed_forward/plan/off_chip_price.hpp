@@ -15,7 +15,7 @@
 // item, bound by shared memory or by instructions or by the latencies of one warp, then what ends the items. Stores of
 // parts of sectors, of streamed plans between phases, take the L2 as long as several whole ones.
 //
-// The interval is what 40 inferences took. No floor.
+// No floor.
 #pragma once
 
 #include "model/feed_forward/plan/activity.hpp"
