@@ -316,7 +316,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   if (is_feed_forward) {
     refuse_beside(*options, "network", {},
-                  {"configurations", "floor", "clocks", "capture", "interpret", "compile-only"});
+                  {"configurations", "floor", "clocks", "capture", "interpret", "write", "arch"});
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";
     const std::string plan = options->given("plan") ? options->text("plan") : "";
@@ -338,9 +338,12 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
         .survivors_first = options->given("image-order") && options->choice("image-order", options->text("image-order"),
                                                                             {"given", "survivors-first"}) == 1};
     if (is_staged) {
+      refuse_beside(*options, "plan staged", {}, {"compile-only"});
       return measure_ways(chip, network, images, staged, measure_options, output);
     }
-    return measure_feed_forward(chip, network, images, on_gpus, plan, measure_options, output);
+    return options->flag("compile-only")
+               ? compile_feed_forward(chip, network, images, plan, output)
+               : measure_feed_forward(chip, network, images, on_gpus, plan, measure_options, output);
   }
   if (options->given("configurations")) {
     Output output(*options);
