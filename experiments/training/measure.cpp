@@ -5,7 +5,7 @@
 #include "experiments/measurement/timed_baselines.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "kernels/baselines/training/training_baselines.hpp"
-#include "kernels/training/lstm_timing.hpp"
+#include "kernels/training/training_timing.hpp"
 #include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 
@@ -38,7 +38,7 @@ DensePlan dense_plan(const RecurrencePlan& plan, const RecurrenceShape& shape) {
   return dense;
 }
 
-RecurrencePlan kernel_plan(const LstmSize& size, const Phase& phase) {
+RecurrencePlan kernel_plan(const TrainingSize& size, const Phase& phase) {
   const auto& dense = std::get<DensePlan>(std::get<Plan>(phase.how));
   RecurrencePlan plan;
   plan.batch_groups = dense.batch_groups;
@@ -73,11 +73,11 @@ OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const Traini
         "yet: "
         "with --baselines the libraries are timed");
   }
-  const LstmSize size{stack.columns(network, 0), network.hidden, network.batch, network.steps};
+  const TrainingSize size{stack.columns(network, 0), network.hidden, network.batch, network.steps};
   const DeviceInfo device = device_info();
-  LstmPlan plan;
+  TrainingPlan plan;
   if (!asked.step) {
-    plan = choose_lstm_plan(size, device.sm_count, static_cast<std::size_t>(chip.smem_bytes_per_block.value));
+    plan = choose_training_plan(size, device.sm_count, static_cast<std::size_t>(chip.smem_bytes_per_block.value));
   } else {
     if (asked.step->phases.front().kind == PhaseKind::library) {
       throw InputError("this step is a library's: --baselines times it");
@@ -88,7 +88,7 @@ OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const Traini
       }
     }
   }
-  const LstmTiming timing = time_lstm_training(size, network.precision, plan, repeats);
+  const TrainingTiming timing = time_training(size, network.precision, plan, repeats);
   OwnStep own;
   own.result.name = kOwn;
   own.result.ran = true;

@@ -21,14 +21,14 @@ using Given = onchip_training_arrays;
 // An array of the caller's: where the program has it, and which halves cannot do without.
 struct CallersArray {
   const char* name;
-  int LstmArrays::*array;
+  int TrainingArrays::*array;
   std::byte* (*of)(const Given&);
   bool forward_needs, backward_needs;
 };
 
 #define ONCHIP_ARRAY(name, array, forward_needs, backward_needs)                                                    \
   {                                                                                                                 \
-#name, &LstmArrays::array,                                                                                      \
+#name, &TrainingArrays::array,                                                                                  \
         [](const Given&                                                                                             \
                given) { return const_cast<std::byte*>(static_cast<const std::byte*>(given.name)); }, forward_needs, \
                                                                                                   backward_needs    \
@@ -56,7 +56,7 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
     if (reinterpret_cast<std::uintptr_t>(given->workspace) % ONCHIP_WORKSPACE_ALIGNMENT != 0) {
       throw InputError("the workspace is not aligned to " + std::to_string(ONCHIP_WORKSPACE_ALIGNMENT) + " bytes");
     }
-    const LstmProgram& program = training->layer.training();
+    const TrainingProgram& program = training->layer.training();
     std::vector<std::byte*> places(program.program.arrays.size());
     for (const CallersArray& array : kArrays) {
       std::byte* const place = array.of(*given);

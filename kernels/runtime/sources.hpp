@@ -6,10 +6,10 @@
 
 namespace onchip {
 
-extern const std::string_view kSparsePersistentSource;  // sparse_persistent.cu
-extern const std::string_view kDensePersistentSource;   // dense_persistent.cu
-extern const std::string_view kStateOrderSource;        // state_order.cu
-extern const std::string_view kLstmRecurrenceSource;    // training/lstm_recurrence.cu
+extern const std::string_view kSparsePersistentSource;    // sparse_persistent.cu
+extern const std::string_view kDensePersistentSource;     // dense_persistent.cu
+extern const std::string_view kStateOrderSource;          // state_order.cu
+extern const std::string_view kTrainingRecurrenceSource;  // training/training_recurrence.cu
 
 extern const std::string_view kFeedForwardBlocksSource;        // feed_forward/device/feed_forward_blocks.cu
 extern const std::string_view kFeedForwardExactSource;         // feed_forward/device/feed_forward_exact.cu

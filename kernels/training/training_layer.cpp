@@ -57,11 +57,11 @@ void take_status(std::uint32_t& status) {
   }
 }
 
-LstmPlan plan_for(const LstmSize& size, const DeviceInfo& info, int device) {
+TrainingPlan plan_for(const TrainingSize& size, const DeviceInfo& info, int device) {
   int shared_bytes = 0;
   ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   try {
-    return choose_lstm_plan(size, info.sm_count, static_cast<std::size_t>(shared_bytes));
+    return choose_training_plan(size, info.sm_count, static_cast<std::size_t>(shared_bytes));
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }
@@ -82,10 +82,10 @@ TrainingHalf half_of(std::string_view label) {
   return std::ranges::find(kForward, label) != kForward.end() ? TrainingHalf::forward : TrainingHalf::backward;
 }
 
-TrainingLayer::TrainingLayer(const LstmSize& size, Precision precision) {
+TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) {
   const DeviceInfo info = device_info();
   device_ = current_device();
-  training_ = lstm_training_program(size, precision, plan_for(size, info, device_), info.architecture);
+  training_ = training_program(size, precision, plan_for(size, info, device_), info.architecture);
   const InferenceProgram& program = training_.program;
   const std::lock_guard lock(shared().mutex);
   shared_of(device_);
@@ -99,7 +99,7 @@ TrainingLayer::TrainingLayer(const LstmSize& size, Precision precision) {
   };
   products_offset_ = take(Cublas::kWorkspaceBytes);
   offsets_.assign(program.arrays.size(), kCallers);
-  const LstmArrays& a = training_.arrays;
+  const TrainingArrays& a = training_.arrays;
   const int last_of_caller = std::max({a.x, a.w_ih, a.w_hh, a.b_ih, a.b_hh, a.h0, a.c0, a.dy, a.dhn, a.dcn, a.states,
                                        a.cells, a.gates, a.dx, a.dw_ih, a.dw_hh, a.db, a.dh0, a.dc0});
   for (int array = 0; array < static_cast<int>(program.arrays.size()); ++array) {

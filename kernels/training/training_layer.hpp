@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training step of one LSTM layer (lstm_program.hpp) in two halves, in the caller's memory and on the caller's
+// The training step of one LSTM layer (training_program.hpp) in two halves, in the caller's memory and on the caller's
 // streams.
 #pragma once
 
 #include "kernels/runtime/device.hpp"
-#include "kernels/training/lstm_program.hpp"
+#include "kernels/training/training_program.hpp"
 
 #include <memory>
 #include <string>
@@ -23,24 +23,24 @@ class TrainingLayer {
   // Plans for the current device, compiles and loads; not while a stream is captured. Kernels stay loaded until the
   // process ends, one for all layers that share it, so that a captured graph may outlive the layer. Throws DoesNotFit
   // if there is no plan.
-  TrainingLayer(const LstmSize& size, Precision precision);
+  TrainingLayer(const TrainingSize& size, Precision precision);
 
-  const LstmProgram& training() const { return training_; }
+  const TrainingProgram& training() const { return training_; }
   std::string plan() const;
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   std::size_t kept_bytes() const { return training_.program.arrays[training_.arrays.gates].bytes; }
 
-  // `places`: of the caller's arrays, those of LstmArrays; null where there is none. `workspace`: aligned to 256 bytes,
-  // free again when the half is done. Waits for nothing and allocates no device memory: it may be captured in a graph.
-  // Several streams and threads may do so at once. Throws CudaError, once, if a half on this device has given up a
-  // wait since the last call.
+  // `places`: of the caller's arrays, those of TrainingArrays; null where there is none. `workspace`: aligned to 256
+  // bytes, free again when the half is done. Waits for nothing and allocates no device memory: it may be captured in a
+  // graph. Several streams and threads may do so at once. Throws CudaError, once, if a half on this device has given up
+  // a wait since the last call.
   void enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::byte*> places, std::byte* workspace) const;
 
   // Waits for the stream, and throws as enqueue() does.
   static void check(cudaStream_t stream);
 
  private:
-  LstmProgram training_;
+  TrainingProgram training_;
   std::vector<Kernel> kernels_;
   std::vector<std::size_t> offsets_;  // of arrays in the workspace; kCallers: the caller's, or the status
   std::size_t products_offset_ = 0, workspace_bytes_ = 0;

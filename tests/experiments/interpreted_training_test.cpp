@@ -2,7 +2,7 @@
 // A training step of an LSTM layer, its kernels interpreted, against the reference in double precision.
 #include "experiments/measurement/interpreted_inference.hpp"
 #include "model/base/error.hpp"
-#include "tests/kernels/lstm_cases.hpp"
+#include "tests/kernels/training_cases.hpp"
 
 #include <algorithm>
 #include <string>
@@ -12,7 +12,7 @@ namespace onchip {
 namespace {
 
 struct Case {
-  LstmSize size;
+  TrainingSize size;
   Precision precision;
   bool initial, last;
   std::string forward, backward;  // what differs from the chosen plan
@@ -21,12 +21,13 @@ struct Case {
 void check_interpreted(const Case& c) {
   INFO("input " << c.size.input << " hidden " << c.size.hidden << " batch " << c.size.batch << " steps " << c.size.steps
                 << ", " << info(c.precision).name << ", '" << c.forward << "', '" << c.backward << "'");
-  LstmPlan plan = choose_lstm_plan(c.size, 8, 227 * 1024);
+  TrainingPlan plan = choose_training_plan(c.size, 8, 227 * 1024);
   plan.forward = changed(plan.forward, c.forward);
   plan.backward = changed(plan.backward, c.backward);
-  const LstmProgram training = lstm_training_program(c.size, c.precision, plan, "sm_90");
+  const TrainingProgram training = training_program(c.size, c.precision, plan, "sm_90");
   InterpretedInference interpreted(training.program);
-  check_lstm(interpreted, training.arrays, c.size, c.precision, random_lstm(c.size, c.precision, c.initial, c.last, 3));
+  check_training(interpreted, training.arrays, c.size, c.precision,
+                 random_training(c.size, c.precision, c.initial, c.last, 3));
 }
 
 }  // namespace
@@ -58,14 +59,14 @@ TEST_CASE("a wrong sign in any term of an LSTM's cell or its derivative is found
   struct Change {
     std::string_view from, to;
   };
-  const LstmSize size{6, 16, 2, 3};
-  const LstmInput in = random_lstm(size, Precision::fp16, true, true, 4);
-  const LstmProgram training =
-      lstm_training_program(size, Precision::fp16, choose_lstm_plan(size, 2, 227 * 1024), "sm_90");
+  const TrainingSize size{6, 16, 2, 3};
+  const TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
+  const TrainingProgram training =
+      training_program(size, Precision::fp16, choose_training_plan(size, 2, 227 * 1024), "sm_90");
   const auto largest_error = [&](const InferenceProgram& program) {
     InterpretedInference interpreted(program);
     double largest = 0;
-    for (const auto& [name, error] : lstm_errors(interpreted, training.arrays, size, Precision::fp16, in)) {
+    for (const auto& [name, error] : training_errors(interpreted, training.arrays, size, Precision::fp16, in)) {
       largest = std::max(largest, error);
     }
     return largest;
@@ -99,12 +100,12 @@ TEST_CASE("a wrong sign in any term of an LSTM's cell or its derivative is found
 }
 
 TEST_CASE("a training step refuses what it cannot do", "[fast]") {
-  const LstmSize size{8, 16, 2, 3};
-  const LstmPlan plan = choose_lstm_plan(size, 8, 227 * 1024);
-  CHECK_THROWS_WITH(lstm_training_program(size, Precision::fp32, plan, "sm_90"),
+  const TrainingSize size{8, 16, 2, 3};
+  const TrainingPlan plan = choose_training_plan(size, 8, 227 * 1024);
+  CHECK_THROWS_WITH(training_program(size, Precision::fp32, plan, "sm_90"),
                     "an LSTM is trained on the chip in 'fp16' or 'bf16', not in 'fp32'");
-  CHECK_THROWS_AS(lstm_training_program({8, 16, 2, 0}, Precision::fp16, plan, "sm_90"), InputError);
-  CHECK_THROWS_WITH(choose_lstm_plan({8, 4096, 1, 1}, 132, 227 * 1024),
+  CHECK_THROWS_AS(training_program({8, 16, 2, 0}, Precision::fp16, plan, "sm_90"), InputError);
+  CHECK_THROWS_WITH(choose_training_plan({8, 4096, 1, 1}, 132, 227 * 1024),
                     Catch::Matchers::Contains("an LSTM of 4096 units takes 256 SMs to train on the chip"));
   CHECK_THROWS_AS(changed(plan.forward, "turn=2"), InputError);
   CHECK_THROWS_AS(recurrence_shape(size, changed(plan.forward, "split=2"), false), InputError);

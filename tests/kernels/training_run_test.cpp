@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps of LSTM layers on a GPU.
 #include "kernels/feed_forward/inference.hpp"
-#include "kernels/training/lstm_timing.hpp"
+#include "kernels/training/training_timing.hpp"
 #include "model/base/error.hpp"
-#include "tests/kernels/lstm_cases.hpp"
+#include "tests/kernels/training_cases.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -21,8 +21,8 @@ std::string variable(const char* name, const char* otherwise = "") {
   return value == nullptr ? otherwise : value;
 }
 
-LstmTiming print_timing(const LstmSize& size, Precision precision, const LstmPlan& plan) {
-  const LstmTiming timing = time_lstm_training(size, precision, plan, 7);
+TrainingTiming print_timing(const TrainingSize& size, Precision precision, const TrainingPlan& plan) {
+  const TrainingTiming timing = time_training(size, precision, plan, 7);
   std::printf("%6d %5d %7.2f %8.2f %8.2f %11.2f %5.2f %6d | %s | %s\n", size.hidden, size.batch, timing.forward_us,
               timing.backward_us, timing.products_us, timing.preparation_us, timing.graph_us, timing.spill_bytes,
               text(timing.plan.forward).c_str(), text(timing.plan.backward).c_str());
@@ -35,7 +35,8 @@ std::string field(const char* name, int value) {
 }
 
 // Plans with one field otherwise, as words.
-std::vector<std::vector<std::string>> alternatives(const LstmSize& size, const RecurrencePlan& plan, bool is_backward) {
+std::vector<std::vector<std::string>> alternatives(const TrainingSize& size, const RecurrencePlan& plan,
+                                                   bool is_backward) {
   std::vector<std::vector<std::string>> all(5);
   for (const int groups : {1, 2, 4, 8}) {
     for (const int samples : {8, 16, 32, 64}) {
@@ -70,17 +71,17 @@ std::vector<std::vector<std::string>> alternatives(const LstmSize& size, const R
   return all;
 }
 
-void tune(const LstmSize& size, Precision precision, const LstmTiming& base, const DeviceInfo& device) {
-  LstmPlan best = base.plan;
+void tune(const TrainingSize& size, Precision precision, const TrainingTiming& base, const DeviceInfo& device) {
+  TrainingPlan best = base.plan;
   for (const bool is_backward : {false, true}) {
-    RecurrencePlan LstmPlan::*const which = is_backward ? &LstmPlan::backward : &LstmPlan::forward;
+    RecurrencePlan TrainingPlan::*const which = is_backward ? &TrainingPlan::backward : &TrainingPlan::forward;
     std::string together;
     for (const std::vector<std::string>& of_field : alternatives(size, base.plan.*which, is_backward)) {
-      std::vector<LstmPlan> plans;
+      std::vector<TrainingPlan> plans;
       std::vector<std::future<void>> compiled;
       std::vector<std::string> words;
       for (const std::string& other : of_field) {
-        LstmPlan plan = base.plan;
+        TrainingPlan plan = base.plan;
         try {
           plan.*which = with_room(size, changed(plan.*which, other), is_backward, device.sm_count, kSharedBytes);
         } catch (const InputError&) {
@@ -88,15 +89,15 @@ void tune(const LstmSize& size, Precision precision, const LstmTiming& base, con
         }
         plans.push_back(plan);
         words.push_back(other);
-        compiled.push_back(std::async(
-            std::launch::async, [&, plan] { lstm_training_program(size, precision, plan, device.architecture); }));
+        compiled.push_back(std::async(std::launch::async,
+                                      [&, plan] { training_program(size, precision, plan, device.architecture); }));
       }
       double least = is_backward ? base.backward_us : base.forward_us;
       std::string least_words;
       for (std::size_t i = 0; i < plans.size(); ++i) {
         try {
           compiled[i].get();
-          const LstmTiming timing = print_timing(size, precision, plans[i]);
+          const TrainingTiming timing = print_timing(size, precision, plans[i]);
           const double us = is_backward ? timing.backward_us : timing.forward_us;
           if (us < least) {
             least = us;
@@ -120,20 +121,21 @@ TEST_CASE("training steps of an LSTM on a GPU have the gradients of the referenc
           "[gpu]") {
   const DeviceInfo device = device_info();
   std::uint64_t seed = 0;
-  for (const LstmSize size : {LstmSize{64, 256, 16, 30}, LstmSize{512, 512, 64, 12}, LstmSize{100, 650, 32, 35},
-                              LstmSize{128, 1024, 16, 20}, LstmSize{128, 1024, 100, 9}, LstmSize{64, 1536, 5, 9},
-                              LstmSize{64, 2048, 16, 9}, LstmSize{32, 96, 500, 40}, LstmSize{13, 77, 3, 300}}) {
+  for (const TrainingSize size :
+       {TrainingSize{64, 256, 16, 30}, TrainingSize{512, 512, 64, 12}, TrainingSize{100, 650, 32, 35},
+        TrainingSize{128, 1024, 16, 20}, TrainingSize{128, 1024, 100, 9}, TrainingSize{64, 1536, 5, 9},
+        TrainingSize{64, 2048, 16, 9}, TrainingSize{32, 96, 500, 40}, TrainingSize{13, 77, 3, 300}}) {
     for (const Precision precision : {Precision::fp16, Precision::bf16}) {
       INFO("input " << size.input << " hidden " << size.hidden << " batch " << size.batch << " "
                     << info(precision).name);
-      const LstmPlan plan = choose_lstm_plan(size, device.sm_count, kSharedBytes);
-      const LstmProgram training = lstm_training_program(size, precision, plan, device.architecture);
+      const TrainingPlan plan = choose_training_plan(size, device.sm_count, kSharedBytes);
+      const TrainingProgram training = training_program(size, precision, plan, device.architecture);
       DeviceInference gpu(training.program);
       CHECK(gpu.spill_bytes() == 0);
       ++seed;
-      const LstmInput in = random_lstm(size, precision, seed % 3 != 0, seed % 4 != 0, seed);
-      check_lstm(gpu, training.arrays, size, precision, in);
-      const LstmArrays& a = training.arrays;
+      const TrainingInput in = random_training(size, precision, seed % 3 != 0, seed % 4 != 0, seed);
+      check_training(gpu, training.arrays, size, precision, in);
+      const TrainingArrays& a = training.arrays;
       for (const int array : {a.dx, a.dw_ih, a.dw_hh, a.db, a.dh0, a.dc0}) {
         const std::vector<float> first = read_elements(gpu, array, precision);
         REQUIRE(gpu.run()[0] == 0);
@@ -146,7 +148,7 @@ TEST_CASE("training steps of an LSTM on a GPU have the gradients of the referenc
 // ONCHIP_LSTM="1024 64": this one only; ONCHIP_FORWARD="turns=2 ...", ONCHIP_BACKWARD, ONCHIP_PRECISION=bf16,
 // ONCHIP_STEPS. ONCHIP_TUNE=1: then with each field of its plans in turn otherwise, and the best of each together.
 TEST_CASE("what training steps of an LSTM take", "[gpu][.bench]") {
-  std::vector<LstmSize> sizes;
+  std::vector<TrainingSize> sizes;
   const std::int64_t steps = std::stoll(variable("ONCHIP_STEPS", "256"));
   for (const auto& [hidden, batch] : std::vector<std::pair<int, int>>{{256, 16},
                                                                       {256, 64},
@@ -171,11 +173,11 @@ TEST_CASE("what training steps of an LSTM take", "[gpu][.bench]") {
   const DeviceInfo device = device_info();
   std::printf("%s, %s, us per step\nhidden batch forward backward products preparation graph spills\n",
               device.name.c_str(), std::string(info(precision).name).c_str());
-  for (const LstmSize& size : sizes) {
-    LstmPlan plan = choose_lstm_plan(size, device.sm_count, kSharedBytes);
+  for (const TrainingSize& size : sizes) {
+    TrainingPlan plan = choose_training_plan(size, device.sm_count, kSharedBytes);
     plan.forward = changed(plan.forward, variable("ONCHIP_FORWARD"));
     plan.backward = changed(plan.backward, variable("ONCHIP_BACKWARD"));
-    const LstmTiming timing = print_timing(size, precision, plan);
+    const TrainingTiming timing = print_timing(size, precision, plan);
     if (!variable("ONCHIP_TUNE").empty()) {
       tune(size, precision, timing, device);
     }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the recurrences of an LSTM's training step are laid on the SMs (lstm_recurrence.cu).
+// How the recurrences of an LSTM's training step are laid on the SMs (training_recurrence.cu).
 #pragma once
 
-#include "model/training/lstm_reference.hpp"
-#include "model/workload/recurrent.hpp"
+#include "model/training/training_reference.hpp"
 
 #include <cstddef>
 #include <string>
@@ -21,7 +20,7 @@ struct RecurrencePlan {
   int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
 };
 
-struct LstmPlan {
+struct TrainingPlan {
   RecurrencePlan forward, backward;
 };
 
@@ -43,14 +42,14 @@ struct RecurrenceShape {
   std::size_t shared_bytes = 0, packed_bytes = 0, ring_bytes = 0, bias_bytes = 0;
 };
 // Throws InputError for a plan that the kernel does not have.
-RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& plan, bool is_backward);
+RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward);
 
 // The plan with tiles moved to shared memory that registers have no room for. Throws InputError for one that is not
 // possible on so many SMs with so many bytes of shared memory a block.
-RecurrencePlan with_room(const LstmSize& size, RecurrencePlan plan, bool is_backward, int sms,
+RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
                          std::size_t shared_bytes);
 
 // Of chips with so many SMs and so many bytes of shared memory a block. Throws InputError if the weights do not fit.
-LstmPlan choose_lstm_plan(const LstmSize& size, int sms, std::size_t shared_bytes);
+TrainingPlan choose_training_plan(const TrainingSize& size, int sms, std::size_t shared_bytes);
 
 }  // namespace onchip

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/training/lstm_plan.hpp"
+#include "kernels/training/training_plan.hpp"
 
 #include "model/base/error.hpp"
 
@@ -43,7 +43,7 @@ int fewest_shared_tiles(const RecurrenceShape& shape, const RecurrencePlan& plan
 //          turn. Clusters of 4 fill ten elevenths of the SMs or more.
 //   loads  64 KB an SM are on their way from L2 at once. Forward, a turn's state is no larger than half of that.
 //   delay  Polls that find nothing make those that would find something wait, the longer the larger the state.
-RecurrencePlan choose(const LstmSize& size, int sms, std::size_t shared_bytes, bool is_backward) {
+RecurrencePlan choose(const TrainingSize& size, int sms, std::size_t shared_bytes, bool is_backward) {
   constexpr int kFewestSamples = 4, kFewSamples = 16, kMostSamples = 32, kLargeShare = 256 << 10;
   RecurrencePlan plan;
   int loads = plan.loads_in_flight;
@@ -107,7 +107,7 @@ RecurrencePlan changed(RecurrencePlan plan, const std::string& words) {
   return plan;
 }
 
-RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& plan, bool is_backward) {
+RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {
   const auto require = [&](bool condition, const char* what) {
     if (!condition) {
       throw InputError("the plan '" + text(plan) + "' is not possible: " + what);
@@ -149,7 +149,7 @@ RecurrenceShape recurrence_shape(const LstmSize& size, const RecurrencePlan& pla
   return shape;
 }
 
-RecurrencePlan with_room(const LstmSize& size, RecurrencePlan plan, bool is_backward, int sms,
+RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
                          std::size_t shared_bytes) {
   plan.shared_tiles = 0;
   plan.shared_tiles = fewest_shared_tiles(recurrence_shape(size, plan, is_backward), plan);
@@ -167,7 +167,7 @@ RecurrencePlan with_room(const LstmSize& size, RecurrencePlan plan, bool is_back
   return plan;
 }
 
-LstmPlan choose_lstm_plan(const LstmSize& size, int sms, std::size_t shared_bytes) {
+TrainingPlan choose_training_plan(const TrainingSize& size, int sms, std::size_t shared_bytes) {
   return {choose(size, sms, shared_bytes, false), choose(size, sms, shared_bytes, true)};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/training/lstm_reference.hpp"
+#include "model/training/training_reference.hpp"
 
 #include "model/base/error.hpp"
 
@@ -31,7 +31,7 @@ std::vector<double> values(const Matrix& of) {
 
 }  // namespace
 
-LstmResult lstm_reference(const LstmSize& size, const LstmInput& in) {
+TrainingResult training_reference(const TrainingSize& size, const TrainingInput& in) {
   const Index hidden = size.hidden, batch = size.batch, rows = size.steps * batch;
   const Matrix x = matrix("x", in.x, rows, size.input);
   const Matrix w_ih = matrix("w_ih", in.w_ih, 4 * hidden, size.input);

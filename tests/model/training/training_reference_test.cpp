@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/training/lstm_reference.hpp"
+#include "model/training/training_reference.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/random.hpp"
@@ -23,9 +23,9 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// Of which lstm_reference has the gradients.
-double loss(const LstmSize& size, const LstmInput& in) {
-  const LstmResult result = lstm_reference(size, in);
+// Of which training_reference has the gradients.
+double loss(const TrainingSize& size, const TrainingInput& in) {
+  const TrainingResult result = training_reference(size, in);
   const std::vector<double> last(result.y.end() - static_cast<std::ptrdiff_t>(in.dhn.size()), result.y.end());
   return dot(result.y, in.dy) + dot(last, in.dhn) + dot(result.cn, in.dcn);
 }
@@ -33,19 +33,19 @@ double loss(const LstmSize& size, const LstmInput& in) {
 }  // namespace
 
 TEST_CASE("every gradient of the LSTM reference is that of finite differences", "[fast]") {
-  const LstmSize size{.input = 3, .hidden = 4, .batch = 2, .steps = 5};
+  const TrainingSize size{.input = 3, .hidden = 4, .batch = 2, .steps = 5};
   Random random(5, 1);
-  LstmInput in{.x = random_values(random, 30),
-               .w_ih = random_values(random, 48),
-               .w_hh = random_values(random, 64),
-               .b_ih = random_values(random, 16),
-               .b_hh = random_values(random, 16),
-               .h0 = random_values(random, 8),
-               .c0 = random_values(random, 8),
-               .dy = random_values(random, 40),
-               .dhn = random_values(random, 8),
-               .dcn = random_values(random, 8)};
-  const LstmResult result = lstm_reference(size, in);
+  TrainingInput in{.x = random_values(random, 30),
+                   .w_ih = random_values(random, 48),
+                   .w_hh = random_values(random, 64),
+                   .b_ih = random_values(random, 16),
+                   .b_hh = random_values(random, 16),
+                   .h0 = random_values(random, 8),
+                   .c0 = random_values(random, 8),
+                   .dy = random_values(random, 40),
+                   .dhn = random_values(random, 8),
+                   .dcn = random_values(random, 8)};
+  const TrainingResult result = training_reference(size, in);
   const auto check = [&](const char* name, std::vector<double>& values, const std::vector<double>& gradient) {
     INFO(name);
     REQUIRE(values.size() == gradient.size());
@@ -72,20 +72,20 @@ TEST_CASE("every gradient of the LSTM reference is that of finite differences", 
 }
 
 TEST_CASE("the LSTM reference refuses arrays of other sizes, and takes empty ones for zeros", "[fast]") {
-  const LstmSize size{.input = 1, .hidden = 1, .batch = 1, .steps = 1};
-  LstmInput in{.x = {1},
-               .w_ih = {0, 0, 1, 0},
-               .w_hh = {0, 0, 0, 0},
-               .b_ih = {},
-               .b_hh = {},
-               .h0 = {},
-               .c0 = {},
-               .dy = {},
-               .dhn = {},
-               .dcn = {}};
-  CHECK(lstm_reference(size, in).cn.at(0) == Approx(0.5 * std::tanh(1.0)));
+  const TrainingSize size{.input = 1, .hidden = 1, .batch = 1, .steps = 1};
+  TrainingInput in{.x = {1},
+                   .w_ih = {0, 0, 1, 0},
+                   .w_hh = {0, 0, 0, 0},
+                   .b_ih = {},
+                   .b_hh = {},
+                   .h0 = {},
+                   .c0 = {},
+                   .dy = {},
+                   .dhn = {},
+                   .dcn = {}};
+  CHECK(training_reference(size, in).cn.at(0) == Approx(0.5 * std::tanh(1.0)));
   in.c0 = {1, 2};
-  CHECK_THROWS_WITH(lstm_reference(size, in), "'c0' has 2 elements; expected 1");
+  CHECK_THROWS_WITH(training_reference(size, in), "'c0' has 2 elements; expected 1");
 }
 
 }  // namespace onchip

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/feed_forward/network/inference_executor.hpp"
-#include "kernels/training/lstm_program.hpp"
+#include "kernels/training/training_program.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/random.hpp"
 #include "model/workload/reference.hpp"
@@ -19,7 +19,8 @@
 namespace onchip {
 
 // Elements that the type has. `initial`: h0 and c0; `last`: gradients of the last h and c; else zeros.
-inline LstmInput random_lstm(const LstmSize& size, Precision precision, bool initial, bool last, std::uint64_t seed) {
+inline TrainingInput random_training(const TrainingSize& size, Precision precision, bool initial, bool last,
+                                     std::uint64_t seed) {
   Random random(seed, 7);
   const auto values = [&](std::int64_t count, double most) {
     std::vector<double> all(static_cast<std::size_t>(count));
@@ -30,16 +31,16 @@ inline LstmInput random_lstm(const LstmSize& size, Precision precision, bool ini
   };
   const std::int64_t rows = std::int64_t{4} * size.hidden, state = std::int64_t{size.batch} * size.hidden;
   const double scale = 1.5 / std::sqrt(size.hidden);
-  LstmInput in{.x = values(size.steps * size.batch * size.input, 2),
-               .w_ih = values(rows * size.input, 1 / std::sqrt(size.input)),
-               .w_hh = values(rows * size.hidden, scale),
-               .b_ih = values(rows, 0.5),
-               .b_hh = values(rows, 0.5),
-               .h0 = {},
-               .c0 = {},
-               .dy = values(size.steps * state, 1),
-               .dhn = {},
-               .dcn = {}};
+  TrainingInput in{.x = values(size.steps * size.batch * size.input, 2),
+                   .w_ih = values(rows * size.input, 1 / std::sqrt(size.input)),
+                   .w_hh = values(rows * size.hidden, scale),
+                   .b_ih = values(rows, 0.5),
+                   .b_hh = values(rows, 0.5),
+                   .h0 = {},
+                   .c0 = {},
+                   .dy = values(size.steps * state, 1),
+                   .dhn = {},
+                   .dcn = {}};
   if (initial) {
     in.h0 = values(state, 1);
     in.c0 = values(state, 2);
@@ -51,7 +52,8 @@ inline LstmInput random_lstm(const LstmSize& size, Precision precision, bool ini
   return in;
 }
 
-inline void write_lstm(InferenceExecutor& executor, const LstmArrays& a, Precision precision, const LstmInput& in) {
+inline void write_training(InferenceExecutor& executor, const TrainingArrays& a, Precision precision,
+                           const TrainingInput& in) {
   for (const auto& [array, values] : {std::pair{a.x, &in.x},
                                       {a.w_ih, &in.w_ih},
                                       {a.w_hh, &in.w_hh},
@@ -81,12 +83,12 @@ inline std::vector<float> read_elements(const InferenceExecutor& executor, int a
 }
 
 // Of every result against the reference, relative to its norm.
-inline std::vector<std::pair<const char*, double>> lstm_errors(InferenceExecutor& executor, const LstmArrays& a,
-                                                               const LstmSize& size, Precision precision,
-                                                               const LstmInput& in) {
-  write_lstm(executor, a, precision, in);
+inline std::vector<std::pair<const char*, double>> training_errors(InferenceExecutor& executor, const TrainingArrays& a,
+                                                                   const TrainingSize& size, Precision precision,
+                                                                   const TrainingInput& in) {
+  write_training(executor, a, precision, in);
   REQUIRE(executor.run()[0] == 0);
-  const LstmResult expected = lstm_reference(size, in);
+  const TrainingResult expected = training_reference(size, in);
   const auto error = [&](int array, const std::vector<double>& of, std::int64_t first = 0) {
     const std::vector<float> got = read_elements(executor, array, precision);
     return relative_error(of, std::span(got).subspan(static_cast<std::size_t>(first)));
@@ -102,9 +104,9 @@ constexpr double most_error(Precision precision) {
   return precision == Precision::fp16 ? 3e-3 : 2e-2;
 }
 
-inline void check_lstm(InferenceExecutor& executor, const LstmArrays& a, const LstmSize& size, Precision precision,
-                       const LstmInput& in) {
-  for (const auto& [name, error] : lstm_errors(executor, a, size, precision, in)) {
+inline void check_training(InferenceExecutor& executor, const TrainingArrays& a, const TrainingSize& size,
+                           Precision precision, const TrainingInput& in) {
+  for (const auto& [name, error] : training_errors(executor, a, size, precision, in)) {
     INFO(name);
     CHECK(error <= most_error(precision));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/training/lstm_timing.hpp"
+#include "kernels/training/training_timing.hpp"
 
 #include "kernels/feed_forward/inference.hpp"
 #include "kernels/runtime/device.hpp"
@@ -14,10 +14,10 @@
 
 namespace onchip {
 
-LstmTiming time_lstm_training(const LstmSize& size, Precision precision, const LstmPlan& plan, int repeats) {
-  const LstmProgram training = lstm_training_program(size, precision, plan, device_info().architecture);
+TrainingTiming time_training(const TrainingSize& size, Precision precision, const TrainingPlan& plan, int repeats) {
+  const TrainingProgram training = training_program(size, precision, plan, device_info().architecture);
   DeviceInference device(training.program);
-  const LstmArrays& a = training.arrays;
+  const TrainingArrays& a = training.arrays;
   Random random(1, 0);
   const double scale = 1 / std::sqrt(size.hidden);
   for (const auto& [array, most] : std::map<int, double>{{a.x, 1},

@@ -7,28 +7,28 @@
 #pragma once
 
 #include "kernels/feed_forward/inference_program.hpp"
-#include "kernels/training/lstm_plan.hpp"
+#include "kernels/training/training_plan.hpp"
 
 namespace onchip {
 
-// Arrays of elements of the layer's type, row-major, as LstmInput and LstmResult have them. Those that come in must be
-// written before a run; zeros where there are none. `states` and `cells` begin with the first state, so that h of step
-// t is at t + 1.
-struct LstmArrays {
+// Arrays of elements of the layer's type, row-major, as TrainingInput and TrainingResult have them. Those that come in
+// must be written before a run; zeros where there are none. `states` and `cells` begin with the first state, so that h
+// of step t is at t + 1.
+struct TrainingArrays {
   int x = 0, w_ih = 0, w_hh = 0, b_ih = 0, b_hh = 0, h0 = 0, c0 = 0, dy = 0, dhn = 0, dcn = 0;
   int states = 0, cells = 0;  // [steps + 1, batch, hidden]
   int gates = 0;              // [steps, batch, 4, hidden]: what backward needs, and overwrites
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, dh0 = 0, dc0 = 0;
 };
 
-struct LstmProgram {
+struct TrainingProgram {
   InferenceProgram program;  // results: one word, 1 if a wait was given up
-  LstmArrays arrays;
-  LstmPlan plan;
+  TrainingArrays arrays;
+  TrainingPlan plan;
 };
 
 // Moves tiles to shared memory until no kernel spills. Throws InputError for a plan that is not possible.
-LstmProgram lstm_training_program(const LstmSize& size, Precision precision, LstmPlan plan,
-                                  const std::string& architecture);
+TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
+                                 const std::string& architecture);
 
 }  // namespace onchip

@@ -6,18 +6,21 @@
 //   da_g = dc i (1 - g^2),  da_o = dh tanh(c) o (1 - o);  dc' = dc f
 #pragma once
 
+#include "model/workload/recurrent.hpp"
+
 #include <cstdint>
 #include <vector>
 
 namespace onchip {
 
-struct LstmSize {
+struct TrainingSize {
   int input = 0, hidden = 0, batch = 1;
   std::int64_t steps = 0;
+  Cell cell = Cell::lstm;
 };
 
 // Row-major, as PyTorch has them. Empty: zeros.
-struct LstmInput {
+struct TrainingInput {
   std::vector<double> x;           // [steps, batch, input]
   std::vector<double> w_ih, w_hh;  // [4 hidden, input], [4 hidden, hidden]
   std::vector<double> b_ih, b_hh;  // [4 hidden]
@@ -26,7 +29,7 @@ struct LstmInput {
   std::vector<double> dhn, dcn;    // of the last h and c, [batch, hidden]
 };
 
-struct LstmResult {
+struct TrainingResult {
   std::vector<double> y;   // every h, [steps, batch, hidden]
   std::vector<double> cn;  // the last c, [batch, hidden]
   std::vector<double> dx;  // [steps, batch, input]
@@ -36,6 +39,6 @@ struct LstmResult {
 };
 
 // Throws InputError for arrays that are neither empty nor of their size; x and the weights must not be empty.
-LstmResult lstm_reference(const LstmSize& size, const LstmInput& in);
+TrainingResult training_reference(const TrainingSize& size, const TrainingInput& in);
 
 }  // namespace onchip

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/training/lstm_program.hpp"
+#include "kernels/training/training_program.hpp"
 
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
@@ -27,10 +27,10 @@ struct Arguments {
   std::uint32_t* status;
 };
 
-CompileRequest request_of(const LstmSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
+CompileRequest request_of(const TrainingSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
                           const std::string& architecture) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
-  CompileRequest request{"lstm_recurrence", kLstmRecurrenceSource, architecture, {}};
+  CompileRequest request{"training_recurrence", kTrainingRecurrenceSource, architecture, {}};
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
            {"precision", static_cast<int>(precision)},
            {"backward", is_backward},
@@ -55,7 +55,7 @@ CompileRequest request_of(const LstmSize& size, Precision precision, const Recur
   return request;
 }
 
-CompileRequest without_spill(const LstmSize& size, Precision precision, RecurrencePlan& plan, bool is_backward,
+CompileRequest without_spill(const TrainingSize& size, Precision precision, RecurrencePlan& plan, bool is_backward,
                              const std::string& architecture) {
   constexpr int kMore = 2;
   const int tiles = recurrence_shape(size, plan, is_backward).tiles;
@@ -76,10 +76,10 @@ int of_size(std::int64_t size, const char* what) {
 }
 
 struct Builder {
-  LstmSize size;
+  TrainingSize size;
   Precision precision;
-  LstmPlan plan;
-  LstmArrays arrays;
+  TrainingPlan plan;
+  TrainingArrays arrays;
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
   int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
 
@@ -164,8 +164,8 @@ struct Builder {
 
 }  // namespace
 
-LstmProgram lstm_training_program(const LstmSize& size, Precision precision, LstmPlan plan,
-                                  const std::string& architecture) {
+TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
+                                 const std::string& architecture) {
   if (precision != Precision::fp16 && precision != Precision::bf16) {
     throw InputError("an LSTM is trained on the chip in 'fp16' or 'bf16', not in '" +
                      std::string(info(precision).name) + "'");
@@ -187,7 +187,7 @@ LstmProgram lstm_training_program(const LstmSize& size, Precision precision, Lst
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
   const std::int64_t gate_rows = std::int64_t{4} * size.hidden, state = std::int64_t{size.batch} * size.hidden;
   const std::int64_t inputs = size.steps * size.batch * size.input;
-  LstmArrays& a = b.arrays;
+  TrainingArrays& a = b.arrays;
   a.x = elements(inputs);
   a.w_ih = elements(gate_rows * size.input);
   a.w_hh = elements(gate_rows * size.hidden);
