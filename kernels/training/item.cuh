@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread finishes of each turn: one unit of kThreadItems samples, each an item.
 
-constexpr int kThreadItems = (kItems + kThreads - 1) / kThreads;
+constexpr int kThreadItems = (kItems + kItemThreads - 1) / kItemThreads;
 constexpr int kSumSamples = kGroupBatch < kThreads / kUnits ? kGroupBatch : kThreads / kUnits;  // sums for biases
 
 struct Item {
@@ -22,7 +22,7 @@ struct Item {
     return ((t * kBatch + batch_index(turn)) * 4 + gate) * kHidden + unit;
   }
   __device__ __forceinline__ char* words(long long state, int turn) const {
-    return ring + static_cast<int>(state % kSlots) * kSlotStride + turn * kStateStride;
+    return ring + static_cast<int>(state % kRingSlots) * kRingStride + turn * kStateStride;
   }
   __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreadItems * kThreads * 4); }
 };
@@ -50,17 +50,4 @@ __device__ __forceinline__ void prefetch(const void* base, long long index) {
 __device__ __forceinline__ float to_float(u32 bits) { return element(&bits, 0); }
 __device__ __forceinline__ float load_or_zero(const void* base, long long index) {
   return base == nullptr ? 0.0f : to_float(load_element(base, index));
-}
-
-// Publishes what an item has of a state, and empties its place of a later one.
-__device__ __forceinline__ void publish(const Item& item, long long state, int turn, u32 lower, u32 upper) {
-  char* const to = item.words(state, turn);
-  char* const later = item.words(state + kAhead, turn);
-  if constexpr (kIsBackward) {
-    asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(lower), "r"(upper) : "memory");
-    asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %1};" ::"l"(later), "r"(~0u) : "memory");
-  } else {
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(lower) : "memory");
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(later), "r"(~0u) : "memory");
-  }
 }

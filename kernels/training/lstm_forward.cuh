@@ -20,14 +20,6 @@ __device__ __forceinline__ Constants begin_cell(const Arguments& a, const Item& 
   return constants;
 }
 
-// Two neighbouring units to a word of state `state`.
-__device__ __forceinline__ void publish_pair(const Item& item, long long state, int turn, u32 bits) {
-  const u32 upper = __shfl_down_sync(0xffffffffu, bits, 1);
-  if (item.sample < kGroupBatch && item.unit % 2 == 0) {
-    publish(item, state, turn, bits | upper << 16, 0);
-  }
-}
-
 __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
   const bool exists = item.is_there(turn);
   const long long index = item.state_index(0, turn);

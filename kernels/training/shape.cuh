@@ -10,7 +10,7 @@
 // A batch group is kSms SMs with all weights. Its samples take turns: the same SMs compute those of one turn while the
 // states of the others are on their way. Of each turn, memory of states is
 //
-//   ring    [kSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
+//   ring    [kRingSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
 
 constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
 constexpr int kElementBytes = 2;
@@ -25,6 +25,7 @@ constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
 constexpr int kSplit = ONCHIP_SPLIT;
 constexpr int kUnits = 16;                    // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a turn: a unit of a sample
+constexpr int kItemThreads = ONCHIP_THREADS;  // from one item of a thread to its next
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
 static_assert(kBatchGroups * kTurns * kGroupBatch >= kBatch, "the turns have all samples");
 
@@ -40,8 +41,8 @@ constexpr int kColumns = (kStateUnits + kSplit - 1) / kSplit;
 constexpr int kSpans = (kColumns + kSpanUnits - 1) / kSpanUnits;  // of an SM
 constexpr int kSpanBytes = kGroupBatch * kSpanUnits * kElementBytes;
 constexpr int kStateStride = (kSplit * kSpans * kSpanBytes + 127) / 128 * 128;  // of a turn
-constexpr int kSlotStride = kBatchGroups * kTurns * kStateStride;
-constexpr int kSlots = 2 * ONCHIP_AHEAD;
+constexpr int kRingStride = kBatchGroups * kTurns * kStateStride;
+constexpr int kRingSlots = 2 * ONCHIP_AHEAD;
 static_assert(kSplit == 1 || kColumns % kSpanUnits == 0, "shares of whole spans");
 __device__ __forceinline__ constexpr int in_l2(u32 offset) { return offset; }
 
@@ -51,24 +52,8 @@ __device__ __forceinline__ int place_of(int unit, int sample) {
   return (value / kSpanUnits * kGroupBatch + sample) * kSpanUnits * kElementBytes + value % kSpanUnits * kElementBytes;
 }
 
-// Elements are of kPrecision; null: zeros.
-struct Arguments {
-  const void* weights;                      // W_hh, [4][kHidden][kHidden]
-  u32* packed;                              // the same as the SMs load them
-  char* ring;                               // where they exchange states
-  void* gates;                              // [steps][kBatch][4][kHidden]: W_ih x, then the gates, then their gradients
-  void* cells;                              // c, [steps + 1][kBatch][kHidden], the initial one first
-  void* states;                             // h, likewise; only forward
-  const void *initial, *initial_cell;       // h0, c0: [kBatch][kHidden]; only forward
-  const void *input_bias, *recurrent_bias;  // [4][kHidden]; only forward
-  const void* states_gradient;              // [steps][kBatch][kHidden]
-  const void *final_gradient, *final_cell_gradient;  // of the last h and c: [kBatch][kHidden]
-  void *initial_gradient, *initial_cell_gradient;    // of h0 and c0
-  float* bias_sums;                                  // [kBatchGroups * kSumSamples][4][kHidden]
-  void* bias_gradient;                               // [4][kHidden]
-  long long steps;
-  u32* status;  // set to 1 if a wait was given up
-};
+#include "arguments.cuh"
+using Arguments = Recurrence;
 
 __device__ __forceinline__ int batch_group() { return static_cast<int>(blockIdx.x) / kSms; }
 __device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x) % kSms; }

@@ -79,7 +79,8 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 
 TrainingHalf half_of(std::string_view label) {
   constexpr std::array<std::string_view, 3> kForward{"prepare forward", "W_ih x", "forward"};
-  return std::ranges::find(kForward, label) != kForward.end() ? TrainingHalf::forward : TrainingHalf::backward;
+  const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
+  return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
 }
 
 TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) {

@@ -27,6 +27,11 @@ struct Arguments {
   std::uint32_t* status;
 };
 
+struct SparseArguments : Arguments {
+  const std::int32_t* tables;
+  int turn;
+};
+
 CompileRequest request_of(const TrainingSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
                           const std::string& architecture) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
@@ -82,6 +87,9 @@ struct Builder {
   TrainingArrays arrays;
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
   int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
+  std::shared_ptr<const SparseTraining> sparse = {};
+  SparseArrays sparse_forward = {}, sparse_backward = {};
+  int mask = 0, mask_gradient = 0;
 
   // Row-major C [rows, columns] = op(A) op(B), which is column-major the product of the transposed in the other order.
   // `a`, `b`: stored transposed.
@@ -126,46 +134,91 @@ struct Builder {
             .status = words(status)};
   }
 
+  const SparseRecurrence& pass(bool is_backward) const {
+    return is_backward ? sparse->backward.recurrence : sparse->forward.recurrence;
+  }
+
+  // A launch for each turn.
+  void add_sparse(std::vector<ProgramNode>& all, ArrayPlaces at, const std::string& label, int kernel, bool is_backward,
+                  std::vector<int> after) const {
+    const SparseRecurrence& recurrence = pass(is_backward);
+    const SparseArrays& of_pass = is_backward ? sparse_backward : sparse_forward;
+    SparseArguments all_turns{arguments(at, is_backward), array_at<std::int32_t>(at, of_pass.tables), 0};
+    all_turns.packed = array_at<std::uint32_t>(at, of_pass.packed);
+    all_turns.ring = at[of_pass.ring];
+    for (int turn = 0; turn < recurrence.turns; ++turn) {
+      SparseArguments of_turn = all_turns;
+      of_turn.turn = turn;
+      of_turn.bias_sums += sparse->backward.recurrence.bias_bytes / sizeof(float) / recurrence.turns * turn;
+      ProgramNode node = launch_node(turn == 0 ? label : label + " of turn " + std::to_string(turn), kernel,
+                                     recurrence.blocks, recurrence.geometry.threads, recurrence.shared_bytes, of_turn);
+      node.cooperative = true;
+      node.after = after;
+      all.push_back(std::move(node));
+      if (turn + 1 < recurrence.turns) {
+        ProgramNode empty =
+            launch_node(label + " ring", is_backward ? prepare_back : prepare, 132, 256, 0,
+                        SparseWeightsArguments{.ring = at[of_pass.ring],
+                                               .ring_words = static_cast<long long>(recurrence.ring_bytes / 16)});
+        all.push_back(std::move(empty));
+      }
+    }
+  }
+
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
     constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
     const std::int64_t gate_rows = std::int64_t{4} * size.hidden, samples = size.steps * size.batch;
-    const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
+    std::vector<ProgramNode> all;
+    const auto recurrence = [&](const char* label, int kernel, bool is_backward, std::vector<int> after) {
+      if (sparse) {
+        return add_sparse(all, at, label, kernel, is_backward, std::move(after));
+      }
       const RecurrenceShape shape = recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward);
       ProgramNode node =
           launch_node(label, kernel, shape.blocks, shape.threads, shape.shared_bytes, arguments(at, is_backward));
       node.cooperative = true;
-      return node;
+      node.after = std::move(after);
+      all.push_back(node);
     };
     const auto preparation = [&](const char* label, int kernel, bool is_backward) {
-      ProgramNode node = launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, arguments(at, is_backward));
+      const SparseArrays& of_pass = is_backward ? sparse_backward : sparse_forward;
+      ProgramNode node =
+          sparse ? launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0,
+                               pack_arguments(at, of_pass, pass(is_backward), precision, is_backward, arrays.w_hh))
+                 : launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, arguments(at, is_backward));
       node.stream = 1;
       return node;
     };
     ProgramNode clear{.label = "status"};
     clear.zeros = {at[status], 4};
-    std::vector<ProgramNode> all{clear};
+    all.push_back(clear);
     ProgramNode prepare_forward = preparation("prepare forward", prepare, false);
     prepare_forward.after = {0};
     all.push_back(prepare_forward);
     all.push_back(preparation("prepare backward", prepare_back, true));
     all.push_back(product("W_ih x", at, gates, samples, gate_rows, size.input, arrays.x, false, arrays.w_ih, true));
-    all.push_back(recurrence("forward", forward, false));
-    all.back().after = {1};
-    all.push_back(recurrence("backward", backward, true));
-    all.back().after = {2};
+    recurrence("forward", forward, false, {1});
+    recurrence("backward", backward, true, {2});
     all.push_back(product("dx", at, arrays.dx, samples, size.input, gate_rows, gates, false, arrays.w_ih, false));
     all.push_back(product("dW_ih", at, arrays.dw_ih, gate_rows, size.input, samples, gates, true, arrays.x, false));
     all.push_back(
         product("dW_hh", at, arrays.dw_hh, gate_rows, size.hidden, samples, gates, true, arrays.states, false));
-    all.push_back(launch_node("db", sum_bias, static_cast<int>((gate_rows + 127) / 128), 128, 0, arguments(at, true)));
+    if (sparse) {
+      constexpr int kOfWord = 4, kMaskThreads = 256;
+      const std::int64_t words = gate_rows * size.hidden / kOfWord;
+      all.push_back(launch_node(
+          "dW_hh mask", mask_gradient, of_size((words + kMaskThreads - 1) / kMaskThreads, "weights"), kMaskThreads, 0,
+          SparseWeightsArguments{.gradient = at[arrays.dw_hh], .mask = at[mask], .gradient_words = words}));
+    }
+    const int bias_blocks = static_cast<int>((gate_rows + 127) / 128);
+    all.push_back(
+        sparse ? launch_node("db", sum_bias, bias_blocks, 128, 0, SparseArguments{arguments(at, true), nullptr, 0})
+               : launch_node("db", sum_bias, bias_blocks, 128, 0, arguments(at, true)));
     return all;
   }
 };
 
-}  // namespace
-
-TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
-                                 const std::string& architecture) {
+void check_training(const TrainingSize& size, Precision precision) {
   if (precision != Precision::fp16 && precision != Precision::bf16) {
     throw InputError("an LSTM is trained on the chip in 'fp16' or 'bf16', not in '" +
                      std::string(info(precision).name) + "'");
@@ -174,16 +227,11 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   of_size(size.hidden, "a hidden size");
   of_size(size.batch, "a batch");
   of_size(size.steps * size.batch, "samples of all steps");
-  const CompileRequest forward = without_spill(size, precision, plan.forward, false, architecture);
-  const CompileRequest backward = without_spill(size, precision, plan.backward, true, architecture);
-  Builder b{size, precision, plan, {}};
-  InferenceProgram program;
-  b.prepare = program.add_kernel(forward, "prepare");
-  b.forward = program.add_kernel(forward, "recurrence");
-  b.prepare_back = program.add_kernel(backward, "prepare");
-  b.backward = program.add_kernel(backward, "recurrence");
-  b.sum_bias = program.add_kernel(backward, "sum_bias");
+}
 
+// Those of the layer, and of either program.
+void add_layer(InferenceProgram& program, Builder& b, std::size_t bias_bytes) {
+  const TrainingSize& size = b.size;
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
   const std::int64_t gate_rows = std::int64_t{4} * size.hidden, state = std::int64_t{size.batch} * size.hidden;
   const std::int64_t inputs = size.steps * size.batch * size.input;
@@ -207,17 +255,53 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   a.dh0 = elements(state);
   a.dc0 = elements(state);
   a.gates = b.gates = elements(size.steps * 4 * state);
+  b.bias_sums = program.add_array(bias_bytes);
+  b.status = program.add_array(4);
+  program.results = b.status;
+}
+
+}  // namespace
+
+TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
+                                 const std::string& architecture) {
+  check_training(size, precision);
+  const CompileRequest forward = without_spill(size, precision, plan.forward, false, architecture);
+  const CompileRequest backward = without_spill(size, precision, plan.backward, true, architecture);
+  Builder b{size, precision, plan, {}};
+  InferenceProgram program;
+  b.prepare = program.add_kernel(forward, "prepare");
+  b.forward = program.add_kernel(forward, "recurrence");
+  b.prepare_back = program.add_kernel(backward, "prepare");
+  b.backward = program.add_kernel(backward, "recurrence");
+  b.sum_bias = program.add_kernel(backward, "sum_bias");
+
   const RecurrenceShape shape = recurrence_shape(size, plan.forward, false);
   const RecurrenceShape back = recurrence_shape(size, plan.backward, true);
+  add_layer(program, b, back.bias_bytes);
   b.packed = program.add_array(shape.packed_bytes);
   b.packed_transposed = program.add_array(back.packed_bytes);
   b.ring = program.add_array(shape.ring_bytes);
   b.ring_back = program.add_array(back.ring_bytes);
-  b.bias_sums = program.add_array(back.bias_bytes);
-  b.status = program.add_array(4);
-  program.results = b.status;
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at); };
   return {std::move(program), b.arrays, plan};
+}
+
+TrainingProgram sparse_training_program(const TrainingSize& size, Precision precision,
+                                        std::shared_ptr<const SparseTraining> sparse) {
+  check_training(size, precision);
+  InferenceProgram program;
+  Builder b{.size = size, .precision = precision, .plan = {}, .arrays = {}, .sparse = sparse};
+  b.prepare = b.prepare_back = program.add_kernel(sparse->weights, "pack");
+  b.forward = program.add_kernel(sparse->forward.request, "recurrence");
+  b.backward = program.add_kernel(sparse->backward.request, "recurrence");
+  b.sum_bias = program.add_kernel(sparse->backward.request, "sum_bias");
+  b.mask_gradient = program.add_kernel(sparse->weights, "mask_gradient");
+  add_layer(program, b, sparse->backward.recurrence.bias_bytes);
+  b.sparse_forward = add_arrays(program, sparse->forward.recurrence);
+  b.sparse_backward = add_arrays(program, sparse->backward.recurrence);
+  b.mask = program.add_array(sparse->mask);
+  program.nodes = [b](ArrayPlaces at) { return b.nodes(at); };
+  return {std::move(program), b.arrays, {}, std::move(sparse)};
 }
 
 }  // namespace onchip

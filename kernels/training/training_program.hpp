@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/feed_forward/inference_program.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "kernels/training/training_plan.hpp"
 
 namespace onchip {
@@ -25,10 +26,15 @@ struct TrainingProgram {
   InferenceProgram program;  // results: one word, 1 if a wait was given up
   TrainingArrays arrays;
   TrainingPlan plan;
+  std::shared_ptr<const SparseTraining> sparse = nullptr;  // that the recurrences are instead of what the plan says
 };
 
 // Moves tiles to shared memory until no kernel spills. Throws InputError for a plan that is not possible.
 TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
                                  const std::string& architecture);
+
+// With a mask that stays: gradients of W_hh only where it has weights, and those of W_hh elsewhere are not read.
+TrainingProgram sparse_training_program(const TrainingSize& size, Precision precision,
+                                        std::shared_ptr<const SparseTraining> sparse);
 
 }  // namespace onchip
