@@ -209,7 +209,7 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
   const int element = info(precision).bytes, values = is_backward ? kUnitGates : 1;
   const int unit_bytes = std::min(kWidestLoad, static_cast<int>(std::bit_ceil(unsigned(samples))) * element) * values;
   const int word_units = std::max(1, 16 / unit_bytes);
-  const int clusters = std::max(1, sms / split);
+  const int clusters = std::max(1, (split == 4 ? sms * 10 / 11 : sms) / split);  // those of 4 do not fill a chip
   const int units = divided_up(divided_up(size.hidden, clusters * split), word_units) * word_units;
   const int blocks = divided_up(size.hidden, units * split) * split;
   const int rows = is_backward ? units * split : units * kUnitGates;
@@ -217,7 +217,7 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
   const Lengths lengths = lengths_of(blocks_of(size, w_hh, units, blocks, split, is_backward));
   // As inference would: two bytes an element, one row a unit.
   const Recurrent network{.cell = Cell::relu, .precision = Precision::fp16, .hidden = rows, .batch = samples};
-  constexpr int kRegisters = 255, kOfItem = 12;
+  constexpr int kRegisters = 255, kOfItem = 18;
   std::optional<SparseRecurrence> best;
   int best_slots = 0;
   for (const Storage storage : {Storage::packed_pair, Storage::packed_delta}) {
@@ -281,9 +281,8 @@ SparseRecurrence choose_sparse_recurrence(const TrainingSize& size, Precision pr
     while (plan.ahead > 4 && 2 * static_cast<std::size_t>(plan.ahead * state) > kLargeRing) {
       plan.ahead /= 2;
     }
-    const int most_sms = plan.split == 4 ? sms * 10 / 11 : sms;  // clusters of 4 do not fill a chip
     try {
-      return sparse_recurrence(size, precision, w_hh, plan, is_backward, most_sms, shared_bytes);
+      return sparse_recurrence(size, precision, w_hh, plan, is_backward, sms, shared_bytes);
     } catch (const InputError&) {
       if (samples == 1) {
         throw;
