@@ -33,7 +33,7 @@ struct CallersArray {
                given) { return const_cast<std::byte*>(static_cast<const std::byte*>(given.name)); }, forward_needs, \
                                                                                                   backward_needs    \
   }
-constexpr std::array<CallersArray, 19> kArrays{{
+constexpr std::array<CallersArray, 20> kArrays{{
     ONCHIP_ARRAY(x, x, true, true),           ONCHIP_ARRAY(w_ih, w_ih, true, true),
     ONCHIP_ARRAY(w_hh, w_hh, true, true),     ONCHIP_ARRAY(b_ih, b_ih, false, false),
     ONCHIP_ARRAY(b_hh, b_hh, false, false),   ONCHIP_ARRAY(h0, h0, false, false),
@@ -43,7 +43,7 @@ constexpr std::array<CallersArray, 19> kArrays{{
     ONCHIP_ARRAY(dcn, dcn, false, false),     ONCHIP_ARRAY(dx, dx, false, false),
     ONCHIP_ARRAY(dw_ih, dw_ih, false, false), ONCHIP_ARRAY(dw_hh, dw_hh, false, false),
     ONCHIP_ARRAY(db, db, false, false),       ONCHIP_ARRAY(dh0, dh0, false, false),
-    ONCHIP_ARRAY(dc0, dc0, false, false),
+    ONCHIP_ARRAY(dc0, dc0, false, false),     ONCHIP_ARRAY(db_hh, db_hh, false, false),
 }};
 #undef ONCHIP_ARRAY
 
@@ -60,10 +60,12 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
     std::vector<std::byte*> places(program.program.arrays.size());
     for (const CallersArray& array : kArrays) {
       std::byte* const place = array.of(*given);
-      if (half == TrainingHalf::forward ? array.forward_needs : array.backward_needs) {
+      const int of_program = program.arrays.*array.array;
+      const bool needs = half == TrainingHalf::forward ? array.forward_needs : array.backward_needs;
+      if (needs && program.program.arrays[of_program].bytes > 0) {
         require(place, array.name);
       }
-      places[program.arrays.*array.array] = place;
+      places[of_program] = place;
     }
     training->layer.enqueue(stream, half, std::move(places), static_cast<std::byte*>(given->workspace));
   });
@@ -79,9 +81,10 @@ onchip_status onchip_training_create(const onchip_layer* layer, onchip_training*
     require_struct(layer, "layer");
     require(training, "training");
     require_range("cell", layer->cell, ONCHIP_RELU, ONCHIP_GRU);
-    if (layer->cell != ONCHIP_LSTM) {
-      throw InputError("the cell '" + std::string(info(static_cast<Cell>(layer->cell)).name) +
-                       "' has no training kernels; 'lstm' has");
+    const auto cell = static_cast<Cell>(layer->cell);
+    if (cell != Cell::lstm && cell != Cell::gru) {
+      throw InputError("the cell '" + std::string(info(cell).name) +
+                       "' has no training kernels; 'lstm' and 'gru' have");
     }
     require_range("precision", layer->precision, ONCHIP_FP16, ONCHIP_BF16);
     constexpr std::int32_t kMost = 1 << 20;
@@ -89,7 +92,7 @@ onchip_status onchip_training_create(const onchip_layer* layer, onchip_training*
     require_range("hidden", layer->hidden, 1, kMost);
     require_range("batch", layer->batch, 1, kMost);
     require_range("steps", layer->steps, 1, std::numeric_limits<std::int32_t>::max() / layer->batch);
-    *training = new onchip_training{TrainingLayer({layer->input, layer->hidden, layer->batch, layer->steps},
+    *training = new onchip_training{TrainingLayer({layer->input, layer->hidden, layer->batch, layer->steps, cell},
                                                   static_cast<Precision>(layer->precision))};
   });
 }

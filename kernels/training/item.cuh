@@ -33,7 +33,7 @@ __device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int index
   item.sample = index / kUnits;
   item.exists = item.unit < kHidden && item.sample < kGroupBatch;
   item.carry = carry + 4 * index;
-  const int even = kIsBackward ? item.unit : item.unit - item.unit % 2;  // forward, a word is of two units
+  const int even = kUnitValues > 1 ? item.unit : item.unit - item.unit % 2;  // else a word is of two units
   item.ring = a.ring + batch_group() * (kTurns * kStateStride) + place_of(even, item.sample);
   return item;
 }
@@ -47,7 +47,9 @@ __device__ __forceinline__ u16 load_ahead(const void* base, long long index) {
 __device__ __forceinline__ void prefetch(const void* base, long long index) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const u16*>(base) + index) : "memory");
 }
-__device__ __forceinline__ float to_float(u32 bits) { return element(&bits, 0); }
+__device__ __forceinline__ float to_float(u32 bits) {
+  return element(&bits, 0);
+}
 __device__ __forceinline__ float load_or_zero(const void* base, long long index) {
   return base == nullptr ? 0.0f : to_float(load_element(base, index));
 }

@@ -84,24 +84,3 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     }
   }
 }
-
-__device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, const Constants& constants) {
-  if (item.exists) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      a.bias_sums[((batch_group() * kSumSamples + item.sample) * 4ll + k) * kHidden + item.unit] = constants.bias[k];
-    }
-  }
-}
-
-// Of a row, over all samples; a thread for each row.
-extern "C" __global__ void sum_bias(const Arguments a) {
-  const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (row < 4 * kHidden) {
-    float sum = 0;
-    for (int i = 0; i < kBatchGroups * kSumSamples; ++i) {
-      sum += a.bias_sums[i * (4ll * kHidden) + row];
-    }
-    store_element(a.bias_gradient, row, to_bits(sum));
-  }
-}

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two recurrences of training an LSTM, as dense/multiply.cuh takes them: rows of weights that an SM has, and a
-// state that it multiplies with them.
+// The two recurrences of training an LSTM or a GRU, as dense/multiply.cuh takes them: rows of weights that an SM has,
+// and a state that it multiplies with them.
 //
 //               forward                                  backward
-//   rows        4 gates of the SM's kUnits units of W    the units of all SMs of a cluster, of W transposed
-//   state       h                                        dgates, 4 values of each unit side by side
-//   columns     all                                      the SM's share of its cluster's: kColumns of them
+//   rows        the gates of the SM's kUnits units of W  the units of all SMs of a cluster, of W transposed
+//   state       h                                        LSTM: dgates, 4 values of each unit side by side
+//                                                        GRU: dr, then dz, then r dn of all units of the share
+//   columns     all                                      the SM's share of its cluster's: kPlanes of kPlaneValues
+//
+// So a word of the state has two values of one unit, or two units of which one thread has one: three values of a GRU's
+// unit do not fill words.
 //
 // A batch group is kSms SMs with all weights. Its samples take turns: the same SMs compute those of one turn while the
 // states of the others are on their way. Of each turn, memory of states is
@@ -13,6 +17,7 @@
 //   ring    [kRingSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
 
 constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
+constexpr Cell kCell = static_cast<Cell>(ONCHIP_CELL);
 constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;
@@ -29,31 +34,40 @@ constexpr int kItemThreads = ONCHIP_THREADS;  // from one item of a thread to it
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
 static_assert(kBatchGroups * kTurns * kGroupBatch >= kBatch, "the turns have all samples");
 
-constexpr int kGates = kIsBackward ? 1 : 4;  // rows of a unit
+constexpr int kCellGates = kCell == kGru ? 3 : 4;
+constexpr int kGates = kIsBackward ? 1 : kCellGates;  // rows of a unit
 constexpr int kUnitsPerSm = kIsBackward ? kUnits * kSplit : kUnits;
-constexpr int kUnitValues = kIsBackward ? 4 : 1;  // of a state
-constexpr int kStateUnits = kSms * kUnits * kUnitValues;
+constexpr int kUnitValues = kIsBackward && kCell == kLstm ? 4 : 1;  // of a plane of a state
+constexpr int kPlanes = kIsBackward && kCell == kGru ? 3 : 1;
+constexpr int kPlaneValues = kSms / kSplit * kUnits * kUnitValues;
 
 constexpr bool kIsStructured = false, kExchangeOnly = false;
 constexpr Storage kStorage = kDense;
 constexpr int kSpanUnits = 32;
-constexpr int kColumns = (kStateUnits + kSplit - 1) / kSplit;
-constexpr int kSpans = (kColumns + kSpanUnits - 1) / kSpanUnits;  // of an SM
+constexpr int kPlaneSpans = (kPlaneValues + kSpanUnits - 1) / kSpanUnits;
+constexpr int kSpans = kPlanes * kPlaneSpans;  // of an SM
+constexpr int kPlaneBytes = kPlaneSpans * kGroupBatch * kSpanUnits * kElementBytes;
 constexpr int kSpanBytes = kGroupBatch * kSpanUnits * kElementBytes;
 constexpr int kStateStride = (kSplit * kSpans * kSpanBytes + 127) / 128 * 128;  // of a turn
 constexpr int kRingStride = kBatchGroups * kTurns * kStateStride;
 constexpr int kRingSlots = 2 * ONCHIP_AHEAD;
-static_assert(kSplit == 1 || kColumns % kSpanUnits == 0, "shares of whole spans");
-__device__ __forceinline__ constexpr int in_l2(u32 offset) { return offset; }
+__device__ __forceinline__ constexpr int in_l2(u32 offset) {
+  return offset;
+}
 
 // Where a unit's first value is in a state, in bytes.
 __device__ __forceinline__ int place_of(int unit, int sample) {
-  const int value = unit * kUnitValues;
-  return (value / kSpanUnits * kGroupBatch + sample) * kSpanUnits * kElementBytes + value % kSpanUnits * kElementBytes;
+  const int share = unit * kUnitValues / kPlaneValues, value = unit * kUnitValues % kPlaneValues;
+  const int span = share * kSpans + value / kSpanUnits;
+  return ((span * kGroupBatch + sample) * kSpanUnits + value % kSpanUnits) * kElementBytes;
 }
 
 #include "arguments.cuh"
 using Arguments = Recurrence;
 
-__device__ __forceinline__ int batch_group() { return static_cast<int>(blockIdx.x) / kSms; }
-__device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x) % kSms; }
+__device__ __forceinline__ int batch_group() {
+  return static_cast<int>(blockIdx.x) / kSms;
+}
+__device__ __forceinline__ int sm_of_group() {
+  return static_cast<int>(blockIdx.x) % kSms;
+}

@@ -3,8 +3,8 @@
 // load them, and the mask of the gradient of W_hh.
 #pragma once
 
-#include "kernels/feed_forward/inference_program.hpp"
 #include "kernels/training/sparse_layout.hpp"
+#include "kernels/training/training_program.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -31,27 +31,8 @@ std::shared_ptr<const SparseTraining> lay_out_sparse_training(const TrainingSize
                                                               const std::string& forward = "",
                                                               const std::string& backward = "");
 
-// The arrays of a pass.
-struct SparseArrays {
-  int words = 0, sources = 0, tables = 0, packed = 0, ring = 0;
-};
-SparseArrays add_arrays(InferenceProgram& program, const SparseRecurrence& recurrence);
-
-// As sparse_weights.cu has it.
-struct SparseWeightsArguments {
-  const void* weights = nullptr;
-  const std::uint32_t* words = nullptr;
-  const std::int32_t* sources = nullptr;
-  std::uint32_t* packed = nullptr;
-  long long count = 0;
-  float scale = 1;
-  std::byte* ring = nullptr;
-  long long ring_words = 0;
-  std::byte* gradient = nullptr;
-  const std::byte* mask = nullptr;
-  long long gradient_words = 0;
-};
-SparseWeightsArguments pack_arguments(ArrayPlaces at, const SparseArrays& arrays, const SparseRecurrence& recurrence,
-                                      Precision precision, bool is_backward, int w_hh);
+// Gradients of W_hh only where the mask has weights; weights elsewhere are not read.
+TrainingProgram sparse_training_program(const TrainingSize& size, Precision precision,
+                                        std::shared_ptr<const SparseTraining> sparse);
 
 }  // namespace onchip

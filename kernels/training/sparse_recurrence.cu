@@ -67,6 +67,7 @@ __device__ __forceinline__ void publish_pair(const Item& item, long long, int, u
 
 #if ONCHIP_BACKWARD
 #include "lstm_backward.cuh"
+#include "bias.cuh"
 #else
 #include "lstm_forward.cuh"
 #endif

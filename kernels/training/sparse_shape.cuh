@@ -12,6 +12,8 @@
 //   ring    [kRingSlots][kSplit][kPlanes][kStateUnits][kPlaneSamples] in L2
 
 constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
+constexpr Cell kCell = kLstm;
+constexpr int kCellGates = 4;
 constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;

@@ -30,7 +30,7 @@ __device__ __forceinline__ u32 half_of(const Arguments& a, int source) {
   return a.scale == 1.0f ? bits : to_bits(a.scale * element(&bits, 0));
 }
 
-extern "C" __global__ void pack(const Arguments a) {
+extern "C" __global__ void prepare(const Arguments a) {
   const long long first = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   const long long threads = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = first; i < a.count; i += threads) {

@@ -101,8 +101,9 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) {
   products_offset_ = take(Cublas::kWorkspaceBytes);
   offsets_.assign(program.arrays.size(), kCallers);
   const TrainingArrays& a = training_.arrays;
-  const int last_of_caller = std::max({a.x, a.w_ih, a.w_hh, a.b_ih, a.b_hh, a.h0, a.c0, a.dy, a.dhn, a.dcn, a.states,
-                                       a.cells, a.gates, a.dx, a.dw_ih, a.dw_hh, a.db, a.dh0, a.dc0});
+  const int last_of_caller =
+      std::max({a.x,      a.w_ih,  a.w_hh,  a.b_ih, a.b_hh,  a.h0,    a.c0, a.dy,    a.dhn, a.dcn,
+                a.states, a.cells, a.gates, a.dx,   a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0, a.dc0});
   for (int array = 0; array < static_cast<int>(program.arrays.size()); ++array) {
     // The kernel writes the first state's gradients in any case.
     if ((array > last_of_caller || array == a.dh0 || array == a.dc0) && array != program.results) {
@@ -138,7 +139,7 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
   const std::lock_guard lock(shared().mutex);  // a cuBLAS handle is one stream's at a time
   const Shared::Device& device = shared_of(device_);
   take_status(*device.status);
-  const bool has_bias_gradient = places[training_.arrays.db] != nullptr;
+  const bool has_bias_gradient = places[training_.arrays.db] != nullptr || places[training_.arrays.db_hh] != nullptr;
   for (std::size_t array = 0; array < places.size(); ++array) {
     if (offsets_[array] != kCallers && places[array] == nullptr) {
       places[array] = workspace + offsets_[array];

@@ -22,7 +22,7 @@ constexpr std::array<Field, 8> kFields{{{"groups", &RecurrencePlan::batch_groups
                                         {"poll_delay", &RecurrencePlan::poll_delay},
                                         {"ahead", &RecurrencePlan::ahead}}};
 
-constexpr int kGates = 4, kSpanUnits = 32, kTileBytes = 512, kRegisters = 65536;
+constexpr int kSpanUnits = 32, kTileBytes = 512, kRegisters = 65536;
 
 constexpr int ceil_divide(std::int64_t value, std::int64_t by) {
   return static_cast<int>((value + by - 1) / by);
@@ -51,7 +51,7 @@ RecurrencePlan choose(const TrainingSize& size, int sms, std::size_t shared_byte
   plan.batch_groups = std::clamp(ceil_divide(size.batch, kFewestSamples), 1, std::max(1, sms / of_group(1)));
   const int samples = ceil_divide(size.batch, plan.batch_groups);  // of a group
   if (is_backward) {
-    const std::int64_t state_bytes = std::int64_t{2} * kGates * size.hidden * samples;
+    const std::int64_t state_bytes = std::int64_t{2} * info(size.cell).gates * size.hidden * samples;
     plan.split = size.hidden >= 1024 || state_bytes >= kLargeShare ? 2 : 1;
     if (state_bytes / plan.split >= kLargeShare && plan.split > 1 && of_group(4) * plan.batch_groups <= sms * 10 / 11) {
       plan.split = 4;
@@ -125,12 +125,16 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   constexpr int kMostSamples = 64;
   require(shape.samples <= kMostSamples, "a turn has at most 64 samples");
   const int items = ceil_divide(shape.samples * RecurrenceShape::kUnits, shape.threads);  // of a thread
-  shape.row_tiles = is_backward ? plan.split : RecurrenceShape::kUnits * kGates / 16;
+  const int gates = info(size.cell).gates;
+  shape.row_tiles = is_backward ? plan.split : RecurrenceShape::kUnits * gates / 16;
   shape.sample_tiles = ceil_divide(shape.samples, 8);
   require(plan.loads_in_flight > 0 && plan.loads_in_flight % (2 * shape.sample_tiles) == 0,
           "loads_in_flight is a multiple of two for each eight samples of a turn");
-  const int columns = RecurrenceShape::kUnits * shape.sms * (is_backward ? kGates : 1) / plan.split;
-  shape.spans = ceil_divide(columns, kSpanUnits);
+  // As shape.cuh has them: an LSTM's gradients side by side, a GRU's one after another.
+  const int planes = is_backward && size.cell == Cell::gru ? gates : 1;
+  const int plane_values =
+      shape.sms / plan.split * RecurrenceShape::kUnits * (is_backward && size.cell == Cell::lstm ? gates : 1);
+  shape.spans = planes * ceil_divide(plane_values, kSpanUnits);
   shape.warp_spans = ceil_divide(shape.spans, plan.warps);
   shape.tiles = shape.warp_spans * 2 * shape.row_tiles;
   require(plan.shared_tiles >= 0 && plan.shared_tiles <= shape.tiles, "a warp has fewer tiles");
@@ -144,7 +148,8 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   shape.packed_bytes = static_cast<std::size_t>(shape.sms) * plan.warps * shape.tiles * kTileBytes;
   const std::size_t state = static_cast<std::size_t>(plan.split) * shape.spans * shape.samples * kSpanUnits * 2;
   shape.ring_bytes = (state + 127) / 128 * 128 * plan.turns * plan.batch_groups * 2 * plan.ahead;
-  shape.bias_bytes = std::size_t{4} * kGates * size.hidden * plan.batch_groups *
+  constexpr std::size_t kGradients = 4;  // of a unit, a GRU's too
+  shape.bias_bytes = sizeof(float) * kGradients * size.hidden * plan.batch_groups *
                      std::min(shape.samples, shape.threads / RecurrenceShape::kUnits);
   return shape;
 }
@@ -154,7 +159,8 @@ RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_
   plan.shared_tiles = 0;
   plan.shared_tiles = fewest_shared_tiles(recurrence_shape(size, plan, is_backward), plan);
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
-  const std::string takes = "an LSTM of " + std::to_string(size.hidden) + " units takes ";
+  const std::string takes =
+      (size.cell == Cell::lstm ? "an LSTM of " : "a GRU of ") + std::to_string(size.hidden) + " units takes ";
   if (shape.blocks > sms) {
     throw InputError(takes + std::to_string(shape.blocks) + " SMs to train on the chip with the plan '" + text(plan) +
                      "'; there are " + std::to_string(sms));

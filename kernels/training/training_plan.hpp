@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the recurrences of an LSTM's training step are laid on the SMs (training_recurrence.cu).
+// How the recurrences of a training step of an LSTM or GRU are laid on the SMs (training_recurrence.cu).
 #pragma once
 
 #include "model/training/training_reference.hpp"

@@ -1,40 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step of one LSTM layer: forward, and all gradients, as one list of kernels and products (a program with
-// arrays in the place of images). A GPU runs it as one CUDA graph, an interpreter of PTX on the host.
+// A training step of one LSTM or GRU layer: forward, and all gradients, as one list of kernels and products (a program
+// with arrays in the place of images). A GPU runs it as one CUDA graph, an interpreter of PTX on the host.
 //
 //   packing of W and W^T | W_ih x, all steps at once | forward | backward | dx, dW_ih, dW_hh, all steps at once |
 //   biases
+//
+// Of a GRU, dW_hh is two products: r dn is in the place of q, behind dn, which dW_ih is of.
 #pragma once
 
 #include "kernels/feed_forward/inference_program.hpp"
-#include "kernels/training/sparse_program.hpp"
 #include "kernels/training/training_plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
 
 namespace onchip {
 
-// Arrays of elements of the layer's type, row-major, as TrainingInput and TrainingResult have them. Those that come in
-// must be written before a run; zeros where there are none. `states` and `cells` begin with the first state, so that h
-// of step t is at t + 1.
+// Arrays of elements of the layer's type, row-major, empty where the cell has none, as TrainingInput and TrainingResult
+// have them. Those that come in must be written before a run; zeros where there are none. `states` and `cells` begin
+// with the first state, so that h of step t is at t + 1.
 struct TrainingArrays {
   int x = 0, w_ih = 0, w_hh = 0, b_ih = 0, b_hh = 0, h0 = 0, c0 = 0, dy = 0, dhn = 0, dcn = 0;
   int states = 0, cells = 0;  // [steps + 1, batch, hidden]
   int gates = 0;              // [steps, batch, 4, hidden]: what backward needs, and overwrites
-  int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, dh0 = 0, dc0 = 0;
+  int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
 };
+
+// Of the recurrences, as arguments.cuh has them.
+struct TrainingArguments {
+  const void* weights;
+  std::uint32_t* packed;
+  std::byte* ring;
+  void *gates, *cells, *states;
+  const void *initial, *initial_cell, *input_bias, *recurrent_bias, *states_gradient, *final_gradient,
+      *final_cell_gradient;
+  void *initial_gradient, *initial_cell_gradient;
+  float* bias_sums;
+  void *input_bias_gradient, *recurrent_bias_gradient;
+  long long steps;
+  std::uint32_t* status;
+};
+
+struct SparseTraining;
 
 struct TrainingProgram {
   InferenceProgram program;  // results: one word, 1 if a wait was given up
   TrainingArrays arrays;
   TrainingPlan plan;
-  std::shared_ptr<const SparseTraining> sparse = nullptr;  // that the recurrences are instead of what the plan says
+  std::shared_ptr<const SparseTraining> sparse = {};  // sparse_program.hpp: what there is in the place of a plan
+};
+
+// Kernels that are in the place of the dense ones, whose nodes then have no launches yet.
+struct RecurrenceKernels {
+  CompileRequest prepare, forward, backward;
+  std::size_t bias_bytes = 0;
 };
 
 // Moves tiles to shared memory until no kernel spills. Throws InputError for a plan that is not possible.
 TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
-                                 const std::string& architecture);
-
-// With a mask that stays: gradients of W_hh only where it has weights, and those of W_hh elsewhere are not read.
-TrainingProgram sparse_training_program(const TrainingSize& size, Precision precision,
-                                        std::shared_ptr<const SparseTraining> sparse);
+                                 const std::string& architecture, const RecurrenceKernels* instead = nullptr);
 
 }  // namespace onchip

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// An LSTM's recurrences of a training step, forward and backward (ONCHIP_BACKWARD), each in one cooperative launch:
-// weights stay in registers and shared memory, and the SMs exchange the state through L2 by Lamport words.
+// The recurrences of a training step of an LSTM or a GRU (ONCHIP_CELL), forward and backward (ONCHIP_BACKWARD), each in
+// one cooperative launch: weights stay in registers and shared memory, and the SMs exchange the state through L2 by
+// Lamport words.
 //
 //   one step of one turn of one SM
 //   +--------------------------------------------------------+
 //   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
 //   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
-//   | finish           a thread: one unit of each of its samples          lstm_forward.cuh, lstm_backward.cuh
+//   | finish           a thread: one unit of each of its samples          lstm_*.cuh, gru_*.cuh: _forward, _backward
 //   | publish          to the ring; then to where the products read it
 //   +--------------------------------------------------------+
 //
@@ -36,10 +37,17 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "publish.cuh"
 #include "split.cuh"
 #include "prepare.cuh"
-#if ONCHIP_BACKWARD
+#if ONCHIP_BACKWARD && ONCHIP_CELL == 2
 #include "lstm_backward.cuh"
-#else
+#elif ONCHIP_BACKWARD
+#include "gru_backward.cuh"
+#elif ONCHIP_CELL == 2
 #include "lstm_forward.cuh"
+#else
+#include "gru_forward.cuh"
+#endif
+#if ONCHIP_BACKWARD
+#include "bias.cuh"
 #endif
 
 constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns
