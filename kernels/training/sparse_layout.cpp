@@ -25,9 +25,10 @@ namespace onchip {
 namespace {
 
 using SparseField = std::pair<std::string_view, int SparseTrainingPlan::*>;
-constexpr std::array<SparseField, 7> kSparseFields{{{"samples", &SparseTrainingPlan::samples},
+constexpr std::array<SparseField, 8> kSparseFields{{{"samples", &SparseTrainingPlan::samples},
                                                     {"split", &SparseTrainingPlan::split},
                                                     {"lanes", &SparseTrainingPlan::lanes},
+                                                    {"load_bytes", &SparseTrainingPlan::load_bytes},
                                                     {"loads_in_flight", &SparseTrainingPlan::loads_in_flight},
                                                     {"poll_delay", &SparseTrainingPlan::poll_delay},
                                                     {"ahead", &SparseTrainingPlan::ahead},
@@ -203,11 +204,13 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
                                    std::size_t shared_bytes) {
   const int split = plan.split, samples = plan.samples;
   if (samples < 1 || (split != 1 && (!is_backward || (split != 2 && split != 4))) || plan.ahead < 4 ||
-      (plan.ahead & (plan.ahead - 1)) != 0) {
+      (plan.ahead & (plan.ahead - 1)) != 0 || !std::has_single_bit(static_cast<unsigned>(plan.load_bytes)) ||
+      plan.load_bytes < info(precision).bytes || plan.load_bytes > kWidestLoad) {
     throw InputError("the plan '" + text(plan) + "' is not possible");
   }
   const int element = info(precision).bytes, values = is_backward ? kUnitGates : 1;
-  const int unit_bytes = std::min(kWidestLoad, static_cast<int>(std::bit_ceil(unsigned(samples))) * element) * values;
+  const int unit_bytes =
+      std::min(plan.load_bytes, static_cast<int>(std::bit_ceil(unsigned(samples))) * element) * values;
   const int word_units = std::max(1, 16 / unit_bytes);
   const int clusters = std::max(1, (split == 4 ? sms * 10 / 11 : sms) / split);  // those of 4 do not fill a chip
   const int units = divided_up(divided_up(size.hidden, clusters * split), word_units) * word_units;
@@ -221,20 +224,21 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
   std::optional<SparseRecurrence> best;
   int best_slots = 0;
   for (const Storage storage : {Storage::packed_pair, Storage::packed_delta}) {
-    if (best && storage == Storage::packed_delta && !best->geometry.has_overflow()) {
+    if (units > kThreads || (best && storage == Storage::packed_delta && !best->geometry.has_overflow())) {
       break;
     }
     best.reset();
-    for (const int lanes : {8, 16, 32}) {
+    for (const int lanes : {4, 8, 16, 32}) {
       SparsePlan block{.storage = storage, .sms = 1, .threads = kThreads, .lanes_per_row = lanes};
       block.rows_per_group = divided_up(rows, block.groups());
       if ((plan.lanes != 0 && lanes != plan.lanes) || block.rows_per_group > kMaxRowsPerGroup) {
         continue;
       }
       // Sixteen sums at once, of as many samples as a load brings.
-      const int most_rows = samples > 4 ? 2 : 4;
+      const int most_rows = std::max(1, 16 * element / std::min(plan.load_bytes, samples * element));
       block.tile_rows =
-          static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(most_rows, block.rows_per_group))));
+          static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min({most_rows, block.rows_per_group, 4}))));
+      block.load_bytes = plan.load_bytes;
       block.loads_in_flight = plan.loads_in_flight;
       block.poll_delay = plan.poll_delay;
       block.promote_every = precision == Precision::fp16 ? 8 : 1;
@@ -248,8 +252,10 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
       if (!geometry) {
         continue;
       }
-      int slots = geometry->slots_total();
-      slots += geometry->shared_chunks * geometry->chunk_slots / geometry->warps();
+      // The fewer lanes, the better they are spread over the banks: as measured of random masks, in percent.
+      constexpr std::array<int, 6> kWavefronts{100, 100, 100, 107, 116, 128};  // by log2
+      int slots = geometry->slots_total() + geometry->shared_chunks * geometry->chunk_slots / geometry->warps();
+      slots *= kWavefronts[static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(lanes)))];
       SparseRecurrence found{.plan = plan, .geometry = *geometry, .units = units, .blocks = blocks};
       found.plan.lanes = lanes;
       found.plan.register_words = most;
@@ -261,7 +267,7 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
       }
     }
   }
-  if (!best || units > kThreads) {
+  if (!best) {
     throw InputError("the non-zeros of W_hh and a state of " + std::to_string(samples) + " samples do not fit on " +
                      std::to_string(sms) + " SMs");
   }
@@ -296,6 +302,8 @@ CompileRequest compile_request(const SparseRecurrence& recurrence, const Trainin
   const SparseGeometry& geometry = recurrence.geometry;
   CompileRequest request{"sparse_training", kSparseRecurrenceSource, architecture, {}};
   define_gather(request.defines, geometry);
+  // As those of plans with producer warps, passes come one after another.
+  std::ranges::replace(request.defines, "ONCHIP_PRODUCER_WARPS=0", "ONCHIP_PRODUCER_WARPS=1");
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
            {"precision", static_cast<int>(precision)},
            {"backward", is_backward},

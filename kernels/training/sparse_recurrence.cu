@@ -5,7 +5,8 @@
 //   one step of one SM
 //   +--------------------------------------------------------+
 //   | stage    its columns of the state to shared memory; block barrier      sparse/exchange.cuh
-//   | gather   each lane: its non-zeros                                      sparse/gather.cuh
+//   | gather   each lane: its non-zeros, pass by pass; the state of other
+//   |          passes is copied while the first is computed                  sparse/gather.cuh
 //   | reduce   over the lanes of a group, to sums in shared memory; barrier  sparse/reduce.cuh
 //   | add up   the sums of a cluster                                         split.cuh
 //   | finish   a thread: one unit of some samples                            lstm_forward.cuh, lstm_backward.cuh
@@ -87,11 +88,12 @@ static_assert(ONCHIP_SHARED_BYTES == kChunksAt + ONCHIP_SHARED_CHUNKS * kChunkBy
 // Gradients are small, and fp16 products of them smaller: their weights are packed so much larger.
 constexpr float kUnscale = 1.0f / ONCHIP_WEIGHT_SCALE;
 
-template <int kTile, int kPass>
-__device__ __forceinline__ void multiply_tiles(Weights& weights, const Step& step) {
-  if constexpr (kPass == kPasses) {
-    multiply_tiles<kTile + 1, 0>(weights, step);
-  } else if constexpr (kTile < kTiles) {
+constexpr int kPassWords = kPassPlanes * kPlaneWords;
+
+// The products of one pass, through all tiles.
+template <int kPass, int kTile = 0>
+__device__ __forceinline__ void multiply_pass(Weights& weights, const Step& step) {
+  if constexpr (kTile < kTiles) {
     float sum[kValues] = {};
     gather_tile<kTile, kPass>(weights, step.shared, step.kept_shared + kOverflowAt + 4 * (step.thread / 32), step.lane,
                               step.thread, sum);
@@ -112,7 +114,59 @@ __device__ __forceinline__ void multiply_tiles(Weights& weights, const Step& ste
     for (int i = 0; i < kOutputs; ++i) {
       store_shared_if(writes[i], to[i], sum[i] * kUnscale);
     }
-    multiply_tiles<kTile, kPass + 1>(weights, step);
+    multiply_pass<kPass, kTile + 1>(weights, step);
+  }
+}
+
+// Polls words [kDone, kEnd) of a state, in rounds of kLoadsInFlight a thread.
+template <int kEnd, int kDone = 0>
+__device__ __forceinline__ void stage_until(const char* from, u32 to, int thread, int& polls) {
+  constexpr int left = (kEnd - kDone + kThreads - 1) / kThreads;  // of the busiest thread
+  if constexpr (left > kLoadsInFlight) {
+    stage_words<kLoadsInFlight>(from, to, thread + kDone, true, polls);
+    stage_until<kEnd, kDone + kLoadsInFlight * kThreads>(from, to, thread, polls);
+  } else {
+    constexpr int last = kDone + (left - 1) * kThreads;
+    stage_words<left>(from, to, thread + kDone, last + kThreads <= kEnd || thread + last < kEnd, polls);
+  }
+}
+
+// Asks for the state of all passes but the first: each in a group of copies, which come while those before are computed.
+__device__ __forceinline__ void ask_others(const char* from, u32 to, int thread) {
+#pragma unroll
+  for (int pass = 1; pass < kPasses; ++pass) {
+#pragma unroll 4
+    for (int i = pass * kPassWords + thread; i < (pass + 1) * kPassWords; i += kThreads) {
+      copy_16(to + staged_at(i), from + 16 * i);
+    }
+    end_copies();
+  }
+}
+// What was not there yet when it was copied is polled.
+template <int kPass>
+__device__ __forceinline__ void await_pass(const char* from, u32 to, int thread, int& polls) {
+  wait_for_copies<kPasses - 1 - kPass>();
+#pragma unroll 4
+  for (int i = kPass * kPassWords + thread; i < (kPass + 1) * kPassWords; i += kThreads) {
+    if (load_shared_int(to + staged_at(i)) == -1) {
+      stage_words<1>(from, to, i, true, polls);
+    }
+  }
+}
+
+template <int kPass = 0>
+__device__ __forceinline__ void multiply(Weights& weights, const Step& step, const char* state, int& polls) {
+  if constexpr (kPass < kPasses) {
+    if constexpr (kPass > 0) {
+      await_pass<kPass>(state, step.kept_shared, step.thread, polls);
+      __syncthreads();
+    }
+    if constexpr (kHasOverflow) {
+      weights.chunk = step.kept_shared + kChunksAt - ONCHIP_CHUNKS_FROM + kLaneBytes * (step.thread % 32) +
+                      load_shared_int(step.kept_shared + kOverflowAt + 4 * (kRowsPerGroup * kWarps + step.thread / 32));
+    }
+    multiply_pass<kPass>(weights, step);
+    multiply<kPass + 1>(weights, step, state, polls);
   }
 }
 
@@ -212,7 +266,9 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
 
 #pragma unroll 1
   for (long long step = 0; step < steps; ++step) {
-    stage(columns + static_cast<int>(step % kRingSlots) * kRingStride, kept_shared, kept(thread), polls);
+    const char* const state = columns + static_cast<int>(step % kRingSlots) * kRingStride;
+    stage_until<kPassWords>(state, kept_shared, kept(thread), polls);
+    ask_others(state, kept_shared, kept(thread));
     if ((step & (kAhead / 2 - 1)) == 0) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
       if (polls <= 0) {
@@ -222,11 +278,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
       }
     }
     __syncthreads();
-    if constexpr (kHasOverflow) {
-      weights.chunk = kept_shared + kChunksAt - ONCHIP_CHUNKS_FROM + kLaneBytes * (thread % 32) +
-                      load_shared_int(kept_shared + kOverflowAt + 4 * (kRowsPerGroup * kWarps + thread / 32));
-    }
-    multiply_tiles<0, 0>(weights, step_of_lane);
+    multiply(weights, step_of_lane, state, polls);
     __syncthreads();
     const int count = static_cast<int>(step & 0x7fffffff);
     if constexpr (kSplit > 1) {

@@ -2,6 +2,7 @@
 #include "kernels/training/training_layer.hpp"
 
 #include "kernels/runtime/cublas.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>
@@ -57,11 +58,22 @@ void take_status(std::uint32_t& status) {
   }
 }
 
-TrainingPlan plan_for(const TrainingSize& size, const DeviceInfo& info, int device) {
+TrainingProgram program_for(const TrainingSize& size, Precision precision, const SparseMatrix* mask,
+                            const DeviceInfo& info, int device) {
   int shared_bytes = 0;
   ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const auto most_bytes = static_cast<std::size_t>(shared_bytes);
+  if (mask != nullptr && (mask->rows != 4 * size.hidden || mask->columns != size.hidden)) {
+    throw InputError("the mask is " + std::to_string(mask->rows) + " x " + std::to_string(mask->columns) +
+                     "; W_hh of the layer is " + std::to_string(4 * size.hidden) + " x " + std::to_string(size.hidden));
+  }
   try {
-    return choose_training_plan(size, info.sm_count, static_cast<std::size_t>(shared_bytes));
+    if (mask != nullptr) {
+      return sparse_training_program(
+          size, precision,
+          lay_out_sparse_training(size, precision, *mask, info.sm_count, most_bytes, info.architecture));
+    }
+    return training_program(size, precision, choose_training_plan(size, info.sm_count, most_bytes), info.architecture);
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }
@@ -83,10 +95,10 @@ TrainingHalf half_of(std::string_view label) {
   return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
 }
 
-TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) {
+TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, const SparseMatrix* mask) {
   const DeviceInfo info = device_info();
   device_ = current_device();
-  training_ = training_program(size, precision, plan_for(size, info, device_), info.architecture);
+  training_ = program_for(size, precision, mask, info, device_);
   const InferenceProgram& program = training_.program;
   const std::lock_guard lock(shared().mutex);
   shared_of(device_);
@@ -106,7 +118,9 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) {
                 a.states, a.cells, a.gates, a.dx,   a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0, a.dc0});
   for (int array = 0; array < static_cast<int>(program.arrays.size()); ++array) {
     // The kernel writes the first state's gradients in any case.
-    if ((array > last_of_caller || array == a.dh0 || array == a.dc0) && array != program.results) {
+    if (const auto contents = program.arrays[array].contents; !contents.empty()) {
+      constants_.emplace(array, contents);
+    } else if ((array > last_of_caller || array == a.dh0 || array == a.dc0) && array != program.results) {
       offsets_[array] = take(program.arrays[array].bytes);
     }
   }
@@ -116,7 +130,9 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) {
       continue;
     }
     const Kernel& kernel = kernels_[node.kernel];
-    const int split = half_of(node.label) == TrainingHalf::forward ? 1 : training_.plan.backward.split;
+    const int split = half_of(node.label) == TrainingHalf::forward ? 1
+                      : training_.sparse                            ? training_.sparse->backward.recurrence.plan.split
+                                                                    : training_.plan.backward.split;
     const int at_once = split > 1 ? split * kernel.clusters(split, node.threads, node.shared_bytes)
                                   : info.sm_count * kernel.blocks_per_sm(node.threads, node.shared_bytes);
     if (at_once < node.blocks) {
@@ -127,6 +143,10 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) {
 }
 
 std::string TrainingLayer::plan() const {
+  if (training_.sparse) {
+    return "sparse, forward: " + text(training_.sparse->forward.recurrence.plan) +
+           "; backward: " + text(training_.sparse->backward.recurrence.plan);
+  }
   return "forward: " + text(training_.plan.forward) + "; backward: " + text(training_.plan.backward);
 }
 
@@ -145,11 +165,15 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
       places[array] = workspace + offsets_[array];
     }
   }
+  for (const auto& [array, constant] : constants_) {
+    places[static_cast<std::size_t>(array)] = constant.data();
+  }
   const InferenceProgram& program = training_.program;
   places[program.results] = reinterpret_cast<std::byte*>(device.status);
   for (const ProgramNode& node : program.nodes(places)) {
     const bool clears_status = node.zeros.data() == places[program.results];
-    if (clears_status || half_of(node.label) != half || (node.label == "db" && !has_bias_gradient)) {
+    if (clears_status || half_of(node.label) != half || (node.label == "db" && !has_bias_gradient) ||
+        (node.label == "dW_hh mask" && places[training_.arrays.dw_hh] == nullptr)) {
       continue;
     }
     if (node.product) {
