@@ -25,10 +25,11 @@ namespace onchip {
 namespace {
 
 using SparseField = std::pair<std::string_view, int SparseTrainingPlan::*>;
-constexpr std::array<SparseField, 8> kSparseFields{{{"samples", &SparseTrainingPlan::samples},
+constexpr std::array<SparseField, 9> kSparseFields{{{"samples", &SparseTrainingPlan::samples},
                                                     {"split", &SparseTrainingPlan::split},
                                                     {"lanes", &SparseTrainingPlan::lanes},
                                                     {"load_bytes", &SparseTrainingPlan::load_bytes},
+                                                    {"buffers", &SparseTrainingPlan::buffers},
                                                     {"loads_in_flight", &SparseTrainingPlan::loads_in_flight},
                                                     {"poll_delay", &SparseTrainingPlan::poll_delay},
                                                     {"ahead", &SparseTrainingPlan::ahead},
@@ -164,8 +165,9 @@ std::size_t shared_bytes_of(const SparseRecurrence& recurrence) {
   const std::size_t table = of(std::int64_t{4} * geometry.rows_per_group * geometry.groups());
   const std::size_t overflow =
       geometry.has_overflow() ? of(std::int64_t{4} * (geometry.rows_per_group + 1) * geometry.warps()) : 0;
-  const std::size_t before =
-      of(geometry.memory.at(SparseRegion::outbox)) + outbox + partials + finished + received + 16 + table + overflow;
+  const std::size_t state = of(std::int64_t{recurrence.plan.buffers} * (geometry.state_units + geometry.zero_units) *
+                               geometry.plane_unit_bytes);
+  const std::size_t before = state + outbox + partials + finished + received + 16 + table + overflow;
   return (before + 15) / 16 * 16 + of(std::int64_t{geometry.chunk_bytes} * geometry.shared_chunks);
 }
 
@@ -205,7 +207,7 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
   const int split = plan.split, samples = plan.samples;
   if (samples < 1 || (split != 1 && (!is_backward || (split != 2 && split != 4))) || plan.ahead < 4 ||
       (plan.ahead & (plan.ahead - 1)) != 0 || !std::has_single_bit(static_cast<unsigned>(plan.load_bytes)) ||
-      plan.load_bytes < info(precision).bytes || plan.load_bytes > kWidestLoad) {
+      plan.buffers < 0 || plan.load_bytes < info(precision).bytes || plan.load_bytes > kWidestLoad) {
     throw InputError("the plan '" + text(plan) + "' is not possible");
   }
   const int element = info(precision).bytes, values = is_backward ? kUnitGates : 1;
@@ -220,7 +222,8 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
   const Lengths lengths = lengths_of(blocks_of(size, w_hh, units, blocks, split, is_backward));
   // As inference would: two bytes an element, one row a unit.
   const Recurrent network{.cell = Cell::relu, .precision = Precision::fp16, .hidden = rows, .batch = samples};
-  constexpr int kRegisters = 255, kOfItem = 18;
+  constexpr int kRegisters = 255;
+  const int of_item = is_backward ? 22 : 18;
   std::optional<SparseRecurrence> best;
   int best_slots = 0;
   for (const Storage storage : {Storage::packed_pair, Storage::packed_delta}) {
@@ -247,7 +250,7 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
       const int items = divided_up(std::int64_t{units} * samples, kThreads / units * units);
       const int most = plan.register_words != 0
                            ? plan.register_words
-                           : kRegisters - working_registers(register_costs(9), empty) - kOfItem * items;
+                           : kRegisters - working_registers(register_costs(9), empty) - of_item * items;
       const std::optional<SparseGeometry> geometry = with_slots(network, block, columns, lengths, most);
       if (!geometry) {
         continue;
@@ -258,6 +261,7 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
       slots *= kWavefronts[static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(lanes)))];
       SparseRecurrence found{.plan = plan, .geometry = *geometry, .units = units, .blocks = blocks};
       found.plan.lanes = lanes;
+      found.plan.buffers = plan.buffers == 0 ? geometry->planes : std::min(std::max(2, plan.buffers), geometry->planes);
       found.plan.register_words = most;
       found.turns = divided_up(size.batch, samples);
       found.shared_bytes = shared_bytes_of(found);
@@ -283,15 +287,19 @@ SparseRecurrence choose_sparse_recurrence(const TrainingSize& size, Precision pr
   for (int samples = std::min(size.batch, kMostSamples);; samples = (samples + 1) / 2) {
     const std::int64_t state = std::int64_t{2} * samples * size.hidden * (is_backward ? kUnitGates : 1);
     SparseTrainingPlan plan{.samples = samples};
-    plan.split = !is_backward || state <= kLargeState / 2 ? 1 : state <= 4 * kLargeState ? 2 : 4;
+    const std::int64_t plane = state / samples * std::min(samples, plan.load_bytes / info(precision).bytes);
+    plan.split = !is_backward || plane <= kLargeState / 2 ? 1 : plane <= 3 * kLargeState ? 2 : 4;
     while (plan.ahead > 4 && 2 * static_cast<std::size_t>(plan.ahead * state) > kLargeRing) {
       plan.ahead /= 2;
     }
-    try {
-      return sparse_recurrence(size, precision, w_hh, plan, is_backward, sms, shared_bytes);
-    } catch (const InputError&) {
-      if (samples == 1) {
-        throw;
+    for (const int buffers : {0, 3, 2}) {
+      plan.buffers = buffers;
+      try {
+        return sparse_recurrence(size, precision, w_hh, plan, is_backward, sms, shared_bytes);
+      } catch (const InputError&) {
+        if (samples == 1) {
+          throw;
+        }
       }
     }
   }
@@ -317,7 +325,7 @@ CompileRequest compile_request(const SparseRecurrence& recurrence, const Trainin
            {"units", recurrence.units},
            {"ahead", recurrence.plan.ahead},
            {"weight_scale", weight_scale(precision, is_backward)},
-           {"at_outbox", geometry.memory.at(SparseRegion::outbox)},
+           {"buffers", recurrence.plan.buffers},
            {"chunks_from", geometry.bytes_without_weights()},
            {"shared_bytes", static_cast<std::int64_t>(recurrence.shared_bytes)}}) {
     define(request.defines, name, value);

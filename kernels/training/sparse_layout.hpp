@@ -20,7 +20,8 @@ struct SparseTrainingPlan {
   int samples = 0;          // of a launch; all samples of a step in turns
   int split = 1;            // backward: SMs of a cluster, which share the columns; 1, 2 or 4
   int lanes = 0;            // of a row; 0: those that leave fewest slots empty
-  int load_bytes = 8;       // of the state, at once: as many samples are a pass
+  int load_bytes = 8;       // of the state, at once: as many samples are a plane, and a pass
+  int buffers = 0;          // planes in shared memory at once; 0: all
   int loads_in_flight = 8;  // of 16 bytes, of a thread that polls
   int poll_delay = 300;     // cycles
   int ahead = 8;            // as in training_plan.hpp

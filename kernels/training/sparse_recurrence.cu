@@ -4,7 +4,7 @@
 //
 //   one step of one SM
 //   +--------------------------------------------------------+
-//   | stage    its columns of the state to shared memory; block barrier      sparse/exchange.cuh
+//   | stage    its columns of the state to shared memory; block barrier      sparse_stage.cuh
 //   | gather   each lane: its non-zeros, pass by pass; the state of other
 //   |          passes is copied while the first is computed                  sparse/gather.cuh
 //   | reduce   over the lanes of a group, to sums in shared memory; barrier  sparse/reduce.cuh
@@ -22,7 +22,8 @@
 #include "../recurrent/ranks.cuh"
 #include "../recurrent/protocol.cuh"
 #include "../recurrent/activation.cuh"
-#include "../sparse/exchange.cuh"
+#include "../sparse/words.cuh"
+#include "sparse_stage.cuh"
 #include "../sparse/gather.cuh"
 #include "../sparse/reduce.cuh"
 
@@ -88,14 +89,12 @@ static_assert(ONCHIP_SHARED_BYTES == kChunksAt + ONCHIP_SHARED_CHUNKS * kChunkBy
 // Gradients are small, and fp16 products of them smaller: their weights are packed so much larger.
 constexpr float kUnscale = 1.0f / ONCHIP_WEIGHT_SCALE;
 
-constexpr int kPassWords = kPassPlanes * kPlaneWords;
-
 // The products of one pass, through all tiles.
 template <int kPass, int kTile = 0>
 __device__ __forceinline__ void multiply_pass(Weights& weights, const Step& step) {
   if constexpr (kTile < kTiles) {
     float sum[kValues] = {};
-    gather_tile<kTile, kPass>(weights, step.shared, step.kept_shared + kOverflowAt + 4 * (step.thread / 32), step.lane,
+    gather_tile<kTile, kPass % kBuffers>(weights, step.shared, step.kept_shared + kOverflowAt + 4 * (step.thread / 32), step.lane,
                               step.thread, sum);
     u32 to[kOutputs];
     bool writes[kOutputs];
@@ -118,48 +117,13 @@ __device__ __forceinline__ void multiply_pass(Weights& weights, const Step& step
   }
 }
 
-// Polls words [kDone, kEnd) of a state, in rounds of kLoadsInFlight a thread.
-template <int kEnd, int kDone = 0>
-__device__ __forceinline__ void stage_until(const char* from, u32 to, int thread, int& polls) {
-  constexpr int left = (kEnd - kDone + kThreads - 1) / kThreads;  // of the busiest thread
-  if constexpr (left > kLoadsInFlight) {
-    stage_words<kLoadsInFlight>(from, to, thread + kDone, true, polls);
-    stage_until<kEnd, kDone + kLoadsInFlight * kThreads>(from, to, thread, polls);
-  } else {
-    constexpr int last = kDone + (left - 1) * kThreads;
-    stage_words<left>(from, to, thread + kDone, last + kThreads <= kEnd || thread + last < kEnd, polls);
-  }
-}
-
-// Asks for the state of all passes but the first: each in a group of copies, which come while those before are computed.
-__device__ __forceinline__ void ask_others(const char* from, u32 to, int thread) {
-#pragma unroll
-  for (int pass = 1; pass < kPasses; ++pass) {
-#pragma unroll 4
-    for (int i = pass * kPassWords + thread; i < (pass + 1) * kPassWords; i += kThreads) {
-      copy_16(to + staged_at(i), from + 16 * i);
-    }
-    end_copies();
-  }
-}
-// What was not there yet when it was copied is polled.
-template <int kPass>
-__device__ __forceinline__ void await_pass(const char* from, u32 to, int thread, int& polls) {
-  wait_for_copies<kPasses - 1 - kPass>();
-#pragma unroll 4
-  for (int i = kPass * kPassWords + thread; i < (kPass + 1) * kPassWords; i += kThreads) {
-    if (load_shared_int(to + staged_at(i)) == -1) {
-      stage_words<1>(from, to, i, true, polls);
-    }
-  }
-}
-
 template <int kPass = 0>
 __device__ __forceinline__ void multiply(Weights& weights, const Step& step, const char* state, int& polls) {
   if constexpr (kPass < kPasses) {
     if constexpr (kPass > 0) {
-      await_pass<kPass>(state, step.kept_shared, step.thread, polls);
+      await_plane<kPass>(state, step.kept_shared, step.thread, polls);
       __syncthreads();
+      ask_plane<kPass - 1 + kBuffers>(state, step.kept_shared, step.thread);  // in the place of what all have computed
     }
     if constexpr (kHasOverflow) {
       weights.chunk = step.kept_shared + kChunksAt - ONCHIP_CHUNKS_FROM + kLaneBytes * (step.thread % 32) +
@@ -193,20 +157,6 @@ __device__ __forceinline__ void load_weights(const Arguments& a, Weights& weight
   }
   end_copies();
   wait_for_copies<0>();
-}
-
-// Publishes the outbox as this SM's words of state `state`, and empties their places of a later one.
-__device__ __forceinline__ void emit_outbox(const Arguments& a, u32 shared, long long state, int thread) {
-  constexpr int kSharers = kBlocks / kSplit;  // SMs whose values a share of the columns has
-  const int first = (static_cast<int>(blockIdx.x) / kSharers * kPlanes) * kPlaneWords +
-                    static_cast<int>(blockIdx.x) % kSharers * kOutboxPlaneWords;
-#pragma unroll 1
-  for (int i = thread; i < kOutboxWords; i += kThreads) {
-    const int plane = kPlanes == 1 ? 0 : i / kOutboxPlaneWords;
-    char* const word = a.ring + 16ll * (first + plane * (kPlaneWords - kOutboxPlaneWords) + i);
-    store_relaxed(word + static_cast<int>(state % kRingSlots) * kRingStride, load_shared(shared + kOutboxAt + 16 * i));
-    store_relaxed(word + static_cast<int>((state + kAhead) % kRingSlots) * kRingStride, {~0u, ~0u, ~0u, ~0u});
-  }
 }
 
 // An item's sums of this SM.
@@ -267,8 +217,8 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
 #pragma unroll 1
   for (long long step = 0; step < steps; ++step) {
     const char* const state = columns + static_cast<int>(step % kRingSlots) * kRingStride;
-    stage_until<kPassWords>(state, kept_shared, kept(thread), polls);
-    ask_others(state, kept_shared, kept(thread));
+    stage_first(state, kept_shared, kept(thread), polls);
+    ask_next(state, kept_shared, kept(thread));
     if ((step & (kAhead / 2 - 1)) == 0) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
       if (polls <= 0) {

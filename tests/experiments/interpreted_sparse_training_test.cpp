@@ -43,7 +43,8 @@ TEST_CASE("an interpreted training step of a sparse LSTM has the gradients of th
         Case{{4, 33, 1, 3}, fp16, 0.1, false, true, "", "split=2"},
         Case{{4, 96, 9, 3}, fp16, 0.3, true, true, "register_words=6", "split=4 register_words=6"},
         Case{{4, 64, 6, 4}, bf16, 0.2, true, true, "samples=4", "samples=2 lanes=16"},
-        Case{{4, 72, 16, 4}, fp16, 0.3, true, true, "load_bytes=16 register_words=8", "load_bytes=4 split=2"}}) {
+        Case{{4, 72, 16, 4}, fp16, 0.3, true, true, "load_bytes=16 register_words=8", "load_bytes=4 buffers=3 split=2"},
+        Case{{4, 40, 32, 3}, bf16, 0.3, true, true, "buffers=2 load_bytes=4", "buffers=3"}}) {
     check_interpreted(c);
   }
 }

@@ -29,8 +29,8 @@ TEST_CASE("training steps of a sparse LSTM on a GPU have the gradients of the re
   for (const auto& [size, density] : std::vector<std::pair<TrainingSize, double>>{{{64, 1024, 4, 30}, 0.1},
                                                                                   {{64, 1024, 16, 12}, 0.2},
                                                                                   {{13, 333, 5, 40}, 0.3},
-                                                                                  {{32, 4096, 4, 6}, 0.1},
-                                                                                  {{32, 2048, 16, 5}, 0.1},
+                                                                                  {{32, 4096, 4, 3}, 0.1},
+                                                                                  {{32, 2048, 16, 3}, 0.1},
                                                                                   {{16, 512, 40, 7}, 0.1}}) {
     for (const Precision precision : {Precision::fp16, Precision::bf16}) {
       INFO("hidden " << size.hidden << " batch " << size.batch << " " << info(precision).name);
