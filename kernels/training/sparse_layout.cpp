@@ -292,6 +292,8 @@ SparseRecurrence choose_sparse_recurrence(const TrainingSize& size, Precision pr
     while (plan.ahead > 4 && 2 * static_cast<std::size_t>(plan.ahead * state) > kLargeRing) {
       plan.ahead /= 2;
     }
+    // The registers of what is under way are those that two items of a thread need.
+    plan.loads_in_flight = is_backward && samples > plan.load_bytes / info(precision).bytes ? 4 : 8;
     for (const int buffers : {0, 3, 2}) {
       plan.buffers = buffers;
       try {

@@ -23,7 +23,7 @@ struct SparseTrainingPlan {
   int load_bytes = 8;       // of the state, at once: as many samples are a plane, and a pass
   int buffers = 0;          // planes in shared memory at once; 0: all
   int loads_in_flight = 8;  // of 16 bytes, of a thread that polls
-  int poll_delay = 300;     // cycles
+  int poll_delay = 0;       // cycles
   int ahead = 8;            // as in training_plan.hpp
   int register_words = 0;   // of a thread's weights, at most; the rest in shared memory
 };

@@ -121,9 +121,10 @@ template <int kPass = 0>
 __device__ __forceinline__ void multiply(Weights& weights, const Step& step, const char* state, int& polls) {
   if constexpr (kPass < kPasses) {
     if constexpr (kPass > 0) {
-      await_plane<kPass>(state, step.kept_shared, step.thread, polls);
+      // Computed anew in every step, or the compiler keeps the addresses of all planes.
+      await_plane<kPass>(state, step.kept_shared, kept(step.thread), polls);
       __syncthreads();
-      ask_plane<kPass - 1 + kBuffers>(state, step.kept_shared, step.thread);  // in the place of what all have computed
+      ask_plane<kPass - 1 + kBuffers>(state, step.kept_shared, kept(step.thread));  // where all have computed
     }
     if constexpr (kHasOverflow) {
       weights.chunk = step.kept_shared + kChunksAt - ONCHIP_CHUNKS_FROM + kLaneBytes * (step.thread % 32) +
@@ -201,7 +202,6 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
       constants = begin_cell(a, items[0]);
     }
     begin_turn(a, items[i], turn);
-    fetched[i] = fetch(a, items[i], 0, turn);
   });
   __syncthreads();
   emit_outbox(a, kept_shared, 0, thread);
@@ -228,6 +228,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
       }
     }
     __syncthreads();
+    for_items(thread, [&](int i, int) { fetched[i] = fetch(a, items[i], step, turn); });
     multiply(weights, step_of_lane, state, polls);
     __syncthreads();
     const int count = static_cast<int>(step & 0x7fffffff);
@@ -246,7 +247,6 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
         sum_partials<0, kBusyWarps>(of_item, sums_of_item);
       }
       finish(a, items[i], constants, fetched[i], sums_of_item, step, turn);
-      fetched[i] = fetch(a, items[i], step + 1, turn);
     });
     __syncthreads();
     emit_outbox(a, kept_shared, step + 1, thread);
