@@ -50,7 +50,7 @@ RecurrencePlan kernel_plan(const TrainingSize& size, const Phase& phase) {
   plan.poll_delay = dense.poll_delay;
   const int sms = recurrence_shape(size, plan, phase.kind == PhaseKind::backward).sms;
   if (dense.sms != sms) {
-    throw InputError("kernels for training have " + std::to_string(RecurrenceShape::kUnits) +
+    throw InputError("kernels for training have " + std::to_string(plan.units) +
                      " units on each SM: expected sms=" + std::to_string(sms) + ", found " + std::to_string(dense.sms));
   }
   return plan;

@@ -237,6 +237,8 @@ typedef struct onchip_layer {
   int32_t hidden;      /* units */
   int32_t batch;       /* samples */
   int64_t steps;
+  int32_t directions;   /* 1, or 2: a second one from each sample's last position to its first */
+  int32_t length_bytes; /* 4 or 8, of an element of `lengths`; 0: all samples have all steps */
 } onchip_layer;
 
 /* Plans for the current device, compiles and loads, which takes up to seconds, with a warm cache milliseconds; not
@@ -249,7 +251,7 @@ ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchi
 ONCHIP_API onchip_status onchip_training_create_sparse(const onchip_layer* layer, const onchip_matrix* mask,
                                                        onchip_training** training, onchip_error* error);
 /* Bytes of device memory: what a forward or a backward needs while it runs, aligned to ONCHIP_WORKSPACE_ALIGNMENT, and
- * what forward keeps for backward beside states and cells. Either may be null. */
+ * what forward keeps of a direction for backward beside y and cells. Either may be null. */
 ONCHIP_API onchip_status onchip_training_bytes(const onchip_training* training, size_t* workspace, size_t* kept,
                                                onchip_error* error);
 /* The plan in one line; destroy it with onchip_text_destroy. */
@@ -258,19 +260,24 @@ ONCHIP_API onchip_status onchip_training_plan(const onchip_training* training, c
 ONCHIP_API void onchip_training_destroy(onchip_training* training);
 
 /* Pointers to device memory, in the layer's type, row-major as PyTorch has them (batch_first=False); gates: 4 of an
- * LSTM, 3 of a GRU. Null: zeros, or not wanted, where it says so, and what is of c for a GRU; set all that is not used
- * to zero. */
+ * LSTM, 3 of a GRU. Null: zeros, or not wanted, where it says so, and of a GRU what is of c; set all that is not used
+ * to zero. Arrays of two directions follow each other; what is not a direction's own is the same in both. With lengths,
+ * y and kept are aligned to 16 bytes. */
 typedef struct onchip_training_arrays {
   size_t struct_bytes;     /* sizeof(onchip_training_arrays) */
-  void* workspace;         /* of onchip_training_bytes */
-  const void* x;           /* [steps, batch, input] */
+  void* workspace;         /* of onchip_training_bytes, for both directions */
+  const void* lengths;     /* [batch], integers from 1 to steps; null if length_bytes is 0 */
+  const void* x;           /* [steps, batch, input]; finite beyond a sample's length, too */
   const void *w_ih, *w_hh; /* [gates * hidden, input], [gates * hidden, hidden] */
   const void *b_ih, *b_hh; /* [gates * hidden], or null; only forward reads them */
-  const void *h0, *c0;     /* [batch, hidden], or null; only forward reads them */
-  void *states, *cells;    /* [steps + 1, batch, hidden]: h and c, h0 and c0 first; forward writes, backward reads */
+  const void *h0, *c0;     /* [batch, hidden], or null; backward reads h0, too */
+  void* y;                 /* every h, [steps, batch, directions * hidden], of the second direction its first element;
+                            * forward writes, zeros beyond lengths, and backward reads */
+  void *hn, *cn;           /* of a sample's last step, [batch, hidden], or null; forward writes */
+  void* cells;             /* [steps + 1, batch, hidden]; forward writes, backward reads */
   void* kept;              /* of onchip_training_bytes: forward writes, backward reads and overwrites */
-  const void* dy;          /* gradient of every h but h0, [steps, batch, hidden] */
-  const void *dhn, *dcn;   /* gradients of the last h and c, beside dy: [batch, hidden], or null */
+  const void* dy;          /* gradient of y, laid out as y */
+  const void *dhn, *dcn;   /* gradients of hn and cn: [batch, hidden], or null */
   void* dx;                /* gradients, as what they are of; any of them may be null */
   void *dw_ih, *dw_hh;
   void* db; /* of b_ih */
@@ -278,10 +285,11 @@ typedef struct onchip_training_arrays {
   void* db_hh; /* of an LSTM the same as db */
 } onchip_training_arrays;
 
-/* Each enqueues one half of the training step. Waits for nothing and allocates nothing: it may be captured in a graph,
- * which keeps the pointers. Any number of halves may run at once, on any streams and from any threads, each in its own
- * workspace, as long as the SMs hold them: what else runs delays their start. ONCHIP_CUDA, once, if a half on this
- * device has given up waiting since the last call; nothing is enqueued then. */
+/* Each enqueues one half of the training step; `arrays`: one for each direction. Waits for nothing and allocates
+ * nothing: it may be captured in a graph, which keeps the pointers. Any number of halves may run at once, on any
+ * streams and from any threads, each in its own workspace, as long as the SMs hold them: what else runs delays their
+ * start. ONCHIP_CUDA, once, if a half on this device has given up waiting, or found a length that is none, since the
+ * last call; nothing is enqueued then. */
 ONCHIP_API onchip_status onchip_training_forward(const onchip_training* training, onchip_stream stream,
                                                  const onchip_training_arrays* arrays, onchip_error* error);
 ONCHIP_API onchip_status onchip_training_backward(const onchip_training* training, onchip_stream stream,

@@ -33,17 +33,30 @@ struct CallersArray {
                given) { return const_cast<std::byte*>(static_cast<const std::byte*>(given.name)); }, forward_needs, \
                                                                                                   backward_needs    \
   }
-constexpr std::array<CallersArray, 20> kArrays{{
-    ONCHIP_ARRAY(x, x, true, true),           ONCHIP_ARRAY(w_ih, w_ih, true, true),
-    ONCHIP_ARRAY(w_hh, w_hh, true, true),     ONCHIP_ARRAY(b_ih, b_ih, false, false),
-    ONCHIP_ARRAY(b_hh, b_hh, false, false),   ONCHIP_ARRAY(h0, h0, false, false),
-    ONCHIP_ARRAY(c0, c0, false, false),       ONCHIP_ARRAY(states, states, true, true),
-    ONCHIP_ARRAY(cells, cells, true, true),   ONCHIP_ARRAY(kept, gates, true, true),
-    ONCHIP_ARRAY(dy, dy, false, true),        ONCHIP_ARRAY(dhn, dhn, false, false),
-    ONCHIP_ARRAY(dcn, dcn, false, false),     ONCHIP_ARRAY(dx, dx, false, false),
-    ONCHIP_ARRAY(dw_ih, dw_ih, false, false), ONCHIP_ARRAY(dw_hh, dw_hh, false, false),
-    ONCHIP_ARRAY(db, db, false, false),       ONCHIP_ARRAY(dh0, dh0, false, false),
-    ONCHIP_ARRAY(dc0, dc0, false, false),     ONCHIP_ARRAY(db_hh, db_hh, false, false),
+constexpr std::array<CallersArray, 23> kArrays{{
+    ONCHIP_ARRAY(x, x, true, true),
+    ONCHIP_ARRAY(w_ih, w_ih, true, true),
+    ONCHIP_ARRAY(w_hh, w_hh, true, true),
+    ONCHIP_ARRAY(b_ih, b_ih, false, false),
+    ONCHIP_ARRAY(b_hh, b_hh, false, false),
+    ONCHIP_ARRAY(h0, h0, false, false),
+    ONCHIP_ARRAY(c0, c0, false, false),
+    ONCHIP_ARRAY(y, y, true, true),
+    ONCHIP_ARRAY(hn, hn, false, false),
+    ONCHIP_ARRAY(cn, cn, false, false),
+    ONCHIP_ARRAY(cells, cells, true, true),
+    ONCHIP_ARRAY(kept, gates, true, true),
+    ONCHIP_ARRAY(dy, dy, false, true),
+    ONCHIP_ARRAY(dhn, dhn, false, false),
+    ONCHIP_ARRAY(dcn, dcn, false, false),
+    ONCHIP_ARRAY(dx, dx, false, false),
+    ONCHIP_ARRAY(dw_ih, dw_ih, false, false),
+    ONCHIP_ARRAY(dw_hh, dw_hh, false, false),
+    ONCHIP_ARRAY(db, db, false, false),
+    ONCHIP_ARRAY(dh0, dh0, false, false),
+    ONCHIP_ARRAY(dc0, dc0, false, false),
+    ONCHIP_ARRAY(db_hh, db_hh, false, false),
+    ONCHIP_ARRAY(lengths, lengths, false, false),
 }};
 #undef ONCHIP_ARRAY
 
@@ -57,15 +70,22 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
       throw InputError("the workspace is not aligned to " + std::to_string(ONCHIP_WORKSPACE_ALIGNMENT) + " bytes");
     }
     const TrainingProgram& program = training->layer.training();
-    std::vector<std::byte*> places(program.program.arrays.size());
-    for (const CallersArray& array : kArrays) {
-      std::byte* const place = array.of(*given);
-      const int of_program = program.arrays.*array.array;
-      const bool needs = half == TrainingHalf::forward ? array.forward_needs : array.backward_needs;
-      if (needs && program.program.arrays[of_program].bytes > 0) {
-        require(place, array.name);
+    std::vector<std::vector<std::byte*>> places;
+    for (int direction = 0; direction < training->layer.size().directions; ++direction) {
+      require_struct(given + direction, "arrays");
+      std::vector<std::byte*>& of_direction = places.emplace_back(program.program.arrays.size());
+      for (const CallersArray& array : kArrays) {
+        std::byte* const place = array.of(given[direction]);
+        const int of_program = program.arrays.*array.array;
+        const bool needs = half == TrainingHalf::forward ? array.forward_needs : array.backward_needs;
+        if (needs && program.program.arrays[of_program].bytes > 0) {
+          require(place, array.name);
+        }
+        of_direction[of_program] = place;
       }
-      places[of_program] = place;
+      if (training->layer.size().length_bytes > 0) {
+        require(given[direction].lengths, "lengths");
+      }
     }
     training->layer.enqueue(stream, half, std::move(places), static_cast<std::byte*>(given->workspace));
   });
@@ -90,13 +110,26 @@ static onchip_status create(const onchip_layer* layer, const SparseMatrix* mask,
     if (mask != nullptr && cell != Cell::lstm) {
       throw InputError("a 'gru' has no training kernels with a mask; 'lstm' has");
     }
+    if (mask != nullptr && (layer->directions != 1 || layer->length_bytes != 0)) {
+      throw InputError("with a mask, a layer has one direction and no lengths");
+    }
     require_range("precision", layer->precision, ONCHIP_FP16, ONCHIP_BF16);
     constexpr std::int32_t kMost = 1 << 20;
     require_range("input", layer->input, 1, kMost);
     require_range("hidden", layer->hidden, 1, kMost);
     require_range("batch", layer->batch, 1, kMost);
     require_range("steps", layer->steps, 1, std::numeric_limits<std::int32_t>::max() / layer->batch);
-    *training = new onchip_training{TrainingLayer({layer->input, layer->hidden, layer->batch, layer->steps, cell},
+    require_range("directions", layer->directions, 1, 2);
+    if (layer->length_bytes != 0 && layer->length_bytes != 4 && layer->length_bytes != 8) {
+      throw InputError("'length_bytes' is " + std::to_string(layer->length_bytes) + "; expected 0, 4 or 8");
+    }
+    *training = new onchip_training{TrainingLayer({.input = layer->input,
+                                                   .hidden = layer->hidden,
+                                                   .batch = layer->batch,
+                                                   .steps = layer->steps,
+                                                   .cell = cell,
+                                                   .directions = layer->directions,
+                                                   .length_bytes = layer->length_bytes},
                                                   static_cast<Precision>(layer->precision), mask)};
   });
 }

@@ -107,8 +107,11 @@ int Kernel::clusters(int size, int threads, std::size_t smem_bytes) const {
 
 void Kernel::launch(cudaStream_t stream, int blocks, int threads, std::size_t smem_bytes, bool cooperative,
                     void** arguments) const {
-  ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(function(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         static_cast<int>(smem_bytes)));
+  constexpr std::size_t kOfAnyKernel = 48 << 10;
+  if (smem_bytes > kOfAnyKernel) {
+    ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(function(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(smem_bytes)));
+  }
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeCooperative;
   attribute.val.cooperative = cooperative ? 1 : 0;

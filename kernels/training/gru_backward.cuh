@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The derivative of the GRU's cell. Step s of the recurrence is step t = steps - 1 - s of the sequence:
+// The derivative of the GRU's cell, from a sample's last step t to its first:
 //
 //   dh = dy + z[t + 1] dh[t + 1] + W^T (dr, dz, r dn)[t + 1]
 //   dr = dn q r (1 - r),  dz = dh (h[t - 1] - n) z (1 - z),  dn = dh (1 - z) (1 - n^2)
@@ -10,6 +10,7 @@ struct Constants {
   float bias[4];  // sums of dr, dz, dn and r dn, of all items of a thread
 };
 struct Fetched {
+  Place place;
   u16 gates[4], last_state, gradient;
 };
 
@@ -26,21 +27,23 @@ __device__ __forceinline__ void begin_turn(const Arguments&, const Item& item, i
 }
 
 __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
-  Fetched fetched{};
-  const long long t = a.steps - 1 - step;
-  if (t >= 0 && item.is_there(turn)) {
+  Fetched fetched{item.place(a, step, turn), {}, 0, 0};
+  const auto [sample, row, rest] = fetched.place;
+  if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
-      fetched.gates[g] = load_ahead(a.gates, item.gate_index(t, turn, g));
+      fetched.gates[g] = load_ahead(a.gates, item.gate_index(row, g));
     }
-    fetched.last_state = load_ahead(a.states, item.state_index(t, turn));
-    fetched.gradient = load_ahead(a.states_gradient, item.state_index(t, turn));
-    if (const int lane = item.unit % kUnits; lane < 6 && t >= kFetchedAhead) {  // one for each array of the SM's units
-      const long long ahead = t - kFetchedAhead;
-      prefetch(lane < 4    ? a.gates
-               : lane == 4 ? a.states
-                           : a.states_gradient,
-               lane < 4 ? item.gate_index(ahead, turn, lane) : item.state_index(ahead, turn));
+    if (rest > 1) {
+      fetched.last_state = load_ahead(a.output, item.output_index(row + (a.descends ? -kBatch : kBatch)));
+    } else if (a.initial != nullptr) {
+      fetched.last_state = load_ahead(a.initial, item.index(sample));
+    }
+    fetched.gradient = load_ahead(a.output_gradient, item.output_index(row));
+    if (const int lane = item.unit % kSectorUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array
+      const int ahead = row_ahead(a, row);
+      prefetch(lane < 4 ? a.gates : lane == 4 ? a.output : a.output_gradient,
+               lane < 4 ? item.gate_index(ahead, lane) : item.output_index(ahead));
     }
   }
   return fetched;
@@ -48,18 +51,18 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
 
 __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
                                        const Fetched& fetched, const float (&sums)[1], long long step, int turn) {
-  const bool exists = item.is_there(turn);
-  const long long t = a.steps - 1 - step;
+  const auto [sample, row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
+  const bool exists = rest > 0;
   float dh = sums[0] + load_shared_float(item.carry_of(turn));
-  if (t < 0) {
-    if (exists) {
-      store_element(a.initial_gradient, item.state_index(0, turn), to_bits(dh));
-    }
+  if (rest == 0) {
+    store_if_wanted(a.initial_gradient, item.index(sample), to_bits(dh));
+  }
+  if (!kHasLengths && step == a.steps) {
     return;
   }
   dh += to_float(fetched.gradient);
   if (step == 0 && exists) {
-    dh += load_or_zero(a.final_gradient, item.state_index(0, turn));
+    dh += load_or_zero(a.final_gradient, item.index(sample));
   }
   const float r = to_float(fetched.gates[0]), z = to_float(fetched.gates[1]);
   const float n = to_float(fetched.gates[2]), q = to_float(fetched.gates[3]);
@@ -80,7 +83,13 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       constants.bias[k] += gradients[k];
-      store_element(a.gates, item.gate_index(t, turn, k), bits[k]);
+      store_element(a.gates, item.gate_index(row, k), bits[k]);
+    }
+  }
+  if (rest == 1 && a.first_gradient != nullptr) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      store_element(a.first_gradient, item.gate_index(sample, k), bits[k]);
     }
   }
 }

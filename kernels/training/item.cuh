@@ -4,28 +4,68 @@
 constexpr int kThreadItems = (kItems + kItemThreads - 1) / kItemThreads;
 constexpr int kSumSamples = kGroupBatch < kThreads / kUnits ? kGroupBatch : kThreads / kUnits;  // sums for biases
 
+// Groups share the longest samples, so that the last turns of all end early.
+__device__ __forceinline__ int rank_of(int turn, int sample) {
+  return (turn * kGroupBatch + sample) * kBatchGroups + batch_group();
+}
+
+// A sample in a step.
+struct Place {
+  int sample;  // of the caller's
+  int row;     // of [steps][kBatch]
+  int rest;    // of its steps, this one counted; below 1: it is not there
+};
+
 struct Item {
   int unit, sample;  // of all units; of a turn's samples
   bool exists;       // it is a unit of the network
   char* ring;        // its words in the ring's first slot and turn
   u32 carry;         // in shared memory, of the first turn: float [kTurns][kThreadItems][kThreads]
 
-  __device__ __forceinline__ int batch_index(int turn) const {
-    return (batch_group() * kTurns + turn) * kGroupBatch + sample;
+  // The only place that knows directions and lengths.
+  __device__ __forceinline__ Place place(const Arguments& a, long long step, int turn) const {
+    Place place{rank_of(turn, sample), 0, -1};
+    if (exists && place.sample < kBatch) {
+      int length = static_cast<int>(a.steps);
+      if constexpr (kHasLengths) {
+        const Ranked ranked = a.ranks[place.sample];
+        place.sample = ranked.sample;
+        length = ranked.length;
+      }
+      place.rest = length - static_cast<int>(step);
+      place.row = (a.descends ? place.rest - 1 : static_cast<int>(step)) * kBatch + place.sample;
+    }
+    return place;
   }
-  __device__ __forceinline__ bool is_there(int turn) const { return exists && batch_index(turn) < kBatch; }
-  // Of a matrix [kBatch][kHidden]; of step t's, if there is one for each step.
-  __device__ __forceinline__ long long state_index(long long t, int turn) const {
-    return (t * kBatch + batch_index(turn)) * kHidden + unit;
+  // Of rows of kHidden, also of those of samples; of the output; of the gates.
+  __device__ __forceinline__ long long index(int row) const { return static_cast<long long>(row) * kHidden + unit; }
+  __device__ __forceinline__ long long output_index(int row) const {
+    return static_cast<long long>(row) * kOutputStride + unit;
   }
-  __device__ __forceinline__ long long gate_index(long long t, int turn, int gate) const {
-    return ((t * kBatch + batch_index(turn)) * 4 + gate) * kHidden + unit;
+  __device__ __forceinline__ long long gate_index(int row, int gate) const {
+    return (static_cast<long long>(row) * 4 + gate) * kHidden + unit;
   }
   __device__ __forceinline__ char* words(long long state, int turn) const {
     return ring + static_cast<int>(state % kRingSlots) * kRingStride + turn * kStateStride;
   }
   __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreadItems * kThreads * 4); }
 };
+
+__device__ __forceinline__ int row_ahead(const Arguments& a, int row) {
+  return row + (a.descends ? -kFetchedAhead : kFetchedAhead) * kBatch;
+}
+
+// Turns end one after another. How many of `turns` have samples in this step, or have to leave the first state's gradients.
+__device__ __forceinline__ int turns_left(const Arguments& a, long long step, int turns) {
+#pragma unroll 1
+  for (; turns > 0; --turns) {
+    const int longest = rank_of(turns - 1, 0);
+    if (longest < kBatch && step < a.ranks[longest].length + (kIsBackward ? 1 : 0)) {
+      break;
+    }
+  }
+  return turns;
+}
 
 __device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int index) {
   Item item;
@@ -52,4 +92,9 @@ __device__ __forceinline__ float to_float(u32 bits) {
 }
 __device__ __forceinline__ float load_or_zero(const void* base, long long index) {
   return base == nullptr ? 0.0f : to_float(load_element(base, index));
+}
+__device__ __forceinline__ void store_if_wanted(void* base, long long index, u32 bits) {
+  if (base != nullptr) {
+    store_element(base, index, bits);
+  }
 }

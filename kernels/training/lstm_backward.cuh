@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The derivative of the LSTM's cell. Step s of the recurrence is step t = steps - 1 - s of the sequence:
+// The derivative of the LSTM's cell, from a sample's last step t to its first:
 //
 //   dh = dy + W^T dgates[t + 1],  dc = dc f[t + 1] + dh o (1 - tanh(c)^2)
 //   di = dc g i (1 - i),  df = dc c[t - 1] f (1 - f),  dg = dc i (1 - g^2),  do = dh tanh(c) o (1 - o)
@@ -10,14 +10,15 @@ struct Constants {
   float bias[4];  // sums of dgates, of all items of a thread
 };
 struct Fetched {
+  Place place;
   u16 gates[4], cell, last_cell, gradient;
 };
 
 __device__ __forceinline__ Constants begin_cell(const Arguments&, const Item&) { return {}; }
 
 __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
-  const bool exists = item.is_there(turn);
-  const float carry = exists ? load_or_zero(a.final_cell_gradient, item.state_index(0, turn)) : 0.0f;
+  const Place place = item.place(a, 0, turn);
+  const float carry = place.rest > 0 ? load_or_zero(a.final_cell_gradient, item.index(place.sample)) : 0.0f;
   store_shared_float(item.carry_of(turn), carry);
   if (item.sample < kGroupBatch) {
     publish(item, 0, turn, 0, 0);
@@ -25,20 +26,22 @@ __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item,
 }
 
 __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
-  Fetched fetched{};
-  const long long t = a.steps - 1 - step;
-  if (t >= 0 && item.is_there(turn)) {
+  Fetched fetched{item.place(a, step, turn), {}, 0, 0, 0};
+  const auto [sample, row, rest] = fetched.place;
+  if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
-      fetched.gates[g] = load_ahead(a.gates, item.gate_index(t, turn, g));
+      fetched.gates[g] = load_ahead(a.gates, item.gate_index(row, g));
     }
-    fetched.cell = load_ahead(a.cells, item.state_index(t + 1, turn));
-    fetched.last_cell = load_ahead(a.cells, item.state_index(t, turn));
-    fetched.gradient = load_ahead(a.states_gradient, item.state_index(t, turn));
-    if (const int lane = item.unit % kUnits; lane < 6 && t >= kFetchedAhead) {  // one for each array of the SM's units
-      const long long ahead = t - kFetchedAhead;
-      prefetch(lane < 4 ? a.gates : lane == 4 ? a.cells : a.states_gradient,
-               lane < 4 ? item.gate_index(ahead, turn, lane) : item.state_index(ahead, turn));
+    fetched.cell = load_ahead(a.cells, item.index(row));
+    fetched.last_cell = load_ahead(a.last_cells, item.index(row));
+    fetched.gradient = load_ahead(a.output_gradient, item.output_index(row));
+    if (const int lane = item.unit % kSectorUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array
+      const int ahead = row_ahead(a, row);
+      prefetch(lane < 4 ? a.gates : lane == 4 ? a.last_cells : a.output_gradient,
+               lane < 4    ? item.gate_index(ahead, lane)
+               : lane == 4 ? item.index(ahead)
+                           : item.output_index(ahead));
     }
   }
   return fetched;
@@ -46,20 +49,20 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
 
 __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
                                        const Fetched& fetched, const float (&sums)[1], long long step, int turn) {
-  const bool exists = item.is_there(turn);
-  const long long t = a.steps - 1 - step;
+  const auto [sample, row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
+  const bool exists = rest > 0;
   float dh = sums[0];
   const float carry = load_shared_float(item.carry_of(turn));
-  if (t < 0) {
-    if (exists) {
-      store_element(a.initial_gradient, item.state_index(0, turn), to_bits(dh));
-      store_element(a.initial_cell_gradient, item.state_index(0, turn), to_bits(carry));
-    }
+  if (rest == 0) {
+    store_if_wanted(a.initial_gradient, item.index(sample), to_bits(dh));
+    store_if_wanted(a.initial_cell_gradient, item.index(sample), to_bits(carry));
+  }
+  if (!kHasLengths && step == a.steps) {
     return;
   }
   dh += to_float(fetched.gradient);
   if (step == 0 && exists) {
-    dh += load_or_zero(a.final_gradient, item.state_index(0, turn));
+    dh += load_or_zero(a.final_gradient, item.index(sample));
   }
   const float i = to_float(fetched.gates[0]), f = to_float(fetched.gates[1]);
   const float g = to_float(fetched.gates[2]), o = to_float(fetched.gates[3]);
@@ -80,7 +83,13 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       constants.bias[k] += gradients[k];
-      store_element(a.gates, item.gate_index(t, turn, k), bits[k]);
+      store_element(a.gates, item.gate_index(row, k), bits[k]);
+    }
+  }
+  if (rest == 1 && a.first_gradient != nullptr) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      store_element(a.first_gradient, item.gate_index(sample, k), bits[k]);
     }
   }
 }

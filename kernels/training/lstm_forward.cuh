@@ -7,6 +7,7 @@ struct Constants {
   float bias[4];
 };
 struct Fetched {
+  Place place;
   u16 input[4];
 };
 
@@ -21,27 +22,27 @@ __device__ __forceinline__ Constants begin_cell(const Arguments& a, const Item& 
 }
 
 __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
-  const bool exists = item.is_there(turn);
-  const long long index = item.state_index(0, turn);
+  const Place place = item.place(a, 0, turn);
+  const bool exists = place.rest > 0;
+  const long long index = item.index(place.sample);
   const float c = exists ? load_or_zero(a.initial_cell, index) : 0.0f;
-  const u32 h = exists ? to_bits(load_or_zero(a.initial, index)) : 0;
   store_shared_float(item.carry_of(turn), c);
-  publish_pair(item, 0, turn, h);
+  publish_pair(item, 0, turn, exists ? to_bits(load_or_zero(a.initial, index)) : 0);
   if (exists) {
-    store_element(a.states, index, h);
-    store_element(a.cells, index, to_bits(c));
+    store_element(a.last_cells, item.index(place.row), to_bits(c));
   }
 }
 
 __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
-  Fetched fetched{};
-  if (step < a.steps && item.is_there(turn)) {
+  Fetched fetched{item.place(a, step, turn), {}};
+  const auto [sample, row, rest] = fetched.place;
+  if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
-      fetched.input[g] = load_ahead(a.gates, item.gate_index(step, turn, g));
+      fetched.input[g] = load_ahead(a.gates, item.gate_index(row, g));
     }
-    if (item.unit % kUnits < 4 && step + kFetchedAhead < a.steps) {  // one lane for each gate of the SM's units
-      prefetch(a.gates, item.gate_index(step + kFetchedAhead, turn, item.unit % kUnits));
+    if (item.unit % kSectorUnits < 4 && rest > kFetchedAhead) {  // one lane for each gate
+      prefetch(a.gates, item.gate_index(row_ahead(a, row), item.unit % kSectorUnits));
     }
   }
   return fetched;
@@ -49,22 +50,27 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
 
 __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
                                        const Fetched& fetched, const float (&sums)[4], long long step, int turn) {
+  const auto [sample, row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
   float gates[4];
 #pragma unroll
   for (int g = 0; g < 4; ++g) {
     gates[g] = squash(sums[g] + (to_float(fetched.input[g]) + constants.bias[g]), g == 2);
   }
   const float c = fmaf(gates[1], load_shared_float(item.carry_of(turn)), gates[0] * gates[2]);
-  const u32 h = item.exists ? to_bits(gates[3] * squash(c, true)) : 0;
+  const u32 h = rest > 0 ? to_bits(gates[3] * squash(c, true)) : 0;
   publish_pair(item, step + 1, turn, h);
   store_shared_float(item.carry_of(turn), c);
-  if (item.is_there(turn)) {
+  if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
-      store_element(a.gates, item.gate_index(step, turn, g), to_bits(gates[g]));
+      store_element(a.gates, item.gate_index(row, g), to_bits(gates[g]));
     }
-    store_element(a.states, item.state_index(step + 1, turn), h);
-    store_element(a.cells, item.state_index(step + 1, turn), to_bits(c));
+    store_element(a.output, item.output_index(row), h);
+    store_element(a.cells, item.index(row), to_bits(c));
+  }
+  if (rest == 1) {
+    store_if_wanted(a.final_state, item.index(sample), h);
+    store_if_wanted(a.final_cell, item.index(sample), to_bits(c));
   }
 }
 

@@ -22,14 +22,18 @@ constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;
 constexpr int kBatch = ONCHIP_BATCH;
+constexpr int kOutputStride = ONCHIP_DIRECTIONS * kHidden;  // elements of a sample's output, of all directions
+constexpr int kLengthBytes = ONCHIP_LENGTH_BYTES;           // of a sample's length; 0: all have all steps
+constexpr bool kHasLengths = kLengthBytes > 0;
 constexpr int kSms = ONCHIP_SMS;
 constexpr int kBlocks = kSms;  // that exchange a state
 constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
 constexpr int kTurns = ONCHIP_TURNS;
 constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
 constexpr int kSplit = ONCHIP_SPLIT;
-constexpr int kUnits = 16;                    // of an SM
+constexpr int kUnits = ONCHIP_UNITS;          // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a turn: a unit of a sample
+constexpr int kSumGroups = ONCHIP_BATCH_GROUPS;  // whose sums for biases are apart
 constexpr int kItemThreads = ONCHIP_THREADS;  // from one item of a thread to its next
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
 static_assert(kBatchGroups * kTurns * kGroupBatch >= kBatch, "the turns have all samples");

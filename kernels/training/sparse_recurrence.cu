@@ -28,6 +28,7 @@
 #include "../sparse/reduce.cuh"
 
 constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
+constexpr int kSectorUnits = 16;  // of a row, in a sector
 
 // Sums of an SM: float [kGroupBatch][kPartialRows], forward the gates of a unit side by side.
 constexpr int kThreadRows = kIsBackward ? 1 : 4;

@@ -18,6 +18,8 @@ constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;
 constexpr int kBatch = ONCHIP_BATCH;
+constexpr int kOutputStride = kHidden;  // one direction
+constexpr bool kHasLengths = false;
 constexpr int kBlocks = ONCHIP_BLOCKS;
 constexpr int kTurns = ONCHIP_TURNS;
 constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
@@ -56,7 +58,7 @@ struct Arguments : Recurrence {
 };
 
 // item.cuh's: a launch has all SMs, and its words go to the outbox.
-constexpr int kBatchGroups = kTurns;
+constexpr int kBatchGroups = 1, kSumGroups = kTurns;
 __device__ __forceinline__ int batch_group() { return 0; }
 __device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x); }
 __device__ __forceinline__ int place_of(int, int) { return 0; }

@@ -25,6 +25,21 @@ std::uint32_t* new_status() {
   return new (status) std::uint32_t{0};
 }
 
+// A stream for what runs beside the caller's, and events to fork and to join.
+struct BesideStream {
+  cudaStream_t stream = nullptr;
+  cudaEvent_t fork = nullptr, join = nullptr;
+  BesideStream() {
+    // A stream that is captured at this moment has nothing to do with it.
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    ONCHIP_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
+    ONCHIP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    ONCHIP_CUDA_CHECK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+    ONCHIP_CUDA_CHECK(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+    ONCHIP_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
+  }
+};
+
 // What layers share. Never destroyed: graphs may still run, and CUDA may be gone before.
 struct Shared {
   std::mutex mutex;
@@ -32,6 +47,7 @@ struct Shared {
   struct Device {
     Cublas cublas{false, 0};
     std::uint32_t* status = new_status();
+    std::map<cudaStream_t, BesideStream> beside;  // of each caller's stream, so that no capture reaches another's
   };
   std::map<int, Device> devices;
 };
@@ -51,29 +67,41 @@ Shared::Device& shared_of(int device) {
 }
 
 void take_status(std::uint32_t& status) {
-  if (std::atomic_ref(status).exchange(0) != 0) {
+  const std::uint32_t found = std::atomic_ref(status).exchange(0);
+  if (found == 2) {
+    throw CudaError("a length of a training step's sample is not from 1 to its steps");
+  }
+  if (found != 0) {
     throw CudaError(
         "a training step gave up waiting for the state of another SM; what it and those since have computed is not "
         "valid");
   }
 }
 
-TrainingProgram program_for(const TrainingSize& size, Precision precision, const SparseMatrix* mask,
-                            const DeviceInfo& info, int device) {
+std::size_t shared_bytes_of(int device) {
   int shared_bytes = 0;
   ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  const auto most_bytes = static_cast<std::size_t>(shared_bytes);
-  if (mask != nullptr && (mask->rows != 4 * size.hidden || mask->columns != size.hidden)) {
-    throw InputError("the mask is " + std::to_string(mask->rows) + " x " + std::to_string(mask->columns) +
+  return static_cast<std::size_t>(shared_bytes);
+}
+
+TrainingPlan plan_for(const TrainingSize& size, const DeviceInfo& info, int device) {
+  try {
+    return choose_training_plan(size, info.sm_count, shared_bytes_of(device));
+  } catch (const InputError& problem) {
+    throw DoesNotFit(problem.what());
+  }
+}
+
+TrainingProgram sparse_program_for(const TrainingSize& size, Precision precision, const SparseMatrix& mask,
+                                   const DeviceInfo& info, int device) {
+  if (mask.rows != 4 * size.hidden || mask.columns != size.hidden) {
+    throw InputError("the mask is " + std::to_string(mask.rows) + " x " + std::to_string(mask.columns) +
                      "; W_hh of the layer is " + std::to_string(4 * size.hidden) + " x " + std::to_string(size.hidden));
   }
   try {
-    if (mask != nullptr) {
-      return sparse_training_program(
-          size, precision,
-          lay_out_sparse_training(size, precision, *mask, info.sm_count, most_bytes, info.architecture));
-    }
-    return training_program(size, precision, choose_training_plan(size, info.sm_count, most_bytes), info.architecture);
+    return sparse_training_program(
+        size, precision,
+        lay_out_sparse_training(size, precision, mask, info.sm_count, shared_bytes_of(device), info.architecture));
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }
@@ -90,40 +118,48 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 }  // namespace
 
 TrainingHalf half_of(std::string_view label) {
-  constexpr std::array<std::string_view, 3> kForward{"prepare forward", "W_ih x", "forward"};
+  constexpr std::array<std::string_view, 5> kForward{"prepare forward", "align x", "align W_ih", "W_ih x", "forward"};
   const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
   return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
 }
 
-TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, const SparseMatrix* mask) {
+TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, const SparseMatrix* mask) : size_(size) {
   const DeviceInfo info = device_info();
   device_ = current_device();
-  training_ = program_for(size, precision, mask, info, device_);
-  const InferenceProgram& program = training_.program;
+  if (mask != nullptr) {
+    training_.push_back(sparse_program_for(size, precision, *mask, info, device_));
+  }
+  const TrainingPlan plan_of_size = mask != nullptr ? TrainingPlan{} : plan_for(size, info, device_);
+  for (int direction = 0; mask == nullptr && direction < size.directions; ++direction) {
+    TrainingSize of_direction = size;
+    of_direction.is_reverse = direction == 1;
+    training_.push_back(training_program(of_direction, precision, plan_of_size, info.architecture));
+  }
+  const InferenceProgram& program = training().program;
   const std::lock_guard lock(shared().mutex);
   shared_of(device_);
-  for (const ProgramKernel& kernel : program.kernels) {
+  for (const ProgramKernel& kernel : program.kernels) {  // of all directions
     kernels_.emplace_back(loaded(device_, kernel.request), kernel.entry);
   }
 
-  const auto take = [&](std::size_t bytes) {
+  const auto take = [](std::size_t& from, std::size_t bytes) {
     constexpr std::size_t kAlignment = 256;
-    return std::exchange(workspace_bytes_, workspace_bytes_ + (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    return std::exchange(from, from + (bytes + kAlignment - 1) / kAlignment * kAlignment);
   };
-  products_offset_ = take(Cublas::kWorkspaceBytes);
   offsets_.assign(program.arrays.size(), kCallers);
-  const TrainingArrays& a = training_.arrays;
+  const TrainingArrays& a = training().arrays;
   const int last_of_caller =
-      std::max({a.x,      a.w_ih,  a.w_hh,  a.b_ih, a.b_hh,  a.h0,    a.c0, a.dy,    a.dhn, a.dcn,
-                a.states, a.cells, a.gates, a.dx,   a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0, a.dc0});
-  for (int array = 0; array < static_cast<int>(program.arrays.size()); ++array) {
-    // The kernel writes the first state's gradients in any case.
+      std::max({a.x,  a.w_ih, a.w_hh,  a.b_ih,  a.b_hh, a.h0,    a.c0,    a.dhn, a.dcn,   a.lengths, a.y,  a.dy,
+                a.hn, a.cn,   a.cells, a.gates, a.dx,   a.dw_ih, a.dw_hh, a.db,  a.db_hh, a.dh0,     a.dc0});
+  for (int array = last_of_caller + 1; array < static_cast<int>(program.arrays.size()); ++array) {
     if (const auto contents = program.arrays[array].contents; !contents.empty()) {
       constants_.emplace(array, contents);
-    } else if ((array > last_of_caller || array == a.dh0 || array == a.dc0) && array != program.results) {
-      offsets_[array] = take(program.arrays[array].bytes);
+    } else if (array != program.results) {
+      offsets_[array] = take(direction_bytes_, program.arrays[array].bytes);
     }
   }
+  take(workspace_bytes_, direction_bytes_ * training_.size());
+  products_offset_ = take(workspace_bytes_, Cublas::kWorkspaceBytes);
 
   for (const ProgramNode& node : program.nodes(std::vector<std::byte*>(program.arrays.size()))) {
     if (!node.cooperative) {
@@ -131,64 +167,113 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
     }
     const Kernel& kernel = kernels_[node.kernel];
     const int split = half_of(node.label) == TrainingHalf::forward ? 1
-                      : training_.sparse                            ? training_.sparse->backward.recurrence.plan.split
-                                                                    : training_.plan.backward.split;
+                      : training().sparse                          ? training().sparse->backward.recurrence.plan.split
+                                                                   : training().plan.backward.split;
     const int at_once = split > 1 ? split * kernel.clusters(split, node.threads, node.shared_bytes)
                                   : info.sm_count * kernel.blocks_per_sm(node.threads, node.shared_bytes);
-    if (at_once < node.blocks) {
-      throw DoesNotFit("the device holds " + std::to_string(at_once) + " of " + std::to_string(node.blocks) +
+    const int needed = node.blocks * (training().plan.beside ? 2 : 1);
+    if (at_once < needed) {
+      throw DoesNotFit("the device holds " + std::to_string(at_once) + " of " + std::to_string(needed) +
                        " blocks at once with the plan '" + plan() + "'");
     }
   }
 }
 
 std::string TrainingLayer::plan() const {
-  if (training_.sparse) {
-    return "sparse, forward: " + text(training_.sparse->forward.recurrence.plan) +
-           "; backward: " + text(training_.sparse->backward.recurrence.plan);
+  if (training().sparse) {
+    return "sparse, forward: " + text(training().sparse->forward.recurrence.plan) +
+           "; backward: " + text(training().sparse->backward.recurrence.plan);
   }
-  return "forward: " + text(training_.plan.forward) + "; backward: " + text(training_.plan.backward);
+  const TrainingPlan& plan = training().plan;
+  return "forward: " + text(plan.forward) + "; backward: " + text(plan.backward) +
+         (plan.aligned ? "; products of aligned copies" : "") + (plan.beside ? "; both directions at once" : "");
 }
 
-void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::byte*> places,
+void TrainingLayer::run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const {
+  if (node.product) {
+    if (node.product->c != nullptr) {
+      const Cublas& cublas = shared_of(device_).cublas;
+      cublas.use(stream, workspace + products_offset_);
+      cublas.multiply(*node.product);
+    }
+  } else if (node.kernel >= 0) {
+    std::vector<std::byte> arguments = node.arguments;
+    void* of_kernel[] = {arguments.data()};
+    kernels_[node.kernel].launch(stream, node.blocks, node.threads, node.shared_bytes, node.cooperative, of_kernel);
+  } else if (node.zeros.data() != nullptr) {
+    ONCHIP_CUDA_CHECK(cudaMemsetAsync(node.zeros.data(), 0, node.zeros.size(), stream));
+  }
+}
+
+void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::vector<std::byte*>> places,
                             std::byte* workspace) const {
   if (const int device = current_device(); device != device_) {
     throw InputError("the kernels are loaded into device " + std::to_string(device_) + ", but the current device is " +
                      std::to_string(device));
   }
   const std::lock_guard lock(shared().mutex);  // a cuBLAS handle is one stream's at a time
-  const Shared::Device& device = shared_of(device_);
+  Shared::Device& device = shared_of(device_);
   take_status(*device.status);
-  const bool has_bias_gradient = places[training_.arrays.db] != nullptr || places[training_.arrays.db_hh] != nullptr;
-  for (std::size_t array = 0; array < places.size(); ++array) {
-    if (offsets_[array] != kCallers && places[array] == nullptr) {
-      places[array] = workspace + offsets_[array];
-    }
-  }
-  for (const auto& [array, constant] : constants_) {
-    places[static_cast<std::size_t>(array)] = constant.data();
-  }
-  const InferenceProgram& program = training_.program;
-  places[program.results] = reinterpret_cast<std::byte*>(device.status);
-  for (const ProgramNode& node : program.nodes(places)) {
-    const bool clears_status = node.zeros.data() == places[program.results];
-    if (clears_status || half_of(node.label) != half || (node.label == "db" && !has_bias_gradient) ||
-        (node.label == "dW_hh mask" && places[training_.arrays.dw_hh] == nullptr)) {
-      continue;
-    }
-    if (node.product) {
-      if (node.product->c != nullptr) {
-        device.cublas.use(stream, workspace + products_offset_);
-        device.cublas.multiply(*node.product);
+  std::vector<std::vector<ProgramNode>> nodes;  // of each direction, those of this half
+  for (std::size_t direction = 0; direction < training_.size(); ++direction) {
+    const TrainingProgram& of = training_[direction];
+    std::vector<std::byte*>& of_direction = places[direction];
+    const bool has_bias_gradient = of_direction[of.arrays.db] != nullptr || of_direction[of.arrays.db_hh] != nullptr;
+    for (std::size_t array = 0; array < of_direction.size(); ++array) {
+      if (offsets_[array] != kCallers) {
+        of_direction[array] = workspace + direction * direction_bytes_ + offsets_[array];
       }
-    } else if (node.kernel < 0) {
-      ONCHIP_CUDA_CHECK(cudaMemsetAsync(node.zeros.data(), 0, node.zeros.size(), stream));
-    } else {
-      std::vector<std::byte> arguments = node.arguments;
-      void* of_kernel[] = {arguments.data()};
-      kernels_[node.kernel].launch(stream, node.blocks, node.threads, node.shared_bytes, node.cooperative, of_kernel);
+    }
+    for (const auto& [array, constant] : constants_) {
+      of_direction[static_cast<std::size_t>(array)] = constant.data();
+    }
+    std::byte* const status = reinterpret_cast<std::byte*>(device.status);
+    of_direction[of.program.results] = status;
+    nodes.emplace_back();
+    for (ProgramNode& node : of.program.nodes(of_direction)) {
+      const bool clears_status = node.zeros.data() == status;
+      const bool is_unwanted = (node.label == "db" && !has_bias_gradient) ||
+                               (node.label == "dW_hh mask" && of_direction[of.arrays.dw_hh] == nullptr);
+      if (!clears_status && half_of(node.label) == half && !is_unwanted) {
+        nodes.back().push_back(std::move(node));
+      }
     }
   }
+  if (training_.size() == 1) {
+    for (const ProgramNode& node : nodes[0]) {
+      run(node, stream, workspace);
+    }
+    return;
+  }
+  // What is no recurrence before it and behind it, so that the two recurrences are beside each other.
+  const auto recurrence = [&](std::size_t direction) {
+    return std::ranges::find_if(nodes[direction], &ProgramNode::cooperative);
+  };
+  for (std::size_t direction : {0, 1}) {
+    std::for_each(nodes[direction].begin(), recurrence(direction),
+                  [&](const ProgramNode& node) { run(node, stream, workspace); });
+  }
+  run_recurrences(*recurrence(0), *recurrence(1), stream, workspace);
+  for (std::size_t direction : {0, 1}) {
+    std::for_each(recurrence(direction) + 1, nodes[direction].end(),
+                  [&](const ProgramNode& node) { run(node, stream, workspace); });
+  }
+}
+
+void TrainingLayer::run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
+                                    std::byte* workspace) const {
+  if (!training().plan.beside) {
+    run(first, stream, workspace);
+    run(second, stream, workspace);
+    return;
+  }
+  const BesideStream& beside = shared_of(device_).beside[stream];
+  ONCHIP_CUDA_CHECK(cudaEventRecord(beside.fork, stream));
+  ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(beside.stream, beside.fork));
+  run(first, stream, workspace);
+  run(second, beside.stream, workspace);
+  ONCHIP_CUDA_CHECK(cudaEventRecord(beside.join, beside.stream));
+  ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(stream, beside.join));
 }
 
 void TrainingLayer::check(cudaStream_t stream) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training step of one layer (training_program.hpp) in two halves, in the caller's memory and on the caller's
-// streams.
+// The training step of one layer (training_program.hpp), of one direction or both, in two halves, in the caller's
+// memory and on the caller's streams.
 #pragma once
 
 #include "kernels/runtime/device.hpp"
@@ -28,26 +28,33 @@ class TrainingLayer {
   // from it lies in device memory of the layer's own, which then must outlive its graphs.
   TrainingLayer(const TrainingSize& size, Precision precision, const SparseMatrix* mask = nullptr);
 
-  const TrainingProgram& training() const { return training_; }
+  const TrainingProgram& training() const { return training_[0]; }  // of the first direction
+  const TrainingSize& size() const { return size_; }
   std::string plan() const;
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  std::size_t kept_bytes() const { return training_.program.arrays[training_.arrays.gates].bytes; }
+  std::size_t kept_bytes() const { return training().program.arrays[training().arrays.gates].bytes; }
 
-  // `places`: of the caller's arrays, those of TrainingArrays; null where there is none. `workspace`: aligned to 256
-  // bytes, free again when the half is done. Waits for nothing and allocates no device memory: it may be captured in a
-  // graph. Several streams and threads may do so at once. Throws CudaError, once, if a half on this device has given up
-  // a wait since the last call.
-  void enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::byte*> places, std::byte* workspace) const;
+  // `places`: of the caller's arrays of each direction, those of TrainingArrays; null where there is none. `workspace`:
+  // aligned to 256 bytes, free again when the half is done. Waits for nothing and allocates no device memory: it may be
+  // captured in a graph. Several streams and threads may do so at once. Throws CudaError, once, if a half on this
+  // device has given up a wait or found a length that is none since the last call.
+  void enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::vector<std::byte*>> places,
+               std::byte* workspace) const;
 
   // Waits for the stream, and throws as enqueue() does.
   static void check(cudaStream_t stream);
 
  private:
-  TrainingProgram training_;
+  void run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const;
+  void run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
+                       std::byte* workspace) const;
+
+  TrainingSize size_;
+  std::vector<TrainingProgram> training_;  // of each direction
   std::vector<Kernel> kernels_;
   std::vector<std::size_t> offsets_;  // of arrays in the workspace; kCallers: the caller's, or the status
   std::map<int, DeviceBuffer<std::byte>> constants_;  // arrays that never change
-  std::size_t products_offset_ = 0, workspace_bytes_ = 0;
+  std::size_t products_offset_ = 0, direction_bytes_ = 0, workspace_bytes_ = 0;
   int device_ = 0;
 };
 

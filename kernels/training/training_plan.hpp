@@ -18,10 +18,13 @@ struct RecurrencePlan {
   int loads_in_flight = 8;  // of 16 bytes, of a lane that polls
   int poll_delay = 0;       // cycles
   int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
+  int units = 16;           // of an SM; 16 or 32
 };
 
 struct TrainingPlan {
   RecurrencePlan forward, backward;
+  bool aligned = false;  // products of copies with rows of whole 16 bytes (training_products.hpp)
+  bool beside = false;   // both directions at once, on half of the SMs each
 };
 
 // "groups=4 turns=1 warps=8 ..."
@@ -31,7 +34,6 @@ RecurrencePlan changed(RecurrencePlan plan, const std::string& words);
 
 // What follows from size and plan.
 struct RecurrenceShape {
-  static constexpr int kUnits = 16;     // of an SM
   int sms = 0;                          // of a batch group
   int samples = 0;                      // of a turn
   int row_tiles = 0, sample_tiles = 0;  // of an SM's sums

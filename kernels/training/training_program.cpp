@@ -3,10 +3,11 @@
 
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
+#include "kernels/training/training_products.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 #include <utility>
 
 namespace onchip {
@@ -24,7 +25,10 @@ CompileRequest request_of(const TrainingSize& size, Precision precision, const R
            {"backward", is_backward},
            {"hidden", size.hidden},
            {"batch", size.batch},
+           {"directions", size.directions},
+           {"length_bytes", size.length_bytes},
            {"sms", shape.sms},
+           {"units", plan.units},
            {"batch_groups", plan.batch_groups},
            {"turns", plan.turns},
            {"samples", shape.samples},
@@ -56,14 +60,7 @@ CompileRequest without_spill(const TrainingSize& size, Precision precision, Recu
   }
 }
 
-constexpr std::int64_t kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
-
-int of_size(std::int64_t size, const char* what) {
-  if (size < 1 || size > std::numeric_limits<int>::max()) {
-    throw InputError("a training step needs " + std::string(what) + " of 1 to 2^31 - 1; found " + std::to_string(size));
-  }
-  return static_cast<int>(size);
-}
+constexpr int kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
 
 struct Builder {
   TrainingSize size;
@@ -72,49 +69,29 @@ struct Builder {
   TrainingArrays arrays;
   bool launches = true;  // the dense recurrences
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
+  int ranks = 0, ranks_back = 0, first_gradient = 0;
   int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
 
-  // A row-major matrix, of which only columns from `first` on may be of it.
-  struct Matrix {
-    int array;
-    std::int64_t leading;  // elements from a row to the next
-    bool transposed = false;
-    std::int64_t first = 0;
-    std::byte* in(ArrayPlaces at) const { return at[array] == nullptr ? nullptr : at[array] + 2 * first; }
-  };
-
-  // Row-major C [rows, columns] = op(A) op(B), which is column-major the product of the transposed in the other order.
-  ProgramNode product(const char* label, ArrayPlaces at, const Matrix& c, std::int64_t rows, std::int64_t columns,
-                      std::int64_t depth, const Matrix& a, const Matrix& b) const {
-    ProgramNode node{.label = label};
-    node.product = DenseProduct{.rows = of_size(columns, "columns"),
-                                .columns = of_size(rows, "rows"),
-                                .depth = of_size(depth, "a depth"),
-                                .precision = precision,
-                                .transposed = b.transposed,
-                                .transposed_b = a.transposed,
-                                .a = b.in(at),
-                                .leading_a = static_cast<int>(b.leading),
-                                .b = a.in(at),
-                                .leading_b = static_cast<int>(a.leading),
-                                .c = c.in(at),
-                                .leading_c = static_cast<int>(c.leading)};
-    return node;
-  }
+  TrainingProducts products = {};
 
   Arguments arguments(ArrayPlaces at, bool is_backward) const {
     const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
+    std::byte *const first_cells = at[arrays.cells], *const other_cells =
+                                                         first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
     return {.weights = at[arrays.w_hh],
             .packed = words(is_backward ? packed_transposed : packed),
             .ring = at[is_backward ? ring_back : ring],
             .gates = at[gates],
-            .cells = at[arrays.cells],
-            .states = at[arrays.states],
+            .cells = size.is_reverse ? first_cells : other_cells,
+            .last_cells = size.is_reverse ? other_cells : first_cells,
+            .output = at[arrays.y],
             .initial = at[arrays.h0],
             .initial_cell = at[arrays.c0],
+            .final_state = at[arrays.hn],
+            .final_cell = at[arrays.cn],
             .input_bias = at[arrays.b_ih],
             .recurrent_bias = at[arrays.b_hh],
-            .states_gradient = at[arrays.dy],
+            .output_gradient = at[arrays.dy],
             .final_gradient = at[arrays.dhn],
             .final_cell_gradient = at[arrays.dcn],
             .initial_gradient = at[arrays.dh0],
@@ -122,14 +99,16 @@ struct Builder {
             .bias_sums = array_at<float>(at, bias_sums),
             .input_bias_gradient = at[arrays.db],
             .recurrent_bias_gradient = at[arrays.db_hh],
+            .first_gradient = at[arrays.h0] == nullptr ? nullptr : at[first_gradient],
+            .lengths = size.length_bytes > 0 ? at[arrays.lengths] : nullptr,
+            .ranks = at[is_backward ? ranks_back : ranks],
             .steps = size.steps,
+            .descends = is_backward != size.is_reverse,
             .status = words(status)};
   }
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
     constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
-    const std::int64_t samples = size.steps * size.batch, hidden = size.hidden, input = size.input;
-    const std::int64_t rows = info(size.cell).gates * hidden, kept = kKept * hidden;
     const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
       const RecurrenceShape shape =
           launches ? recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward)
@@ -147,26 +126,18 @@ struct Builder {
     ProgramNode clear{.label = "status"};
     clear.zeros = {at[status], 4};
     std::vector<ProgramNode> all{clear};
-    ProgramNode prepare_forward = preparation("prepare forward", prepare, false);
-    prepare_forward.after = {0};
-    all.push_back(prepare_forward);
+    std::ranges::move(products.forward(at), std::back_inserter(all));
+    const int product = static_cast<int>(all.size()) - 1;
+    all.push_back(preparation("prepare forward", prepare, false));
+    all.back().after = {0};
     all.push_back(preparation("prepare backward", prepare_back, true));
-    const Matrix of_gates{gates, kept}, x{arrays.x, input};
-    all.push_back(product("W_ih x", at, of_gates, samples, rows, input, x, {arrays.w_ih, input, true}));
+    all.back().after = {product};  // which writes where this clears
     all.push_back(recurrence("forward", forward, false));
-    all.back().after = {1};
+    all.back().after = {product + 1};
     all.push_back(recurrence("backward", backward, true));
-    all.back().after = {2};
-    all.push_back(product("dx", at, {arrays.dx, input}, samples, input, rows, of_gates, {arrays.w_ih, input}));
-    const Matrix gates_transposed{gates, kept, true}, states{arrays.states, hidden};
-    all.push_back(product("dW_ih", at, {arrays.dw_ih, input}, rows, input, samples, gates_transposed, x));
-    const std::int64_t first_rows = size.cell == Cell::gru ? 2 * hidden : rows;  // of a GRU, the rest is r dn
-    all.push_back(product("dW_hh", at, {arrays.dw_hh, hidden}, first_rows, hidden, samples, gates_transposed, states));
-    if (size.cell == Cell::gru) {
-      all.push_back(product("dW_hh", at, {arrays.dw_hh, hidden, false, first_rows * hidden}, hidden, hidden, samples,
-                            {gates, kept, true, 3 * hidden}, states));
-    }
-    all.push_back(launch_node("db", sum_bias, static_cast<int>((kept + 127) / 128), 128, 0, arguments(at, true)));
+    all.back().after = {product + 2};
+    std::ranges::move(products.backward(at), std::back_inserter(all));
+    all.push_back(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(at, true)));
     return all;
   }
 };
@@ -211,10 +182,13 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   a.b_hh = elements(gate_rows);
   a.h0 = elements(state);
   a.c0 = elements(cell);
-  a.dy = elements(size.steps * state);
   a.dhn = elements(state);
   a.dcn = elements(cell);
-  a.states = elements((size.steps + 1) * state);
+  a.lengths = program.add_array(static_cast<std::size_t>(size.batch) * std::max(size.length_bytes, 1));
+  a.y = elements(size.steps * size.directions * state);
+  a.dy = elements(size.steps * size.directions * state);
+  a.hn = elements(state);
+  a.cn = elements(cell);
   a.cells = elements((size.steps + 1) * cell);
   a.dx = elements(inputs);
   a.dw_ih = elements(gate_rows * size.input);
@@ -231,6 +205,17 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.ring = program.add_array(shape.ring_bytes);
   b.ring_back = program.add_array(back.ring_bytes);
   b.bias_sums = program.add_array(instead ? instead->bias_bytes : back.bias_bytes);
+  b.ranks = program.add_array(8 * static_cast<std::size_t>(size.batch));
+  b.ranks_back = program.add_array(8 * static_cast<std::size_t>(size.batch));
+  b.first_gradient = elements(4 * state);
+  b.products = {.size = size,
+                .precision = precision,
+                .aligned = plan.aligned,
+                .arrays = a,
+                .gates = b.gates,
+                .first_gradient = b.first_gradient,
+                .copy_rows = instead ? -1 : program.add_kernel(forward, "copy_rows")};
+  b.products.add_arrays(program);
   b.status = program.add_array(4);
   program.results = b.status;
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at); };

@@ -4,8 +4,6 @@
 //
 //   packing of W and W^T | W_ih x, all steps at once | forward | backward | dx, dW_ih, dW_hh, all steps at once |
 //   biases
-//
-// Of a GRU, dW_hh is two products: r dn is in the place of q, behind dn, which dW_ih is of.
 #pragma once
 
 #include "kernels/feed_forward/inference_program.hpp"
@@ -19,12 +17,14 @@
 namespace onchip {
 
 // Arrays of elements of the layer's type, row-major, empty where the cell has none, as TrainingInput and TrainingResult
-// have them. Those that come in must be written before a run; zeros where there are none. `states` and `cells` begin
-// with the first state, so that h of step t is at t + 1.
+// have them. Those that come in must be written before a run; zeros where there are none.
 struct TrainingArrays {
-  int x = 0, w_ih = 0, w_hh = 0, b_ih = 0, b_hh = 0, h0 = 0, c0 = 0, dy = 0, dhn = 0, dcn = 0;
-  int states = 0, cells = 0;  // [steps + 1, batch, hidden]
-  int gates = 0;              // [steps, batch, 4, hidden]: what backward needs, and overwrites
+  int x = 0, w_ih = 0, w_hh = 0, b_ih = 0, b_hh = 0, h0 = 0, c0 = 0, dhn = 0, dcn = 0;
+  int lengths = 0;     // [batch], integers of size.length_bytes
+  int y = 0, dy = 0;   // [steps, batch, directions * hidden], from this direction's first element on
+  int hn = 0, cn = 0;  // [batch, hidden]
+  int cells = 0;       // every c, [steps + 1, batch, hidden]; the initial one first, or last of the second direction
+  int gates = 0;       // [steps, batch, 4, hidden]: what backward needs, and overwrites
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
 };
 
@@ -33,20 +33,24 @@ struct TrainingArguments {
   const void* weights;
   std::uint32_t* packed;
   std::byte* ring;
-  void *gates, *cells, *states;
-  const void *initial, *initial_cell, *input_bias, *recurrent_bias, *states_gradient, *final_gradient,
-      *final_cell_gradient;
+  void *gates, *cells, *last_cells, *output;
+  const void *initial, *initial_cell;
+  void *final_state, *final_cell;
+  const void *input_bias, *recurrent_bias, *output_gradient, *final_gradient, *final_cell_gradient;
   void *initial_gradient, *initial_cell_gradient;
   float* bias_sums;
-  void *input_bias_gradient, *recurrent_bias_gradient;
+  void *input_bias_gradient, *recurrent_bias_gradient, *first_gradient;
+  const void* lengths;
+  void* ranks;
   long long steps;
+  int descends;
   std::uint32_t* status;
 };
 
 struct SparseTraining;
 
 struct TrainingProgram {
-  InferenceProgram program;  // results: one word, 1 if a wait was given up
+  InferenceProgram program;  // results: one word, 1 if a wait was given up, 2 if a length is none
   TrainingArrays arrays;
   TrainingPlan plan;
   std::shared_ptr<const SparseTraining> sparse = {};  // sparse_program.hpp: what there is in the place of a plan

@@ -26,6 +26,7 @@
 #include "../dense/multiply.cuh"
 
 constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
+constexpr int kSectorUnits = 16;  // of a row, in a sector
 
 // As in dense/combine.cuh, where the order of the sums is explained.
 constexpr int kThreadRows = kGates;
@@ -37,6 +38,7 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "publish.cuh"
 #include "split.cuh"
 #include "prepare.cuh"
+#include "rows.cuh"
 #if ONCHIP_BACKWARD && ONCHIP_CELL == 2
 #include "lstm_backward.cuh"
 #elif ONCHIP_BACKWARD
@@ -132,14 +134,21 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   int polls = kPolls;
   int count = 0;  // of turns
   const long long steps = a.steps + (kIsBackward ? 1 : 0);
+  int turns = kTurns;
 
   Asked asked{};
   ask(asked, source);
 
 #pragma unroll 1
   for (long long step = 0; step < steps; ++step) {
+    if constexpr (kHasLengths) {
+      turns = turns_left(a, step, turns);
+      if (turns == 0) {
+        break;
+      }
+    }
 #pragma unroll 1
-    for (int turn = 0; turn < kTurns; ++turn) {
+    for (int turn = 0; turn < (kHasLengths ? turns : kTurns); ++turn) {
       Sums sums{};
       multiply_asked(weights, source, asked, polls, sums);
       if (turn == 0 && (step & (kAhead / 2 - 1)) == 0) {
@@ -150,7 +159,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
           polls = kPolls;
         }
       }
-      const bool is_last = turn + 1 == kTurns;
+      const bool is_last = turn + 1 == (kHasLengths ? turns : kTurns);
       const long long next_step = step + (is_last ? 1 : 0);
       const int next_turn = is_last ? 0 : turn + 1;
       source.state = first_state + static_cast<int>(next_step % kRingSlots) * kRingStride + next_turn * kStateStride;

@@ -93,32 +93,61 @@ TrainingResult training_reference(const TrainingSize& size, const TrainingInput&
   const bool is_lstm = size.cell == Cell::lstm;
   const Index hidden = size.hidden, batch = size.batch, steps = size.steps, rows = steps * batch;
   const Index units = info(size.cell).gates * hidden;
-  const Matrix x = matrix("x", in.x, rows, size.input);
+  const auto length = [&](Index sample) { return in.lengths.empty() ? steps : in.lengths[sample]; };
+  // Of rows in the order of time and of those in the order of steps, one to the other; what is not there is zero.
+  const auto turned = [&](const Matrix& of, bool to_steps) {
+    Matrix to = Matrix::Zero(of.rows(), of.cols());
+    for (Index sample = 0; sample < batch; ++sample) {
+      for (Index step = 0; step < length(sample); ++step) {
+        const Index position = size.is_reverse ? length(sample) - 1 - step : step;
+        to.row((to_steps ? step : position) * batch + sample) = of.row((to_steps ? position : step) * batch + sample);
+      }
+    }
+    return to;
+  };
+  const Matrix x = turned(matrix("x", in.x, rows, size.input), true);
   const Matrix w_ih = matrix("w_ih", in.w_ih, units, size.input);
   const Matrix w_hh = matrix("w_hh", in.w_hh, units, hidden);
   const Matrix b_ih = matrix("b_ih", in.b_ih, 1, units), b_hh = matrix("b_hh", in.b_hh, 1, units);
-  const Matrix dy = matrix("dy", in.dy, rows, hidden);
+  const Matrix dy = turned(matrix("dy", in.dy, rows, hidden), true);
 
   Layer l{hidden, batch, (x * w_ih.transpose()).rowwise() + b_ih.row(0), {}, {}, {}, {}, {}};
   l.products = l.dgates = l.dproducts = Matrix(rows, units);
   l.h = l.c = Matrix(rows + batch, hidden);
   l.h.topRows(batch) = matrix("h0", in.h0, batch, hidden);
   l.c.topRows(batch) = matrix("c0", in.c0, batch, hidden);
+  // Samples that are not there stay as they were.
+  const auto keep_ended = [&](Index step, const Array& before, auto&& now) {
+    for (Index sample = 0; sample < batch; ++sample) {
+      if (step >= length(sample)) {
+        now.row(sample) = before.row(sample);
+      }
+    }
+  };
   for (Index t = 0; t < steps; ++t) {
     l.products.middleRows(t * batch, batch) =
         (l.h.middleRows(t * batch, batch) * w_hh.transpose()).rowwise() + b_hh.row(0);
     is_lstm ? lstm_step(l, t) : gru_step(l, t);
+    keep_ended(t, l.state(l.c, t), l.state(l.c, t + 1));
+    keep_ended(t, l.state(l.h, t), l.state(l.h, t + 1));
   }
 
   Array dh = matrix("dhn", in.dhn, batch, hidden), dc = matrix("dcn", in.dcn, batch, hidden);
   for (Index t = steps - 1; t >= 0; --t) {
+    const Array last_dh = dh, last_dc = dc;
     dh += dy.middleRows(t * batch, batch).array();
     dh = is_lstm ? lstm_gradient(l, t, dh, dc) : gru_gradient(l, t, dh);
+    for (Matrix* const gradients : {&l.dgates, &l.dproducts}) {
+      keep_ended(t, Array::Zero(batch, units), l.state(*gradients, t));
+    }
     dh += (l.dproducts.middleRows(t * batch, batch) * w_hh).array();
+    keep_ended(t, last_dc, dc);
+    keep_ended(t, last_dh, dh);
   }
-  TrainingResult result{.y = values(l.h.bottomRows(rows)),
+  TrainingResult result{.y = values(turned(l.h.bottomRows(rows), false)),
+                        .hn = values(l.h.bottomRows(batch)),
                         .cn = {},
-                        .dx = values(l.dgates * w_ih),
+                        .dx = values(turned(l.dgates * w_ih, false)),
                         .dw_ih = values(l.dgates.transpose() * x),
                         .dw_hh = values(l.dproducts.transpose() * l.h.topRows(rows)),
                         .db = values(l.dgates.colwise().sum()),

@@ -22,22 +22,26 @@ struct TrainingSize {
   int input = 0, hidden = 0, batch = 1;
   std::int64_t steps = 0;
   Cell cell = Cell::lstm;
+  int directions = 1;       // of the layer; outputs and their gradients have those of all beside each other
+  bool is_reverse = false;  // this is the second: from a sample's last position to its first
+  int length_bytes = 0;     // 4 or 8 if samples have lengths
 };
 
 // Row-major, as PyTorch has them. Empty: zeros.
 struct TrainingInput {
-  std::vector<double> x;           // [steps, batch, input]
-  std::vector<double> w_ih, w_hh;  // [gates * hidden, input], [gates * hidden, hidden]
-  std::vector<double> b_ih, b_hh;  // [gates * hidden]
-  std::vector<double> h0, c0;      // [batch, hidden]; c is an LSTM's only
-  std::vector<double> dy;          // gradient of every h, [steps, batch, hidden]
-  std::vector<double> dhn, dcn;    // of the last h and c, [batch, hidden]
+  std::vector<double> x;              // [steps, batch, input]
+  std::vector<double> w_ih, w_hh;     // [gates * hidden, input], [gates * hidden, hidden]
+  std::vector<double> b_ih, b_hh;     // [gates * hidden]
+  std::vector<double> h0, c0;         // [batch, hidden]; c is an LSTM's only
+  std::vector<double> dy;             // gradient of every h, [steps, batch, hidden]
+  std::vector<double> dhn, dcn;       // of the last h and c, [batch, hidden]
+  std::vector<std::int64_t> lengths;  // [batch], each from 1 to steps; positions from there on have no gradients
 };
 
 struct TrainingResult {
-  std::vector<double> y;   // every h, [steps, batch, hidden]
-  std::vector<double> cn;  // the last c, [batch, hidden]
-  std::vector<double> dx;  // [steps, batch, input]
+  std::vector<double> y;       // every h, [steps, batch, hidden]; zero beyond a sample's length
+  std::vector<double> hn, cn;  // of a sample's last step, [batch, hidden]
+  std::vector<double> dx;      // [steps, batch, input]
   std::vector<double> dw_ih, dw_hh;
   std::vector<double> db, db_hh;  // an LSTM's are the same
   std::vector<double> dh0, dc0;

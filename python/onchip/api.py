@@ -326,28 +326,35 @@ class Recurrence(_Handle):
 
 
 class Training(_Handle):
-    """Forward and all gradients of one layer, planned for the current device. Arrays are addresses of device memory, by
-    their names in onchip_training_arrays, where their shapes are, too."""
+    """Forward and all gradients of one layer, planned for the current device. Arrays are addresses of device memory, a dict
+    for each direction, by their names in onchip_training_arrays, where their shapes are, too. length_bytes: of each of
+    `lengths`, 4 or 8; 0: none are given."""
 
     _kind = "training"
 
-    def __init__(self, cell, precision, input, hidden, batch, steps):
-        layer = library.Layer(
-            _number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision"), input, hidden, batch, steps
-        )
+    def __init__(self, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0):
+        cell, self._directions = _number(CELLS, cell, "cell"), directions
+        precision = _number(PRECISIONS, precision, "precision")
+        layer = library.Layer(cell, precision, input, hidden, batch, steps, directions, length_bytes)
         super().__init__("create", ctypes.byref(layer))
         workspace, kept = ctypes.c_size_t(), ctypes.c_size_t()
         _call("onchip_training_bytes", self._handle, ctypes.byref(workspace), ctypes.byref(kept))
         self.workspace_bytes, self.kept_bytes = workspace.value, kept.value
         self.plan = _text("onchip_training_plan", self._handle)
 
-    def forward(self, stream, **arrays):
-        """Enqueues; may be captured in a graph."""
-        _call("onchip_training_forward", self._handle, stream or None, ctypes.byref(library.TrainingArrays(**arrays)))
+    def _run(self, name, stream, arrays):
+        if len(arrays) != self._directions:
+            raise InputError(f"there are arrays of {len(arrays)} directions; expected {self._directions}")
+        of_directions = (library.TrainingArrays * len(arrays))(*(library.TrainingArrays(**of) for of in arrays))
+        _call(name, self._handle, stream or None, of_directions)
 
-    def backward(self, stream, **arrays):
+    def forward(self, stream, arrays):
+        """Enqueues; may be captured in a graph."""
+        self._run("onchip_training_forward", stream, arrays)
+
+    def backward(self, stream, arrays):
         """Likewise; overwrites what forward kept."""
-        _call("onchip_training_backward", self._handle, stream or None, ctypes.byref(library.TrainingArrays(**arrays)))
+        self._run("onchip_training_backward", stream, arrays)
 
     def check(self, stream):
         """Waits for the stream; CudaError if a kernel has given up waiting since the last call."""

@@ -80,6 +80,8 @@ class Layer(_Sized):
         ("hidden", c_int32),
         ("batch", c_int32),
         ("steps", c_int64),
+        ("directions", c_int32),
+        ("length_bytes", c_int32),
     ]
 
 
@@ -87,8 +89,8 @@ class TrainingArrays(_Sized):
     _fields_ = [("struct_bytes", c_size_t)] + [
         (name, c_void_p)
         for name in (
-            "workspace", "x", "w_ih", "w_hh", "b_ih", "b_hh", "h0", "c0", "states", "cells", "kept", "dy", "dhn", "dcn",
-            "dx", "dw_ih", "dw_hh", "db", "dh0", "dc0",
+            "workspace", "lengths", "x", "w_ih", "w_hh", "b_ih", "b_hh", "h0", "c0", "y", "hn", "cn", "cells", "kept", "dy",
+            "dhn", "dcn", "dx", "dw_ih", "dw_hh", "db", "dh0", "dc0", "db_hh",
         )
     ]  # fmt: skip
 

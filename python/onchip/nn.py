@@ -3,147 +3,19 @@
 
     lstm = onchip.LSTM(512, 512, num_layers=2).half().cuda()  # in the place of torch.nn.LSTM
     onchip.replace(model)                                     # or in a model that is there
+    y, (h, c) = lstm(x, lengths=lengths)                      # samples of other lengths, which may lie on the GPU
     print(lstm.explain())                                     # what the last forward ran on
-
-Every layer and direction is one node of autograd, over onchip_training_* of the C API.
 """
 import contextlib
-import warnings
 
 import torch
-from torch.nn.utils.rnn import PackedSequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from . import api
-
-_PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16"}
-_LAYERS = {}  # by device, sizes and type: the layer, or why there is none. For ever: graphs are replayed
+from . import dynamo, lstm_layer
 
 
 def _is_on_device(tensor):
     return tensor.is_cuda
-
-
-def _context(tensor):
-    return torch.cuda.device(tensor.device)
-
-
-def _stream():
-    return torch.cuda.current_stream().cuda_stream
-
-
-def _is_capturing():
-    return torch.cuda.is_current_stream_capturing()
-
-
-def _layer(x, size, hidden):
-    """An api.Training for x [steps, batch, any] with inputs of `size`, or a sentence that says why there is none."""
-    steps, batch = x.shape[:2]
-    key = (x.device, x.dtype, size, hidden, batch, steps)
-    if key not in _LAYERS:
-        with _context(x):
-            if _is_capturing():
-                raise RuntimeError(
-                    f"an LSTM of {steps} steps, batch {batch} and sizes {size} and {hidden} has no kernels yet, and "
-                    "they cannot be loaded while a CUDA graph is captured; run it once before"
-                )
-            try:
-                _LAYERS[key] = api.Training("lstm", _PRECISIONS[x.dtype], size, hidden, batch, steps)
-            except api.DoesNotFit as problem:
-                _LAYERS[key] = str(problem)
-            except (OSError, api.ApiError) as problem:
-                warnings.warn(f"onchip.LSTM takes torch's path: {problem}")
-                _LAYERS[key] = str(problem)
-    return _LAYERS[key]
-
-
-def _address(tensor):
-    return None if tensor is None else tensor.data_ptr()
-
-
-def _cell(gates, c):
-    i, f, g, o = gates.chunk(4, -1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
-
-
-def _formula(x, h0, c0, w_ih, w_hh, b_ih, b_hh):
-    """What a layer computes, by operations that can be differentiated any number of times."""
-    zeros = x.new_zeros(x.shape[1], w_hh.shape[1])
-    h, c = (zeros if state is None else state for state in (h0, c0))
-    projected, y = torch.nn.functional.linear(x, w_ih, b_ih), []
-    for step in projected:
-        h, c = _cell(step + torch.nn.functional.linear(h, w_hh, b_hh), c)
-        y.append(h)
-    return torch.stack(y), h, c
-
-
-class _Lstm(torch.autograd.Function):
-    """One layer and direction: (x, h0, c0, w_ih, w_hh, b_ih, b_hh) -> y, hn, cn. States and biases may be None."""
-
-    @staticmethod
-    def _run_forward(x, *others):
-        x = x.contiguous()
-        given = dict(zip(("x", "h0", "c0", "w_ih", "w_hh", "b_ih", "b_hh"), (x, *others)))
-        given = {name: None if tensor is None else tensor.contiguous() for name, tensor in given.items()}
-        hidden = given["w_hh"].shape[1]
-        layer = _layer(x, x.shape[2], hidden)
-        states = x.new_empty(x.shape[0] + 1, x.shape[1], hidden)
-        cells, kept = torch.empty_like(states), x.new_empty(layer.kept_bytes // x.element_size())
-        workspace = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device)
-        arrays = dict(given, states=states, cells=cells, kept=kept, workspace=workspace)
-        with _context(x):
-            layer.forward(_stream(), **{name: _address(tensor) for name, tensor in arrays.items()})
-        return states, cells, kept
-
-    @staticmethod
-    def forward(ctx, *given):
-        states, cells, kept = _Lstm._run_forward(*given)
-        # The same memory, but no view, so that autograd sees who changes y before backward has read it.
-        y = states.new_empty(0).set_(states, states[0].numel(), states[1:].shape, states.stride())
-        hn, cn = states[-1].clone(), cells[-1].clone()
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*given, y, states, cells, kept)
-        ctx.is_kept = True
-        return y, hn, cn
-
-    @staticmethod
-    def backward(ctx, dy, dhn, dcn):
-        *given, y, states, cells, kept = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph: the gradients themselves are to be differentiated
-            return _Lstm._differentiable(ctx.needs_input_grad, given, (dy, dhn, dcn))
-        if not ctx.is_kept:  # a backward has overwritten it, with retain_graph
-            states, cells, kept = _Lstm._run_forward(*given)
-        ctx.is_kept = False
-        x, h0, c0, w_ih, w_hh, b_ih, b_hh = given
-        layer = _layer(x, x.shape[2], w_hh.shape[1])
-        dy = torch.zeros_like(y) if dy is None else dy
-        needs = dict(zip(("dx", "dh0", "dc0", "dw_ih", "dw_hh", "db", "db_hh"), ctx.needs_input_grad))
-        needs["db"] |= needs.pop("db_hh")
-        of = {"dx": x, "dh0": h0, "dc0": c0, "dw_ih": w_ih, "dw_hh": w_hh, "db": b_ih if b_hh is None else b_hh}
-        gradients = {name: x.new_empty(of[name].shape) if needed else None for name, needed in needs.items()}
-        arrays = dict(
-            gradients,
-            **{name: tensor.contiguous() for name, tensor in (("x", x), ("w_ih", w_ih), ("w_hh", w_hh), ("dy", dy))},
-            **{name: None if d is None else d.contiguous() for name, d in (("dhn", dhn), ("dcn", dcn))},
-            states=states, cells=cells, kept=kept,
-            workspace=torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device),
-        )  # fmt: skip
-        with _context(x):
-            layer.backward(_stream(), **{name: _address(tensor) for name, tensor in arrays.items()})
-        db = gradients["db"]
-        return (
-            *(gradients[name] for name in ("dx", "dh0", "dc0", "dw_ih", "dw_hh")),
-            *(db if needed else None for needed in ctx.needs_input_grad[5:]),
-        )
-
-    @staticmethod
-    def _differentiable(needed, given, gradients):
-        # Aliases: h0 may itself depend on the weights, which is not this layer's to count.
-        given = [None if tensor is None else tensor.view_as(tensor) for tensor in given]
-        outputs, seeds = zip(*((y, dy) for y, dy in zip(_formula(*given), gradients) if dy is not None))
-        wanted = [tensor for tensor, is_needed in zip(given, needed) if is_needed]
-        found = iter(torch.autograd.grad(outputs, wanted, seeds, create_graph=True, allow_unused=True))
-        return tuple(next(found) if is_needed else None for is_needed in needed)
 
 
 def _autocast_dtype():
@@ -159,119 +31,200 @@ def _no_autocast():
     return torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled() else contextlib.nullcontext()
 
 
-class _Explained:
+class _Rows(torch.autograd.Function):
+    """Rows of a packed sequence to their places among all steps and samples, or back; a row has one place."""
+
+    @staticmethod
+    def forward(ctx, rows, places, count):
+        ctx.save_for_backward(places)
+        ctx.count, ctx.rows = count, len(rows)
+        if count is None:
+            return rows.index_select(0, places)
+        return rows.new_zeros(count, rows.shape[1]).index_copy_(0, places, rows)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (places,) = ctx.saved_tensors
+        return _Rows.apply(gradient, places, ctx.rows if ctx.count is None else None), None, None
+
+
+def _places(batch_sizes):
+    """Of a packed sequence's rows among all steps and samples; and the lengths. On the CPU, where batch_sizes are."""
+    batch = int(batch_sizes[0])
+    begins = batch_sizes.cumsum(0) - batch_sizes
+    places = torch.arange(int(batch_sizes.sum()))
+    places += (torch.arange(len(batch_sizes)) * batch - begins).repeat_interleave(batch_sizes)
+    return places, (batch_sizes > torch.arange(batch).unsqueeze(1)).sum(1)
+
+
+class _OnChip:
+    """Of torch.nn.LSTM or GRU: forward and backward run on the chip for fp16 and bf16 on a CUDA device, also under autocast and
+    torch.compile(fullgraph=True); all else (proj_size, other types, weights that do not fit) silently takes torch's own path.
+    A gradient of gradients is computed step by step, by torch's operations. Inside, states are a tuple, also of a GRU."""
+
     _path = "no forward yet"
 
     def explain(self):
         """On what the last forward ran, and why: "on the chip; forward: groups=4 ...", or "torch: ..."."""
         return self._path
 
-
-class LSTM(_Explained, torch.nn.LSTM):
-    """torch.nn.LSTM, whose forward and backward run on the chip for fp16 and bf16 on a CUDA device, also under autocast;
-    all else (packed sequences, proj_size, other types, weights that do not fit) silently takes torch's own path. A
-    gradient of gradients is computed step by step, by torch's operations."""
-
-    def forward(self, input, hx=None):
-        why = self._why_not(input, hx)
+    def forward(self, input, hx=None, lengths=None):
+        """As torch's. lengths: of each sample, [batch], int32 or int64, as pack_padded_sequence takes them, but not
+        sorted, and on any device: nothing waits for those on a GPU, and a CUDA graph may be replayed with others. The output
+        is zero beyond them; input there may be any finite number."""
+        self._check_lengths(input, lengths)
+        states = hx if hx is None or self._cell == "lstm" else (hx,)
+        why = self._why_not(input, states)
         if why is None:
-            dtype = self._dtype(input)
             with _no_autocast():
-                found = self._on_chip(input, hx, dtype)
+                found = self._on_chip(input, states, lengths, self._dtype(input))
             if not isinstance(found, str):
-                return found
+                y, final = found
+                return y, final if self._cell == "lstm" else final[0]
             why = found
         self._path = f"torch: {why}"
-        return super().forward(input, hx)
+        if lengths is None:
+            return super().forward(input, hx)
+        packed = pack_padded_sequence(input, lengths.cpu(), self.batch_first, enforce_sorted=False)
+        output, final = super().forward(packed, hx)
+        steps = input.shape[1 if self.batch_first else 0]
+        return pad_packed_sequence(output, self.batch_first, total_length=steps)[0], final
 
     def check(self):
-        """Waits for the current stream; onchip.CudaError if a kernel on the device has given up waiting. The next
-        forward or backward raises it in any case."""
-        weight = self.weight_hh_l0
-        with _context(weight):
-            for key, layer in _LAYERS.items():
-                if key[0] == weight.device and not isinstance(layer, str):
-                    return layer.check(_stream())
+        """Waits for the current stream; onchip.CudaError if a kernel on the device has given up waiting, or has found a length
+        that is none. The next forward or backward raises it in any case."""
+        lstm_layer.check(self.weight_hh_l0.device)
 
     @staticmethod
     def _dtype(input):
+        if isinstance(input, PackedSequence):
+            input = input.data
         autocast = _autocast_dtype()
         return input.dtype if autocast is None or input.dtype == torch.float64 else autocast
 
     def _weights(self):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
+    def _check_lengths(self, input, lengths):
+        """What torch would have words for is left to it."""
+        if lengths is None:
+            return
+        if isinstance(input, PackedSequence) or input.dim() != 3:
+            raise ValueError("lengths go with a batch of padded sequences")
+        steps, batch = input.shape[:2][:: -1 if self.batch_first else 1]
+        if not torch.is_tensor(lengths) or lengths.dtype not in (torch.int32, torch.int64) or lengths.shape != (batch,):
+            raise ValueError(f"lengths must be a tensor of {batch} int32 or int64, one for each sample")
+        if lengths.device.type == "cpu" and not lstm_layer.is_compiling() and not ((lengths > 0) & (lengths <= steps)).all():
+            raise ValueError(f"lengths must be from 1 to {steps}, the steps of the input")
+
     def _why_not(self, input, hx):
         """A sentence, or None. Input that nobody takes is left to torch, which has the words for it."""
-        if isinstance(input, PackedSequence):
-            return "the input is a packed sequence"
-        if not torch.is_tensor(input) or not _is_on_device(input):
+        is_packed = isinstance(input, PackedSequence)
+        x = input.data if is_packed else input
+        if not torch.is_tensor(x) or not _is_on_device(x):
             return "the input is not on a CUDA device"
         if self.proj_size:
             return "proj_size"
-        dtype = self._dtype(input)
-        if dtype not in _PRECISIONS:
+        dtype = self._dtype(x)
+        if dtype not in lstm_layer.PRECISIONS:
             return f"the input is {dtype}; the chip trains in float16 and bfloat16"
-        if input.dim() not in (2, 3) or input.shape[-1] != self.input_size or input.numel() == 0:
-            return f"the input has shape {list(input.shape)}"
+        if x.dim() not in ((2,) if is_packed else (2, 3)) or x.shape[-1] != self.input_size or x.numel() == 0:
+            return f"the input has shape {list(x.shape)}"
         tensors = [weight for weights in self._weights() for weight in weights]
         if hx is not None:
             directions = 2 if self.bidirectional else 1
-            batch = [input.shape[0 if self.batch_first else 1]] if input.dim() == 3 else []
+            batch = [int(input.batch_sizes[0])] if is_packed else []
+            batch = [x.shape[0 if self.batch_first else 1]] if x.dim() == 3 else batch
             shape = (self.num_layers * directions, *batch, self.hidden_size)
-            if len(hx) != 2 or not all(torch.is_tensor(state) and state.shape == shape for state in hx):
-                return f"hx is not two states of shape {list(shape)}"
+            count = 2 if self._cell == "lstm" else 1
+            if len(hx) != count or not all(torch.is_tensor(state) and state.shape == shape for state in hx):
+                return f"hx is not {count} of shape {list(shape)}"
             tensors += hx
         for tensor in tensors:
-            if tensor.device != input.device:
-                return f"the input is on {input.device}, and a weight or state on {tensor.device}"
+            if tensor.device != x.device:
+                return f"the input is on {x.device}, and a weight or state on {tensor.device}"
             if tensor.dtype != dtype and _autocast_dtype() is None:
                 return f"the input is {dtype}, and a weight or state {tensor.dtype}"
         return None
 
-    def _on_chip(self, input, hx, dtype):
+    def _on_chip(self, input, hx, lengths, dtype):
         """As forward; or why not, before anything has run."""
+        if isinstance(input, PackedSequence):
+            return self._packed(input, hx, dtype)
         x = input.to(dtype)
         is_batched = x.dim() == 3
         if not is_batched:
             x = x.unsqueeze(1)
         elif self.batch_first:
             x = x.transpose(0, 1)
-        directions = 2 if self.bidirectional else 1
-        sizes = [self.input_size] + [directions * self.hidden_size] * (self.num_layers > 1)
-        for layer in (_layer(x, size, self.hidden_size) for size in sizes):
-            if isinstance(layer, str):
-                return layer
-        h0, c0 = (None, None) if hx is None else (s.to(dtype) if is_batched else s.to(dtype).unsqueeze(1) for s in hx)
-        finals = []
-        for place, weights in enumerate(self._weights()):
-            is_reverse = place % directions == 1
-            if not is_reverse:
-                outputs = []
-            states = (None, None) if hx is None else (h0[place], c0[place])
-            biases = () if self.bias else (None, None)
-            weights = [weight.to(dtype) for weight in weights]
-            y, *final = _Lstm.apply(x.flip(0) if is_reverse else x, *states, *weights, *biases)
-            outputs.append(y.flip(0) if is_reverse else y)
-            finals.append(final)
-            if place % directions == directions - 1:
-                x = outputs[0] if directions == 1 else torch.cat(outputs, -1)
-                if self.dropout and place < (self.num_layers - 1) * directions:
-                    x = torch.nn.functional.dropout(x, self.dropout, self.training)
-        hn, cn = (torch.stack(states) for states in zip(*finals))
-        self._path = f"on the chip; {layer.plan}"
+        if hx is not None:
+            hx = tuple(state.to(dtype) if is_batched else state.to(dtype).unsqueeze(1) for state in hx)
+        if lengths is not None:
+            lengths = lengths.to(x.device)
+        found = self._layers(x, hx, lengths)
+        if isinstance(found, str):
+            return found
+        y, final = found
         if not is_batched:
-            return x.squeeze(1), (hn.squeeze(1), cn.squeeze(1))
-        return x.transpose(0, 1) if self.batch_first else x, (hn, cn)
+            return y.squeeze(1), tuple(state.squeeze(1) for state in final)
+        return y.transpose(0, 1) if self.batch_first else y, final
+
+    def _packed(self, input, hx, dtype):
+        """Unpacked on the device, in the packed order of samples, which is that of their lengths."""
+        data, batch_sizes, in_order, back = input
+        data = data.to(dtype)
+        steps, batch, lengths, places = len(batch_sizes), int(batch_sizes[0]), None, None
+        if steps * batch > len(data):
+            places, lengths = (tensor.to(data.device, non_blocking=True) for tensor in _places(batch_sizes))
+            data = _Rows.apply(data, places, steps * batch)
+        if hx is not None:
+            hx = tuple(state.to(dtype) if in_order is None else state.to(dtype).index_select(1, in_order) for state in hx)
+        found = self._layers(data.view(steps, batch, -1), hx, lengths)
+        if isinstance(found, str):
+            return found
+        y, final = found
+        y = y.flatten(0, 1)
+        if places is not None:
+            y = _Rows.apply(y, places, None)
+        if back is not None:
+            final = tuple(state.index_select(1, back) for state in final)
+        return PackedSequence(y, batch_sizes, in_order, back), final
+
+    def _layers(self, x, hx, lengths):
+        """All layers for x [steps, batch, input]; or why not, before anything has run."""
+        steps, batch, _ = x.shape
+        directions = 2 if self.bidirectional else 1
+        for input in [self.input_size] + [directions * self.hidden_size] * (self.num_layers > 1):
+            is_there, text = lstm_layer.plan(
+                x.device, x.dtype, self._cell, input, self.hidden_size, batch, steps, directions, lstm_layer.length_bytes(lengths)
+            )
+            if not is_there:
+                return text
+        finals, all_weights = [], self._weights()
+        for layer in range(self.num_layers):
+            of_layer = slice(layer * directions, (layer + 1) * directions)
+            weights = [weight.to(x.dtype) for of_direction in all_weights[of_layer] for weight in of_direction]
+            h0, c0 = (None, None) if hx is None else (*(state[of_layer] for state in hx), None)[:2]
+            x, *final = lstm_layer.run(self._cell, x, h0, c0, lengths, weights, directions)
+            finals.append(final if self._cell == "lstm" else final[:1])
+            if self.dropout and layer + 1 < self.num_layers:
+                x = torch.nn.functional.dropout(x, self.dropout, self.training)
+        self._path = f"on the chip; {text}"
+        return x, tuple(finals[0]) if len(finals) == 1 else tuple(torch.cat(states) for states in zip(*finals))
 
 
-class GRU(_Explained, torch.nn.GRU):
-    """torch.nn.GRU, on torch's own path until there are kernels for it."""
+class LSTM(_OnChip, torch.nn.LSTM):
+    __doc__ = _OnChip.__doc__
+    _cell = "lstm"
 
-    _path = "torch: there are no training kernels for a GRU yet"
+
+class GRU(_OnChip, torch.nn.GRU):
+    __doc__ = _OnChip.__doc__
+    _cell = "gru"
 
 
 _REPLACED = {torch.nn.LSTM: LSTM, torch.nn.GRU: GRU}
+dynamo.trace((LSTM, GRU))
 
 
 def replace(model):

@@ -227,6 +227,7 @@ std::vector<InstructionRow> conversion_rows() {
       {"cvt.u32.u64 cvt.s32.s64 cvt.u32.s64 cvt.s32.u64", each<[](u64 a) -> u32 { return static_cast<u32>(a); }>()},
       {"cvt.u64.u32 cvt.s64.u32", each<[](u32 a) -> u64 { return a; }>()},
       {"cvt.s64.s32 cvt.u64.s32", each<[](u32 a) -> u64 { return static_cast<u64>(s64{static_cast<s32>(a)}); }>()},
+      {"cvt.s64.s32", each<[](u64 a) -> u64 { return static_cast<u64>(s64{static_cast<s32>(a)}); }>()},
       {"cvt.u64.u16 cvt.s64.u16", each<[](u16 a) -> u64 { return a; }>()},
       {"cvt.s64.s16 cvt.u64.s16", each<[](u16 a) -> u64 { return static_cast<u64>(s64{static_cast<s16>(a)}); }>()},
       {"cvt.f32.f16", each<[](u16 a) -> u32 { return float_bits(half_to_float(a)); }>()},

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 namespace onchip {
 namespace {
@@ -18,6 +19,7 @@ struct Case {
   Precision precision;
   bool initial, last;
   std::string forward, backward;  // what differs from the chosen plan
+  bool aligned = false;
 };
 
 void check_interpreted(const Case& c) {
@@ -27,6 +29,7 @@ void check_interpreted(const Case& c) {
   TrainingPlan plan = choose_training_plan(c.size, 8, 227 * 1024);
   plan.forward = changed(plan.forward, c.forward);
   plan.backward = changed(plan.backward, c.backward);
+  plan.aligned = c.aligned;
   const TrainingProgram training = training_program(c.size, c.precision, plan, "sm_90");
   InterpretedInference interpreted(training.program);
   check_training(interpreted, training.arrays, c.size, c.precision,
@@ -47,6 +50,7 @@ TEST_CASE("an interpreted training step of an LSTM has the gradients of the refe
              true,
              "groups=1 turns=1 warps=4 loads_in_flight=12",
              "groups=1 turns=1 warps=2 split=2 loads_in_flight=12"},
+        Case{{8, 70, 9, 4}, fp16, true, true, "groups=1 units=32", "groups=2 units=32 split=2"},
         Case{{8, 17, 10, 20}, bf16, true, true, "groups=2 turns=2 ahead=4", "groups=2 turns=3 warps=1 ahead=4"},
         Case{{8, 64, 20, 4},
              fp16,
@@ -71,6 +75,7 @@ TEST_CASE("an interpreted training step of a GRU has the gradients of the refere
              true,
              "groups=2 turns=2 ahead=4",
              "groups=2 turns=3 warps=1 ahead=4"},
+        Case{{8, 70, 9, 4, Cell::gru}, fp16, true, true, "groups=1 units=32", "groups=1 units=32 split=2"},
         Case{{8, 64, 20, 4, Cell::gru},
              fp16,
              true,
@@ -78,6 +83,105 @@ TEST_CASE("an interpreted training step of a GRU has the gradients of the refere
              "groups=1 turns=2 shared_tiles=3 warps=8",
              "groups=1 turns=2 split=4 shared_tiles=2 warps=8"}}) {
     check_interpreted(c);
+  }
+}
+
+TEST_CASE("an interpreted training step knows lengths and the reverse direction", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  const auto sized = [&](int input, int hidden, int batch, int steps, int directions, bool is_reverse, int bytes) {
+    return TrainingSize{.input = input,
+                        .hidden = hidden,
+                        .batch = batch,
+                        .steps = steps,
+                        .cell = cell,
+                        .directions = directions,
+                        .is_reverse = is_reverse,
+                        .length_bytes = bytes};
+  };
+  const Precision fp16 = Precision::fp16;
+  for (const Case& c :
+       {Case{sized(6, 24, 3, 5, 2, true, 0), fp16, true, true, "", ""},
+        Case{sized(6, 24, 4, 5, 1, false, 4), fp16, true, true, "", ""},
+        Case{sized(5, 33, 5, 7, 2, true, 8), Precision::bf16, true, true, "", "split=2"},
+        Case{sized(4, 16, 3, 1, 2, true, 8), fp16, true, false, "", ""},
+        Case{sized(8, 32, 20, 9, 1, true, 4), fp16, true, true, "groups=1 turns=2", "groups=1 turns=2 ahead=4"},
+        Case{sized(8, 17, 10, 20, 2, false, 8), fp16, false, true, "groups=2 turns=2 ahead=4",
+             "groups=2 turns=3 warps=1 ahead=4"}}) {
+    check_interpreted(c);
+  }
+}
+
+// Where `from` stands in the kernels' source, behind `begin`, `to` in its place; `source` has it.
+InferenceProgram with_change(InferenceProgram program, std::string_view from, std::string_view to, std::string& source,
+                             std::string_view begin = "") {
+  source = program.kernels.front().request.source;  // of all
+  const std::size_t place = source.find(from, source.find(begin));
+  REQUIRE(place != std::string::npos);
+  source.replace(place, from.size(), to);
+  for (ProgramKernel& kernel : program.kernels) {
+    kernel.request.source = source;
+  }
+  return program;
+}
+
+TEST_CASE("an interpreted training step multiplies copies with aligned rows", "[fast]") {
+  for (const auto& [input, hidden, is_reverse] :
+       std::initializer_list<std::tuple<int, int, bool>>{{5, 17, false}, {16, 19, true}, {7, 24, true}}) {
+    const TrainingSize size{.input = input,
+                            .hidden = hidden,
+                            .batch = 3,
+                            .steps = 4,
+                            .directions = is_reverse ? 2 : 1,
+                            .is_reverse = is_reverse,
+                            .length_bytes = 4};
+    check_interpreted({size, Precision::fp16, true, true, "", "", true});
+  }
+}
+
+TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
+  const TrainingSize size{.input = 6, .hidden = 16, .batch = 5, .steps = 6, .is_reverse = true, .length_bytes = 4};
+  TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
+  in.lengths = {3, 6, 1, 5, 3};
+  TrainingPlan plan = choose_training_plan(size, 2, 227 * 1024);
+  plan.forward = changed(plan.forward, "groups=1 turns=2");
+  plan.backward = changed(plan.backward, "groups=1 turns=2");
+  const TrainingProgram training = training_program(size, Precision::fp16, plan, "sm_90");
+  const auto check = [&](const InferenceProgram& program) {
+    InterpretedInference interpreted(program);
+    double largest = 0;
+    for (const auto& [name, error] : training_errors(interpreted, training.arrays, size, Precision::fp16, in)) {
+      largest = error <= largest ? largest : error;  // NaN, too
+    }
+    return largest;
+  };
+  CHECK(check(training.program) <= most_error(Precision::fp16));
+  for (const auto& [from, to] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
+           {"length = ranked.length", "length = a.ranks[0].length"},
+           {"place.sample = ranked.sample", "place.sample += 0"},
+           {"a.descends ? place.rest - 1", "!a.descends ? place.rest - 1"},
+           {"length - static_cast<int>(step)", "length - 1 - static_cast<int>(step)"},
+           {"if (rest == 0) {", "if (rest == 1) {"},
+           {"item.gate_index(sample, k), bits[k]);", "item.gate_index(sample, k), bits[0]);"},
+           {"clear_beyond_ends(a, first, threads);", ""},
+           {"rank += of_other > length", "rank += of_other < length"},
+           {"a.last_cells, item.index(place.row)", "a.cells, item.index(place.row)"}}) {
+    INFO(to);
+    std::string source;
+    CHECK_FALSE(check(with_change(training.program, from, to, source)) <= most_error(Precision::fp16));
+  }
+}
+
+TEST_CASE("a length that is none is reported", "[fast]") {
+  const TrainingSize size{.input = 4, .hidden = 16, .batch = 3, .steps = 4, .length_bytes = 8};
+  const TrainingProgram training =
+      training_program(size, Precision::fp16, choose_training_plan(size, 2, 227 * 1024), "sm_90");
+  TrainingInput in = random_training(size, Precision::fp16, false, false, 4);
+  InterpretedInference interpreted(training.program);
+  for (const std::int64_t length :
+       {std::int64_t{0}, std::int64_t{5}, std::int64_t{-1}, std::int64_t{1} << 32, std::int64_t{4}}) {
+    in.lengths = {4, length, 1};
+    write_training(interpreted, training.arrays, size, Precision::fp16, in);
+    CHECK(interpreted.run()[0] == (length == 4 ? 0 : 2));
   }
 }
 
@@ -106,15 +210,10 @@ void check_changes_are_found(Cell cell, std::span<const Change> changes) {
   CHECK(largest_error(training.program, training.arrays, size, in) <= most_error(Precision::fp16));
   for (const Change& change : changes) {
     INFO(change.to);
-    InferenceProgram program = training.program;
-    std::string source(program.kernels.front().request.source);  // of all
-    const std::size_t place = source.find(
-        change.from, source.find(cell == Cell::lstm ? "The derivative of the LSTM's" : "The derivative of the GRU's"));
-    REQUIRE(place != std::string::npos);
-    source.replace(place, change.from.size(), change.to);
-    for (ProgramKernel& kernel : program.kernels) {
-      kernel.request.source = source;
-    }
+    std::string source;
+    const InferenceProgram program =
+        with_change(training.program, change.from, change.to, source,
+                    cell == Cell::lstm ? "The derivative of the LSTM's" : "The derivative of the GRU's");
     CHECK(largest_error(program, training.arrays, size, in) > most_error(Precision::fp16));
   }
 }

@@ -26,15 +26,15 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 // Of which training_reference has the gradients.
 double loss(const TrainingSize& size, const TrainingInput& in) {
   const TrainingResult result = training_reference(size, in);
-  const std::vector<double> last(result.y.end() - static_cast<std::ptrdiff_t>(in.dhn.size()), result.y.end());
-  return dot(result.y, in.dy) + dot(last, in.dhn) + dot(result.cn, in.dcn);
+  return dot(result.y, in.dy) + dot(result.hn, in.dhn) + dot(result.cn, in.dcn);
 }
 
 }  // namespace
 
 TEST_CASE("every gradient of the references is that of finite differences", "[fast]") {
   const Cell cell = GENERATE(Cell::lstm, Cell::gru);
-  const TrainingSize size{.input = 3, .hidden = 4, .batch = 2, .steps = 5, .cell = cell};
+  const bool has_lengths = GENERATE(false, true), is_reverse = GENERATE(false, true);
+  const TrainingSize size{.input = 3, .hidden = 4, .batch = 2, .steps = 5, .cell = cell, .is_reverse = is_reverse};
   Random random(5, 1);
   const std::size_t rows = 4 * info(cell).gates, cells = cell == Cell::lstm ? 8 : 0;
   TrainingInput in{.x = random_values(random, 30),
@@ -46,7 +46,11 @@ TEST_CASE("every gradient of the references is that of finite differences", "[fa
                    .c0 = random_values(random, cells),
                    .dy = random_values(random, 40),
                    .dhn = random_values(random, 8),
-                   .dcn = random_values(random, cells)};
+                   .dcn = random_values(random, cells),
+                   .lengths = {}};
+  if (has_lengths) {
+    in.lengths = {5, 2};
+  }
   const TrainingResult result = training_reference(size, in);
   const auto check = [&](const char* name, std::vector<double>& values, const std::vector<double>& gradient) {
     INFO(name);
@@ -84,7 +88,8 @@ TEST_CASE("the reference's GRU is torch's: the reset gate multiplies the product
                          .c0 = {},
                          .dy = {},
                          .dhn = {},
-                         .dcn = {}};
+                         .dcn = {},
+                         .lengths = {}};
   const double r = 1 / (1 + std::exp(-(0.2 + 0.3 + 0.05 - 0.4))), z = 1 / (1 + std::exp(-(-0.3 + 0.1 + 0.25 + 0.2)));
   const double n = std::tanh(0.4 - 0.2 + r * (-0.3 + 0.7));
   CHECK(training_reference(size, in).y.at(0) == Approx((1 - z) * n + z * 0.5));
@@ -101,7 +106,8 @@ TEST_CASE("the reference refuses arrays of other sizes, and takes empty ones for
                    .c0 = {},
                    .dy = {},
                    .dhn = {},
-                   .dcn = {}};
+                   .dcn = {},
+                   .lengths = {}};
   CHECK(training_reference(size, in).cn.at(0) == Approx(0.5 * std::tanh(1.0)));
   in.c0 = {1, 2};
   CHECK_THROWS_WITH(training_reference(size, in), "'c0' has 2 elements; expected 1");

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile does not trace instances of torch.nn.LSTM and GRU, whatever their forward does; `trace(classes)` lets it trace
+those of some subclasses. What compiles is imported by torch when it is needed, and not before: seconds."""
+import importlib.util
+import sys
+
+_BUILDER = "torch._dynamo.variables.builder"
+
+
+def _patch(builder, classes):
+    original = getattr(builder.VariableBuilder, "wrap_module", None)
+    if original is None or not hasattr(builder.config, "allow_rnn"):
+        return  # a torch that says no elsewhere, if at all
+
+    def wrap_module(self, value):
+        if not isinstance(value, classes):
+            return original(self, value)
+        with builder.config.patch(allow_rnn=True):
+            return original(self, value)
+
+    builder.VariableBuilder.wrap_module = wrap_module
+
+
+class _AfterImport:
+    """Of sys.meta_path, until the module has been imported."""
+
+    def __init__(self, classes):
+        self.classes = classes
+
+    def find_spec(self, name, path=None, target=None):
+        if name != _BUILDER:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            _patch(module, self.classes)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def trace(classes):
+    if _BUILDER in sys.modules:
+        _patch(sys.modules[_BUILDER], classes)
+    else:
+        sys.meta_path.insert(0, _AfterImport(classes))

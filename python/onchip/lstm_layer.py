@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One layer of an LSTM or a GRU, all its directions, over onchip_training_* of the C API: a node of autograd, and for
+torch.compile an operator, torch.ops.onchip.layer.
+
+    y, hn, cn = run(cell, x, h0, c0, lengths, weights, directions)
+
+x [steps, batch, any]; h0, c0 and hn, cn [directions, batch, hidden], h0 and c0 may be None; lengths [batch] on x's device, or
+None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction. cell: "lstm" or "gru", of which c0 is None and cn empty. y [steps, batch, directions * hidden] is zero beyond a
+sample's length.
+"""
+import warnings
+from typing import List, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from . import api
+
+PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+_LAYERS = {}  # by device, sizes and type: the layer, or why there is none. For ever: graphs are replayed
+
+
+def _context(device):
+    return torch.cuda.device(device)
+
+
+def _stream():
+    return torch.cuda.current_stream().cuda_stream
+
+
+def _is_capturing():
+    return torch.cuda.is_current_stream_capturing()
+
+
+def _layer(device, dtype, cell, *sizes):
+    """An api.Training of a cell and `sizes`: input, hidden, batch, steps, directions, and the bytes of a length (0: none are given); or a
+    sentence that says why there is none."""
+    key = (device, dtype, cell, *sizes)
+    if key not in _LAYERS:
+        with _context(device):
+            if _is_capturing():
+                input, hidden, batch, steps, *_ = sizes
+                raise RuntimeError(
+                    f"the {cell.upper()} of {steps} steps, batch {batch} and sizes {input} and {hidden} has no kernels yet, and "
+                    "they cannot be loaded while a CUDA graph is captured; run it once before"
+                )
+            try:
+                _LAYERS[key] = api.Training(cell, PRECISIONS[dtype], *sizes)
+            except api.DoesNotFit as problem:
+                _LAYERS[key] = str(problem)
+            except (OSError, api.ApiError) as problem:
+                warnings.warn(f"onchip.{cell.upper()} takes torch's path: {problem}")
+                _LAYERS[key] = str(problem)
+    return _LAYERS[key]
+
+
+def plan(device, dtype, *sizes):
+    """Whether there is one, and its text, or why not. While torch compiles, it is called then, and not when that runs."""
+    layer = _layer(device, dtype, *sizes)
+    return (False, layer) if isinstance(layer, str) else (True, layer.plan)
+
+
+plan._dynamo_marked_constant = True  # as torch.compiler.assume_constant_result does, which imports what compiles
+
+
+def length_bytes(lengths):
+    return 0 if lengths is None else lengths.element_size()
+
+
+def _layer_of(cell, x, lengths, weights, directions):
+    hidden = weights[1].shape[1]
+    layer = _layer(x.device, x.dtype, cell, x.shape[2], hidden, x.shape[1], x.shape[0], directions, length_bytes(lengths))
+    if isinstance(layer, str):
+        raise RuntimeError(layer)
+    return layer
+
+
+def check(device):
+    """See LSTM.check."""
+    for key, layer in _LAYERS.items():
+        if key[0] == device and not isinstance(layer, str):
+            with _context(device):
+                return layer.check(_stream())
+
+
+def _of_directions(weights, directions):
+    """w_ih, w_hh, b_ih, b_hh of each; None for biases that are not there."""
+    count = len(weights) // directions
+    return [(*weights[d * count : (d + 1) * count], None, None)[:4] for d in range(directions)]
+
+
+def _lstm(projected, product, _, c):
+    i, f, g, o = (projected + product).chunk(4, -1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def _gru(projected, product, h):
+    (r, z, n), (r_product, z_product, q) = projected.chunk(3, -1), product.chunk(3, -1)
+    r, z = (r + r_product).sigmoid(), (z + z_product).sigmoid()
+    n = (n + r * q).tanh()
+    return (n + z * (h - n),)
+
+
+def formula(cell, x, h0, c0, lengths, weights, directions):
+    """What a layer computes, by operations that can be differentiated any number of times. Without cn of a GRU."""
+    outputs, finals = [], []
+    for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
+        zeros = x.new_zeros(x.shape[1], w_hh.shape[1])
+        given = (h0, c0) if cell == "lstm" else (h0,)
+        states = [zeros if state is None else state[direction] for state in given]
+        y = [zeros] * x.shape[0]
+        projected = torch.nn.functional.linear(x, w_ih, b_ih)
+        for step in range(x.shape[0]) if direction == 0 else reversed(range(x.shape[0])):
+            product = torch.nn.functional.linear(states[0], w_hh, b_hh)
+            following = (_lstm if cell == "lstm" else _gru)(projected[step], product, *states)
+            if lengths is None:
+                states = following
+                y[step] = states[0]
+            else:
+                is_there = (lengths > step).unsqueeze(1)
+                states = [torch.where(is_there, new, old) for new, old in zip(following, states)]
+                y[step] = torch.where(is_there, states[0], zeros)
+        outputs.append(torch.stack(y))
+        finals.append(states)
+    return torch.cat(outputs, -1), *(torch.stack(states) for states in zip(*finals))
+
+
+class _Addresses:
+    """Of tensors, and of a direction's part of them."""
+
+    def __init__(self):
+        self.kept = []  # what is alive until all is enqueued
+
+    def __call__(self, tensor, direction=0, elements=0):
+        if tensor is None or tensor.numel() == 0:
+            return None
+        if not tensor.is_contiguous():
+            tensor = tensor.contiguous()
+            self.kept.append(tensor)
+        return tensor.data_ptr() + direction * elements * tensor.element_size()
+
+    def parts(self, direction, **tensors):
+        return {name: self(t, direction, 0 if t is None else t.stride(0)) for name, t in tensors.items()}
+
+
+def forward(cell, x, h0, c0, lengths, weights, directions):
+    """y, hn, cn, and what backward needs: every c, and the gates."""
+    layer = _layer_of(cell, x, lengths, weights, directions)
+    y, hn, cn, cells, kept = _empty(cell, x, weights, directions)
+    workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
+    arrays = []
+    for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
+        own = of.parts(direction, h0=h0, c0=c0, hn=hn, cn=cn, cells=cells, kept=kept)
+        arrays.append(
+            dict(own, workspace=of(workspace), lengths=of(lengths), x=of(x), y=of(y, direction, hn.shape[-1]),
+                 w_ih=of(w_ih), w_hh=of(w_hh), b_ih=of(b_ih), b_hh=of(b_hh))
+        )  # fmt: skip
+    with _context(x.device):
+        layer.forward(_stream(), arrays)
+    return y, hn, cn, cells, kept
+
+
+def _empty(cell, x, weights, directions):
+    (steps, batch, _), hidden = x.shape, weights[1].shape[1]
+    of_c = directions if cell == "lstm" else 0
+    return (
+        x.new_empty(steps, batch, directions * hidden),
+        x.new_empty(directions, batch, hidden),
+        x.new_empty(of_c, batch, hidden),
+        x.new_empty(of_c, steps + 1, batch, hidden),
+        x.new_empty(directions, steps, batch, 4 * hidden),
+    )
+
+
+def backward(cell, x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, dcn, needs):
+    """Gradients of x, h0, c0, and of each direction's w_ih, w_hh, b_ih and b_hh; None where `needs` is false. Overwrites
+    `kept`."""
+    layer = _layer_of(cell, x, lengths, weights, directions)
+    hidden = weights[1].shape[1]
+    found = _empty_gradients(x, h0, c0, weights, directions, needs)
+    dx, dh0, dc0, *of_weights = found
+    dy = torch.zeros_like(y) if dy is None else dy
+    workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
+    arrays = []
+    for direction, (w_ih, w_hh, _, _) in enumerate(_of_directions(weights, directions)):
+        own = of.parts(direction, h0=h0, cells=cells, kept=kept, dhn=dhn, dcn=dcn, dh0=dh0, dc0=dc0)
+        dw_ih, dw_hh, db, db_hh = of_weights[4 * direction : 4 * direction + 4]
+        arrays.append(
+            dict(own, workspace=of(workspace), lengths=of(lengths), x=of(x), y=of(y, direction, hidden),
+                 dy=of(dy, direction, hidden), w_ih=of(w_ih), w_hh=of(w_hh), dx=of(dx), dw_ih=of(dw_ih), dw_hh=of(dw_hh), db=of(db),
+                 db_hh=of(db_hh))
+        )  # fmt: skip
+    with _context(x.device):
+        layer.backward(_stream(), arrays)
+    return found
+
+
+def _empty_gradients(x, h0, c0, weights, directions, needs):
+    like = [x, h0, c0, *(weight for of_direction in _of_directions(weights, directions) for weight in of_direction)]
+    return [x.new_empty(tensor.shape) if needed else None for tensor, needed in zip(like, needs)]
+
+
+def _needs(of_states, of_weights, directions):
+    """As backward takes them, from those of x, h0, c0 and weights."""
+    return [*of_states, *(bool(needed) for of in _of_directions(of_weights, directions) for needed in of)]
+
+
+def _of_weights(found, count, directions):
+    """Gradients of `count` weights, from those of backward behind its first three."""
+    return [found[4 * direction + which] for direction in range(directions) for which in range(count // directions)]
+
+
+def _differentiable(cell, x, h0, c0, lengths, weights, directions, gradients, needs):
+    """Gradients of x, h0, c0 and weights, step by step, to be differentiated."""
+    # Aliases: h0 may itself depend on the weights, which is not this layer's to count.
+    given = [None if tensor is None else tensor.view_as(tensor) for tensor in (x, h0, c0, *weights)]
+    outputs = formula(cell, *given[:3], lengths, given[3:], directions)
+    outputs, seeds = zip(*((y, dy) for y, dy in zip(outputs, gradients) if dy is not None))
+    wanted = [tensor for tensor, needed in zip(given, needs) if needed]
+    found = iter(torch.autograd.grad(outputs, wanted, seeds, create_graph=True, allow_unused=True))
+    return [next(found) if needed else None for needed in needs]
+
+
+class _Layer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, cell, directions, lengths, x, h0, c0, *weights):
+        y, hn, cn, cells, kept = forward(cell, x, h0, c0, lengths, weights, directions)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(lengths, x, h0, c0, *weights, y, cells, kept)
+        ctx.cell, ctx.directions, ctx.is_kept = cell, directions, True
+        return y, hn, cn
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        lengths, x, h0, c0, *weights, y, cells, kept = ctx.saved_tensors
+        given, needed = (ctx.cell, x, h0, c0, lengths, weights, ctx.directions), ctx.needs_input_grad[3:]
+        if torch.is_grad_enabled():  # create_graph: the gradients themselves are to be differentiated
+            return (None, None, None, *_differentiable(*given, gradients, needed))
+        if not ctx.is_kept:  # a backward has overwritten it, with retain_graph
+            *_, cells, kept = forward(*given)
+        ctx.is_kept = False
+        found = backward(*given, y, cells, kept, *gradients, _needs(needed[:3], needed[3:], ctx.directions))
+        return (None, None, None, *found[:3], *_of_weights(found[3:], len(weights), ctx.directions))
+
+
+def run(cell, x, h0, c0, lengths, weights, directions):
+    if is_compiling():
+        return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions)[:3]
+    return _Layer.apply(cell, directions, lengths, x, h0, c0, *weights)
+
+
+_HAS_OPERATORS = hasattr(torch.library, "custom_op")
+
+
+def is_compiling():
+    return _HAS_OPERATORS and torch.compiler.is_compiling()
+
+
+if _HAS_OPERATORS:
+    _Five = Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+
+    @torch.library.custom_op("onchip::layer", mutates_args=())
+    def _forward_operator(
+        cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
+        directions: int,
+    ) -> _Five:  # fmt: skip
+        return forward(cell, x, h0, c0, lengths, weights, directions)
+
+    @_forward_operator.register_fake
+    def _(cell, x, h0, c0, lengths, weights, directions):
+        return _empty(cell, x, weights, directions)
+
+    # Empty where `needs` is false: operators have no lists of what may be none. And none that return lists may overwrite.
+    @torch.library.custom_op("onchip::layer_backward", mutates_args=())
+    def _backward_operator(
+        cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
+        directions: int, y: Tensor, cells: Tensor, kept: Tensor, dy: Optional[Tensor], dhn: Optional[Tensor],
+        dcn: Optional[Tensor], needs: List[bool],
+    ) -> List[Tensor]:  # fmt: skip
+        found = backward(cell, x, h0, c0, lengths, weights, directions, y, cells, kept.clone(), dy, dhn, dcn, needs)
+        return [x.new_empty(0) if tensor is None else tensor for tensor in found]
+
+    @_backward_operator.register_fake
+    def _(cell, x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, dcn, needs):
+        found = _empty_gradients(x, h0, c0, weights, directions, needs)
+        return [x.new_empty(0) if tensor is None else tensor for tensor in found]
+
+    def _setup(ctx, inputs, output):
+        ctx.cell, x, h0, c0, lengths, weights, ctx.directions = inputs
+        y, _, _, cells, kept = output
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(lengths, x, h0, c0, *weights, y, cells, kept)
+
+    def _backward(ctx, dy, dhn, dcn, *_):
+        lengths, x, h0, c0, *weights, y, cells, kept = ctx.saved_tensors
+        _, *of_states, _, of_weights, _ = ctx.needs_input_grad
+        needs = _needs(of_states, of_weights, ctx.directions)
+        found = torch.ops.onchip.layer_backward(
+            ctx.cell, x, h0, c0, lengths, weights, ctx.directions, y, cells, kept, dy, dhn, dcn, needs
+        )  # fmt: skip
+        found = [tensor if needed else None for tensor, needed in zip(found, needs)]
+        return (None, *found[:3], None, _of_weights(found[3:], len(weights), ctx.directions), None)
+
+    _forward_operator.register_autograd(_backward, setup_context=_setup)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of onchip.LSTM and GRU share: a layer that computes from the pointers it is given, in double precision on the CPU, in the
+place of the kernels; and gradients beside those of torch's in double precision."""
+import concurrent.futures
+import ctypes
+import unittest
+from unittest import mock
+
+try:
+    import torch
+except ImportError:
+    raise unittest.SkipTest("no torch") from None
+
+import onchip
+from onchip import api, lstm_layer, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+TOLERANCE = {torch.float16: 3e-3, torch.bfloat16: 2e-2, torch.float64: 1e-9}
+
+
+class FakeTraining:
+    """api.Training in fp64 on the CPU."""
+
+    workspace_bytes, plan = 64, "fake"
+
+    def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes):
+        assert cell in ("lstm", "gru") and precision == "fp64"
+        if hidden > 64:
+            raise api.DoesNotFit(f"{hidden} units do not fit")
+        self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
+        self.sizes = (input, hidden, batch, steps, directions, length_bytes)
+
+    def _of(self, arrays):
+        """Tensors of each direction."""
+        input, hidden, batch, steps, directions, length_bytes = self.sizes
+        assert len(arrays) == directions
+        state, output, rows = (batch, hidden), (steps, batch, hidden), self.gates * hidden
+        shapes = {"x": (steps, batch, input), "w_ih": (rows, input), "w_hh": (rows, hidden), "b_ih": (rows,),
+                  "b_hh": (rows,), "h0": state, "c0": state, "y": output, "dy": output, "hn": state, "cn": state, "dhn": state,
+                  "dcn": state, "db": (rows,), "db_hh": (rows,), "cells": (steps + 1, *state),
+                  "kept": (steps * batch * 4 * hidden,)}  # fmt: skip
+        for name in ("x", "w_ih", "w_hh", "h0", "c0"):
+            shapes["d" + name] = shapes[name]
+
+        def tensor(name, shape, address):
+            strides = torch.empty(shape, device="meta").stride()
+            if name in ("y", "dy"):
+                strides = (batch * directions * hidden, directions * hidden, 1)
+            count = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
+            buffer = (ctypes.c_double * count).from_address(address)
+            return torch.frombuffer(buffer, dtype=torch.float64).as_strided(shape, strides)
+
+        found = [{name: tensor(name, shape, a[name]) for name, shape in shapes.items() if a.get(name)} for a in arrays]
+        for a, of in zip(arrays, found):
+            assert bool(a.get("lengths")) == bool(length_bytes)
+            of["lengths"] = None
+            if length_bytes:
+                kind = {4: (ctypes.c_int32, torch.int32), 8: (ctypes.c_int64, torch.int64)}[length_bytes]
+                of["lengths"] = torch.frombuffer((kind[0] * batch).from_address(a["lengths"]), dtype=kind[1])
+        return found
+
+    def _gradients_of(self, *given):
+        """Outputs; and the gradients, if there are seeds. In a thread of its own: an operator runs where nothing is recorded."""
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            return pool.submit(self._gradients, *given).result()
+
+    def _gradients(self, a, direction, biases, *seeds):
+        zeros = torch.zeros(self.sizes[2], self.sizes[1], dtype=torch.float64)
+        c0 = a["cells"][0] if self.cell == "lstm" else zeros
+        given = [a["x"], a.get("h0", zeros), c0, a["w_ih"], a["w_hh"], *biases]
+        with torch.enable_grad():
+            given = [tensor.detach().clone().requires_grad_() for tensor in given]
+            x, h0, c0, *weights = given
+            unused = [torch.zeros_like(w) for w in weights]  # of the other direction
+            both = (weights, unused) if direction == 0 else (unused, weights)
+            states = [torch.stack([s, s]) for s in (h0, c0)]
+            y, *finals = lstm_layer.formula(self.cell, x, *states, a["lengths"], [*both[0], *both[1]], 2)
+            outputs = [y.chunk(2, -1)[direction], *(state[direction] for state in finals)]
+            if seeds:
+                loss = sum((one * seed).sum() for one, seed in zip(outputs, seeds))
+                return outputs, torch.autograd.grad(loss, given, allow_unused=True)
+        return outputs, None
+
+    def forward(self, stream, arrays):
+        for direction, a in enumerate(self._of(arrays)):
+            assert arrays[direction]["workspace"]
+            of_c = ("cn", "cells") if self.cell == "lstm" else ()
+            assert all(name in a for name in ("x", "w_ih", "w_hh", "y", "hn", "kept", *of_c))
+            zeros = torch.zeros(len(a["w_hh"]), dtype=torch.float64)
+            biases = torch.stack([a.get("b_ih", zeros), a.get("b_hh", zeros)])
+            if self.cell == "lstm":
+                a["cells"].zero_()
+                a["cells"][0] = a.get("c0", 0)
+            for name, tensor in zip(("y", "hn", "cn"), self._gradients_of(a, direction, biases)[0]):
+                a[name].copy_(tensor.detach())
+            a["kept"].fill_(7)
+            a["kept"][: biases.numel()] += biases.flatten()  # kernels have them in the gates
+
+    def backward(self, stream, arrays):
+        for direction, a in enumerate(self._of(arrays)):
+            biases = a["kept"][: 2 * len(a["w_hh"])].view(2, -1) - 7
+            assert torch.all(biases.abs() < 3), "what forward has kept is no longer there"
+            a["kept"].fill_(0)
+            _, gradients = self._gradients_of(a, direction, biases, a["dy"], a.get("dhn", 0), a.get("dcn", 0))
+            for name, gradient in zip(("dx", "dh0", "dc0", "dw_ih", "dw_hh", "db", "db_hh"), gradients):
+                if name in a and name == "dx" and direction == 1:
+                    a[name].add_(gradient)
+                elif name in a:
+                    a[name].copy_(gradient)
+
+
+class WithoutKernels(unittest.TestCase):
+    """Everything but these, on the CPU."""
+
+    device, dtypes = "cpu", (torch.float64,)
+
+    def setUp(self):
+        for module, name, value in (
+            (nn, "_is_on_device", lambda _: True),
+            (lstm_layer, "_context", lambda _: mock.MagicMock()),
+            (lstm_layer, "_stream", lambda: 0),
+            (lstm_layer, "_is_capturing", lambda: False),
+            (lstm_layer, "_LAYERS", {}),
+            (lstm_layer, "PRECISIONS", {torch.float64: "fp64"}),
+            (api, "Training", FakeTraining),
+        ):
+            patch = mock.patch.object(module, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "no GPU")
+class OnAGpu(unittest.TestCase):
+    device, dtypes = "cuda", (torch.float16, torch.bfloat16)
+
+    def tearDown(self):
+        lstm_layer.check(torch.device("cuda", torch.cuda.current_device()))
+
+
+def pair(dtype, device, *sizes, kind="LSTM", **options):
+    """onchip's and torch's in float64, with the same weights."""
+    torch.manual_seed(1)
+    fast = getattr(onchip, kind)(*sizes, **options).to(device=device, dtype=dtype)
+    exact = getattr(torch.nn, kind)(*sizes, **options).to(device=device, dtype=torch.float64)
+    exact.load_state_dict(fast.state_dict())
+    return fast, exact
+
+
+def padded(module, input, hx, lengths):
+    """torch's with lengths, as onchip's."""
+    if lengths is None:
+        return module(input, hx)
+    packed = pack_padded_sequence(input, lengths.cpu(), module.batch_first, enforce_sorted=False)
+    output, final = module(packed, hx)
+    steps = input.shape[1 if module.batch_first else 0]
+    return pad_packed_sequence(output, module.batch_first, total_length=steps)[0], final
+
+
+def flat(found):
+    """Of a module's output and final states a list."""
+    output, final = found
+    return [output, final] if torch.is_tensor(final) else [output, *final]
+
+
+def gradients_of(module, input, hx, seeds, lengths=None):
+    """Outputs, and the gradients of input, states (a tuple, of a GRU too) and parameters of a loss that weighs every output
+    otherwise."""
+    is_gru = isinstance(module, torch.nn.GRU)
+    hx = hx[:1] if is_gru and hx is not None else hx
+    tensors = [input, *(hx or ())]
+    for tensor in tensors:
+        tensor.requires_grad_()
+    hx = hx[0] if is_gru and hx is not None else hx
+    if isinstance(module, (onchip.LSTM, onchip.GRU)):
+        outputs = flat(module(input, hx) if lengths is None else module(input, hx, lengths=lengths))
+    else:
+        outputs = flat(padded(module, input, hx, lengths))
+    loss = sum((one * seed.to(one.dtype)).double().sum() for one, seed in zip(outputs, seeds))
+    found = torch.autograd.grad(loss, [*tensors, *module.parameters()])
+    names = ["x", "h0", "c0"][: len(tensors)] + [name for name, _ in module.named_parameters()]
+    return dict(zip(("y", "hn", "cn"), outputs)), dict(zip(names, found))
+
+
+def given_to(module, shape, with_states, device):
+    """Input of a shape, states or None, and seeds, of the module's type."""
+    dtype = module.weight_hh_l0.dtype
+    batch = [] if len(shape) == 2 else [shape[0 if module.batch_first else 1]]
+    directions = 2 if module.bidirectional else 1
+    state = (module.num_layers * directions, *batch, module.hidden_size)
+
+    def values(*shape):
+        return torch.randn(*shape, device=device, dtype=torch.float64).to(dtype)
+
+    # Gates that saturate have no gradient in 16 bits; so, inputs whose products with the weights are of order 1.
+    scale = min(1.0, (module.hidden_size / shape[-1]) ** 0.5)
+    input, hx = scale * values(*shape), (values(*state), values(*state)) if with_states else None
+    return input, hx, (values(*shape[:-1], directions * module.hidden_size), values(*state), values(*state))
+
+
+def exact_gradients(exact, input, hx, seeds, lengths=None, cudnn=False):
+    with torch.backends.cudnn.flags(enabled=cudnn):  # which has no gradients of a module that only evaluates
+        hx = None if hx is None else tuple(state.detach().double() for state in hx)
+        return gradients_of(exact, input.detach().double(), hx, seeds, lengths)
+
+
+def errors(got, wanted):
+    """Of every output and gradient, relative to its norm."""
+    return {
+        name: ((one[name].double() - other[name]).norm() / other[name].norm().clamp_min(1e-30)).item()
+        for one, other in zip(got, wanted)
+        for name in one
+    }
+
+
+class Same:
+    """Mixed into a test case: onchip's outputs and gradients are torch's."""
+
+    kinds = ("LSTM", "GRU")
+
+    def same(self, fast, exact, shape, with_states, lengths=None):
+        """shape: of the input."""
+        dtype = fast.weight_hh_l0.dtype
+        input, hx, seeds = given_to(fast, shape, with_states, self.device)
+        wanted = exact_gradients(exact, input, hx, seeds, lengths)
+        got = gradients_of(fast, input, hx, seeds, lengths)
+        self.assertTrue(fast.explain().startswith("on the chip"), fast.explain())
+        for one, other in zip(got, wanted):
+            self.assertEqual(one.keys(), other.keys())
+            for name in one:
+                self.assertEqual(one[name].shape, other[name].shape, name)
+                self.assertEqual(one[name].dtype, dtype, name)
+        for name, error in errors(got, wanted).items():
+            self.assertLess(error, TOLERANCE[dtype], name)
+        return got
