@@ -2,7 +2,7 @@
 #include "kernels/training/training_layer.hpp"
 
 #include "kernels/runtime/cublas.hpp"
-#include "kernels/training/sparse_program.hpp"
+#include "kernels/training/sparse/program.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>

@@ -53,7 +53,7 @@ struct TrainingProgram {
   InferenceProgram program;  // results: one word, 1 if a wait was given up, 2 if a length is none
   TrainingArrays arrays;
   TrainingPlan plan;
-  std::shared_ptr<const SparseTraining> sparse = {};  // sparse_program.hpp: what there is in the place of a plan
+  std::shared_ptr<const SparseTraining> sparse = {};  // sparse/program.hpp: what there is in the place of a plan
 };
 
 // Kernels that are in the place of the dense ones, whose nodes then have no launches yet.

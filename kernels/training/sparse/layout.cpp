@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/training/sparse_layout.hpp"
+#include "kernels/training/sparse/layout.hpp"
 
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
@@ -223,7 +223,7 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
   // As inference would: two bytes an element, one row a unit.
   const Recurrent network{.cell = Cell::relu, .precision = Precision::fp16, .hidden = rows, .batch = samples};
   constexpr int kRegisters = 255;
-  const int of_item = is_backward ? 22 : 18;
+  const int of_item = is_backward ? 22 : plan.load_bytes > 8 ? 28 : 18;  // as sm_90 needs them
   std::optional<SparseRecurrence> best;
   int best_slots = 0;
   for (const Storage storage : {Storage::packed_pair, Storage::packed_delta}) {
@@ -293,6 +293,7 @@ SparseRecurrence choose_sparse_recurrence(const TrainingSize& size, Precision pr
       plan.ahead /= 2;
     }
     // The registers of what is under way are those that two items of a thread need.
+    plan.load_bytes = is_backward || samples <= 4 ? 8 : 16;  // as measured of 4096 units and 16 samples
     plan.loads_in_flight = is_backward && samples > plan.load_bytes / info(precision).bytes ? 4 : 8;
     for (const int buffers : {0, 3, 2}) {
       plan.buffers = buffers;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/training/sparse_program.hpp"
+#include "kernels/training/sparse/program.hpp"
 
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
@@ -62,7 +62,7 @@ struct WeightsArguments {
   long long gradient_words = 0;
 };
 
-// As sparse_shape.cuh has them.
+// As shape.cuh has them.
 struct SparseArguments : TrainingArguments {
   const std::int32_t* tables = nullptr;
   int turn = 0;

@@ -3,7 +3,7 @@
 // load them, and the mask of the gradient of W_hh.
 #pragma once
 
-#include "kernels/training/sparse_layout.hpp"
+#include "kernels/training/sparse/layout.hpp"
 #include "kernels/training/training_program.hpp"
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 //
 //   one step of one SM
 //   +--------------------------------------------------------+
-//   | stage    its columns of the state to shared memory; block barrier      sparse_stage.cuh
+//   | stage    its columns of the state to shared memory; block barrier      stage.cuh
 //   | gather   each lane: its non-zeros, pass by pass; the state of other
 //   |          passes is copied while the first is computed                  sparse/gather.cuh
 //   | reduce   over the lanes of a group, to sums in shared memory; barrier  sparse/reduce.cuh
@@ -15,17 +15,17 @@
 //
 // The ring is that of training_recurrence.cu.
 
-#include "../recurrent/types.cuh"
-#include "sparse_shape.cuh"
-#include "../recurrent/elements.cuh"
-#include "../recurrent/memory.cuh"
-#include "../recurrent/ranks.cuh"
-#include "../recurrent/protocol.cuh"
-#include "../recurrent/activation.cuh"
-#include "../sparse/words.cuh"
-#include "sparse_stage.cuh"
-#include "../sparse/gather.cuh"
-#include "../sparse/reduce.cuh"
+#include "../../recurrent/types.cuh"
+#include "shape.cuh"
+#include "../../recurrent/elements.cuh"
+#include "../../recurrent/memory.cuh"
+#include "../../recurrent/ranks.cuh"
+#include "../../recurrent/protocol.cuh"
+#include "../../recurrent/activation.cuh"
+#include "../../sparse/words.cuh"
+#include "stage.cuh"
+#include "../../sparse/gather.cuh"
+#include "../../sparse/reduce.cuh"
 
 constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
 constexpr int kSectorUnits = 16;  // of a row, in a sector
@@ -49,8 +49,8 @@ __device__ __forceinline__ void sum_partials(u32 address, float (&rows)[kThreadR
   }
 }
 
-#include "item.cuh"
-#include "split.cuh"
+#include "../item.cuh"
+#include "../split.cuh"
 
 __device__ __forceinline__ u32 shared_base() { return static_cast<u32>(__cvta_generic_to_shared(shared_memory)); }
 
@@ -69,10 +69,10 @@ __device__ __forceinline__ void publish(const Item& item, long long, int, u32 lo
 __device__ __forceinline__ void publish_pair(const Item& item, long long, int, u32 bits) { to_outbox(item, 0, bits); }
 
 #if ONCHIP_BACKWARD
-#include "lstm_backward.cuh"
-#include "bias.cuh"
+#include "../lstm_backward.cuh"
+#include "../bias.cuh"
 #else
-#include "lstm_forward.cuh"
+#include "../lstm_forward.cuh"
 #endif
 
 // In shared memory, behind the state and the outbox.

@@ -18,7 +18,7 @@ __device__ __forceinline__ u32 staged_at(int i) {
   return i / kPlaneWords % kBuffers * kPlaneBytes + 16 * (i % kPlaneWords);
 }
 
-#include "../sparse/stage_words.cuh"
+#include "../../sparse/stage_words.cuh"
 
 // Polls the first plane, in rounds of kLoadsInFlight words a thread.
 template <int kDone = 0>
