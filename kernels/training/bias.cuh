@@ -5,7 +5,7 @@ __device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, c
   if (item.exists) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      const long long sum = (batch_group() * kWarpGroups + warp_group()) * kSumSamples + item.sample;
+      const long long sum = sum_group() * kSumSamples + item.sample;
       a.bias_sums[(sum * 4 + k) * kHidden + item.unit] = constants.bias[k];
     }
   }
@@ -19,7 +19,7 @@ extern "C" __global__ void sum_bias(const Arguments a) {
     return;
   }
   float sum = 0;
-  for (int i = 0; i < kBatchGroups * kWarpGroups * kSumSamples; ++i) {
+  for (int i = 0; i < kSumGroups * kSumSamples; ++i) {
     sum += a.bias_sums[i * (4ll * kHidden) + row];
   }
   const int gradient = row / kHidden;

@@ -12,22 +12,32 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace onchip {
 namespace {
 
-std::string part_of(const std::string& label) {
-  constexpr std::array<std::string_view, 5> kProducts{"W_ih x", "dx", "dW_ih", "dW_hh", "dW_hh of h0"};
-  return label == "forward" || label == "backward"                ? label
-         : std::ranges::find(kProducts, label) != kProducts.end() ? "products"
-                                                                  : "other";
+// Of a node that is called so, or so and more: turns, and what belongs to a product.
+std::string part_of(std::string_view label) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 6> kParts{{{"forward", "forward"},
+                                                                            {"backward", "backward"},
+                                                                            {"W_ih x", "products"},
+                                                                            {"dx", "products"},
+                                                                            {"dW_ih", "products"},
+                                                                            {"dW_hh", "products"}}};
+  const auto part = std::ranges::find_if(kParts, [&](const auto& of) { return label.starts_with(of.first); });
+  return part == kParts.end() ? "other" : part->second;
 }
 
 }  // namespace
 
 TrainingTiming time_training(const TrainingSize& size, Precision precision, const TrainingPlan& plan, int repeats) {
-  const TrainingProgram training = training_program(size, precision, plan, device_info().architecture);
+  return time_program(training_program(size, precision, plan, device_info().architecture), size, precision, repeats);
+}
+
+TrainingTiming time_program(const TrainingProgram& training, const TrainingSize& size, Precision precision,
+                            int repeats) {
   DeviceInference device(training.program);
   const TrainingArrays& a = training.arrays;
   Random random(1, 0);
@@ -74,7 +84,7 @@ TrainingTiming time_training(const TrainingSize& size, Precision precision, cons
   std::map<std::string, std::string> codes;  // by the node's label
   for (const ProgramNode& node : training.program.nodes(std::vector<std::byte*>(training.program.arrays.size()))) {
     if (node.cooperative) {
-      codes[node.label] = compile(training.program.kernels[node.kernel].request).code_fingerprint;
+      codes[part_of(node.label)] = compile(training.program.kernels[node.kernel].request).code_fingerprint;
     }
   }
   return {.plan = training.plan,

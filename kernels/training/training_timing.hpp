@@ -18,6 +18,10 @@ struct TrainingTiming {
   Timing graph;                               // everything, in one CUDA graph
 };
 
+// Of any program.
+TrainingTiming time_program(const TrainingProgram& training, const TrainingSize& size, Precision precision,
+                            int repeats);
+
 // Runs twice, then takes the samples. Throws CudaError, also if a wait was given up.
 TrainingTiming time_training(const TrainingSize& size, Precision precision, const TrainingPlan& plan, int repeats);
 
