@@ -7,10 +7,15 @@ namespace onchip {
 
 double measured_column(const std::filesystem::path& file, const ClaimedNetwork& network, const std::string& column) {
   const CsvReader rows(file);
+  const auto precision = [&](std::size_t row) {  // torch's words, or ours
+    const std::string& word = rows.text(row, rows.has("precision") ? "precision" : "dtype");
+    return word == "float16" ? "fp16" : word == "bfloat16" ? "bf16" : word;
+  };
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (rows.number(row, "hidden") == network.hidden && rows.number(row, "batch") == network.batch &&
         rows.number(row, "steps") == network.steps && rows.number(row, "layers") == network.layers &&
-        rows.text(row, "precision") == info(network.precision).name) {
+        precision(row) == info(network.precision).name &&
+        (!rows.has("cell") || rows.text(row, "cell") == info(network.cell).name)) {
       return rows.number(row, column);
     }
   }
