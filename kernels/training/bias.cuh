@@ -5,7 +5,8 @@ __device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, c
   if (item.exists) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      a.bias_sums[((batch_group() * kSumSamples + item.sample) * 4ll + k) * kHidden + item.unit] = constants.bias[k];
+      const long long sum = sum_group() * kSumSamples + item.sample;
+      a.bias_sums[(sum * 4 + k) * kHidden + item.unit] = constants.bias[k];
     }
   }
 }

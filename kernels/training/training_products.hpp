@@ -10,9 +10,6 @@
 
 namespace onchip {
 
-// Whether copies take less time than they save: cuBLAS multiplies rows of other lengths at a third of its rate.
-bool gains_by_alignment(const TrainingSize& size);
-
 struct TrainingProducts {
   TrainingSize size;
   Precision precision = Precision::fp16;
