@@ -81,9 +81,7 @@ std::string notes_text(const FeedForwardAnswer& answer) {
   for (const Remedy& remedy : answer.to_fit) {
     text += "  - " + remedy.text + " (" + remedy.option + ")\n";
   }
-  return text + (answer.family == UnstructuredPlan::kName || answer.family == StreamedPlan::kName
-                     ? "\nPlans of this kind took 0.9 to 2.3 times as long as predicted where they were measured.\n"
-                     : "");
+  return text;
 }
 
 std::string fit_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network) {

@@ -18,7 +18,7 @@ extern "C" __global__ void sum_bias(const Arguments a) {
     return;
   }
   float sum = 0;
-  for (int i = 0; i < kBatchGroups * kSumSamples; ++i) {
+  for (int i = 0; i < kSumGroups * kSumSamples; ++i) {
     sum += a.bias_sums[i * (4ll * kHidden) + row];
   }
   const int gradient = row / kHidden;

@@ -60,10 +60,7 @@ struct Planning {
 
 // Of a plan as a text: of blocks it begins with its first key.
 std::string_view family_of(std::string_view plan) {
-  return plan.starts_with("warps=")          ? BlocksPlan::kName
-         : plan.starts_with("unstructured ") ? UnstructuredPlan::kName
-         : plan.starts_with("dense_layer ")  ? DenseLayer::kName
-                                             : plan;
+  return plan.starts_with("warps=") ? BlocksPlan::kName : plan.substr(0, plan.find(' '));
 }
 
 // Of blocks that are found, or of whole layers.
@@ -128,10 +125,9 @@ PlannedProgram plan_dense_layer(Planning& of) {
 PlannedProgram plan_streamed(Planning& of) {
   PlanCache& kept = of.kept();
   const std::string name(StreamedPlan::kName);
-  const StreamedPlan plan =
-      read_streamed_plan(kept.plan(name, of.target.chip, nullptr,
-                                   [&] { return text(choose_streamed_plan(of.target.chip, of.network, of.blocks())); }),
-                         of.network.layers());
+  const auto choose = [&] { return text(choose_streamed_plan(of.target.chip, of.network, of.blocks())); };
+  const StreamedPlan plan = read_streamed_plan(
+      !of.plan.empty() ? std::string(of.plan) : kept.plan(name, of.target.chip, nullptr, choose), of.network.layers());
   auto [found, packed] = kept.blocks(name + " chain=" + std::to_string(plan.chain), [&] {
     const BlocksGeometry geometry = streamed_geometry(of.network, of.blocks(), plan.chain);
     return PackedBlocks{of.found, pack_blocks(of.network, of.blocks(), geometry)};
@@ -145,6 +141,22 @@ PlannedProgram plan_streamed(Planning& of) {
           .program = [layout, plan, sms = of.target.sms, architecture = of.target.architecture](int images) {
             return streamed_program(*layout, plan, images, sms, architecture);
           }};
+}
+
+// Throws InputError for a tile that does not fit, or has more copies than fit.
+void check_fits(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan) {
+  int first = 0;
+  for (const UnstructuredPhase& phase : plan.phases) {
+    const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
+    const UnstructuredTile& tile = phase.tile;
+    if (!fits(chip, unstructured_geometry(neurons, tile, plan.warps)) ||
+        tile.copies > with_copies(chip, neurons, {tile.images, tile.in_place}, plan.warps).copies ||
+        tile.copies % tile.rows_per_access() != 0) {
+      throw InputError("plan: " + std::to_string(tile.images) + " images with " + std::to_string(tile.copies) +
+                       " second places do not fit into a block of " + chip.name);
+    }
+    first = phase.end_layer;
+  }
 }
 
 PlannedProgram plan_unstructured(Planning& of) {
@@ -177,7 +189,7 @@ void check_family(std::string_view plan) {
   if (!family.empty() && std::ranges::find(here, family) == here.end()) {
     throw InputError("unknown plan '" + std::string(family) +
                      "' of a feed-forward network: expected blocks, streamed, dense_layer, unstructured, a plan of "
-                     "one of them but streamed as predict prints it, or 'staged ...'" +
+                     "one of them as predict prints it, or 'staged ...'" +
                      did_you_mean(family, kNames));
   }
 }

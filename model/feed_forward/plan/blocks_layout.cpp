@@ -315,6 +315,8 @@ BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& str
     facts[l] = facts_of(layer, network.clip);
   });
   packer.put_remainders();
+  layout.exact.weight.reserve(std::accumulate(exact.begin(), exact.end(), std::size_t{0},
+                                              [](std::size_t sum, const auto& of) { return sum + of.weight.size(); }));
   layout.exact.slice_begin = {0};
   layout.exact.layer_slice = {0};
   LayerFacts all;

@@ -87,12 +87,15 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
   const double reads = static_cast<double>(work.read_tiles[layer]) / warps;
   Parts parts{};
   parts[kProducts] = (blocks * of_block + records * of_record) * std::max(1.0, warps / chip.partitions);
+  // Where each block's weights are asked for at the end of the one before, other warps compute meanwhile.
+  const double others = ahead > 1 ? 0 : of_block * std::max(0.0, warps / chip.partitions - 1);
+  const double wait = std::max(0.0, shared_line_cycles(chip) - others);
   parts[kLatency] =
       (reads + records) * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
       records * kRecordTiles * chip.tensor_latency_cycles +
       blocks * (geometry.tiles * chip.tensor_latency_cycles +
                 cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
-      geometry.records() / static_cast<double>(ahead) * shared_line_cycles(chip);
+      geometry.records() / static_cast<double>(ahead) * wait;
   const double chain = parts[kProducts] + parts[kLatency];
   const double shared = static_cast<double>(wavefronts(work, tile, layer) + kRingWavefronts * work.remainder[layer]) *
                         chip.lds_wavefront_cycles;
@@ -224,9 +227,11 @@ Terms BlocksPricer::tile_terms(const BlocksTile& tile, int first, int end, doubl
   const double used = geometry.places - kFreePlaces, words = static_cast<double>(geometry.feature_words(tile));
   const double sm_dram = dram_bytes_per_cycle(chip_) / chip_.sm_count;
   const double barrier = barrier_cycles(chip_, geometry.warps);
-  // What all warps issue, spread over the partitions; at least one warp's.
+  // What all warps issue, spread over the partitions; at least one warp's, whose instructions wait for each other.
   const auto issue = [&](double warps_worth, double slots) {
-    return std::max(warps_worth / partitions, std::ceil(warps_worth / warps)) * slots * chip_.fp32_issue_cycles;
+    return std::max(warps_worth / partitions * chip_.fp32_issue_cycles,
+                    std::ceil(warps_worth / warps) * chip_.arithmetic_latency_cycles) *
+           slots;
   };
   const double moved = issue(words * tile.groups / lanes, cost[Cost::blocks_move_slots]);
   const double image_bytes = 4 * words;

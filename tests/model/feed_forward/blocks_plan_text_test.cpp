@@ -18,7 +18,7 @@ TEST_CASE("streamed and unstructured plans come back from their texts", "[fast]"
   CHECK_THROWS_AS(read_streamed_plan(streamed, 121), InputError);
   CHECK_THROWS_AS(read_unstructured_plan("unstructured warps=32 order=no phases=120:16", 120), InputError);
   CHECK_THROWS_AS(read_unstructured_plan("unstructured warps=32 order=ascending phases=120", 120), InputError);
-  for (const char* tile : {"24", "64", "16+1"}) {
+  for (const char* tile : {"12", "24", "64", "16+1"}) {
     INFO(tile);
     CHECK_THROWS_AS(
         read_unstructured_plan("unstructured warps=16 order=ascending phases=120:" + std::string(tile), 120),
