@@ -225,6 +225,7 @@ CompileRequest streamed_request(const BlocksGeometry& geometry, const StreamedPl
   define(request.defines, "team", plan.team);
   define(request.defines, "at_once", plan.at_once);
   define(request.defines, "settles", settles);
+  define(request.defines, "holes", geometry.holes);
   return request;
 }
 

@@ -14,7 +14,7 @@ __device__ inline Extremes nothing_seen() {
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
       extremes.any[j][p] = 0;
-      extremes.least[j][p] = 0x7bff7bff;
+      extremes.least[j][p] = kLargest;
     }
   }
   return extremes;

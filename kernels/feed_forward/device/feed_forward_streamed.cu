@@ -38,6 +38,7 @@ constexpr int kPairs = kGroups / 2;  // 32-bit words of what a lane reads of a p
 constexpr int kWordHalves = kImages;
 constexpr int kPlaceHalves = kWords * kWordHalves;
 constexpr bool kHolds = kBlocks * kTiles * kWarps <= 64;  // an item's weights, for all tiles at once; else they are read when used
+constexpr bool kHoles = ONCHIP_HOLES;     // a layer may have rows without a neuron
 constexpr u32 kSameInputs = 0x80000000u;  // with a place: a tile's inputs are those of the tile before it
 constexpr int kSettlesEach = 4;           // layers
 constexpr int kSettlings = 3;             // of which one is read, one is written and one becomes zero
