@@ -103,14 +103,17 @@ __device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, c
   }
 }
 
-// Of a row, over all samples; a thread for each row.
-extern "C" __global__ void sum_bias(const Arguments a) {
-  const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (row < 4 * kHidden) {
+// What is left when all products are done: the gradient of the biases, a thread for each row, over all samples; copies.
+extern "C" __global__ void finish_step(const Arguments a) {
+  const int first = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const int threads = static_cast<int>(gridDim.x * blockDim.x);
+#pragma unroll 1
+  for (int row = first; row < 4 * kHidden && a.bias_gradient != nullptr; row += threads) {
     float sum = 0;
     for (int i = 0; i < kBatchGroups * kSumSamples; ++i) {
       sum += a.bias_sums[i * (4ll * kHidden) + row];
     }
     store_element(a.bias_gradient, row, to_bits(sum));
   }
+  copy_all_rows(a, first, threads);
 }

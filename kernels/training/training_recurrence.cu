@@ -34,8 +34,8 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "../dense/partials.cuh"
 #include "item.cuh"
 #include "split.cuh"
-#include "prepare.cuh"
 #include "rows.cuh"
+#include "prepare.cuh"
 #if ONCHIP_BACKWARD
 #include "lstm_backward.cuh"
 #else
