@@ -50,7 +50,7 @@ RecurrencePlan kernel_plan(const TrainingSize& size, const Phase& phase) {
   plan.poll_delay = dense.poll_delay;
   const int sms = recurrence_shape(size, plan, phase.kind == PhaseKind::backward).sms;
   if (dense.sms != sms) {
-    throw InputError("kernels for training have " + std::to_string(RecurrenceShape::kUnits) +
+    throw InputError("kernels for training have " + std::to_string(plan.units) +
                      " units on each SM: expected sms=" + std::to_string(sms) + ", found " + std::to_string(dense.sms));
   }
   return plan;
@@ -66,14 +66,13 @@ OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const Traini
   const Recurrent& network = asked.training.network;
   const Stack& stack = asked.training.stack;
   const bool is_16_bit = network.precision == Precision::fp16 || network.precision == Precision::bf16;
-  if (network.cell != Cell::lstm || !is_16_bit || stack.layers * stack.directions() > 1 ||
-      asked.stash != Stash::gates) {
+  const bool is_gated = network.cell == Cell::lstm || network.cell == Cell::gru;
+  if (!is_gated || !is_16_bit || stack.layers * stack.directions() > 1 || asked.stash != Stash::gates) {
     throw InputError(
-        "training is built for one layer and direction of LSTM in fp16 or bf16 with stash=gates, and else not built "
-        "yet: "
-        "with --baselines the libraries are timed");
+        "training is built for one layer and direction of LSTM or GRU in fp16 or bf16 with stash=gates, and else not "
+        "built yet: with --baselines the libraries are timed");
   }
-  const TrainingSize size{stack.columns(network, 0), network.hidden, network.batch, network.steps};
+  const TrainingSize size{stack.columns(network, 0), network.hidden, network.batch, network.steps, network.cell};
   const DeviceInfo device = device_info();
   TrainingPlan plan;
   if (!asked.step) {

@@ -7,7 +7,7 @@
  *   question    all that the commands answer, as JSON
  *   program     the plan, compiled for an architecture, and the weights as it loads them
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
- *   training    forward and all gradients of one dense LSTM layer, in the caller's memory
+ *   training    forward and all gradients of one dense LSTM or GRU layer, in the caller's memory
  *   inference   a sparse feed-forward network that runs images, on a GPU or by the CPU reference
  *
  * Only a recurrence and training need a GPU; a program lies in host memory. A library that was built without CUDA has
@@ -231,7 +231,7 @@ ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurr
 
 typedef struct onchip_layer {
   size_t struct_bytes; /* sizeof(onchip_layer) */
-  int32_t cell;        /* ONCHIP_LSTM */
+  int32_t cell;        /* ONCHIP_LSTM or ONCHIP_GRU */
   int32_t precision;   /* ONCHIP_FP16 or ONCHIP_BF16 */
   int32_t input;       /* elements of a sample's input in a step */
   int32_t hidden;      /* units */
@@ -254,16 +254,17 @@ ONCHIP_API onchip_status onchip_training_plan(const onchip_training* training, c
 /* Does not wait: a graph that has captured its work may run on. */
 ONCHIP_API void onchip_training_destroy(onchip_training* training);
 
-/* Pointers to device memory, in the layer's type, row-major as PyTorch has them (batch_first=False). Null: zeros, or
- * not wanted, where it says so; set all that is not used to zero. Arrays of two directions follow each other; what is
- * not a direction's own is the same in both. With lengths, y and kept are aligned to 16 bytes. */
+/* Pointers to device memory, in the layer's type, row-major as PyTorch has them (batch_first=False); gates: 4 of an
+ * LSTM, 3 of a GRU. Null: zeros, or not wanted, where it says so, and of a GRU what is of c; set all that is not used
+ * to zero. Arrays of two directions follow each other; what is not a direction's own is the same in both. With lengths,
+ * y and kept are aligned to 16 bytes. */
 typedef struct onchip_training_arrays {
   size_t struct_bytes;     /* sizeof(onchip_training_arrays) */
   void* workspace;         /* of onchip_training_bytes, for both directions */
   const void* lengths;     /* [batch], integers from 1 to steps; null if length_bytes is 0 */
   const void* x;           /* [steps, batch, input]; finite beyond a sample's length, too */
-  const void *w_ih, *w_hh; /* [4 * hidden, input], [4 * hidden, hidden] */
-  const void *b_ih, *b_hh; /* [4 * hidden], or null; only forward reads them */
+  const void *w_ih, *w_hh; /* [gates * hidden, input], [gates * hidden, hidden] */
+  const void *b_ih, *b_hh; /* [gates * hidden], or null; only forward reads them */
   const void *h0, *c0;     /* [batch, hidden], or null; backward reads h0, too */
   void* y;                 /* every h, [steps, batch, directions * hidden], of the second direction its first element;
                             * forward writes, zeros beyond lengths, and backward reads */
@@ -274,8 +275,9 @@ typedef struct onchip_training_arrays {
   const void *dhn, *dcn;   /* gradients of hn and cn: [batch, hidden], or null */
   void* dx;                /* gradients, as what they are of; any of them may be null */
   void *dw_ih, *dw_hh;
-  void* db; /* of b_ih, which is that of b_hh */
+  void* db; /* of b_ih */
   void *dh0, *dc0;
+  void* db_hh; /* of an LSTM the same as db */
 } onchip_training_arrays;
 
 /* Each enqueues one half of the training step; `arrays`: one for each direction. Waits for nothing and allocates

@@ -33,18 +33,30 @@ struct CallersArray {
                given) { return const_cast<std::byte*>(static_cast<const std::byte*>(given.name)); }, forward_needs, \
                                                                                                   backward_needs    \
   }
-constexpr std::array<CallersArray, 22> kArrays{{
-    ONCHIP_ARRAY(x, x, true, true),           ONCHIP_ARRAY(w_ih, w_ih, true, true),
-    ONCHIP_ARRAY(w_hh, w_hh, true, true),     ONCHIP_ARRAY(b_ih, b_ih, false, false),
-    ONCHIP_ARRAY(b_hh, b_hh, false, false),   ONCHIP_ARRAY(h0, h0, false, false),
-    ONCHIP_ARRAY(c0, c0, false, false),       ONCHIP_ARRAY(y, y, true, true),
-    ONCHIP_ARRAY(hn, hn, false, false),       ONCHIP_ARRAY(cn, cn, false, false),
-    ONCHIP_ARRAY(cells, cells, true, true),   ONCHIP_ARRAY(kept, gates, true, true),
-    ONCHIP_ARRAY(dy, dy, false, true),        ONCHIP_ARRAY(dhn, dhn, false, false),
-    ONCHIP_ARRAY(dcn, dcn, false, false),     ONCHIP_ARRAY(dx, dx, false, false),
-    ONCHIP_ARRAY(dw_ih, dw_ih, false, false), ONCHIP_ARRAY(dw_hh, dw_hh, false, false),
-    ONCHIP_ARRAY(db, db, false, false),       ONCHIP_ARRAY(dh0, dh0, false, false),
-    ONCHIP_ARRAY(dc0, dc0, false, false),     ONCHIP_ARRAY(lengths, lengths, false, false),
+constexpr std::array<CallersArray, 23> kArrays{{
+    ONCHIP_ARRAY(x, x, true, true),
+    ONCHIP_ARRAY(w_ih, w_ih, true, true),
+    ONCHIP_ARRAY(w_hh, w_hh, true, true),
+    ONCHIP_ARRAY(b_ih, b_ih, false, false),
+    ONCHIP_ARRAY(b_hh, b_hh, false, false),
+    ONCHIP_ARRAY(h0, h0, false, false),
+    ONCHIP_ARRAY(c0, c0, false, false),
+    ONCHIP_ARRAY(y, y, true, true),
+    ONCHIP_ARRAY(hn, hn, false, false),
+    ONCHIP_ARRAY(cn, cn, false, false),
+    ONCHIP_ARRAY(cells, cells, true, true),
+    ONCHIP_ARRAY(kept, gates, true, true),
+    ONCHIP_ARRAY(dy, dy, false, true),
+    ONCHIP_ARRAY(dhn, dhn, false, false),
+    ONCHIP_ARRAY(dcn, dcn, false, false),
+    ONCHIP_ARRAY(dx, dx, false, false),
+    ONCHIP_ARRAY(dw_ih, dw_ih, false, false),
+    ONCHIP_ARRAY(dw_hh, dw_hh, false, false),
+    ONCHIP_ARRAY(db, db, false, false),
+    ONCHIP_ARRAY(dh0, dh0, false, false),
+    ONCHIP_ARRAY(dc0, dc0, false, false),
+    ONCHIP_ARRAY(db_hh, db_hh, false, false),
+    ONCHIP_ARRAY(lengths, lengths, false, false),
 }};
 #undef ONCHIP_ARRAY
 
@@ -64,10 +76,12 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
       std::vector<std::byte*>& of_direction = places.emplace_back(program.program.arrays.size());
       for (const CallersArray& array : kArrays) {
         std::byte* const place = array.of(given[direction]);
-        if (half == TrainingHalf::forward ? array.forward_needs : array.backward_needs) {
+        const int of_program = program.arrays.*array.array;
+        const bool needs = half == TrainingHalf::forward ? array.forward_needs : array.backward_needs;
+        if (needs && program.program.arrays[of_program].bytes > 0) {
           require(place, array.name);
         }
-        of_direction[program.arrays.*array.array] = place;
+        of_direction[of_program] = place;
       }
       if (training->layer.size().length_bytes > 0) {
         require(given[direction].lengths, "lengths");
@@ -87,9 +101,10 @@ onchip_status onchip_training_create(const onchip_layer* layer, onchip_training*
     require_struct(layer, "layer");
     require(training, "training");
     require_range("cell", layer->cell, ONCHIP_RELU, ONCHIP_GRU);
-    if (layer->cell != ONCHIP_LSTM) {
-      throw InputError("the cell '" + std::string(info(static_cast<Cell>(layer->cell)).name) +
-                       "' has no training kernels; 'lstm' has");
+    const auto cell = static_cast<Cell>(layer->cell);
+    if (cell != Cell::lstm && cell != Cell::gru) {
+      throw InputError("the cell '" + std::string(info(cell).name) +
+                       "' has no training kernels; 'lstm' and 'gru' have");
     }
     require_range("precision", layer->precision, ONCHIP_FP16, ONCHIP_BF16);
     constexpr std::int32_t kMost = 1 << 20;
@@ -105,6 +120,7 @@ onchip_status onchip_training_create(const onchip_layer* layer, onchip_training*
                                                    .hidden = layer->hidden,
                                                    .batch = layer->batch,
                                                    .steps = layer->steps,
+                                                   .cell = cell,
                                                    .directions = layer->directions,
                                                    .length_bytes = layer->length_bytes},
                                                   static_cast<Precision>(layer->precision))};

@@ -73,7 +73,7 @@ __device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int index
   item.sample = index / kUnits;
   item.exists = item.unit < kHidden && item.sample < kGroupBatch;
   item.carry = carry + 4 * index;
-  const int even = kIsBackward ? item.unit : item.unit - item.unit % 2;  // forward, a word is of two units
+  const int even = kUnitValues > 1 ? item.unit : item.unit - item.unit % 2;  // else a word is of two units
   item.ring = a.ring + batch_group() * (kTurns * kStateStride) + place_of(even, item.sample);
   return item;
 }
@@ -87,25 +87,14 @@ __device__ __forceinline__ u16 load_ahead(const void* base, long long index) {
 __device__ __forceinline__ void prefetch(const void* base, long long index) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const u16*>(base) + index) : "memory");
 }
-__device__ __forceinline__ float to_float(u32 bits) { return element(&bits, 0); }
+__device__ __forceinline__ float to_float(u32 bits) {
+  return element(&bits, 0);
+}
 __device__ __forceinline__ float load_or_zero(const void* base, long long index) {
   return base == nullptr ? 0.0f : to_float(load_element(base, index));
 }
 __device__ __forceinline__ void store_if_wanted(void* base, long long index, u32 bits) {
   if (base != nullptr) {
     store_element(base, index, bits);
-  }
-}
-
-// Publishes what an item has of a state, and empties its place of a later one.
-__device__ __forceinline__ void publish(const Item& item, long long state, int turn, u32 lower, u32 upper) {
-  char* const to = item.words(state, turn);
-  char* const later = item.words(state + kAhead, turn);
-  if constexpr (kIsBackward) {
-    asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(lower), "r"(upper) : "memory");
-    asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %1};" ::"l"(later), "r"(~0u) : "memory");
-  } else {
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(lower) : "memory");
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(later), "r"(~0u) : "memory");
   }
 }

@@ -36,7 +36,7 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
     fetched.cell = load_ahead(a.cells, item.index(row));
     fetched.last_cell = load_ahead(a.last_cells, item.index(row));
     fetched.gradient = load_ahead(a.output_gradient, item.output_index(row));
-    if (const int lane = item.unit % kUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array of the SM's units
+    if (const int lane = item.unit % kSectorUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array
       const int ahead = row_ahead(a, row);
       prefetch(lane < 4 ? a.gates : lane == 4 ? a.last_cells : a.output_gradient,
                lane < 4    ? item.gate_index(ahead, lane)
@@ -92,28 +92,4 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
       store_element(a.first_gradient, item.gate_index(sample, k), bits[k]);
     }
   }
-}
-
-__device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, const Constants& constants) {
-  if (item.exists) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      a.bias_sums[((batch_group() * kSumSamples + item.sample) * 4ll + k) * kHidden + item.unit] = constants.bias[k];
-    }
-  }
-}
-
-// What is left when all products are done: the gradient of the biases, a thread for each row, over all samples; copies.
-extern "C" __global__ void finish_step(const Arguments a) {
-  const int first = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const int threads = static_cast<int>(gridDim.x * blockDim.x);
-#pragma unroll 1
-  for (int row = first; row < 4 * kHidden && a.bias_gradient != nullptr; row += threads) {
-    float sum = 0;
-    for (int i = 0; i < kBatchGroups * kSumSamples; ++i) {
-      sum += a.bias_sums[i * (4ll * kHidden) + row];
-    }
-    store_element(a.bias_gradient, row, to_bits(sum));
-  }
-  copy_all_rows(a, first, threads);
 }

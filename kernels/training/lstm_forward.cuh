@@ -21,14 +21,6 @@ __device__ __forceinline__ Constants begin_cell(const Arguments& a, const Item& 
   return constants;
 }
 
-// Two neighbouring units to a word of state `state`.
-__device__ __forceinline__ void publish_pair(const Item& item, long long state, int turn, u32 bits) {
-  const u32 upper = __shfl_down_sync(0xffffffffu, bits, 1);
-  if (item.sample < kGroupBatch && item.unit % 2 == 0) {
-    publish(item, state, turn, bits | upper << 16, 0);
-  }
-}
-
 __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
   const Place place = item.place(a, 0, turn);
   const bool exists = place.rest > 0;
@@ -49,8 +41,8 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
     for (int g = 0; g < 4; ++g) {
       fetched.input[g] = load_ahead(a.gates, item.gate_index(row, g));
     }
-    if (item.unit % kUnits < 4 && rest > kFetchedAhead) {  // one lane for each gate of the SM's units
-      prefetch(a.gates, item.gate_index(row_ahead(a, row), item.unit % kUnits));
+    if (item.unit % kSectorUnits < 4 && rest > kFetchedAhead) {  // one lane for each gate
+      prefetch(a.gates, item.gate_index(row_ahead(a, row), item.unit % kSectorUnits));
     }
   }
   return fetched;

@@ -9,14 +9,15 @@ __device__ __forceinline__ u32 weight(const void* weights, int sm, int row, int 
   long long index;
   bool exists;
   if constexpr (kIsBackward) {
-    const int value = sm % kSplit * (kSpans * kSpanUnits) + column;
-    const int unit = sm / kSplit * kUnitsPerSm + row, from = value / 4;
-    exists = unit < kHidden && from < kHidden;
-    index = (value % 4 * static_cast<long long>(kHidden) + from) * kHidden + unit;
+    const int plane = column / (kPlaneSpans * kSpanUnits), in_plane = column % (kPlaneSpans * kSpanUnits);
+    const int value = sm % kSplit * kPlaneValues + in_plane, gate = kPlanes == 1 ? value % kUnitValues : plane;
+    const int unit = sm / kSplit * kUnitsPerSm + row, from = value / kUnitValues;
+    exists = unit < kHidden && from < kHidden && in_plane < kPlaneValues;
+    index = (gate * static_cast<long long>(kHidden) + from) * kHidden + unit;
   } else {
-    const int unit = sm * kUnits + row / 4;
+    const int unit = sm * kUnits + row / kGates;
     exists = unit < kHidden && column < kHidden;
-    index = (row % 4 * static_cast<long long>(kHidden) + unit) * kHidden + column;
+    index = (row % kGates * static_cast<long long>(kHidden) + unit) * kHidden + column;
   }
   return exists ? load_element(weights, index) : 0;
 }
@@ -35,8 +36,8 @@ __device__ __forceinline__ void pack_tile(const Arguments& a, int sm, int warp, 
          weight_pair(a.weights, sm, row, column + 2), weight_pair(a.weights, sm, row + 1, column + 2)};
   }
   const int before = shared_before(tile);
-  const int place = in_shared(tile) ? kWarps * kRegisterTiles + warp * kSharedTiles + before
-                                    : warp * kRegisterTiles + tile - before;
+  const int place =
+      in_shared(tile) ? kWarps * kRegisterTiles + warp * kSharedTiles + before : warp * kRegisterTiles + tile - before;
   reinterpret_cast<Word*>(a.packed)[(static_cast<long long>(sm) * kWarps * kTiles + place) * 32 + lane] = v;
 }
 
@@ -100,8 +101,9 @@ extern "C" __global__ void prepare(const Arguments a) {
 #pragma unroll 1
   for (long long i = first; i < static_cast<long long>(kSlots) * kSlotStride / 16; i += threads) {
     const int in_state = static_cast<int>(i % (kStateStride / 16));
-    const int value = in_state / (kSpanBytes / 16) * kSpanUnits + in_state % (kSpanUnits / kWordValues) * kWordValues;
-    const u32 empty = value < kStateUnits ? ~0u : 0;
+    const int span = in_state / (kSpanBytes / 16);
+    const int value = span % kPlaneSpans * kSpanUnits + in_state % (kSpanUnits / kWordValues) * kWordValues;
+    const u32 empty = span < kSplit * kSpans && value < kPlaneValues ? ~0u : 0;
     reinterpret_cast<Word*>(a.ring)[i] = {empty, empty, empty, empty};
   }
   copy_all_rows(a, static_cast<int>(first), static_cast<int>(threads));

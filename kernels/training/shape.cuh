@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two recurrences of training an LSTM, as dense/multiply.cuh takes them: rows of weights that an SM has, and a
-// state that it multiplies with them.
+// The two recurrences of training an LSTM or a GRU, as dense/multiply.cuh takes them: rows of weights that an SM has,
+// and a state that it multiplies with them.
 //
 //               forward                                  backward
-//   rows        4 gates of the SM's kUnits units of W    the units of all SMs of a cluster, of W transposed
-//   state       h                                        dgates, 4 values of each unit side by side
-//   columns     all                                      the SM's share of its cluster's: kColumns of them
+//   rows        the gates of the SM's kUnits units of W  the units of all SMs of a cluster, of W transposed
+//   state       h                                        LSTM: dgates, 4 values of each unit side by side
+//                                                        GRU: dr, then dz, then r dn of all units of the share
+//   columns     all                                      the SM's share of its cluster's: kPlanes of kPlaneValues
+//
+// So a word of the state has two values of one unit, or two units of which one thread has one: three values of a GRU's
+// unit do not fill words.
 //
 // A batch group is kSms SMs with all weights. Its samples take turns: the same SMs compute those of one turn while the
 // states of the others are on their way. Of each turn, memory of states is
@@ -13,6 +17,7 @@
 //   ring    [kSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
 
 constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
+constexpr Cell kCell = static_cast<Cell>(ONCHIP_CELL);
 constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;
@@ -26,32 +31,37 @@ constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
 constexpr int kTurns = ONCHIP_TURNS;
 constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
 constexpr int kSplit = ONCHIP_SPLIT;
-constexpr int kUnits = 16;                    // of an SM
+constexpr int kUnits = ONCHIP_UNITS;          // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a turn: a unit of a sample
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
 static_assert(kBatchGroups * kTurns * kGroupBatch >= kBatch, "the turns have all samples");
 
-constexpr int kGates = kIsBackward ? 1 : 4;  // rows of a unit
+constexpr int kCellGates = kCell == kGru ? 3 : 4;
+constexpr int kGates = kIsBackward ? 1 : kCellGates;  // rows of a unit
 constexpr int kUnitsPerSm = kIsBackward ? kUnits * kSplit : kUnits;
-constexpr int kUnitValues = kIsBackward ? 4 : 1;  // of a state
-constexpr int kStateUnits = kSms * kUnits * kUnitValues;
+constexpr int kUnitValues = kIsBackward && kCell == kLstm ? 4 : 1;  // of a plane of a state
+constexpr int kPlanes = kIsBackward && kCell == kGru ? 3 : 1;
+constexpr int kPlaneValues = kSms / kSplit * kUnits * kUnitValues;
 
 constexpr bool kIsStructured = false, kExchangeOnly = false;
 constexpr Storage kStorage = kDense;
 constexpr int kSpanUnits = 32;
-constexpr int kColumns = (kStateUnits + kSplit - 1) / kSplit;
-constexpr int kSpans = (kColumns + kSpanUnits - 1) / kSpanUnits;  // of an SM
+constexpr int kPlaneSpans = (kPlaneValues + kSpanUnits - 1) / kSpanUnits;
+constexpr int kSpans = kPlanes * kPlaneSpans;  // of an SM
+constexpr int kPlaneBytes = kPlaneSpans * kGroupBatch * kSpanUnits * kElementBytes;
 constexpr int kSpanBytes = kGroupBatch * kSpanUnits * kElementBytes;
 constexpr int kStateStride = (kSplit * kSpans * kSpanBytes + 127) / 128 * 128;  // of a turn
 constexpr int kSlotStride = kBatchGroups * kTurns * kStateStride;
 constexpr int kSlots = 2 * ONCHIP_AHEAD;
-static_assert(kSplit == 1 || kColumns % kSpanUnits == 0, "shares of whole spans");
-__device__ __forceinline__ constexpr int in_l2(u32 offset) { return offset; }
+__device__ __forceinline__ constexpr int in_l2(u32 offset) {
+  return offset;
+}
 
 // Where a unit's first value is in a state, in bytes.
 __device__ __forceinline__ int place_of(int unit, int sample) {
-  const int value = unit * kUnitValues;
-  return (value / kSpanUnits * kGroupBatch + sample) * kSpanUnits * kElementBytes + value % kSpanUnits * kElementBytes;
+  const int share = unit * kUnitValues / kPlaneValues, value = unit * kUnitValues % kPlaneValues;
+  const int span = share * kSpans + value / kSpanUnits;
+  return ((span * kGroupBatch + sample) * kSpanUnits + value % kSpanUnits) * kElementBytes;
 }
 
 // Samples in the order in which they are given to groups and turns: the longest first.
@@ -72,28 +82,32 @@ constexpr int kMostCopies = 3;
 
 // Elements are of kPrecision; null: zeros, or not wanted. Rows are those of [steps][kBatch].
 struct Arguments {
-  const void* weights;                      // W_hh, [4][kHidden][kHidden]
+  const void* weights;                      // W_hh, [kCellGates][kHidden][kHidden]
   u32* packed;                              // the same as the SMs load them
   char* ring;                               // where they exchange states
   void* gates;                              // rows of [4][kHidden]: W_ih x, then the gates, then their gradients
-  void *cells, *last_cells;                 // rows of c, and of c in the step before
-  void* output;                             // rows of h; only forward
-  const void *initial, *initial_cell;       // h0, c0: [kBatch][kHidden]; only forward
+  void *cells, *last_cells;                 // LSTM: rows of c, and of c in the step before
+  void* output;                             // rows of h; LSTM: only forward
+  const void *initial, *initial_cell;       // h0, c0: [kBatch][kHidden]; LSTM: only forward
   void *final_state, *final_cell;           // likewise; only forward
-  const void *input_bias, *recurrent_bias;  // [4][kHidden]; only forward
+  const void *input_bias, *recurrent_bias;  // [kCellGates][kHidden]; only forward
   const void* output_gradient;              // rows
-  const void *final_gradient, *final_cell_gradient;  // of the last h and c: [kBatch][kHidden]
-  void *initial_gradient, *initial_cell_gradient;    // of h0 and c0
-  float* bias_sums;                                  // [kBatchGroups * kSumSamples][4][kHidden]
-  void* bias_gradient;                               // [4][kHidden]
-  void* first_gradient;                              // of the gates of the first step: [kBatch][4][kHidden]
-  const void* lengths;                               // [kBatch]
-  Ranked* ranks;                                     // [kBatch]; prepare makes it of lengths
+  const void *final_gradient, *final_cell_gradient;     // of the last h and c: [kBatch][kHidden]
+  void *initial_gradient, *initial_cell_gradient;       // of h0 and c0
+  float* bias_sums;                                     // [kBatchGroups * kSumSamples][4][kHidden]
+  void *input_bias_gradient, *recurrent_bias_gradient;  // [kCellGates][kHidden]
+  void* first_gradient;                                 // of the gates of the first step: [kBatch][4][kHidden]
+  const void* lengths;                                  // [kBatch]
+  Ranked* ranks;                                        // [kBatch]; prepare makes it of lengths
   long long steps;
   int descends;  // whether the recurrence goes from a sample's last position to its first
   u32* status;   // set to 1 if a wait was given up, to 2 if a length is not one of 1 to `steps`
   RowCopy copies[kMostCopies];  // before the products, or behind them
 };
 
-__device__ __forceinline__ int batch_group() { return static_cast<int>(blockIdx.x) / kSms; }
-__device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x) % kSms; }
+__device__ __forceinline__ int batch_group() {
+  return static_cast<int>(blockIdx.x) / kSms;
+}
+__device__ __forceinline__ int sm_of_group() {
+  return static_cast<int>(blockIdx.x) % kSms;
+}

@@ -125,8 +125,8 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) : si
   offsets_.assign(program.arrays.size(), kCallers);
   const TrainingArrays& a = training().arrays;
   const int last_of_caller =
-      std::max({a.x,  a.w_ih, a.w_hh, a.b_ih,  a.b_hh,  a.h0, a.c0,    a.dhn,   a.dcn, a.lengths, a.y,
-                a.dy, a.hn,   a.cn,   a.cells, a.gates, a.dx, a.dw_ih, a.dw_hh, a.db,  a.dh0,     a.dc0});
+      std::max({a.x,  a.w_ih, a.w_hh,  a.b_ih,  a.b_hh, a.h0,    a.c0,    a.dhn, a.dcn,   a.lengths, a.y,  a.dy,
+                a.hn, a.cn,   a.cells, a.gates, a.dx,   a.dw_ih, a.dw_hh, a.db,  a.db_hh, a.dh0,     a.dc0});
   for (int array = last_of_caller + 1; array < static_cast<int>(program.arrays.size()); ++array) {
     if (array != program.results) {
       offsets_[array] = take(direction_bytes_, program.arrays[array].bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training step of one LSTM layer (training_program.hpp), of one direction or both, in two halves, in the caller's
+// The training step of one layer (training_program.hpp), of one direction or both, in two halves, in the caller's
 // memory and on the caller's streams.
 #pragma once
 

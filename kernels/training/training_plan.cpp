@@ -14,16 +14,17 @@ namespace onchip {
 namespace {
 
 using Field = std::pair<std::string_view, int RecurrencePlan::*>;
-constexpr std::array<Field, 8> kFields{{{"groups", &RecurrencePlan::batch_groups},
+constexpr std::array<Field, 9> kFields{{{"groups", &RecurrencePlan::batch_groups},
                                         {"turns", &RecurrencePlan::turns},
                                         {"warps", &RecurrencePlan::warps},
                                         {"split", &RecurrencePlan::split},
                                         {"shared_tiles", &RecurrencePlan::shared_tiles},
                                         {"loads_in_flight", &RecurrencePlan::loads_in_flight},
                                         {"poll_delay", &RecurrencePlan::poll_delay},
-                                        {"ahead", &RecurrencePlan::ahead}}};
+                                        {"ahead", &RecurrencePlan::ahead},
+                                        {"units", &RecurrencePlan::units}}};
 
-constexpr int kGates = 4, kSpanUnits = 32, kTileBytes = 512, kRegisters = 65536;
+constexpr int kSpanUnits = 32, kTileBytes = 512, kRegisters = 65536;
 
 constexpr int ceil_divide(std::int64_t value, std::int64_t by) {
   return static_cast<int>((value + by - 1) / by);
@@ -48,11 +49,11 @@ RecurrencePlan choose(const TrainingSize& size, int sms, std::size_t shared_byte
   constexpr int kFewestSamples = 4, kFewSamples = 16, kMostSamples = 32, kLargeShare = 256 << 10;
   RecurrencePlan plan;
   int loads = plan.loads_in_flight;
-  const auto of_group = [&](int split) { return ceil_divide(size.hidden, RecurrenceShape::kUnits * split) * split; };
+  const auto of_group = [&](int split) { return ceil_divide(size.hidden, plan.units * split) * split; };
   plan.batch_groups = std::clamp(ceil_divide(size.batch, kFewestSamples), 1, std::max(1, sms / of_group(1)));
   const int samples = ceil_divide(size.batch, plan.batch_groups);  // of a group
   if (is_backward) {
-    const std::int64_t state_bytes = std::int64_t{2} * kGates * size.hidden * samples;
+    const std::int64_t state_bytes = std::int64_t{2} * info(size.cell).gates * size.hidden * samples;
     plan.split = size.hidden >= 1024 || state_bytes >= kLargeShare ? 2 : 1;
     if (state_bytes / plan.split >= kLargeShare && plan.split > 1 && of_group(4) * plan.batch_groups <= sms * 10 / 11) {
       plan.split = 4;
@@ -116,22 +117,26 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   };
   require(plan.batch_groups > 0 && plan.turns > 0, "it needs a group and a turn");
   require(plan.split == 1 || (is_backward && (plan.split == 2 || plan.split == 4)), "split is 1, backward also 2 or 4");
+  require(plan.units == 16 || plan.units == 32, "an SM has 16 or 32 units");
   require(plan.warps > 0 && plan.warps <= 16, "an SM has 1 to 16 warps");
   require(plan.ahead >= 4 && plan.ahead <= 64 && (plan.ahead & (plan.ahead - 1)) == 0, "ahead is 4, 8, 16, 32 or 64");
   RecurrenceShape shape;
   shape.threads = 32 * plan.warps;
-  shape.sms = ceil_divide(size.hidden, RecurrenceShape::kUnits * plan.split) * plan.split;
+  shape.sms = ceil_divide(size.hidden, plan.units * plan.split) * plan.split;
   shape.blocks = shape.sms * plan.batch_groups;
   shape.samples = ceil_divide(size.batch, std::int64_t{plan.batch_groups} * plan.turns);
   constexpr int kMostSamples = 64;
   require(shape.samples <= kMostSamples, "a turn has at most 64 samples");
-  const int items = ceil_divide(shape.samples * RecurrenceShape::kUnits, shape.threads);  // of a thread
-  shape.row_tiles = is_backward ? plan.split : RecurrenceShape::kUnits * kGates / 16;
+  const int items = ceil_divide(shape.samples * plan.units, shape.threads);  // of a thread
+  const int gates = info(size.cell).gates;
+  shape.row_tiles = plan.units * (is_backward ? plan.split : gates) / 16;
   shape.sample_tiles = ceil_divide(shape.samples, 8);
   require(plan.loads_in_flight > 0 && plan.loads_in_flight % (2 * shape.sample_tiles) == 0,
           "loads_in_flight is a multiple of two for each eight samples of a turn");
-  const int columns = RecurrenceShape::kUnits * shape.sms * (is_backward ? kGates : 1) / plan.split;
-  shape.spans = ceil_divide(columns, kSpanUnits);
+  // As shape.cuh has them: an LSTM's gradients side by side, a GRU's one after another.
+  const int planes = is_backward && size.cell == Cell::gru ? gates : 1;
+  const int plane_values = shape.sms / plan.split * plan.units * (is_backward && size.cell == Cell::lstm ? gates : 1);
+  shape.spans = planes * ceil_divide(plane_values, kSpanUnits);
   shape.warp_spans = ceil_divide(shape.spans, plan.warps);
   shape.tiles = shape.warp_spans * 2 * shape.row_tiles;
   require(plan.shared_tiles >= 0 && plan.shared_tiles <= shape.tiles, "a warp has fewer tiles");
@@ -145,8 +150,9 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   shape.packed_bytes = static_cast<std::size_t>(shape.sms) * plan.warps * shape.tiles * kTileBytes;
   const std::size_t state = static_cast<std::size_t>(plan.split) * shape.spans * shape.samples * kSpanUnits * 2;
   shape.ring_bytes = (state + 127) / 128 * 128 * plan.turns * plan.batch_groups * 2 * plan.ahead;
-  shape.bias_bytes = std::size_t{4} * kGates * size.hidden * plan.batch_groups *
-                     std::min(shape.samples, shape.threads / RecurrenceShape::kUnits);
+  constexpr std::size_t kGradients = 4;  // of a unit, a GRU's too
+  shape.bias_bytes = sizeof(float) * kGradients * size.hidden * plan.batch_groups *
+                     std::min(shape.samples, shape.threads / plan.units);
   return shape;
 }
 
@@ -155,7 +161,8 @@ RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_
   plan.shared_tiles = 0;
   plan.shared_tiles = fewest_shared_tiles(recurrence_shape(size, plan, is_backward), plan);
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
-  const std::string takes = "an LSTM of " + std::to_string(size.hidden) + " units takes ";
+  const std::string takes =
+      (size.cell == Cell::lstm ? "an LSTM of " : "a GRU of ") + std::to_string(size.hidden) + " units takes ";
   if (shape.blocks > sms) {
     throw InputError(takes + std::to_string(shape.blocks) + " SMs to train on the chip with the plan '" + text(plan) +
                      "'; there are " + std::to_string(sms));

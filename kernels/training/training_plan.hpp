@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the recurrences of an LSTM's training step are laid on the SMs (training_recurrence.cu).
+// How the recurrences of a training step of an LSTM or GRU are laid on the SMs (training_recurrence.cu).
 #pragma once
 
 #include "model/training/training_reference.hpp"
@@ -18,6 +18,7 @@ struct RecurrencePlan {
   int loads_in_flight = 8;  // of 16 bytes, of a lane that polls
   int poll_delay = 0;       // cycles
   int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
+  int units = 16;           // of an SM; 16 or 32
 };
 
 struct TrainingPlan {
@@ -33,7 +34,6 @@ RecurrencePlan changed(RecurrencePlan plan, const std::string& words);
 
 // What follows from size and plan.
 struct RecurrenceShape {
-  static constexpr int kUnits = 16;     // of an SM
   int sms = 0;                          // of a batch group
   int samples = 0;                      // of a turn
   int row_tiles = 0, sample_tiles = 0;  // of an SM's sums

@@ -24,9 +24,10 @@ struct Builder {
   const TrainingProducts& p;
   ArrayPlaces at;
   std::vector<ProgramNode> nodes = {};
-  std::int64_t rows = p.size.steps * p.size.batch, gate_rows = std::int64_t{4} * p.size.hidden;
+  std::int64_t rows = p.size.steps * p.size.batch, gate_rows = std::int64_t{info(p.size.cell).gates} * p.size.hidden;
 
-  Matrix gates() const { return {at[p.gates], gate_rows}; }
+  Matrix kept(int array) const { return {at[array], std::int64_t{4} * p.size.hidden}; }
+  Matrix gates() const { return kept(p.gates); }
   bool copies(std::int64_t columns) const { return p.aligned && columns % 8 != 0; }
 
   // Row-major C [rows, columns] = op(A) op(B) + keep C, which is column-major the product of the transposed in the
@@ -70,6 +71,17 @@ struct Builder {
   }
   std::int64_t multiplied(std::int64_t columns) const { return copies(columns) ? aligned_columns(columns) : columns; }
 
+  // The gradient of W_hh by some steps. A GRU's last gate has its gradient for W_hh behind that for W_ih.
+  void multiply_states(const char* label, Matrix c, std::int64_t columns, std::int64_t depth, Matrix of_gates,
+                       Matrix states, bool keep) {
+    const std::int64_t apart = p.size.cell == Cell::gru ? p.size.hidden : 0, first = gate_rows - apart;
+    multiply(label, c, first, columns, depth, of_gates, true, states, false, keep);
+    if (apart > 0) {
+      of_gates.data += 2 * gate_rows;
+      multiply(label, c.from_row(first), apart, columns, depth, of_gates, true, states, false, keep);
+    }
+  }
+
   // Of a step's gates and the state before it: of all steps but the first; and that of the first, where its state is
   // not zero.
   void add_recurrent_gradient() {
@@ -79,16 +91,16 @@ struct Builder {
     const std::int64_t outputs = std::int64_t{size.directions} * size.hidden;
     if (size.steps > 1) {
       const Matrix y = aligned({at[a.y], outputs}, size.hidden, p.copied_y);
-      multiply("dW_hh", aligned(to, size.hidden, p.copied_dw_hh), gate_rows, multiplied(size.hidden), rows - size.batch,
-               gates().from_row(size.is_reverse ? 0 : size.batch), true, y.from_row(size.is_reverse ? size.batch : 0),
-               false, false);
+      multiply_states("dW_hh", aligned(to, size.hidden, p.copied_dw_hh), multiplied(size.hidden), rows - size.batch,
+                      gates().from_row(size.is_reverse ? 0 : size.batch), y.from_row(size.is_reverse ? size.batch : 0),
+                      false);
     } else if (at[a.h0] == nullptr) {
       nodes.push_back({.label = "dW_hh"});
       nodes.back().zeros = {to.data, static_cast<std::size_t>(2 * gate_rows * size.hidden)};
     }
     if (at[a.h0] != nullptr) {
-      multiply("dW_hh of h0", to, gate_rows, size.hidden, size.batch, {at[p.first_gradient], gate_rows}, true,
-               {at[a.h0], size.hidden}, false, size.steps > 1 && !copies(size.hidden));
+      multiply_states("dW_hh of h0", to, size.hidden, size.batch, kept(p.first_gradient), {at[a.h0], size.hidden},
+                      size.steps > 1 && !copies(size.hidden));
     }
   }
 };
@@ -114,7 +126,7 @@ void TrainingProducts::add_arrays(InferenceProgram& program) {
     return program.add_array(2 * static_cast<std::size_t>(rows * aligned_columns(columns)));
   };
   if (aligned) {
-    const std::int64_t rows = size.steps * size.batch, gate_rows = std::int64_t{4} * size.hidden;
+    const std::int64_t rows = size.steps * size.batch, gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
     copied_x = elements(rows, size.input);
     copied_y = elements(rows, size.hidden);
     copied_w_ih = elements(gate_rows, size.input);

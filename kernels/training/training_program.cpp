@@ -23,7 +23,7 @@ struct Arguments {
   const void *input_bias, *recurrent_bias, *output_gradient, *final_gradient, *final_cell_gradient;
   void *initial_gradient, *initial_cell_gradient;
   float* bias_sums;
-  void *bias_gradient, *first_gradient;
+  void *input_bias_gradient, *recurrent_bias_gradient, *first_gradient;
   const void* lengths;
   void* ranks;
   long long steps;
@@ -38,12 +38,14 @@ CompileRequest request_of(const TrainingSize& size, Precision precision, const R
   CompileRequest request{"training_recurrence", kTrainingRecurrenceSource, architecture, {}};
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
            {"precision", static_cast<int>(precision)},
+           {"cell", static_cast<int>(size.cell)},
            {"backward", is_backward},
            {"hidden", size.hidden},
            {"batch", size.batch},
            {"directions", size.directions},
            {"length_bytes", size.length_bytes},
            {"sms", shape.sms},
+           {"units", plan.units},
            {"batch_groups", plan.batch_groups},
            {"turns", plan.turns},
            {"samples", shape.samples},
@@ -74,6 +76,8 @@ CompileRequest without_spill(const TrainingSize& size, Precision precision, Recu
     plan.shared_tiles = std::min(tiles, plan.shared_tiles + kMore);
   }
 }
+
+constexpr int kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
 
 struct Builder {
   TrainingSize size;
@@ -109,7 +113,8 @@ struct Builder {
             .initial_gradient = at[arrays.dh0],
             .initial_cell_gradient = at[arrays.dc0],
             .bias_sums = array_at<float>(at, bias_sums),
-            .bias_gradient = at[arrays.db],
+            .input_bias_gradient = at[arrays.db],
+            .recurrent_bias_gradient = at[arrays.db_hh],
             .first_gradient = at[arrays.h0] == nullptr ? nullptr : at[first_gradient],
             .lengths = size.length_bytes > 0 ? at[arrays.lengths] : nullptr,
             .ranks = at[is_backward ? ranks_back : ranks],
@@ -158,7 +163,7 @@ struct Builder {
     for (ProgramNode& node : products.backward(at)) {
       push(std::move(node), 0, {});
     }
-    if (at[arrays.db] != nullptr || plan.aligned) {
+    if (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr || plan.aligned) {
       push(with_copies("db", finish_step, true, products.behind_backward(at)), 0, {});
     }
     return all;
@@ -170,8 +175,12 @@ struct Builder {
 TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
                                  const std::string& architecture) {
   if (precision != Precision::fp16 && precision != Precision::bf16) {
-    throw InputError("an LSTM is trained on the chip in 'fp16' or 'bf16', not in '" +
+    throw InputError("layers are trained on the chip in 'fp16' or 'bf16', not in '" +
                      std::string(info(precision).name) + "'");
+  }
+  if (size.cell != Cell::lstm && size.cell != Cell::gru) {
+    throw InputError("the cell '" + std::string(info(size.cell).name) +
+                     "' has no training kernels; 'lstm' and 'gru' have");
   }
   of_size(size.input, "an input size");
   of_size(size.hidden, "a hidden size");
@@ -188,7 +197,8 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.finish_step = program.add_kernel(backward, "finish_step");
 
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
-  const std::int64_t gate_rows = std::int64_t{4} * size.hidden, state = std::int64_t{size.batch} * size.hidden;
+  const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
+  const std::int64_t state = std::int64_t{size.batch} * size.hidden, cell = size.cell == Cell::lstm ? state : 0;
   const std::int64_t inputs = size.steps * size.batch * size.input;
   TrainingArrays& a = b.arrays;
   a.x = elements(inputs);
@@ -197,22 +207,23 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   a.b_ih = elements(gate_rows);
   a.b_hh = elements(gate_rows);
   a.h0 = elements(state);
-  a.c0 = elements(state);
+  a.c0 = elements(cell);
   a.dhn = elements(state);
-  a.dcn = elements(state);
+  a.dcn = elements(cell);
   a.lengths = program.add_array(static_cast<std::size_t>(size.batch) * std::max(size.length_bytes, 1));
   a.y = elements(size.steps * size.directions * state);
   a.dy = elements(size.steps * size.directions * state);
   a.hn = elements(state);
-  a.cn = elements(state);
-  a.cells = elements((size.steps + 1) * state);
+  a.cn = elements(cell);
+  a.cells = elements((size.steps + 1) * cell);
   a.dx = elements(inputs);
   a.dw_ih = elements(gate_rows * size.input);
   a.dw_hh = elements(gate_rows * size.hidden);
   a.db = elements(gate_rows);
+  a.db_hh = elements(gate_rows);
   a.dh0 = elements(state);
-  a.dc0 = elements(state);
-  a.gates = b.gates = elements(size.steps * 4 * state);
+  a.dc0 = elements(cell);
+  a.gates = b.gates = elements(size.steps * kKept * state);
   const RecurrenceShape shape = recurrence_shape(size, plan.forward, false);
   const RecurrenceShape back = recurrence_shape(size, plan.backward, true);
   b.packed = program.add_array(shape.packed_bytes);

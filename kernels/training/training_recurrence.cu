@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// An LSTM's recurrences of a training step, forward and backward (ONCHIP_BACKWARD), each in one cooperative launch:
-// weights stay in registers and shared memory, and the SMs exchange the state through L2 by Lamport words.
+// The recurrences of a training step of an LSTM or a GRU (ONCHIP_CELL), forward and backward (ONCHIP_BACKWARD), each in
+// one cooperative launch: weights stay in registers and shared memory, and the SMs exchange the state through L2 by
+// Lamport words.
 //
 //   one step of one turn of one SM
 //   +--------------------------------------------------------+
 //   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
 //   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
-//   | finish           a thread: one unit of each of its samples          lstm_forward.cuh, lstm_backward.cuh
+//   | finish           a thread: one unit of each of its samples          lstm_*.cuh, gru_*.cuh: _forward, _backward
 //   | publish          to the ring; then to where the products read it
 //   +--------------------------------------------------------+
 //
@@ -25,6 +26,7 @@
 #include "../dense/multiply.cuh"
 
 constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
+constexpr int kSectorUnits = 16;  // of a row, in a sector
 
 // As in dense/combine.cuh, where the order of the sums is explained.
 constexpr int kThreadRows = kGates;
@@ -33,13 +35,21 @@ constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one wa
 constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
 #include "../dense/partials.cuh"
 #include "item.cuh"
+#include "publish.cuh"
 #include "split.cuh"
 #include "rows.cuh"
 #include "prepare.cuh"
-#if ONCHIP_BACKWARD
+#if ONCHIP_BACKWARD && ONCHIP_CELL == 2
 #include "lstm_backward.cuh"
-#else
+#elif ONCHIP_BACKWARD
+#include "gru_backward.cuh"
+#elif ONCHIP_CELL == 2
 #include "lstm_forward.cuh"
+#else
+#include "gru_forward.cuh"
+#endif
+#if ONCHIP_BACKWARD
+#include "bias.cuh"
 #endif
 
 constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns
@@ -153,7 +163,9 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
       const long long next_step = step + (is_last ? 1 : 0);
       const int next_turn = is_last ? 0 : turn + 1;
       source.state = first_state + static_cast<int>(next_step % kSlots) * kSlotStride + next_turn * kStateStride;
-      if (kTurns > 1) {
+      // Of the only turn that is left, nobody has published yet.
+      const bool is_alone = kTurns == 1 || (kHasLengths && turns == 1);
+      if (!is_alone) {
         ask(asked, source);  // it comes while this turn is finished
       }
       const u32 partials = shared + kPartialsAt + (count & 1) * (kWarps * kPartialBytes);
@@ -177,7 +189,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
         fetched[i] = fetch(a, items[i], next_step, next_turn);
       });
       ++count;
-      if (kTurns == 1) {
+      if (is_alone) {
         wait_before_polling();
         ask(asked, source);
       }

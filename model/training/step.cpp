@@ -114,7 +114,12 @@ TrainingStep plan_training(const Chip& chip, const Training& training, Stash sta
     for (int direction = 0; direction < stack.directions(); ++direction) {
       product(PhaseKind::data_product, layer, direction, columns, samples, rows);
       product(PhaseKind::weight_product, layer, direction, rows, columns, samples);
-      product(PhaseKind::weight_product, layer, direction, rows, hidden, samples);
+      // Of a GRU, the last gate's gradients for W are others than those for W_ih.
+      const std::int64_t apart = network.cell == Cell::gru ? hidden : 0;
+      product(PhaseKind::weight_product, layer, direction, rows - apart, hidden, samples);
+      if (apart > 0) {
+        product(PhaseKind::weight_product, layer, direction, apart, hidden, samples);
+      }
     }
   }
   return step;

@@ -8,8 +8,8 @@
 //   gates_product    stash=cells: gates = [W_ih W] [x[t]; h[t-1]], all steps at once
 //   backward         the recurrence of W^T, which leaves dgates
 //   data_product     dx[t] = W_ih^T dgates[t]
-//   weight_product   dW_ih = sum of dgates[t] x[t]^T, dW = sum of dgates[t] h[t-1]^T, one product each
-//   library          cuDNN does all of it
+//   weight_product   dW_ih = sum of dgates[t] x[t]^T, dW = sum of dgates[t] h[t-1]^T, one product each; of a GRU, two
+//   for dW library          cuDNN does all of it
 #pragma once
 
 #include "model/library/price.hpp"

@@ -90,7 +90,7 @@ class TrainingArrays(_Sized):
         (name, c_void_p)
         for name in (
             "workspace", "lengths", "x", "w_ih", "w_hh", "b_ih", "b_hh", "h0", "c0", "y", "hn", "cn", "cells", "kept", "dy",
-            "dhn", "dcn", "dx", "dw_ih", "dw_hh", "db", "dh0", "dc0",
+            "dhn", "dcn", "dx", "dw_ih", "dw_hh", "db", "dh0", "dc0", "db_hh",
         )
     ]  # fmt: skip
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One layer of an LSTM, all its directions, over onchip_training_* of the C API: a node of autograd, and for torch.compile an
-operator, torch.ops.onchip.lstm.
+"""One layer of an LSTM or a GRU, all its directions, over onchip_training_* of the C API: a node of autograd, and for
+torch.compile an operator, torch.ops.onchip.layer.
 
-    y, hn, cn = run(x, h0, c0, lengths, weights, directions)
+    y, hn, cn = run(cell, x, h0, c0, lengths, weights, directions)
 
 x [steps, batch, any]; h0, c0 and hn, cn [directions, batch, hidden], h0 and c0 may be None; lengths [batch] on x's device, or
-None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction. y [steps, batch, directions * hidden] is zero beyond a
+None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction. cell: "lstm" or "gru", of which c0 is None and cn empty. y [steps, batch, directions * hidden] is zero beyond a
 sample's length.
 """
 import contextlib
@@ -36,24 +36,24 @@ def _is_capturing():
     return torch.cuda.is_current_stream_capturing()
 
 
-def _layer(device, dtype, *sizes):
-    """An api.Training of `sizes`: input, hidden, batch, steps, directions, and the bytes of a length (0: none are given); or a
+def _layer(device, dtype, cell, *sizes):
+    """An api.Training of a cell and `sizes`: input, hidden, batch, steps, directions, and the bytes of a length (0: none are given); or a
     sentence that says why there is none."""
-    key = (device, dtype, *sizes)
+    key = (device, dtype, cell, *sizes)
     if key not in _LAYERS:
         with _context(device):
             if _is_capturing():
                 input, hidden, batch, steps, *_ = sizes
                 raise RuntimeError(
-                    f"an LSTM of {steps} steps, batch {batch} and sizes {input} and {hidden} has no kernels yet, and "
+                    f"the {cell.upper()} of {steps} steps, batch {batch} and sizes {input} and {hidden} has no kernels yet, and "
                     "they cannot be loaded while a CUDA graph is captured; run it once before"
                 )
             try:
-                _LAYERS[key] = api.Training("lstm", PRECISIONS[dtype], *sizes)
+                _LAYERS[key] = api.Training(cell, PRECISIONS[dtype], *sizes)
             except api.DoesNotFit as problem:
                 _LAYERS[key] = str(problem)
             except (OSError, api.ApiError) as problem:
-                warnings.warn(f"onchip.LSTM takes torch's path: {problem}")
+                warnings.warn(f"onchip.{cell.upper()} takes torch's path: {problem}")
                 _LAYERS[key] = str(problem)
     return _LAYERS[key]
 
@@ -71,9 +71,9 @@ def length_bytes(lengths):
     return 0 if lengths is None else lengths.element_size()
 
 
-def _layer_of(x, lengths, weights, directions):
+def _layer_of(cell, x, lengths, weights, directions):
     hidden = weights[1].shape[1]
-    layer = _layer(x.device, x.dtype, x.shape[2], hidden, x.shape[1], x.shape[0], directions, length_bytes(lengths))
+    layer = _layer(x.device, x.dtype, cell, x.shape[2], hidden, x.shape[1], x.shape[0], directions, length_bytes(lengths))
     if isinstance(layer, str):
         raise RuntimeError(layer)
     return layer
@@ -93,31 +93,40 @@ def _of_directions(weights, directions):
     return [(*weights[d * count : (d + 1) * count], None, None)[:4] for d in range(directions)]
 
 
-def _cell(gates, c):
-    i, f, g, o = gates.chunk(4, -1)
+def _lstm(projected, product, _, c):
+    i, f, g, o = (projected + product).chunk(4, -1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     return o.sigmoid() * c.tanh(), c
 
 
-def formula(x, h0, c0, lengths, weights, directions):
-    """What a layer computes, by operations that can be differentiated any number of times."""
+def _gru(projected, product, h):
+    (r, z, n), (r_product, z_product, q) = projected.chunk(3, -1), product.chunk(3, -1)
+    r, z = (r + r_product).sigmoid(), (z + z_product).sigmoid()
+    n = (n + r * q).tanh()
+    return (n + z * (h - n),)
+
+
+def formula(cell, x, h0, c0, lengths, weights, directions):
+    """What a layer computes, by operations that can be differentiated any number of times. Without cn of a GRU."""
     outputs, finals = [], []
     for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
         zeros = x.new_zeros(x.shape[1], w_hh.shape[1])
-        h, c = (zeros if state is None else state[direction] for state in (h0, c0))
+        given = (h0, c0) if cell == "lstm" else (h0,)
+        states = [zeros if state is None else state[direction] for state in given]
         y = [zeros] * x.shape[0]
         projected = torch.nn.functional.linear(x, w_ih, b_ih)
         for step in range(x.shape[0]) if direction == 0 else reversed(range(x.shape[0])):
-            following = _cell(projected[step] + torch.nn.functional.linear(h, w_hh, b_hh), c)
+            product = torch.nn.functional.linear(states[0], w_hh, b_hh)
+            following = (_lstm if cell == "lstm" else _gru)(projected[step], product, *states)
             if lengths is None:
-                h, c = following
-                y[step] = h
+                states = following
+                y[step] = states[0]
             else:
                 is_there = (lengths > step).unsqueeze(1)
-                h, c = (torch.where(is_there, new, old) for new, old in zip(following, (h, c)))
-                y[step] = torch.where(is_there, h, zeros)
+                states = [torch.where(is_there, new, old) for new, old in zip(following, states)]
+                y[step] = torch.where(is_there, states[0], zeros)
         outputs.append(torch.stack(y))
-        finals.append((h, c))
+        finals.append(states)
     return torch.cat(outputs, -1), *(torch.stack(states) for states in zip(*finals))
 
 
@@ -128,7 +137,7 @@ class _Addresses:
         self.kept = []  # what is alive until all is enqueued
 
     def __call__(self, tensor, direction=0, elements=0):
-        if tensor is None:
+        if tensor is None or tensor.numel() == 0:
             return None
         if not tensor.is_contiguous():
             tensor = tensor.contiguous()
@@ -139,10 +148,10 @@ class _Addresses:
         return {name: self(t, direction, 0 if t is None else t.stride(0)) for name, t in tensors.items()}
 
 
-def forward(x, h0, c0, lengths, weights, directions):
+def forward(cell, x, h0, c0, lengths, weights, directions):
     """y, hn, cn, and what backward needs: every c, and the gates."""
-    layer = _layer_of(x, lengths, weights, directions)
-    y, hn, cn, cells, kept = _empty(x, weights, directions)
+    layer = _layer_of(cell, x, lengths, weights, directions)
+    y, hn, cn, cells, kept = _empty(cell, x, weights, directions)
     workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
     arrays = []
     for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
@@ -156,21 +165,22 @@ def forward(x, h0, c0, lengths, weights, directions):
     return y, hn, cn, cells, kept
 
 
-def _empty(x, weights, directions):
+def _empty(cell, x, weights, directions):
     (steps, batch, _), hidden = x.shape, weights[1].shape[1]
+    of_c = directions if cell == "lstm" else 0
     return (
         x.new_empty(steps, batch, directions * hidden),
         x.new_empty(directions, batch, hidden),
-        x.new_empty(directions, batch, hidden),
-        x.new_empty(directions, steps + 1, batch, hidden),
+        x.new_empty(of_c, batch, hidden),
+        x.new_empty(of_c, steps + 1, batch, hidden),
         x.new_empty(directions, steps, batch, 4 * hidden),
     )
 
 
-def backward(x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, dcn, needs):
-    """Gradients of x, h0, c0, and of each direction's w_ih, w_hh and its biases, which have the same; None where `needs` is
-    false. Overwrites `kept`."""
-    layer = _layer_of(x, lengths, weights, directions)
+def backward(cell, x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, dcn, needs):
+    """Gradients of x, h0, c0, and of each direction's w_ih, w_hh, b_ih and b_hh; None where `needs` is false. Overwrites
+    `kept`."""
+    layer = _layer_of(cell, x, lengths, weights, directions)
     hidden = weights[1].shape[1]
     found = _empty_gradients(x, h0, c0, weights, directions, needs)
     dx, dh0, dc0, *of_weights = found
@@ -179,10 +189,11 @@ def backward(x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, d
     arrays = []
     for direction, (w_ih, w_hh, _, _) in enumerate(_of_directions(weights, directions)):
         own = of.parts(direction, h0=h0, cells=cells, kept=kept, dhn=dhn, dcn=dcn, dh0=dh0, dc0=dc0)
-        dw_ih, dw_hh, db = of_weights[3 * direction : 3 * direction + 3]
+        dw_ih, dw_hh, db, db_hh = of_weights[4 * direction : 4 * direction + 4]
         arrays.append(
             dict(own, workspace=of(workspace), lengths=of(lengths), x=of(x), y=of(y, direction, hidden),
-                 dy=of(dy, direction, hidden), w_ih=of(w_ih), w_hh=of(w_hh), dx=of(dx), dw_ih=of(dw_ih), dw_hh=of(dw_hh), db=of(db))
+                 dy=of(dy, direction, hidden), w_ih=of(w_ih), w_hh=of(w_hh), dx=of(dx), dw_ih=of(dw_ih), dw_hh=of(dw_hh), db=of(db),
+                 db_hh=of(db_hh))
         )  # fmt: skip
     with _context(x.device):
         layer.backward(_stream(), arrays)
@@ -190,66 +201,57 @@ def backward(x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, d
 
 
 def _empty_gradients(x, h0, c0, weights, directions, needs):
-    like = [x, h0, c0]
-    for w_ih, w_hh, b_ih, _ in _of_directions(weights, directions):
-        like += [w_ih, w_hh, b_ih]
+    like = [x, h0, c0, *(weight for of_direction in _of_directions(weights, directions) for weight in of_direction)]
     return [x.new_empty(tensor.shape) if needed else None for tensor, needed in zip(like, needs)]
 
 
 def _needs(of_states, of_weights, directions):
     """As backward takes them, from those of x, h0, c0 and weights."""
-    needs = list(of_states)
-    for w_ih, w_hh, b_ih, b_hh in _of_directions(of_weights, directions):
-        needs += [w_ih, w_hh, bool(b_ih or b_hh)]
-    return needs
+    return [*of_states, *(bool(needed) for of in _of_directions(of_weights, directions) for needed in of)]
 
 
-def _of_weights(found, of_weights, directions):
-    """Gradients in the order of weights, from those of backward behind its first three."""
-    gradients = []
-    for direction in range(directions):
-        dw_ih, dw_hh, db = found[3 * direction : 3 * direction + 3]
-        gradients += (dw_ih, dw_hh, db, db)[: len(of_weights) // directions]
-    return [gradient if needed else None for gradient, needed in zip(gradients, of_weights)]
+def _of_weights(found, count, directions):
+    """Gradients of `count` weights, from those of backward behind its first three."""
+    return [found[4 * direction + which] for direction in range(directions) for which in range(count // directions)]
 
 
-def _differentiable(x, h0, c0, lengths, weights, directions, gradients, needs):
+def _differentiable(cell, x, h0, c0, lengths, weights, directions, gradients, needs):
     """Gradients of x, h0, c0 and weights, step by step, to be differentiated."""
     # Aliases: h0 may itself depend on the weights, which is not this layer's to count.
     given = [None if tensor is None else tensor.view_as(tensor) for tensor in (x, h0, c0, *weights)]
-    outputs = formula(*given[:3], lengths, given[3:], directions)
+    outputs = formula(cell, *given[:3], lengths, given[3:], directions)
     outputs, seeds = zip(*((y, dy) for y, dy in zip(outputs, gradients) if dy is not None))
     wanted = [tensor for tensor, needed in zip(given, needs) if needed]
     found = iter(torch.autograd.grad(outputs, wanted, seeds, create_graph=True, allow_unused=True))
     return [next(found) if needed else None for needed in needs]
 
 
-class _Lstm(torch.autograd.Function):
+class _Layer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, directions, lengths, x, h0, c0, *weights):
-        y, hn, cn, cells, kept = forward(x, h0, c0, lengths, weights, directions)
+    def forward(ctx, cell, directions, lengths, x, h0, c0, *weights):
+        y, hn, cn, cells, kept = forward(cell, x, h0, c0, lengths, weights, directions)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(lengths, x, h0, c0, *weights, y, cells, kept)
-        ctx.directions, ctx.is_kept = directions, True
+        ctx.cell, ctx.directions, ctx.is_kept = cell, directions, True
         return y, hn, cn
 
     @staticmethod
     def backward(ctx, *gradients):
         lengths, x, h0, c0, *weights, y, cells, kept = ctx.saved_tensors
-        given, needed = (x, h0, c0, lengths, weights, ctx.directions), ctx.needs_input_grad[2:]
+        given, needed = (ctx.cell, x, h0, c0, lengths, weights, ctx.directions), ctx.needs_input_grad[3:]
         if torch.is_grad_enabled():  # create_graph: the gradients themselves are to be differentiated
-            return (None, None, *_differentiable(*given, gradients, needed))
+            return (None, None, None, *_differentiable(*given, gradients, needed))
         if not ctx.is_kept:  # a backward has overwritten it, with retain_graph
             *_, cells, kept = forward(*given)
         ctx.is_kept = False
         found = backward(*given, y, cells, kept, *gradients, _needs(needed[:3], needed[3:], ctx.directions))
-        return (None, None, *found[:3], *_of_weights(found[3:], needed[3:], ctx.directions))
+        return (None, None, None, *found[:3], *_of_weights(found[3:], len(weights), ctx.directions))
 
 
-def run(x, h0, c0, lengths, weights, directions):
+def run(cell, x, h0, c0, lengths, weights, directions):
     if is_compiling():
-        return torch.ops.onchip.lstm(x, h0, c0, lengths, weights, directions)[:3]
-    return _Lstm.apply(directions, lengths, x, h0, c0, *weights)
+        return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions)[:3]
+    return _Layer.apply(cell, directions, lengths, x, h0, c0, *weights)
 
 
 _HAS_OPERATORS = hasattr(torch.library, "custom_op")
@@ -262,45 +264,46 @@ def is_compiling():
 if _HAS_OPERATORS:
     _Five = Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
-    @torch.library.custom_op("onchip::lstm", mutates_args=())
+    @torch.library.custom_op("onchip::layer", mutates_args=())
     def _forward_operator(
-        x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor], directions: int
-    ) -> _Five:
-        return forward(x, h0, c0, lengths, weights, directions)
+        cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
+        directions: int,
+    ) -> _Five:  # fmt: skip
+        return forward(cell, x, h0, c0, lengths, weights, directions)
 
     @_forward_operator.register_fake
-    def _(x, h0, c0, lengths, weights, directions):
-        return _empty(x, weights, directions)
+    def _(cell, x, h0, c0, lengths, weights, directions):
+        return _empty(cell, x, weights, directions)
 
     # Empty where `needs` is false: operators have no lists of what may be none. And none that return lists may overwrite.
-    @torch.library.custom_op("onchip::lstm_backward", mutates_args=())
+    @torch.library.custom_op("onchip::layer_backward", mutates_args=())
     def _backward_operator(
-        x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
+        cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
         directions: int, y: Tensor, cells: Tensor, kept: Tensor, dy: Optional[Tensor], dhn: Optional[Tensor],
         dcn: Optional[Tensor], needs: List[bool],
     ) -> List[Tensor]:  # fmt: skip
-        found = backward(x, h0, c0, lengths, weights, directions, y, cells, kept.clone(), dy, dhn, dcn, needs)
+        found = backward(cell, x, h0, c0, lengths, weights, directions, y, cells, kept.clone(), dy, dhn, dcn, needs)
         return [x.new_empty(0) if tensor is None else tensor for tensor in found]
 
     @_backward_operator.register_fake
-    def _(x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, dcn, needs):
+    def _(cell, x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, dcn, needs):
         found = _empty_gradients(x, h0, c0, weights, directions, needs)
         return [x.new_empty(0) if tensor is None else tensor for tensor in found]
 
     def _setup(ctx, inputs, output):
-        x, h0, c0, lengths, weights, ctx.directions = inputs
+        ctx.cell, x, h0, c0, lengths, weights, ctx.directions = inputs
         y, _, _, cells, kept = output
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(lengths, x, h0, c0, *weights, y, cells, kept)
 
     def _backward(ctx, dy, dhn, dcn, *_):
         lengths, x, h0, c0, *weights, y, cells, kept = ctx.saved_tensors
-        *of_states, _, of_weights, _ = ctx.needs_input_grad
+        _, *of_states, _, of_weights, _ = ctx.needs_input_grad
         needs = _needs(of_states, of_weights, ctx.directions)
-        found = torch.ops.onchip.lstm_backward(
-            x, h0, c0, lengths, weights, ctx.directions, y, cells, kept, dy, dhn, dcn, needs
+        found = torch.ops.onchip.layer_backward(
+            ctx.cell, x, h0, c0, lengths, weights, ctx.directions, y, cells, kept, dy, dhn, dcn, needs
         )  # fmt: skip
         found = [tensor if needed else None for tensor, needed in zip(found, needs)]
-        return (*found[:3], None, _of_weights(found[3:], of_weights, ctx.directions), None)
+        return (None, *found[:3], None, _of_weights(found[3:], len(weights), ctx.directions), None)
 
     _forward_operator.register_autograd(_backward, setup_context=_setup)

@@ -31,14 +31,6 @@ def _no_autocast():
     return torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled() else contextlib.nullcontext()
 
 
-class _Explained:
-    _path = "no forward yet"
-
-    def explain(self):
-        """On what the last forward ran, and why: "on the chip; forward: groups=4 ...", or "torch: ..."."""
-        return self._path
-
-
 class _Rows(torch.autograd.Function):
     """Rows of a packed sequence to their places among all steps and samples, or back; a row has one place."""
 
@@ -56,31 +48,39 @@ class _Rows(torch.autograd.Function):
         return _Rows.apply(gradient, places, ctx.rows if ctx.count is None else None), None, None
 
 
-def _places(batch_sizes):
-    """Of a packed sequence's rows among all steps and samples; and the lengths. On the CPU, where batch_sizes are."""
-    batch = int(batch_sizes[0])
-    begins = batch_sizes.cumsum(0) - batch_sizes
-    places = torch.arange(int(batch_sizes.sum()))
-    places += (torch.arange(len(batch_sizes)) * batch - begins).repeat_interleave(batch_sizes)
-    return places, (batch_sizes > torch.arange(batch).unsqueeze(1)).sum(1)
+def _places(batch_sizes, batch, rows, device):
+    """Of so many rows of a packed sequence among all steps and samples; and the lengths. Nothing waits for them."""
+    sizes = batch_sizes.to(device, non_blocking=True)
+    step = torch.arange(len(sizes), device=device)
+    shifts = (step * batch - (sizes.cumsum(0) - sizes)).repeat_interleave(sizes, output_size=rows)
+    return torch.arange(rows, device=device) + shifts, (sizes > torch.arange(batch, device=device).unsqueeze(1)).sum(1)
 
 
-class LSTM(_Explained, torch.nn.LSTM):
-    """torch.nn.LSTM, whose forward and backward run on the chip for fp16 and bf16 on a CUDA device, also under autocast and
+class _OnChip:
+    """Of torch.nn.LSTM or GRU: forward and backward run on the chip for fp16 and bf16 on a CUDA device, also under autocast and
     torch.compile(fullgraph=True); all else (proj_size, other types, weights that do not fit) silently takes torch's own path.
-    A gradient of gradients is computed step by step, by torch's operations."""
+    A gradient of gradients is computed step by step, by torch's operations. Inside, states are a tuple, also of a GRU."""
+
+    _path = "no forward yet"
+
+    def explain(self):
+        """On what the last forward ran, and why: "on the chip; forward: groups=4 ...", or "torch: ..."."""
+        return self._path
 
     def forward(self, input, hx=None, lengths=None):
-        """As torch.nn.LSTM's. lengths: of each sample, [batch], int32 or int64, as pack_padded_sequence takes them, but not
+        """As torch's. lengths: of each sample, [batch], int32 or int64, as pack_padded_sequence takes them, but not
         sorted, and on any device: nothing waits for those on a GPU, and a CUDA graph may be replayed with others. The output
         is zero beyond them; input there may be any finite number."""
         self._check_lengths(input, lengths)
-        why = self._why_not(input, hx)
+        states = hx if hx is None or self._cell == "lstm" else (hx,)
+        why = self._why_not(input, states)
         if why is None:
+            dtype = self._dtype(input)
             with _no_autocast():
-                found = self._on_chip(input, hx, lengths, self._dtype(input))
+                found = self._on_chip(input, states, lengths, dtype)
             if not isinstance(found, str):
-                return found
+                y, final = found
+                return y, final if self._cell == "lstm" else final[0]
             why = found
         self._path = f"torch: {why}"
         if lengths is None:
@@ -136,8 +136,9 @@ class LSTM(_Explained, torch.nn.LSTM):
             batch = [int(input.batch_sizes[0])] if is_packed else []
             batch = [x.shape[0 if self.batch_first else 1]] if x.dim() == 3 else batch
             shape = (self.num_layers * directions, *batch, self.hidden_size)
-            if len(hx) != 2 or not all(torch.is_tensor(state) and state.shape == shape for state in hx):
-                return f"hx is not two states of shape {list(shape)}"
+            count = 2 if self._cell == "lstm" else 1
+            if len(hx) != count or not all(torch.is_tensor(state) and state.shape == shape for state in hx):
+                return f"hx is not {count} of shape {list(shape)}"
             tensors += hx
         for tensor in tensors:
             if tensor.device != x.device:
@@ -163,10 +164,10 @@ class LSTM(_Explained, torch.nn.LSTM):
         found = self._layers(x, hx, lengths)
         if isinstance(found, str):
             return found
-        y, (hn, cn) = found
+        y, final = found
         if not is_batched:
-            return y.squeeze(1), (hn.squeeze(1), cn.squeeze(1))
-        return y.transpose(0, 1) if self.batch_first else y, (hn, cn)
+            return y.squeeze(1), tuple(state.squeeze(1) for state in final)
+        return y.transpose(0, 1) if self.batch_first else y, final
 
     def _packed(self, input, hx, dtype):
         """Unpacked on the device, in the packed order of samples, which is that of their lengths."""
@@ -174,7 +175,7 @@ class LSTM(_Explained, torch.nn.LSTM):
         data = data.to(dtype)
         steps, batch, lengths, places = len(batch_sizes), int(batch_sizes[0]), None, None
         if steps * batch > len(data):
-            places, lengths = (tensor.to(data.device, non_blocking=True) for tensor in _places(batch_sizes))
+            places, lengths = _places(batch_sizes, batch, len(data), data.device)
             data = _Rows.apply(data, places, steps * batch)
         if hx is not None:
             hx = tuple(state.to(dtype) if in_order is None else state.to(dtype).index_select(1, in_order) for state in hx)
@@ -195,7 +196,7 @@ class LSTM(_Explained, torch.nn.LSTM):
         directions = 2 if self.bidirectional else 1
         for input in [self.input_size] + [directions * self.hidden_size] * (self.num_layers > 1):
             is_there, text = lstm_layer.plan(
-                x.device, x.dtype, input, self.hidden_size, batch, steps, directions, lstm_layer.length_bytes(lengths)
+                x.device, x.dtype, self._cell, input, self.hidden_size, batch, steps, directions, lstm_layer.length_bytes(lengths)
             )
             if not is_there:
                 return text
@@ -203,24 +204,27 @@ class LSTM(_Explained, torch.nn.LSTM):
         for layer in range(self.num_layers):
             of_layer = slice(layer * directions, (layer + 1) * directions)
             weights = [weight.to(x.dtype) for of_direction in all_weights[of_layer] for weight in of_direction]
-            h0, c0 = (None, None) if hx is None else (state[of_layer] for state in hx)
-            x, *final = lstm_layer.run(x, h0, c0, lengths, weights, directions)
-            finals.append(final)
+            h0, c0 = (None, None) if hx is None else (*(state[of_layer] for state in hx), None)[:2]
+            x, *final = lstm_layer.run(self._cell, x, h0, c0, lengths, weights, directions)
+            finals.append(final if self._cell == "lstm" else final[:1])
             if self.dropout and layer + 1 < self.num_layers:
                 x = torch.nn.functional.dropout(x, self.dropout, self.training)
-        hn, cn = finals[0] if len(finals) == 1 else (torch.cat(states) for states in zip(*finals))
         self._path = f"on the chip; {text}"
-        return x, (hn, cn)
+        return x, tuple(finals[0]) if len(finals) == 1 else tuple(torch.cat(states) for states in zip(*finals))
 
 
-class GRU(_Explained, torch.nn.GRU):
-    """torch.nn.GRU, on torch's own path until there are kernels for it."""
+class LSTM(_OnChip, torch.nn.LSTM):
+    __doc__ = _OnChip.__doc__
+    _cell = "lstm"
 
-    _path = "torch: there are no training kernels for a GRU yet"
+
+class GRU(_OnChip, torch.nn.GRU):
+    __doc__ = _OnChip.__doc__
+    _cell = "gru"
 
 
 _REPLACED = {torch.nn.LSTM: LSTM, torch.nn.GRU: GRU}
-dynamo.trace((LSTM,))
+dynamo.trace((LSTM, GRU))
 
 
 def replace(model):

@@ -11,14 +11,17 @@ from onchip import lstm_layer
 @unittest.skipUnless(hasattr(torch.library, "opcheck"), "this torch has no operators of one's own")
 class Compiled:
     def test_the_operator_is_what_it_says(self):
-        for lengths, with_states, directions in ((None, False, 1), ([5, 5], True, 2)):
-            fast, _ = pair(self.dtypes[0], self.device, 3, 4, bidirectional=directions == 2)
+        for kind, lengths, with_states, directions in (
+            ("LSTM", None, False, 1), ("LSTM", [5, 5], True, 2), ("GRU", [5, 5], True, 2),
+        ):  # fmt: skip
+            fast, _ = pair(self.dtypes[0], self.device, 3, 4, kind=kind, bidirectional=directions == 2)
             x = torch.randn(5, 2, 3, device=self.device, dtype=self.dtypes[0], requires_grad=True)
             states = [torch.randn(directions, 2, 4, device=self.device, dtype=self.dtypes[0], requires_grad=True) for _ in range(2)]
             lengths = None if lengths is None else torch.tensor(lengths, device=self.device)
-            given = (x, *(states if with_states else (None, None)), lengths, list(fast.parameters()), directions)
+            states[1:] = states[1:] if kind == "LSTM" else [None]
+            given = (kind.lower(), x, *(states if with_states else (None, None)), lengths, list(fast.parameters()), directions)
             tests = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_static")
-            torch.library.opcheck(torch.ops.onchip.lstm, given, test_utils=tests)
+            torch.library.opcheck(torch.ops.onchip.layer, given, test_utils=tests)
 
     def test_no_break_of_the_graph_and_the_same_gradients(self):
         for options in ({}, {"num_layers": 2, "bidirectional": True, "batch_first": True}):

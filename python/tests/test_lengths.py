@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onchip.LSTM with samples of other lengths, as a tensor or packed, beside torch's packed sequences."""
+"""onchip.LSTM and GRU with samples of other lengths, as a tensor or packed, beside torch's packed sequences."""
 import itertools
 import unittest
 
-from .training_cases import OnAGpu, Same, WithoutKernels, errors, exact_gradients, pair  # without torch, all is skipped
+from .training_cases import OnAGpu, Same, WithoutKernels, errors, exact_gradients, flat, pair  # without torch, all is skipped
 
 import onchip
 import torch
@@ -14,41 +14,36 @@ OPTIONS = ({}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True, "
 
 class Lengths(Same):
     def test_lengths_directions_layers_and_states(self):
-        for dtype, options, with_states in itertools.product(self.dtypes, OPTIONS, (False, True)):
+        for cell, dtype, options, with_states in itertools.product(self.kinds, self.dtypes, OPTIONS, (False, True)):
             shape = (4, 6, 19) if options.get("batch_first") else (6, 4, 19)
             for number, kind in enumerate((torch.int32, torch.int64)):
-                with self.subTest(dtype=dtype, with_states=with_states, kind=kind, **options):
+                with self.subTest(cell=cell, dtype=dtype, with_states=with_states, kind=kind, **options):
                     lengths = torch.tensor([[2, 6, 1, 5], [3, 1, 2, 5]][number], dtype=kind, device=self.device)
-                    self.same(*pair(dtype, self.device, 19, 24, **options), shape, with_states, lengths)
+                    self.same(*pair(dtype, self.device, 19, 24, kind=cell, **options), shape, with_states, lengths)
 
     def test_lengths_that_are_all_full_change_nothing(self):
         fast, _ = pair(self.dtypes[0], self.device, 19, 24, bidirectional=True)
         input = torch.randn(5, 3, 19, device=self.device, dtype=self.dtypes[0])
         plain, lengths = fast(input), torch.full((3,), 5, device=self.device)
-        for one, other in zip(self.flat(plain), self.flat(fast(input, lengths=lengths))):
+        for one, other in zip(flat(plain), flat(fast(input, lengths=lengths))):
             self.assertTrue(torch.allclose(one, other, rtol=0, atol=1e-2))
 
-    @staticmethod
-    def flat(found):
-        output, final = found
-        return [output, *final]
-
     def test_packed_sequences(self):
-        for dtype, options, (is_sorted, lengths), with_states in itertools.product(
-            self.dtypes, OPTIONS, ((False, [2, 6, 1, 5]), (True, [5, 3, 3, 1]), (True, [4, 4, 4, 4])), (False, True)
+        for kind, dtype, options, (is_sorted, lengths), with_states in itertools.product(
+            self.kinds, self.dtypes, OPTIONS, ((False, [2, 6, 1, 5]), (True, [5, 3, 3, 1]), (True, [4, 4, 4, 4])), (False, True)
         ):
-            with self.subTest(dtype=dtype, with_states=with_states, lengths=lengths, **options):
-                fast, exact = pair(dtype, self.device, 19, 24, **options)
+            with self.subTest(kind=kind, dtype=dtype, with_states=with_states, lengths=lengths, **options):
+                fast, exact = pair(dtype, self.device, 19, 24, kind=kind, **options)
                 shape = (4, max(lengths), 19) if fast.batch_first else (max(lengths), 4, 19)
                 input = torch.randn(shape, device=self.device, dtype=dtype)
                 directions = 2 if fast.bidirectional else 1
-                hx = tuple(torch.randn(2, fast.num_layers * directions, 4, 24, device=self.device, dtype=dtype)) if with_states else None
+                hx = tuple(torch.randn(2 if kind == "LSTM" else 1, fast.num_layers * directions, 4, 24, device=self.device, dtype=dtype)) if with_states else None
                 seed = torch.randn(sum(lengths), directions * 24, device=self.device, dtype=dtype)
                 found = []
                 for module, x in ((fast, input.clone()), (exact, input.double())):
                     states = None if hx is None else tuple(state.to(x.dtype).requires_grad_() for state in hx)
                     packed = pack_padded_sequence(x.requires_grad_(), torch.tensor(lengths), fast.batch_first, enforce_sorted=is_sorted)
-                    output, final = module(packed, states)
+                    output, *final = flat(module(packed, states if states is None or kind == "LSTM" else states[0]))
                     self.assertIsInstance(output, PackedSequence)
                     loss = (output.data * seed.to(x.dtype)).double().sum() + sum(state.double().square().sum() for state in final)
                     gradients = torch.autograd.grad(loss, [x, *(states or ()), *module.parameters()])

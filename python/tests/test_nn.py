@@ -6,7 +6,7 @@ import itertools
 import unittest
 from unittest import mock
 
-from .training_cases import TOLERANCE, OnAGpu, Same, WithoutKernels, pair  # without torch, all is skipped
+from .training_cases import TOLERANCE, OnAGpu, Same, WithoutKernels, flat, pair  # without torch, all is skipped
 
 import onchip
 import torch
@@ -16,34 +16,36 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 class SameGradients(Same):
     def test_layers_directions_states_and_shapes(self):
-        for dtype, options in itertools.product(
-            self.dtypes,
+        for kind, dtype, options in itertools.product(
+            self.kinds, self.dtypes,
             (
                 {}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True}, {"bias": False},
                 {"num_layers": 3, "batch_first": True},
             ),  # fmt: skip
         ):
             for with_states, shape in itertools.product((False, True), ((5, 3, 19), (5, 19))):
-                with self.subTest(dtype=dtype, with_states=with_states, shape=shape, **options):
-                    self.same(*pair(dtype, self.device, 19, 24, **options), shape, with_states)
+                with self.subTest(kind=kind, dtype=dtype, with_states=with_states, shape=shape, **options):
+                    self.same(*pair(dtype, self.device, 19, 24, kind=kind, **options), shape, with_states)
 
     def test_gradients_that_nobody_wants_are_not_computed(self):
-        fast, exact = pair(self.dtypes[0], self.device, 19, 24)
-        fast.weight_ih_l0.requires_grad_(False)
-        fast.bias_hh_l0.requires_grad_(False)
-        output, (h, c) = fast(torch.randn(5, 3, 19, device=self.device, dtype=self.dtypes[0]))
-        c.sum().backward()  # neither y nor hn
-        for name, parameter in fast.named_parameters():
-            self.assertEqual(parameter.grad is None, not parameter.requires_grad, name)
+        for kind in self.kinds:
+            fast, _ = pair(self.dtypes[0], self.device, 19, 24, kind=kind)
+            fast.weight_ih_l0.requires_grad_(False)
+            fast.bias_hh_l0.requires_grad_(False)
+            last = flat(fast(torch.randn(5, 3, 19, device=self.device, dtype=self.dtypes[0])))[-1]
+            last.sum().backward()  # not y, and of an LSTM not hn
+            for name, parameter in fast.named_parameters():
+                self.assertEqual(parameter.grad is None, not parameter.requires_grad, name)
 
     def test_a_second_backward_computes_the_same(self):
-        fast, _ = pair(self.dtypes[0], self.device, 19, 24)
-        input = torch.randn(5, 3, 19, device=self.device, dtype=self.dtypes[0])
-        loss = fast(input)[0].square().sum()
-        first = torch.autograd.grad(loss, fast.parameters(), retain_graph=True)
-        second = torch.autograd.grad(loss, fast.parameters())
-        for one, other in zip(first, second):
-            self.assertTrue(torch.equal(one, other))
+        for kind in self.kinds:
+            fast, _ = pair(self.dtypes[0], self.device, 19, 24, kind=kind)
+            input = torch.randn(5, 3, 19, device=self.device, dtype=self.dtypes[0])
+            loss = fast(input)[0].square().sum()
+            first = torch.autograd.grad(loss, fast.parameters(), retain_graph=True)
+            second = torch.autograd.grad(loss, fast.parameters())
+            for one, other in zip(first, second):
+                self.assertTrue(torch.equal(one, other))
 
     def test_changes_in_place_before_backward_are_errors(self):
         fast, _ = pair(self.dtypes[0], self.device, 19, 24)
@@ -69,12 +71,13 @@ class SameGradients(Same):
         self.assertTrue(all(parameter.grad.isnan().any() for parameter in fast.parameters()))
 
     def test_what_does_not_fit_takes_torchs_path_and_says_why(self):
-        fast, exact = pair(self.dtypes[0], self.device, 3, 4096 if self.device == "cuda" else 65)
-        input = torch.randn(2, 3, 3, device=self.device, dtype=self.dtypes[0])
-        output, _ = fast(input)
-        self.assertRegex(fast.explain(), "^torch: .*(65|4096) units")
-        error = (output - exact(input.double())[0]).norm() / output.norm()
-        self.assertLess(error.item(), TOLERANCE[self.dtypes[0]])
+        for kind in self.kinds:
+            fast, exact = pair(self.dtypes[0], self.device, 3, 4096 if self.device == "cuda" else 65, kind=kind)
+            input = torch.randn(2, 3, 3, device=self.device, dtype=self.dtypes[0])
+            output, _ = fast(input)
+            self.assertRegex(fast.explain(), "^torch: .*(65|4096) units")
+            error = (output - exact(input.double())[0]).norm() / output.norm()
+            self.assertLess(error.item(), TOLERANCE[self.dtypes[0]])
 
 
 def _halve(tensor):
@@ -85,16 +88,17 @@ def _halve(tensor):
 class OnTheCpu(SameGradients, WithoutKernels):
     def test_gradcheck_and_gradgradcheck(self):
         torch.manual_seed(3)
-        fast = onchip.LSTM(2, 2, num_layers=2, bidirectional=True).double()
-        given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 1, 2), (4, 1, 2), (4, 1, 2))]
+        for kind in self.kinds:
+            fast = getattr(onchip, kind)(2, 2, num_layers=2, bidirectional=True).double()
+            given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 1, 2), (4, 1, 2), (4, 1, 2))]
+            given = given if kind == "LSTM" else given[:2]
 
-        def run(x, h0, c0, *_):
-            output, final = fast(x, (h0, c0))
-            return (output, *final)
+            def run(x, *states):
+                return tuple(flat(fast(x, states[:2] if kind == "LSTM" else states[0])))
 
-        self.assertTrue(torch.autograd.gradcheck(run, (*given, *fast.parameters())))
-        self.assertTrue(torch.autograd.gradgradcheck(run, (*given, *fast.parameters())))
-        self.assertTrue(fast.explain().startswith("on the chip"))
+            self.assertTrue(torch.autograd.gradcheck(run, (*given, *fast.parameters())))
+            self.assertTrue(torch.autograd.gradgradcheck(run, (*given, *fast.parameters())))
+            self.assertTrue(fast.explain().startswith("on the chip"))
 
     def test_no_kernels_while_a_graph_is_captured(self):
         fast = onchip.LSTM(3, 4).double()
@@ -138,9 +142,11 @@ class AsTorch(unittest.TestCase):
                 self.assertTrue(torch.equal(copied.eval()(input)[0], plain.eval()(input)[0]))
 
     def test_other_paths_are_torchs_own(self):
-        for options in ({}, {"proj_size": 2}, {"bidirectional": True}):
-            fast = onchip.LSTM(3, 4, **options)
-            plain = torch.nn.LSTM(3, 4, **options)
+        for kind, options in (
+            ("LSTM", {}), ("LSTM", {"proj_size": 2}), ("LSTM", {"bidirectional": True}), ("GRU", {"bidirectional": True}),
+        ):  # fmt: skip
+            fast = getattr(onchip, kind)(3, 4, **options)
+            plain = getattr(torch.nn, kind)(3, 4, **options)
             plain.load_state_dict(fast.state_dict())
             self.assertEqual(fast.explain(), "no forward yet")
             input = torch.randn(5, 2, 3)
@@ -150,7 +156,6 @@ class AsTorch(unittest.TestCase):
                 self.assertEqual(fast.explain(), "torch: the input is not on a CUDA device")
             self.assertTrue(torch.equal(fast(packed)[0].data, plain(packed)[0].data))
             self.assertEqual(fast.explain(), "torch: the input is not on a CUDA device")
-        self.assertRegex(onchip.GRU(3, 4).explain(), "^torch: .*GRU")
 
     def test_gradients_of_gradients_on_torchs_path(self):
         fast = onchip.LSTM(3, 4).double()
@@ -159,11 +164,13 @@ class AsTorch(unittest.TestCase):
         self.assertTrue(torch.autograd.gradgradcheck(lambda x: fast(x)[0], (input,)))
 
     def test_errors_are_torchs(self):
-        fast, plain = onchip.LSTM(3, 4), torch.nn.LSTM(3, 4)
-        for input, hx in (
-            (torch.randn(5, 2, 4), None),
-            (torch.randn(5, 2, 3), (torch.randn(2, 2, 4), torch.randn(1, 2, 4))),
-            (torch.randn(5, 2, 3), (torch.randn(1, 2, 5), torch.randn(1, 2, 4))),
+        lstms, grus = (onchip.LSTM(3, 4), torch.nn.LSTM(3, 4)), (onchip.GRU(3, 4), torch.nn.GRU(3, 4))
+        for (fast, plain), input, hx in (
+            (lstms, torch.randn(5, 2, 4), None),
+            (lstms, torch.randn(5, 2, 3), (torch.randn(2, 2, 4), torch.randn(1, 2, 4))),
+            (lstms, torch.randn(5, 2, 3), (torch.randn(1, 2, 5), torch.randn(1, 2, 4))),
+            (grus, torch.randn(5, 2, 4), None),
+            (grus, torch.randn(5, 2, 3), torch.randn(2, 2, 4)),
         ):
             with self.assertRaises(RuntimeError) as wanted:
                 plain(input, hx)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onchip.LSTM on a GPU: random configurations beside cuDNN, in training, in graphs."""
+"""onchip.LSTM and GRU on a GPU: random configurations beside cuDNN, in training, in graphs."""
 import concurrent.futures
 import copy
 import os
@@ -15,15 +15,15 @@ from onchip import lstm_layer
 
 
 def _configurations(count, kernels):
-    """So many, with so many kernels at most, which take long to compile: (dtype, sizes, options, shape, with_states, lengths)."""
+    """So many, with so many kernels at most, which take long to compile: (kind, dtype, sizes, options, shape, with_states, lengths)."""
     draw = random.Random(5)
     sizes = [
-        (draw.choice((torch.float16, torch.bfloat16)), draw.choice((1, 2, 5, 16, 31, 65, 128, 257, 512)),
+        (draw.choice(("LSTM", "GRU")), draw.choice((torch.float16, torch.bfloat16)), draw.choice((1, 2, 5, 16, 31, 65, 128, 257, 512)),
          draw.choice((1, 1, 2, 3, 8, 17, 33, 64)), draw.random() < 0.4, draw.choice((None, torch.int32, torch.int64)))
         for _ in range(kernels)
     ]  # fmt: skip
     for number in range(count):
-        dtype, hidden, batch, bidirectional, lengths = sizes[number % kernels]
+        kind, dtype, hidden, batch, bidirectional, lengths = sizes[number % kernels]
         input, steps = draw.choice((1, 7, 33, 64, 200)), draw.choice((1, 1, 2, 9, 17, 64, 64))
         options = {"num_layers": draw.choice((1, 1, 2)), "bidirectional": bidirectional,
                    "batch_first": draw.random() < 0.3, "bias": draw.random() < 0.8}  # fmt: skip
@@ -32,7 +32,7 @@ def _configurations(count, kernels):
         if lengths is not None:
             lengths = torch.tensor([draw.randint(1, steps) for _ in range(batch)], dtype=lengths)
         shape = (batch, steps, input) if options["batch_first"] else (steps, batch, input)
-        yield dtype, (input, hidden), options, shape, draw.random() < 0.5, lengths
+        yield kind, dtype, (input, hidden), options, shape, draw.random() < 0.5, lengths
 
 
 class Training(OnAGpu):
@@ -40,23 +40,23 @@ class Training(OnAGpu):
         configurations = list(_configurations(300, 48))
 
         def load(configuration):
-            dtype, (input, hidden), options, shape, _, lengths = configuration
+            kind, dtype, (input, hidden), options, shape, _, lengths = configuration
             steps, batch = shape[:2][:: -1 if options["batch_first"] else 1]
             directions = 2 if options["bidirectional"] else 1
             for size in [input] + [directions * hidden] * (options["num_layers"] > 1):
                 bytes = lstm_layer.length_bytes(lengths)
-                lstm_layer.plan(torch.device("cuda", 0), dtype, size, hidden, batch, steps, directions, bytes)
+                lstm_layer.plan(torch.device("cuda", 0), dtype, kind.lower(), size, hidden, batch, steps, directions, bytes)
 
         # One of each kernel's at once, then the rest, which finds it.
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(load, configurations[:48]))
             list(pool.map(load, configurations[48:]))
         of_all = []
-        for number, (dtype, sizes, options, shape, with_states, lengths) in enumerate(configurations):
-            with self.subTest(number=number, dtype=dtype, shape=shape, hidden=sizes[1], lengths=lengths is not None, **options):
+        for number, (kind, dtype, sizes, options, shape, with_states, lengths) in enumerate(configurations):
+            with self.subTest(number=number, kind=kind, dtype=dtype, shape=shape, hidden=sizes[1], lengths=lengths is not None, **options):
                 lengths = None if lengths is None else lengths.cuda()
-                fast, exact = pair(dtype, "cuda", *sizes, **options)
-                plain = torch.nn.LSTM(*sizes, **options).to("cuda", dtype)
+                fast, exact = pair(dtype, "cuda", *sizes, kind=kind, **options)
+                plain = getattr(torch.nn, kind)(*sizes, **options).to("cuda", dtype)
                 plain.load_state_dict(fast.state_dict())
                 input, hx, seeds = given_to(fast, shape, with_states, "cuda")
                 wanted = exact_gradients(exact, input, hx, seeds, lengths, cudnn=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of onchip.LSTM share: a layer that computes from the pointers it is given, in double precision on the CPU, in the
-place of the kernels; and gradients beside those of torch.nn.LSTM in double precision."""
+"""What tests of onchip.LSTM and GRU share: a layer that computes from the pointers it is given, in double precision on the CPU, in the
+place of the kernels; and gradients beside those of torch's in double precision."""
 import concurrent.futures
 import ctypes
 import unittest
@@ -24,19 +24,21 @@ class FakeTraining:
     workspace_bytes, plan = 64, "fake"
 
     def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes):
-        assert (cell, precision) == ("lstm", "fp64")
+        assert cell in ("lstm", "gru") and precision == "fp64"
         if hidden > 64:
             raise api.DoesNotFit(f"{hidden} units do not fit")
+        self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
         self.sizes = (input, hidden, batch, steps, directions, length_bytes)
 
     def _of(self, arrays):
         """Tensors of each direction."""
         input, hidden, batch, steps, directions, length_bytes = self.sizes
         assert len(arrays) == directions
-        state, output, rows = (batch, hidden), (steps, batch, hidden), 4 * hidden
+        state, output, rows = (batch, hidden), (steps, batch, hidden), self.gates * hidden
         shapes = {"x": (steps, batch, input), "w_ih": (rows, input), "w_hh": (rows, hidden), "b_ih": (rows,),
                   "b_hh": (rows,), "h0": state, "c0": state, "y": output, "dy": output, "hn": state, "cn": state, "dhn": state,
-                  "dcn": state, "db": (rows,), "cells": (steps + 1, *state), "kept": (steps, batch, rows)}  # fmt: skip
+                  "dcn": state, "db": (rows,), "db_hh": (rows,), "cells": (steps + 1, *state),
+                  "kept": (steps * batch * 4 * hidden,)}  # fmt: skip
         for name in ("x", "w_ih", "w_hh", "h0", "c0"):
             shapes["d" + name] = shapes[name]
 
@@ -62,41 +64,45 @@ class FakeTraining:
         with concurrent.futures.ThreadPoolExecutor() as pool:
             return pool.submit(self._gradients, *given).result()
 
-    def _gradients(self, a, direction, bias, *seeds):
+    def _gradients(self, a, direction, biases, *seeds):
         zeros = torch.zeros(self.sizes[2], self.sizes[1], dtype=torch.float64)
-        given = [a["x"], a.get("h0", zeros), a["cells"][0], a["w_ih"], a["w_hh"], bias, torch.zeros_like(bias)]
+        c0 = a["cells"][0] if self.cell == "lstm" else zeros
+        given = [a["x"], a.get("h0", zeros), c0, a["w_ih"], a["w_hh"], *biases]
         with torch.enable_grad():
             given = [tensor.detach().clone().requires_grad_() for tensor in given]
             x, h0, c0, *weights = given
             unused = [torch.zeros_like(w) for w in weights]  # of the other direction
             both = (weights, unused) if direction == 0 else (unused, weights)
             states = [torch.stack([s, s]) for s in (h0, c0)]
-            outputs = lstm_layer.formula(x, *states, a["lengths"], [*both[0], *both[1]], 2)
-            outputs = [outputs[0].chunk(2, -1)[direction], outputs[1][direction], outputs[2][direction]]
+            y, *finals = lstm_layer.formula(self.cell, x, *states, a["lengths"], [*both[0], *both[1]], 2)
+            outputs = [y.chunk(2, -1)[direction], *(state[direction] for state in finals)]
             if seeds:
                 loss = sum((one * seed).sum() for one, seed in zip(outputs, seeds))
-                return outputs, torch.autograd.grad(loss, given)
+                return outputs, torch.autograd.grad(loss, given, allow_unused=True)
         return outputs, None
 
     def forward(self, stream, arrays):
         for direction, a in enumerate(self._of(arrays)):
             assert arrays[direction]["workspace"]
-            assert all(name in a for name in ("x", "w_ih", "w_hh", "y", "hn", "cn", "cells", "kept"))
+            of_c = ("cn", "cells") if self.cell == "lstm" else ()
+            assert all(name in a for name in ("x", "w_ih", "w_hh", "y", "hn", "kept", *of_c))
             zeros = torch.zeros(len(a["w_hh"]), dtype=torch.float64)
-            bias = a.get("b_ih", zeros) + a.get("b_hh", zeros)
-            a["cells"].zero_()
-            a["cells"][0] = a.get("c0", 0)
-            for name, tensor in zip(("y", "hn", "cn"), self._gradients_of(a, direction, bias)[0]):
+            biases = torch.stack([a.get("b_ih", zeros), a.get("b_hh", zeros)])
+            if self.cell == "lstm":
+                a["cells"].zero_()
+                a["cells"][0] = a.get("c0", 0)
+            for name, tensor in zip(("y", "hn", "cn"), self._gradients_of(a, direction, biases)[0]):
                 a[name].copy_(tensor.detach())
-            a["kept"][:] = 7 + bias  # kernels have it in the gates
+            a["kept"].fill_(7)
+            a["kept"][: biases.numel()] += biases.flatten()  # kernels have them in the gates
 
     def backward(self, stream, arrays):
         for direction, a in enumerate(self._of(arrays)):
-            bias = a["kept"][0, 0] - 7
-            assert torch.all(bias.abs() < 3), "what forward has kept is no longer there"
+            biases = a["kept"][: 2 * len(a["w_hh"])].view(2, -1) - 7
+            assert torch.all(biases.abs() < 3), "what forward has kept is no longer there"
             a["kept"].fill_(0)
-            _, gradients = self._gradients_of(a, direction, bias, a["dy"], a.get("dhn", 0), a.get("dcn", 0))
-            for name, gradient in zip(("dx", "dh0", "dc0", "dw_ih", "dw_hh", "db"), gradients):
+            _, gradients = self._gradients_of(a, direction, biases, a["dy"], a.get("dhn", 0), a.get("dcn", 0))
+            for name, gradient in zip(("dx", "dh0", "dc0", "dw_ih", "dw_hh", "db", "db_hh"), gradients):
                 if name in a and name == "dx" and direction == 1:
                     a[name].add_(gradient)
                 elif name in a:
@@ -131,11 +137,11 @@ class OnAGpu(unittest.TestCase):
         lstm_layer.check(torch.device("cuda", torch.cuda.current_device()))
 
 
-def pair(dtype, device, *sizes, **options):
+def pair(dtype, device, *sizes, kind="LSTM", **options):
     """onchip's and torch's in float64, with the same weights."""
     torch.manual_seed(1)
-    fast = onchip.LSTM(*sizes, **options).to(device=device, dtype=dtype)
-    exact = torch.nn.LSTM(*sizes, **options).to(device=device, dtype=torch.float64)
+    fast = getattr(onchip, kind)(*sizes, **options).to(device=device, dtype=dtype)
+    exact = getattr(torch.nn, kind)(*sizes, **options).to(device=device, dtype=torch.float64)
     exact.load_state_dict(fast.state_dict())
     return fast, exact
 
@@ -150,16 +156,25 @@ def padded(module, input, hx, lengths):
     return pad_packed_sequence(output, module.batch_first, total_length=steps)[0], final
 
 
+def flat(found):
+    """Of a module's output and final states a list."""
+    output, final = found
+    return [output, final] if torch.is_tensor(final) else [output, *final]
+
+
 def gradients_of(module, input, hx, seeds, lengths=None):
-    """Outputs, and the gradients of input, states and parameters of a loss that weighs every output otherwise."""
+    """Outputs, and the gradients of input, states (a tuple, of a GRU too) and parameters of a loss that weighs every output
+    otherwise."""
+    is_gru = isinstance(module, torch.nn.GRU)
+    hx = hx[:1] if is_gru and hx is not None else hx
     tensors = [input, *(hx or ())]
     for tensor in tensors:
         tensor.requires_grad_()
-    if isinstance(module, onchip.LSTM):
-        output, final = module(input, hx) if lengths is None else module(input, hx, lengths=lengths)
+    hx = hx[0] if is_gru and hx is not None else hx
+    if isinstance(module, (onchip.LSTM, onchip.GRU)):
+        outputs = flat(module(input, hx) if lengths is None else module(input, hx, lengths=lengths))
     else:
-        output, final = padded(module, input, hx, lengths)
-    outputs = (output, *final)
+        outputs = flat(padded(module, input, hx, lengths))
     loss = sum((one * seed.to(one.dtype)).double().sum() for one, seed in zip(outputs, seeds))
     found = torch.autograd.grad(loss, [*tensors, *module.parameters()])
     names = ["x", "h0", "c0"][: len(tensors)] + [name for name, _ in module.named_parameters()]
@@ -199,6 +214,8 @@ def errors(got, wanted):
 
 class Same:
     """Mixed into a test case: onchip's outputs and gradients are torch's."""
+
+    kinds = ("LSTM", "GRU")
 
     def same(self, fast, exact, shape, with_states, lengths=None):
         """shape: of the input."""

@@ -241,7 +241,7 @@ TEST_CASE("a question has the same bytes as its answer by command, in C and in P
 #if defined(__SANITIZE_ADDRESS__)
   constexpr int kQuestions = 30;  // each starts a process, which a sanitizer makes slow
 #else
-  constexpr int kQuestions = 200;
+  constexpr int kQuestions = 100;
 #endif
   for (int i = 0; i < kQuestions; ++i) {
     const std::string verb = i % 50 == 7 ? "what_if" : i % 3 == 0 ? "fit" : i % 3 == 1 ? "predict" : "rank";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps of LSTM layers on a GPU.
+// Training steps of LSTM and GRU layers on a GPU.
 #include "kernels/feed_forward/inference.hpp"
 #include "kernels/training/training_timing.hpp"
 #include "model/base/error.hpp"
@@ -117,17 +117,22 @@ void tune(const TrainingSize& size, Precision precision, const TrainingTiming& b
 
 }  // namespace
 
-TEST_CASE("training steps of an LSTM on a GPU have the gradients of the reference, with the same bits every time",
-          "[gpu]") {
+TEST_CASE(
+    "training steps of an LSTM and a GRU on a GPU have the gradients of the reference, with the same bits every time",
+    "[gpu]") {
   const DeviceInfo device = device_info();
+  constexpr Cell gru = Cell::gru;
   std::uint64_t seed = 0;
-  for (const TrainingSize size :
-       {TrainingSize{64, 256, 16, 30}, TrainingSize{512, 512, 64, 12}, TrainingSize{100, 650, 32, 35},
-        TrainingSize{128, 1024, 16, 20}, TrainingSize{128, 1024, 100, 9}, TrainingSize{64, 1536, 5, 9},
-        TrainingSize{64, 2048, 16, 9}, TrainingSize{32, 96, 500, 40}, TrainingSize{13, 77, 3, 300}}) {
+  const std::vector<TrainingSize> sizes{{64, 256, 16, 30, gru},   {512, 512, 128, 12, gru}, {100, 800, 32, 35, gru},
+                                        {128, 1024, 16, 20, gru}, {128, 1024, 100, 5, gru}, {64, 1536, 5, 9, gru},
+                                        {64, 2048, 128, 2, gru},  {32, 96, 500, 40, gru},   {13, 77, 3, 300, gru},
+                                        {64, 256, 16, 30},        {512, 512, 64, 12},       {100, 650, 32, 35},
+                                        {128, 1024, 16, 20},      {128, 1024, 100, 9},      {64, 1536, 5, 9},
+                                        {64, 2048, 16, 9},        {32, 96, 500, 40},        {13, 77, 3, 300}};
+  for (const TrainingSize& size : sizes) {
     for (const Precision precision : {Precision::fp16, Precision::bf16}) {
-      INFO("input " << size.input << " hidden " << size.hidden << " batch " << size.batch << " "
-                    << info(precision).name);
+      INFO(info(size.cell).name << " of input " << size.input << " hidden " << size.hidden << " batch " << size.batch
+                                << " " << info(precision).name);
       const TrainingPlan plan = choose_training_plan(size, device.sm_count, kSharedBytes);
       const TrainingProgram training = training_program(size, precision, plan, device.architecture);
       DeviceInference gpu(training.program);
@@ -136,7 +141,7 @@ TEST_CASE("training steps of an LSTM on a GPU have the gradients of the referenc
       const TrainingInput in = random_training(size, precision, seed % 3 != 0, seed % 4 != 0, seed);
       check_training(gpu, training.arrays, size, precision, in);
       const TrainingArrays& a = training.arrays;
-      for (const int array : {a.dx, a.dw_ih, a.dw_hh, a.db, a.dh0, a.dc0}) {
+      for (const int array : {a.dx, a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0, a.dc0}) {
         const std::vector<float> first = read_elements(gpu, array, precision);
         REQUIRE(gpu.run()[0] == 0);
         CHECK(first == read_elements(gpu, array, precision));

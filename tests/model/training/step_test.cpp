@@ -140,6 +140,21 @@ TEST_CASE("a step has every product and recurrence once for each layer and direc
   CHECK(step.phases.back().layer == 0);
 }
 
+TEST_CASE("the gradients of a GRU's recurrent weights are two products", "[fast]") {
+  Training training = lstm(512, 32);
+  training.network.cell = Cell::gru;
+  std::int64_t rows = 0;
+  int products = 0;
+  for (const Phase& phase : plan_training(h100(), training).phases) {
+    if (phase.kind == PhaseKind::weight_product) {
+      rows += std::get<ProductSize>(phase.how).rows;
+      ++products;
+    }
+  }
+  CHECK(products == 3);
+  CHECK(rows == 2 * 3 * 512);
+}
+
 TEST_CASE("phases beside each other take as long as the longest", "[fast]") {
   const Training training = lstm(512, 32, {1, true});
   TrainingStep step = plan_training(h100(), training);

@@ -31,20 +31,22 @@ double loss(const TrainingSize& size, const TrainingInput& in) {
 
 }  // namespace
 
-TEST_CASE("every gradient of the LSTM reference is that of finite differences", "[fast]") {
+TEST_CASE("every gradient of the references is that of finite differences", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
   const bool has_lengths = GENERATE(false, true), is_reverse = GENERATE(false, true);
-  const TrainingSize size{.input = 3, .hidden = 4, .batch = 2, .steps = 5, .is_reverse = is_reverse};
+  const TrainingSize size{.input = 3, .hidden = 4, .batch = 2, .steps = 5, .cell = cell, .is_reverse = is_reverse};
   Random random(5, 1);
+  const std::size_t rows = 4 * info(cell).gates, cells = cell == Cell::lstm ? 8 : 0;
   TrainingInput in{.x = random_values(random, 30),
-                   .w_ih = random_values(random, 48),
-                   .w_hh = random_values(random, 64),
-                   .b_ih = random_values(random, 16),
-                   .b_hh = random_values(random, 16),
+                   .w_ih = random_values(random, 3 * rows),
+                   .w_hh = random_values(random, 4 * rows),
+                   .b_ih = random_values(random, rows),
+                   .b_hh = random_values(random, rows),
                    .h0 = random_values(random, 8),
-                   .c0 = random_values(random, 8),
+                   .c0 = random_values(random, cells),
                    .dy = random_values(random, 40),
                    .dhn = random_values(random, 8),
-                   .dcn = random_values(random, 8),
+                   .dcn = random_values(random, cells),
                    .lengths = {}};
   if (has_lengths) {
     in.lengths = {5, 2};
@@ -70,12 +72,30 @@ TEST_CASE("every gradient of the LSTM reference is that of finite differences", 
   check("w_ih", in.w_ih, result.dw_ih);
   check("w_hh", in.w_hh, result.dw_hh);
   check("b_ih", in.b_ih, result.db);
-  check("b_hh", in.b_hh, result.db);
+  check("b_hh", in.b_hh, result.db_hh);
   check("h0", in.h0, result.dh0);
   check("c0", in.c0, result.dc0);
 }
 
-TEST_CASE("the LSTM reference refuses arrays of other sizes, and takes empty ones for zeros", "[fast]") {
+TEST_CASE("the reference's GRU is torch's: the reset gate multiplies the product with its bias", "[fast]") {
+  const TrainingSize size{.input = 1, .hidden = 1, .batch = 1, .steps = 1, .cell = Cell::gru};
+  const TrainingInput in{.x = {1},
+                         .w_ih = {0.2, -0.3, 0.4},
+                         .w_hh = {0.1, 0.5, -0.6},
+                         .b_ih = {0.3, 0.1, -0.2},
+                         .b_hh = {-0.4, 0.2, 0.7},
+                         .h0 = {0.5},
+                         .c0 = {},
+                         .dy = {},
+                         .dhn = {},
+                         .dcn = {},
+                         .lengths = {}};
+  const double r = 1 / (1 + std::exp(-(0.2 + 0.3 + 0.05 - 0.4))), z = 1 / (1 + std::exp(-(-0.3 + 0.1 + 0.25 + 0.2)));
+  const double n = std::tanh(0.4 - 0.2 + r * (-0.3 + 0.7));
+  CHECK(training_reference(size, in).y.at(0) == Approx((1 - z) * n + z * 0.5));
+}
+
+TEST_CASE("the reference refuses arrays of other sizes, and takes empty ones for zeros", "[fast]") {
   const TrainingSize size{.input = 1, .hidden = 1, .batch = 1, .steps = 1};
   TrainingInput in{.x = {1},
                    .w_ih = {0, 0, 1, 0},
