@@ -136,6 +136,9 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   const long long steps = a.steps + (kIsBackward ? 1 : 0);
   int turns = kTurns;
 
+  if constexpr (kHasLengths) {
+    source.samples = tiles_left(a, 0, 0, lane);
+  }
   Asked asked{};
   ask(asked, source);
 
@@ -163,6 +166,9 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
       const long long next_step = step + (is_last ? 1 : 0);
       const int next_turn = is_last ? 0 : turn + 1;
       source.state = first_state + static_cast<int>(next_step % kSlots) * kSlotStride + next_turn * kStateStride;
+      if constexpr (kHasLengths) {
+        source.samples = tiles_left(a, next_step, next_turn, lane);
+      }
       // Of the only turn that is left, nobody has published yet.
       const bool is_alone = kTurns == 1 || (kHasLengths && turns == 1);
       if (!is_alone) {
