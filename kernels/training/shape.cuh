@@ -78,7 +78,7 @@ struct RowCopy {
   int columns, written_columns;  // that are copied; that are written: zeros behind
   int adds;                      // to what is there
 };
-constexpr int kMostCopies = 3;
+constexpr int kMostCopies = 3;  // at once
 
 // Elements are of kPrecision; null: zeros, or not wanted. Rows are those of [steps][kBatch].
 struct Arguments {
