@@ -69,7 +69,7 @@ struct Ranked {
   int sample, length;
 };
 
-// Of matrices whose rows are not whole 16 bytes (rows.cuh).
+// Of matrices whose rows are not whole 16 bytes (prepare.cuh).
 struct RowCopy {
   const void* from;  // [rows][from_stride]
   void* to;          // [rows][to_stride]

@@ -4,9 +4,9 @@ torch.compile an operator, torch.ops.onchip.layer.
 
     y, hn, cn = run(cell, x, h0, c0, lengths, weights, directions)
 
-x [steps, batch, any]; h0, c0 and hn, cn [directions, batch, hidden], h0 and c0 may be None; lengths [batch] on x's device, or
-None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction. cell: "lstm" or "gru", of which c0 is None and cn empty. y [steps, batch, directions * hidden] is zero beyond a
-sample's length.
+cell: "lstm" or "gru", of which c0 is None and cn empty. x [steps, batch, any]; h0, c0 and hn, cn [directions, batch, hidden], h0
+and c0 may be None; lengths [batch] on x's device, or None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction.
+y [steps, batch, directions * hidden] is zero beyond a sample's length.
 """
 import contextlib
 import warnings
@@ -37,8 +37,8 @@ def _is_capturing():
 
 
 def _layer(device, dtype, cell, *sizes):
-    """An api.Training of a cell and `sizes`: input, hidden, batch, steps, directions, and the bytes of a length (0: none are given); or a
-    sentence that says why there is none."""
+    """An api.Training of a cell and `sizes`: input, hidden, batch, steps, directions, and the bytes of a length (0: none are
+    given); or a sentence that says why there is none."""
     key = (device, dtype, cell, *sizes)
     if key not in _LAYERS:
         with _context(device):

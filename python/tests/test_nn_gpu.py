@@ -7,7 +7,7 @@ import random
 import statistics
 import unittest
 
-from .training_cases import (TOLERANCE, OnAGpu, errors, exact_gradients, given_to, gradients_of, pair)  # without torch, all is skipped
+from .training_cases import TOLERANCE, OnAGpu, errors, exact_gradients, given_to, gradients_of, pair  # else all is skipped
 
 import onchip
 import torch
@@ -15,7 +15,8 @@ from onchip import lstm_layer
 
 
 def _configurations(count, kernels):
-    """So many, with so many kernels at most, which take long to compile: (kind, dtype, sizes, options, shape, with_states, lengths)."""
+    """So many, with so many kernels at most, which take long to compile: (kind, dtype, sizes, options, shape, with_states,
+    lengths)."""
     draw = random.Random(5)
     sizes = [
         (draw.choice(("LSTM", "GRU")), draw.choice((torch.float16, torch.bfloat16)), draw.choice((1, 2, 5, 16, 31, 65, 128, 257, 512)),
@@ -65,8 +66,8 @@ class Training(OnAGpu):
                     for m in (fast, plain)
                 )
                 self.assertTrue(fast.explain().startswith("on the chip"), fast.explain())
-                # The roundings of a few units are not averaged: of one, errors of cuDNN and of ours are up to 4e-2 of a gradient
-                # in bf16, each in other samples.
+                # Roundings of a few units are not averaged: of one, errors of cuDNN and of ours are up to 4e-2 of a gradient in
+                # bf16, each in other samples.
                 is_small = sizes[1] < 16
                 if not is_small:
                     of_all.append([sum(error**2 for error in found.values()) ** 0.5 for found in (ours, cudnns)])
