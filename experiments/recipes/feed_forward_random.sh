@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Feed-forward networks drawn at random, half of them in blocks, on this machine's GPU: what a prediction that was fitted to
-# nothing is compared with. What has to be compiled is compiled first, several at once.
-#   experiments/recipes/feed_forward_random.sh ONCHIP [NETWORKS (100)] [SEED (1)] > experiments/data/<gpu>/spdnn_random.csv
+# nothing is compared with. What has to be compiled is compiled first, several at once, which no GPU is needed for.
+#   experiments/recipes/feed_forward_random.sh ONCHIP [NETWORKS (100)] [SEED (1)] [compile] > experiments/data/<gpu>/spdnn_random.csv
 set -euo pipefail
 
 onchip=$1
@@ -22,8 +22,9 @@ draw() {
   }'
 }
 mapfile -t networks < <(draw "${2:-100}" "${3:-1}")
-printf '%s\n' "${networks[@]}" |
-  xargs -P 8 -I {} "$onchip" measure --network {} --images digits:64 --repeats 1 > /dev/null 2>&1 || true
+printf '%s\0' "${networks[@]}" |
+  xargs -0 -P "$(nproc)" -I {} timeout 120 "$onchip" measure --network {} --compile-only > /dev/null 2>&1 || true
+[ "${4:-}" = compile ] && exit
 header=yes
 for network in "${networks[@]}"; do
   rows=$(timeout 60 "$onchip" measure --network "$network" --repeats 15 --format csv) || { echo "$network" >&2; continue; }

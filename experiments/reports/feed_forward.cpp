@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/feed_forward.hpp"
 
+#include "experiments/command/table.hpp"
 #include "experiments/feed_forward/timed_ways.hpp"
+#include "experiments/measurement/compilation.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "kernels/feed_forward/inference.hpp"
 #include "kernels/feed_forward/network/fleet.hpp"
@@ -19,6 +21,7 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -55,7 +58,49 @@ Bitmaps with_first(const Bitmaps& images, const std::vector<int>& first) {
   return images_of(images, numbers);
 }
 
+Activity activity_of(const FeedForward& network, const std::string& images) {
+  return find_activity(network, sample_images(images, network.neurons.front(), default_sample(network)));
+}
+
 }  // namespace
+
+int compile_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
+                         const std::string& family, Output& output) {
+  const FeedForward network = read_network(network_text);
+  const Activity activity = activity_of(network, images_text);
+  InferenceTarget target;
+  target.chip = chip.chip;
+  target.architecture = chip.chip.architecture;
+  target.sms = static_cast<int>(chip.chip.sm_count);
+  const PlannedProgram planned = plan_network(network, target, family, {}, &activity);
+  std::vector<CompileRequest> requests;
+  std::set<std::string> known;
+  for (const ProgramKernel& kernel : planned.program(std::max(activity.images, 1)).kernels) {
+    if (known.insert(fingerprint(kernel.request)).second) {
+      requests.push_back(kernel.request);
+    }
+  }
+  const std::vector<CompileOutcome> outcomes = compile_all(requests, [](std::size_t) {});
+  Report report{.text = {}, .csv = {{"network", "plan", "kernel", "registers", "spill_bytes"}, {}}, .json = {}};
+  report.json = {{"network", network.name}, {"plan", planned.text}, {"kernels", Json::array()}};
+  Table table{{"kernel", "registers", "bytes spilled"}, {}};
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (outcomes[i].problem) {
+      std::rethrow_exception(outcomes[i].problem);
+    }
+    const ResourceReport& needs = outcomes[i].kernel.resources;
+    const std::string name(requests[i].name), registers = std::to_string(needs.registers),
+                                              spilled = std::to_string(needs.spill_bytes);
+    table.rows.push_back({name, registers, spilled});
+    report.csv.rows.push_back({network.name, planned.text, name, registers, spilled});
+    report.json["kernels"].push_back(
+        {{"kernel", name}, {"registers", needs.registers}, {"spill_bytes", needs.spill_bytes}});
+  }
+  report.text =
+      network.name + ", compiled for " + target.architecture + "\n\nplan  " + planned.text + "\n\n" + to_aligned(table);
+  output.write(report);
+  return 0;
+}
 
 int measure_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
                          const ImagesOnGpus& on_gpus, const std::string& family, const MeasureOptions& options,
@@ -79,10 +124,8 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   options.say("planning " + network.name);
   InferenceTarget target = device_target();
   target.chip = chip.chip;
-  const Activity activity =
-      find_activity(network, sample_images(images_text, network.neurons.front(), default_sample(network)));
+  const Activity of_share = largest_share(activity_of(network, images_text), on_gpus.gpus);
   const auto planning = std::chrono::steady_clock::now();
-  const Activity of_share = largest_share(activity, on_gpus.gpus);
   const PlannedProgram planned = plan_network(network, target, family, {}, &of_share);
   const double planning_s = seconds_since(planning);  // with what is compiled to see that it does not spill
   const StructureSummary& found = planned.found;

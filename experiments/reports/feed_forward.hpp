@@ -22,4 +22,8 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network, const
                          const ImagesOnGpus& on_gpus, const std::string& family, const MeasureOptions& options,
                          Output& output);
 
+// Compiles what measure_feed_forward() would run, without a GPU, and reports its registers and spills.
+int compile_feed_forward(const ChipFile& chip, const std::string& network, const std::string& images,
+                         const std::string& family, Output& output);
+
 }  // namespace onchip

@@ -289,10 +289,11 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
 }  // namespace
 
 int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments,
-                                     {chip_options(), network_options(), whole_network_options(), plan_options(),
-                                      whole_plan_option(), feed_forward_options({"images", "gpus", "split", "order"}),
-                                      training_options(), measure_options(), output_options()});
+  const auto options =
+      parse_options(verb, arguments,
+                    {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
+                     feed_forward_options({"images", "gpus", "split", "image-order"}), training_options(),
+                     measure_options(), output_options()});
   if (!options) {
     return 0;
   }
@@ -315,7 +316,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   if (is_feed_forward) {
     refuse_beside(*options, "network", {},
-                  {"configurations", "floor", "clocks", "capture", "interpret", "compile-only"});
+                  {"configurations", "floor", "clocks", "capture", "interpret", "write", "arch"});
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";
     const std::string plan = options->given("plan") ? options->text("plan") : "";
@@ -324,7 +325,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
       check_family(plan);
     }
     if (is_staged) {
-      refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {}, {"gpus", "split", "order"});
+      refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {},
+                    {"gpus", "split", "image-order"});
     }
     const auto staged = is_staged && !plan.empty() ? std::optional(parse_staged_plan(plan)) : std::nullopt;
     Output output(*options);
@@ -333,12 +335,15 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
         .split = options->given("split")
                      ? static_cast<Split>(options->choice("split", options->text("split"), {"dealt", "contiguous"}))
                      : Split::dealt,
-        .survivors_first = options->given("order") &&
-                           options->choice("order", options->text("order"), {"given", "survivors-first"}) == 1};
+        .survivors_first = options->given("image-order") && options->choice("image-order", options->text("image-order"),
+                                                                            {"given", "survivors-first"}) == 1};
     if (is_staged) {
+      refuse_beside(*options, "plan staged", {}, {"compile-only"});
       return measure_ways(chip, network, images, staged, measure_options, output);
     }
-    return measure_feed_forward(chip, network, images, on_gpus, plan, measure_options, output);
+    return options->flag("compile-only")
+               ? compile_feed_forward(chip, network, images, plan, output)
+               : measure_feed_forward(chip, network, images, on_gpus, plan, measure_options, output);
   }
   if (options->given("configurations")) {
     Output output(*options);

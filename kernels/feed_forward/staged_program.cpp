@@ -202,15 +202,16 @@ struct Nodes {
         std::iota(lists->ids.begin(), lists->ids.end(), 0U);
       }
       lists->alive.resize(lists->count);
-      lists->rows.clear();
+      lists->rows.resize(lists->count);
       copy(lists->alive.data(), flags, 4 * lists->alive.size());
-      for (std::uint32_t position = 0; position < lists->count; ++position) {
-        if (lists->alive[position] != 0) {
-          lists->ids[lists->rows.size()] = lists->ids[position];
-          lists->rows.push_back(position);
-        }
+      std::uint32_t living = 0;
+      for (std::uint32_t position = 0; position < lists->count; ++position) {  // no branch to be mispredicted
+        lists->ids[living] = lists->ids[position];
+        lists->rows[living] = position;
+        living += lists->alive[position] != 0 ? 1 : 0;
       }
-      lists->count = static_cast<std::uint32_t>(lists->rows.size());
+      lists->rows.resize(living);
+      lists->count = living;
       if (is_last) {
         std::ranges::fill(bits, 0U);
         for (const std::uint32_t id : std::span(lists->ids).first(lists->count)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread finishes of each turn: one unit of kThreadItems samples, each an item.
 
-constexpr int kThreadItems = (kItems + kThreads - 1) / kThreads;
+constexpr int kThreadItems = (kItems + kItemThreads - 1) / kItemThreads;
 constexpr int kSumSamples = kGroupBatch < kThreads / kUnits ? kGroupBatch : kThreads / kUnits;  // sums for biases
 
 // Groups share the longest samples, so that the last turns of all end early.
@@ -46,7 +46,7 @@ struct Item {
     return (static_cast<long long>(row) * 4 + gate) * kHidden + unit;
   }
   __device__ __forceinline__ char* words(long long state, int turn) const {
-    return ring + static_cast<int>(state % kSlots) * kSlotStride + turn * kStateStride;
+    return ring + static_cast<int>(state % kRingSlots) * kRingStride + turn * kStateStride;
   }
   __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreadItems * kThreads * 4); }
 };

@@ -145,7 +145,7 @@ extern "C" __global__ void prepare(const Arguments a) {
   // What is nobody's stays zero; a word of the rest is all ones until it is published.
   constexpr int kWordValues = 16 / kElementBytes;
 #pragma unroll 1
-  for (long long i = first; i < static_cast<long long>(kSlots) * kSlotStride / 16; i += threads) {
+  for (long long i = first; i < static_cast<long long>(kRingSlots) * kRingStride / 16; i += threads) {
     const int in_state = static_cast<int>(i % (kStateStride / 16));
     const int span = in_state / (kSpanBytes / 16);
     const int value = span % kPlaneSpans * kSpanUnits + in_state % (kSpanUnits / kWordValues) * kWordValues;
@@ -157,4 +157,9 @@ extern "C" __global__ void prepare(const Arguments a) {
     rank_samples(a, first, threads);
     clear_beyond_ends(a, first, threads);
   }
+}
+
+// Behind the products.
+extern "C" __global__ void copy_back(const Arguments a) {
+  copy_all_rows(a, static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), static_cast<int>(gridDim.x * blockDim.x));
 }

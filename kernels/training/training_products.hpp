@@ -5,7 +5,6 @@
 
 #include "kernels/training/training_program.hpp"
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -13,15 +12,6 @@ namespace onchip {
 
 // Whether copies take less time than they save: cuBLAS multiplies rows of other lengths at a third of its rate.
 bool gains_by_alignment(const TrainingSize& size);
-
-// As shape.cuh has it.
-struct RowCopy {
-  const void* from = nullptr;
-  void* to = nullptr;
-  long long rows = 0;
-  int from_stride = 0, to_stride = 0, columns = 0, written_columns = 0, adds = 0;
-};
-using RowCopies = std::array<RowCopy, 3>;
 
 struct TrainingProducts {
   TrainingSize size;

@@ -11,7 +11,7 @@
 //   | publish          to the ring; then to where the products read it
 //   +--------------------------------------------------------+
 //
-// The ring has kSlots states. Whoever publishes a state empties its own words kAhead states later: everybody has read
+// The ring has kRingSlots states. Whoever publishes a state empties its own words kAhead states later: everybody has read
 // what was there, and two fences by every thread lie between that and the next state there, so that who polls never
 // takes the old for the new.
 
@@ -164,7 +164,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
       const bool is_last = turn + 1 == (kHasLengths ? turns : kTurns);
       const long long next_step = step + (is_last ? 1 : 0);
       const int next_turn = is_last ? 0 : turn + 1;
-      source.state = first_state + static_cast<int>(next_step % kSlots) * kSlotStride + next_turn * kStateStride;
+      source.state = first_state + static_cast<int>(next_step % kRingSlots) * kRingStride + next_turn * kStateStride;
       if constexpr (kHasLengths) {
         source.samples = tiles_left(a, next_step, next_turn, lane);
       }

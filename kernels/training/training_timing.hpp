@@ -13,6 +13,10 @@ struct TrainingTiming {
   double graph_us = 0;  // per step, everything in one CUDA graph
 };
 
+// Of any program.
+TrainingTiming time_program(const TrainingProgram& training, const TrainingSize& size, Precision precision,
+                            int repeats);
+
 // Runs once, then `repeats` times; medians. Throws CudaError, also if a wait was given up.
 TrainingTiming time_training(const TrainingSize& size, Precision precision, const TrainingPlan& plan, int repeats);
 

@@ -111,9 +111,14 @@ __device__ inline void compute(const Arguments& a) {
         const u32 inputs = __ldg(a.chunk_map + chunk), size = __ldg(a.chunk_map + chunk + 1) - inputs;
         for (u32 n = threadIdx.x; n < size; n += kThreads) {
           const u32 neuron = __ldg(a.map + inputs + n);
+          float values[kImages];  // all are asked for before the first is stored
 #pragma unroll
           for (int f = 0; f < kImages; ++f) {
-            staged[f * kStride + n] = feature<kBitmaps>(a, row[f], neuron);
+            values[f] = feature<kBitmaps>(a, row[f], neuron);
+          }
+#pragma unroll
+          for (int f = 0; f < kImages; ++f) {
+            staged[f * kStride + n] = values[f];
           }
         }
         __syncthreads();

@@ -6,6 +6,7 @@
 #include "kernels/feed_forward/streamed_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
+#include "model/feed_forward/dense_layer/dense_layer.hpp"
 #include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/feed_forward/plan/off_chip_price.hpp"
@@ -28,11 +29,17 @@ struct Planning {
   const InferenceTarget& target;
   const UnstructuredOptions& options;
   const Activity* activity = nullptr;
-  std::string_view plan = {};  // of blocks, as a text
+  std::string_view plan = {};  // as a text
+  bool is_asked_for = false;   // the family, or a plan
   std::optional<NetworkStructure> structure = {};
   StructureSummary found = {};
   std::optional<PlanCache> cache = {};
 
+  void check_options() const {
+    if (options.takes_lists || options.keeps_features) {
+      throw InputError("takes images of 0 and 1, and keeps no features");
+    }
+  }
   // Throws InputError where most weights are in no block.
   const NetworkStructure& blocks() {
     if (!structure) {
@@ -43,9 +50,7 @@ struct Planning {
     return *structure;
   }
   PlanCache& kept() {
-    if (options.takes_lists || options.keeps_features) {
-      throw InputError("takes images of 0 and 1, and keeps no features");
-    }
+    check_options();
     if (!cache) {
       cache.emplace(network);
     }
@@ -53,8 +58,25 @@ struct Planning {
   }
 };
 
-bool is_blocks_text(std::string_view text) {
-  return text.starts_with("warps=");
+// Of a plan as a text: of blocks it begins with its first key.
+std::string_view family_of(std::string_view plan) {
+  return plan.starts_with("warps=") ? BlocksPlan::kName : plan.substr(0, plan.find(' '));
+}
+
+// Of blocks that are found, or of whole layers.
+PlannedProgram planned_blocks(const Planning& of, const StructureSummary& found, BlocksLayout packed,
+                              const BlocksPlan& plan) {
+  check_fits(of.target.chip, packed.geometry, plan);
+  const auto layout = std::make_shared<const BlocksLayout>(std::move(packed));
+  check_monotone(*layout);
+  PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = found, .end_layers = {}, .program = {}};
+  for (const BlocksPhase& phase : plan.phases) {
+    planned.end_layers.push_back(phase.end_layer);
+  }
+  planned.program = [layout, plan, sms = of.target.sms, architecture = of.target.architecture](int images) {
+    return blocks_program(*layout, plan, images, sms, architecture);
+  };
+  return planned;
 }
 
 PlannedProgram plan_blocks(Planning& of) {
@@ -74,26 +96,38 @@ PlannedProgram plan_blocks(Planning& of) {
     check_fits(chip, geometry, plan);
     return PackedBlocks{of.found, pack_blocks(of.network, of.blocks(), geometry)};
   });
-  check_fits(chip, packed.geometry, plan);
-  const auto layout = std::make_shared<const BlocksLayout>(std::move(packed));
-  check_monotone(*layout);
-  PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = found, .end_layers = {}, .program = {}};
-  for (const BlocksPhase& phase : plan.phases) {
-    planned.end_layers.push_back(phase.end_layer);
+  return planned_blocks(of, found, std::move(packed), plan);
+}
+
+// Where it is not asked for, only if it is cheaper than what else runs the network.
+PlannedProgram plan_dense_layer(Planning& of) {
+  constexpr int kSomeImages = 60000;  // where it is not known how many there will be
+  of.check_options();
+  const Chip& chip = of.target.chip;
+  const DenseLayer dense = dense_layer(of.network);
+  const Activity activity = of.activity != nullptr ? *of.activity : given_activity(of.network, kSomeImages, 1);
+  const BlocksPlan plan = !of.plan.empty() ? read_dense_layer_plan(of.plan, of.network.layers())
+                                           : choose_blocks_plan(chip, dense.work, activity);
+  if (!of.is_asked_for) {
+    const double us = price_blocks(chip, dense.work, activity, plan).us;
+    const UnstructuredPlan other = choose_unstructured_plan(chip, of.network, activity);
+    if (price_unstructured(chip, of.network, unstructured_work(of.network, other), activity, other).us < us) {
+      throw InputError("would take longer than unstructured");
+    }
   }
-  planned.program = [layout, plan, sms = of.target.sms, architecture = of.target.architecture](int images) {
-    return blocks_program(*layout, plan, images, sms, architecture);
-  };
+  PlannedProgram planned =
+      planned_blocks(of, summary(dense.structure), pack_blocks(of.network, dense.structure, dense.work.geometry), plan);
+  planned.text = dense_layer_text(plan);
+  planned.uses_blocks = false;
   return planned;
 }
 
 PlannedProgram plan_streamed(Planning& of) {
   PlanCache& kept = of.kept();
   const std::string name(StreamedPlan::kName);
-  const StreamedPlan plan =
-      read_streamed_plan(kept.plan(name, of.target.chip, nullptr,
-                                   [&] { return text(choose_streamed_plan(of.target.chip, of.network, of.blocks())); }),
-                         of.network.layers());
+  const auto choose = [&] { return text(choose_streamed_plan(of.target.chip, of.network, of.blocks())); };
+  const StreamedPlan plan = read_streamed_plan(
+      !of.plan.empty() ? std::string(of.plan) : kept.plan(name, of.target.chip, nullptr, choose), of.network.layers());
   auto [found, packed] = kept.blocks(name + " chain=" + std::to_string(plan.chain), [&] {
     const BlocksGeometry geometry = streamed_geometry(of.network, of.blocks(), plan.chain);
     return PackedBlocks{of.found, pack_blocks(of.network, of.blocks(), geometry)};
@@ -109,10 +143,28 @@ PlannedProgram plan_streamed(Planning& of) {
           }};
 }
 
+// Throws InputError for a tile that does not fit, or has more copies than fit.
+void check_fits(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan) {
+  int first = 0;
+  for (const UnstructuredPhase& phase : plan.phases) {
+    const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
+    const UnstructuredTile& tile = phase.tile;
+    if (!fits(chip, unstructured_geometry(neurons, tile, plan.warps)) ||
+        tile.copies > with_copies(chip, neurons, {tile.images, tile.in_place}, plan.warps).copies ||
+        tile.copies % tile.rows_per_access() != 0) {
+      throw InputError("plan: " + std::to_string(tile.images) + " images with " + std::to_string(tile.copies) +
+                       " second places do not fit into a block of " + chip.name);
+    }
+    first = phase.end_layer;
+  }
+}
+
 PlannedProgram plan_unstructured(Planning& of) {
-  const UnstructuredPlan plan = of.activity == nullptr
+  const UnstructuredPlan plan = !of.plan.empty() ? read_unstructured_plan(of.plan, of.network.layers())
+                                : of.activity == nullptr
                                     ? choose_unstructured_plan(of.target.chip, of.network)
                                     : choose_unstructured_plan(of.target.chip, of.network, *of.activity);
+  check_fits(of.target.chip, of.network, plan);
   const auto layout = std::make_shared<const UnstructuredLayout>(pack_unstructured(of.network, plan));
   PlannedProgram planned{.text = text(plan), .uses_blocks = false, .found = {}, .end_layers = {}, .program = {}};
   for (const UnstructuredPhase& phase : plan.phases) {
@@ -128,29 +180,31 @@ PlannedProgram plan_unstructured(Planning& of) {
 
 }  // namespace
 
-void check_family(std::string_view family) {
-  constexpr std::array kNames{BlocksPlan::kName, StreamedPlan::kName, UnstructuredPlan::kName, StagedPlan::kName};
-  constexpr std::size_t kHere = 3;  // the last has a planner of its own
+void check_family(std::string_view plan) {
+  constexpr std::array kNames{BlocksPlan::kName, StreamedPlan::kName, DenseLayer::kName, UnstructuredPlan::kName,
+                              StagedPlan::kName};
+  constexpr std::size_t kHere = 4;  // the last has a planner of its own
   const std::span here = std::span(kNames).first(kHere);
-  if (!family.empty() && !is_blocks_text(family) && std::ranges::find(here, family) == here.end()) {
+  const std::string_view family = family_of(plan);
+  if (!family.empty() && std::ranges::find(here, family) == here.end()) {
     throw InputError("unknown plan '" + std::string(family) +
-                     "' of a feed-forward network: expected blocks, streamed, unstructured, a plan of blocks as "
-                     "predict prints it, or 'staged ...'" +
+                     "' of a feed-forward network: expected blocks, streamed, dense_layer, unstructured, a plan of "
+                     "one of them as predict prints it, or 'staged ...'" +
                      did_you_mean(family, kNames));
   }
 }
 
-PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family,
+PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view of_plan,
                             const UnstructuredOptions& options, const Activity* activity) {
-  constexpr std::array kFamilies{std::pair(BlocksPlan::kName, &plan_blocks),
-                                 std::pair(StreamedPlan::kName, &plan_streamed),
-                                 std::pair(UnstructuredPlan::kName, &plan_unstructured)};
+  constexpr std::array kFamilies{
+      std::pair(BlocksPlan::kName, &plan_blocks), std::pair(StreamedPlan::kName, &plan_streamed),
+      std::pair(DenseLayer::kName, &plan_dense_layer), std::pair(UnstructuredPlan::kName, &plan_unstructured)};
   Planning planning{network, target, options, activity};
   const auto begin = std::chrono::steady_clock::now();
-  check_family(family);
-  if (is_blocks_text(family)) {
-    planning.plan = std::exchange(family, BlocksPlan::kName);
-  }
+  check_family(of_plan);
+  const std::string_view family = family_of(of_plan);
+  planning.plan = of_plan == family ? "" : of_plan;
+  planning.is_asked_for = !of_plan.empty();
   std::string reasons;
   for (const auto& [name, plan] : kFamilies) {
     if (!family.empty() && family != name) {

@@ -24,12 +24,12 @@ struct PlannedProgram {
   ProgramOfImages program;
 };
 
-// Throws InputError for what is no family of plan_network(), nor the text of a plan of blocks, nor empty.
+// Throws InputError for what is no family of plan_network(), nor the text of a plan of one, nor empty.
 void check_family(std::string_view family);
 
 // Of the families in this order the first that has a kernel: blocks, where a tile fits into shared memory; streamed,
 // through L2; unstructured. The first two where most weights lie in blocks, the rest then joins them. `family` names
-// the only one that may be, or is the text of a plan of blocks. `activity` says which images a plan of blocks is for;
+// the only one that may be, or is the text of a plan of it. `activity` says which images a plan is chosen for;
 // without one it is for the challenge's. Throws DoesNotFit with each family's reason where none has a kernel,
 // InputError as check_family().
 PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family = "",

@@ -17,15 +17,23 @@ using namespace price_parts;
 namespace {
 
 constexpr double kLanes = 32;
-// Of the price, what 40 inferences of such plans took (h200/spdnn.csv, spdnn_random.csv).
-constexpr double kLeast = 0.89, kMost = 2.33;
+
+// Counted in the machine code of unstructured kernels: of an entry beside its steps; of an item, and of each image
+// whose output it ends with, and more of those with a second place.
+constexpr double kEntryInstructions = 22, kItemInstructions = 26, kOutputInstructions = 13, kSecondOutput = 0.2;
+// By 26 probes of one layer's time (docs/notebook/feed-forward-prices.md): what the busier of shared memory and the
+// schedulers is busy at most, with four warps a partition that wait for themselves; by counter, an entry's copy.
+constexpr double kPipeShare = 0.9, kCopyWavefronts = 4;
+// Of L2, by probes of streamed networks that are all alive: a byte that is written takes as long as so many that are
+// read; a store to a part of a sector as so many whole ones.
+constexpr double kL2Write = 1.9, kScatteredStore = 4;
 
 double dram_us(const Chip& chip, double bytes) {
   return 1e6 * bytes / (chip.dram_bytes_per_second * chip.library_dram_share);
 }
 
-// The sum of its launches.
-void finish(InferencePrice& price, const std::vector<Parts>& launches) {
+// The sum of its launches. What overlaps inside an SM is its interval.
+void finish(const Chip& chip, InferencePrice& price, const std::vector<Parts>& launches) {
   Parts all{};
   for (std::size_t i = 0; i < launches.size(); ++i) {
     price.launches[i].terms = terms_of(launches[i]);
@@ -33,8 +41,8 @@ void finish(InferencePrice& price, const std::vector<Parts>& launches) {
   }
   price.terms = terms_of(all);
   price.us = price.terms.total();
-  price.low_us = kLeast * price.us;
-  price.high_us = kMost * price.us;
+  price.low_us = (1 - chip.gather_scatter) * price.us;
+  price.high_us = (1 + chip.gather_scatter) * price.us;
   price.binding = std::ranges::max_element(price.terms, {}, &Term::us)->name;
 }
 
@@ -55,13 +63,18 @@ class StreamedPricer {
           !is_last);
       first = end;
     }
-    finish(price_, launches_);
+    finish(chip_, price_, launches_);
     return std::move(price_);
   }
 
  private:
   double teams() const { return std::floor(chip_.sm_count / plan_.team); }
   double place_bytes() const { return 2.0 * 8 * plan_.groups; }
+  // Of so many stores to parts of sectors.
+  double scattered_us(double sectors) const {
+    constexpr double kSectorBytes = 32;
+    return 1e6 * sectors * kSectorBytes * kScatteredStore / chip_.library_l2_bytes_per_second;
+  }
 
   Parts layer(int l) const {
     const BlocksGeometry& geometry = work_.geometry;
@@ -84,8 +97,9 @@ class StreamedPricer {
     const double latency =
         rounds * (shared_line_cycles(chip_) + chain * (tiles * chip_.tensor_latency_cycles + epilogue)) +
         outside_of_warp * (shared_line_cycles(chip_) + kRecordTiles * chip_.tensor_latency_cycles);
-    const double features = place_bytes() * (kBlockRows * (static_cast<double>(work_.read_tiles[l]) + items * chain) +
-                                             kRecordWeights * outside);
+    const double features =
+        place_bytes() *
+        (kBlockRows * (static_cast<double>(work_.read_tiles[l]) + kL2Write * items * chain) + kRecordWeights * outside);
     const double records = work_.weight_bytes(l) / (rounds > 1 ? 1 : plan_.at_once);
     const double rate = chip_.library_l2_bytes_per_second / teams() / (chip_.clock_hz * chip_.tensor_clock_share);
     Parts cycles{};
@@ -109,17 +123,24 @@ class StreamedPricer {
     }
     Parts parts = layers * static_cast<double>(launch.rounds);
     const double feature_bytes = images * (geometry.places - kFreePlaces) * 2;
+    const double neurons = geometry.places - kFreePlaces, tiles = images / (8 * plan_.groups);
     if (first == 0) {
       const double quads = (geometry.inputs + 127) / 128;
-      const double issue = static_cast<double>(launch.tiles) * quads * kTransposeSlots * chip_.fp32_issue_cycles /
-                           (chip_.sm_count * chip_.partitions);
-      parts[kImages] = std::max(issue * tensor_cycle_us(chip_), dram_us(chip_, 2 * 16 * quads * images));
+      const double issue = tiles * quads * kTransposeSlots * chip_.fp32_issue_cycles /
+                           (chip_.sm_count * chip_.partitions);  // beside it each place's bits go to another sector
+      parts[kImages] = std::max(issue * tensor_cycle_us(chip_), scattered_us(tiles * geometry.inputs)) +
+                       dram_us(chip_, 2 * 16 * quads * images);
     } else {
       parts[kImages] = dram_us(chip_, feature_bytes);
     }
-    if (keeps) {  // written, read again, and what is alive written
+    if (keeps) {  // written, read again, and what is alive written: where some died, by parts of sectors
       const double alive = images > 0 ? activity_.alive[end] / images : 0;
-      parts[kSurvivors] = dram_us(chip_, feature_bytes * (1 + 2 * alive));
+      const double halves = 8.0 * plan_.groups / 32, sectors = halves * (2 * alive + 1);
+      constexpr double kRowsOfWarp = 256 / 8;  // 8 at once
+      parts[kSurvivors] =
+          dram_us(chip_, feature_bytes) + std::max(kRowsOfWarp * 2 * chip_.l2_latency_cycles * 1e6 / chip_.clock_hz,
+                                                   dram_us(chip_, feature_bytes * (1 + (alive < 1 ? 0 : 1))) +
+                                                       (alive < 1 ? scattered_us(tiles * neurons * sectors) : 0));
     }
     parts[kLaunches] = kNodes * node_us(chip_);
     price_.launches.push_back(std::move(launch));
@@ -150,19 +171,18 @@ UnstructuredWork work_of_layer(const FeedForward& network, int l, const Unstruct
       network.name, {network.inputs(l), network.outputs(l)}, network.clip, [&](int) { return network.layer(l); }};
   const UnstructuredLayout layout = pack_unstructured(one, {.warps = warps, .order = order, .phases = {{1, tile}}});
   const UnstructuredLayout::Phase& packed = layout.phases.front();
-  const double rows = tile.rows_per_warp();
-  const double steps = std::accumulate(packed.halves.begin(), packed.halves.end(), 0.0) *
-                       (layout.weight_type == Precision::fp32 ? 1 : 2);
+  const bool is_fp32 = layout.weight_type == Precision::fp32;
   return {.tile = tile,
-          .wavefronts = steps * rows / tile.rows_per_access(),
-          .warp_steps = steps,
-          .entry_bytes = 16 * rows * packed.warp_begin.back()};
+          .is_fp32 = is_fp32,
+          .items = static_cast<double>(std::ranges::count_if(packed.halves, [](auto halves) { return halves > 0; })),
+          .steps = std::accumulate(packed.halves.begin(), packed.halves.end(), 0.0) * (is_fp32 ? 1 : 2),
+          .entries = static_cast<double>(packed.warp_begin.back())};
 }
 
 UnstructuredWork operator*(UnstructuredWork work, double times) {
-  work.wavefronts *= times;
-  work.warp_steps *= times;
-  work.entry_bytes *= times;
+  work.items *= times;
+  work.steps *= times;
+  work.entries *= times;
   return work;
 }
 
@@ -179,8 +199,11 @@ class UnstructuredPricer {
     launch.tiles = static_cast<std::int64_t>(std::ceil(images / tile));
     launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
     Parts of_tile = layer(work) * (end - first);
-    of_tile[kImages] += wavefronts(network_.inputs(first) * tile) + shared_line_cycles(chip_);
+    of_tile[kImages] += load_cycles(work.tile, network_.inputs(first), first == 0);
     of_tile[kSurvivors] += 3 * shared_line_cycles(chip_);
+    if (end < network_.layers()) {
+      of_tile[kSurvivors] += store_cycles(work.tile, network_.inputs(end));
+    }
     Parts parts = of_tile * (1e6 / chip_.clock_hz * static_cast<double>(launch.rounds));
     parts[kImages] += dram_us(chip_, images * network_.inputs(first) * (first == 0 ? 1.0 / 8 : 4.0));
     if (end < network_.layers()) {
@@ -194,23 +217,64 @@ class UnstructuredPricer {
  private:
   double wavefronts(double words) const { return words / kLanes * chip_.lds_wavefront_cycles; }
 
+  // Cycles to bring the features of a tile: bits that become words, or words.
+  double load_cycles(const UnstructuredTile& tile, int inputs, bool is_first) const {
+    const double words = std::min(tile.images, 4), quads = tile.images / words, threads = kLanes * warps_;
+    const double memory = 2 * chip_.l2_latency_cycles;  // of a load from device memory
+    if (is_first) {
+      const double slots = 32 * (2 * words + 6);  // of a word of bits
+      const double rounds = std::ceil(std::ceil(inputs / 32.0) * quads / threads);
+      return memory + rounds * slots * chip_.arithmetic_latency_cycles / 2 + wavefronts(inputs * tile.images);
+    }
+    constexpr double kUnrolled = 4;
+    return std::ceil(inputs * quads / threads / kUnrolled) * memory + wavefronts(inputs * tile.images);
+  }
+
+  // Features go by images, whose words lie a place apart.
+  double store_cycles(const UnstructuredTile& tile, int outputs) const {
+    const double quads = tile.images / std::min(tile.images, 4);
+    return outputs * quads / kLanes * 4 * std::min(8.0, quads) * chip_.lds_wavefront_cycles;
+  }
+
   Parts layer(const UnstructuredWork& work) const {
-    // Of a step: two reads with their addresses, or one; a place and a weight of an entry; a quarter of what an entry,
-    // its copy and the loop need.
-    const double reads = work.tile.images < 8 ? 1 : 2, instructions = 2 * work.tile.lane_images() + 2 * reads + 7;
-    // An entry is written, then read by the lanes of its row: two at once.
-    const double entries = work.entry_bytes / 4 * (1 + std::max(1, work.tile.lanes_per_row() / 2));
-    const double rate = std::min<double>(chip_.library_sm_bytes_per_cycle,
-                                         chip_.library_l2_bytes_per_second / (chip_.clock_hz * chip_.sm_count));
+    const UnstructuredTile& tile = work.tile;
+    const double images = tile.lane_images(), reads = images < 8 ? 1 : 2, rows = tile.rows_per_warp();
+    const double items = std::max(1.0, work.items), steps = work.steps / items, entries = work.entries / items;
+    // Of an item: instructions of a warp, wavefronts.
+    const double instructions =
+        steps * (2 * images + 2 * reads + (work.is_fp32 ? 0 : 2)) + entries * kEntryInstructions;
+    const double of_reads =
+        steps * rows / tile.rows_per_access() + entries * (std::min(4.0, rows / 4) + kCopyWavefronts);
+    const double has_copies = static_cast<double>(tile.copies) / std::max(1, network_neurons());
+    const double ends = kItemInstructions + images * kOutputInstructions * (1 + (tile.copies > 0 ? kSecondOutput : 0));
+    // Outputs go to places of any class.
+    const double conflicts = 1 + 0.85 * std::min(2.0, std::log2(tile.rows_per_access()));
+    const double of_outputs = reads * std::min(4.0, images) * conflicts * (1 + std::min(1.0, has_copies));
+    const double entry_latency = 3 * (chip_.lds_latency_cycles + 3 * chip_.lds_latency_per_word_cycles);
     Parts cycles{};
-    cycles[kProducts] = work.warp_steps * instructions * chip_.fp32_issue_cycles / chip_.partitions;
-    cycles[kShared] =
-        std::max(0.0, work.wavefronts * chip_.lds_wavefront_cycles + wavefronts(entries) - cycles[kProducts]);
-    cycles[kL2] = std::max(0.0, work.entry_bytes / rate - cycles[kProducts] - cycles[kShared]);
+    const auto add_round = [&](double active, double times) {
+      const double of_partition = std::ceil(active / chip_.partitions) * chip_.fp32_issue_cycles;
+      const double issued = of_partition * instructions;
+      const double shared = active * of_reads * chip_.lds_wavefront_cycles;
+      const double loop = std::max(
+          {issued / kPipeShare, shared / kPipeShare, instructions * chip_.fp32_issue_cycles + entries * entry_latency});
+      cycles[kProducts] += times * (issued + of_partition * ends);
+      cycles[kShared] += times * (loop - issued + active * of_outputs * chip_.lds_wavefront_cycles);
+    };
+    const double full = std::floor(items / warps_ + 1e-6), left = items - full * warps_;
+    add_round(warps_, full);
+    if (left > 1e-3) {
+      add_round(std::ceil(left), 1);
+    }
+    // All SMs read the same.
+    const double rate = std::min<double>(chip_.library_sm_bytes_per_cycle, chip_.exchange_bytes_per_cycle_per_sm);
+    cycles[kL2] = std::max(0.0, 16 * rows * work.entries / rate - cycles[kProducts] - cycles[kShared]);
     cycles[kLatency] = shared_line_cycles(chip_) + chip_.lds_latency_cycles;
     cycles[kBarriers] = (work.tile.in_place ? 2 : 1) * barrier_cycles(chip_, warps_);
     return cycles;
   }
+
+  int network_neurons() const { return std::ranges::max(network_.neurons); }
 
   const Chip& chip_;
   const FeedForward& network_;
@@ -230,9 +294,10 @@ std::vector<UnstructuredWork> unstructured_work(const FeedForward& network, cons
     for (int i = 0; i < packed; ++i) {
       const int l = first + static_cast<int>(static_cast<std::int64_t>(i) * layers / packed);
       const UnstructuredWork of_layer = work_of_layer(network, l, phase.tile, plan.warps, plan.order) * (1.0 / packed);
-      of_phase.wavefronts += of_layer.wavefronts;
-      of_phase.warp_steps += of_layer.warp_steps;
-      of_phase.entry_bytes += of_layer.entry_bytes;
+      of_phase.is_fp32 = of_layer.is_fp32;
+      of_phase.items += of_layer.items;
+      of_phase.steps += of_layer.steps;
+      of_phase.entries += of_layer.entries;
     }
     work.push_back(of_phase);
     first = phase.end_layer;
@@ -251,7 +316,7 @@ InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
     launches.push_back(pricer.phase(work[p], first, plan.phases[p].end_layer, price.launches.emplace_back()));
     first = plan.phases[p].end_layer;
   }
-  finish(price, launches);
+  finish(chip, price, launches);
   return price;
 }
 

@@ -6,13 +6,16 @@
 //                 latency   L2, product after product, epilogue, of a warp's items one after another
 //                 l2        what the bytes of features and records take beyond, of the rate that streaming kernels get
 //                 barriers, images (bitmaps turned), survivors (put together, through device memory), launches
-//   unstructured  products  instructions
-//                 shared_memory  what the wavefronts of its steps, and of its entries, take beyond
+//   unstructured  products  instructions: of steps, and of what an item of rows begins and ends with
+//                 shared_memory  what the wavefronts of steps, entries and outputs take beyond
 //                 l2        what its entries take beyond
 //                 latency, barriers, images, survivors, launches
 //
-// Nothing here was measured: instructions are counted in the kernels' text, the interval is half the time to either
-// side. No floor.
+// The warps of an unstructured layer go through their items side by side: in each round the steps of as many as have an
+// item, bound by shared memory or by instructions or by the latencies of one warp, then what ends the items. Stores of
+// parts of sectors, of streamed plans between phases, take the L2 as long as several whole ones.
+//
+// No floor.
 #pragma once
 
 #include "model/feed_forward/plan/activity.hpp"
@@ -32,9 +35,10 @@ InferencePrice price_streamed(const Chip& chip, const BlocksWork& work, const Ac
 // What a tile's layer asks for, on average over the layers of a phase; from up to four of them, packed.
 struct UnstructuredWork {
   UnstructuredTile tile;
-  double wavefronts = 0;  // of reads
-  double warp_steps = 0;  // of all warps
-  double entry_bytes = 0;
+  bool is_fp32 = false;  // weights: an entry has two steps, else four
+  double items = 0;      // that have rows
+  double steps = 0;      // of all items
+  double entries = 0;    // of all items, each of 16 bytes for each row
 };
 std::vector<UnstructuredWork> unstructured_work(const FeedForward& network, const UnstructuredPlan& plan);
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <string>
 
 namespace onchip {
@@ -18,10 +19,14 @@ namespace {
 constexpr int kFloatsOfSector = 8, kFloatsOfLine = 32, kBitsOfSector = 256, kSectorBytes = 32;
 constexpr int kUnrolled = 4;  // entries of a slice that a thread asks for at once (feed_forward_staged.cu)
 
+// Instructions of a warp, counted in the machine code: for 32 inputs that it stages and each of their images; for an
+// entry, beside load, product and sum of each image; for an output.
+constexpr double kStagingSlots = 8, kImageSlots = 5, kEntrySlots = 8, kOutputSlots = 14;
+
 // What no chip file has.
-// A round trip of the host between two layers: the champion's own logs of an A100 (jainmilan/GraphChallengePNNL-SpDNN),
-// 1024 neurons, all time outside of kernels: 61 ms of 1920 layers less 4.4 ms of 120.
-constexpr double kHostRoundTripUs = (61e3 - 4.4e3) / (1920 - 120);
+// What the host takes between two layers: the champion's own logs of an A100 (jainmilan/GraphChallengePNNL-SpDNN), 1024
+// neurons, all time outside of kernels: 4.4 ms of 120 layers and 61 ms of 1920, of 395 and 3660 thousand image-layers.
+constexpr double kHostRoundTripUs = 25, kHostImageUs = 3.5e-3;
 // Copies of the host's memory by PCI Express 5.0 x16: 63 GB/s, of which packets of 256 bytes leave about 55.
 constexpr double kHostBytesPerSecond = 55e9;
 
@@ -40,11 +45,12 @@ std::int64_t distinct(std::span<const std::uint16_t> ascending, int unit) {
 
 // Cycles that a block keeps each unit busy.
 struct Busy {
-  double unit = 0, l2 = 0, device_memory = 0;
+  double unit = 0, l2 = 0, device_memory = 0, issue = 0;
 
-  double longest() const { return std::max({unit, l2, device_memory}); }
+  double longest() const { return std::max({unit, l2, device_memory, issue}); }
+  double sum() const { return unit + l2 + device_memory + issue; }
   friend Busy operator+(const Busy& a, const Busy& b) {
-    return {a.unit + b.unit, a.l2 + b.l2, a.device_memory + b.device_memory};
+    return {a.unit + b.unit, a.l2 + b.l2, a.device_memory + b.device_memory, a.issue + b.issue};
   }
 };
 
@@ -55,18 +61,18 @@ struct Block {
 
 // Of a layer, or their sum.
 struct Shares {
-  double gathers = 0, staging = 0, l2 = 0, device_memory = 0, latency = 0;
+  double gathers = 0, staging = 0, l2 = 0, device_memory = 0, instructions = 0, latency = 0;
 
-  double sum() const { return gathers + staging + l2 + device_memory + latency; }
+  double sum() const { return gathers + staging + l2 + device_memory + instructions + latency; }
 };
 
 // Cycles of a block where `customers` of them are on an SM.
 Shares cycles(const Block& block, int customers) {
   const Busy busy = block.staging + block.gathers + block.output;
-  const std::array<double, 3> service{busy.unit, busy.l2, busy.device_memory};
+  const std::array<double, 4> service{busy.unit, busy.l2, busy.device_memory, busy.issue};
   const double alone = block.staging.longest() + block.gathers.longest() + block.output.longest();
-  const double side_by_side = busy.unit + busy.l2 + busy.device_memory - alone;
-  std::array<double, 3> queue{}, at{};
+  const double side_by_side = busy.sum() - alone;
+  std::array<double, 4> queue{}, at{};
   double cycle = 0;
   for (int n = 1; n <= customers; ++n) {
     cycle = block.latency - side_by_side;
@@ -79,9 +85,10 @@ Shares cycles(const Block& block, int customers) {
       queue[s] = n * at[s] / cycle;
     }
   }
-  const double share = cycle / (at[0] + at[1] + at[2] + block.latency);
+  const double share = cycle / (at[0] + at[1] + at[2] + at[3] + block.latency);
   const double gathers = busy.unit > 0 ? block.gathers.unit / busy.unit : 0;
-  return {share * at[0] * gathers, share * at[0] * (1 - gathers), share * at[1], share * at[2], share * block.latency};
+  return {share * at[0] * gathers, share * at[0] * (1 - gathers), share * at[1], share * at[2],
+          share * at[3],           share * block.latency};
 }
 
 // Sums and rows of the images, and about what else the compiler takes for sm_90 (40 for 4 images, 48 for 12, 80 for
@@ -116,13 +123,14 @@ class StagedPrice {
     const int customers = static_cast<int>(std::min<std::int64_t>(of_sm, blocks_per_sm_));
     const Shares of = cycles(block_of(layer, alive, is_first, customers), customers);
     const double us = static_cast<double>(of_sm) / customers / chip_.clock_hz * 1e6;
-    return {of.gathers * us, of.staging * us, of.l2 * us, of.device_memory * us, of.latency * us};
+    return {of.gathers * us, of.staging * us, of.l2 * us, of.device_memory * us, of.instructions * us, of.latency * us};
   }
 
  private:
   // The mean of the layer's blocks.
   Block block_of(const StagedCounts& layer, std::int64_t alive, bool is_first, int customers) const {
     const double wavefront = chip_.lds_wavefront_cycles / layer.blocks;
+    const double slot = chip_.fp32_issue_cycles / chip_.partitions / layer.blocks;
     const double l2_byte = chip_.sm_count * chip_.clock_hz / chip_.library_l2_bytes_per_second / layer.blocks;
     const double device_byte =
         chip_.sm_count * chip_.clock_hz / (chip_.dram_bytes_per_second * chip_.library_dram_share) / layer.blocks;
@@ -136,16 +144,19 @@ class StagedPrice {
         .unit = wavefront * images_ *
                 static_cast<double>(layer.store_wavefronts + (is_first ? layer.store_wavefronts : layer.request_lines)),
         .l2 = l2_byte * kSectorBytes * images_ * sectors(layer, is_first, customers),
-        .device_memory = device_byte * in_bytes};
+        .device_memory = device_byte * in_bytes,
+        .issue = slot * static_cast<double>(layer.store_wavefronts) * (kStagingSlots + kImageSlots * images_)};
     Block block;
     // An index and a value are a request each.
     block.gathers = {.unit = wavefront * (static_cast<double>(layer.gather_wavefronts) * images_ +
                                           2 * passes * static_cast<double>(layer.slice_rows)),
-                     .l2 = l2_byte * static_cast<double>(layer.record_bytes)};
+                     .l2 = l2_byte * static_cast<double>(layer.record_bytes),
+                     .issue = slot * static_cast<double>(layer.slice_rows) * (kEntrySlots * passes + 3.0 * images_)};
     (staged_ ? block.staging : block.gathers) = (staged_ ? Busy() : block.gathers) + reads;
     block.output = {.unit = wavefront * images_ * layer.outputs / kSliceLanes,
                     .l2 = l2_byte * out_bytes,
-                    .device_memory = leaves_l2 ? device_byte * out_bytes : 0};
+                    .device_memory = leaves_l2 ? device_byte * out_bytes : 0,
+                    .issue = slot * images_ * layer.outputs / kSliceLanes * kOutputSlots};
     block.latency = latency(layer, passes) / layer.blocks;
     return block;
   }
@@ -257,7 +268,11 @@ Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const Sta
   double copies_us = 0;
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const Shares us = price.layer_us(layers[l], alive[l], l == 0);
-    sum = {sum.gathers + us.gathers, sum.staging + us.staging, sum.l2 + us.l2, sum.device_memory + us.device_memory,
+    sum = {sum.gathers + us.gathers,
+           sum.staging + us.staging,
+           sum.l2 + us.l2,
+           sum.device_memory + us.device_memory,
+           sum.instructions + us.instructions,
            sum.latency + us.latency};
     const double copy_us = static_cast<double>(layers[l].record_bytes) / kHostBytesPerSecond * 1e6;
     copies_us += plan.residency == Residency::resident ? 0
@@ -270,9 +285,12 @@ Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const Sta
   terms.add("staging", sum.staging);
   terms.add("l2", sum.l2);
   terms.add("device_memory", sum.device_memory);
+  terms.add("instructions", sum.instructions);
   terms.add("latency", sum.latency);
   terms.add("launches", on_host ? 0 : launches * chip.library_node_seconds * 1e6);
-  terms.add("host", on_host ? static_cast<double>(layers.size()) * kHostRoundTripUs : 0);
+  const double host_us = static_cast<double>(layers.size()) * kHostRoundTripUs +
+                         std::accumulate(alive.begin(), alive.end(), 0.0) * kHostImageUs;
+  terms.add("host", on_host ? host_us : 0);
   terms.add("weight_copies", copies_us);
   const double us = terms.total();
   const double floor_us = static_cast<double>(shared_wavefronts(plan, layers, alive)) * chip.lds_wavefront_cycles /

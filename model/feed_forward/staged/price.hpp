@@ -4,10 +4,10 @@
 //
 // A block of threads stages, gathers and writes, one after the other. Each of these keeps the load-store unit (gathers
 // from shared memory with their bank conflicts, stores to it, requests of global memory), L2 and device memory busy
-// side by side, and takes as long as the busiest. An SM holds some blocks: while one gathers, another stages. How long
-// they take is that of a closed queueing network of as many customers, by exact mean value analysis (Reiser and
-// Lavenberg 1980), less what a block itself does side by side, and never less than the busiest unit. A layer's time is
-// shared out to the terms by how long a block is at each.
+// side by side, and its instructions the schedulers, and takes as long as the busiest. An SM holds some blocks: while
+// one gathers, another stages. How long they take is that of a closed queueing network of as many customers, by exact
+// mean value analysis (Reiser and Lavenberg 1980), less what a block itself does side by side, and never less than the
+// busiest unit. A layer's time is shared out to the terms by how long a block is at each.
 #pragma once
 
 #include "model/chip/chip.hpp"
@@ -44,9 +44,9 @@ int read_wavefronts(std::span<const std::uint16_t> words);
 std::int64_t shared_wavefronts(const StagedPlan& plan, std::span<const StagedCounts> layers,
                                std::span<const std::int64_t> alive);
 
-// Of an inference: "gathers", "staging" (with the outputs' stores), "l2", "device_memory", "latency", "launches",
-// "host", "weight_copies". The floor is that of shared memory's wavefronts. registers: of a thread, 0: about what the
-// compiler takes. Throws InputError if not one block fits.
+// Of an inference: "gathers", "staging" (with the outputs' stores), "l2", "device_memory", "instructions", "latency",
+// "launches", "host", "weight_copies". The floor is that of shared memory's wavefronts. registers: of a thread, 0:
+// about what the compiler takes. Throws InputError if not one block fits.
 Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> layers,
                    std::span<const std::int64_t> alive, int registers = 0);
 
