@@ -137,12 +137,16 @@ InferenceProgram with_change(InferenceProgram program, std::string_view from, st
 }
 
 TEST_CASE("an interpreted training step multiplies copies with aligned rows", "[fast]") {
-  for (const auto& [input, hidden, is_reverse] :
-       std::initializer_list<std::tuple<int, int, bool>>{{5, 17, false}, {16, 19, true}, {7, 24, true}}) {
+  for (const auto& [cell, input, hidden, is_reverse] :
+       std::initializer_list<std::tuple<Cell, int, int, bool>>{{Cell::lstm, 265, 17, false},
+                                                               {Cell::gru, 16, 19, true},
+                                                               {Cell::lstm, 16, 19, true},
+                                                               {Cell::gru, 7, 24, true}}) {
     const TrainingSize size{.input = input,
                             .hidden = hidden,
                             .batch = 3,
                             .steps = 4,
+                            .cell = cell,
                             .directions = is_reverse ? 2 : 1,
                             .is_reverse = is_reverse,
                             .length_bytes = 4};
