@@ -106,6 +106,7 @@ extern "C" __global__ void prepare(const Arguments a) {
     const u32 empty = span < kSplit * kSpans && value < kPlaneValues ? ~0u : 0;
     reinterpret_cast<Word*>(a.ring)[i] = {empty, empty, empty, empty};
   }
+  copy_all_rows(a, static_cast<int>(first), static_cast<int>(threads));
   if constexpr (kHasLengths) {
     rank_samples(a, first, threads);
     clear_beyond_ends(a, first, threads);

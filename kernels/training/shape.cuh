@@ -69,6 +69,17 @@ struct Ranked {
   int sample, length;
 };
 
+// Of matrices whose rows are not whole 16 bytes (rows.cuh).
+struct RowCopy {
+  const void* from;  // [rows][from_stride]
+  void* to;          // [rows][to_stride]
+  long long rows;    // 0: nothing
+  int from_stride, to_stride;
+  int columns, written_columns;  // that are copied; that are written: zeros behind
+  int adds;                      // to what is there
+};
+constexpr int kMostCopies = 3;
+
 // Elements are of kPrecision; null: zeros, or not wanted. Rows are those of [steps][kBatch].
 struct Arguments {
   const void* weights;                      // W_hh, [kCellGates][kHidden][kHidden]
@@ -91,6 +102,7 @@ struct Arguments {
   long long steps;
   int descends;  // whether the recurrence goes from a sample's last position to its first
   u32* status;   // set to 1 if a wait was given up, to 2 if a length is not one of 1 to `steps`
+  RowCopy copies[kMostCopies];  // before the products, or behind them
 };
 
 __device__ __forceinline__ int batch_group() {

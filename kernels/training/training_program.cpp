@@ -7,7 +7,6 @@
 #include "model/base/error.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace onchip {
@@ -30,6 +29,7 @@ struct Arguments {
   long long steps;
   int descends;
   std::uint32_t* status;
+  RowCopies copies;
 };
 
 CompileRequest request_of(const TrainingSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
@@ -77,8 +77,6 @@ CompileRequest without_spill(const TrainingSize& size, Precision precision, Recu
   }
 }
 
-constexpr int kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
-
 struct Builder {
   TrainingSize size;
   Precision precision;
@@ -86,7 +84,7 @@ struct Builder {
   TrainingArrays arrays;
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
   int ranks = 0, ranks_back = 0, first_gradient = 0;
-  int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
+  int prepare = 0, forward = 0, prepare_back = 0, backward = 0, finish_step = 0;  // kernels
 
   TrainingProducts products = {};
 
@@ -120,7 +118,8 @@ struct Builder {
             .ranks = at[is_backward ? ranks_back : ranks],
             .steps = size.steps,
             .descends = is_backward != size.is_reverse,
-            .status = words(status)};
+            .status = words(status),
+            .copies = {}};
   }
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
@@ -132,26 +131,39 @@ struct Builder {
       node.cooperative = true;
       return node;
     };
-    const auto preparation = [&](const char* label, int kernel, bool is_backward) {
-      ProgramNode node = launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, arguments(at, is_backward));
-      node.stream = 1;
-      return node;
+    const auto with_copies = [&](const char* label, int kernel, bool is_backward, const RowCopies& copies) {
+      Arguments of_kernel = arguments(at, is_backward);
+      of_kernel.copies = copies;
+      return launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, of_kernel);
     };
     ProgramNode clear{.label = "status"};
     clear.zeros = {at[status], 4};
     std::vector<ProgramNode> all{clear};
-    std::ranges::move(products.forward(at), std::back_inserter(all));
-    const int product = static_cast<int>(all.size()) - 1;
-    all.push_back(preparation("prepare forward", prepare, false));
-    all.back().after = {0};
-    all.push_back(preparation("prepare backward", prepare_back, true));
-    all.back().after = {product};  // which writes where this clears
-    all.push_back(recurrence("forward", forward, false));
-    all.back().after = {product + 1};
-    all.push_back(recurrence("backward", backward, true));
-    all.back().after = {product + 2};
-    std::ranges::move(products.backward(at), std::back_inserter(all));
-    all.push_back(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(at, true)));
+    const auto push = [&](ProgramNode node, int stream, std::vector<int> after) {
+      node.stream = stream;
+      node.after = std::move(after);
+      all.push_back(std::move(node));
+      return static_cast<int>(all.size()) - 1;
+    };
+    // Preparations are beside what they do not copy for.
+    const auto after_if = [](bool condition, int node) {
+      return condition ? std::vector<int>{node} : std::vector<int>{};
+    };
+    const int prepared = push(with_copies("prepare forward", prepare, false, products.before_forward(at)), 1, {0});
+    int last = prepared;
+    for (ProgramNode& node : products.forward(at)) {
+      last = push(std::move(node), 0, after_if(plan.aligned, prepared));
+    }
+    const int forwarded = push(recurrence("forward", forward, false), 0, {prepared});
+    const int prepared_back = push(with_copies("prepare backward", prepare_back, true, products.before_backward(at)), 1,
+                                   {plan.aligned ? forwarded : last});
+    push(recurrence("backward", backward, true), 0, {prepared_back});
+    for (ProgramNode& node : products.backward(at)) {
+      push(std::move(node), 0, {});
+    }
+    if (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr || plan.aligned) {
+      push(with_copies("db", finish_step, true, products.behind_backward(at)), 0, {});
+    }
     return all;
   }
 };
@@ -180,7 +192,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.forward = program.add_kernel(forward, "recurrence");
   b.prepare_back = program.add_kernel(backward, "prepare");
   b.backward = program.add_kernel(backward, "recurrence");
-  b.sum_bias = program.add_kernel(backward, "sum_bias");
+  b.finish_step = program.add_kernel(backward, "finish_step");
 
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
   const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
@@ -209,7 +221,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   a.db_hh = elements(gate_rows);
   a.dh0 = elements(state);
   a.dc0 = elements(cell);
-  a.gates = b.gates = elements(size.steps * kKept * state);
+  a.gates = b.gates = elements(size.steps * 4 * state);
   const RecurrenceShape shape = recurrence_shape(size, plan.forward, false);
   const RecurrenceShape back = recurrence_shape(size, plan.backward, true);
   b.packed = program.add_array(shape.packed_bytes);
@@ -225,8 +237,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
                 .aligned = plan.aligned,
                 .arrays = a,
                 .gates = b.gates,
-                .first_gradient = b.first_gradient,
-                .copy_rows = program.add_kernel(forward, "copy_rows")};
+                .first_gradient = b.first_gradient};
   b.products.add_arrays(program);
   b.status = program.add_array(4);
   program.results = b.status;

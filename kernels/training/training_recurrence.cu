@@ -37,8 +37,8 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "item.cuh"
 #include "publish.cuh"
 #include "split.cuh"
-#include "prepare.cuh"
 #include "rows.cuh"
+#include "prepare.cuh"
 #if ONCHIP_BACKWARD && ONCHIP_CELL == 2
 #include "lstm_backward.cuh"
 #elif ONCHIP_BACKWARD
