@@ -26,7 +26,11 @@ constexpr std::array kBeside{
     Beside{"alive", "SHARE",
            "Compute none: this share of the images, 3% or all, is alive from the second layer on; --images may be "
            "their number."},
-    Beside{"gpus", "N", "Share the images among so many GPUs (default 1)."}};
+    Beside{"gpus", "N", "Share the images among so many GPUs (default 1)."},
+    Beside{"split", "SPLIT",
+           "With --gpus: dealt (default: each GPU gets as many images of each number of features), or contiguous."},
+    Beside{"order", "ORDER",
+           "Of the images: given (default), or survivors-first, which a contiguous split fares worst with."}};
 
 ImagesAsked read_images_asked(const Options& options) {
   ImagesAsked asked;

@@ -38,10 +38,15 @@ struct TimedWay {
   bool is_correct() const { return refusal.empty() && is_repeatable && wrongly_alive.empty() && wrongly_dead.empty(); }
 };
 
-// After three runs that warm up; fewer repeats where they take longer than ten seconds.
+// Images that a kernel computes, summed over the layers of its phases: dead ones are dropped only between phases.
+std::int64_t executed_image_layers(const std::vector<int>& end_layers, const Inference& inference);
+
+// end_layers: of the phases that `entering` counts images of; empty: it counts those of each layer.
+// After three runs that warm up; no other run after three seconds, so that a slow way has one sample, of its first run.
 TimedWay time_inference(const std::string& name, const InferenceTask& task, int repeats,
-                        const std::function<Inference()>& infer);
-TimedWay time_program(const std::string& name, const InferenceTask& task, int repeats, const InferenceProgram& program);
+                        const std::function<Inference()>& infer, const std::vector<int>& end_layers = {});
+TimedWay time_program(const std::string& name, const InferenceTask& task, int repeats, const InferenceProgram& program,
+                      const std::vector<int>& end_layers = {});
 // Beside its prediction for the chip, by the images that are alive in the reference.
 TimedWay time_staged(const Chip& chip, const StagedPlan& plan, const InferenceTask& task, int repeats);
 // Of each library those that ran; what a library refuses has its words.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// onchip measure --network NETWORK --plan "staged ...": the method of 2020; and --baselines: libraries, too.
+// onchip measure --network NETWORK --plan "staged ...": the method of 2020; and --baselines: ours and libraries, too.
 #pragma once
 
 #include "experiments/command/output.hpp"

@@ -42,7 +42,6 @@ struct MeasureOptions {
   std::uint64_t seed = 1;  // of input and initial state
   bool floor = false;      // also time the exchange alone, in turns with the kernel
   bool clocks = false;     // and see where the time of a step goes
-  int gpus = 1;            // of a feed-forward network
   bool baselines = false;  // every candidate runs once after each of our samples
   std::function<void(const std::string&)> say = [](const std::string&) {};  // what is being done
 };

@@ -4,6 +4,7 @@
 # reference on the CPU:
 #   blocks        the challenge's, shuffled, with every weight and bias another, and a random one
 #   streamed      the challenge's that are too wide for shared memory
+#   large         those of them that take a minute each, with fewer repeats
 #   moved         with a tenth of the weights moved to random columns
 #   unstructured  the challenge's without their blocks, and random patterns
 #   experiments/recipes/feed_forward.sh ONCHIP [SET...] > experiments/data/<gpu>/spdnn.csv
@@ -19,17 +20,19 @@ declare -A networks=(
     random:neurons=1000,layers=8,degree=32,blocks=16,bias=-0.3,clip=32,values=0.0625
     spdnn:1024x120,shuffle=yes spdnn:1024x120,$other,bias=-0.32..-0.28
     spdnn:4096x120,shuffle=yes spdnn:4096x120,$other,bias=-0.37..-0.33"
-  [streamed]="spdnn:16384x120 spdnn:16384x480 spdnn:65536x120"
+  [streamed]="spdnn:16384x120 spdnn:16384x480"
+  [large]="spdnn:65536x120 spdnn:16384x1920"
   [moved]="spdnn:1024x120,$moved spdnn:4096x120,$moved spdnn:16384x120,$moved"
   [unstructured]="spdnn:1024x120 spdnn:4096x120 spdnn:16384x120
     random:neurons=1024,$random,bias=-0.3 random:neurons=4096,$random,bias=-0.35"
 )
 header=yes
 for set in "${@:-blocks}"; do
-  plan=()
+  plan=() repeats=40
   [[ $set == unstructured ]] && plan=(--plan unstructured)
+  [[ $set == large ]] && repeats=20
   for network in ${networks[$set]}; do
-    "$onchip" measure --network "$network" "${plan[@]}" --repeats 40 --format csv |
+    "$onchip" measure --network "$network" "${plan[@]}" --repeats $repeats --format csv |
       if [ $header ]; then cat; else tail -n +2; fi
     header=
   done

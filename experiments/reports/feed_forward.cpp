@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/feed_forward.hpp"
 
+#include "experiments/feed_forward/timed_ways.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "kernels/feed_forward/inference.hpp"
 #include "kernels/feed_forward/network/fleet.hpp"
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -26,17 +28,6 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// Images that a kernel computes, summed over the layers of its phase: dead ones are dropped only between phases.
-std::int64_t executed_image_layers(const std::vector<int>& end_layers, const Inference& inference) {
-  std::int64_t sum = 0;
-  int first = 0;
-  for (std::size_t p = 0; p < end_layers.size(); ++p) {
-    sum += std::int64_t{inference.entering[p]} * (end_layers[p] - first);
-    first = end_layers[p];
-  }
-  return sum;
 }
 
 // What the GPU with the most image-layers computes, over what each of them does on average.
@@ -56,37 +47,54 @@ std::vector<int> difference(const std::vector<int>& from, const std::vector<int>
   return left;
 }
 
+// These images, and then all others, as they follow each other.
+Bitmaps with_first(const Bitmaps& images, const std::vector<int>& first) {
+  std::vector<int> all(images.images), numbers = first;
+  std::iota(all.begin(), all.end(), 0);
+  std::ranges::set_difference(all, first, std::back_inserter(numbers));
+  return images_of(images, numbers);
+}
+
 }  // namespace
 
 int measure_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
-                         const std::string& family, const MeasureOptions& options, Output& output) {
+                         const ImagesOnGpus& on_gpus, const std::string& family, const MeasureOptions& options,
+                         Output& output) {
   constexpr int kWarmUps = 3;
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
   const FeedForward network = read_network(network_text);
   options.say("reading the images");
   const Inputs inputs = read_images(images_text, network.neurons.front());
-  const Bitmaps images =
+  Bitmaps images =
       std::holds_alternative<Bitmaps>(inputs) ? std::get<Bitmaps>(inputs) : to_bitmaps(std::get<IndexLists>(inputs));
+  options.say("computing the reference of " + network.name);
+  const auto checking = std::chrono::steady_clock::now();
+  ReferenceResult reference = infer_reference(network, inputs);
+  const double reference_s = seconds_since(checking);
+  if (on_gpus.survivors_first) {
+    images = with_first(images, reference.categories);
+    std::iota(reference.categories.begin(), reference.categories.end(), 0);
+  }
   options.say("planning " + network.name);
   InferenceTarget target = device_target();
   target.chip = chip.chip;
   const Activity activity =
       find_activity(network, sample_images(images_text, network.neurons.front(), default_sample(network)));
   const auto planning = std::chrono::steady_clock::now();
-  const Activity of_share = largest_share(activity, options.gpus);
+  const Activity of_share = largest_share(activity, on_gpus.gpus);
   const PlannedProgram planned = plan_network(network, target, family, {}, &of_share);
   const double planning_s = seconds_since(planning);  // with what is compiled to see that it does not spill
   const StructureSummary& found = planned.found;
   const std::string kind = planned.uses_blocks ? "generic-blocks" : "generic-unstructured";
   options.say("compiling and loading " + network.name);
-  if (const int have = gpu_count(); options.gpus > have) {
-    throw InputError("--gpus " + std::to_string(options.gpus) + ": this machine has " + std::to_string(have));
+  if (const int have = gpu_count(); on_gpus.gpus > have) {
+    throw InputError("--gpus " + std::to_string(on_gpus.gpus) + ": this machine has " + std::to_string(have));
   }
   std::optional<DeviceInference> one;
   std::optional<Fleet> fleet;
-  if (options.gpus > 1) {
-    fleet.emplace(planned.program, options.gpus, images, load_on_gpu);
+  if (on_gpus.gpus > 1) {
+    fleet.emplace(planned.program, on_gpus.gpus, images, load_on_gpu, on_gpus.split);
   } else {
     one.emplace(planned.program(std::max(images.images, 1)));
     one->upload(images);
@@ -114,10 +122,6 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   }
   const auto nodes = one ? one->node_ms() : std::vector<std::pair<std::string, double>>();
   const Timing wall = summarize(samples);
-  options.say("computing the reference of " + network.name);
-  const auto checking = std::chrono::steady_clock::now();
-  const ReferenceResult reference = infer_reference(network, inputs);
-  const double reference_s = seconds_since(checking);
   const std::vector<int> wrongly_alive = difference(inference.categories, reference.categories);
   const std::vector<int> wrongly_dead = difference(reference.categories, inference.categories);
   const bool is_correct = is_repeatable && wrongly_alive.empty() && wrongly_dead.empty();
@@ -147,7 +151,9 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
       {"fill", significant(fill, 4)},
       {"read_conflicts", std::to_string(found.reads.extra)},
       {"write_conflicts", std::to_string(found.writes.extra)},
-      {"gpus", std::to_string(options.gpus)},
+      {"order", on_gpus.survivors_first ? "survivors-first" : "given"},
+      {"gpus", std::to_string(on_gpus.gpus)},
+      {"split", on_gpus.split == Split::dealt ? "dealt" : "contiguous"},
       {"imbalance", significant(uneven, 4)},
       {"spill_bytes", one ? std::to_string(one->spill_bytes()) : ""},
       {"correct", truth(is_correct)},
@@ -163,6 +169,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
       {"tera_edges_per_s", significant(1e-12 * edges_per_s, 4)},
       {"tera_macs_per_s", significant(1e-12 * executed_per_s, 4)},
       {"planning_s", significant(planned.seconds, 3)},
+      {"planning_cached", truth(planned.cached)},
       {"compiling_s", significant(planning_s - planned.seconds, 3)},
       {"reference_s", significant(reference_s, 3)}};
   Report report;
@@ -180,7 +187,11 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   report.json = {{"network", network.name},
                  {"images", {{"source", images_text}, {"count", images.images}, {"nnz", images.nnz()}}},
                  {"device", manifest.gpu},
-                 {"gpus", {{"count", options.gpus}, {"imbalance", rounded(uneven)}}},
+                 {"gpus",
+                  {{"count", on_gpus.gpus},
+                   {"contiguous", on_gpus.split == Split::contiguous},
+                   {"survivors_first", on_gpus.survivors_first},
+                   {"imbalance", rounded(uneven)}}},
                  {"class", kind},
                  {"values", "one per weight"},
                  {"plan", planned.text},
@@ -205,6 +216,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
                  {"tera_edges_per_s", rounded(1e-12 * edges_per_s)},
                  {"tera_macs_per_s", rounded(1e-12 * executed_per_s)},
                  {"planning_s", rounded(planned.seconds, 3)},
+                 {"planning_cached", planned.cached},
                  {"compiling_s", rounded(planning_s - planned.seconds, 3)},
                  {"reference_s", rounded(reference_s, 3)}};
   const auto listed = [](const char* what, const std::vector<int>& of) {
@@ -214,29 +226,29 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
     }
     return text;
   };
-  report.text = network.name + ", " + std::to_string(images.images) + " images on " + manifest.gpu +
-                "\n\nplan        " + planned.text + "\nstructure   " + fixed(100 * in_blocks, 1) +
-                " % of the weights in blocks, " + fixed(100 * fill, 1) +
-                " % full; bank conflicts left: " + std::to_string(found.reads.extra) + " of " +
-                std::to_string(found.reads.accesses) + " reads, " + std::to_string(found.writes.extra) + " of " +
-                std::to_string(found.writes.accesses) + " writes\ncategories  " +
-                std::to_string(inference.categories.size()) + " images alive, " +
-                (is_correct      ? "right"
-                 : is_repeatable ? "WRONG"
-                                 : "NOT THE SAME IN EACH RUN") +
-                listed("wrongly alive", wrongly_alive) + listed("wrongly dead", wrongly_dead) +
-                "; not decided by bounds of one word " + std::to_string(inference.open_narrow) + ", of two " +
-                std::to_string(inference.open_wide) + "\ntime        " + fixed(wall.median, 3) + " ms (95 % of " +
-                std::to_string(wall.samples) + ": " + fixed(wall.low, 3) + " to " + fixed(wall.high, 3) +
-                "), from bitmaps in device memory to categories in host memory" +
-                (one ? "; each launch alone:\n" + node_text
-                     : ", on " + std::to_string(options.gpus) + " GPUs, of which one has " + fixed(uneven, 3) +
-                           " times the mean work\n") +
-                "rate        " + fixed(1e-12 * edges_per_s, 0) + " TeraEdges/s as the challenge counts; " +
-                fixed(1e-12 * executed_per_s, 1) + " T multiply-adds/s executed, of " + std::to_string(executed) +
-                " image-layers (" + std::to_string(reference.image_layers()) + " alive)\nclass       " + kind +
-                ", one value per weight; planning " + fixed(planned.seconds, 2) + " s, compiling " +
-                fixed(planning_s - planned.seconds, 2) + " s, reference " + fixed(reference_s, 1) + " s\n";
+  report.text =
+      network.name + ", " + std::to_string(images.images) + " images on " + manifest.gpu + "\n\nplan        " +
+      planned.text + "\nstructure   " + fixed(100 * in_blocks, 1) + " % of the weights in blocks, " +
+      fixed(100 * fill, 1) + " % full; bank conflicts left: " + std::to_string(found.reads.extra) + " of " +
+      std::to_string(found.reads.accesses) + " reads, " + std::to_string(found.writes.extra) + " of " +
+      std::to_string(found.writes.accesses) + " writes\ncategories  " + std::to_string(inference.categories.size()) +
+      " images alive, " +
+      (is_correct      ? "right"
+       : is_repeatable ? "WRONG"
+                       : "NOT THE SAME IN EACH RUN") +
+      listed("wrongly alive", wrongly_alive) + listed("wrongly dead", wrongly_dead) +
+      "; not decided by bounds of one word " + std::to_string(inference.open_narrow) + ", of two " +
+      std::to_string(inference.open_wide) + "\ntime        " + fixed(wall.median, 3) + " ms (95 % of " +
+      std::to_string(wall.samples) + ": " + fixed(wall.low, 3) + " to " + fixed(wall.high, 3) +
+      "), from bitmaps in device memory to categories in host memory" +
+      (one ? "; each launch alone:\n" + node_text
+           : ", on " + std::to_string(on_gpus.gpus) + " GPUs, of which one has " + fixed(uneven, 3) +
+                 " times the mean work\n") +
+      "rate        " + fixed(1e-12 * edges_per_s, 0) + " TeraEdges/s as the challenge counts; " +
+      fixed(1e-12 * executed_per_s, 1) + " T multiply-adds/s executed, of " + std::to_string(executed) +
+      " image-layers (" + std::to_string(reference.image_layers()) + " alive)\nclass       " + kind +
+      ", one value per weight; planning " + fixed(planned.seconds, 2) + (planned.cached ? " s (cached)" : " s") +
+      ", compiling " + fixed(planning_s - planned.seconds, 2) + " s, reference " + fixed(reference_s, 1) + " s\n";
   output.write(report);
   return is_correct ? 0 : 1;
 }

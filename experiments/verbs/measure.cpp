@@ -289,10 +289,10 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
 }  // namespace
 
 int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(
-      verb, arguments,
-      {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
-       feed_forward_options({"images", "gpus"}), training_options(), measure_options(), output_options()});
+  const auto options = parse_options(verb, arguments,
+                                     {chip_options(), network_options(), whole_network_options(), plan_options(),
+                                      whole_plan_option(), feed_forward_options({"images", "gpus", "split", "order"}),
+                                      training_options(), measure_options(), output_options()});
   if (!options) {
     return 0;
   }
@@ -316,7 +316,6 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   if (is_feed_forward) {
     refuse_beside(*options, "network", {},
                   {"configurations", "floor", "clocks", "capture", "interpret", "compile-only"});
-    measure_options.gpus = options->given("gpus") ? static_cast<int>(options->whole("gpus", 1, 1024)) : 1;
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";
     const std::string plan = options->given("plan") ? options->text("plan") : "";
@@ -324,12 +323,22 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
     if (!is_staged) {
       check_family(plan);
     }
+    if (is_staged) {
+      refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {}, {"gpus", "split", "order"});
+    }
     const auto staged = is_staged && !plan.empty() ? std::optional(parse_staged_plan(plan)) : std::nullopt;
     Output output(*options);
+    const ImagesOnGpus on_gpus{
+        .gpus = options->given("gpus") ? static_cast<int>(options->whole("gpus", 1, 1024)) : 1,
+        .split = options->given("split")
+                     ? static_cast<Split>(options->choice("split", options->text("split"), {"dealt", "contiguous"}))
+                     : Split::dealt,
+        .survivors_first = options->given("order") &&
+                           options->choice("order", options->text("order"), {"given", "survivors-first"}) == 1};
     if (is_staged) {
       return measure_ways(chip, network, images, staged, measure_options, output);
     }
-    return measure_feed_forward(chip, network, images, plan, measure_options, output);
+    return measure_feed_forward(chip, network, images, on_gpus, plan, measure_options, output);
   }
   if (options->given("configurations")) {
     Output output(*options);

@@ -6,7 +6,6 @@
 #include "kernels/runtime/cublas.hpp"
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
-#include "model/base/numeric.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
@@ -33,6 +32,15 @@ struct DenseMode {
 constexpr std::array<DenseMode, 4> kDenseModes{
     {{"fp32", 0, false}, {"TF32", 0, true}, {"fp16", 1, false}, {"two fp16 words", 2, false}}};
 
+// As the kernel has them.
+struct DenseArguments {
+  const std::int64_t* row_begin;
+  const std::int32_t* column;
+  const float* value;
+  void* dense;
+  std::uint32_t rows, columns;
+};
+
 class DenseLayers final : public LayerProduct {
  public:
   DenseLayers(const FeedForward& network, const DenseMode& mode) : mode_(mode), neurons_(network.neurons) {
@@ -50,17 +58,29 @@ class DenseLayers final : public LayerProduct {
                             fixed(1e-9 * static_cast<double>(bytes), 1) + " GB; " +
                             fixed(1e-9 * static_cast<double>(free), 1) + " GB are free");
     }
+    const DeviceInfo device = device_info();
+    const Kernel dense(
+        std::make_shared<const LoadedCubin>(compile(layerwise_request(form(), device.architecture)).cubin),
+        "feed_forward_dense");
+    const Stream stream;
     for (int l = 0; l < network.layers(); ++l) {
-      const std::vector<float> dense = to_dense(network.layer(l).weights);
-      DeviceBuffer<std::byte>& weights = weights_.emplace_back(element() * dense.size());
-      if (mode.words == 0) {
-        weights.upload(std::as_bytes(std::span(dense)));
-      } else {
-        std::vector<std::uint16_t> halves(dense.size());
-        std::ranges::transform(dense, halves.begin(),
-                               [](float value) { return static_cast<std::uint16_t>(to_bits(Precision::fp16, value)); });
-        weights.upload(std::as_bytes(std::span(halves)));
-      }
+      const SparseMatrix sparse = network.layer(l).weights;
+      DeviceBuffer<std::byte>& weights =
+          weights_.emplace_back(element() * static_cast<std::size_t>(sparse.rows) * sparse.columns);
+      const DeviceBuffer<std::int64_t> row_begin{std::span(sparse.row_begin)};
+      const DeviceBuffer<std::int32_t> column{std::span(sparse.column)};
+      const DeviceBuffer<float> value{std::span(sparse.value)};
+      DenseArguments arguments{row_begin.data(),
+                               column.data(),
+                               value.data(),
+                               weights.data(),
+                               static_cast<std::uint32_t>(sparse.rows),
+                               static_cast<std::uint32_t>(sparse.columns)};
+      void* of_kernel[] = {&arguments};
+      ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // the stream does not wait for these copies
+      ONCHIP_CUDA_CHECK(cudaMemsetAsync(weights.data(), 0, weights.bytes(), stream.get()));
+      dense.launch(stream.get(), device.sm_count * kBlocksOfSm, kThreads, 0, false, of_kernel);
+      stream.synchronize();
     }
   }
 

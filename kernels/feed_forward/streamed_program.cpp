@@ -74,7 +74,11 @@ struct Builder {
   int bits[kStreams] = {}, alive[kStreams] = {}, scratch[kStreams] = {}, control[kStreams] = {};
 
   int teams() const { return sms / plan.team; }
-  std::size_t slots() const { return static_cast<std::size_t>(teams()) * plan.at_once; }
+  // Tiles of the largest window: half as many again as of the plan's, where a second one would have fewer.
+  std::size_t window() const {
+    const std::size_t planned = static_cast<std::size_t>(teams()) * plan.at_once;
+    return planned + planned / 2;
+  }
   std::size_t tiles(const Variant& variant) const {
     return (static_cast<std::size_t>(most_images) + variant.images() - 1) / variant.images();
   }
@@ -83,9 +87,9 @@ struct Builder {
     return sizeof(std::uint16_t) * variant.words * variant.images();
   }
   std::size_t scratch_bytes(const Variant& variant) const {
-    return slots() * 2 * geometry.places * place_bytes(variant);
+    return window() * 2 * geometry.places * place_bytes(variant);
   }
-  std::size_t control_bytes() const { return slots() * (kSettlingBytes + sizeof(std::uint32_t)); }
+  std::size_t control_bytes() const { return most_tiles() * (kSettlingBytes + sizeof(std::uint32_t)); }
 
   // Layers of a list of images: from its bitmaps, or from kept features.
   struct Layers {
@@ -140,7 +144,7 @@ struct Builder {
         .scratch = array_at<std::uint16_t>(at, scratch[stream]),
         .count = of.list.count,
         .alive = array_at<std::uint64_t>(at, alive[stream]),
-        .arrivals = reinterpret_cast<std::uint32_t*>(at[control[stream]] + slots() * kSettlingBytes),
+        .arrivals = reinterpret_cast<std::uint32_t*>(at[control[stream]] + most_tiles() * kSettlingBytes),
         .settling = at[control[stream]],
         .clip = clip,
         .slack = of.is_upper ? 1 + slack : 1 - slack,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands between the products of a library that computes a feed-forward network layer by layer
-// (kernels/baselines/feed_forward.hpp): inputs from bitmaps, bias with ReLU and clip, and images that are dropped.
+// (kernels/baselines/feed_forward.hpp): inputs from bitmaps, bias with ReLU and clip, and images that are dropped; and
+// before all, dense weights from sparse ones.
 // Features are [image][neuron], or [neuron][image] with room for all images; as fp32, one fp16 word, or two: value and
 // residual, times `scale`.
 typedef unsigned short u16;
@@ -33,6 +34,29 @@ __device__ inline void put(const Features& to, u64 at, float value) {
     static_cast<u16*>(to.value)[at] = word;
     if constexpr (kWords == 2) {
       static_cast<u16*>(to.residual)[at] = to_half(value - from_half(word));
+    }
+  }
+}
+
+struct DenseArguments {
+  const long long* row_begin;  // [rows + 1]
+  const int* column;
+  const float* value;
+  void* dense;  // [rows, columns], zero before
+  u32 rows, columns;
+};
+
+// A warp a row.
+extern "C" __global__ void feed_forward_dense(const __grid_constant__ DenseArguments a) {
+  const u32 warps = gridDim.x * (blockDim.x / 32);
+  for (u32 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; row < a.rows; row += warps) {
+    for (long long i = a.row_begin[row] + threadIdx.x % 32; i < a.row_begin[row + 1]; i += 32) {
+      const u64 at = static_cast<u64>(row) * a.columns + a.column[i];
+      if constexpr (kWords == 0) {
+        static_cast<float*>(a.dense)[at] = a.value[i];
+      } else {
+        static_cast<u16*>(a.dense)[at] = to_half(a.value[i]);
+      }
     }
   }
 }

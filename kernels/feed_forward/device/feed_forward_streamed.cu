@@ -3,14 +3,18 @@
 // to registers and back in every layer. The blocks and their records are those of feed_forward_blocks.cu, but for places
 // of 32 bits.
 //
-//   team         ONCHIP_TEAM blocks of threads take ONCHIP_AT_ONCE tiles of 8 * ONCHIP_GROUPS images through all layers of
-//                the launch, so that their features stay in L2. While the team's last warps end a layer of one tile, the
-//                others are at the next one's.
+//   window       ONCHIP_AT_ONCE tiles for each team, of 8 * ONCHIP_GROUPS images, go through all layers of the launch
+//                together, so that their features stay in L2. The last window has up to half as many more, or the last two
+//                have fewer, about the same number.
+//   team         ONCHIP_TEAM blocks of threads compute a layer of a tile; teams take turns, layer by layer of a window, so
+//                that they have as much to do whatever the number of tiles is. While a team's last warps end a layer of one
+//                tile, the others are at the next one's.
 //   warp         items of a layer: ONCHIP_BLOCKS output blocks, one after another, that share inputs
 //   feature      a fp16 word, or two, value and residual, as in feed_forward_blocks.cu
 //
-//   features [tile][place][word][image]. Image n * ONCHIP_GROUPS + g is column n of the g-th product, so that what a lane
-//   reads and writes of a place lies side by side.
+//   features [tile][place][word][image]. Image i * ONCHIP_GROUPS + g is in column (i % 4) * 2 + i / 4 of the g-th product: what
+//   a lane reads and writes of a place lies side by side, and what four lanes write at once fills whole sectors.
+//   Columns that have no image are neither read nor written.
 //
 // streamed_lists.cuh is beside it.
 typedef unsigned char u8;
@@ -26,6 +30,8 @@ constexpr int kTiles = ONCHIP_TILES;    // of 16 inputs, of an output block
 constexpr bool kRemainder = ONCHIP_REMAINDER;  // there are weights outside of tiles
 constexpr int kTeam = ONCHIP_TEAM;
 constexpr int kAtOnce = ONCHIP_AT_ONCE;
+constexpr int kMostTiles = 1024;  // of a window
+constexpr u32 kSettled = 0x40000000u;  // in a tile's arrivals: it has ended
 constexpr bool kSettles = ONCHIP_SETTLES;  // a tile ends when all features of its images are 0, or all at the clip
 constexpr int kThreads = 32 * kWarps;
 constexpr int kImages = 8 * kGroups;
@@ -68,11 +74,11 @@ struct Arguments {
   const u64* bits;      // [tile][place], or null: features are read
   const u16* features;  // [tile][place][word][image]
   u16* out_features;    // null: not kept
-  u16* scratch;         // [team][kAtOnce][2][place][word][image]
+  u16* scratch;         // [tile of a window][2][place][word][image]
   const u32* count;     // images
   u64* alive;           // [tile]: a bit per image, zero before
-  u32* arrivals;        // [team][kAtOnce], zero before
-  Settling* settling;   // [team][kAtOnce][kSettlings], zero before
+  u32* arrivals;        // [tile], zero before
+  Settling* settling;   // [tile][kSettlings], zero before
   float clip, slack;
   float shift;   // added to biases
   u32 one;       // an input that is set, fp16
@@ -134,15 +140,15 @@ __device__ inline void fetch(Weights (&weights)[kBlocks], const Block* blocks) {
 }
 
 // What a lane reads and writes of a place's word: a half for each group.
-__device__ inline void read(u32 (&pairs)[kPairs], const u16* from) {
+__device__ inline void read(u32 (&pairs)[kPairs], const u16* from, bool reads) {
   if constexpr (kPairs == 4) {
-    const uint4 all = __ldcg(reinterpret_cast<const uint4*>(from));
+    const uint4 all = reads ? __ldcg(reinterpret_cast<const uint4*>(from)) : uint4{0, 0, 0, 0};
     pairs[0] = all.x, pairs[1] = all.y, pairs[2] = all.z, pairs[3] = all.w;
   } else if constexpr (kPairs == 2) {
-    const uint2 both = __ldcg(reinterpret_cast<const uint2*>(from));
+    const uint2 both = reads ? __ldcg(reinterpret_cast<const uint2*>(from)) : uint2{0, 0};
     pairs[0] = both.x, pairs[1] = both.y;
   } else {
-    pairs[0] = __ldcg(reinterpret_cast<const u32*>(from));
+    pairs[0] = reads ? __ldcg(reinterpret_cast<const u32*>(from)) : 0;
   }
 }
 __device__ inline void write(u16* to, const u32 (&pairs)[kPairs]) {
@@ -155,24 +161,22 @@ __device__ inline void write(u16* to, const u32 (&pairs)[kPairs]) {
   }
 }
 
-// Which of a tile's images are alive, and which have a feature below the clip: what a lane has seen of its columns.
-struct Extremes {
-  u32 any[2][kPairs];    // values, or-ed
-  u32 least[2][kPairs];  // smallest values, fp16
-};
+#include "extremes.cuh"
 
-// One item. `record`: its first; `source`, or `bits`, and `target` are the tile's.
+// One item. `record`: its first; `source`, or `bits`, and `target` are those of the tile, which has so many images.
 __device__ inline void run_item(const Arguments& a, const Block* blocks, const Weights (&weights)[kBlocks],
-                                const Record* record, const u64* bits, const u16* source, u16* target,
+                                const Record* record, u32 images, const u64* bits, const u16* source, u16* target,
                                 Extremes& extremes) {
-  const int lane = threadIdx.x % 32, column = lane / 4, member = lane % 4;
+  const int lane = threadIdx.x % 32, member = lane % 4;
+  const u32 first = ((lane / 4) % 2 * 4 + lane / 8) * kGroups;  // image of the lane's column
+  const bool reads = first < images;
   using Inputs = u32[4][kWords][kPairs];  // of the four neurons of a tile that the lane multiplies
   const auto read_inputs = [&](Inputs& inputs, const u32(&places)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const u64 place = places[i];
       if (bits != nullptr) {
-        const u32 of_lane = static_cast<u32>(__ldg(bits + place) >> (column * kGroups));
+        const u32 of_lane = reads ? static_cast<u32>(__ldg(bits + place) >> first) : 0;
 #pragma unroll
         for (int p = 0; p < kPairs; ++p) {
           inputs[i][0][p] = ((of_lane >> (2 * p) & 1) | (of_lane >> (2 * p + 1) & 1) << 16) * a.one;
@@ -183,7 +187,7 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
       } else {
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
-          read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + column * kGroups);
+          read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + first, reads);
         }
       }
     }
@@ -231,7 +235,7 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
     const float bias[2] = {weights[b].bias.x + a.shift, weights[b].bias.y + a.shift};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {  // rows r and r + 8
-      u16* const to = target + static_cast<u64>(weights[b].destinations[half]) * kPlaceHalves + 2 * member * kGroups;
+      u16* const to = target + static_cast<u64>(weights[b].destinations[half]) * kPlaceHalves;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {  // columns 2 * member + j
         u32 out[kWords][kPairs];
@@ -249,145 +253,122 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
             extremes.least[j][p] = lesser_halves(extremes.least[j][p], words[0]);
           }
         }
+        const u32 image = (4 * j + member) * kGroups;
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
-          write(to + w * kWordHalves + j * kGroups, out[w]);
+          if (image < images) {
+            write(to + w * kWordHalves + image, out[w]);
+          }
         }
       }
     }
   }
 }
 
-// Adds what this warp's lanes have seen to the bits of a tile's images.
-__device__ inline void mark(const Extremes& extremes, u32 settled, u64* alive, u64* unsettled) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int j = 0; j < 2; ++j) {
-    u32 lives = 0, below = 0;  // a bit per group
-#pragma unroll
-    for (int p = 0; p < kPairs; ++p) {
-      const u32 any = extremes.any[j][p], least = extremes.least[j][p];
-      lives |= ((any & 0xffff) ? 1u : 0u) << (2 * p) | ((any >> 16) ? 1u : 0u) << (2 * p + 1);
-      below |= ((least & 0xffff) < settled ? 1u : 0u) << (2 * p) | ((least >> 16) < settled ? 1u : 0u) << (2 * p + 1);
-    }
-#pragma unroll
-    for (int step = 4; step < 32; step *= 2) {
-      lives |= __shfl_xor_sync(~0u, lives, step);
-      below |= __shfl_xor_sync(~0u, below, step);
-    }
-    if (lane < 4) {
-      const int first = (2 * lane + j) * kGroups;  // image
-      if (lives) {
-        atomicOr(reinterpret_cast<u32*>(alive) + first / 32, lives << first % 32);
-      }
-      if (unsettled != nullptr && below) {
-        atomicOr(reinterpret_cast<u32*>(unsettled) + first / 32, below << first % 32);
-      }
-    }
-  }
-}
-
-// What one slot of a team is at; the same in all its blocks of threads.
-struct Slot {
-  u32 arrived = 0;  // at the team's barrier, so often
-  u32 settlings = 0;
-  bool done = false;
-};
-
 #include "team_barrier.cuh"
 
+// Layers before `layer` after which it is looked whether a tile is settled.
+__device__ inline u32 settlings_before(int first_layer, int layer) {
+  return (layer + kSettlesEach - 1) / kSettlesEach - (first_layer + kSettlesEach - 1) / kSettlesEach;
+}
+
 extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(const __grid_constant__ Arguments a) {
+  __shared__ u32 ended[kMostTiles / 32];  // tiles of a window, as far as this team knows
   const int warp = threadIdx.x / 32;
   const u32 team = blockIdx.x / kTeam, teams = gridDim.x / kTeam, member = blockIdx.x % kTeam;
-  const u32 tiles = (*a.count + kImages - 1) / kImages;
+  const u32 count = *a.count, tiles = (count + kImages - 1) / kImages;
+  const u32 layers = a.end_layer - a.first_layer;
   const u64 tile_halves = static_cast<u64>(a.places) * kPlaceHalves;
   const int first_item = warp * kTeam + member;
   const Block* const own = a.blocks + static_cast<u64>(first_item) * kBlocks;
   const u64 layer_blocks = static_cast<u64>(a.items) * kBlocks;
-  Slot slots[kAtOnce];
-  const u32 end_tile = static_cast<u32>(static_cast<u64>(tiles) * (team + 1) / teams);
-  for (u32 first = static_cast<u32>(static_cast<u64>(tiles) * team / teams); first < end_tile; first += kAtOnce) {
-#pragma unroll
-    for (int s = 0; s < kAtOnce; ++s) {
-      slots[s].done = first + s >= end_tile;
+  const u32 planned = teams * kAtOnce;  // tiles of a window
+  u32 size = 0, before = 0;             // tiles of this window and of the one before
+  for (u32 first_tile = 0; first_tile < tiles; first_tile += size) {
+    const u32 rest = tiles - first_tile;
+    before = size;
+    size = rest >= 2 * planned ? planned : 2 * rest > 3 * planned ? (rest + 1) / 2 : rest;
+    u32 left = size;
+    if (kSettles) {
+      __syncthreads();
+      for (u32 i = threadIdx.x; i < kMostTiles / 32; i += kThreads) {
+        ended[i] = 0;
+      }
+      __syncthreads();
     }
-    for (int layer = a.first_layer; layer < a.end_layer; ++layer) {
+    int held = -1;  // the layer whose weights are in registers
+    Weights weights[kBlocks];
+    const Record* first_record = a.remainder;
+    const u32 units_before = first_tile % teams * (layers % teams) % teams;  // of all windows, modulo teams
+    for (u32 unit = (team + teams - units_before) % teams; unit < size * layers && left > 0; unit += teams) {
+      const int layer = a.first_layer + static_cast<int>(unit / size);
+      const u32 at = unit % size, tile = first_tile + at;
+      if (kSettles && (ended[at / 32] >> at % 32 & 1)) {
+        continue;
+      }
       const bool is_last = layer + 1 == a.end_layer;
       const bool settles = kSettles && layer % kSettlesEach == 0 && !is_last;
       const Block* const blocks = own + layer * layer_blocks;
       const u32* const begin = a.remainder_begin + static_cast<u64>(layer) * a.items;  // of items
-      Weights weights[kBlocks];
-      const Record* first_record = a.remainder;
-      if (first_item < a.items) {
+      if (layer != held && first_item < a.items) {
         fetch(weights, blocks);
         if (kRemainder) {
-          first_record += __ldg(begin + first_item);
+          first_record = a.remainder + __ldg(begin + first_item);
         }
       }
-#pragma unroll
-      for (int s = 0; s < kAtOnce; ++s) {
-        Slot& slot = slots[s];
-        if (slot.done) {
-          continue;
-        }
-        const u32 tile = first + s, place = team * kAtOnce + s;
-        u32* const arrivals = a.arrivals + place;
-        Settling* const settling = a.settling + place * kSettlings;
-        if (slot.arrived > 0) {
-          wait(arrivals, slot.arrived);
-        }
-        if (kSettles && layer > a.first_layer && (layer - 1) % kSettlesEach == 0) {
-          const Settling& seen = settling[slot.settlings % kSettlings];
-          const u64 alive = __ldcg(&seen.alive);
-          const bool settled = (alive & __ldcg(&seen.unsettled)) == 0;
-          if (member == 0 && threadIdx.x == 0) {
-            settling[(slot.settlings + 2) % kSettlings] = Settling{0, 0};
-            if (settled) {
-              a.alive[tile] = alive;
-            }
-          }
-          ++slot.settlings;
-          if (settled) {
-            slot.done = true;
-            continue;
-          }
-        }
-        u16* const scratch = a.scratch + place * 2 * tile_halves;
-        const bool from_bits = layer == a.first_layer && a.bits != nullptr;
-        const u16* const source = layer == a.first_layer ? a.features + tile * tile_halves
-                                                         : scratch + layer % 2 * tile_halves;
-        u16* const target = is_last && a.out_features != nullptr ? a.out_features + tile * tile_halves
-                                                                 : scratch + (layer + 1) % 2 * tile_halves;
-        Extremes extremes;
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-#pragma unroll
-          for (int p = 0; p < kPairs; ++p) {
-            extremes.any[j][p] = 0;
-            extremes.least[j][p] = 0x7bff7bff;
-          }
-        }
-        const u64* const bits = from_bits ? a.bits + static_cast<u64>(tile) * a.places : nullptr;
-        for (int item = first_item; item < a.items; item += kTeam * kWarps) {
-          if (item != first_item) {
-            Weights others[kBlocks];
-            const Block* const of_item = blocks + static_cast<u64>(item - first_item) * kBlocks;
-            fetch(others, of_item);
-            const Record* const record = a.remainder + (kRemainder ? __ldg(begin + item) : 0);
-            run_item(a, of_item, others, record, bits, source, target, extremes);
-          } else {
-            run_item(a, blocks, weights, first_record, bits, source, target, extremes);
-          }
-        }
-        if (is_last) {
-          mark(extremes, a.settled, a.alive + tile, nullptr);
-        } else if (settles) {
-          Settling& to = settling[slot.settlings % kSettlings];
-          mark(extremes, a.settled, &to.alive, &to.unsettled);
-        }
-        arrive(arrivals);
-        ++slot.arrived;
+      held = layer;
+      u32* const arrivals = a.arrivals + tile;
+      bool has_ended = false;
+      if (layer > a.first_layer) {
+        has_ended = wait(arrivals, layer - a.first_layer);
+      } else if (at < before) {
+        wait(arrivals - before, layers);  // which had its place
       }
+      if (kSettles && !has_ended && layer > a.first_layer && (layer - 1) % kSettlesEach == 0) {
+        Settling* const settling = a.settling + tile * kSettlings;
+        const u32 seen = settlings_before(a.first_layer, layer) - 1;
+        const u64 alive = __ldcg(&settling[seen % kSettlings].alive);
+        has_ended = (alive & __ldcg(&settling[seen % kSettlings].unsettled)) == 0;
+        if (member == 0 && threadIdx.x == 0) {
+          settling[(seen + 2) % kSettlings] = Settling{0, 0};
+          if (has_ended) {
+            a.alive[tile] = alive;
+            add_release(arrivals, kSettled);
+          }
+        }
+      }
+      if (has_ended) {
+        --left;
+        ended[at / 32] |= 1u << at % 32;  // by all threads: others that end are behind a barrier
+        continue;
+      }
+      u16* const scratch = a.scratch + at * 2 * tile_halves;
+      const bool from_bits = layer == a.first_layer && a.bits != nullptr;
+      const u16* const source =
+          layer == a.first_layer ? a.features + tile * tile_halves : scratch + layer % 2 * tile_halves;
+      u16* const target = is_last && a.out_features != nullptr ? a.out_features + tile * tile_halves
+                                                               : scratch + (layer + 1) % 2 * tile_halves;
+      Extremes extremes = nothing_seen();
+      const u32 images = count - tile * kImages;
+      const u64* const bits = from_bits ? a.bits + static_cast<u64>(tile) * a.places : nullptr;
+      for (int item = first_item; item < a.items; item += kTeam * kWarps) {
+        if (item != first_item) {
+          Weights others[kBlocks];
+          const Block* const of_item = blocks + static_cast<u64>(item - first_item) * kBlocks;
+          fetch(others, of_item);
+          const Record* const record = a.remainder + (kRemainder ? __ldg(begin + item) : 0);
+          run_item(a, of_item, others, record, images, bits, source, target, extremes);
+        } else {
+          run_item(a, blocks, weights, first_record, images, bits, source, target, extremes);
+        }
+      }
+      if (is_last) {
+        mark(extremes, a.settled, a.alive + tile, nullptr);
+      } else if (settles) {
+        Settling& to = a.settling[tile * kSettlings + settlings_before(a.first_layer, layer) % kSettlings];
+        mark(extremes, a.settled, &to.alive, &to.unsettled);
+      }
+      arrive(arrivals);
     }
   }
 }

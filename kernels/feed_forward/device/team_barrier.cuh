@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // A barrier of the blocks of threads of a team, for feed_forward_streamed.cu: arrivals are counted, and waited for later.
 
+__device__ inline void add_release(u32* arrivals, u32 many) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(arrivals), "r"(many) : "memory");
+}
 __device__ inline void arrive(u32* arrivals) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals) : "memory");
+    add_release(arrivals, 1);
   }
 }
-__device__ inline void wait(const u32* arrivals, u32 times) {
+// Whether the tile has ended before.
+__device__ inline bool wait(const u32* arrivals, u32 times) {
+  u32 seen = 0;
   if (threadIdx.x == 0) {
-    u32 seen;
     do {
       asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrivals) : "memory");
-    } while (static_cast<int>(seen - times * kTeam) < 0);
+    } while (seen < times * kTeam);
+  }
+  if (kSettles) {
+    return __syncthreads_or(seen >= kSettled);
   }
   __syncthreads();
+  return false;
 }

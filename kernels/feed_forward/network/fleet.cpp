@@ -5,27 +5,62 @@
 #include "kernels/runtime/device.hpp"
 
 #include <algorithm>
-#include <barrier>
+#include <atomic>
+#include <bit>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <thread>
 
 namespace onchip {
 
-std::vector<std::vector<int>> shares(int images, int gpus) {
+namespace {
+
+// Until the counter is another. To be woken takes as long as a small inference: it is looked at again and again first.
+void await_change(const std::atomic<int>& counter, int old) {
+  constexpr std::chrono::milliseconds kSpin{20};
+  const auto until = std::chrono::steady_clock::now() + kSpin;
+  while (counter.load() == old) {
+    if (std::chrono::steady_clock::now() > until) {
+      counter.wait(old);
+      return;
+    }
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> shares(const Bitmaps& images, int gpus, Split split) {
   std::vector<std::vector<int>> shares(gpus);
-  std::vector<int> order(gpus);
+  std::vector<int> in_order(images.images), ones(images.images), order(gpus);
+  std::iota(in_order.begin(), in_order.end(), 0);
+  if (split == Split::contiguous) {
+    for (const int image : in_order) {
+      shares[std::int64_t{image} * gpus / images.images].push_back(image);
+    }
+    return shares;
+  }
+  for (const int image : in_order) {
+    for (const std::uint32_t word : images.of(image)) {
+      ones[image] += std::popcount(word);
+    }
+  }
+  std::ranges::stable_sort(in_order, std::greater<>(), [&](int image) { return ones[image]; });
   std::mt19937 random;
-  for (int first = 0; first < images; first += gpus) {
+  for (int first = 0; first < images.images; first += gpus) {
     std::iota(order.begin(), order.end(), 0);
     for (int i = gpus - 1; i > 0; --i) {  // std::shuffle may differ from library to library
       std::swap(order[i], order[random() % (i + 1)]);
     }
-    for (int i = 0; i < std::min(gpus, images - first); ++i) {
-      shares[order[i]].push_back(first + i);
+    for (int i = 0; i < std::min(gpus, images.images - first); ++i) {
+      shares[order[i]].push_back(in_order[first + i]);
     }
+  }
+  for (std::vector<int>& of_gpu : shares) {
+    std::ranges::sort(of_gpu);
   }
   return shares;
 }
@@ -44,12 +79,12 @@ struct Fleet::State {
   std::vector<std::vector<int>> numbers;  // of each GPU's images
   std::vector<Inference> each;
   std::vector<std::exception_ptr> failures;
-  std::barrier<> start, end;
-  bool is_over = false;
+  std::atomic<int> started = 0, working;  // how often; GPUs that have not ended
+  std::atomic<bool> is_over = false;
   std::vector<std::jthread> threads;  // last: they end before the rest goes
 
-  State(int images, int gpus)
-      : numbers(shares(images, gpus)), each(gpus), failures(gpus), start(gpus + 1), end(gpus + 1) {}
+  State(const Bitmaps& images, int gpus, Split split)
+      : numbers(shares(images, gpus, split)), each(gpus), failures(gpus), working(gpus) {}
 
   void run(int gpu, const ProgramOfImages& program, const Bitmaps& images, const Load& load) {
     std::unique_ptr<InferenceExecutor> executor;
@@ -64,16 +99,31 @@ struct Fleet::State {
       executor = load(gpu, program(std::max<int>(1, static_cast<int>(numbers[gpu].size()))));
       executor->upload(images_of(images, numbers[gpu]));
     });
-    end.arrive_and_wait();
-    for (start.arrive_and_wait(); !is_over; start.arrive_and_wait()) {
+    for (int seen = 0;; ++seen) {
+      if (--working == 0) {
+        working.notify_all();
+      }
+      await_change(started, seen);
+      if (is_over) {
+        return;
+      }
       guarded([&] { each[gpu] = executor->infer(); });
-      end.arrive_and_wait();
     }
   }
 
+  void start() {
+    working = static_cast<int>(numbers.size());
+    ++started;
+    started.notify_all();
+  }
+  void await_end() const {
+    for (int left = working; left != 0; left = working) {
+      await_change(working, left);
+    }
+  }
   void stop() {
     is_over = true;
-    start.arrive_and_wait();
+    start();
     threads.clear();
   }
 
@@ -86,12 +136,12 @@ struct Fleet::State {
   }
 };
 
-Fleet::Fleet(const ProgramOfImages& program, int gpus, const Bitmaps& images, const Load& load)
-    : state_(std::make_unique<State>(images.images, gpus)) {
+Fleet::Fleet(const ProgramOfImages& program, int gpus, const Bitmaps& images, const Load& load, Split split)
+    : state_(std::make_unique<State>(images, gpus, split)) {
   for (int gpu = 0; gpu < gpus; ++gpu) {
     state_->threads.emplace_back([&, gpu, state = state_.get()] { state->run(gpu, program, images, load); });
   }
-  state_->end.arrive_and_wait();  // what is captured by reference was used
+  state_->await_end();  // what is captured by reference was used
   try {
     state_->rethrow();
   } catch (...) {
@@ -108,8 +158,8 @@ Fleet::~Fleet() {
 
 FleetInference Fleet::infer() {
   const auto begin = std::chrono::steady_clock::now();
-  state_->start.arrive_and_wait();
-  state_->end.arrive_and_wait();
+  state_->start();
+  state_->await_end();
   state_->rethrow();
   FleetInference result{{}, state_->each};
   for (std::size_t gpu = 0; gpu < result.each.size(); ++gpu) {

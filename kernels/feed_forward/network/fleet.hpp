@@ -5,6 +5,7 @@
 
 #include "kernels/feed_forward/network/batched_inference.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -12,9 +13,15 @@
 
 namespace onchip {
 
-// The images of each GPU, ascending. Of so many neighbouring images each GPU gets one, drawn at random but the same
-// each time: no order of the images gives a GPU many more that stay alive than chance does, and counts differ by one.
-std::vector<std::vector<int>> shares(int images, int gpus);
+enum class Split : std::uint8_t {
+  // By the features that are set: of as many images next to each other in that order as there are GPUs each gets one,
+  // drawn at random but the same each time. Images with many features live longer in many networks, so that each GPU
+  // gets as many of these; where they do not, chance decides, whatever the order of the images. Counts differ by one.
+  dealt,
+  contiguous,  // as many images that follow each other to each GPU, whichever stay alive
+};
+// The images of each GPU, ascending.
+std::vector<std::vector<int>> shares(const Bitmaps& images, int gpus, Split split = Split::dealt);
 Bitmaps images_of(const Bitmaps& all, std::span<const int> numbers);
 
 struct FleetInference {
@@ -28,7 +35,7 @@ class Fleet {
   using Load = std::function<std::unique_ptr<InferenceExecutor>(int gpu, const InferenceProgram& program)>;
 
   // Throws what loading throws.
-  Fleet(const ProgramOfImages& program, int gpus, const Bitmaps& images, const Load& load);
+  Fleet(const ProgramOfImages& program, int gpus, const Bitmaps& images, const Load& load, Split split = Split::dealt);
   ~Fleet();
 
   FleetInference infer();

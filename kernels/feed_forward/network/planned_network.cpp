@@ -2,6 +2,7 @@
 #include "kernels/feed_forward/network/planned_network.hpp"
 
 #include "kernels/feed_forward/blocks_program.hpp"
+#include "kernels/feed_forward/network/plan_cache.hpp"
 #include "kernels/feed_forward/streamed_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
@@ -30,18 +31,25 @@ struct Planning {
   std::string_view plan = {};  // of blocks, as a text
   std::optional<NetworkStructure> structure = {};
   StructureSummary found = {};
+  std::optional<PlanCache> cache = {};
 
   // Throws InputError where most weights are in no block.
   const NetworkStructure& blocks() {
-    if (options.takes_lists || options.keeps_features) {
-      throw InputError("takes images of 0 and 1, and keeps no features");
-    }
     if (!structure) {
       structure = find_structure(network);
       found = summary(*structure);
     }
     found.check_mostly_blocks();
     return *structure;
+  }
+  PlanCache& kept() {
+    if (options.takes_lists || options.keeps_features) {
+      throw InputError("takes images of 0 and 1, and keeps no features");
+    }
+    if (!cache) {
+      cache.emplace(network);
+    }
+    return *cache;
   }
 };
 
@@ -50,16 +58,26 @@ bool is_blocks_text(std::string_view text) {
 }
 
 PlannedProgram plan_blocks(Planning& of) {
-  const BlocksGeometry geometry = blocks_geometry(of.network, of.blocks());
-  const BlocksPlan plan =
-      !of.plan.empty() ? read_blocks_plan(of.plan, of.network.layers())
-      : of.activity == nullptr
-          ? choose_blocks_plan(of.target.chip, geometry)
-          : choose_blocks_plan(of.target.chip, blocks_work(of.network, of.blocks(), geometry), *of.activity);
-  check_fits(of.target.chip, geometry, plan);
-  const auto layout = std::make_shared<const BlocksLayout>(pack_blocks(of.network, of.blocks(), geometry));
+  PlanCache& kept = of.kept();
+  const Chip& chip = of.target.chip;
+  const auto choose = [&] {
+    const BlocksGeometry geometry = blocks_geometry(of.network, of.blocks());
+    return text(of.activity == nullptr
+                    ? choose_blocks_plan(chip, geometry)
+                    : choose_blocks_plan(chip, blocks_work(of.network, of.blocks(), geometry), *of.activity));
+  };
+  const std::string name(BlocksPlan::kName);
+  const BlocksPlan plan = read_blocks_plan(
+      !of.plan.empty() ? std::string(of.plan) : kept.plan(name, chip, of.activity, choose), of.network.layers());
+  auto [found, packed] = kept.blocks(name, [&] {
+    const BlocksGeometry geometry = blocks_geometry(of.network, of.blocks());
+    check_fits(chip, geometry, plan);
+    return PackedBlocks{of.found, pack_blocks(of.network, of.blocks(), geometry)};
+  });
+  check_fits(chip, packed.geometry, plan);
+  const auto layout = std::make_shared<const BlocksLayout>(std::move(packed));
   check_monotone(*layout);
-  PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = of.found, .end_layers = {}, .program = {}};
+  PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = found, .end_layers = {}, .program = {}};
   for (const BlocksPhase& phase : plan.phases) {
     planned.end_layers.push_back(phase.end_layer);
   }
@@ -70,13 +88,21 @@ PlannedProgram plan_blocks(Planning& of) {
 }
 
 PlannedProgram plan_streamed(Planning& of) {
-  const StreamedPlan plan = choose_streamed_plan(of.target.chip, of.network, of.blocks());
-  const BlocksGeometry geometry = streamed_geometry(of.network, of.blocks(), plan.chain);
-  const auto layout = std::make_shared<const BlocksLayout>(pack_blocks(of.network, of.blocks(), geometry));
+  PlanCache& kept = of.kept();
+  const std::string name(StreamedPlan::kName);
+  const StreamedPlan plan =
+      read_streamed_plan(kept.plan(name, of.target.chip, nullptr,
+                                   [&] { return text(choose_streamed_plan(of.target.chip, of.network, of.blocks())); }),
+                         of.network.layers());
+  auto [found, packed] = kept.blocks(name + " chain=" + std::to_string(plan.chain), [&] {
+    const BlocksGeometry geometry = streamed_geometry(of.network, of.blocks(), plan.chain);
+    return PackedBlocks{of.found, pack_blocks(of.network, of.blocks(), geometry)};
+  });
+  const auto layout = std::make_shared<const BlocksLayout>(std::move(packed));
   check_monotone(*layout);
   return {.text = text(plan),
           .uses_blocks = true,
-          .found = of.found,
+          .found = found,
           .end_layers = plan.end_layers,
           .program = [layout, plan, sms = of.target.sms, architecture = of.target.architecture](int images) {
             return streamed_program(*layout, plan, images, sms, architecture);
@@ -133,6 +159,7 @@ PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& t
     try {
       PlannedProgram planned = plan(planning);
       planned.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      planned.cached = planning.cache && planning.cache->has_found();
       planned.family = name;
       planned.program(1);  // throws what only the program knows
       return planned;

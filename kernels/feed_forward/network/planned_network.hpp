@@ -20,6 +20,7 @@ struct PlannedProgram {
   StructureSummary found;        // of blocks; nothing of others
   std::vector<int> end_layers;   // of its phases
   double seconds = 0;            // that planning took: finding blocks, choosing the plan, packing
+  bool cached = false;           // or reading what was found before (plan_cache.hpp)
   ProgramOfImages program;
 };
 

@@ -4,6 +4,7 @@
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
+#include "model/feed_forward/exact_rows.hpp"
 #include "model/feed_forward/structure/layer_facts.hpp"
 #include "model/feed_forward/structure/remainder_records.hpp"
 
@@ -57,9 +58,8 @@ class Packer {
         places_(layout.geometry),
         remainder_(static_cast<std::size_t>(layout.geometry.warps) * layout.geometry.layers) {}
 
-  void pack(int l) {
+  void pack(int l, const SparseLayer& layer) {
     const BlocksGeometry& geometry = layout_.geometry;
-    const SparseLayer layer = network_.layer(l);
     const Blocks& blocks = structure_.layers[l].blocks;
     std::vector<bool> done(network_.outputs(l));
     std::vector<std::uint32_t> before;
@@ -211,11 +211,12 @@ class Packer {
   }
 
   static std::uint16_t weight_bits(int l, std::int32_t row, std::int32_t column, float value) {
-    if (from_bits(Precision::fp16, half_bits(value)) != value) {
+    const std::uint16_t bits = half_bits(value);
+    if (from_bits(Precision::fp16, bits) != value) {
       throw InputError("layer " + std::to_string(l + 1) + ": the weight from neuron " + std::to_string(column + 1) +
                        " to " + std::to_string(row + 1) + " is no fp16 number: " + std::to_string(value));
     }
-    return half_bits(value);
+    return bits;
   }
 
   // What lies outside of the tiles of the block before `place`.
@@ -286,32 +287,6 @@ class Packer {
   std::vector<std::vector<std::byte>> remainder_;  // [layers, warps]: records
 };
 
-void put_exact(BlocksLayout::Exact& exact, const SparseLayer& layer) {
-  constexpr int kSlice = 32, kAtOnce = 4;
-  const SparseMatrix& weights = layer.weights;
-  for (int first = 0; first < weights.rows; first += kSlice) {
-    const int rows = std::min(kSlice, weights.rows - first);
-    std::int64_t longest = 0;
-    for (int r = 0; r < rows; ++r) {
-      longest = std::max(longest, weights.row_begin[first + r + 1] - weights.row_begin[first + r]);
-    }
-    const std::size_t begin = exact.weight.size(), fours = (longest + kAtOnce - 1) / kAtOnce;
-    exact.weight.resize(begin + fours * kSlice * kAtOnce, BlocksLayout::kNoWeight);
-    for (int r = 0; r < kSlice; ++r) {
-      exact.bias.push_back(r < rows ? layer.bias_of(first + r) : 0);
-      for (std::int64_t k = 0; r < rows && k < weights.row_begin[first + r + 1] - weights.row_begin[first + r]; ++k) {
-        const std::int64_t i = weights.row_begin[first + r] + k;
-        exact.weight[begin + ((k / kAtOnce) * kSlice + r) * kAtOnce + k % kAtOnce] =
-            static_cast<std::uint32_t>(weights.column[i]) | static_cast<std::uint32_t>(half_bits(weights.value[i]))
-                                                                << 16;
-      }
-    }
-    exact.slice_begin.push_back(static_cast<std::uint32_t>(exact.weight.size() / (kSlice * kAtOnce)));
-  }
-  exact.layer_slice.push_back(static_cast<std::uint32_t>(exact.slice_begin.size() - 1));
-  exact.rows.push_back(static_cast<std::uint32_t>(weights.rows));
-}
-
 }  // namespace
 
 BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& structure,
@@ -328,15 +303,22 @@ BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& str
   }
   Packer packer(network, structure, layout);
   layout.remainder_begin.resize(static_cast<std::size_t>(geometry.layers) * geometry.warps);
-  parallel_for(geometry.layers, all_cores(), [&](int l) { packer.pack(l); });
+  std::vector<BlocksLayout::Exact> exact(geometry.layers);
+  std::vector<LayerFacts> facts(geometry.layers);
+  parallel_for(geometry.layers, all_cores(), [&](int l) {
+    const SparseLayer layer = network.layer(l);
+    packer.pack(l, layer);
+    exact[l] = exact_rows(layer);
+    facts[l] = facts_of(layer, network.clip);
+  });
   packer.put_remainders();
   layout.exact.slice_begin = {0};
   layout.exact.layer_slice = {0};
   LayerFacts all;
   for (int l = 0; l < geometry.layers; ++l) {
-    const SparseLayer layer = network.layer(l);
-    put_exact(layout.exact, layer);
-    all = both(all, facts_of(layer, network.clip));
+    append(layout.exact, exact[l]);
+    exact[l] = {};
+    all = both(all, facts[l]);
   }
   std::uint32_t most_records = 0;
   for (std::size_t at = 0; at < layout.records.size(); at += geometry.record_bytes()) {

@@ -17,8 +17,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -39,6 +41,22 @@ InferenceTarget interpreted(std::size_t bytes, std::vector<int>* loaded = nullpt
     return std::make_unique<InterpretedInference>(program);
   };
   return target;
+}
+
+std::vector<int> most_features(const Bitmaps& images, std::size_t many) {
+  std::vector<std::pair<int, int>> ones;
+  for (int image = 0; image < images.images; ++image) {
+    int count = 0;
+    for_each_feature(images, image, [&](int, float) { --count; });
+    ones.emplace_back(count, image);
+  }
+  std::ranges::sort(ones);
+  std::vector<int> most;
+  for (std::size_t i = 0; i < many; ++i) {
+    most.push_back(ones[i].second);
+  }
+  std::ranges::sort(most);
+  return most;
 }
 
 }  // namespace
@@ -156,19 +174,31 @@ TEST_CASE("networks that nobody chose have the categories of the reference, inte
 }
 
 TEST_CASE("several GPUs have the categories of one, whatever the order of the images", "[fast]") {
+  const Bitmaps drawn = random_images(1000, 64, 8);
+  const std::vector<int> with_most = most_features(drawn, 100);
   for (const int gpus : {1, 2, 3, 8}) {
-    const auto numbers = shares(1000, gpus);
+    const auto numbers = shares(drawn, gpus);
     std::vector<int> all;
     for (const std::vector<int>& of_gpu : numbers) {
       CHECK(std::ranges::is_sorted(of_gpu));
       CHECK(std::abs(static_cast<int>(of_gpu.size()) * gpus - 1000) <= gpus);
-      // Of the first hundred about as many as of all.
-      CHECK(std::abs(std::ranges::count_if(of_gpu, [](int n) { return n < 100; }) * gpus - 100) <= 2 * gpus);
+      // Of those with the most features as many as of all.
+      std::vector<int> shared;
+      std::ranges::set_intersection(of_gpu, with_most, std::back_inserter(shared));
+      CHECK(std::abs(std::ssize(shared) * gpus - 100) <= gpus);
       all.insert(all.end(), of_gpu.begin(), of_gpu.end());
     }
     std::ranges::sort(all);
     CHECK(std::ranges::adjacent_find(all) == all.end());
     CHECK(all.size() == 1000);
+    int next = 0;
+    for (const std::vector<int>& of_gpu : shares(drawn, gpus, Split::contiguous)) {
+      CHECK(of_gpu.front() == next);
+      CHECK(of_gpu.back() - of_gpu.front() + 1 == std::ssize(of_gpu));
+      CHECK(std::abs(static_cast<int>(of_gpu.size()) * gpus - 1000) <= gpus);
+      next = of_gpu.back() + 1;
+    }
+    CHECK(next == 1000);
   }
   const FeedForward network = read_network("random:neurons=64,layers=6,degree=24,blocks=16,bias=-0.1");
   InferenceTarget target = interpreted(kPlenty);
@@ -177,8 +207,9 @@ TEST_CASE("several GPUs have the categories of one, whatever the order of the im
   const Bitmaps images = random_images(90, 64, 9);
   const std::vector<int> categories = reference_inference(network)->infer(images).categories;
   for (const int gpus : {1, 3}) {
-    Fleet fleet(planned.program, gpus, images,
-                [&](int, const InferenceProgram& program) { return target.load(program); });
+    Fleet fleet(
+        planned.program, gpus, images, [&](int, const InferenceProgram& program) { return target.load(program); },
+        gpus == 3 ? Split::contiguous : Split::dealt);
     for (int run = 0; run < 2; ++run) {
       const FleetInference result = fleet.infer();
       CHECK(result.all.categories == categories);

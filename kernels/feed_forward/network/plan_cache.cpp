@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/feed_forward/network/plan_cache.hpp"
+
+#include "kernels/runtime/compiler.hpp"
+#include "kernels/runtime/cubin_cache.hpp"
+#include "model/base/error.hpp"
+#include "model/base/parallel.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+constexpr std::string_view kMagic = "onchip plan 1\n", kSuffix = ".plan";
+
+// Of pieces of bytes, eight at once.
+struct Hash {
+  std::uint64_t value = 0xcbf29ce484222325u;
+
+  void add(std::span<const std::byte> bytes) {
+    const auto mix = [&](std::uint64_t word) {
+      value = (value ^ word) * 0x9e3779b97f4a7c15u;
+      value ^= value >> 32;
+    };
+    mix(bytes.size());
+    for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
+      std::uint64_t word;
+      std::memcpy(&word, bytes.data(), sizeof(word));
+      mix(word);
+    }
+    std::uint64_t rest = 0;
+    std::memcpy(&rest, bytes.data(), bytes.size());
+    mix(rest);
+  }
+  template <typename T>
+  void add(const std::vector<T>& values) {
+    add(std::as_bytes(std::span(values)));
+  }
+};
+
+template <typename T>
+constexpr bool kIsVector = false;
+template <typename T>
+constexpr bool kIsVector<std::vector<T>> = true;
+template <>
+constexpr bool kIsVector<std::string> = true;
+
+// Numbers and vectors, one after another.
+class Writer {
+ public:
+  explicit Writer(const std::filesystem::path& path) : file_(path, std::ios::binary) {}
+  template <typename... Values>
+  void operator()(const Values&... values) {
+    (put(values), ...);
+  }
+  bool end() {
+    const std::uint64_t sum = hash_.value;
+    file_.write(reinterpret_cast<const char*>(&sum), sizeof(sum));
+    file_.close();
+    return !file_.fail();
+  }
+
+ private:
+  template <typename T>
+  void put(const T& value) {
+    if constexpr (kIsVector<T>) {
+      put(std::uint64_t{value.size()});
+      write(std::as_bytes(std::span(value)));
+    } else {
+      static_assert(std::is_trivially_copyable_v<T>);
+      write(std::as_bytes(std::span(&value, 1)));
+    }
+  }
+  void write(std::span<const std::byte> bytes) {
+    hash_.add(bytes);
+    file_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  std::ofstream file_;
+  Hash hash_;
+};
+
+// How many bytes a writer would write.
+struct Counter {
+  std::uintmax_t bytes = 0;
+
+  template <typename... Values>
+  void operator()(const Values&... values) {
+    (add(values), ...);
+  }
+  template <typename T>
+  void add(const T& value) {
+    if constexpr (kIsVector<T>) {
+      bytes += sizeof(std::uint64_t) + value.size() * sizeof(value[0]);
+    } else {
+      bytes += sizeof(T);
+    }
+  }
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& path) : file_(path, std::ios::binary | std::ios::ate) {
+    left_ = file_ ? static_cast<std::uint64_t>(file_.tellg()) : 0;
+    file_.seekg(0);
+  }
+  template <typename... Values>
+  void operator()(Values&... values) {
+    (take(values), ...);
+  }
+  bool is_good() const { return is_good_ && file_.good(); }
+  bool end() {
+    const std::uint64_t sum = hash_.value;
+    std::uint64_t written = 0;
+    take(written);
+    return is_good() && left_ == 0 && written == sum;
+  }
+
+ private:
+  template <typename T>
+  void take(T& value) {
+    if constexpr (kIsVector<T>) {
+      std::uint64_t size = 0;
+      take(size);
+      if (!is_good() || size > left_ / sizeof(value[0])) {
+        is_good_ = false;
+        return;
+      }
+      value.resize(size);
+      read(std::as_writable_bytes(std::span(value)));
+    } else {
+      read(std::as_writable_bytes(std::span(&value, 1)));
+    }
+  }
+  void read(std::span<std::byte> bytes) {
+    is_good_ = is_good_ && bytes.size() <= left_;
+    if (is_good_) {
+      file_.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      left_ -= bytes.size();
+      hash_.add(bytes);
+    }
+  }
+  std::ifstream file_;
+  std::uint64_t left_ = 0;
+  bool is_good_ = true;
+  Hash hash_;
+};
+
+// A plan, or why there is none.
+struct PlanOrReason {
+  bool fits = false;
+  std::string text;
+};
+
+// What of a value is written, and read: all of it.
+template <typename Archive, typename Value>
+void for_each_field(Archive& archive, Value& value) {
+  if constexpr (std::is_same_v<std::remove_const_t<Value>, PlanOrReason>) {
+    auto& [fits, text] = value;
+    archive(fits, text);
+  } else {
+    auto& [found, layout] = value;
+    auto& [geometry, clip, scale, records, remainder, remainder_begin, input_neurons, input_places, exact, slack,
+           underflow, monotone, keeps_clipped] = layout;
+    auto& [weight, slice_begin, layer_slice, bias, rows] = exact;
+    archive(found, geometry, clip, scale, records, remainder, remainder_begin, input_neurons, input_places, weight,
+            slice_begin, layer_slice, bias, rows, slack, underflow, monotone, keeps_clipped);
+  }
+}
+
+template <typename Value>
+std::optional<Value> load(const std::filesystem::path& path, const std::string& key) {
+  Reader reader(path);
+  std::string magic, of_file;
+  reader(magic, of_file);
+  if (!reader.is_good() || magic != kMagic || of_file != key) {
+    return std::nullopt;
+  }
+  Value value{};
+  for_each_field(reader, value);
+  return reader.end() ? std::optional(std::move(value)) : std::nullopt;
+}
+
+// Removes the oldest files until there is room for so many bytes.
+void make_room(const std::filesystem::path& directory, std::uintmax_t bytes) {
+  std::error_code ignored;
+  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+    if (entry.path().extension() == kSuffix) {
+      bytes += entry.file_size(ignored);
+      files.emplace_back(entry.last_write_time(ignored), entry.path());
+    }
+  }
+  std::ranges::sort(files);
+  for (auto file = files.begin(); file != files.end() && bytes > kMostCachedBytes; ++file) {
+    bytes -= std::filesystem::file_size(file->second, ignored);
+    std::filesystem::remove(file->second, ignored);
+  }
+}
+
+template <typename Value>
+void store(const std::filesystem::path& path, const std::string& key, const Value& value) {
+  static std::atomic<unsigned> count{0};
+  Counter counter;
+  for_each_field(counter, value);
+  if (counter.bytes > kMostCachedBytes / 2) {
+    return;
+  }
+  std::error_code error, ignored;
+  std::filesystem::create_directories(path.parent_path(), ignored);
+  make_room(path.parent_path(), counter.bytes);
+  std::filesystem::path temporary = path;
+  temporary += "." + std::to_string(getpid()) + "." + std::to_string(count++) + ".tmp";
+  Writer writer(temporary);
+  writer(std::string(kMagic), key);
+  for_each_field(writer, value);
+  const bool written = writer.end();
+  if (written) {
+    std::filesystem::rename(temporary, path, error);
+  }
+  if (!written || error) {
+    std::filesystem::remove(temporary, ignored);
+  }
+}
+
+// Of the program or library that this is in: another build may pack otherwise.
+std::string this_build() {
+  Dl_info library{};
+  std::error_code ignored;
+  if (dladdr(reinterpret_cast<const void*>(&this_build), &library) == 0 || library.dli_fname == nullptr) {
+    return {};
+  }
+  const std::filesystem::path file = library.dli_fname;
+  const auto written = std::filesystem::last_write_time(file, ignored).time_since_epoch().count();
+  return std::to_string(std::filesystem::file_size(file, ignored)) + " " + std::to_string(written);
+}
+
+std::string numbers_of(const Chip& chip) {
+  std::string text = chip.architecture;
+  const auto add = [&](const auto& number) { text.append(reinterpret_cast<const char*>(&number), sizeof(number)); };
+  for (const ChipKey& key : chip_keys()) {
+    add(chip.*key.member);
+  }
+  add(chip.cost);
+  return hash_text(text);
+}
+
+std::string numbers_of(const Activity& activity) {
+  Hash hash;
+  hash.add(activity.alive);
+  return std::to_string(activity.images) + " " + std::to_string(activity.settled) + " " + std::to_string(hash.value);
+}
+
+}  // namespace
+
+PlanCache::PlanCache(const FeedForward& network) : directory_(cache_directory()) {
+  if (directory_.empty()) {
+    return;
+  }
+  std::vector<std::uint64_t> layers(static_cast<std::size_t>(network.layers()));
+  parallel_for(network.layers(), all_cores(), [&](int l) {
+    const SparseLayer layer = network.layer(l);
+    Hash hash;
+    hash.add(layer.weights.row_begin);
+    hash.add(layer.weights.column);
+    hash.add(layer.weights.value);
+    hash.add(layer.bias);
+    layers[l] = hash.value;
+  });
+  Hash all;
+  all.add(layers);
+  all.add(network.neurons);
+  all.add(std::as_bytes(std::span(&network.clip, 1)));
+  network_ = this_build() + "\n" + std::to_string(network.layers()) + " layers " + std::to_string(all.value) + "\n";
+}
+
+template <typename Value>
+Value PlanCache::kept(const std::string& what, const std::function<Value()>& make) {
+  if (directory_.empty()) {
+    found_ = false;
+    return make();
+  }
+  const std::string key = network_ + what;
+  const std::filesystem::path path = directory_ / (hash_text(key) + std::string(kSuffix));
+  if (std::optional<Value> value = load<Value>(path, key)) {
+    std::error_code ignored;
+    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now(), ignored);
+    return std::move(*value);
+  }
+  found_ = false;
+  Value value = make();
+  store(path, key, value);
+  return value;
+}
+
+std::string PlanCache::plan(const std::string& family, const Chip& chip, const Activity* activity,
+                            const std::function<std::string()>& make) {
+  const PlanOrReason plan = kept<PlanOrReason>(
+      "plan of " + family + "\n" + numbers_of(chip) + "\n" + (activity == nullptr ? "" : numbers_of(*activity)), [&] {
+        try {
+          return PlanOrReason{true, make()};
+        } catch (const InputError& reason) {
+          return PlanOrReason{false, reason.what()};
+        }
+      });
+  if (!plan.fits) {
+    throw InputError(plan.text);
+  }
+  return plan.text;
+}
+
+PackedBlocks PlanCache::blocks(const std::string& how, const std::function<PackedBlocks()>& make) {
+  return kept<PackedBlocks>("layout of " + how, make);
+}
+
+}  // namespace onchip

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What planning a network found, on disk beside compiled kernels (cache_directory(), compiler.hpp): the plan, and the
+// packed layout, each in a file of its own under a hash of the network's layers, of all else that decides it, and of
+// this build of the library:
+//   "onchip plan 1\n", the whole key, the value, and a checksum of all that comes before it
+// A file that is torn, of another key, or that cannot be written, is no error: what it has is made anew.
+#pragma once
+
+#include "model/chip/chip.hpp"
+#include "model/feed_forward/network.hpp"
+#include "model/feed_forward/plan/activity.hpp"
+#include "model/feed_forward/plan/blocks_layout.hpp"
+#include "model/feed_forward/structure/structure.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace onchip {
+
+struct PackedBlocks {
+  StructureSummary found;
+  BlocksLayout layout;
+};
+
+// All files together; the oldest make room. None is larger than half of it.
+inline constexpr std::uintmax_t kMostCachedBytes = std::uintmax_t{4} << 30;
+
+class PlanCache {
+ public:
+  // Makes all layers, for their hash, unless there is no cache.
+  explicit PlanCache(const FeedForward& network);
+
+  // The text of a plan, for a chip and, unless null, images. What make() throws as InputError is kept, too.
+  std::string plan(const std::string& family, const Chip& chip, const Activity* activity,
+                   const std::function<std::string()>& make);
+  // how: all that the layout depends on but the network. What make() throws is not kept.
+  PackedBlocks blocks(const std::string& how, const std::function<PackedBlocks()>& make);
+
+  bool has_found() const { return found_; }  // all that was asked for
+
+ private:
+  template <typename Value>
+  Value kept(const std::string& what, const std::function<Value()>& make);
+
+  std::filesystem::path directory_;
+  std::string network_;
+  bool found_ = true;
+};
+
+}  // namespace onchip
