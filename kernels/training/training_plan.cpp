@@ -39,27 +39,33 @@ int fewest_shared_tiles(const RecurrenceShape& shape, const RecurrencePlan& plan
   return std::clamp(shape.tiles - (most - others) / 4, 0, shape.tiles);
 }
 
+std::int64_t weight_bytes(const TrainingSize& size, int units) {
+  return std::int64_t{2} * info(size.cell).gates * size.hidden * units;
+}
+
 // Lays as many samples into a turn as there is room for. The causes of the other choices, on an H200:
 //   split  What an SM takes of a state from L2 is a step's floor: about 40 KB/us. Adding up a cluster's sums takes 0.2
-//   us a
-//          turn. Clusters of 4 fill ten elevenths of the SMs or more.
+//          us a turn. Clusters of 4 fill ten elevenths of the SMs or more. 32 units need none: groups are smaller.
+//   warps  16 have registers for about half of 256 KB of weights.
 //   loads  64 KB an SM are on their way from L2 at once. Forward, a turn's state is no larger than half of that.
 //   delay  Polls that find nothing make those that would find something wait, the longer the larger the state.
-RecurrencePlan choose(const TrainingSize& size, int sms, std::size_t shared_bytes, bool is_backward) {
-  constexpr int kFewestSamples = 4, kFewSamples = 16, kMostSamples = 32, kLargeShare = 256 << 10;
+RecurrencePlan choose_with(int units, const TrainingSize& size, int sms, std::size_t shared_bytes, bool is_backward) {
+  constexpr int kFewestSamples = 4, kFewSamples = 16, kMostSamples = 32, kLargeShare = 256 << 10,
+                kManyWeights = 160 << 10;
   RecurrencePlan plan;
+  plan.units = units;
   int loads = plan.loads_in_flight;
   const auto of_group = [&](int split) { return ceil_divide(size.hidden, plan.units * split) * split; };
   plan.batch_groups = std::clamp(ceil_divide(size.batch, kFewestSamples), 1, std::max(1, sms / of_group(1)));
   const int samples = ceil_divide(size.batch, plan.batch_groups);  // of a group
   if (is_backward) {
     const std::int64_t state_bytes = std::int64_t{2} * info(size.cell).gates * size.hidden * samples;
-    plan.split = size.hidden >= 1024 || state_bytes >= kLargeShare ? 2 : 1;
+    plan.split = units == 16 && (size.hidden >= 1024 || state_bytes >= kLargeShare) ? 2 : 1;
     if (state_bytes / plan.split >= kLargeShare && plan.split > 1 && of_group(4) * plan.batch_groups <= sms * 10 / 11) {
       plan.split = 4;
     }
     plan.batch_groups = std::min(plan.batch_groups, std::max(1, sms / of_group(plan.split)));
-    plan.warps = plan.split == 1 ? 16 : 8;
+    plan.warps = plan.split == 1 && weight_bytes(size, units) <= kManyWeights ? 16 : 8;
     const std::int64_t turn_bytes = state_bytes / plan.split;
     constexpr std::int64_t kDelayBytes = 205, kLeast = 160, kMost = 320;
     plan.poll_delay = samples > kFewSamples ? 0 : static_cast<int>(std::clamp(turn_bytes / kDelayBytes, kLeast, kMost));
@@ -82,6 +88,24 @@ RecurrencePlan choose(const TrainingSize& size, int sms, std::size_t shared_byte
       }
     }
   }
+}
+
+// An SM takes all of a group's state from L2 in every step. With 32 units on each there are twice as many groups of
+// half as many samples: taken where that leaves fewer tiles of eight samples, and room for most weights in registers.
+RecurrencePlan choose(const TrainingSize& size, int sms, std::size_t shared_bytes, bool is_backward) {
+  constexpr std::int64_t kMostWeights = 200 << 10;
+  const auto sample_tiles = [&](const RecurrencePlan& plan) {
+    return plan.turns * recurrence_shape(size, plan, is_backward).sample_tiles;
+  };
+  const RecurrencePlan plan = choose_with(16, size, sms, shared_bytes, is_backward);
+  if (weight_bytes(size, 32) <= kMostWeights) {
+    try {
+      const RecurrencePlan wide = choose_with(32, size, sms, shared_bytes, is_backward);
+      return sample_tiles(wide) < sample_tiles(plan) ? wide : plan;
+    } catch (const InputError&) {  // no room for its sums
+    }
+  }
+  return plan;
 }
 
 }  // namespace
