@@ -5,7 +5,8 @@ __device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, c
   if (item.exists) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      a.bias_sums[((batch_group() * kSumSamples + item.sample) * 4ll + k) * kHidden + item.unit] = constants.bias[k];
+      const long long sum = (batch_group() * kWarpGroups + warp_group()) * kSumSamples + item.sample;
+      a.bias_sums[(sum * 4 + k) * kHidden + item.unit] = constants.bias[k];
     }
   }
 }
@@ -18,7 +19,7 @@ extern "C" __global__ void finish_step(const Arguments a) {
 #pragma unroll 1
   for (int row = first; row < 4 * kHidden; row += threads) {
     float sum = 0;
-    for (int i = 0; i < kBatchGroups * kSumSamples; ++i) {
+    for (int i = 0; i < kBatchGroups * kWarpGroups * kSumSamples; ++i) {
       sum += a.bias_sums[i * (4ll * kHidden) + row];
     }
     const int gradient = row / kHidden;

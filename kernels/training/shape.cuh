@@ -12,7 +12,8 @@
 // unit do not fill words.
 //
 // A batch group is kSms SMs with all weights. Its samples take turns: the same SMs compute those of one turn while the
-// states of the others are on their way. Of each turn, memory of states is
+// states of the others are on their way. An SM's warps are kWarpGroups groups, each with all of the SM's rows and with
+// turns of its own, so that one polls and multiplies while another finishes. Of each turn, memory of states is
 //
 //   ring    [kSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
 
@@ -30,6 +31,8 @@ constexpr int kBlocks = kSms;  // that exchange a state
 constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
 constexpr int kTurns = ONCHIP_TURNS;
 constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
+constexpr int kWarpGroups = ONCHIP_WARP_GROUPS;
+static_assert(kTurns % kWarpGroups == 0, "every warp group has as many turns");
 constexpr int kSplit = ONCHIP_SPLIT;
 constexpr int kUnits = ONCHIP_UNITS;          // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a turn: a unit of a sample
@@ -94,7 +97,7 @@ struct Arguments {
   const void* output_gradient;              // rows
   const void *final_gradient, *final_cell_gradient;     // of the last h and c: [kBatch][kHidden]
   void *initial_gradient, *initial_cell_gradient;       // of h0 and c0
-  float* bias_sums;                                     // [kBatchGroups * kSumSamples][4][kHidden]
+  float* bias_sums;                                     // [kBatchGroups][kWarpGroups][kSumSamples][4][kHidden]
   void *input_bias_gradient, *recurrent_bias_gradient;  // [kCellGates][kHidden]
   void* first_gradient;                                 // of the gates of the first step: [kBatch][4][kHidden]
   const void* lengths;                                  // [kBatch]
@@ -107,6 +110,9 @@ struct Arguments {
 
 __device__ __forceinline__ int batch_group() {
   return static_cast<int>(blockIdx.x) / kSms;
+}
+__device__ __forceinline__ int warp_group() {
+  return kWarpGroups == 1 ? 0 : static_cast<int>(threadIdx.x) / ONCHIP_THREADS;
 }
 __device__ __forceinline__ int sm_of_group() {
   return static_cast<int>(blockIdx.x) % kSms;

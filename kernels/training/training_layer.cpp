@@ -3,6 +3,9 @@
 
 #include "kernels/runtime/cublas.hpp"
 #include "model/base/error.hpp"
+#include "model/base/units.hpp"
+#include "model/training/price.hpp"
+#include "model/training/recurrence_price.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace onchip {
@@ -77,11 +81,43 @@ void take_status(std::uint32_t& status) {
   }
 }
 
-TrainingPlan plan_for(const TrainingSize& size, const DeviceInfo& info, int device) {
+// The shipped chip of that name, or one of its architecture, with the device's own SMs and shared memory.
+Chip chip_of(const DeviceInfo& info, int shared_bytes) {
+  constexpr std::string_view kMaker = "NVIDIA ";
+  const std::string name = info.name.substr(info.name.starts_with(kMaker) ? kMaker.size() : 0);
+  std::optional<Chip> chip;
+  for (const std::string& shipped : shipped_chips()) {
+    const Chip of = find_chip(shipped).chip;
+    const bool is_alike = of.architecture == info.architecture && of.sm_count.value == info.sm_count;
+    if (of.name == name || (is_alike && !chip)) {
+      chip = of;
+    }
+  }
+  if (!chip) {
+    chip = find_chip("h200").chip;
+  }
+  chip->sm_count.value = info.sm_count;
+  chip->smem_bytes_per_block.value = shared_bytes;
+  return *chip;
+}
+
+// A library's step has no plan here: the caller has the library.
+TrainingPlan plan_for(const TrainingSize& size, Precision precision, const DeviceInfo& info, int device) {
   int shared_bytes = 0;
   ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const Chip chip = chip_of(info, shared_bytes);
+  const Training training{{size.cell, precision, size.hidden, size.batch, static_cast<int>(size.steps), 1},
+                          {1, size.directions == 2, size.input}};
   try {
-    return choose_training_plan(size, info.sm_count, static_cast<std::size_t>(shared_bytes));
+    const TrainingPlan plan = choose_training_plan(size, chip);
+    if (size.length_bytes == 0 && plan_training(chip, training) == library_step()) {
+      const auto us = [&](const TrainingStep& step) {
+        return fixed(price(chip, training, step).us / static_cast<double>(size.steps), 1) + " us";
+      };
+      throw InputError("cuDNN is the pick at this size: a step is priced " + us(library_step()) +
+                       ", with the quickest plan on the chip " + us(own_step(chip, training)));
+    }
+    return plan;
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }
@@ -105,7 +141,7 @@ TrainingHalf half_of(std::string_view label) {
 TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) : size_(size) {
   const DeviceInfo info = device_info();
   device_ = current_device();
-  const TrainingPlan plan_of_size = plan_for(size, info, device_);
+  const TrainingPlan plan_of_size = plan_for(size, precision, info, device_);
   for (int direction = 0; direction < size.directions; ++direction) {
     TrainingSize of_direction = size;
     of_direction.is_reverse = direction == 1;

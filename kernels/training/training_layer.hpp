@@ -22,7 +22,7 @@ class TrainingLayer {
  public:
   // Plans for the current device, compiles and loads; not while a stream is captured. Kernels stay loaded until the
   // process ends, one for all layers that share it, so that a captured graph may outlive the layer. Throws DoesNotFit
-  // if there is no plan.
+  // if there is no plan, or if cuDNN is priced lower.
   TrainingLayer(const TrainingSize& size, Precision precision);
 
   const TrainingProgram& training() const { return training_[0]; }  // of the first direction

@@ -114,13 +114,6 @@ int of_size(std::int64_t size, const char* what) {
   return static_cast<int>(size);
 }
 
-bool gains_by_alignment(const TrainingSize& size) {
-  constexpr std::int64_t kFewest = std::int64_t{1}
-                                   << 27;  // multiplications of a product: about 5 us at a third of the rate
-  return (size.input % 8 != 0 || size.hidden % 8 != 0) &&
-         size.steps * size.batch * 4 * size.hidden * std::max(size.input, size.hidden) >= kFewest;
-}
-
 void TrainingProducts::add_arrays(InferenceProgram& program) {
   const auto elements = [&](std::int64_t rows, std::int64_t columns) {
     return program.add_array(2 * static_cast<std::size_t>(rows * aligned_columns(columns)));

@@ -11,9 +11,6 @@
 
 namespace onchip {
 
-// Whether copies take less time than they save: cuBLAS multiplies rows of other lengths at a third of its rate.
-bool gains_by_alignment(const TrainingSize& size);
-
 // As shape.cuh has it.
 struct RowCopy {
   const void* from = nullptr;

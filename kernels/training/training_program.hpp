@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels/feed_forward/inference_program.hpp"
-#include "kernels/training/training_plan.hpp"
+#include "model/training/training_plan.hpp"
 
 namespace onchip {
 
