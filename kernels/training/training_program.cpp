@@ -60,8 +60,6 @@ CompileRequest without_spill(const TrainingSize& size, Precision precision, Recu
   }
 }
 
-constexpr int kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
-
 struct Builder {
   TrainingSize size;
   Precision precision;

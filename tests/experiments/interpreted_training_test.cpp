@@ -281,6 +281,17 @@ TEST_CASE("a wrong sign in any term of a GRU's cell or its derivative is found",
            {"constants.bias[k] +=", "constants.bias[k] -="}}});
 }
 
+TEST_CASE("an SM has 32 units where states are large and the weights have room", "[fast]") {
+  const auto plan = [](int hidden, int batch, Cell cell) {
+    return pick_on({hidden, hidden, batch, 1, cell}, 132).backward;
+  };
+  CHECK(plan(512, 128, Cell::gru).units == 32);
+  CHECK(plan(512, 128, Cell::gru).batch_groups == 8);
+  CHECK(plan(512, 16, Cell::gru).units == 16);
+  CHECK(plan(1024, 128, Cell::gru).units == 32);
+  CHECK(plan(1024, 128, Cell::lstm).units == 16);
+}
+
 TEST_CASE("a training step refuses what it cannot do", "[fast]") {
   const TrainingSize size{8, 16, 2, 3};
   const TrainingPlan plan = pick_on(size, 8);
