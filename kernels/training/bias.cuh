@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of biases: a thread has the sums of its items over all steps, which are added up over the samples.
+// Gradients of biases: a thread has the sums of its items over all steps.
 
 __device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, const Constants& constants) {
   if (item.exists) {

@@ -154,7 +154,7 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 }  // namespace
 
 TrainingHalf half_of(std::string_view label) {
-  constexpr std::array<std::string_view, 5> kForward{"prepare forward", "align x", "align W_ih", "W_ih x", "forward"};
+  constexpr std::array<std::string_view, 3> kForward{"prepare forward", "W_ih x", "forward"};
   const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
   return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
 }
@@ -254,7 +254,6 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
   for (std::size_t direction = 0; direction < training_.size(); ++direction) {
     const TrainingProgram& of = training_[direction];
     std::vector<std::byte*>& of_direction = places[direction];
-    const bool has_bias_gradient = of_direction[of.arrays.db] != nullptr || of_direction[of.arrays.db_hh] != nullptr;
     for (std::size_t array = 0; array < of_direction.size(); ++array) {
       if (offsets_[array] != kCallers) {
         of_direction[array] = workspace + direction * direction_bytes_ + offsets_[array];
@@ -268,8 +267,7 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
     nodes.emplace_back();
     for (ProgramNode& node : of.program.nodes(of_direction)) {
       const bool clears_status = node.zeros.data() == status;
-      const bool is_unwanted = (node.label == "db" && !has_bias_gradient) ||
-                               (node.label == "dW_hh mask" && of_direction[of.arrays.dw_hh] == nullptr);
+      const bool is_unwanted = node.label == "dW_hh mask" && of_direction[of.arrays.dw_hh] == nullptr;
       if (!clears_status && half_of(node.label) == half && !is_unwanted) {
         nodes.back().push_back(std::move(node));
       }

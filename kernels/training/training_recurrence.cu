@@ -38,7 +38,6 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "publish.cuh"
 #include "split.cuh"
 #include "prepare.cuh"
-#include "rows.cuh"
 #if ONCHIP_BACKWARD && ONCHIP_CELL == 2
 #include "lstm_backward.cuh"
 #elif ONCHIP_BACKWARD
@@ -146,6 +145,9 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
   int turns = kTurns;
 
   source.state += warp_group() * kStateStride;
+  if constexpr (kHasLengths) {
+    source.samples = tiles_left(a, 0, warp_group(), lane);
+  }
   Asked asked{};
   ask(asked, source);
 
@@ -173,7 +175,12 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
       const long long next_step = step + (is_last ? 1 : 0);
       const int next_turn = is_last ? warp_group() : turn + kWarpGroups;
       source.state = first_state + static_cast<int>(next_step % kRingSlots) * kRingStride + next_turn * kStateStride;
-      if (kTurns > kWarpGroups) {
+      if constexpr (kHasLengths) {
+        source.samples = tiles_left(a, next_step, next_turn, lane);
+      }
+      // Of the only turn that is left, nobody has published yet.
+      const bool is_alone = kTurns == kWarpGroups || (kHasLengths && is_last && turn == warp_group());
+      if (!is_alone) {
         ask(asked, source);  // it comes while this turn is finished
       }
       const u32 partials = shared + kPartialsAt + (2 * warp_group() + (count & 1)) * (kWarps * kPartialBytes);
@@ -197,7 +204,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
         fetched[i] = fetch(a, items[i], next_step, next_turn);
       });
       ++count;
-      if (kTurns == kWarpGroups) {
+      if (is_alone) {
         wait_before_polling();
         ask(asked, source);
       }

@@ -96,7 +96,7 @@ RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, boo
     int warps, warp_groups;
   };
   constexpr std::array<Warps, 4> kWarps{{{8, 1}, {16, 1}, {4, 2}, {8, 2}}};
-  constexpr int kMostTurns = 64, kUnits = RecurrencePlan().units;
+  constexpr int kMostTurns = 64;
   const int sms = static_cast<int>(chip.sm_count) / share;
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
   const bool has_clusters = chip.cluster_sms >= 4;
@@ -117,11 +117,8 @@ RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, boo
       refusal = refusal.empty() ? error.what() : refusal;
     }
   };
-  for (const int split : {1, 2, 4}) {
-    if (split > 1 && (!is_backward || !has_clusters)) {
-      continue;
-    }
-    const int of_group = (size.hidden + kUnits * split - 1) / (kUnits * split) * split;
+  const auto consider_all = [&](int split, int units) {
+    const int of_group = (size.hidden + units * split - 1) / (units * split) * split;
     // Clusters of 4 fill ten elevenths of the SMs or more.
     const int usable = split == 4 ? sms * 10 / 11 : sms;
     const int most_groups = std::clamp(usable / of_group, 1, size.batch);
@@ -142,10 +139,22 @@ RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, boo
                         .warps = warps.warps,
                         .split = split,
                         .loads_in_flight = loads / whole * whole,
+                        .units = units,
                         .warp_groups = warps.warp_groups});
             }
           }
         }
+      }
+    }
+  };
+  // Of 32 units on an SM, no more weights were measured: too many are in shared memory.
+  constexpr std::int64_t kMostWeights = 200 << 10;
+  const bool has_wide = std::int64_t{2} * info(size.cell).gates * size.hidden * 32 <= kMostWeights;
+  for (const int split : {1, 2, 4}) {
+    if (split == 1 || (is_backward && has_clusters)) {
+      consider_all(split, 16);
+      if (has_wide) {
+        consider_all(split, 32);
       }
     }
   }

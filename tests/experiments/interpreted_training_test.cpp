@@ -137,12 +137,16 @@ InferenceProgram with_change(InferenceProgram program, std::string_view from, st
 }
 
 TEST_CASE("an interpreted training step multiplies copies with aligned rows", "[fast]") {
-  for (const auto& [input, hidden, is_reverse] :
-       std::initializer_list<std::tuple<int, int, bool>>{{5, 17, false}, {16, 19, true}, {7, 24, true}}) {
+  for (const auto& [cell, input, hidden, is_reverse] :
+       std::initializer_list<std::tuple<Cell, int, int, bool>>{{Cell::lstm, 265, 17, false},
+                                                               {Cell::gru, 16, 19, true},
+                                                               {Cell::lstm, 16, 19, true},
+                                                               {Cell::gru, 7, 24, true}}) {
     const TrainingSize size{.input = input,
                             .hidden = hidden,
                             .batch = 3,
                             .steps = 4,
+                            .cell = cell,
                             .directions = is_reverse ? 2 : 1,
                             .is_reverse = is_reverse,
                             .length_bytes = 4};
@@ -275,6 +279,17 @@ TEST_CASE("a wrong sign in any term of a GRU's cell or its derivative is found",
            {"dn, dn * r}", "dn, -dn * r}"},
            {"item.carry_of(turn), dh * z)", "item.carry_of(turn), -dh * z)"},
            {"constants.bias[k] +=", "constants.bias[k] -="}}});
+}
+
+TEST_CASE("an SM has 32 units where states are large and the weights have room", "[fast]") {
+  const auto plan = [](int hidden, int batch, Cell cell) {
+    return pick_on({hidden, hidden, batch, 1, cell}, 132).backward;
+  };
+  CHECK(plan(512, 128, Cell::gru).units == 32);
+  CHECK(plan(512, 128, Cell::gru).batch_groups == 8);
+  CHECK(plan(512, 16, Cell::gru).units == 16);
+  CHECK(plan(1024, 128, Cell::gru).units == 32);
+  CHECK(plan(1024, 128, Cell::lstm).units == 16);
 }
 
 TEST_CASE("a training step refuses what it cannot do", "[fast]") {

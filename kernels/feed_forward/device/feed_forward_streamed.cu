@@ -250,7 +250,7 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
           }
           extremes.any[j][p] |= words[0];
           if (kSettles) {
-            extremes.least[j][p] = lesser_halves(extremes.least[j][p], words[0]);
+            extremes.least[j][p] = lesser_halves(extremes.least[j][p], words[0] | no_row(bias[half]));
           }
         }
       }

@@ -144,7 +144,7 @@ PlannedProgram plan_streamed(Planning& of) {
 }
 
 // Throws InputError for a tile that does not fit, or has more copies than fit.
-void check_fits(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan) {
+void check_tiles_fit(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan) {
   int first = 0;
   for (const UnstructuredPhase& phase : plan.phases) {
     const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
@@ -164,7 +164,7 @@ PlannedProgram plan_unstructured(Planning& of) {
                                 : of.activity == nullptr
                                     ? choose_unstructured_plan(of.target.chip, of.network)
                                     : choose_unstructured_plan(of.target.chip, of.network, *of.activity);
-  check_fits(of.target.chip, of.network, plan);
+  check_tiles_fit(of.target.chip, of.network, plan);
   const auto layout = std::make_shared<const UnstructuredLayout>(pack_unstructured(of.network, plan));
   PlannedProgram planned{.text = text(plan), .uses_blocks = false, .found = {}, .end_layers = {}, .program = {}};
   for (const UnstructuredPhase& phase : plan.phases) {

@@ -35,7 +35,7 @@ TEST_CASE("unstructured plans that do not fit are refused with what they take", 
   const auto check = [&](const std::string& phases) {
     check_fits(chip, network, read_unstructured_plan("unstructured warps=16 order=ascending phases=" + phases, 4));
   };
-  CHECK_NOTHROW(check("2:32!,4:16+1024"));
+  CHECK_NOTHROW(check("2:32!,4:16!+1024"));
   CHECK_THROWS_WITH(check("2:32!,4:32"), Catch::Matchers::Contains("KiB of shared memory"));
 }
 
