@@ -4,6 +4,7 @@
 #include "kernels/baselines/random_fill.hpp"
 #include "kernels/baselines/training/training_baselines.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"  // from_elements, to_elements
+#include "model/base/units.hpp"
 
 #include <cmath>
 #include <iterator>
@@ -195,7 +196,18 @@ std::unique_ptr<Baseline> make_training(const Recurrent& network, const Stack& s
   library();  // says that it is missing before anything else can fail
   Recurrent checked = network;
   checked.steps = std::min(network.steps, kCheckedSteps);
-  CudnnTraining(checked, stack, algorithm).check_gradients();
+  {
+    // PERSIST_DYNAMIC takes forty times as long as the standard algorithm at large sizes: minutes of a grid.
+    constexpr double kMostUs = 500;
+    CudnnTraining few(checked, stack, algorithm);
+    few.check_gradients();
+    const Stream stream;
+    const double us = 1e3 * time_ms(stream, 0, 1, [&](cudaStream_t on) { few.enqueue(on); })[0] / checked.steps;
+    if (algorithm != kStandard && us > kMostUs) {
+      throw BaselineRefusal("not run at full length: " + fixed(us, 0) + " us a step of " +
+                            std::to_string(checked.steps));
+    }
+  }
   return std::make_unique<CudnnTraining>(network, stack, algorithm);
 }
 
