@@ -389,16 +389,4 @@ constexpr bool is_in_sample(std::string_view file) {
   return false;
 }
 
-namespace detail {
-constexpr bool are_in_order() {
-  for (std::size_t i = 0; i < kCosts; ++i) {
-    if (kCostTerms[i].cost != static_cast<Cost>(i)) {
-      return false;
-    }
-  }
-  return true;
-}
-}  // namespace detail
-static_assert(detail::are_in_order(), "a row for each term, in the order of the enumeration");
-
 }  // namespace onchip

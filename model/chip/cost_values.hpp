@@ -6,6 +6,18 @@
 
 namespace onchip {
 
+namespace detail {
+constexpr bool are_in_order() {
+  for (std::size_t i = 0; i < kCosts; ++i) {
+    if (kCostTerms[i].cost != static_cast<Cost>(i)) {
+      return false;
+    }
+  }
+  return true;
+}
+}  // namespace detail
+static_assert(detail::are_in_order(), "a row for each term, in the order of the enumeration");
+
 // The values, which start as the table has them.
 class CostValues {
  public:
