@@ -15,8 +15,8 @@
 namespace onchip {
 namespace {
 
-constexpr const char* kOwn = "onchip";
-constexpr const char* kCudnn = "cudnn";
+constexpr const char* kKernelRows = "onchip";
+constexpr const char* kCudnnRows = "cudnn";
 
 std::vector<Comparison> comparisons_of(const std::vector<TrainingRow>& rows, bool library) {
   std::vector<Comparison> comparisons;
@@ -60,7 +60,8 @@ std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip)
   std::vector<TrainingRow> rows;
   for (std::size_t i = 0; i < file.size(); ++i) {
     const std::string library = file.text(i, "library").substr(0, file.text(i, "library").find(' '));
-    if (file.text(i, "us").empty() || (library != kOwn && (library != kCudnn || file.text(i, "best") != "true"))) {
+    if (file.text(i, "us").empty() ||
+        (library != kKernelRows && (library != kCudnnRows || file.text(i, "best") != "true"))) {
       continue;
     }
     const AskedTraining asked = read_training_row(file, i);
@@ -68,11 +69,11 @@ std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip)
     TrainingRow row{chip.name,
                     describe(training.network) + ", " + std::to_string(training.network.steps) + " steps, input " +
                         std::to_string(training.stack.input),
-                    kCudnn,
+                    kCudnnRows,
                     {}};
     try {
       TrainingStep step = library_step();
-      if (library == kOwn) {
+      if (library == kKernelRows) {
         row.way = asked.forward + " | " + asked.backward;
         step = own_step(chip, training);
         for (Phase& phase : step.phases) {
@@ -108,7 +109,7 @@ Report report(const std::vector<TrainingRow>& rows, std::size_t shown_rows) {
   ScoreGroups groups("way");
   for (const bool library : {false, true}) {
     if (const auto comparisons = comparisons_of(rows, library); !comparisons.empty()) {
-      groups.add(library ? kCudnn : kOwn, comparisons);
+      groups.add(library ? kCudnnRows : kKernelRows, comparisons);
     }
   }
   const std::map<std::string, double> losses = losses_percent(rows);
