@@ -59,7 +59,11 @@ OptionGroup measure_options() {
        "With --compile-only write the kernel: FILE.cu (one source, for nvcc), FILE.ptx or FILE.cubin; beside it FILE.layout, the "
        "weights as it loads them, and FILE.json, how it is launched. examples/run_kernel.cpp runs it.")
       ("arch", po::value<std::string>()->value_name("SM"),
-       "Compile for this architecture, with --compile-only (default: the chip's).");
+       "Compile for this architecture, with --compile-only (default: the chip's).")
+      ("plan-forward", po::value<std::string>()->value_name("FIELDS"),
+       "With --mode train change fields of the forward recurrence's plan: \"turns=2 warps=16\". A file of --configurations has "
+       "them as columns plan_forward and plan_backward.")
+      ("plan-backward", po::value<std::string>()->value_name("FIELDS"), "The same of the backward recurrence's.");
   // clang-format on
   return group;
 }
@@ -72,8 +76,13 @@ bool compares_families(const Options& options) {
 
 void refuse_contradictions(const Options& options) {
   const bool trains = options.text("mode") == "train";
-  for (const char* what :
-       {"network", "configurations", "floor", "clocks", "capture", "interpret", "compile-only", "write", "arch"}) {
+  for (const char* what : {"plan-forward", "plan-backward"}) {
+    if (options.given(what) && (!trains || options.given("configurations"))) {
+      throw InputError("--" + std::string(what) + " is of one training step: it needs --mode train" +
+                       (trains ? ", and rows of a file say it themselves" : ""));
+    }
+  }
+  for (const char* what : {"network", "floor", "clocks", "capture", "interpret", "write"}) {
     if (trains && options.given(what)) {
       throw InputError("--" + std::string(what) + " is of inference: leave it out with --mode train");
     }
@@ -109,8 +118,8 @@ void refuse_contradictions(const Options& options) {
         }
       }
     }
-    if (options.flag("baselines") || options.flag("compile-only") || options.flag("interpret") ||
-        options.given("capture")) {
+    if (!trains && (options.flag("baselines") || options.flag("compile-only") || options.flag("interpret") ||
+                    options.given("capture"))) {
       throw InputError(
           "--baselines, --compile-only, --interpret and --capture take one configuration, not a file of them");
     }
@@ -300,7 +309,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
 #ifdef ONCHIP_HAS_CUDA
   const bool is_feed_forward =
       asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options()});
-  const std::optional<AskedTraining> training = read_training(*options);
+  const bool trains_file = options->text("mode") == "train" && options->given("configurations");
+  std::optional<AskedTraining> training = trains_file ? std::nullopt : read_training(*options);
   refuse_contradictions(*options);
   const ChipFile chip = read_chip(*options);
   MeasureOptions measure_options;
@@ -310,9 +320,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   measure_options.baselines = options->flag("baselines");
   Progress progress;
   measure_options.say = [&](const std::string& what) { progress.show(what); };
-  if (training) {
-    Output output(*options);
-    return measure_training(chip, *training, measure_options, output);
+  if (training || trains_file) {
+    return measure_training(*options, chip, std::move(training), measure_options);
   }
   if (is_feed_forward) {
     refuse_beside(*options, "network", {},

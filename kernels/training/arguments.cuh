@@ -6,6 +6,17 @@ struct Ranked {
   int sample, length;
 };
 
+// Of matrices whose rows are not whole 16 bytes (prepare.cuh).
+struct RowCopy {
+  const void* from;  // [rows][from_stride]
+  void* to;          // [rows][to_stride]
+  long long rows;    // 0: nothing
+  int from_stride, to_stride;
+  int columns, written_columns;  // that are copied; that are written: zeros behind
+  int adds;                      // to what is there
+};
+constexpr int kMostCopies = 3;  // at once
+
 // Elements are of kPrecision; null: zeros, or not wanted. Rows are those of [steps][kBatch].
 struct Recurrence {
   const void* weights;                      // W_hh, [kCellGates][kHidden][kHidden]
@@ -28,4 +39,5 @@ struct Recurrence {
   long long steps;
   int descends;  // whether the recurrence goes from a sample's last position to its first
   u32* status;   // set to 1 if a wait was given up, to 2 if a length is not one of 1 to `steps`
+  RowCopy copies[kMostCopies];  // before the products, or behind them
 };

@@ -55,16 +55,28 @@ __device__ __forceinline__ int row_ahead(const Arguments& a, int row) {
   return row + (a.descends ? -kFetchedAhead : kFetchedAhead) * kBatch;
 }
 
-// Turns end one after another. How many of `turns` have samples in this step, or have to leave the first state's gradients.
+// Whether a sample's state is multiplied in this step; backward also that which leaves the first state's gradient.
+__device__ __forceinline__ bool is_left(const Arguments& a, long long step, int turn, int sample) {
+  const int rank = rank_of(turn, sample);
+  return sample < kGroupBatch && rank < kBatch && step < a.ranks[rank].length + (kIsBackward ? 1 : 0);
+}
+
+// Turns end one after another, and so do the samples of a turn: how many of `turns` have samples in this step, and in how
+// many tiles of 8 samples this lane's is.
 __device__ __forceinline__ int turns_left(const Arguments& a, long long step, int turns) {
 #pragma unroll 1
-  for (; turns > 0; --turns) {
-    const int longest = rank_of(turns - 1, 0);
-    if (longest < kBatch && step < a.ranks[longest].length + (kIsBackward ? 1 : 0)) {
-      break;
-    }
+  while (turns > 0 && !is_left(a, step, turns - 1, 0)) {
+    --turns;
   }
   return turns;
+}
+__device__ __forceinline__ int tiles_left(const Arguments& a, long long step, int turn, int lane) {
+  int tiles = 0;
+#pragma unroll
+  for (int tile = 0; tile < kSampleTiles; ++tile) {
+    tiles += is_left(a, step, turn, 8 * tile + lane / 4) ? 1 : 0;
+  }
+  return tiles;
 }
 
 __device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int index) {

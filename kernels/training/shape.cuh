@@ -12,7 +12,8 @@
 // unit do not fill words.
 //
 // A batch group is kSms SMs with all weights. Its samples take turns: the same SMs compute those of one turn while the
-// states of the others are on their way. Of each turn, memory of states is
+// states of the others are on their way. An SM's warps are kWarpGroups groups, each with all of the SM's rows and with
+// turns of its own, so that one polls and multiplies while another finishes. Of each turn, memory of states is
 //
 //   ring    [kRingSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
 
@@ -30,10 +31,12 @@ constexpr int kBlocks = kSms;  // that exchange a state
 constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
 constexpr int kTurns = ONCHIP_TURNS;
 constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
+constexpr int kWarpGroups = ONCHIP_WARP_GROUPS;
+static_assert(kTurns % kWarpGroups == 0, "every warp group has as many turns");
 constexpr int kSplit = ONCHIP_SPLIT;
 constexpr int kUnits = ONCHIP_UNITS;          // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a turn: a unit of a sample
-constexpr int kSumGroups = ONCHIP_BATCH_GROUPS;  // whose sums for biases are apart
+constexpr int kSumGroups = ONCHIP_BATCH_GROUPS * ONCHIP_WARP_GROUPS;  // whose sums for biases are apart
 constexpr int kItemThreads = ONCHIP_THREADS;  // from one item of a thread to its next
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
 static_assert(kBatchGroups * kTurns * kGroupBatch >= kBatch, "the turns have all samples");
@@ -71,6 +74,12 @@ using Arguments = Recurrence;
 
 __device__ __forceinline__ int batch_group() {
   return static_cast<int>(blockIdx.x) / kSms;
+}
+__device__ __forceinline__ int warp_group() {
+  return kWarpGroups == 1 ? 0 : static_cast<int>(threadIdx.x) / ONCHIP_THREADS;
+}
+__device__ __forceinline__ int sum_group() {
+  return batch_group() * kWarpGroups + warp_group();
 }
 __device__ __forceinline__ int sm_of_group() {
   return static_cast<int>(blockIdx.x) % kSms;

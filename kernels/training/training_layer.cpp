@@ -4,6 +4,9 @@
 #include "kernels/runtime/cublas.hpp"
 #include "kernels/training/sparse/program.hpp"
 #include "model/base/error.hpp"
+#include "model/base/units.hpp"
+#include "model/training/price.hpp"
+#include "model/training/recurrence_price.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace onchip {
@@ -84,9 +88,41 @@ std::size_t shared_bytes_of(int device) {
   return static_cast<std::size_t>(shared_bytes);
 }
 
-TrainingPlan plan_for(const TrainingSize& size, const DeviceInfo& info, int device) {
+// The shipped chip of that name, or one of its architecture, with the device's own SMs and shared memory.
+Chip chip_of(const DeviceInfo& info, std::size_t shared_bytes) {
+  constexpr std::string_view kMaker = "NVIDIA ";
+  const std::string name = info.name.substr(info.name.starts_with(kMaker) ? kMaker.size() : 0);
+  std::optional<Chip> chip;
+  for (const std::string& shipped : shipped_chips()) {
+    const Chip of = find_chip(shipped).chip;
+    const bool is_alike = of.architecture == info.architecture && of.sm_count.value == info.sm_count;
+    if (of.name == name || (is_alike && !chip)) {
+      chip = of;
+    }
+  }
+  if (!chip) {
+    chip = find_chip("h200").chip;
+  }
+  chip->sm_count.value = info.sm_count;
+  chip->smem_bytes_per_block.value = static_cast<double>(shared_bytes);
+  return *chip;
+}
+
+// A library's step has no plan here: the caller has the library.
+TrainingPlan plan_for(const TrainingSize& size, Precision precision, const DeviceInfo& info, int device) {
+  const Chip chip = chip_of(info, shared_bytes_of(device));
+  const Training training{{size.cell, precision, size.hidden, size.batch, static_cast<int>(size.steps), 1},
+                          {1, size.directions == 2, size.input}};
   try {
-    return choose_training_plan(size, info.sm_count, shared_bytes_of(device));
+    const TrainingPlan plan = choose_training_plan(size, chip);
+    if (size.length_bytes == 0 && plan_training(chip, training) == library_step()) {
+      const auto us = [&](const TrainingStep& step) {
+        return fixed(price(chip, training, step).us / static_cast<double>(size.steps), 1) + " us";
+      };
+      throw InputError("cuDNN is the pick at this size: a step is priced " + us(library_step()) +
+                       ", with the quickest plan on the chip " + us(own_step(chip, training)));
+    }
+    return plan;
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }
@@ -118,7 +154,7 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 }  // namespace
 
 TrainingHalf half_of(std::string_view label) {
-  constexpr std::array<std::string_view, 5> kForward{"prepare forward", "align x", "align W_ih", "W_ih x", "forward"};
+  constexpr std::array<std::string_view, 3> kForward{"prepare forward", "W_ih x", "forward"};
   const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
   return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
 }
@@ -129,7 +165,7 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
   if (mask != nullptr) {
     training_.push_back(sparse_program_for(size, precision, *mask, info, device_));
   }
-  const TrainingPlan plan_of_size = mask != nullptr ? TrainingPlan{} : plan_for(size, info, device_);
+  const TrainingPlan plan_of_size = mask != nullptr ? TrainingPlan{} : plan_for(size, precision, info, device_);
   for (int direction = 0; mask == nullptr && direction < size.directions; ++direction) {
     TrainingSize of_direction = size;
     of_direction.is_reverse = direction == 1;
@@ -218,7 +254,6 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
   for (std::size_t direction = 0; direction < training_.size(); ++direction) {
     const TrainingProgram& of = training_[direction];
     std::vector<std::byte*>& of_direction = places[direction];
-    const bool has_bias_gradient = of_direction[of.arrays.db] != nullptr || of_direction[of.arrays.db_hh] != nullptr;
     for (std::size_t array = 0; array < of_direction.size(); ++array) {
       if (offsets_[array] != kCallers) {
         of_direction[array] = workspace + direction * direction_bytes_ + offsets_[array];
@@ -232,8 +267,7 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
     nodes.emplace_back();
     for (ProgramNode& node : of.program.nodes(of_direction)) {
       const bool clears_status = node.zeros.data() == status;
-      const bool is_unwanted = (node.label == "db" && !has_bias_gradient) ||
-                               (node.label == "dW_hh mask" && of_direction[of.arrays.dw_hh] == nullptr);
+      const bool is_unwanted = node.label == "dW_hh mask" && of_direction[of.arrays.dw_hh] == nullptr;
       if (!clears_status && half_of(node.label) == half && !is_unwanted) {
         nodes.back().push_back(std::move(node));
       }

@@ -7,7 +7,6 @@
 #include "model/base/error.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace onchip {
@@ -33,7 +32,8 @@ CompileRequest request_of(const TrainingSize& size, Precision precision, const R
            {"turns", plan.turns},
            {"samples", shape.samples},
            {"split", plan.split},
-           {"threads", shape.threads},
+           {"threads", shape.threads / plan.warp_groups},
+           {"warp_groups", plan.warp_groups},
            {"shared_tiles", plan.shared_tiles},
            {"loads_in_flight", plan.loads_in_flight},
            {"poll_delay", plan.poll_delay},
@@ -60,8 +60,6 @@ CompileRequest without_spill(const TrainingSize& size, Precision precision, Recu
   }
 }
 
-constexpr int kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
-
 struct Builder {
   TrainingSize size;
   Precision precision;
@@ -70,7 +68,7 @@ struct Builder {
   bool launches = true;  // the dense recurrences
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
   int ranks = 0, ranks_back = 0, first_gradient = 0;
-  int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
+  int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0, copy_back = 0;  // kernels
 
   TrainingProducts products = {};
 
@@ -104,7 +102,8 @@ struct Builder {
             .ranks = at[is_backward ? ranks_back : ranks],
             .steps = size.steps,
             .descends = is_backward != size.is_reverse,
-            .status = words(status)};
+            .status = words(status),
+            .copies = {}};
   }
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
@@ -118,26 +117,46 @@ struct Builder {
       node.cooperative = true;
       return node;
     };
-    const auto preparation = [&](const char* label, int kernel, bool is_backward) {
-      ProgramNode node = launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, arguments(at, is_backward));
-      node.stream = 1;
-      return node;
+    const auto with_copies = [&](const char* label, int kernel, bool is_backward, const RowCopies& copies) {
+      Arguments of_kernel = arguments(at, is_backward);
+      of_kernel.copies = copies;
+      return launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, of_kernel);
     };
     ProgramNode clear{.label = "status"};
     clear.zeros = {at[status], 4};
     std::vector<ProgramNode> all{clear};
-    std::ranges::move(products.forward(at), std::back_inserter(all));
-    const int product = static_cast<int>(all.size()) - 1;
-    all.push_back(preparation("prepare forward", prepare, false));
-    all.back().after = {0};
-    all.push_back(preparation("prepare backward", prepare_back, true));
-    all.back().after = {product};  // which writes where this clears
-    all.push_back(recurrence("forward", forward, false));
-    all.back().after = {product + 1};
-    all.push_back(recurrence("backward", backward, true));
-    all.back().after = {product + 2};
-    std::ranges::move(products.backward(at), std::back_inserter(all));
-    all.push_back(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(at, true)));
+    const auto push = [&](ProgramNode node, int stream, std::vector<int> after) {
+      node.stream = stream;
+      node.after = std::move(after);
+      all.push_back(std::move(node));
+      return static_cast<int>(all.size()) - 1;
+    };
+    // Preparations are beside what they do not copy for.
+    const auto after_if = [](bool condition, int node) {
+      return condition ? std::vector<int>{node} : std::vector<int>{};
+    };
+    const int prepared = push(with_copies("prepare forward", prepare, false, products.before_forward(at)), 1, {0});
+    int last = prepared;
+    for (ProgramNode& node : products.forward(at)) {
+      last = push(std::move(node), 0, after_if(plan.aligned, prepared));
+    }
+    const ProgramNode prepare_backward =
+        with_copies("prepare backward", prepare_back, true, products.before_backward(at));
+    int prepared_back = plan.aligned ? 0 : push(prepare_backward, 1, {last});
+    const int forwarded = push(recurrence("forward", forward, false), 0, {prepared});
+    if (plan.aligned) {
+      prepared_back = push(prepare_backward, 1, {forwarded});
+    }
+    push(recurrence("backward", backward, true), 0, {prepared_back});
+    for (ProgramNode& node : products.backward(at)) {
+      push(std::move(node), 0, {});
+    }
+    if (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr) {
+      push(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(at, true)), 0, {});
+    }
+    if (plan.aligned) {
+      push(with_copies("copies back", copy_back, true, products.behind_backward(at)), 0, {});
+    }
     return all;
   }
 };
@@ -169,6 +188,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.prepare_back = program.add_kernel(instead ? instead->prepare : backward, "prepare");
   b.backward = program.add_kernel(backward, "recurrence");
   b.sum_bias = program.add_kernel(backward, "sum_bias");
+  b.copy_back = plan.aligned ? program.add_kernel(backward, "copy_back") : -1;
 
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
   const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
@@ -213,8 +233,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
                 .aligned = plan.aligned,
                 .arrays = a,
                 .gates = b.gates,
-                .first_gradient = b.first_gradient,
-                .copy_rows = instead ? -1 : program.add_kernel(forward, "copy_rows")};
+                .first_gradient = b.first_gradient};
   b.products.add_arrays(program);
   b.status = program.add_array(4);
   program.results = b.status;

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels/feed_forward/inference_program.hpp"
-#include "kernels/training/training_plan.hpp"
+#include "model/training/training_plan.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +28,15 @@ struct TrainingArrays {
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
 };
 
+// As arguments.cuh has it.
+struct RowCopy {
+  const void* from = nullptr;
+  void* to = nullptr;
+  long long rows = 0;
+  int from_stride = 0, to_stride = 0, columns = 0, written_columns = 0, adds = 0;
+};
+using RowCopies = std::array<RowCopy, 3>;
+
 // Of the recurrences, as arguments.cuh has them.
 struct TrainingArguments {
   const void* weights;
@@ -45,6 +54,7 @@ struct TrainingArguments {
   long long steps;
   int descends;
   std::uint32_t* status;
+  RowCopies copies;
 };
 
 struct SparseTraining;

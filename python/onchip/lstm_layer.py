@@ -4,10 +4,11 @@ torch.compile an operator, torch.ops.onchip.layer.
 
     y, hn, cn = run(cell, x, h0, c0, lengths, weights, directions)
 
-x [steps, batch, any]; h0, c0 and hn, cn [directions, batch, hidden], h0 and c0 may be None; lengths [batch] on x's device, or
-None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction. cell: "lstm" or "gru", of which c0 is None and cn empty. y [steps, batch, directions * hidden] is zero beyond a
-sample's length.
+cell: "lstm" or "gru", of which c0 is None and cn empty. x [steps, batch, any]; h0, c0 and hn, cn [directions, batch, hidden], h0
+and c0 may be None; lengths [batch] on x's device, or None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction.
+y [steps, batch, directions * hidden] is zero beyond a sample's length.
 """
+import contextlib
 import warnings
 from typing import List, Optional, Tuple
 
@@ -20,11 +21,14 @@ PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 _LAYERS = {}  # by device, sizes and type: the layer, or why there is none. For ever: graphs are replayed
 
 
+# torch's own ways to a device and to its stream take longer than a launch.
 def _context(device):
-    return torch.cuda.device(device)
+    return contextlib.nullcontext() if torch.cuda.current_device() == device.index else torch.cuda.device(device)
 
 
 def _stream():
+    if hasattr(torch._C, "_cuda_getCurrentRawStream"):
+        return torch._C._cuda_getCurrentRawStream(torch.cuda.current_device())
     return torch.cuda.current_stream().cuda_stream
 
 

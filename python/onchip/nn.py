@@ -48,13 +48,12 @@ class _Rows(torch.autograd.Function):
         return _Rows.apply(gradient, places, ctx.rows if ctx.count is None else None), None, None
 
 
-def _places(batch_sizes):
-    """Of a packed sequence's rows among all steps and samples; and the lengths. On the CPU, where batch_sizes are."""
-    batch = int(batch_sizes[0])
-    begins = batch_sizes.cumsum(0) - batch_sizes
-    places = torch.arange(int(batch_sizes.sum()))
-    places += (torch.arange(len(batch_sizes)) * batch - begins).repeat_interleave(batch_sizes)
-    return places, (batch_sizes > torch.arange(batch).unsqueeze(1)).sum(1)
+def _places(batch_sizes, batch, rows, device):
+    """Of so many rows of a packed sequence among all steps and samples; and the lengths. Nothing waits for them."""
+    sizes = batch_sizes.to(device, non_blocking=True)
+    step = torch.arange(len(sizes), device=device)
+    shifts = (step * batch - (sizes.cumsum(0) - sizes)).repeat_interleave(sizes, output_size=rows)
+    return torch.arange(rows, device=device) + shifts, (sizes > torch.arange(batch, device=device).unsqueeze(1)).sum(1)
 
 
 class _OnChip:
@@ -77,8 +76,9 @@ class _OnChip:
         states = hx if hx is None or self._cell == "lstm" else (hx,)
         why = self._why_not(input, states)
         if why is None:
+            dtype = self._dtype(input)
             with _no_autocast():
-                found = self._on_chip(input, states, lengths, self._dtype(input))
+                found = self._on_chip(input, states, lengths, dtype)
             if not isinstance(found, str):
                 y, final = found
                 return y, final if self._cell == "lstm" else final[0]
@@ -176,7 +176,7 @@ class _OnChip:
         data = data.to(dtype)
         steps, batch, lengths, places = len(batch_sizes), int(batch_sizes[0]), None, None
         if steps * batch > len(data):
-            places, lengths = (tensor.to(data.device, non_blocking=True) for tensor in _places(batch_sizes))
+            places, lengths = _places(batch_sizes, batch, len(data), data.device)
             data = _Rows.apply(data, places, steps * batch)
         if hx is not None:
             hx = tuple(state.to(dtype) if in_order is None else state.to(dtype).index_select(1, in_order) for state in hx)

@@ -88,8 +88,9 @@ TEST_CASE("what training steps of a sparse LSTM take", "[gpu][.bench]") {
                                                     backward[std::min(i, backward.size() - 1)]);
         const TrainingTiming timing =
             time_program(sparse_training_program(size, precision, sparse), size, precision, 7);
-        std::printf("%6d %5d %7.2f %8.2f %8.2f %11.2f %5.2f %6d", size.hidden, size.batch, timing.forward_us,
-                    timing.backward_us, timing.products_us, timing.preparation_us, timing.graph_us, timing.spill_bytes);
+        std::printf("%6d %5d %7.2f %8.2f %8.2f %11.2f %5.2f %6d", size.hidden, size.batch, timing.forward.median,
+                    timing.backward.median, timing.products.median, timing.other.median, timing.graph.median,
+                    timing.spill_bytes);
         for (const SparseTraining::Pass* const pass : {&sparse->forward, &sparse->backward}) {
           const SparseGeometry& geometry = pass->recurrence.geometry;
           std::printf(" | %s: %d SMs of %d units, %d x %d rows, %s, %d slots in registers, %d chunks, %zu bytes",

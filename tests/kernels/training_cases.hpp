@@ -6,6 +6,7 @@
 #include "kernels/training/training_program.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/random.hpp"
+#include "model/training/recurrence_price.hpp"
 #include "model/workload/mask.hpp"
 #include "model/workload/reference.hpp"
 #include "tests/catch.hpp"
@@ -19,6 +20,13 @@
 #include <vector>
 
 namespace onchip {
+
+// The pick on so many SMs of an H200.
+inline TrainingPlan pick_on(const TrainingSize& size, int sms) {
+  Chip chip = find_chip("h200").chip;
+  chip.sm_count.value = sms;
+  return choose_training_plan(size, chip);
+}
 
 // Elements that the type has. `initial`: h0 and c0; `last`: gradients of the last h and c; else zeros.
 inline TrainingInput random_training(const TrainingSize& size, Precision precision, bool initial, bool last,

@@ -223,7 +223,7 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
   // As inference would: two bytes an element, one row a unit.
   const Recurrent network{.cell = Cell::relu, .precision = Precision::fp16, .hidden = rows, .batch = samples};
   constexpr int kRegisters = 255;
-  const int of_item = is_backward ? 22 : plan.load_bytes > 8 ? 28 : 18;  // as sm_90 needs them
+  const int of_item = is_backward ? 22 : 18;  // as sm_90 needs them
   std::optional<SparseRecurrence> best;
   int best_slots = 0;
   for (const Storage storage : {Storage::packed_pair, Storage::packed_delta}) {

@@ -60,5 +60,6 @@ struct Arguments : Recurrence {
 // item.cuh's: a launch has all SMs, and its words go to the outbox.
 constexpr int kBatchGroups = 1, kSumGroups = kTurns;
 __device__ __forceinline__ int batch_group() { return 0; }
+__device__ __forceinline__ int sum_group() { return 0; }
 __device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x); }
 __device__ __forceinline__ int place_of(int, int) { return 0; }
