@@ -180,8 +180,9 @@ void check_fits(const Chip& chip, const FeedForward& network, const Unstructured
   for (const UnstructuredPhase& phase : plan.phases) {
     const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
     if (const UnstructuredGeometry geometry = unstructured_geometry(neurons, phase.tile, plan.warps);
-        !fits(chip, geometry)) {
-      throw InputError("unstructured plan: a tile of " + std::to_string(phase.tile.images) + " images takes " +
+        !fits(chip, geometry) || phase.tile.copies > geometry.zeros) {
+      throw InputError("unstructured plan: a tile of " + std::to_string(phase.tile.images) + " images with " +
+                       std::to_string(phase.tile.copies) + " second places takes " +
                        std::to_string(geometry.shared_bytes() / 1024) + " KiB of shared memory and " +
                        std::to_string(geometry.held * phase.tile.lane_images()) +
                        " registers for outputs; a block of " + chip.name + " has " +
