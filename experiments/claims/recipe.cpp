@@ -150,6 +150,7 @@ Way read_way(const RecipeReader& reader, std::string_view name, const toml::node
                      {"chip", [&](const toml::node& n) { way.chip = text_of(n); }},
                      {"term", [&](const toml::node& n) { way.term = text_of(n); }},
                      {"gpus", [&](const toml::node& n) { way.gpus = std::max(1, whole_of(n)); }},
+                     {"column", [&](const toml::node& n) { way.column = text_of(n); }},
                      {"there",
                       [&](const toml::node& n) {
                         reader.read_table(n, {}, [&](std::string_view key, const toml::node& value) {
@@ -182,6 +183,8 @@ void read_claimed(const RecipeReader& reader, ClaimedNetwork& network, const tom
                            {"hidden", [&](const toml::node& n) { network.hidden = whole_of(n); }},
                            {"batch", [&](const toml::node& n) { network.batch = whole_of(n); }},
                            {"density", [&](const toml::node& n) { network.density = number_of(n); }},
+                           {"steps", [&](const toml::node& n) { network.steps = whole_of(n); }},
+                           {"layers", [&](const toml::node& n) { network.layers = whole_of(n); }},
                            {"feed_forward", [&](const toml::node& n) {
                               network.feed_forward = text_of(n);
                               read_network(network.feed_forward);
@@ -270,6 +273,10 @@ Recipe read_recipe(const std::filesystem::path& file) {
       require(!is_feed_forward || (recipe.tested == std::vector{Engine::there} && !recipe.chip.empty()),
               "a claim about feed-forward networks is decided there, by the model of the chip it was published on");
     }
+    const auto columns = std::ranges::count_if(recipe.ways, [](const Way& way) { return !way.column.empty(); });
+    require(columns == 0 || (columns == std::ssize(recipe.ways) && recipe.rows.size() == 1 &&
+                             recipe.tested == std::vector{Engine::measured}),
+            "a claim about training has a column for each way, one file of rows, and is decided by what was measured");
     require(recipe.expected == Verdict::replicated || !recipe.cause.empty(),
             "what is not replicated needs a cause under [expect]");
   });

@@ -39,6 +39,7 @@ inline constexpr std::array<std::string_view, 3> kEngines{"there", "here", "meas
 // A recurrent network, or a feed-forward one by its text.
 struct ClaimedNetwork : Recurrent {
   std::string feed_forward = {};
+  int layers = 1;  // of a training iteration
 };
 
 // A way to compute a network, whose value is its step time in us; of a feed-forward network the ms of an inference.
@@ -54,6 +55,8 @@ struct Way {
   std::string chip;  // instead of the claim's
   std::string term;  // instead of the sum
   int gpus = 1;
+  // Of training: the column of the recipe's only file that has it.
+  std::string column;
 };
 
 struct Recipe {

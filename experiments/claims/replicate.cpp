@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/claims/replicate.hpp"
 
+#include "experiments/claims/columns.hpp"
 #include "experiments/claims/inferences.hpp"
 #include "experiments/explore/expression.hpp"
 #include "model/answer/capacity.hpp"
@@ -22,6 +23,10 @@ constexpr int kGranule = 32;
 
 bool is_feed_forward(const Recipe& recipe) {
   return !recipe.networks.empty() && !recipe.networks.front().feed_forward.empty();
+}
+
+bool has_columns(const Recipe& recipe) {
+  return !recipe.ways.empty() && !recipe.ways.front().column.empty();
 }
 
 // What the recipe computes for each network, from the values of its ways.
@@ -149,7 +154,7 @@ struct Sources {
 // The recipe's files come first to last; the first one that has a row of a network and way says it.
 Sources sources(const Recipe& recipe, MeasuredRows& measured, const std::optional<Renewed>& renewed) {
   Sources sources;
-  if (renewed) {
+  if (renewed && !has_columns(recipe)) {
     sources.chip = renewed->chip;
     for (const auto& file : renewed->files) {
       sources.rows.push_back(&measured.of(file));
@@ -160,6 +165,9 @@ Sources sources(const Recipe& recipe, MeasuredRows& measured, const std::optiona
     const auto path = data_folder() / file;
     if (sources.chip.empty()) {
       sources.chip = path.parent_path().filename().string();
+    }
+    if (has_columns(recipe)) {
+      continue;
     }
     sources.rows.push_back(&measured.of(path));
   }
@@ -186,6 +194,13 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
     column.values = evaluate(recipe, value_of);
     column.counted = counted(recipe, column.values);
   };
+  if (has_columns(recipe)) {
+    const std::filesystem::path file = data_folder() / recipe.rows.front();
+    fill(Engine::measured, chip_of(sources.chip).name,
+         [&](const ClaimedNetwork& network, const Way& way) { return measured_column(file, network, way.column); });
+    replication.rows = static_cast<int>(recipe.networks.size());
+    return verdict_of(std::move(replication));
+  }
   if (!recipe.chip.empty()) {
     const Chip chip = chip_of(recipe.chip);
     fill(Engine::there, chip.name, [&](const ClaimedNetwork& network, const Way& way) {
@@ -263,7 +278,7 @@ std::vector<TermEffect> find_term_effects(std::span<const Recipe> all, MeasuredR
   constexpr std::array kFactors{0.8, 1.2};
   std::vector<Recipe> recipes;  // what fits does not depend on cost terms, nor do staged plans
   std::ranges::copy_if(all, std::back_inserter(recipes), [](const Recipe& recipe) {
-    return !std::ranges::all_of(recipe.ways, &Way::is_capacity) && !is_feed_forward(recipe);
+    return !std::ranges::all_of(recipe.ways, &Way::is_capacity) && !is_feed_forward(recipe) && !has_columns(recipe);
   });
   const std::vector<Replication> base = replicate(recipes, measured);
   std::vector<std::vector<Replication>> changed(kCostTerms.size() * kFactors.size());

@@ -64,6 +64,8 @@ std::string time_text(const FeedForwardAnswer& answer) {
 std::string verdict_text(const FeedForwardAnswer& answer) {
   const std::string in_ms = " in " + ms(answer.price.us) + " ms";
   return answer.family == BlocksPlan::kName ? "Stays on the chip: yes; runs in blocks" + in_ms
+         : answer.family == DenseLayer::kName
+             ? "Stays on the chip: yes, but not in blocks; runs in whole layers" + in_ms
          : answer.family == UnstructuredPlan::kName
              ? "Stays on the chip: yes, but not in blocks; runs unstructured" + in_ms
          : answer.runs() ? "Stays on the chip: no; runs through L2" + in_ms

@@ -29,7 +29,7 @@ constexpr std::array kBeside{
     Beside{"gpus", "N", "Share the images among so many GPUs (default 1)."},
     Beside{"split", "SPLIT",
            "With --gpus: dealt (default: each GPU gets as many images of each number of features), or contiguous."},
-    Beside{"order", "ORDER",
+    Beside{"image-order", "ORDER",
            "Of the images: given (default), or survivors-first, which a contiguous split fares worst with."}};
 
 ImagesAsked read_images_asked(const Options& options) {

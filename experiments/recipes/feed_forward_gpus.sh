@@ -14,8 +14,8 @@ measure() {
 for network in 1024x1920 16384x480; do
   measure $network --gpus 1
   measure $network --gpus 2
-  measure $network --gpus 2 --order survivors-first
-  measure $network --gpus 2 --order survivors-first --split contiguous
+  measure $network --gpus 2 --image-order survivors-first
+  measure $network --gpus 2 --image-order survivors-first --split contiguous
 done
 for network in 1024x120 16384x120; do
   measure $network --gpus 1

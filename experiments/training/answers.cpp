@@ -6,7 +6,13 @@
 #include "experiments/measurement/configuration.hpp"
 #include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
+
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <tuple>
 
 namespace onchip {
 
@@ -52,6 +58,38 @@ std::optional<AskedTraining> read_training(const Options& options) {
   if (options.given("plan") && options.text("plan") != "auto") {
     asked.step = parse_training_step(options.text("plan"));
   }
+  return asked;
+}
+
+AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
+  const auto words = [&](const char* column) { return file.has(column) ? file.text(row, column) : std::string(); };
+  AskedTraining asked;
+  Recurrent& network = asked.training.network;
+  network.density = 1;
+  for (const auto& [column, value, is_needed] :
+       std::initializer_list<std::tuple<const char*, int*, bool>>{{"hidden", &network.hidden, true},
+                                                                  {"batch", &network.batch, true},
+                                                                  {"steps", &network.steps, false},
+                                                                  {"input", &asked.training.stack.input, false}}) {
+    if (!is_needed && words(column).empty()) {
+      continue;
+    }
+    const double number = file.number(row, column);
+    if (!(number >= 1 && number <= std::numeric_limits<int>::max() && number == std::floor(number))) {
+      file.fail(row, "column '" + std::string(column) + "': found " + in_quotes(words(column)) +
+                         ": expected a whole number above 0");
+    }
+    *value = static_cast<int>(number);
+  }
+  try {
+    network.cell = parse_cell(file.text(row, "cell"));
+    network.precision = parse_precision(file.text(row, "precision"));
+    check(network);
+  } catch (const InputError& error) {
+    file.fail(row, error.what());
+  }
+  asked.forward = words("plan_forward");
+  asked.backward = words("plan_backward");
   return asked;
 }
 
@@ -102,6 +140,12 @@ Report report_of(const TrainingAnswer& answer) {
     text += std::string(library.library) + ": " + fixed(library.us, 0) + " us (" + fixed(library.low_us, 0) + " to " +
             fixed(library.high_us, 0) + "), " + fixed(library.us / network.steps, 2) + " us for each step, " +
             std::string(library.what) + '\n';
+  }
+  if (answer.own) {
+    text += "onchip's own kernels: " + fixed(answer.own->us, 0) + " us, " + fixed(answer.own->us / network.steps, 2) +
+            " us for each step\n";
+  } else if (!answer.lacks.empty()) {
+    text += "no kernels of onchip: " + answer.lacks + '\n';
   }
   return {text + '\n' + to_string(answer.step) + '\n', csv, to_json(answer)};
 }

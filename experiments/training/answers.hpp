@@ -3,9 +3,11 @@
 #pragma once
 
 #include "experiments/command/options.hpp"
+#include "experiments/command/table.hpp"
 #include "model/training/step.hpp"
 
 #include <optional>
+#include <string>
 
 namespace onchip {
 
@@ -16,8 +18,12 @@ struct AskedTraining {
   Training training;
   Stash stash = Stash::gates;
   std::optional<TrainingStep> step;  // --plan
+  // On a GPU: fields of the plans of the kernels' own pick that are otherwise, "turns=2 warps=16".
+  std::string forward, backward;
 };
 std::optional<AskedTraining> read_training(const Options& options);
+// Of a row with cell, hidden, batch, precision and, if wanted, steps, input, plan_forward and plan_backward.
+AskedTraining read_training_row(const CsvReader& file, std::size_t row);
 
 int predict_training(const Options& options, const AskedTraining& asked);
 

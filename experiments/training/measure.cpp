@@ -4,13 +4,16 @@
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/timed_baselines.hpp"
 #include "experiments/reports/measure_report.hpp"
+#include "experiments/training/own_step.hpp"
 #include "kernels/baselines/training/training_baselines.hpp"
-#include "kernels/training/training_timing.hpp"
+#include "kernels/runtime/compiler.hpp"
 #include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
+#include "model/base/parallel.hpp"
 
 #include <algorithm>
 #include <exception>
+#include <iostream>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -20,100 +23,6 @@
 
 namespace onchip {
 namespace {
-
-constexpr const char* kOwn = "onchip";
-
-// ---- the step itself ------------------------------------------------------------------------------------------------
-
-// Plans of kernels/training as those that are priced, and back. Their SMs have 16 units each.
-DensePlan dense_plan(const RecurrencePlan& plan, const RecurrenceShape& shape) {
-  DensePlan dense;
-  dense.sms = shape.sms;
-  dense.threads = shape.threads;
-  dense.loads_in_flight = plan.loads_in_flight;
-  dense.poll_delay = plan.poll_delay;
-  dense.shared_tiles = plan.shared_tiles;
-  dense.batch_groups = plan.batch_groups;
-  dense.split = plan.split;
-  return dense;
-}
-
-RecurrencePlan kernel_plan(const TrainingSize& size, const Phase& phase) {
-  const auto& dense = std::get<DensePlan>(std::get<Plan>(phase.how));
-  RecurrencePlan plan;
-  plan.batch_groups = dense.batch_groups;
-  plan.turns = phase.turns;
-  plan.warps = dense.warps();
-  plan.split = dense.split;
-  plan.shared_tiles = dense.shared_tiles;
-  plan.loads_in_flight = dense.loads_in_flight;
-  plan.poll_delay = dense.poll_delay;
-  const int sms = recurrence_shape(size, plan, phase.kind == PhaseKind::backward).sms;
-  if (dense.sms != sms) {
-    throw InputError("kernels for training have " + std::to_string(plan.units) +
-                     " units on each SM: expected sms=" + std::to_string(sms) + ", found " + std::to_string(dense.sms));
-  }
-  return plan;
-}
-
-struct OwnStep {
-  BaselineResult result;
-  std::optional<LibraryTraining> price;  // of the plans that ran
-};
-
-// Throws InputError for what the kernels do not train.
-OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const TrainingAnswer& predicted, int repeats) {
-  const Recurrent& network = asked.training.network;
-  const Stack& stack = asked.training.stack;
-  const bool is_16_bit = network.precision == Precision::fp16 || network.precision == Precision::bf16;
-  const bool is_gated = network.cell == Cell::lstm || network.cell == Cell::gru;
-  if (!is_gated || !is_16_bit || stack.layers * stack.directions() > 1 || asked.stash != Stash::gates) {
-    throw InputError(
-        "training is built for one layer and direction of LSTM or GRU in fp16 or bf16 with stash=gates, and else not "
-        "built yet: with --baselines the libraries are timed");
-  }
-  const TrainingSize size{stack.columns(network, 0), network.hidden, network.batch, network.steps, network.cell};
-  const DeviceInfo device = device_info();
-  TrainingPlan plan;
-  if (!asked.step) {
-    plan = choose_training_plan(size, device.sm_count, static_cast<std::size_t>(chip.smem_bytes_per_block.value));
-  } else {
-    if (asked.step->phases.front().kind == PhaseKind::library) {
-      throw InputError("this step is a library's: --baselines times it");
-    }
-    for (const Phase& phase : asked.step->phases) {
-      if (phase.kind == PhaseKind::forward || phase.kind == PhaseKind::backward) {
-        (phase.kind == PhaseKind::forward ? plan.forward : plan.backward) = kernel_plan(size, phase);
-      }
-    }
-  }
-  const TrainingTiming timing = time_training(size, network.precision, plan, repeats);
-  OwnStep own;
-  own.result.name = kOwn;
-  own.result.ran = true;
-  own.result.step_us = {timing.graph_us, timing.graph_us, timing.graph_us, repeats};
-  own.result.settings = "forward: " + text(timing.plan.forward) + "; backward: " + text(timing.plan.backward) +
-                        "; us alone: forward " + fixed(timing.forward_us, 2) + ", backward " +
-                        fixed(timing.backward_us, 2) + ", products " + fixed(timing.products_us, 2) + ", other " +
-                        fixed(timing.preparation_us, 2) + "; spills " + std::to_string(timing.spill_bytes) + " B";
-  own.result.note = own.result.settings;
-  TrainingStep step = predicted.step;
-  for (Phase& phase : step.phases) {
-    const bool is_backward = phase.kind == PhaseKind::backward;
-    if (is_backward || phase.kind == PhaseKind::forward) {
-      const RecurrencePlan& ran = is_backward ? timing.plan.backward : timing.plan.forward;
-      phase.how = Plan(dense_plan(ran, recurrence_shape(size, ran, is_backward)));
-      phase.turns = ran.turns;
-    }
-  }
-  try {
-    check(asked.training, step);
-    const TrainingPrice of_step = price(chip, asked.training, step);
-    own.price = {kOwn, "the plans that ran", of_step.us, of_step.low_us, of_step.high_us};
-  } catch (const InputError&) {  // samples that no batch groups share evenly have no price
-  }
-  return own;
-}
 
 // ---- beside libraries -----------------------------------------------------------------------------------------------
 
@@ -129,38 +38,91 @@ std::map<std::string, const BaselineResult*> best_of(const std::vector<BaselineR
   return best;
 }
 
-Report report_of(const TrainingAnswer& predicted, const std::string& device,
-                 const std::vector<BaselineResult>& results) {
+// One network's step, timed.
+struct MeasuredStep {
+  TrainingAnswer predicted;
+  std::vector<BaselineResult> results;
+  std::optional<OwnStep> own;  // of the first result
+};
+
+// What the model's pick stands for: our kernels, or the quickest of the library.
+bool is_picked(const MeasuredStep& step, const std::map<std::string, const BaselineResult*>& best,
+               const BaselineResult& result) {
+  const bool is_library = step.predicted.step == library_step();
+  const auto cudnn = best.find("cudnn");
+  return is_library ? cudnn != best.end() && cudnn->second == &result : &result == step.results.data();
+}
+
+Table rows_of(const MeasuredStep& step, const std::string& device) {
+  const Recurrent& network = step.predicted.training.network;
+  const Stack& stack = step.predicted.training.stack;
+  const auto best = best_of(step.results);
+  Table table;
+  for (const BaselineResult& result : step.results) {
+    const std::string library = result.name.substr(0, result.name.find(' '));
+    const auto price = std::ranges::find_if(step.predicted.libraries, [&](const LibraryTraining& of) {
+      return of.library.starts_with(library);  // "cublas" of "cublas_graph"
+    });
+    const bool is_own = step.own && &result == step.results.data();
+    const auto us = [&](double value) { return result.ran ? significant(value, 6) : std::string(); };
+    const auto part = [&](Timing TrainingTiming::*of) {
+      return is_own ? significant((step.own->timing.*of).median, 6) : std::string();
+    };
+    const auto word = [&](auto&& of) { return is_own ? of(step.own->timing) : std::string(); };
+    const std::vector<std::pair<std::string, std::string>> cells{
+        {"device", device},
+        {"cell", std::string(info(network.cell).name)},
+        {"hidden", std::to_string(network.hidden)},
+        {"batch", std::to_string(network.batch)},
+        {"steps", std::to_string(network.steps)},
+        {"precision", std::string(info(network.precision).name)},
+        {"layers", std::to_string(stack.layers)},
+        {"directions", std::to_string(stack.directions())},
+        {"input", std::to_string(stack.columns(network, 0))},
+        {"library", result.name},
+        {"us", us(result.step_us.median)},
+        {"low_us", us(result.step_us.low)},
+        {"high_us", us(result.step_us.high)},
+        {"samples", std::to_string(result.step_us.samples)},
+        {"predicted_us", price == step.predicted.libraries.end() ? "" : significant(price->us / network.steps, 6)},
+        {"best", truth(best.contains(library) && best.at(library) == &result)},
+        {"pick", truth(is_picked(step, best, result))},
+        {"forward_us", part(&TrainingTiming::forward)},
+        {"backward_us", part(&TrainingTiming::backward)},
+        {"products_us", part(&TrainingTiming::products)},
+        {"other_us", part(&TrainingTiming::other)},
+        {"plan_forward", word([](const TrainingTiming& of) { return text(of.plan.forward); })},
+        {"plan_backward", word([](const TrainingTiming& of) { return text(of.plan.backward); })},
+        {"forward_code", word([](const TrainingTiming& of) { return of.forward_code; })},
+        {"backward_code", word([](const TrainingTiming& of) { return of.backward_code; })},
+        {"settings", result.ran ? result.settings : result.refusal}};
+    std::vector<std::string>& row = table.rows.emplace_back();
+    table.columns.clear();
+    for (const auto& [column, cell] : cells) {
+      table.columns.push_back(column);
+      row.push_back(cell);
+    }
+  }
+  return table;
+}
+
+Report report_of(const MeasuredStep& step, const std::string& device) {
+  const TrainingAnswer& predicted = step.predicted;
   const Recurrent& network = predicted.training.network;
-  const Stack& stack = predicted.training.stack;
-  const auto best = best_of(results);
+  const auto best = best_of(step.results);
   Report report;
   Table table{{"library", "us per step", "low", "high", "best", "note"}, {}};
-  report.csv.columns = {"device",  "cell",       "hidden",       "batch",   "steps",   "precision",
-                        "layers",  "directions", "input",        "library", "us",      "low_us",
-                        "high_us", "samples",    "predicted_us", "best",    "settings"};
+  report.csv = rows_of(step, device);
   report.json = to_json(predicted);
   report.json["device"] = device;
   report.json["baselines"] = Json::array();
-  for (const BaselineResult& result : results) {
+  for (const BaselineResult& result : step.results) {
     const std::string library = result.name.substr(0, result.name.find(' '));
     const bool is_best = best.contains(library) && best.at(library) == &result;
-    const std::string note = result.ran ? result.note : result.refusal;
-    const auto cell = [&](double us) { return result.ran ? significant(us, 6) : std::string(); };
     table.rows.push_back({result.name, result.ran ? fixed(result.step_us.median, 2) : "",
                           result.ran ? fixed(result.step_us.low, 2) : "",
-                          result.ran ? fixed(result.step_us.high, 2) : "", is_best ? "yes" : "", note});
-    const auto price = std::ranges::find_if(predicted.libraries, [&](const LibraryTraining& of) {
-      return of.library.starts_with(library);  // "cublas" of "cublas_graph"
-    });
-    const double predicted_us = price == predicted.libraries.end() ? 0 : price->us / network.steps;
-    report.csv.rows.push_back({device, std::string(info(network.cell).name), std::to_string(network.hidden),
-                               std::to_string(network.batch), std::to_string(network.steps),
-                               std::string(info(network.precision).name), std::to_string(stack.layers),
-                               std::to_string(stack.directions()), std::to_string(stack.columns(network, 0)),
-                               result.name, cell(result.step_us.median), cell(result.step_us.low),
-                               cell(result.step_us.high), std::to_string(result.step_us.samples),
-                               significant(predicted_us, 6), truth(is_best), result.ran ? result.settings : note});
+                          result.ran ? fixed(result.step_us.high, 2) : "", is_best ? "yes" : "",
+                          result.ran ? result.note : result.refusal});
     Json one{{"name", result.name}, {"ran", result.ran}, {"best", is_best}};
     if (result.ran) {
       one["step_us"] = rounded(result.step_us.median);
@@ -172,9 +134,10 @@ Report report_of(const TrainingAnswer& predicted, const std::string& device,
     }
     report.json["baselines"].push_back(std::move(one));
   }
-  report.text = describe(network) + ", " + describe(stack, network) + ", forward and all gradients on " + device +
-                "\n\n" + to_aligned(table) +
-                "\nmodel, of its own pick: " + fixed(predicted.price.us / network.steps, 2) + " us\n";
+  report.text = describe(network) + ", " + describe(predicted.training.stack, network) +
+                ", forward and all gradients on " + device + "\n\n" + to_aligned(table) + "\nmodel, of its pick, " +
+                (predicted.step == library_step() ? "cudnn" : kOwn) + ": " +
+                fixed(predicted.price.us / network.steps, 2) + " us\n";
   for (const LibraryTraining& library : predicted.libraries) {
     report.text += "model, " + std::string(library.library) + ": " + fixed(library.us / network.steps, 2) + " us\n";
   }
@@ -194,33 +157,146 @@ std::vector<BaselineResult> time_libraries(const Training& training, const Measu
   return baselines.results();
 }
 
-}  // namespace
-
-int measure_training(const ChipFile& chip, const AskedTraining& asked, const MeasureOptions& options, Output& output) {
-  const Training& training = asked.training;
-  TrainingAnswer predicted = predict_training(chip, training, asked.stash, asked.step);
-  const Manifest manifest = current_manifest();
-  warn_of_other_chip(chip.chip, manifest);
-  std::vector<BaselineResult> results;
-  options.say("measuring " + describe(training.network));
+MeasuredStep measure_step(const ChipFile& chip, const AskedTraining& asked, const MeasureOptions& options) {
+  MeasuredStep step{predict_training(chip, asked.training, asked.stash, asked.step), {}, {}};
+  options.say("measuring " + describe(asked.training.network));
   try {
-    OwnStep own = time_own_step(chip.chip, asked, predicted, options.repeats);
-    results.push_back(std::move(own.result));
-    if (own.price) {
-      predicted.libraries.push_back(*own.price);
-    }
+    step.own = time_own_step(chip.chip, asked, options.repeats);
+    step.results.push_back(step.own->result);
+    step.predicted.libraries.push_back(step.own->price);
   } catch (const std::exception& error) {  // a refusal, or a failure of the device, beside libraries is a row
     if (!options.baselines) {
       throw;
     }
-    results.emplace_back().name = kOwn;
-    results.back().refusal = error.what();
+    step.results.emplace_back().name = kOwn;
+    step.results.back().refusal = error.what();
   }
   if (options.baselines) {
-    std::ranges::move(time_libraries(training, options), std::back_inserter(results));
+    std::ranges::move(time_libraries(asked.training, options), std::back_inserter(step.results));
   }
-  output.write(report_of(predicted, manifest.gpu, results));
-  return std::ranges::any_of(results, &BaselineResult::ran) ? 0 : 1;
+  return step;
+}
+
+int measure_one(const ChipFile& chip, const AskedTraining& asked, const MeasureOptions& options, Output& output) {
+  const Manifest manifest = current_manifest();
+  warn_of_other_chip(chip.chip, manifest);
+  const MeasuredStep step = measure_step(chip, asked, options);
+  output.write(report_of(step, manifest.gpu));
+  return std::ranges::any_of(step.results, &BaselineResult::ran) ? 0 : 1;
+}
+
+// Every row of a file, as CSV, with a manifest beside the file of -o.
+int measure_file(const ChipFile& chip, const CsvReader& file, const MeasureOptions& options, Output& output) {
+  const Manifest manifest = current_manifest();
+  warn_of_other_chip(chip.chip, manifest);
+  std::size_t failed = 0;
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    Table rows;
+    try {
+      rows = rows_of(measure_step(chip, read_training_row(file, i), options), manifest.gpu);
+    } catch (const std::exception& error) {
+      ++failed;
+      std::cerr << file.file() << ": row " << i + 1 << ": " << error.what() << '\n';
+      continue;
+    }
+    if (i == failed) {
+      output.append(csv_line(rows.columns));
+    }
+    std::ranges::for_each(rows.rows, [&](const auto& row) { output.append(csv_line(row)); });
+  }
+  output.finish();
+  if (!output.path().empty()) {
+    OutputFile manifest_file(manifest_path(output.path()));
+    manifest_file.write(to_json_text(manifest));
+    manifest_file.commit();
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+// Compiles the plans' kernels without a GPU, on all cores, and reports registers and spills.
+int compile_all_of(const ChipFile& chip, std::span<const AskedTraining> all, const std::string& architecture,
+                   Output& output) {
+  struct Compiled {
+    TrainingProgram training;
+    std::string problem;
+  };
+  std::vector<Compiled> compiled(all.size());
+  parallel_for(static_cast<int>(all.size()), all_cores(), [&](int i) {
+    Compiled& one = compiled[static_cast<std::size_t>(i)];
+    const AskedTraining& asked = all[static_cast<std::size_t>(i)];
+    try {
+      one.training = training_program(size_of(asked.training), asked.training.network.precision,
+                                      own_plan(chip.chip, asked), architecture);
+    } catch (const std::exception& error) {
+      one.problem = error.what();
+    }
+  });
+  Report report;
+  report.csv.columns = {"hidden",           "batch", "precision", "pass", "registers", "spill_bytes",
+                        "code_fingerprint", "plan",  "problem"};
+  bool spills = false;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Recurrent& network = all[i].training.network;
+    const std::vector<std::string> of_network{std::to_string(network.hidden), std::to_string(network.batch),
+                                              std::string(info(network.precision).name)};
+    const auto add = [&](const std::vector<std::string>& cells) {
+      std::vector<std::string>& row = report.csv.rows.emplace_back(of_network);
+      row.insert(row.end(), cells.begin(), cells.end());
+    };
+    if (!compiled[i].problem.empty()) {
+      spills = true;
+      add({"", "", "", "", "", compiled[i].problem});
+      continue;
+    }
+    bool is_backward = false;
+    for (const ProgramKernel& kernel : compiled[i].training.program.kernels) {
+      if (kernel.entry == "recurrence") {
+        const CompiledKernel of = compile(kernel.request);
+        spills = spills || of.resources.spills();
+        const TrainingPlan& plan = compiled[i].training.plan;
+        add({is_backward ? "backward" : "forward", std::to_string(of.resources.registers),
+             std::to_string(of.resources.spill_bytes), of.code_fingerprint,
+             text(is_backward ? plan.backward : plan.forward), ""});
+        is_backward = true;
+      }
+    }
+  }
+  report.text = to_aligned(report.csv);
+  report.json = {{"chip", chip.chip.name}, {"architecture", architecture}, {"kernels", Json::array()}};
+  for (const std::vector<std::string>& row : report.csv.rows) {
+    Json& one = report.json["kernels"].emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      one[report.csv.columns[i]] = row[i];
+    }
+  }
+  output.write(report);
+  return spills ? 1 : 0;
+}
+
+}  // namespace
+
+int measure_training(const Options& options, const ChipFile& chip, std::optional<AskedTraining> one,
+                     const MeasureOptions& measure_options) {
+  Output output(options);
+  if (one) {
+    one->forward = options.text("plan-forward");
+    one->backward = options.text("plan-backward");
+  }
+  const auto file = one ? std::nullopt : std::optional<CsvReader>(options.text("configurations"));
+  if (!options.flag("compile-only")) {
+    if (file && options.given("format") && output.format() != Format::csv) {
+      throw InputError("--configurations writes CSV: leave --format out");
+    }
+    return one ? measure_one(chip, *one, measure_options, output) : measure_file(chip, *file, measure_options, output);
+  }
+  std::vector<AskedTraining> all;
+  for (std::size_t i = 0; file && i < file->size(); ++i) {
+    all.push_back(read_training_row(*file, i));
+  }
+  if (one) {
+    all.push_back(*one);
+  }
+  return compile_all_of(chip, all, options.given("arch") ? options.text("arch") : chip.chip.architecture, output);
 }
 
 }  // namespace onchip

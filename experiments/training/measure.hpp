@@ -3,12 +3,15 @@
 // compute the same. Without a step by --plan the kernels' own choice of plans runs; its price is beside its time.
 #pragma once
 
-#include "experiments/command/output.hpp"
 #include "experiments/measurement/measurement.hpp"
 #include "experiments/training/answers.hpp"
 
+#include <optional>
+
 namespace onchip {
 
-int measure_training(const ChipFile& chip, const AskedTraining& asked, const MeasureOptions& options, Output& output);
+// `one`: without, every row of the file of --configurations (read_training_row). With --compile-only nothing runs.
+int measure_training(const Options& options, const ChipFile& chip, std::optional<AskedTraining> one,
+                     const MeasureOptions& measure_options);
 
 }  // namespace onchip

@@ -59,7 +59,11 @@ OptionGroup measure_options() {
        "With --compile-only write the kernel: FILE.cu (one source, for nvcc), FILE.ptx or FILE.cubin; beside it FILE.layout, the "
        "weights as it loads them, and FILE.json, how it is launched. examples/run_kernel.cpp runs it.")
       ("arch", po::value<std::string>()->value_name("SM"),
-       "Compile for this architecture, with --compile-only (default: the chip's).");
+       "Compile for this architecture, with --compile-only (default: the chip's).")
+      ("plan-forward", po::value<std::string>()->value_name("FIELDS"),
+       "With --mode train change fields of the forward recurrence's plan: \"turns=2 warps=16\". A file of --configurations has "
+       "them as columns plan_forward and plan_backward.")
+      ("plan-backward", po::value<std::string>()->value_name("FIELDS"), "The same of the backward recurrence's.");
   // clang-format on
   return group;
 }
@@ -72,8 +76,13 @@ bool compares_families(const Options& options) {
 
 void refuse_contradictions(const Options& options) {
   const bool trains = options.text("mode") == "train";
-  for (const char* what :
-       {"network", "configurations", "floor", "clocks", "capture", "interpret", "compile-only", "write", "arch"}) {
+  for (const char* what : {"plan-forward", "plan-backward"}) {
+    if (options.given(what) && (!trains || options.given("configurations"))) {
+      throw InputError("--" + std::string(what) + " is of one training step: it needs --mode train" +
+                       (trains ? ", and rows of a file say it themselves" : ""));
+    }
+  }
+  for (const char* what : {"network", "floor", "clocks", "capture", "interpret", "write"}) {
     if (trains && options.given(what)) {
       throw InputError("--" + std::string(what) + " is of inference: leave it out with --mode train");
     }
@@ -109,8 +118,8 @@ void refuse_contradictions(const Options& options) {
         }
       }
     }
-    if (options.flag("baselines") || options.flag("compile-only") || options.flag("interpret") ||
-        options.given("capture")) {
+    if (!trains && (options.flag("baselines") || options.flag("compile-only") || options.flag("interpret") ||
+                    options.given("capture"))) {
       throw InputError(
           "--baselines, --compile-only, --interpret and --capture take one configuration, not a file of them");
     }
@@ -289,17 +298,19 @@ int measure_network(const ChipFile& chip, const Configuration& configuration, co
 }  // namespace
 
 int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments,
-                                     {chip_options(), network_options(), whole_network_options(), plan_options(),
-                                      whole_plan_option(), feed_forward_options({"images", "gpus", "split", "order"}),
-                                      training_options(), measure_options(), output_options()});
+  const auto options =
+      parse_options(verb, arguments,
+                    {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
+                     feed_forward_options({"images", "gpus", "split", "image-order"}), training_options(),
+                     measure_options(), output_options()});
   if (!options) {
     return 0;
   }
 #ifdef ONCHIP_HAS_CUDA
   const bool is_feed_forward =
       asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options()});
-  const std::optional<AskedTraining> training = read_training(*options);
+  const bool trains_file = options->text("mode") == "train" && options->given("configurations");
+  std::optional<AskedTraining> training = trains_file ? std::nullopt : read_training(*options);
   refuse_contradictions(*options);
   const ChipFile chip = read_chip(*options);
   MeasureOptions measure_options;
@@ -309,9 +320,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   measure_options.baselines = options->flag("baselines");
   Progress progress;
   measure_options.say = [&](const std::string& what) { progress.show(what); };
-  if (training) {
-    Output output(*options);
-    return measure_training(chip, *training, measure_options, output);
+  if (training || trains_file) {
+    return measure_training(*options, chip, std::move(training), measure_options);
   }
   if (is_feed_forward) {
     refuse_beside(*options, "network", {},
@@ -324,7 +334,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
       check_family(plan);
     }
     if (is_staged) {
-      refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {}, {"gpus", "split", "order"});
+      refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {},
+                    {"gpus", "split", "image-order"});
     }
     const auto staged = is_staged && !plan.empty() ? std::optional(parse_staged_plan(plan)) : std::nullopt;
     Output output(*options);
@@ -333,8 +344,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
         .split = options->given("split")
                      ? static_cast<Split>(options->choice("split", options->text("split"), {"dealt", "contiguous"}))
                      : Split::dealt,
-        .survivors_first = options->given("order") &&
-                           options->choice("order", options->text("order"), {"given", "survivors-first"}) == 1};
+        .survivors_first = options->given("image-order") && options->choice("image-order", options->text("image-order"),
+                                                                            {"given", "survivors-first"}) == 1};
     if (is_staged) {
       refuse_beside(*options, "plan staged", {}, {"compile-only"});
       return measure_ways(chip, network, images, staged, measure_options, output);

@@ -6,6 +6,7 @@
 #include "experiments/reports/simulation_report.hpp"
 #include "experiments/reports/validation_report.hpp"
 #include "experiments/validation/inferences.hpp"
+#include "experiments/validation/trainings.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
@@ -203,6 +204,28 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
   find_stale(data, first, path);
 }
 
+int validate_trainings(const Options& options, std::span<const std::filesystem::path> files, double max_mape,
+                       std::size_t shown_rows, Output& output) {
+  for (const char* what : {"simulate", "without", "machine-code"}) {
+    if (options.given(what)) {
+      throw InputError("--" + std::string(what) + " is of inference; these files are of training steps");
+    }
+  }
+  std::vector<TrainingRow> rows;
+  for (const std::filesystem::path& path : files) {
+    const CsvReader file(path);
+    if (!has_trainings(file)) {
+      throw InputError(path.string() + ": rows of inference beside files of training steps; validate them apart");
+    }
+    std::ranges::move(read_trainings(file, chip_of(options, path).chip), std::back_inserter(rows));
+  }
+  if (std::ranges::all_of(rows, &TrainingRow::is_library)) {
+    throw InputError(files.front().string() + ": no row of onchip's has a time");
+  }
+  output.write(report(rows, shown_rows));
+  return score(rows).mape_percent <= max_mape ? 0 : 1;
+}
+
 int validate_inferences(const Options& options, std::span<const std::filesystem::path> files, double max_mape,
                         std::size_t shown_rows, Output& output) {
   for (const char* what : {"simulate", "without", "machine-code"}) {
@@ -252,8 +275,8 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   // clang-format off
   group.add_options()
       ("data", po::value<std::vector<std::string>>()->value_name("FILE"),
-       "Take measured CSV files, of recurrent networks or, as of measure --network, of feed-forward ones; the option's name "
-       "may be left out (default: the shipped data of recurrent ones).")
+       "Take measured CSV files, of recurrent networks, of feed-forward ones (measure --network) or of training steps; the "
+       "option's name may be left out (default: the shipped data of recurrent ones).")
       ("chip", po::value<std::string>()->value_name("NAME|FILE"),
        "Predict for this chip (default: the one that the file's folder is named for).")
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
@@ -288,6 +311,9 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   if (std::ranges::any_of(files, [](const auto& file) { return has_inferences(CsvReader(file)); })) {
     return validate_inferences(*options, files, max_mape, shown_rows, output);
+  }
+  if (std::ranges::any_of(files, [](const auto& file) { return has_trainings(CsvReader(file)); })) {
+    return validate_trainings(*options, files, max_mape, shown_rows, output);
   }
   ValidationData data;
   data.compares_code = options->flag("machine-code");

@@ -245,6 +245,11 @@ typedef struct onchip_layer {
  * while a stream is captured. ONCHIP_DOES_NOT_FIT where no plan keeps the weights on the chip. */
 ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training,
                                                 onchip_error* error);
+/* The same of an LSTM with a mask that stays: w_hh has weights where the matrix has elements, [4 * hidden, hidden],
+ * whatever their values. Forward and backward read w_hh only there, keep that on the chip, and dw_hh is zero elsewhere.
+ * Takes some device memory of its own, until it is destroyed: its graphs may not outlive it. */
+ONCHIP_API onchip_status onchip_training_create_sparse(const onchip_layer* layer, const onchip_matrix* mask,
+                                                       onchip_training** training, onchip_error* error);
 /* Bytes of device memory: what a forward or a backward needs while it runs, aligned to ONCHIP_WORKSPACE_ALIGNMENT, and
  * what forward keeps of a direction for backward beside y and cells. Either may be null. */
 ONCHIP_API onchip_status onchip_training_bytes(const onchip_training* training, size_t* workspace, size_t* kept,

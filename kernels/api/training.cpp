@@ -96,7 +96,8 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
 
 using namespace onchip;
 
-onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training, onchip_error* error) {
+static onchip_status create(const onchip_layer* layer, const SparseMatrix* mask, onchip_training** training,
+                            onchip_error* error) {
   return guarded_cuda(error, [&] {
     require_struct(layer, "layer");
     require(training, "training");
@@ -105,6 +106,12 @@ onchip_status onchip_training_create(const onchip_layer* layer, onchip_training*
     if (cell != Cell::lstm && cell != Cell::gru) {
       throw InputError("the cell '" + std::string(info(cell).name) +
                        "' has no training kernels; 'lstm' and 'gru' have");
+    }
+    if (mask != nullptr && cell != Cell::lstm) {
+      throw InputError("a 'gru' has no training kernels with a mask; 'lstm' has");
+    }
+    if (mask != nullptr && (layer->directions != 1 || layer->length_bytes != 0)) {
+      throw InputError("with a mask, a layer has one direction and no lengths");
     }
     require_range("precision", layer->precision, ONCHIP_FP16, ONCHIP_BF16);
     constexpr std::int32_t kMost = 1 << 20;
@@ -123,8 +130,20 @@ onchip_status onchip_training_create(const onchip_layer* layer, onchip_training*
                                                    .cell = cell,
                                                    .directions = layer->directions,
                                                    .length_bytes = layer->length_bytes},
-                                                  static_cast<Precision>(layer->precision))};
+                                                  static_cast<Precision>(layer->precision), mask)};
   });
+}
+
+onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training, onchip_error* error) {
+  return create(layer, nullptr, training, error);
+}
+
+onchip_status onchip_training_create_sparse(const onchip_layer* layer, const onchip_matrix* mask,
+                                            onchip_training** training, onchip_error* error) {
+  if (mask == nullptr) {
+    return guarded(error, [&] { require(mask, "mask"); });
+  }
+  return create(layer, &mask->matrix, training, error);
 }
 
 onchip_status onchip_training_bytes(const onchip_training* training, std::size_t* workspace, std::size_t* kept,

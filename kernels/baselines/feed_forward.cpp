@@ -32,15 +32,6 @@ struct DenseMode {
 constexpr std::array<DenseMode, 4> kDenseModes{
     {{"fp32", 0, false}, {"TF32", 0, true}, {"fp16", 1, false}, {"two fp16 words", 2, false}}};
 
-// As the kernel has them.
-struct DenseArguments {
-  const std::int64_t* row_begin;
-  const std::int32_t* column;
-  const float* value;
-  void* dense;
-  std::uint32_t rows, columns;
-};
-
 class DenseLayers final : public LayerProduct {
  public:
   DenseLayers(const FeedForward& network, const DenseMode& mode) : mode_(mode), neurons_(network.neurons) {

@@ -44,6 +44,14 @@ struct LayerwiseArguments {
   std::uint64_t stride;
   float clip, scale;
 };
+// And of feed_forward_dense: dense weights [rows, columns], zero before.
+struct DenseArguments {
+  const std::int64_t* row_begin;
+  const std::int32_t* column;
+  const float* value;
+  void* dense;
+  std::uint32_t rows, columns;
+};
 CompileRequest layerwise_request(const FeatureForm& form, const std::string& architecture);
 
 // The weights of all layers in a library's hands.

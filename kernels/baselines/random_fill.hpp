@@ -21,7 +21,8 @@ void fill(const DeviceBuffer<std::byte>& buffer, Precision precision, std::span<
 // Every byte 0xff, which is NaN in every precision; done when this returns.
 void poison(const DeviceBuffer<std::byte>& buffer);
 
-// Throws BaselineRefusal unless all elements were written since, are finite and not all the same.
+// Throws BaselineRefusal unless all elements were written since, are finite and not all the same; of more than 64 MiB,
+// those of 16 pieces from the first to the last.
 void check_written(const DeviceBuffer<std::byte>& buffer, Precision precision);
 
 }  // namespace onchip

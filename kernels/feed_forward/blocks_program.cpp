@@ -124,8 +124,8 @@ BlocksKernel compile_blocks(const BlocksGeometry& geometry, const BlocksTile& ti
     throw InputError("plans of blocks need an sm_90 or newer; this is " + architecture);
   }
   std::optional<BlocksKernel> best;
-  for (int ahead = std::min(kMostAhead, geometry.warp_blocks); ahead > 0; --ahead) {
-    if (geometry.warp_blocks % ahead != 0) {
+  for (int ahead = std::min(kMostAhead, geometry.ahead_divides()); ahead > 0; --ahead) {
+    if (geometry.ahead_divides() % ahead != 0) {
       continue;
     }
     CompileRequest request{"feed_forward_blocks", kFeedForwardBlocksSource, architecture, {}};
@@ -134,7 +134,8 @@ BlocksKernel compile_blocks(const BlocksGeometry& geometry, const BlocksTile& ti
     define(defines, "words", tile.words);
     define(defines, "warps", geometry.warps);
     define(defines, "blocks", geometry.warp_blocks);
-    define(defines, "tiles", geometry.tiles);
+    define(defines, "parts", geometry.parts);
+    define(defines, "tiles", geometry.part_tiles());
     define(defines, "ahead", ahead);
     define(defines, "places", geometry.places);
     define(defines, "inputs", geometry.inputs);

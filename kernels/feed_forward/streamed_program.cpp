@@ -56,6 +56,7 @@ enum Kernel : std::uint8_t { kMainKernel, kTranspose, kCompact };
 struct Variant {
   int kernel[3] = {};
   int words = 1, groups = 8;
+  bool settles = false;
   int images() const { return 8 * groups; }
 };
 
@@ -89,7 +90,11 @@ struct Builder {
   std::size_t scratch_bytes(const Variant& variant) const {
     return window() * 2 * geometry.places * place_bytes(variant);
   }
-  std::size_t control_bytes() const { return most_tiles() * (kSettlingBytes + sizeof(std::uint32_t)); }
+  std::size_t arrival_bytes() const { return (most_tiles() * sizeof(std::uint32_t) + 7) / 8 * 8; }
+  // What begins as zero, at least: arrivals and, where tiles settle, what is known of that.
+  std::size_t control_bytes(bool settles) const {
+    return arrival_bytes() + (settles ? most_tiles() * kSettlingBytes : 0);
+  }
 
   // Layers of a list of images: from its bitmaps, or from kept features.
   struct Layers {
@@ -117,7 +122,7 @@ struct Builder {
       put(std::move(node));
     };
     zeros(alive[stream], sizeof(std::uint64_t) * tiles(variant));
-    zeros(control[stream], control_bytes());
+    zeros(control[stream], control_bytes(variant.settles));
     if (of.from_bitmaps) {
       const TransposeArguments turned{.bitmaps = array_at<std::uint32_t>(at, bitmaps),
                                       .words = bitmap_words(geometry.inputs),
@@ -130,28 +135,27 @@ struct Builder {
       put(launch_node(of.label + ": bitmaps turned", variant.kernel[kTranspose], kBlocksPerSm * sms, kTransposeThreads,
                       0, turned));
     }
-    const StreamedArguments layers{
-        .records = at[records],
-        .remainder = at[remainder],
-        .remainder_begin = array_at<std::uint32_t>(at, remainder_begin),
-        .items = geometry.warps,
-        .first_layer = of.first,
-        .end_layer = of.end,
-        .places = geometry.places,
-        .bits = of.from_bitmaps ? array_at<std::uint64_t>(at, bits[stream]) : nullptr,
-        .features = of.from_bitmaps ? nullptr : array_at<std::uint16_t>(at, kept),
-        .out_features = keeps ? array_at<std::uint16_t>(at, computed) : nullptr,
-        .scratch = array_at<std::uint16_t>(at, scratch[stream]),
-        .count = of.list.count,
-        .alive = array_at<std::uint64_t>(at, alive[stream]),
-        .arrivals = reinterpret_cast<std::uint32_t*>(at[control[stream]] + most_tiles() * kSettlingBytes),
-        .settling = at[control[stream]],
-        .clip = clip,
-        .slack = of.is_upper ? 1 + slack : 1 - slack,
-        .shift = of.is_upper ? underflow : 0,
-        .one = one,
-        .round_up = of.is_upper ? 0x1fffU : 0U,
-        .settled = settled};
+    const StreamedArguments layers{.records = at[records],
+                                   .remainder = at[remainder],
+                                   .remainder_begin = array_at<std::uint32_t>(at, remainder_begin),
+                                   .items = geometry.warps,
+                                   .first_layer = of.first,
+                                   .end_layer = of.end,
+                                   .places = geometry.places,
+                                   .bits = of.from_bitmaps ? array_at<std::uint64_t>(at, bits[stream]) : nullptr,
+                                   .features = of.from_bitmaps ? nullptr : array_at<std::uint16_t>(at, kept),
+                                   .out_features = keeps ? array_at<std::uint16_t>(at, computed) : nullptr,
+                                   .scratch = array_at<std::uint16_t>(at, scratch[stream]),
+                                   .count = of.list.count,
+                                   .alive = array_at<std::uint64_t>(at, alive[stream]),
+                                   .arrivals = array_at<std::uint32_t>(at, control[stream]),
+                                   .settling = at[control[stream]] + arrival_bytes(),
+                                   .clip = clip,
+                                   .slack = of.is_upper ? 1 + slack : 1 - slack,
+                                   .shift = of.is_upper ? underflow : 0,
+                                   .one = one,
+                                   .round_up = of.is_upper ? 0x1fffU : 0U,
+                                   .settled = settled};
     ProgramNode node =
         launch_node(of.label, variant.kernel[kMainKernel], teams() * plan.team, 32 * plan.warps, 0, layers);
     node.cooperative = true;
@@ -221,6 +225,7 @@ CompileRequest streamed_request(const BlocksGeometry& geometry, const StreamedPl
   define(request.defines, "team", plan.team);
   define(request.defines, "at_once", plan.at_once);
   define(request.defines, "settles", settles);
+  define(request.defines, "holes", geometry.holes);
   return request;
 }
 
@@ -254,7 +259,7 @@ InferenceProgram streamed_program(const BlocksLayout& layout, const StreamedPlan
             .input_places = program.add_array(layout.input_places)};
   const auto variant = [&](int words, bool settles) {
     const CompileRequest request = streamed_request(geometry, plan, words, settles, architecture);
-    Variant made{.words = words, .groups = words == 2 ? plan.wide_groups : plan.groups};
+    Variant made{.words = words, .groups = words == 2 ? plan.wide_groups : plan.groups, .settles = settles};
     made.kernel[kMainKernel] = program.add_kernel(request, "feed_forward_streamed");
     made.kernel[kTranspose] = program.add_kernel(request, "feed_forward_transpose");
     made.kernel[kCompact] = program.add_kernel(request, "feed_forward_compact");
@@ -267,7 +272,7 @@ InferenceProgram streamed_program(const BlocksLayout& layout, const StreamedPlan
     b.bits[stream] = program.add_array(sizeof(std::uint64_t) * geometry.places * b.most_tiles());
     b.alive[stream] = program.add_array(sizeof(std::uint64_t) * b.most_tiles());
     b.scratch[stream] = program.add_array(std::max(b.scratch_bytes(b.upper), b.scratch_bytes(b.wide)));
-    b.control[stream] = program.add_array(b.control_bytes());
+    b.control[stream] = program.add_array(b.control_bytes(true));
   }
   if (plan.end_layers.size() > 1) {
     const std::size_t bytes = b.tiles(b.upper) * geometry.places * b.place_bytes(b.upper);

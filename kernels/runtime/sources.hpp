@@ -10,6 +10,8 @@ extern const std::string_view kSparsePersistentSource;    // sparse_persistent.c
 extern const std::string_view kDensePersistentSource;     // dense_persistent.cu
 extern const std::string_view kStateOrderSource;          // state_order.cu
 extern const std::string_view kTrainingRecurrenceSource;  // training/training_recurrence.cu
+extern const std::string_view kSparseRecurrenceSource;    // training/sparse/sparse_recurrence.cu
+extern const std::string_view kSparseWeightsSource;       // training/sparse/sparse_weights.cu
 
 extern const std::string_view kFeedForwardBlocksSource;        // feed_forward/device/feed_forward_blocks.cu
 extern const std::string_view kFeedForwardExactSource;         // feed_forward/device/feed_forward_exact.cu

@@ -13,39 +13,7 @@ constexpr int kOutboxWords = kPlanes * kOutboxPlaneWords;
 constexpr int kOutboxAt = ONCHIP_AT_OUTBOX;  // in shared memory: [kPlanes][kUnitsPerSm][kPlaneSamples]
 static_assert(kOutboxAt == kStateBytes, "the outbox follows the state and its zero units");
 
-__device__ __forceinline__ Word load_relaxed(const char* address) {
-  Word v;
-  asm volatile(
-      "{\n\t"
-      ".reg .b128 word;\n\t"
-      ".reg .b64 low, high;\n\t"
-      "ld.relaxed.gpu.global.b128 word, [%4];\n\t"
-      "mov.b128 {low, high}, word;\n\t"
-      "mov.b64 {%0, %1}, low;\n\t"
-      "mov.b64 {%2, %3}, high;\n\t"
-      "}"
-      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-      : "l"(address)
-      : "memory");
-  return v;
-}
-
-// A 16-byte word of the exchange is written and read as one scalar, so its first 32 bits speak for all of it.
-__device__ __forceinline__ bool is_empty(const Word& v) { return v.x == ~0u; }
-
-__device__ __forceinline__ void store_relaxed(char* address, const Word& v) {
-  asm volatile(
-      "{\n\t"
-      ".reg .b128 word;\n\t"
-      ".reg .b64 low, high;\n\t"
-      "mov.b64 low, {%1, %2};\n\t"
-      "mov.b64 high, {%3, %4};\n\t"
-      "mov.b128 word, {low, high};\n\t"
-      "st.relaxed.gpu.global.b128 [%0], word;\n\t"
-      "}" ::"l"(address),
-      "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-      : "memory");
-}
+#include "words.cuh"
 
 // Where word i of a state goes in shared memory.
 __device__ __forceinline__ u32 staged_at(int i) {
@@ -58,43 +26,7 @@ __device__ __forceinline__ u32 staged_at(int i) {
   return 16 * i + gap;
 }
 
-// Copies kCount words of a state to shared memory, kThreads apart, the last only if it `exists`; Lamport: polls them.
-// `polls`: how often a thread may find a word missing; once that is used up it takes what is there.
-template <int kCount>
-__device__ __forceinline__ void stage_words(const char* from, u32 to, int first, bool exists, int& polls) {
-  Word v[kCount];
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) {
-    const u32 unset = k < kCount - 1 || exists ? ~0u : 0u;
-    v[k] = {unset, unset, unset, unset};
-  }
-  bool waiting = true;
-  while (waiting) {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      if (is_empty(v[k])) {
-        v[k] = load_relaxed(from + in_l2(16 * first) + in_l2(16 * k * kThreads));
-      }
-    }
-    waiting = false;
-    if constexpr (kExchange == kLamport) {
-#pragma unroll
-      for (int k = 0; k < kCount; ++k) {
-        waiting |= is_empty(v[k]);
-      }
-      waiting = waiting && polls > 0;
-      polls -= waiting;
-    }
-  }
-  // What is polled comes to the lanes of a warp at different times: together they store it in fewer wavefronts. And
-  // without this, threads with nothing left to poll may pass the block barrier for their whole warp.
-  __syncwarp();
-#pragma unroll
-  for (int k = 0; k < kCount - 1; ++k) {
-    store_shared(to + staged_at(first + k * kThreads), v[k]);
-  }
-  store_shared_if(exists, to + staged_at(first + (kCount - 1) * kThreads), v[kCount - 1]);
-}
+#include "stage_words.cuh"
 
 // A state, in rounds of kLoadsInFlight words per thread and a last one of what is left. No loop: its addresses would take
 // registers.

@@ -35,13 +35,7 @@ void split_registers(const SparsePlan& plan, CompileRequest& request) {
 
 }  // namespace
 
-CompileRequest compile_request(const SparseGeometry& geometry, const std::string& architecture, Work work) {
-  if (geometry.exchange == ExchangeProtocol::bulk_copy &&
-      architecture_number(architecture) < 10 * kFirstThatCopiesInBulk) {
-    throw InputError("the bulk_copy exchange needs sm_90 or later, not " + architecture);
-  }
-  CompileRequest request{SparsePlan::kName, kSparsePersistentSource, architecture, state_defines(geometry)};
-  Defines& defines = request.defines;
+void define_gather(Defines& defines, const SparseGeometry& geometry) {
   define_fields(defines, static_cast<const SparsePlan&>(geometry));
   defines.push_back("ONCHIP_SLOTS=" + slots_list(geometry));
   define(defines, "has_overflow", geometry.has_overflow());
@@ -51,6 +45,16 @@ CompileRequest compile_request(const SparseGeometry& geometry, const std::string
   define(defines, "zero_units", geometry.zero_units);
   define(defines, "index_shift", geometry.index_shift);
   define(defines, "chunk_slots", geometry.chunk_slots);
+}
+
+CompileRequest compile_request(const SparseGeometry& geometry, const std::string& architecture, Work work) {
+  if (geometry.exchange == ExchangeProtocol::bulk_copy &&
+      architecture_number(architecture) < 10 * kFirstThatCopiesInBulk) {
+    throw InputError("the bulk_copy exchange needs sm_90 or later, not " + architecture);
+  }
+  CompileRequest request{SparsePlan::kName, kSparsePersistentSource, architecture, state_defines(geometry)};
+  Defines& defines = request.defines;
+  define_gather(defines, geometry);
   define_regions(defines, geometry.memory, kSparseRegionNames);
   define_work(defines, work);
   if (work == Work::captured) {

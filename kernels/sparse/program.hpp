@@ -12,6 +12,9 @@
 
 namespace onchip {
 
+// What gather.cuh is compiled with.
+void define_gather(Defines& defines, const SparseGeometry& geometry);
+
 // Throws InputError for what the architecture does not have.
 CompileRequest compile_request(const SparseGeometry& geometry, const std::string& architecture, Work work);
 CompileRequest compile_order_request(const SparseGeometry& geometry, const std::string& architecture);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of biases: a thread has the sums of its items over all steps, which are added up over the samples.
+// Gradients of biases: a thread has the sums of its items over all steps.
 
 __device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, const Constants& constants) {
   if (item.exists) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      a.bias_sums[((batch_group() * kSumSamples + item.sample) * 4ll + k) * kHidden + item.unit] = constants.bias[k];
+      const long long sum = sum_group() * kSumSamples + item.sample;
+      a.bias_sums[(sum * 4 + k) * kHidden + item.unit] = constants.bias[k];
     }
   }
 }
@@ -18,7 +19,7 @@ extern "C" __global__ void sum_bias(const Arguments a) {
     return;
   }
   float sum = 0;
-  for (int i = 0; i < kBatchGroups * kSumSamples; ++i) {
+  for (int i = 0; i < kSumGroups * kSumSamples; ++i) {
     sum += a.bias_sums[i * (4ll * kHidden) + row];
   }
   const int gradient = row / kHidden;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread finishes of each turn: one unit of kThreadItems samples, each an item.
 
-constexpr int kThreadItems = (kItems + kThreads - 1) / kThreads;
+constexpr int kThreadItems = (kItems + kItemThreads - 1) / kItemThreads;
 constexpr int kSumSamples = kGroupBatch < kThreads / kUnits ? kGroupBatch : kThreads / kUnits;  // sums for biases
 
 // Groups share the longest samples, so that the last turns of all end early.
@@ -46,7 +46,7 @@ struct Item {
     return (static_cast<long long>(row) * 4 + gate) * kHidden + unit;
   }
   __device__ __forceinline__ char* words(long long state, int turn) const {
-    return ring + static_cast<int>(state % kSlots) * kSlotStride + turn * kStateStride;
+    return ring + static_cast<int>(state % kRingSlots) * kRingStride + turn * kStateStride;
   }
   __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreadItems * kThreads * 4); }
 };
@@ -55,16 +55,28 @@ __device__ __forceinline__ int row_ahead(const Arguments& a, int row) {
   return row + (a.descends ? -kFetchedAhead : kFetchedAhead) * kBatch;
 }
 
-// Turns end one after another. How many of `turns` have samples in this step, or have to leave the first state's gradients.
+// Whether a sample's state is multiplied in this step; backward also that which leaves the first state's gradient.
+__device__ __forceinline__ bool is_left(const Arguments& a, long long step, int turn, int sample) {
+  const int rank = rank_of(turn, sample);
+  return sample < kGroupBatch && rank < kBatch && step < a.ranks[rank].length + (kIsBackward ? 1 : 0);
+}
+
+// Turns end one after another, and so do the samples of a turn: how many of `turns` have samples in this step, and in how
+// many tiles of 8 samples this lane's is.
 __device__ __forceinline__ int turns_left(const Arguments& a, long long step, int turns) {
 #pragma unroll 1
-  for (; turns > 0; --turns) {
-    const int longest = rank_of(turns - 1, 0);
-    if (longest < kBatch && step < a.ranks[longest].length + (kIsBackward ? 1 : 0)) {
-      break;
-    }
+  while (turns > 0 && !is_left(a, step, turns - 1, 0)) {
+    --turns;
   }
   return turns;
+}
+__device__ __forceinline__ int tiles_left(const Arguments& a, long long step, int turn, int lane) {
+  int tiles = 0;
+#pragma unroll
+  for (int tile = 0; tile < kSampleTiles; ++tile) {
+    tiles += is_left(a, step, turn, 8 * tile + lane / 4) ? 1 : 0;
+  }
+  return tiles;
 }
 
 __device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int index) {

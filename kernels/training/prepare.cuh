@@ -88,6 +88,52 @@ __device__ __forceinline__ void clear_beyond_ends(const Arguments& a, long long 
   }
 }
 
+// Copies of matrices whose rows are not whole 16 bytes: cuBLAS multiplies them at a third of its rate. A warp copies a row,
+// neighbouring lanes neighbouring elements, several of which are asked for before the first is stored.
+__device__ __forceinline__ void copy_row(const RowCopy& copy, long long row, int lane) {
+  constexpr int kElements = 8;
+  const long long from = row * copy.from_stride, to = row * copy.to_stride;
+#pragma unroll 1
+  for (int first = lane; first < copy.written_columns; first += 32 * kElements) {
+    u32 bits[kElements];
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) {
+      const int column = first + 32 * k;
+      bits[k] = column < copy.columns ? load_element(copy.from, from + column) : 0;
+    }
+    if (copy.adds) {
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) {
+        const int column = first + 32 * k;
+        const u32 there = column < copy.columns ? load_element(copy.to, to + column) : 0;
+        bits[k] = to_bits(to_float(bits[k]) + to_float(there));
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) {
+      if (const int column = first + 32 * k; column < copy.written_columns) {
+        store_element(copy.to, to + column, bits[k]);
+      }
+    }
+  }
+}
+
+// Rows of all copies side by side.
+__device__ __forceinline__ void copy_all_rows(const Arguments& a, int first, int threads) {
+  const long long rows = a.copies[0].rows + a.copies[1].rows + a.copies[2].rows;
+#pragma unroll 1
+  for (long long i = first / 32; i < rows; i += threads / 32) {
+    long long row = i;
+#pragma unroll
+    for (int which = 0; which < kMostCopies; ++which) {
+      if (row >= 0 && row < a.copies[which].rows) {
+        copy_row(a.copies[which], row, first % 32);
+      }
+      row -= a.copies[which].rows;
+    }
+  }
+}
+
 extern "C" __global__ void prepare(const Arguments a) {
   const long long first = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   const long long threads = static_cast<long long>(gridDim.x) * blockDim.x;
@@ -99,15 +145,21 @@ extern "C" __global__ void prepare(const Arguments a) {
   // What is nobody's stays zero; a word of the rest is all ones until it is published.
   constexpr int kWordValues = 16 / kElementBytes;
 #pragma unroll 1
-  for (long long i = first; i < static_cast<long long>(kSlots) * kSlotStride / 16; i += threads) {
+  for (long long i = first; i < static_cast<long long>(kRingSlots) * kRingStride / 16; i += threads) {
     const int in_state = static_cast<int>(i % (kStateStride / 16));
     const int span = in_state / (kSpanBytes / 16);
     const int value = span % kPlaneSpans * kSpanUnits + in_state % (kSpanUnits / kWordValues) * kWordValues;
     const u32 empty = span < kSplit * kSpans && value < kPlaneValues ? ~0u : 0;
     reinterpret_cast<Word*>(a.ring)[i] = {empty, empty, empty, empty};
   }
+  copy_all_rows(a, static_cast<int>(first), static_cast<int>(threads));
   if constexpr (kHasLengths) {
     rank_samples(a, first, threads);
     clear_beyond_ends(a, first, threads);
   }
+}
+
+// Behind the products.
+extern "C" __global__ void copy_back(const Arguments a) {
+  copy_all_rows(a, static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), static_cast<int>(gridDim.x * blockDim.x));
 }

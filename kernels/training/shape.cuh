@@ -12,9 +12,10 @@
 // unit do not fill words.
 //
 // A batch group is kSms SMs with all weights. Its samples take turns: the same SMs compute those of one turn while the
-// states of the others are on their way. Of each turn, memory of states is
+// states of the others are on their way. An SM's warps are kWarpGroups groups, each with all of the SM's rows and with
+// turns of its own, so that one polls and multiplies while another finishes. Of each turn, memory of states is
 //
-//   ring    [kSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
+//   ring    [kRingSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
 
 constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
 constexpr Cell kCell = static_cast<Cell>(ONCHIP_CELL);
@@ -30,9 +31,13 @@ constexpr int kBlocks = kSms;  // that exchange a state
 constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
 constexpr int kTurns = ONCHIP_TURNS;
 constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
+constexpr int kWarpGroups = ONCHIP_WARP_GROUPS;
+static_assert(kTurns % kWarpGroups == 0, "every warp group has as many turns");
 constexpr int kSplit = ONCHIP_SPLIT;
 constexpr int kUnits = ONCHIP_UNITS;          // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a turn: a unit of a sample
+constexpr int kSumGroups = ONCHIP_BATCH_GROUPS * ONCHIP_WARP_GROUPS;  // whose sums for biases are apart
+constexpr int kItemThreads = ONCHIP_THREADS;  // from one item of a thread to its next
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
 static_assert(kBatchGroups * kTurns * kGroupBatch >= kBatch, "the turns have all samples");
 
@@ -51,8 +56,8 @@ constexpr int kSpans = kPlanes * kPlaneSpans;  // of an SM
 constexpr int kPlaneBytes = kPlaneSpans * kGroupBatch * kSpanUnits * kElementBytes;
 constexpr int kSpanBytes = kGroupBatch * kSpanUnits * kElementBytes;
 constexpr int kStateStride = (kSplit * kSpans * kSpanBytes + 127) / 128 * 128;  // of a turn
-constexpr int kSlotStride = kBatchGroups * kTurns * kStateStride;
-constexpr int kSlots = 2 * ONCHIP_AHEAD;
+constexpr int kRingStride = kBatchGroups * kTurns * kStateStride;
+constexpr int kRingSlots = 2 * ONCHIP_AHEAD;
 __device__ __forceinline__ constexpr int in_l2(u32 offset) {
   return offset;
 }
@@ -64,37 +69,17 @@ __device__ __forceinline__ int place_of(int unit, int sample) {
   return ((span * kGroupBatch + sample) * kSpanUnits + value % kSpanUnits) * kElementBytes;
 }
 
-// Samples in the order in which they are given to groups and turns: the longest first.
-struct Ranked {
-  int sample, length;
-};
-
-// Elements are of kPrecision; null: zeros, or not wanted. Rows are those of [steps][kBatch].
-struct Arguments {
-  const void* weights;                      // W_hh, [kCellGates][kHidden][kHidden]
-  u32* packed;                              // the same as the SMs load them
-  char* ring;                               // where they exchange states
-  void* gates;                              // rows of [4][kHidden]: W_ih x, then the gates, then their gradients
-  void *cells, *last_cells;                 // LSTM: rows of c, and of c in the step before
-  void* output;                             // rows of h; LSTM: only forward
-  const void *initial, *initial_cell;       // h0, c0: [kBatch][kHidden]; LSTM: only forward
-  void *final_state, *final_cell;           // likewise; only forward
-  const void *input_bias, *recurrent_bias;  // [kCellGates][kHidden]; only forward
-  const void* output_gradient;              // rows
-  const void *final_gradient, *final_cell_gradient;     // of the last h and c: [kBatch][kHidden]
-  void *initial_gradient, *initial_cell_gradient;       // of h0 and c0
-  float* bias_sums;                                     // [kBatchGroups * kSumSamples][4][kHidden]
-  void *input_bias_gradient, *recurrent_bias_gradient;  // [kCellGates][kHidden]
-  void* first_gradient;                                 // of the gates of the first step: [kBatch][4][kHidden]
-  const void* lengths;                                  // [kBatch]
-  Ranked* ranks;                                        // [kBatch]; prepare makes it of lengths
-  long long steps;
-  int descends;  // whether the recurrence goes from a sample's last position to its first
-  u32* status;   // set to 1 if a wait was given up, to 2 if a length is not one of 1 to `steps`
-};
+#include "arguments.cuh"
+using Arguments = Recurrence;
 
 __device__ __forceinline__ int batch_group() {
   return static_cast<int>(blockIdx.x) / kSms;
+}
+__device__ __forceinline__ int warp_group() {
+  return kWarpGroups == 1 ? 0 : static_cast<int>(threadIdx.x) / ONCHIP_THREADS;
+}
+__device__ __forceinline__ int sum_group() {
+  return batch_group() * kWarpGroups + warp_group();
 }
 __device__ __forceinline__ int sm_of_group() {
   return static_cast<int>(blockIdx.x) % kSms;

@@ -2,7 +2,11 @@
 #include "kernels/training/training_layer.hpp"
 
 #include "kernels/runtime/cublas.hpp"
+#include "kernels/training/sparse/program.hpp"
 #include "model/base/error.hpp"
+#include "model/base/units.hpp"
+#include "model/training/price.hpp"
+#include "model/training/recurrence_price.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace onchip {
@@ -77,11 +82,62 @@ void take_status(std::uint32_t& status) {
   }
 }
 
-TrainingPlan plan_for(const TrainingSize& size, const DeviceInfo& info, int device) {
+std::size_t shared_bytes_of(int device) {
   int shared_bytes = 0;
   ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return static_cast<std::size_t>(shared_bytes);
+}
+
+// The shipped chip of that name, or one of its architecture, with the device's own SMs and shared memory.
+Chip chip_of(const DeviceInfo& info, std::size_t shared_bytes) {
+  constexpr std::string_view kMaker = "NVIDIA ";
+  const std::string name = info.name.substr(info.name.starts_with(kMaker) ? kMaker.size() : 0);
+  std::optional<Chip> chip;
+  for (const std::string& shipped : shipped_chips()) {
+    const Chip of = find_chip(shipped).chip;
+    const bool is_alike = of.architecture == info.architecture && of.sm_count.value == info.sm_count;
+    if (of.name == name || (is_alike && !chip)) {
+      chip = of;
+    }
+  }
+  if (!chip) {
+    chip = find_chip("h200").chip;
+  }
+  chip->sm_count.value = info.sm_count;
+  chip->smem_bytes_per_block.value = static_cast<double>(shared_bytes);
+  return *chip;
+}
+
+// A library's step has no plan here: the caller has the library.
+TrainingPlan plan_for(const TrainingSize& size, Precision precision, const DeviceInfo& info, int device) {
+  const Chip chip = chip_of(info, shared_bytes_of(device));
+  const Training training{{size.cell, precision, size.hidden, size.batch, static_cast<int>(size.steps), 1},
+                          {1, size.directions == 2, size.input}};
   try {
-    return choose_training_plan(size, info.sm_count, static_cast<std::size_t>(shared_bytes));
+    const TrainingPlan plan = choose_training_plan(size, chip);
+    if (size.length_bytes == 0 && plan_training(chip, training) == library_step()) {
+      const auto us = [&](const TrainingStep& step) {
+        return fixed(price(chip, training, step).us / static_cast<double>(size.steps), 1) + " us";
+      };
+      throw InputError("cuDNN is the pick at this size: a step is priced " + us(library_step()) +
+                       ", with the quickest plan on the chip " + us(own_step(chip, training)));
+    }
+    return plan;
+  } catch (const InputError& problem) {
+    throw DoesNotFit(problem.what());
+  }
+}
+
+TrainingProgram sparse_program_for(const TrainingSize& size, Precision precision, const SparseMatrix& mask,
+                                   const DeviceInfo& info, int device) {
+  if (mask.rows != 4 * size.hidden || mask.columns != size.hidden) {
+    throw InputError("the mask is " + std::to_string(mask.rows) + " x " + std::to_string(mask.columns) +
+                     "; W_hh of the layer is " + std::to_string(4 * size.hidden) + " x " + std::to_string(size.hidden));
+  }
+  try {
+    return sparse_training_program(
+        size, precision,
+        lay_out_sparse_training(size, precision, mask, info.sm_count, shared_bytes_of(device), info.architecture));
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }
@@ -98,15 +154,19 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 }  // namespace
 
 TrainingHalf half_of(std::string_view label) {
-  constexpr std::array<std::string_view, 5> kForward{"prepare forward", "align x", "align W_ih", "W_ih x", "forward"};
-  return std::ranges::find(kForward, label) != kForward.end() ? TrainingHalf::forward : TrainingHalf::backward;
+  constexpr std::array<std::string_view, 3> kForward{"prepare forward", "W_ih x", "forward"};
+  const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
+  return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
 }
 
-TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) : size_(size) {
+TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, const SparseMatrix* mask) : size_(size) {
   const DeviceInfo info = device_info();
   device_ = current_device();
-  const TrainingPlan plan_of_size = plan_for(size, info, device_);
-  for (int direction = 0; direction < size.directions; ++direction) {
+  if (mask != nullptr) {
+    training_.push_back(sparse_program_for(size, precision, *mask, info, device_));
+  }
+  const TrainingPlan plan_of_size = mask != nullptr ? TrainingPlan{} : plan_for(size, precision, info, device_);
+  for (int direction = 0; mask == nullptr && direction < size.directions; ++direction) {
     TrainingSize of_direction = size;
     of_direction.is_reverse = direction == 1;
     training_.push_back(training_program(of_direction, precision, plan_of_size, info.architecture));
@@ -128,7 +188,9 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) : si
       std::max({a.x,  a.w_ih, a.w_hh,  a.b_ih,  a.b_hh, a.h0,    a.c0,    a.dhn, a.dcn,   a.lengths, a.y,  a.dy,
                 a.hn, a.cn,   a.cells, a.gates, a.dx,   a.dw_ih, a.dw_hh, a.db,  a.db_hh, a.dh0,     a.dc0});
   for (int array = last_of_caller + 1; array < static_cast<int>(program.arrays.size()); ++array) {
-    if (array != program.results) {
+    if (const auto contents = program.arrays[array].contents; !contents.empty()) {
+      constants_.emplace(array, contents);
+    } else if (array != program.results) {
       offsets_[array] = take(direction_bytes_, program.arrays[array].bytes);
     }
   }
@@ -140,7 +202,9 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) : si
       continue;
     }
     const Kernel& kernel = kernels_[node.kernel];
-    const int split = half_of(node.label) == TrainingHalf::forward ? 1 : training().plan.backward.split;
+    const int split = half_of(node.label) == TrainingHalf::forward ? 1
+                      : training().sparse                          ? training().sparse->backward.recurrence.plan.split
+                                                                   : training().plan.backward.split;
     const int at_once = split > 1 ? split * kernel.clusters(split, node.threads, node.shared_bytes)
                                   : info.sm_count * kernel.blocks_per_sm(node.threads, node.shared_bytes);
     const int needed = node.blocks * (training().plan.beside ? 2 : 1);
@@ -152,6 +216,10 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision) : si
 }
 
 std::string TrainingLayer::plan() const {
+  if (training().sparse) {
+    return "sparse, forward: " + text(training().sparse->forward.recurrence.plan) +
+           "; backward: " + text(training().sparse->backward.recurrence.plan);
+  }
   const TrainingPlan& plan = training().plan;
   return "forward: " + text(plan.forward) + "; backward: " + text(plan.backward) +
          (plan.aligned ? "; products of aligned copies" : "") + (plan.beside ? "; both directions at once" : "");
@@ -186,18 +254,21 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
   for (std::size_t direction = 0; direction < training_.size(); ++direction) {
     const TrainingProgram& of = training_[direction];
     std::vector<std::byte*>& of_direction = places[direction];
-    const bool has_bias_gradient = of_direction[of.arrays.db] != nullptr || of_direction[of.arrays.db_hh] != nullptr;
     for (std::size_t array = 0; array < of_direction.size(); ++array) {
       if (offsets_[array] != kCallers) {
         of_direction[array] = workspace + direction * direction_bytes_ + offsets_[array];
       }
+    }
+    for (const auto& [array, constant] : constants_) {
+      of_direction[static_cast<std::size_t>(array)] = constant.data();
     }
     std::byte* const status = reinterpret_cast<std::byte*>(device.status);
     of_direction[of.program.results] = status;
     nodes.emplace_back();
     for (ProgramNode& node : of.program.nodes(of_direction)) {
       const bool clears_status = node.zeros.data() == status;
-      if (!clears_status && half_of(node.label) == half && (node.label != "db" || has_bias_gradient)) {
+      const bool is_unwanted = node.label == "dW_hh mask" && of_direction[of.arrays.dw_hh] == nullptr;
+      if (!clears_status && half_of(node.label) == half && !is_unwanted) {
         nodes.back().push_back(std::move(node));
       }
     }

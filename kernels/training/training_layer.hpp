@@ -6,6 +6,8 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/training/training_program.hpp"
 
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,8 +24,10 @@ class TrainingLayer {
  public:
   // Plans for the current device, compiles and loads; not while a stream is captured. Kernels stay loaded until the
   // process ends, one for all layers that share it, so that a captured graph may outlive the layer. Throws DoesNotFit
-  // if there is no plan.
-  TrainingLayer(const TrainingSize& size, Precision precision);
+  // if there is no plan, or if cuDNN is priced lower. `mask` of an LSTM's W_hh, [4 hidden, hidden], which stays,
+  // whatever its values: what follows from it lies in device memory of the layer's own, which then must outlive its
+  // graphs.
+  TrainingLayer(const TrainingSize& size, Precision precision, const SparseMatrix* mask = nullptr);
 
   const TrainingProgram& training() const { return training_[0]; }  // of the first direction
   const TrainingSize& size() const { return size_; }
@@ -50,6 +54,7 @@ class TrainingLayer {
   std::vector<TrainingProgram> training_;  // of each direction
   std::vector<Kernel> kernels_;
   std::vector<std::size_t> offsets_;  // of arrays in the workspace; kCallers: the caller's, or the status
+  std::map<int, DeviceBuffer<std::byte>> constants_;  // arrays that never change
   std::size_t products_offset_ = 0, direction_bytes_ = 0, workspace_bytes_ = 0;
   int device_ = 0;
 };

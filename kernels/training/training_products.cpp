@@ -10,14 +10,6 @@
 namespace onchip {
 namespace {
 
-// As rows.cuh has it.
-struct RowCopy {
-  const void* from;
-  void* to;
-  long long rows;
-  int from_stride, to_stride, columns, written_columns, adds;
-};
-
 struct Matrix {
   std::byte* data = nullptr;
   std::int64_t leading = 0;  // elements from one row to the next
@@ -41,7 +33,7 @@ struct Builder {
   // Row-major C [rows, columns] = op(A) op(B) + keep C, which is column-major the product of the transposed in the
   // other order. `a`, `b`: stored transposed.
   void multiply(const char* label, Matrix c, std::int64_t c_rows, std::int64_t columns, std::int64_t depth, Matrix a,
-                bool a_transposed, Matrix b, bool b_transposed, bool keep = false) {
+                bool a_transposed, Matrix b, bool b_transposed, bool keep) {
     nodes.push_back({.label = label});
     nodes.back().product = DenseProduct{.rows = of_size(columns, "columns"),
                                         .columns = of_size(c_rows, "rows"),
@@ -58,39 +50,30 @@ struct Builder {
                                         .keep = keep ? 1.0F : 0.0F};
   }
 
-  void copy(const char* label, Matrix from, Matrix to, std::int64_t copied_rows, std::int64_t columns,
-            std::int64_t written_columns, bool adds = false) {
-    constexpr int kBlocks = 528, kThreads = 256;
-    nodes.push_back(launch_node(
-        label, p.copy_rows, kBlocks, kThreads, 0,
-        RowCopy{from.data, to.data, copied_rows, static_cast<int>(from.leading), static_cast<int>(to.leading),
-                static_cast<int>(columns), static_cast<int>(written_columns), adds ? 1 : 0}));
+  // The matrix, or where its copy is.
+  Matrix aligned(Matrix of, std::int64_t columns, int array) const {
+    return copies(columns) ? Matrix{at[array], aligned_columns(columns)} : of;
   }
-
-  // The matrix, or its copy at `array`.
-  Matrix aligned(const char* label, Matrix of, std::int64_t of_rows, std::int64_t columns, int array) {
+  RowCopy copy(const std::byte* from, std::int64_t stride, int to, std::int64_t copied_rows,
+               std::int64_t columns) const {
     if (!copies(columns)) {
-      return of;
+      return {};
     }
-    const Matrix to{at[array], aligned_columns(columns)};
-    copy(label, of, to, of_rows, columns, to.leading);
-    return to;
+    const auto written = static_cast<int>(aligned_columns(columns));
+    return {from, at[to], copied_rows, static_cast<int>(stride), written, static_cast<int>(columns), written, 0};
   }
-
-  // Where a product goes that has `columns`: to its place, or to `array`, from which finish() copies it.
-  Matrix target(Matrix to, std::int64_t columns, int array) const {
-    return copies(columns) ? Matrix{at[array], aligned_columns(columns)} : to;
-  }
-  void finish(const char* label, Matrix to, std::int64_t of_rows, std::int64_t columns, int array, bool adds = false) {
-    if (copies(columns)) {
-      copy(label, {at[array], aligned_columns(columns)}, to, of_rows, columns, columns, adds);
+  RowCopy copy_back(int from, std::byte* to, std::int64_t copied_rows, std::int64_t columns, bool adds) const {
+    if (!copies(columns) || to == nullptr) {
+      return {};
     }
+    const auto count = static_cast<int>(columns);
+    return {at[from], to, copied_rows, static_cast<int>(aligned_columns(columns)), count, count, count, adds ? 1 : 0};
   }
   std::int64_t multiplied(std::int64_t columns) const { return copies(columns) ? aligned_columns(columns) : columns; }
 
   // The gradient of W_hh by some steps. A GRU's last gate has its gradient for W_hh behind that for W_ih.
   void multiply_states(const char* label, Matrix c, std::int64_t columns, std::int64_t depth, Matrix of_gates,
-                       Matrix states, bool keep = false) {
+                       Matrix states, bool keep) {
     const std::int64_t apart = p.size.cell == Cell::gru ? p.size.hidden : 0, first = gate_rows - apart;
     multiply(label, c, first, columns, depth, of_gates, true, states, false, keep);
     if (apart > 0) {
@@ -107,17 +90,17 @@ struct Builder {
     const Matrix to{at[a.dw_hh], size.hidden};
     const std::int64_t outputs = std::int64_t{size.directions} * size.hidden;
     if (size.steps > 1) {
-      const Matrix y = aligned("align y", {at[a.y], outputs}, rows, size.hidden, p.copied_rows);
-      multiply_states("dW_hh", target(to, size.hidden, p.copied_dw), multiplied(size.hidden), rows - size.batch,
-                      gates().from_row(size.is_reverse ? 0 : size.batch), y.from_row(size.is_reverse ? size.batch : 0));
-      finish("dW_hh back", to, gate_rows, size.hidden, p.copied_dw);
+      const Matrix y = aligned({at[a.y], outputs}, size.hidden, p.copied_y);
+      multiply_states("dW_hh", aligned(to, size.hidden, p.copied_dw_hh), multiplied(size.hidden), rows - size.batch,
+                      gates().from_row(size.is_reverse ? 0 : size.batch), y.from_row(size.is_reverse ? size.batch : 0),
+                      false);
     } else if (at[a.h0] == nullptr) {
       nodes.push_back({.label = "dW_hh"});
       nodes.back().zeros = {to.data, static_cast<std::size_t>(2 * gate_rows * size.hidden)};
     }
     if (at[a.h0] != nullptr) {
       multiply_states("dW_hh of h0", to, size.hidden, size.batch, kept(p.first_gradient), {at[a.h0], size.hidden},
-                      size.steps > 1);
+                      size.steps > 1 && !copies(size.hidden));
     }
   }
 };
@@ -131,52 +114,66 @@ int of_size(std::int64_t size, const char* what) {
   return static_cast<int>(size);
 }
 
-bool gains_by_alignment(const TrainingSize& size) {
-  constexpr std::int64_t kFewest = std::int64_t{1}
-                                   << 27;  // multiplications of a product: about 5 us at a third of the rate
-  return (size.input % 8 != 0 || size.hidden % 8 != 0) &&
-         size.steps * size.batch * 4 * size.hidden * std::max(size.input, size.hidden) >= kFewest;
-}
-
 void TrainingProducts::add_arrays(InferenceProgram& program) {
   const auto elements = [&](std::int64_t rows, std::int64_t columns) {
     return program.add_array(2 * static_cast<std::size_t>(rows * aligned_columns(columns)));
   };
   if (aligned) {
-    const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
-    copied_rows = elements(size.steps * size.batch, std::max(size.input, size.hidden));
-    copied_w = elements(gate_rows, size.input);
-    copied_dw = elements(gate_rows, std::max(size.input, size.hidden));
+    const std::int64_t rows = size.steps * size.batch, gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
+    copied_x = elements(rows, size.input);
+    copied_y = elements(rows, size.hidden);
+    copied_w_ih = elements(gate_rows, size.input);
+    copied_dw_ih = elements(gate_rows, size.input);
+    copied_dw_hh = elements(gate_rows, size.hidden);
   }
 }
 
 std::vector<ProgramNode> TrainingProducts::forward(ArrayPlaces at) const {
   Builder b{*this, at};
-  const Matrix x = b.aligned("align x", {at[arrays.x], size.input}, b.rows, size.input, copied_rows);
-  const Matrix w = b.aligned("align W_ih", {at[arrays.w_ih], size.input}, b.gate_rows, size.input, copied_w);
-  b.multiply("W_ih x", b.gates(), b.rows, b.gate_rows, b.multiplied(size.input), x, false, w, true);
+  const std::int64_t input = size.input;
+  b.multiply("W_ih x", b.gates(), b.rows, b.gate_rows, b.multiplied(input),
+             b.aligned({at[arrays.x], input}, input, copied_x), false,
+             b.aligned({at[arrays.w_ih], input}, input, copied_w_ih), true, false);
   return b.nodes;
 }
 
 std::vector<ProgramNode> TrainingProducts::backward(ArrayPlaces at) const {
   Builder b{*this, at};
   const std::int64_t input = size.input, columns = b.multiplied(input);
-  if (const Matrix to{at[arrays.dw_ih], input}; to.data != nullptr) {
-    const Matrix x = b.aligned("align x again", {at[arrays.x], input}, b.rows, input, copied_rows);
-    b.multiply("dW_ih", b.target(to, input, copied_dw), b.gate_rows, columns, b.rows, b.gates(), true, x, false);
-    b.finish("dW_ih back", to, b.gate_rows, input, copied_dw);
+  if (at[arrays.dw_ih] != nullptr) {
+    b.multiply("dW_ih", b.aligned({at[arrays.dw_ih], input}, input, copied_dw_ih), b.gate_rows, columns, b.rows,
+               b.gates(), true, b.aligned({at[arrays.x], input}, input, copied_x), false, false);
   }
   if (at[arrays.dw_hh] != nullptr) {
     b.add_recurrent_gradient();
   }
-  if (const Matrix to{at[arrays.dx], input}; to.data != nullptr) {
-    const bool adds = size.is_reverse && size.directions == 2;  // to that of the first direction
-    const Matrix w = b.aligned("align W_ih again", {at[arrays.w_ih], input}, b.gate_rows, input, copied_w);
-    const Matrix target = b.target(to, input, copied_rows);
-    b.multiply("dx", target, b.rows, columns, b.gate_rows, b.gates(), false, w, false, adds && target.data == to.data);
-    b.finish("dx back", to, b.rows, input, copied_rows, adds);
+  if (at[arrays.dx] != nullptr) {
+    b.multiply("dx", b.aligned({at[arrays.dx], input}, input, copied_x), b.rows, columns, b.gate_rows, b.gates(), false,
+               b.aligned({at[arrays.w_ih], input}, input, copied_w_ih), false, adds_dx() && !b.copies(input));
   }
   return b.nodes;
+}
+
+RowCopies TrainingProducts::before_forward(ArrayPlaces at) const {
+  const Builder b{*this, at};
+  return {b.copy(at[arrays.x], size.input, copied_x, b.rows, size.input),
+          b.copy(at[arrays.w_ih], size.input, copied_w_ih, b.gate_rows, size.input), RowCopy{}};
+}
+
+RowCopies TrainingProducts::before_backward(ArrayPlaces at) const {
+  const Builder b{*this, at};
+  RowCopies copies = before_forward(at);
+  copies[2] = b.copy(at[arrays.y], std::int64_t{size.directions} * size.hidden, copied_y, b.rows, size.hidden);
+  return copies;
+}
+
+RowCopies TrainingProducts::behind_backward(ArrayPlaces at) const {
+  const Builder b{*this, at};
+  return {b.copy_back(copied_x, at[arrays.dx], b.rows, size.input, adds_dx()),
+          b.copy_back(copied_dw_ih, at[arrays.dw_ih], b.gate_rows, size.input, false),
+          size.steps > 1
+              ? b.copy_back(copied_dw_hh, at[arrays.dw_hh], b.gate_rows, size.hidden, at[arrays.h0] != nullptr)
+              : RowCopy{}};
 }
 
 }  // namespace onchip

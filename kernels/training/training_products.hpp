@@ -10,21 +10,24 @@
 
 namespace onchip {
 
-// Whether copies take less time than they save: cuBLAS multiplies rows of other lengths at a third of its rate.
-bool gains_by_alignment(const TrainingSize& size);
-
 struct TrainingProducts {
   TrainingSize size;
   Precision precision = Precision::fp16;
   bool aligned = false;
   TrainingArrays arrays;
-  int gates = 0, first_gradient = 0;                 // arrays
-  int copied_rows = 0, copied_w = 0, copied_dw = 0;  // if aligned: of x, y or dx; of W_ih; of the gradient of a weight
-  int copy_rows = 0;                                 // kernel
+  int gates = 0, first_gradient = 0;  // arrays
+  // Likewise, if aligned: of x, and then of its gradient; of y; of the weights.
+  int copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_dw_ih = 0, copied_dw_hh = 0;
 
+  // The gradient of x is added to that of the first direction.
+  bool adds_dx() const { return size.is_reverse && size.directions == 2; }
   void add_arrays(InferenceProgram& program);
   std::vector<ProgramNode> forward(ArrayPlaces at) const;
   std::vector<ProgramNode> backward(ArrayPlaces at) const;
+  // Before each of them, and behind the last.
+  RowCopies before_forward(ArrayPlaces at) const;
+  RowCopies before_backward(ArrayPlaces at) const;
+  RowCopies behind_backward(ArrayPlaces at) const;
 };
 
 // Throws InputError if cuBLAS counts no so many of `what`.

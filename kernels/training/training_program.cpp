@@ -7,30 +7,12 @@
 #include "model/base/error.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace onchip {
 namespace {
 
-// As shape.cuh has them.
-struct Arguments {
-  const void* weights;
-  std::uint32_t* packed;
-  std::byte* ring;
-  void *gates, *cells, *last_cells, *output;
-  const void *initial, *initial_cell;
-  void *final_state, *final_cell;
-  const void *input_bias, *recurrent_bias, *output_gradient, *final_gradient, *final_cell_gradient;
-  void *initial_gradient, *initial_cell_gradient;
-  float* bias_sums;
-  void *input_bias_gradient, *recurrent_bias_gradient, *first_gradient;
-  const void* lengths;
-  void* ranks;
-  long long steps;
-  int descends;
-  std::uint32_t* status;
-};
+using Arguments = TrainingArguments;
 
 CompileRequest request_of(const TrainingSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
                           const std::string& architecture) {
@@ -50,7 +32,8 @@ CompileRequest request_of(const TrainingSize& size, Precision precision, const R
            {"turns", plan.turns},
            {"samples", shape.samples},
            {"split", plan.split},
-           {"threads", shape.threads},
+           {"threads", shape.threads / plan.warp_groups},
+           {"warp_groups", plan.warp_groups},
            {"shared_tiles", plan.shared_tiles},
            {"loads_in_flight", plan.loads_in_flight},
            {"poll_delay", plan.poll_delay},
@@ -77,16 +60,15 @@ CompileRequest without_spill(const TrainingSize& size, Precision precision, Recu
   }
 }
 
-constexpr int kKept = 4;  // values of a unit and step: the gates, of a GRU q, too
-
 struct Builder {
   TrainingSize size;
   Precision precision;
   TrainingPlan plan;
   TrainingArrays arrays;
+  bool launches = true;  // the dense recurrences
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
   int ranks = 0, ranks_back = 0, first_gradient = 0;
-  int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0;  // kernels
+  int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0, copy_back = 0;  // kernels
 
   TrainingProducts products = {};
 
@@ -120,38 +102,61 @@ struct Builder {
             .ranks = at[is_backward ? ranks_back : ranks],
             .steps = size.steps,
             .descends = is_backward != size.is_reverse,
-            .status = words(status)};
+            .status = words(status),
+            .copies = {}};
   }
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
     constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
     const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
-      const RecurrenceShape shape = recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward);
+      const RecurrenceShape shape =
+          launches ? recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward)
+                   : RecurrenceShape{};
       ProgramNode node =
           launch_node(label, kernel, shape.blocks, shape.threads, shape.shared_bytes, arguments(at, is_backward));
       node.cooperative = true;
       return node;
     };
-    const auto preparation = [&](const char* label, int kernel, bool is_backward) {
-      ProgramNode node = launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, arguments(at, is_backward));
-      node.stream = 1;
-      return node;
+    const auto with_copies = [&](const char* label, int kernel, bool is_backward, const RowCopies& copies) {
+      Arguments of_kernel = arguments(at, is_backward);
+      of_kernel.copies = copies;
+      return launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, of_kernel);
     };
     ProgramNode clear{.label = "status"};
     clear.zeros = {at[status], 4};
     std::vector<ProgramNode> all{clear};
-    std::ranges::move(products.forward(at), std::back_inserter(all));
-    const int product = static_cast<int>(all.size()) - 1;
-    all.push_back(preparation("prepare forward", prepare, false));
-    all.back().after = {0};
-    all.push_back(preparation("prepare backward", prepare_back, true));
-    all.back().after = {product};  // which writes where this clears
-    all.push_back(recurrence("forward", forward, false));
-    all.back().after = {product + 1};
-    all.push_back(recurrence("backward", backward, true));
-    all.back().after = {product + 2};
-    std::ranges::move(products.backward(at), std::back_inserter(all));
-    all.push_back(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(at, true)));
+    const auto push = [&](ProgramNode node, int stream, std::vector<int> after) {
+      node.stream = stream;
+      node.after = std::move(after);
+      all.push_back(std::move(node));
+      return static_cast<int>(all.size()) - 1;
+    };
+    // Preparations are beside what they do not copy for.
+    const auto after_if = [](bool condition, int node) {
+      return condition ? std::vector<int>{node} : std::vector<int>{};
+    };
+    const int prepared = push(with_copies("prepare forward", prepare, false, products.before_forward(at)), 1, {0});
+    int last = prepared;
+    for (ProgramNode& node : products.forward(at)) {
+      last = push(std::move(node), 0, after_if(plan.aligned, prepared));
+    }
+    const ProgramNode prepare_backward =
+        with_copies("prepare backward", prepare_back, true, products.before_backward(at));
+    int prepared_back = plan.aligned ? 0 : push(prepare_backward, 1, {last});
+    const int forwarded = push(recurrence("forward", forward, false), 0, {prepared});
+    if (plan.aligned) {
+      prepared_back = push(prepare_backward, 1, {forwarded});
+    }
+    push(recurrence("backward", backward, true), 0, {prepared_back});
+    for (ProgramNode& node : products.backward(at)) {
+      push(std::move(node), 0, {});
+    }
+    if (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr) {
+      push(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(at, true)), 0, {});
+    }
+    if (plan.aligned) {
+      push(with_copies("copies back", copy_back, true, products.behind_backward(at)), 0, {});
+    }
     return all;
   }
 };
@@ -159,7 +164,7 @@ struct Builder {
 }  // namespace
 
 TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
-                                 const std::string& architecture) {
+                                 const std::string& architecture, const RecurrenceKernels* instead) {
   if (precision != Precision::fp16 && precision != Precision::bf16) {
     throw InputError("layers are trained on the chip in 'fp16' or 'bf16', not in '" +
                      std::string(info(precision).name) + "'");
@@ -172,15 +177,18 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   of_size(size.hidden, "a hidden size");
   of_size(size.batch, "a batch");
   of_size(size.steps * size.batch, "samples of all steps");
-  const CompileRequest forward = without_spill(size, precision, plan.forward, false, architecture);
-  const CompileRequest backward = without_spill(size, precision, plan.backward, true, architecture);
-  Builder b{size, precision, plan, {}};
+  const CompileRequest forward =
+      instead ? instead->forward : without_spill(size, precision, plan.forward, false, architecture);
+  const CompileRequest backward =
+      instead ? instead->backward : without_spill(size, precision, plan.backward, true, architecture);
+  Builder b{size, precision, plan, {}, instead == nullptr};
   InferenceProgram program;
-  b.prepare = program.add_kernel(forward, "prepare");
+  b.prepare = program.add_kernel(instead ? instead->prepare : forward, "prepare");
   b.forward = program.add_kernel(forward, "recurrence");
-  b.prepare_back = program.add_kernel(backward, "prepare");
+  b.prepare_back = program.add_kernel(instead ? instead->prepare : backward, "prepare");
   b.backward = program.add_kernel(backward, "recurrence");
   b.sum_bias = program.add_kernel(backward, "sum_bias");
+  b.copy_back = plan.aligned ? program.add_kernel(backward, "copy_back") : -1;
 
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
   const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
@@ -210,13 +218,13 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   a.dh0 = elements(state);
   a.dc0 = elements(cell);
   a.gates = b.gates = elements(size.steps * kKept * state);
-  const RecurrenceShape shape = recurrence_shape(size, plan.forward, false);
-  const RecurrenceShape back = recurrence_shape(size, plan.backward, true);
+  const RecurrenceShape shape = instead ? RecurrenceShape{} : recurrence_shape(size, plan.forward, false);
+  const RecurrenceShape back = instead ? RecurrenceShape{} : recurrence_shape(size, plan.backward, true);
   b.packed = program.add_array(shape.packed_bytes);
   b.packed_transposed = program.add_array(back.packed_bytes);
   b.ring = program.add_array(shape.ring_bytes);
   b.ring_back = program.add_array(back.ring_bytes);
-  b.bias_sums = program.add_array(back.bias_bytes);
+  b.bias_sums = program.add_array(instead ? instead->bias_bytes : back.bias_bytes);
   b.ranks = program.add_array(8 * static_cast<std::size_t>(size.batch));
   b.ranks_back = program.add_array(8 * static_cast<std::size_t>(size.batch));
   b.first_gradient = elements(4 * state);
@@ -225,8 +233,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
                 .aligned = plan.aligned,
                 .arrays = a,
                 .gates = b.gates,
-                .first_gradient = b.first_gradient,
-                .copy_rows = program.add_kernel(forward, "copy_rows")};
+                .first_gradient = b.first_gradient};
   b.products.add_arrays(program);
   b.status = program.add_array(4);
   program.results = b.status;

@@ -7,7 +7,12 @@
 #pragma once
 
 #include "kernels/feed_forward/inference_program.hpp"
-#include "kernels/training/training_plan.hpp"
+#include "model/training/training_plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
 
 namespace onchip {
 
@@ -23,14 +28,52 @@ struct TrainingArrays {
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
 };
 
+// As arguments.cuh has it.
+struct RowCopy {
+  const void* from = nullptr;
+  void* to = nullptr;
+  long long rows = 0;
+  int from_stride = 0, to_stride = 0, columns = 0, written_columns = 0, adds = 0;
+};
+using RowCopies = std::array<RowCopy, 3>;
+
+// Of the recurrences, as arguments.cuh has them.
+struct TrainingArguments {
+  const void* weights;
+  std::uint32_t* packed;
+  std::byte* ring;
+  void *gates, *cells, *last_cells, *output;
+  const void *initial, *initial_cell;
+  void *final_state, *final_cell;
+  const void *input_bias, *recurrent_bias, *output_gradient, *final_gradient, *final_cell_gradient;
+  void *initial_gradient, *initial_cell_gradient;
+  float* bias_sums;
+  void *input_bias_gradient, *recurrent_bias_gradient, *first_gradient;
+  const void* lengths;
+  void* ranks;
+  long long steps;
+  int descends;
+  std::uint32_t* status;
+  RowCopies copies;
+};
+
+struct SparseTraining;
+
 struct TrainingProgram {
   InferenceProgram program;  // results: one word, 1 if a wait was given up, 2 if a length is none
   TrainingArrays arrays;
   TrainingPlan plan;
+  std::shared_ptr<const SparseTraining> sparse = {};  // sparse/program.hpp: what there is in the place of a plan
+};
+
+// Kernels that are in the place of the dense ones, whose nodes then have no launches yet.
+struct RecurrenceKernels {
+  CompileRequest prepare, forward, backward;
+  std::size_t bias_bytes = 0;
 };
 
 // Moves tiles to shared memory until no kernel spills. Throws InputError for a plan that is not possible.
 TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
-                                 const std::string& architecture);
+                                 const std::string& architecture, const RecurrenceKernels* instead = nullptr);
 
 }  // namespace onchip

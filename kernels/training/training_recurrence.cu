@@ -11,7 +11,7 @@
 //   | publish          to the ring; then to where the products read it
 //   +--------------------------------------------------------+
 //
-// The ring has kSlots states. Whoever publishes a state empties its own words kAhead states later: everybody has read
+// The ring has kRingSlots states. Whoever publishes a state empties its own words kAhead states later: everybody has read
 // what was there, and two fences by every thread lie between that and the next state there, so that who polls never
 // takes the old for the new.
 
@@ -38,7 +38,6 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "publish.cuh"
 #include "split.cuh"
 #include "prepare.cuh"
-#include "rows.cuh"
 #if ONCHIP_BACKWARD && ONCHIP_CELL == 2
 #include "lstm_backward.cuh"
 #elif ONCHIP_BACKWARD
@@ -52,11 +51,20 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "bias.cuh"
 #endif
 
-constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns
-constexpr int kCarryAt = kPartialsAt + 2 * kWarps * kPartialBytes;
+constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns of each warp group
+constexpr int kCarryAt = kPartialsAt + 2 * kWarpGroups * kWarps * kPartialBytes;
 constexpr int kReceivedAt = kCarryAt + kTurns * kThreadItems * kThreads * 4;
-constexpr int kBarriersAt = kReceivedAt + kReceivedBytes;
-static_assert(ONCHIP_SHARED_BYTES == kBarriersAt + 16, "the plan and the kernel count the same shared memory");
+constexpr int kBarriersAt = kReceivedAt + kWarpGroups * kReceivedBytes;
+static_assert(ONCHIP_SHARED_BYTES == kBarriersAt + 16 * kWarpGroups,
+              "the plan and the kernel count the same shared memory");
+
+__device__ __forceinline__ void wait_for_warp_group() {
+  if constexpr (kWarpGroups == 1) {
+    __syncthreads();
+  } else {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + warp_group()), "n"(kThreads) : "memory");
+  }
+}
 
 __device__ __forceinline__ void load_weights(const Arguments& a, Weights& weights, u32 shared, int thread) {
   const int warp = thread / 32, lane = thread % 32;
@@ -73,7 +81,7 @@ __device__ __forceinline__ void load_weights(const Arguments& a, Weights& weight
   }
   const char* const of_shared = reinterpret_cast<const char*>(packed + kWarps * kRegisterTiles * 32);
 #pragma unroll 1
-  for (int i = thread; i < kSharedWeightBytes / 16; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kSharedWeightBytes / 16; i += kThreads * kWarpGroups) {
     copy_16(shared + 16 * i, of_shared + 16ll * i);
   }
   end_copies();
@@ -98,9 +106,9 @@ __device__ __forceinline__ void for_items(int thread, const Body& body) {
   }
 }
 
-extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrence(const Arguments a) {
+extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups, 1) recurrence(const Arguments a) {
   const u32 shared = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
-  const int thread = kept(threadIdx.x);
+  const int thread = kept(kWarpGroups == 1 ? threadIdx.x : threadIdx.x % kThreads);  // of the warp group
   const int warp = thread / 32, lane = thread % 32;
   Weights weights{};
   load_weights(a, weights, shared, thread);
@@ -108,7 +116,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   Item items[kThreadItems];
   Constants constants{};
   Fetched fetched[kThreadItems];
-  const Received received{shared + kReceivedAt, shared + kBarriersAt};
+  const Received received{shared + kReceivedAt + warp_group() * kReceivedBytes, shared + kBarriersAt + warp_group() * 16};
   if constexpr (kSplit > 1) {
     begin_receiving(received, thread);
   }
@@ -118,10 +126,10 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
       constants = begin_cell(a, items[0]);
     }
 #pragma unroll 1
-    for (int turn = 0; turn < kTurns; ++turn) {
+    for (int turn = warp_group(); turn < kTurns; turn += kWarpGroups) {
       begin_turn(a, items[i], turn);
     }
-    fetched[i] = fetch(a, items[i], 0, 0);
+    fetched[i] = fetch(a, items[i], 0, warp_group());
   });
   __syncthreads();
 
@@ -136,6 +144,10 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   const long long steps = a.steps + (kIsBackward ? 1 : 0);
   int turns = kTurns;
 
+  source.state += warp_group() * kStateStride;
+  if constexpr (kHasLengths) {
+    source.samples = tiles_left(a, 0, warp_group(), lane);
+  }
   Asked asked{};
   ask(asked, source);
 
@@ -143,15 +155,15 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   for (long long step = 0; step < steps; ++step) {
     if constexpr (kHasLengths) {
       turns = turns_left(a, step, turns);
-      if (turns == 0) {
+      if (turns <= warp_group()) {
         break;
       }
     }
 #pragma unroll 1
-    for (int turn = 0; turn < (kHasLengths ? turns : kTurns); ++turn) {
+    for (int turn = warp_group(); turn < (kHasLengths ? turns : kTurns); turn += kWarpGroups) {
       Sums sums{};
       multiply_asked(weights, source, asked, polls, sums);
-      if (turn == 0 && (step & (kAhead / 2 - 1)) == 0) {
+      if (turn < kWarpGroups && (step & (kAhead / 2 - 1)) == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
         if (polls <= 0) {
           *a.status = 1;
@@ -159,16 +171,21 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
           polls = kPolls;
         }
       }
-      const bool is_last = turn + 1 == (kHasLengths ? turns : kTurns);
+      const bool is_last = turn + kWarpGroups >= (kHasLengths ? turns : kTurns);
       const long long next_step = step + (is_last ? 1 : 0);
-      const int next_turn = is_last ? 0 : turn + 1;
-      source.state = first_state + static_cast<int>(next_step % kSlots) * kSlotStride + next_turn * kStateStride;
-      if (kTurns > 1) {
+      const int next_turn = is_last ? warp_group() : turn + kWarpGroups;
+      source.state = first_state + static_cast<int>(next_step % kRingSlots) * kRingStride + next_turn * kStateStride;
+      if constexpr (kHasLengths) {
+        source.samples = tiles_left(a, next_step, next_turn, lane);
+      }
+      // Of the only turn that is left, nobody has published yet.
+      const bool is_alone = kTurns == kWarpGroups || (kHasLengths && is_last && turn == warp_group());
+      if (!is_alone) {
         ask(asked, source);  // it comes while this turn is finished
       }
-      const u32 partials = shared + kPartialsAt + (count & 1) * (kWarps * kPartialBytes);
+      const u32 partials = shared + kPartialsAt + (2 * warp_group() + (count & 1)) * (kWarps * kPartialBytes);
       store_partials(partials + warp * kPartialBytes, sums, lane);
-      __syncthreads();
+      wait_for_warp_group();
       if constexpr (kSplit > 1) {
         for_items(thread, [&](int, int index) { send_sums(received, partial_of(partials, index), count, index); });
         if (warp * 32 < kItems) {
@@ -187,7 +204,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
         fetched[i] = fetch(a, items[i], next_step, next_turn);
       });
       ++count;
-      if (kTurns == 1) {
+      if (is_alone) {
         wait_before_polling();
         ask(asked, source);
       }

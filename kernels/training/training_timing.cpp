@@ -2,20 +2,42 @@
 #include "kernels/training/training_timing.hpp"
 
 #include "kernels/feed_forward/inference.hpp"
-#include "kernels/runtime/device.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/random.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace onchip {
+namespace {
+
+// Of a node that is called so, or so and more: turns, and what belongs to a product.
+std::string part_of(std::string_view label) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 6> kParts{{{"forward", "forward"},
+                                                                            {"backward", "backward"},
+                                                                            {"W_ih x", "products"},
+                                                                            {"dx", "products"},
+                                                                            {"dW_ih", "products"},
+                                                                            {"dW_hh", "products"}}};
+  const auto part = std::ranges::find_if(kParts, [&](const auto& of) { return label.starts_with(of.first); });
+  return part == kParts.end() ? "other" : part->second;
+}
+
+}  // namespace
 
 TrainingTiming time_training(const TrainingSize& size, Precision precision, const TrainingPlan& plan, int repeats) {
-  const TrainingProgram training = training_program(size, precision, plan, device_info().architecture);
+  return time_program(training_program(size, precision, plan, device_info().architecture), size, precision, repeats);
+}
+
+TrainingTiming time_program(const TrainingProgram& training, const TrainingSize& size, Precision precision,
+                            int repeats) {
   DeviceInference device(training.program);
   const TrainingArrays& a = training.arrays;
   Random random(1, 0);
@@ -45,33 +67,35 @@ TrainingTiming time_training(const TrainingSize& size, Precision precision, cons
     }
   };
   check();
+  check();
   const auto steps = static_cast<double>(size.steps);
-  std::map<std::string, std::vector<double>> of_node;
-  std::vector<double> graphs;
+  std::map<std::string, std::vector<double>> of_part;
   for (int i = 0; i < repeats; ++i) {
+    of_part["graph"].push_back(1e3 * device.graph_ms(1) / steps);
+    std::map<std::string, double> parts;
     for (const auto& [label, ms] : device.node_ms()) {
-      of_node[label].push_back(1e3 * ms / steps);
+      parts[part_of(label)] += 1e3 * ms / steps;
     }
-    constexpr int kInARow = 4;
-    graphs.push_back(1e3 * device.graph_ms(kInARow) / steps);
+    for (const auto& [part, us] : parts) {
+      of_part[part].push_back(us);
+    }
   }
   check();
-  const auto sum = [&](std::initializer_list<const char*> labels) {
-    double us = 0;
-    for (const char* const label : labels) {
-      us += of_node.contains(label) ? summarize(of_node.at(label)).median : 0;
+  std::map<std::string, std::string> codes;  // by the node's label
+  for (const ProgramNode& node : training.program.nodes(std::vector<std::byte*>(training.program.arrays.size()))) {
+    if (node.cooperative) {
+      codes[part_of(node.label)] = compile(training.program.kernels[node.kernel].request).code_fingerprint;
     }
-    return us;
-  };
-  return {
-      .plan = training.plan,
-      .spill_bytes = device.spill_bytes(),
-      .forward_us = sum({"forward"}),
-      .backward_us = sum({"backward"}),
-      .products_us = sum({"W_ih x", "dx", "dW_ih", "dW_hh", "dW_hh of h0"}),
-      .preparation_us = sum({"prepare forward", "prepare backward", "status", "db", "align x", "align W_ih",
-                             "align x again", "align W_ih again", "align y", "dW_ih back", "dW_hh back", "dx back"}),
-      .graph_us = summarize(graphs).median};
+  }
+  return {.plan = training.plan,
+          .spill_bytes = device.spill_bytes(),
+          .forward_code = codes["forward"],
+          .backward_code = codes["backward"],
+          .forward = summarize(of_part["forward"]),
+          .backward = summarize(of_part["backward"]),
+          .products = summarize(of_part["products"]),
+          .other = summarize(of_part["other"]),
+          .graph = summarize(of_part["graph"])};
 }
 
 }  // namespace onchip

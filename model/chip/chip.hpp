@@ -5,7 +5,7 @@
 #pragma once
 
 #include "model/base/units.hpp"
-#include "model/chip/cost_terms.hpp"
+#include "model/chip/cost_values.hpp"
 
 #include <filesystem>
 #include <map>

@@ -71,10 +71,24 @@ enum class Cost : std::uint8_t {
   cluster_hidden_bytes,
   cluster_per_byte,
   cluster_per_segment,
-  split_latency,
+  // Recurrences of training.
+  training_exchange_exposed,
+  training_turn,
+  training_bytes_per_cycle,
+  training_round_trip,
+  training_products,
+  training_forward_item,
+  training_backward_item,
+  training_split,
+  training_beside,
+  training_nodes,
   // Libraries.
   library_plain_node,
   library_value_bytes,
+  cudnn_training_products,
+  cudnn_training_persistent,
+  cudnn_training_value_bytes,
+  cudnn_training_multiplications,
   cudnn_lstm_barriers_few,
   cudnn_lstm_barriers,
   cudnn_gru_barriers_one,
@@ -230,13 +244,40 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
      "h200/families.csv", 40},
     {Cost::cluster_per_segment, "cluster_per_segment", 0.4, 0, "cycles", "sm.clock",
      "each further segment of a sample's units that are no whole sectors", "h100_sxm/clusters.csv", 104},
-    {Cost::split_latency, "split_latency", 1540, 0, "cycles", "sm.clock",
-     "to add up the sums of SMs that split columns, beyond an exchange of these sums in a cluster",
-     "h100_sxm/training_exchange.csv", 8},
+    {Cost::training_exchange_exposed, "training_exchange_exposed", 0.48, 0, "share", "exchange.signal",
+     "of a signal, where a warp group has one turn", "h200/training_lstm.csv", 106},
+    {Cost::training_turn, "training_turn", 541, 0, "cycles", "sm.clock", "of each turn, beside what is counted",
+     "h200/training_lstm.csv", 106},
+    {Cost::training_bytes_per_cycle, "training_bytes_per_cycle", 101, 1e12, "bytes", "sm.clock",
+     "of a state that an SM is seen to get from L2 in a cycle; the rest is beside other work", "h200/training_lstm.csv",
+     106},
+    {Cost::training_round_trip, "training_round_trip", 253, 0, "cycles", "sm.clock",
+     "of each group of spans that is asked for late", "h200/training_lstm.csv", 106},
+    {Cost::training_products, "training_products", 1.19, 1, "times", "tensor cores", "what their products take",
+     "h200/training_lstm.csv", 106},
+    {Cost::training_forward_item, "training_forward_item", 493, 0, "cycles", "sm.clock",
+     "of a partition, to finish a warp of units", "h200/training_lstm.csv", 106},
+    {Cost::training_backward_item, "training_backward_item", 547, 0, "cycles", "sm.clock", "the same backward",
+     "h200/training_lstm.csv", 106},
+    {Cost::training_split, "training_split", 671, 0, "cycles", "sm.clock",
+     "to add up the sums of SMs that split columns", "h200/training_lstm.csv", 106},
+    {Cost::training_beside, "training_beside", 1.58, 1, "times", "as is",
+     "what a turn takes while another warp group has one", "h200/training_lstm.csv", 106},
+    {Cost::training_nodes, "training_nodes", 10.6, 0, "nodes", "library.node",
+     "of an iteration beside its recurrences: packing, empty rings, sums of biases, gaps", "h200/training_lstm.csv",
+     106},
     {Cost::library_plain_node, "library_plain_node", 0.65, 1, "share", "as is",
      "of library.node where cells have no gates", "h200/families.csv", 540},
     {Cost::library_value_bytes, "library_value_bytes", 24, 0, "bytes", "as is",
      "through L2 for every row and sample of cuDNN", "h200/families.csv", 540},
+    {Cost::cudnn_training_products, "cudnn_training_products", 5.5, 0, "products", "library.product",
+     "of library.product: what cuDNN waits in a step of training", "h100_sxm/training_cudnn.csv", 52},
+    {Cost::cudnn_training_persistent, "cudnn_training_persistent", 2, 0, "products", "library.product",
+     "the same with its persistent algorithm", "h100_sxm/training_cudnn.csv", 4},
+    {Cost::cudnn_training_value_bytes, "cudnn_training_value_bytes", 80, 0, "bytes", "as is",
+     "through L2 for every gate and sample of a step of training", "h100_sxm/training_cudnn.csv", 52},
+    {Cost::cudnn_training_multiplications, "cudnn_training_multiplications", 4.3, 0, "times", "tensor cores",
+     "of what the products of W and all samples take, for all six of them", "h100_sxm/training_cudnn.csv", 52},
     {Cost::cudnn_lstm_barriers_few, "cudnn_lstm_barriers_few", 1.3, 0, "barriers", "timing.grid_barrier",
      "of cuDNN's persistent LSTM, up to 8 samples", "h200/families.csv", 540},
     {Cost::cudnn_lstm_barriers, "cudnn_lstm_barriers", 3, 0, "barriers", "timing.grid_barrier", "of more samples",
@@ -312,6 +353,7 @@ inline constexpr std::array kCostGroups{
     CostGroup{Cost::overflow_parting, "sparse steps"},
     CostGroup{Cost::sparse_output_instructions, "sparse instructions"},
     CostGroup{Cost::dense_stores_per_cycle, "dense steps"},
+    CostGroup{Cost::training_turn, "recurrences of training"},
     CostGroup{Cost::library_plain_node, "libraries"},
     CostGroup{Cost::blocks_block_instructions, "feed-forward blocks"},
     CostGroup{Cost::exchange_scatter_in_step, "intervals"},
@@ -346,23 +388,6 @@ constexpr bool is_in_sample(std::string_view file) {
   }
   return false;
 }
-
-// The values, which start as the table has them.
-class CostValues {
- public:
-  constexpr CostValues() {
-    for (const CostTerm& term : kCostTerms) {
-      values_[static_cast<std::size_t>(term.cost)] = term.value;
-    }
-  }
-  constexpr double operator[](Cost cost) const { return values_[static_cast<std::size_t>(cost)]; }
-  constexpr void set(Cost cost, double value) { values_[static_cast<std::size_t>(cost)] = value; }
-
- private:
-  std::array<double, kCosts> values_{};
-};
-
-inline constexpr CostValues kCostDefaults;
 
 namespace detail {
 constexpr bool are_in_order() {

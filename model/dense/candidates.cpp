@@ -82,7 +82,7 @@ class Candidates {
         for (int units = fewest; units <= even(network_.hidden); units += 2) {
           const int sms = sms_.value_or((network_.hidden + units - 1) / units);
           if (sms != last_sms) {
-            add_splits(storage, over_l2, sms, groups);
+            add_branch(storage, over_l2, sms, groups);
           }
           last_sms = sms;
         }
@@ -102,20 +102,9 @@ class Candidates {
     }
   }
 
-  // Alone, or in a backward pass in clusters that share the columns.
-  void add_splits(Storage storage, ExchangeProtocol exchange, int sms, int groups) {
-    const bool may_split = network_.pass == Pass::backward && exchange == ExchangeProtocol::lamport;
-    for (int split = 1; split == 1 || (may_split && split <= chip_.cluster_sms); split *= 2) {
-      if (sms % split == 0) {
-        add_branch(storage, exchange, sms, groups, split);
-      }
-    }
-  }
-
-  void add_branch(Storage storage, ExchangeProtocol exchange, int sms, int groups, int split = 1) {
+  void add_branch(Storage storage, ExchangeProtocol exchange, int sms, int groups) {
     DensePlan plan = shape_dense_plan(network_, sms, kThreads.back(), groups, storage);
     plan.exchange = exchange;
-    plan.split = split;
     // A span of a sample is half a line, of several SMs in any case; in a cluster there are no lines.
     plan.line_words = exchange != ExchangeProtocol::cluster && network_.batch == groups ? kLineWords / 2 : kLineWords;
     branches_.push_back({plan, least_of_sms(chip_, DenseGeometry(network_, plan), least_share(plan), tier_)});

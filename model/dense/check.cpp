@@ -21,11 +21,6 @@ void check(const Recurrent& network, const DensePlan& plan) {
   require(plan.exchange != ExchangeProtocol::cluster ||
               (std::has_single_bit(static_cast<unsigned>(plan.sms)) && plan.sms <= kMostOfCluster),
           "sms of a cluster to be a power of two of at most 16, found " + std::to_string(plan.sms));
-  const auto split = static_cast<unsigned>(plan.split);
-  require(plan.split == 1 || (network.pass == Pass::backward && plan.exchange == ExchangeProtocol::lamport &&
-                              std::has_single_bit(split) && plan.sms % plan.split == 0),
-          "split=1, or in a backward pass with lamport a power of two that divides the SMs, found " +
-              std::to_string(plan.split));
   require(plan.line_words == kLineWords || plan.exchange != ExchangeProtocol::cluster,
           "line_words=8 in a cluster, whose state has no lines, found " + std::to_string(plan.line_words));
   const DenseGeometry geometry(network, plan);

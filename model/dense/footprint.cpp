@@ -15,8 +15,7 @@ Footprint footprint(const Chip& chip, const DenseGeometry& geometry) {
   use(Resource::shared_memory) = {static_cast<double>(geometry.shared_bytes()), chip.smem_bytes_per_block};
   use(Resource::l2) = {0, chip.l2_bytes};
   use(Resource::threads) = {static_cast<double>(geometry.threads), chip.max_threads_per_block};
-  // Two SMs are neighbours everywhere; not all clusters of more are whole.
-  const bool in_cluster = geometry.exchange == ExchangeProtocol::cluster || geometry.split > 2;
+  const bool in_cluster = geometry.exchange == ExchangeProtocol::cluster;
   use(Resource::sms) = {static_cast<double>(geometry.blocks),
                         in_cluster ? std::min<double>(chip.cluster_usable_sms, chip.sm_count) : chip.sm_count};
   conclude(result);

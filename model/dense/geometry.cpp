@@ -7,7 +7,7 @@
 namespace onchip {
 
 DenseGeometry::DenseGeometry(const Recurrent& of_network, const DensePlan& plan)
-    : DensePlan(plan), network(of_network), gates(of_network.gates()), values(of_network.values()) {
+    : DensePlan(plan), network(of_network), gates(info(of_network.cell).gates) {
   const int element = info(network.precision).bytes;
   batch_padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch)));
   group_batch = network.batch / batch_groups;
@@ -17,15 +17,15 @@ DenseGeometry::DenseGeometry(const Recurrent& of_network, const DensePlan& plan)
   units_per_sm = ((network.hidden + sms - 1) / sms + 1) / 2 * 2;  // two neighbours of a sample make a word
   state_units = sms * units_per_sm;
   blocks = sms * batch_groups;
-  spans = (state_units * values / split + kSpanUnits - 1) / kSpanUnits;       // that an SM needs
+  spans = (state_units + kSpanUnits - 1) / kSpanUnits;
   exchange_bytes = std::int64_t{spans} * kSpanUnits * group_batch * element;  // the samples of the batch alone
-  state_stride = batch_groups * split * line_bytes(exchange_bytes, line_words);
+  state_stride = batch_groups * line_bytes(exchange_bytes, line_words);
   input_bytes = std::int64_t{state_units} * network.batch * gates * element;
 
   warp_spans = (spans + warps() - 1) / warps();
   has_uneven_spans = spans % warps() != 0;
   span_tiles = storage == Storage::structured_2_4 ? 1 : 2;
-  row_tiles = (multiplied_rows() + 15) / 16;
+  row_tiles = (units_per_sm * gates + 15) / 16;
   warp_tiles = warp_spans * span_tiles * row_tiles;
   metadata_words = storage == Storage::bitmap && shared_tiles > 0
                        ? (shared_tiles + kTilesOfBitmap - 1) / kTilesOfBitmap + 1
@@ -43,14 +43,10 @@ DenseGeometry::DenseGeometry(const Recurrent& of_network, const DensePlan& plan)
                                                             : std::int64_t{kTileBytes} * shared_tiles * warps());
   memory.add(DenseRegion::partials, std::int64_t{4} * warps() * 8 * sample_tiles * (16 * row_tiles + kGap));
   memory.add(DenseRegion::items, 16 * items);
-  // Backward: of two units each the gates, a cell's state and the gradient from above; the carry is a gradient.
-  const bool is_backward = network.pass == Pass::backward, is_gated = info(network.cell).gates > 1;
-  memory.add(DenseRegion::input, 2 * (is_backward ? 4 * (values + 2) : is_gated ? 8 : 4) * items, 4);
-  memory.add(DenseRegion::carry, !is_gated ? 0 : is_backward ? 8 * items : 4 * items, 4);
-  memory.add(DenseRegion::bias, network.cell == Cell::gru && !is_backward ? 4 * items : 0, 4);
+  memory.add(DenseRegion::input, 2 * (gates > 1 ? 8 : 4) * items, 4);
+  memory.add(DenseRegion::carry, gates > 1 ? 4 * items : 0, 4);
+  memory.add(DenseRegion::bias, network.cell == Cell::gru ? 4 * items : 0, 4);
   memory.add(DenseRegion::cluster, exchange == ExchangeProtocol::cluster ? 2 * exchange_bytes + 16 : 0);
-  split_bytes = std::int64_t{4} * units_per_sm * (split - 1) * group_batch;
-  memory.add(DenseRegion::split, 2 * split_bytes);
 }
 
 }  // namespace onchip

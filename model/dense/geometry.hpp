@@ -23,11 +23,10 @@ enum class DenseRegion : std::uint8_t {
   carry,     // gated cells: float [finished_items]
   bias,      // GRU: float [finished_items]
   cluster,   // in a cluster: the states of two steps, and their barriers
-  split,     // float: sums of the SMs that share the columns
   end
 };
-inline constexpr std::array<std::string_view, 8> kDenseRegionNames{"tiles", "partials", "items",   "input",
-                                                                   "carry", "bias",     "cluster", "split"};
+inline constexpr std::array<std::string_view, 7> kDenseRegionNames{"tiles", "partials", "items",  "input",
+                                                                   "carry", "bias",     "cluster"};
 
 // The state lies in spans of kSpanUnits units, the last of which may reach beyond the last SM's units. A warp takes
 // warp_spans of them, the last warps fewer or none, and multiplies each with its rows in row_tiles of 16 for
@@ -37,8 +36,7 @@ struct DenseGeometry : DensePlan, StateGeometry {
   DenseGeometry(const Recurrent& of_network, const DensePlan& plan);
 
   Recurrent network;
-  int gates = 1;   // rows of a unit
-  int values = 1;  // of a unit's state
+  int gates = 1;
 
   int group_batch = 1;  // samples of a batch group
   int sample_tiles = 1;
@@ -59,8 +57,6 @@ struct DenseGeometry : DensePlan, StateGeometry {
   // What an SM's threads finish, one each or several: a sample of two units, of gated cells of one
   // (kernels/dense/combine.cuh).
   int finished_items = 0;
-  int multiplied_rows() const { return units_per_sm * split * gates; }  // by an SM
-  std::int64_t split_bytes = 0;  // of sums that an SM gets from those that share its columns
 
   SharedMemory<DenseRegion> memory;
   std::int64_t shared_bytes() const { return memory.bytes(); }

@@ -34,11 +34,10 @@ constexpr Field<P> kFields[] = {
         .option("CYCLES", "Let every warp wait so long before it first polls for the next state."),
     number<&P::shared_tiles>("shared_tiles", 0, kMostTiles).usually(0).define(),
     number<&P::bank_words>("bank_words", 0, kMostTiles).usually(0).define(),
-    number<&P::batch_groups>("batch_groups", 1, kMostTrainingSamples)
+    number<&P::batch_groups>("batch_groups", 1, kMostSamples)
         .usually(1)
         .define()
         .option("N", "Share the samples out to this many groups of SMs, each with all weights."),
-    number<&P::split>("split", 1, kMostOfCluster).power_of_two().usually(1),
 };
 
 }  // namespace

@@ -44,7 +44,6 @@ struct DensePlan {
   int shared_tiles = 0;         // of a warp's tiles, in shared memory
   int bank_words = 0;           // bitmap: room for words of these tiles in each bank of shared memory, of an SM
   int batch_groups = 1;         // that share the samples out, evenly
-  int split = 1;                // backward: SMs of a cluster that share the columns and add up their sums
 
   int block_threads() const { return threads; }
   int warps() const { return threads / 32; }

@@ -35,12 +35,11 @@ int span_groups(const DenseGeometry& geometry) {
 // Segments of so many units into which the SMs of a batch group cut a sample's: more than there are whole ones where
 // SMs share some, more than SMs where an SM has several.
 int segments(const DenseGeometry& geometry, int segment_units) {
-  const int units = geometry.state_units * geometry.values;
+  const int units = geometry.state_units;
   const auto inside = [units](int distance) {
     return (units + distance - 1) / distance - 1;
   };  // bounds of such segments
-  return geometry.sms + inside(segment_units) -
-         inside(std::lcm(segment_units, geometry.units_per_sm * geometry.values));
+  return geometry.sms + inside(segment_units) - inside(std::lcm(segment_units, geometry.units_per_sm));
 }
 
 // Warps that have spans; those after them have neither products nor sums.
@@ -147,11 +146,6 @@ double function_cycles(const Chip& chip, Cell cell) {
   return squashes_of_item(cell) * (chip.cost[Cost::squash] + 2 * chip.special_issue_cycles);
 }
 
-// The functions of a backward step: of an LSTM tanh of c; the rest is in the stash.
-Cell finished_as(const Recurrent& network) {
-  return network.pass != Pass::backward ? network.cell : network.cell == Cell::lstm ? Cell::tanh : Cell::relu;
-}
-
 // What a partition takes to finish its items, beside the latency of the cell: all warps that have some, the same
 // however few lanes have one, and the functions of as many as there are.
 double finishing_cycles(const Chip& chip, Cell cell, double items) {
@@ -162,7 +156,7 @@ double finishing_cycles(const Chip& chip, Cell cell, double items) {
 // Wavefronts in which a warp reads the sums of its items where one would do. Its samples' rows are 4 or 20 banks apart,
 // and so those of two meet, but for the four rows of an LSTM's item, which a quarter of a warp reads at once.
 double wavefronts_of_sums(const DenseGeometry& geometry) {
-  const int units = geometry.units_per_sm * geometry.split;
+  const int units = geometry.units_per_sm;
   const bool of_several = units < kWarp && units * geometry.group_batch >= kWarp;
   return of_several && geometry.gates < 4 ? 2 : 1;
 }
@@ -197,7 +191,7 @@ StepCycles step_cycles(const Chip& chip, const DenseGeometry& geometry) {
   // its sums are. Three rows are loaded one by one, two or four at once. Half of the transfers are beside what other
   // warps do.
   const double written = 4.0 * geometry.warps() * 16 * geometry.row_tiles * 8 * geometry.sample_tiles;
-  const double read = 4.0 * busy * geometry.multiplied_rows() * geometry.group_batch * wavefronts_of_sums(geometry);
+  const double read = 4.0 * busy * geometry.units_per_sm * gates * geometry.group_batch * wavefronts_of_sums(geometry);
   const double transfers = (written + read) / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles;
   const double additions = std::ceil(std::log2(busy)) * chip.arithmetic_latency_cycles;
   const double row_loads = gates == 3 ? (gates - 1) * busy * chip.cost[Cost::row_load] : 0;
@@ -205,20 +199,19 @@ StepCycles step_cycles(const Chip& chip, const DenseGeometry& geometry) {
       chip.cost[Cost::transfers_exposed] * transfers + 2 * chip.lds_latency_cycles + additions + row_loads;
 
   const double joining = gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
-  const Cell finished = finished_as(geometry.network);
-  const double cell = info(finished).transcendentals * chip.tanh_latency_cycles + joining;
+  const double cell = info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles + joining;
   const double items = geometry.finished_items;
   if (in_cluster) {
     // Words are on their way meanwhile, and the exchange has the time of that. Other warps of the partition finish
     // items beside it, and the items that are left when all threads have had one are read, finished and sent after it.
     const double of_item = cell + chip.cost[Cost::cluster_finishing] * chip.arithmetic_latency_cycles;
-    const double functions = function_cycles(chip, finished);
+    const double functions = function_cycles(chip, geometry.network.cell);
     const double beside = std::ceil(std::min<double>(items, geometry.threads) / (kWarp * chip.partitions)) - 1;
     const double rounds = std::ceil(items / geometry.threads);
     result.activation = of_item + beside * (chip.cost[Cost::cluster_item_warp] + functions) +
                         (rounds - 1) * (of_item + 2 * chip.lds_latency_cycles + row_loads + functions);
   } else {
-    result.activation = cell + finishing_cycles(chip, finished, items);
+    result.activation = cell + finishing_cycles(chip, geometry.network.cell, items);
   }
   return result;
 }
@@ -241,7 +234,7 @@ ExchangeCycles exchange_of(const Chip& chip, const DenseGeometry& geometry) {
   }
   constexpr int kWordUnits = 8;  // in 16 bytes
   const int spans_at_once = std::min(geometry.warp_spans, 2 * spans_of_group(geometry));
-  const double words = 1.0 * geometry.state_units * geometry.values / kWordUnits;
+  const double words = 1.0 * geometry.state_units / kWordUnits;
   return direct_exchange_cycles(
       chip, {.threads = geometry.threads,
              .warps_per_partition = std::ceil(busy_warps(geometry) / chip.partitions),
@@ -249,13 +242,6 @@ ExchangeCycles exchange_of(const Chip& chip, const DenseGeometry& geometry) {
              .words = 1.0 * spans_at_once * geometry.sample_tiles,
              .lanes = geometry.group_batch / (8.0 * geometry.sample_tiles),
              .shared_words = segments(geometry, kWordUnits) / words - 1});
-}
-
-// Of the sums of SMs that share the columns.
-double split_cycles(const Chip& chip, const DenseGeometry& geometry) {
-  const auto bytes = static_cast<double>(geometry.split_bytes);
-  const ExchangeCycles cycles = cluster_exchange_cycles(chip, bytes, geometry.split, geometry.threads);
-  return cycles.latency + cycles.copying + chip.cost[Cost::split_latency];
 }
 
 }  // namespace
@@ -284,9 +270,6 @@ Price price(const Chip& chip, const DenseGeometry& geometry) {
   result.terms.add("arithmetic", cycles.arithmetic * us_per_tensor_cycle);
   result.terms.add("reduction", cycles.reduction * us_per_tensor_cycle);
   result.terms.add("activation", cycles.activation * us_per_tensor_cycle);
-  if (geometry.split > 1) {
-    result.terms.add("split", split_cycles(chip, geometry) * us_per_cycle);
-  }
   // The floor: the tensor cores' products, spread evenly; and a word of another SM, multiplied, added to the
   // other warps' sums through shared memory, and finished. In a
   // cluster words come more quickly than through L2, by how much is not known.
@@ -294,7 +277,7 @@ Price price(const Chip& chip, const DenseGeometry& geometry) {
   const double signal = geometry.exchange == ExchangeProtocol::cluster ? 0 : least_signal_cycles(chip, geometry.sms);
   const double meeting = geometry.gates > 1 ? chip.shuffle_latency_cycles.value : 0;
   const double finished = chip.tensor_latency_cycles + chip.lds_latency_cycles + meeting +
-                          info(finished_as(geometry.network)).transcendentals * chip.tanh_latency_cycles;
+                          info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles;
   result.floor_us = std::max(least_products_us(chip, geometry, tiles), (signal + finished) * us_per_cycle);
   result.below_us = result.above_us = half_interval_us(chip, exchange + staging, result.terms.total());
   return result;

@@ -14,8 +14,6 @@
 //               bitmap: every word of a tile in shared memory is a load of a warp, of one wavefront unless no lane has
 //               it; what expanding takes beside that overlaps with neither
 //   reduction   the warps' sums through shared memory to the threads that finish units
-//   split       backward, where SMs of a cluster share the columns: they add up their sums of dh, exchanged as a state
-//               is inside a cluster, and wait for each other (split_latency)
 //   activation  the cell's transcendental functions, the shuffle that joins two units, and what a partition takes to
 //               finish the warps that have items; in a cluster words are on their way meanwhile, and its exchange has
 //               the time of that, but where a thread finishes several items, half of the functions of each after the

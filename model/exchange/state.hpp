@@ -11,11 +11,9 @@
 
 namespace onchip {
 
-inline constexpr int kMostSamples = 64;           // lengths that a launch takes as arguments
-inline constexpr int kMostTrainingSamples = 512;  // whose lengths lie in device memory
+inline constexpr int kMostSamples = 64;  // lengths that a launch takes as arguments
 inline std::string beyond_state(const Recurrent& network) {
-  const int most = network.pass == Pass::inference ? kMostSamples : kMostTrainingSamples;
-  return network.batch <= most ? "" : "takes at most " + std::to_string(most) + " samples";
+  return network.batch <= kMostSamples ? "" : "takes at most " + std::to_string(kMostSamples) + " samples";
 }
 
 // The state is ordered by the SM that computes it: SM s owns units [s * units_per_sm, (s + 1) * units_per_sm), a whole

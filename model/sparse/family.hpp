@@ -11,7 +11,7 @@
 namespace onchip {
 
 inline std::string beyond_limits(const Recurrent& network, const SparsePlan&) {
-  return network.pass == Pass::inference ? beyond_state(network) : "computes no pass of training";
+  return beyond_state(network);
 }
 void check(const Recurrent& network, const SparsePlan& plan);
 void check_rows(const Recurrent& network, const SparsePlan& plan, const RowProfile& rows);

@@ -20,7 +20,7 @@ Bundle bundle_of(Storage storage, int value_bits) {
 
 }  // namespace
 
-SparseGeometry::SparseGeometry(const Recurrent& of_network, const SparsePlan& plan)
+SparseGeometry::SparseGeometry(const Recurrent& of_network, const SparsePlan& plan, int columns)
     : SparsePlan(plan), network(of_network), gates(info(of_network.cell).gates) {
   const int element = info(network.precision).bytes;
   batch_padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch)));
@@ -34,7 +34,7 @@ SparseGeometry::SparseGeometry(const Recurrent& of_network, const SparsePlan& pl
   // Whole 16-byte words of every plane, and of the input whole 4-byte words.
   const int word_units = std::max(16 / plane_unit_bytes, 4 / element);
   units_per_sm = ((network.hidden + sms - 1) / sms + word_units - 1) / word_units * word_units;
-  state_units = sms * units_per_sm;
+  state_units = columns > 0 ? columns : sms * units_per_sm;
   blocks = sms;
   exchange_bytes = std::int64_t{state_units} * unit_bytes;
   state_stride = line_bytes(exchange_bytes, line_words);

@@ -43,7 +43,8 @@ struct Bundle {
 
 struct SparseGeometry : SparsePlan, StateGeometry {
   // Expects a plan whose numbers are within their ranges (check()).
-  SparseGeometry(const Recurrent& of_network, const SparsePlan& plan);
+  // `columns`: of one SM's block of a matrix, a whole number of 16-byte words; 0: those of all SMs' units.
+  SparseGeometry(const Recurrent& of_network, const SparsePlan& plan, int columns = 0);
 
   Recurrent network;
   int gates = 1;

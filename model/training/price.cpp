@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/training/price.hpp"
 
-#include "model/plan/search.hpp"
+#include "model/training/recurrence_price.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 namespace onchip {
 namespace {
@@ -44,45 +43,58 @@ std::int64_t layer_stash_bytes(const Recurrent& network, Stash stash) {
   return std::llround(stash_bytes(network, stash) * network.steps);
 }
 
-PhasePrice recurrence_price(const Chip& chip, const Recurrent& network, Stash stash, const Phase& phase) {
-  const auto& plan = std::get<Plan>(phase.how);
-  Recurrent of_turn = network;
-  of_turn.batch /= phase.turns;
-  const Prediction turn = predict(chip, of_turn, plan);
-  const double one_us = step_us(turn, phase.turns), scatter = one_us / turn.step_us;
+PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash stash, const Phase& phase) {
+  const Recurrent& network = training.network;
+  const auto& plan = std::get<RecurrencePlan>(phase.how);
+  const bool is_backward = phase.kind == PhaseKind::backward;
   const double gates = info(network.cell).gates;
-  const std::int64_t stashed = layer_stash_bytes(network, stash);
-  const double groups = std::visit(
-      [](const auto& p) {
-        if constexpr (requires { p.batch_groups; }) {
-          return 1.0 * p.batch_groups;
-        } else {
-          return 1.0;
-        }
-      },
-      plan);
-  const double weights = groups * gates * network.hidden * network.hidden * element_bytes(network);
-  PhasePrice price{network.steps * one_us, network.steps * scatter * turn.low_us,
-                   network.steps * scatter * turn.high_us};
-  const double written = network.pass == Pass::forward ? static_cast<double>(stashed) : 0;
-  price = plus(price, chip.library_node_seconds + (weights + written) / chip.library_l2_bytes_per_second);
+  const double weights = plan.batch_groups * gates * network.hidden * network.hidden * element_bytes(network);
+  PhasePrice price = plus(of(recurrence_price(chip, size_of(training, phase.layer), plan, is_backward), network.steps),
+                          chip.library_node_seconds + weights / chip.library_l2_bytes_per_second);
   // Forward: the projected input, h and the stash. Backward: gates, however they came, c, the gradient from above and
   // dgates.
-  price.bytes = network.pass == Pass::forward ? bytes_of(network, gates + 1) + stashed
-                                              : bytes_of(network, gates + 1) + layer_stash_bytes(network, Stash::gates);
+  price.bytes = bytes_of(network, gates + 1) + layer_stash_bytes(network, is_backward ? Stash::gates : stash);
   return price;
+}
+
+// A step of a training iteration of cells with gates, in 16 bits, by the quickest of cuDNN's algorithms in a graph:
+//   waiting + 2 W / L2 + values of gates through L2 + six products
+PhasePrice cudnn_step_price(const Chip& chip, const Recurrent& network, int columns) {
+  constexpr int kMostPersistent = 1024, kPersistentSamples = 32;
+  const CostValues& cost = chip.cost;
+  const bool is_persistent = network.cell == Cell::lstm && network.precision == Precision::fp16 &&
+                             network.hidden <= kMostPersistent && network.batch <= kPersistentSamples;
+  const double values = 1.0 * network.rows() * network.batch;
+  const double weights = element_bytes(network) * network.rows() * network.hidden;
+  const double width = 0.5 * (network.hidden + columns);
+  // Of W and all samples.
+  const double multiplying = 1.0 * network.rows() * width * network.batch / (16 * 8 * 16) * chip.tensor_issue_cycles /
+                             (chip.partitions * chip.sm_count * chip.clock_hz);
+  const double seconds = cost[is_persistent ? Cost::cudnn_training_persistent : Cost::cudnn_training_products] *
+                             chip.library_product_seconds +
+                         (2 * weights + (is_persistent ? 0 : cost[Cost::cudnn_training_value_bytes] * values)) /
+                             chip.library_l2_bytes_per_second +
+                         (is_persistent ? 1 : cost[Cost::cudnn_training_multiplications]) * multiplying;
+  const double us = 1e6 * seconds, scatter = chip.library_scatter;
+  return {us, us - us * std::min(1.0, scatter), us + us * scatter};
 }
 
 // Of one layer and direction, by cuDNN.
 PhasePrice cudnn_price(const Chip& chip, const Recurrent& network, int columns) {
   using Geometry = LibraryGeometry<Library::cudnn>;
-  PhasePrice all = of(price(chip, Geometry{with_pass(network, Pass::forward)}), network.steps);
-  all = sum(all, of(price(chip, Geometry{with_pass(network, Pass::backward)}), network.steps));
-  for (const int depth : {columns, network.hidden}) {
-    all = sum(all, of(product_price(
-                       chip, {network.rows(), depth, std::int64_t{network.steps} * network.batch, network.precision})));
-  }
   const double gates = info(network.cell).gates;
+  PhasePrice all;
+  if (gates > 1 && state_type(network.precision) != Precision::fp32) {
+    const PhasePrice step = cudnn_step_price(chip, network, columns);
+    all = {network.steps * step.us, network.steps * step.low_us, network.steps * step.high_us};
+  } else {
+    all = of(price(chip, Geometry{with_pass(network, Pass::forward)}), network.steps);
+    all = sum(all, of(price(chip, Geometry{with_pass(network, Pass::backward)}), network.steps));
+    for (const int depth : {columns, network.hidden}) {
+      all = sum(all, of(product_price(chip, {network.rows(), depth, std::int64_t{network.steps} * network.batch,
+                                             network.precision})));
+    }
+  }
   all.bytes = bytes_of(network, 3 * gates + 2) + 2 * layer_stash_bytes(network, Stash::gates);
   return all;
 }
@@ -124,7 +136,8 @@ struct PriceOf {
 
   PhasePrice operator()(const Packing& packing) const {
     const double bytes = 2 * element_bytes(training.network) * static_cast<double>(packing.elements);
-    PhasePrice price = plus({}, chip.library_node_seconds + bytes / chip.library_l2_bytes_per_second);
+    PhasePrice price = plus(
+        {}, chip.cost[Cost::training_nodes] * chip.library_node_seconds + bytes / chip.library_l2_bytes_per_second);
     price.bytes = std::llround(bytes);
     return price;
   }
@@ -136,20 +149,13 @@ struct PriceOf {
         std::llround(info(state_type(size.precision)).bytes * (rows * depth + columns * depth + rows * columns));
     return price;
   }
+  PhasePrice operator()(const RecurrencePlan&) const { return price_of_recurrence(chip, training, step.stash, phase); }
   PhasePrice operator()(const Plan&) const {
-    if (phase.kind == PhaseKind::library) {
-      return for_all(training, [&](int columns) { return cudnn_price(chip, training.network, columns); });
-    }
-    const Pass pass = phase.kind == PhaseKind::forward ? Pass::forward : Pass::backward;
-    return recurrence_price(chip, with_pass(training.network, pass), step.stash, phase);
+    return for_all(training, [&](int columns) { return cudnn_price(chip, training.network, columns); });
   }
 };
 
 }  // namespace
-
-double step_us(const Prediction& of_turn, int turns) {
-  return std::max(turns * (of_turn.step_us - of_turn.terms["exchange"]), of_turn.step_us);
-}
 
 double stash_bytes(const Recurrent& network, Stash stash) {
   const double values = 1.0 * network.hidden * network.batch;

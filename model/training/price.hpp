@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a training step takes in time and bytes, phase by phase.
 //
-//   packing      a kernel of a library, and the elements read and written through L2
-//   products     product_price() of model/library/price.hpp
-//   recurrences  steps * step of the plan (model/dense/price.hpp), the launch of a kernel with its weights, and forward
-//                the stash, written at the rate of L2; in turns, the exchange of one is beside the others:
-//                max(turns * (step - exchange), step)
-//   library      steps * (forward and backward step of cuDNN) and both weight products; a backward step is priced as a
-//                step whose matrix is W^T
+//   packing      the elements read and written through L2; and training_nodes, what an iteration takes beside all
+//   phases products     product_price() of model/library/price.hpp recurrences  steps * step of the plan
+//   (recurrence_price.hpp), and the launch of a kernel with its weights library      steps * (waiting + 2 W / L2 +
+//   values of gates through L2 + six products), fitted to cuDNN's best algorithm
+//                in a graph; cells without gates and fp32: forward and backward step of inference, and both weight
+//                products
 //
 // Phases beside each other take as long as the longest of them: what they cost each other is not in it.
 #pragma once
@@ -34,9 +33,6 @@ struct TrainingPrice {
 
 // Bytes that a forward step leaves beside h, of one layer and direction, on average.
 double stash_bytes(const Recurrent& network, Stash stash);
-
-// A step of so many turns, of which one takes so long.
-double step_us(const Prediction& of_turn, int turns);
 
 TrainingPrice price(const Chip& chip, const Training& training, const TrainingStep& step);
 

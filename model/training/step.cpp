@@ -3,8 +3,8 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/plan/planner.hpp"
 #include "model/training/price.hpp"
+#include "model/training/recurrence_price.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -17,69 +17,78 @@ namespace onchip {
 
 namespace {
 
-struct PlannedRecurrence {
-  Plan plan;
-  int turns = 1;
-  double step_us = 0;
-};
-
-// The quickest dense plan of a pass on a share of the SMs, in the fewest turns with which one fits.
-std::optional<PlannedRecurrence> recurrence_on(Chip chip, Recurrent network, Pass pass, int share) {
-  constexpr int kMostTurns = 16;
-  chip.sm_count.value = static_cast<double>(static_cast<int>(chip.sm_count) / share);
-  chip.cluster_usable_sms.value = static_cast<double>(static_cast<int>(chip.cluster_usable_sms) / share);
-  const RowProfile rows = RowProfile::uniform(network);  // all rows are full
-  network.pass = pass;
-  Constraints constraints;
-  constraints.family = DensePlan::kName;
-  fix<&DensePlan::storage>(constraints, Storage::dense);
-  for (int turns = 1; turns <= kMostTurns && network.batch % turns == 0; turns *= 2) {
-    Recurrent of_turn = network;
-    of_turn.batch /= turns;
-    try {
-      const PlannedNetwork planned = choose_plan(chip, of_turn, rows, constraints);
-      if (planned.prediction.footprint.fits) {
-        return PlannedRecurrence{planned.plan, turns, step_us(planned.prediction, turns)};
-      }
-    } catch (const InputError&) {  // no candidate
-      return std::nullopt;
-    }
-  }
-  return std::nullopt;
-}
-
-// The same of all directions: one after another, or beside each other on a share of the SMs each.
+// Of all directions of a layer: one after another, or beside each other on a share of the SMs each.
 struct Recurrences {
-  PlannedRecurrence each;
+  RecurrencePlan plan;
   bool beside = false;
   int of_sms = 0;
 };
-std::optional<Recurrences> recurrences(const Chip& chip, const Training& training, Pass pass) {
+Recurrences recurrences(const Chip& chip, const Training& training, bool is_backward) {
+  const TrainingSize size = size_of(training);
   const int directions = training.stack.directions();
-  const auto alone = recurrence_on(chip, training.network, pass, 1);
-  const auto shared = directions > 1 ? recurrence_on(chip, training.network, pass, directions) : std::nullopt;
-  if (shared && (!alone || shared->step_us < directions * alone->step_us)) {
-    return Recurrences{*shared, true, static_cast<int>(chip.sm_count) / directions};
+  const Recurrences alone{choose_recurrence(chip, size, is_backward)};
+  if (directions == 1) {
+    return alone;
   }
-  return alone ? std::optional(Recurrences{*alone}) : std::nullopt;
+  const auto us = [&](const RecurrencePlan& plan) {
+    return recurrence_price(chip, size, plan, is_backward).terms.total();
+  };
+  try {
+    const RecurrencePlan shared = choose_recurrence(chip, size, is_backward, directions);
+    if (us(shared) < directions * us(alone.plan)) {
+      return {shared, true, static_cast<int>(chip.sm_count) / directions};
+    }
+  } catch (const InputError&) {  // they do not fit beside each other
+  }
+  return alone;
+}
+
+// Why there are no kernels, or nothing.
+std::string what_lacks(const Chip& chip, const Recurrent& network) {
+  constexpr int kAmpere = 8;
+  if (info(network.cell).gates == 1) {
+    return "there are training kernels for the LSTM and the GRU, not for '" + std::string(info(network.cell).name) +
+           "'";
+  }
+  if (network.precision != Precision::fp16 && network.precision != Precision::bf16) {
+    return "the chip trains in fp16 and bf16, not in '" + std::string(info(network.precision).name) + "'";
+  }
+  return chip.compute_capability_major < kAmpere ? "the " + chip.name + " has no tensor cores for these kernels" : "";
 }
 
 }  // namespace
+
+TrainingSize size_of(const Training& training, int layer) {
+  const Recurrent& network = training.network;
+  return {training.stack.columns(network, layer), network.hidden, network.batch, network.steps, network.cell};
+}
 
 TrainingStep library_step() {
   return {Stash::gates, {{.kind = PhaseKind::library, .how = Plan(CudnnPlan{})}}};
 }
 
 TrainingStep plan_training(const Chip& chip, const Training& training, Stash stash) {
-  const Recurrent& network = training.network;
-  if (network.density < 1) {
+  if (training.network.density < 1) {
     throw InputError("training of sparse networks is not built yet: leave --density out");
   }
-  const auto forward = recurrences(chip, training, Pass::forward);
-  const auto backward = recurrences(chip, training, Pass::backward);
-  if (!forward || !backward || info(network.cell).gates == 1) {
+  try {
+    // As far as the library's price is off where the two are near each other: the pick must not lose to it.
+    constexpr double kDoubt = 0.08;
+    TrainingStep own = own_step(chip, training, stash);
+    const TrainingStep library = library_step();
+    const double library_us = price(chip, training, library).us;
+    return price(chip, training, own).us <= (1 - kDoubt) * library_us ? own : library;
+  } catch (const InputError&) {
     return library_step();
   }
+}
+
+TrainingStep own_step(const Chip& chip, const Training& training, Stash stash) {
+  const Recurrent& network = training.network;
+  if (const std::string lacks = what_lacks(chip, network); !lacks.empty()) {
+    throw InputError(lacks);
+  }
+  const Recurrences forward = recurrences(chip, training, false), backward = recurrences(chip, training, true);
   const Stack& stack = training.stack;
   const std::int64_t samples = std::int64_t{network.steps} * network.batch, hidden = network.hidden;
   const std::int64_t rows = network.rows();
@@ -93,8 +102,7 @@ TrainingStep plan_training(const Chip& chip, const Training& training, Stash sta
   };
   const auto recurrence = [&](PhaseKind kind, int layer, const Recurrences& how) {
     for (int direction = 0; direction < stack.directions(); ++direction) {
-      step.phases.push_back(
-          {kind, layer, direction == 1, how.beside && direction > 0, how.of_sms, how.each.turns, how.each.plan});
+      step.phases.push_back({kind, layer, direction == 1, how.beside && direction > 0, how.of_sms, how.plan});
     }
   };
   step.phases.push_back(
@@ -103,14 +111,14 @@ TrainingStep plan_training(const Chip& chip, const Training& training, Stash sta
     for (int direction = 0; direction < stack.directions(); ++direction) {
       product(PhaseKind::input_product, layer, direction, rows, samples, stack.columns(network, layer));
     }
-    recurrence(PhaseKind::forward, layer, *forward);
+    recurrence(PhaseKind::forward, layer, forward);
   }
   for (int layer = stack.layers; layer-- > 0;) {
     const std::int64_t columns = stack.columns(network, layer);
     for (int direction = 0; stash == Stash::cells && direction < stack.directions(); ++direction) {
       product(PhaseKind::gates_product, layer, direction, rows, samples, columns + hidden);
     }
-    recurrence(PhaseKind::backward, layer, *backward);
+    recurrence(PhaseKind::backward, layer, backward);
     for (int direction = 0; direction < stack.directions(); ++direction) {
       product(PhaseKind::data_product, layer, direction, columns, samples, rows);
       product(PhaseKind::weight_product, layer, direction, rows, columns, samples);
@@ -127,24 +135,12 @@ TrainingStep plan_training(const Chip& chip, const Training& training, Stash sta
 
 void check(const Training& training, const TrainingStep& step) {
   for (const Phase& phase : step.phases) {
-    const Plan* plan = std::get_if<Plan>(&phase.how);
     if (phase.layer >= training.stack.layers || (phase.reversed && !training.stack.bidirectional)) {
       throw InputError("training step: " + std::string(name(phase.kind)) + " of layer " + std::to_string(phase.layer) +
                        (phase.reversed ? " reversed" : "") + ", which the network has not");
     }
-    if (training.network.batch % phase.turns != 0) {
-      throw InputError("training step: expected turns that divide the batch of " +
-                       std::to_string(training.network.batch) + ", found " + std::to_string(phase.turns));
-    }
-    if (plan != nullptr && phase.kind != PhaseKind::library) {
-      if (!std::holds_alternative<DensePlan>(*plan)) {
-        throw InputError("training step: " + std::string(name(phase.kind)) + " takes a plan of " +
-                         std::string(DensePlan::kName) + ", found " + std::string(family_name(*plan)));
-      }
-      Recurrent of_turn = training.network;
-      of_turn.batch /= phase.turns;
-      of_turn.pass = phase.kind == PhaseKind::forward ? Pass::forward : Pass::backward;
-      check_plan(of_turn, *plan);
+    if (const auto* plan = std::get_if<RecurrencePlan>(&phase.how)) {
+      recurrence_shape(size_of(training, phase.layer), *plan, phase.kind == PhaseKind::backward);
     }
   }
 }
@@ -168,9 +164,6 @@ std::string to_string(const Phase& phase) {
   text += phase.beside ? " beside" : "";
   if (phase.of_sms > 0) {
     add("of_sms", phase.of_sms);
-  }
-  if (phase.turns > 1) {
-    add("turns", phase.turns);
   }
   return text + ' ' + how_text(phase);
 }
@@ -219,8 +212,6 @@ Phase parse_phase(std::string_view text) {
       phase.layer = static_cast<int>(std::min<std::int64_t>(*layer, kMostLayers));
     } else if (const auto sms = number(word, "of_sms")) {
       phase.of_sms = static_cast<int>(std::min<std::int64_t>(*sms, kMostSms));
-    } else if (const auto turns = number(word, "turns")) {
-      phase.turns = static_cast<int>(std::clamp<std::int64_t>(*turns, 1, kMostTrainingSamples));
     } else if (word == "reversed") {
       phase.reversed = true;
     } else if (word == "beside") {
@@ -240,8 +231,14 @@ Phase parse_phase(std::string_view text) {
     }
     text = rest;
   }
-  if (is_recurrence) {
+  if (phase.kind == PhaseKind::library) {
     phase.how = parse_plan(text);
+  } else if (is_recurrence) {
+    if (text.empty()) {
+      throw InputError("training step: expected the plan of a recurrence, such as '" + onchip::text(RecurrencePlan{}) +
+                       "'");
+    }
+    phase.how = changed({}, std::string(text));
   } else if (phase.kind == PhaseKind::packing) {
     phase.how = packing;
   } else {
@@ -259,6 +256,9 @@ std::string how_text(const Phase& phase) {
   if (const auto* product = std::get_if<ProductSize>(&phase.how)) {
     return "rows=" + std::to_string(product->rows) + " columns=" + std::to_string(product->columns) +
            " depth=" + std::to_string(product->depth) + ' ' + std::string(info(product->precision).name);
+  }
+  if (const auto* recurrence = std::get_if<RecurrencePlan>(&phase.how)) {
+    return text(*recurrence);
   }
   return to_string(std::get<Plan>(phase.how));
 }

@@ -8,12 +8,14 @@
 //   gates_product    stash=cells: gates = [W_ih W] [x[t]; h[t-1]], all steps at once
 //   backward         the recurrence of W^T, which leaves dgates
 //   data_product     dx[t] = W_ih^T dgates[t]
-//   weight_product   dW_ih = sum of dgates[t] x[t]^T, dW = sum of dgates[t] h[t-1]^T, one product each; of a GRU, two
-//   for dW library          cuDNN does all of it
+//   weight_product   dW_ih = sum of dgates[t] x[t]^T, dW = sum of dgates[t] h[t-1]^T, one product each;
+//                    of a GRU two for dW
+//   library          cuDNN does all of it, as a CUDA graph, by the quickest of its algorithms
 #pragma once
 
 #include "model/library/price.hpp"
 #include "model/plan/plan.hpp"
+#include "model/training/training_plan.hpp"
 #include "model/workload/stack.hpp"
 
 #include <array>
@@ -59,8 +61,7 @@ struct Phase {
   bool reversed = false;  // of the direction that begins at the last step
   bool beside = false;    // begins with the phase before it; else after all before it
   int of_sms = 0;         // that it may use; 0: all
-  int turns = 1;          // recurrences: parts of the batch, one after another in every step; the plan is for one
-  std::variant<Packing, ProductSize, Plan> how;
+  std::variant<Packing, ProductSize, RecurrencePlan, Plan> how;
 
   friend bool operator==(const Phase&, const Phase&) = default;
 };
@@ -78,17 +79,21 @@ struct Training {
   Stack stack;
 };
 
+TrainingSize size_of(const Training& training, int layer = 0);
+
 // "stash=gates | packing elements=2097152 | input_product layer=0 rows=2048 columns=16384 depth=512 | forward layer=0
-// dense_persistent ... | ..." and back. Parsing throws InputError with the word that it does not know.
+// groups=4 turns=1 ... | ..." and back. Parsing throws InputError with the word that it does not know.
 std::string to_string(const TrainingStep& step);
 std::string how_text(const Phase& phase);  // its plan, or its size
 TrainingStep parse_training_step(std::string_view text);
 
-// The quickest step of on-chip recurrences, with the given stash; where a recurrence fits on no SMs, or the cell or
-// type has no kernel, the library's. Directions run beside each other where that is quicker. Throws InputError for a
-// network that is not dense.
-TrainingStep plan_training(const Chip& chip, const Training& training, Stash stash = Stash::gates);
+// The quickest step of on-chip recurrences, with the given stash. Directions run beside each other where that is
+// quicker. Throws InputError where a recurrence fits on no SMs, the cell or type has no kernel, or the network is not
+// dense.
+TrainingStep own_step(const Chip& chip, const Training& training, Stash stash = Stash::gates);
 TrainingStep library_step();
+// The quicker of the two; the library's where there is no other, and where the two prices are too close to tell.
+TrainingStep plan_training(const Chip& chip, const Training& training, Stash stash = Stash::gates);
 
 // Throws InputError for a step that is not of this training, or with a plan that no kernel can be built from. What
 // comes in as text must pass here.

@@ -328,15 +328,18 @@ class Recurrence(_Handle):
 class Training(_Handle):
     """Forward and all gradients of one layer, planned for the current device. Arrays are addresses of device memory, a dict
     for each direction, by their names in onchip_training_arrays, where their shapes are, too. length_bytes: of each of
-    `lengths`, 4 or 8; 0: none are given."""
+    `lengths`, 4 or 8; 0: none are given. mask: a Matrix, which says where W_hh of an LSTM has weights, for ever."""
 
     _kind = "training"
 
-    def __init__(self, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0):
+    def __init__(self, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0, mask=None):
         cell, self._directions = _number(CELLS, cell, "cell"), directions
         precision = _number(PRECISIONS, precision, "precision")
         layer = library.Layer(cell, precision, input, hidden, batch, steps, directions, length_bytes)
-        super().__init__("create", ctypes.byref(layer))
+        if mask is None:
+            super().__init__("create", ctypes.byref(layer))
+        else:
+            super().__init__("create_sparse", ctypes.byref(layer), mask._handle)
         workspace, kept = ctypes.c_size_t(), ctypes.c_size_t()
         _call("onchip_training_bytes", self._handle, ctypes.byref(workspace), ctypes.byref(kept))
         self.workspace_bytes, self.kept_bytes = workspace.value, kept.value

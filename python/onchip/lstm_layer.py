@@ -4,10 +4,11 @@ torch.compile an operator, torch.ops.onchip.layer.
 
     y, hn, cn = run(cell, x, h0, c0, lengths, weights, directions)
 
-x [steps, batch, any]; h0, c0 and hn, cn [directions, batch, hidden], h0 and c0 may be None; lengths [batch] on x's device, or
-None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction. cell: "lstm" or "gru", of which c0 is None and cn empty. y [steps, batch, directions * hidden] is zero beyond a
-sample's length.
+cell: "lstm" or "gru", of which c0 is None and cn empty. x [steps, batch, any]; h0, c0 and hn, cn [directions, batch, hidden], h0
+and c0 may be None; lengths [batch] on x's device, or None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction.
+y [steps, batch, directions * hidden] is zero beyond a sample's length.
 """
+import contextlib
 import warnings
 from typing import List, Optional, Tuple
 
@@ -20,11 +21,14 @@ PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 _LAYERS = {}  # by device, sizes and type: the layer, or why there is none. For ever: graphs are replayed
 
 
+# torch's own ways to a device and to its stream take longer than a launch.
 def _context(device):
-    return torch.cuda.device(device)
+    return contextlib.nullcontext() if torch.cuda.current_device() == device.index else torch.cuda.device(device)
 
 
 def _stream():
+    if hasattr(torch._C, "_cuda_getCurrentRawStream"):
+        return torch._C._cuda_getCurrentRawStream(torch.cuda.current_device())
     return torch.cuda.current_stream().cuda_stream
 
 
@@ -32,10 +36,19 @@ def _is_capturing():
     return torch.cuda.is_current_stream_capturing()
 
 
+class Mask:
+    """Where W_hh has weights now, and for ever: a matrix in host memory, known by itself."""
+
+    def __init__(self, w_hh):
+        kept = w_hh.detach() != 0
+        self.matrix = api.Matrix.dense(kept.float().cpu().contiguous())
+
+
 def _layer(device, dtype, cell, *sizes):
-    """An api.Training of a cell and `sizes`: input, hidden, batch, steps, directions, and the bytes of a length (0: none are given); or a
-    sentence that says why there is none."""
+    """An api.Training of a cell and `sizes`: input, hidden, batch, steps, directions, the bytes of a length (0: none are
+    given), and perhaps a Mask; or a sentence that says why there is none."""
     key = (device, dtype, cell, *sizes)
+    mask = sizes[6] if len(sizes) > 6 else None
     if key not in _LAYERS:
         with _context(device):
             if _is_capturing():
@@ -45,7 +58,8 @@ def _layer(device, dtype, cell, *sizes):
                     "they cannot be loaded while a CUDA graph is captured; run it once before"
                 )
             try:
-                _LAYERS[key] = api.Training(cell, PRECISIONS[dtype], *sizes)
+                masked = {"mask": mask.matrix} if mask else {}
+                _LAYERS[key] = api.Training(cell, PRECISIONS[dtype], *sizes[:6], **masked)
             except api.DoesNotFit as problem:
                 _LAYERS[key] = str(problem)
             except (OSError, api.ApiError) as problem:
@@ -67,9 +81,9 @@ def length_bytes(lengths):
     return 0 if lengths is None else lengths.element_size()
 
 
-def _layer_of(cell, x, lengths, weights, directions):
-    hidden = weights[1].shape[1]
-    layer = _layer(x.device, x.dtype, cell, x.shape[2], hidden, x.shape[1], x.shape[0], directions, length_bytes(lengths))
+def _layer_of(cell, x, lengths, weights, directions, mask=None):
+    sizes = (x.shape[2], weights[1].shape[1], x.shape[1], x.shape[0], directions, length_bytes(lengths))
+    layer = _layer(x.device, x.dtype, cell, *sizes, *([mask] if mask else []))
     if isinstance(layer, str):
         raise RuntimeError(layer)
     return layer
@@ -144,9 +158,9 @@ class _Addresses:
         return {name: self(t, direction, 0 if t is None else t.stride(0)) for name, t in tensors.items()}
 
 
-def forward(cell, x, h0, c0, lengths, weights, directions):
+def forward(cell, x, h0, c0, lengths, weights, directions, mask=None):
     """y, hn, cn, and what backward needs: every c, and the gates."""
-    layer = _layer_of(cell, x, lengths, weights, directions)
+    layer = _layer_of(cell, x, lengths, weights, directions, mask)
     y, hn, cn, cells, kept = _empty(cell, x, weights, directions)
     workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
     arrays = []
@@ -173,10 +187,10 @@ def _empty(cell, x, weights, directions):
     )
 
 
-def backward(cell, x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, dcn, needs):
+def backward(cell, x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, dcn, needs, mask=None):
     """Gradients of x, h0, c0, and of each direction's w_ih, w_hh, b_ih and b_hh; None where `needs` is false. Overwrites
     `kept`."""
-    layer = _layer_of(cell, x, lengths, weights, directions)
+    layer = _layer_of(cell, x, lengths, weights, directions, mask)
     hidden = weights[1].shape[1]
     found = _empty_gradients(x, h0, c0, weights, directions, needs)
     dx, dh0, dc0, *of_weights = found
@@ -224,30 +238,31 @@ def _differentiable(cell, x, h0, c0, lengths, weights, directions, gradients, ne
 
 class _Layer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, cell, directions, lengths, x, h0, c0, *weights):
-        y, hn, cn, cells, kept = forward(cell, x, h0, c0, lengths, weights, directions)
+    def forward(ctx, cell, directions, mask, lengths, x, h0, c0, *weights):
+        y, hn, cn, cells, kept = forward(cell, x, h0, c0, lengths, weights, directions, mask)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(lengths, x, h0, c0, *weights, y, cells, kept)
-        ctx.cell, ctx.directions, ctx.is_kept = cell, directions, True
+        ctx.cell, ctx.directions, ctx.mask, ctx.is_kept = cell, directions, mask, True
         return y, hn, cn
 
     @staticmethod
     def backward(ctx, *gradients):
         lengths, x, h0, c0, *weights, y, cells, kept = ctx.saved_tensors
-        given, needed = (ctx.cell, x, h0, c0, lengths, weights, ctx.directions), ctx.needs_input_grad[3:]
+        given, needed = (ctx.cell, x, h0, c0, lengths, weights, ctx.directions), ctx.needs_input_grad[4:]
         if torch.is_grad_enabled():  # create_graph: the gradients themselves are to be differentiated
-            return (None, None, None, *_differentiable(*given, gradients, needed))
+            return (None,) * 4 + (*_differentiable(*given, gradients, needed),)
         if not ctx.is_kept:  # a backward has overwritten it, with retain_graph
-            *_, cells, kept = forward(*given)
+            *_, cells, kept = forward(*given, ctx.mask)
         ctx.is_kept = False
-        found = backward(*given, y, cells, kept, *gradients, _needs(needed[:3], needed[3:], ctx.directions))
-        return (None, None, None, *found[:3], *_of_weights(found[3:], len(weights), ctx.directions))
+        needs = _needs(needed[:3], needed[3:], ctx.directions)
+        found = backward(*given, y, cells, kept, *gradients, needs, ctx.mask)
+        return (None,) * 4 + (*found[:3], *_of_weights(found[3:], len(weights), ctx.directions))
 
 
-def run(cell, x, h0, c0, lengths, weights, directions):
+def run(cell, x, h0, c0, lengths, weights, directions, mask=None):
     if is_compiling():
         return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions)[:3]
-    return _Layer.apply(cell, directions, lengths, x, h0, c0, *weights)
+    return _Layer.apply(cell, directions, mask, lengths, x, h0, c0, *weights)
 
 
 _HAS_OPERATORS = hasattr(torch.library, "custom_op")

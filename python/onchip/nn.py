@@ -48,13 +48,12 @@ class _Rows(torch.autograd.Function):
         return _Rows.apply(gradient, places, ctx.rows if ctx.count is None else None), None, None
 
 
-def _places(batch_sizes):
-    """Of a packed sequence's rows among all steps and samples; and the lengths. On the CPU, where batch_sizes are."""
-    batch = int(batch_sizes[0])
-    begins = batch_sizes.cumsum(0) - batch_sizes
-    places = torch.arange(int(batch_sizes.sum()))
-    places += (torch.arange(len(batch_sizes)) * batch - begins).repeat_interleave(batch_sizes)
-    return places, (batch_sizes > torch.arange(batch).unsqueeze(1)).sum(1)
+def _places(batch_sizes, batch, rows, device):
+    """Of so many rows of a packed sequence among all steps and samples; and the lengths. Nothing waits for them."""
+    sizes = batch_sizes.to(device, non_blocking=True)
+    step = torch.arange(len(sizes), device=device)
+    shifts = (step * batch - (sizes.cumsum(0) - sizes)).repeat_interleave(sizes, output_size=rows)
+    return torch.arange(rows, device=device) + shifts, (sizes > torch.arange(batch, device=device).unsqueeze(1)).sum(1)
 
 
 class _OnChip:
@@ -63,6 +62,7 @@ class _OnChip:
     A gradient of gradients is computed step by step, by torch's operations. Inside, states are a tuple, also of a GRU."""
 
     _path = "no forward yet"
+    _masks = None
 
     def explain(self):
         """On what the last forward ran, and why: "on the chip; forward: groups=4 ...", or "torch: ..."."""
@@ -76,8 +76,9 @@ class _OnChip:
         states = hx if hx is None or self._cell == "lstm" else (hx,)
         why = self._why_not(input, states)
         if why is None:
+            dtype = self._dtype(input)
             with _no_autocast():
-                found = self._on_chip(input, states, lengths, self._dtype(input))
+                found = self._on_chip(input, states, lengths, dtype)
             if not isinstance(found, str):
                 y, final = found
                 return y, final if self._cell == "lstm" else final[0]
@@ -175,7 +176,7 @@ class _OnChip:
         data = data.to(dtype)
         steps, batch, lengths, places = len(batch_sizes), int(batch_sizes[0]), None, None
         if steps * batch > len(data):
-            places, lengths = (tensor.to(data.device, non_blocking=True) for tensor in _places(batch_sizes))
+            places, lengths = _places(batch_sizes, batch, len(data), data.device)
             data = _Rows.apply(data, places, steps * batch)
         if hx is not None:
             hx = tuple(state.to(dtype) if in_order is None else state.to(dtype).index_select(1, in_order) for state in hx)
@@ -194,10 +195,13 @@ class _OnChip:
         """All layers for x [steps, batch, input]; or why not, before anything has run."""
         steps, batch, _ = x.shape
         directions = 2 if self.bidirectional else 1
-        for input in [self.input_size] + [directions * self.hidden_size] * (self.num_layers > 1):
-            is_there, text = lstm_layer.plan(
-                x.device, x.dtype, self._cell, input, self.hidden_size, batch, steps, directions, lstm_layer.length_bytes(lengths)
-            )
+        masks = self._masks or [None] * self.num_layers
+        if self._masks and (directions == 2 or lengths is not None or lstm_layer.is_compiling()):
+            return "sparse_() goes without lengths, a second direction and torch.compile"
+        inputs = [self.input_size] + [directions * self.hidden_size] * (self.num_layers - 1)
+        for input, mask in dict.fromkeys(zip(inputs, masks)):
+            sizes = (input, self.hidden_size, batch, steps, directions, lstm_layer.length_bytes(lengths))
+            is_there, text = lstm_layer.plan(x.device, x.dtype, self._cell, *sizes, *([mask] if mask else []))
             if not is_there:
                 return text
         finals, all_weights = [], self._weights()
@@ -205,7 +209,7 @@ class _OnChip:
             of_layer = slice(layer * directions, (layer + 1) * directions)
             weights = [weight.to(x.dtype) for of_direction in all_weights[of_layer] for weight in of_direction]
             h0, c0 = (None, None) if hx is None else (*(state[of_layer] for state in hx), None)[:2]
-            x, *final = lstm_layer.run(self._cell, x, h0, c0, lengths, weights, directions)
+            x, *final = lstm_layer.run(self._cell, x, h0, c0, lengths, weights, directions, masks[layer])
             finals.append(final if self._cell == "lstm" else final[:1])
             if self.dropout and layer + 1 < self.num_layers:
                 x = torch.nn.functional.dropout(x, self.dropout, self.training)
@@ -216,6 +220,14 @@ class _OnChip:
 class LSTM(_OnChip, torch.nn.LSTM):
     __doc__ = _OnChip.__doc__
     _cell = "lstm"
+
+    def sparse_(self, enabled=True):
+        """From now on recurrent weights that are zero now stay zero: weight_hh is read, and has gradients, only where it is not
+        zero now, as torch.nn.utils.prune or zeros leave it, and only that is kept on the chip. Call it again after pruning
+        further. Where it does not fit, torch's path computes all gradients: explain() says so. Returns the module."""
+        names = [of[1] for of in self._all_weights]
+        self._masks = [lstm_layer.Mask(getattr(self, name)) for name in names] if enabled else None
+        return self
 
 
 class GRU(_OnChip, torch.nn.GRU):

@@ -50,7 +50,7 @@ class OnTheCpu(Compiled, WithoutKernels):
 
 
 class OnTheGpu(Compiled, OnAGpu):
-    backend = "inductor"
+    backend = "aot_eager"
 
 
 if __name__ == "__main__":

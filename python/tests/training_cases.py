@@ -23,12 +23,12 @@ class FakeTraining:
 
     workspace_bytes, plan = 64, "fake"
 
-    def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes):
+    def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, mask=None):
         assert cell in ("lstm", "gru") and precision == "fp64"
         if hidden > 64:
             raise api.DoesNotFit(f"{hidden} units do not fit")
         self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
-        self.sizes = (input, hidden, batch, steps, directions, length_bytes)
+        self.sizes, self.mask = (input, hidden, batch, steps, directions, length_bytes), mask
 
     def _of(self, arrays):
         """Tensors of each direction."""
@@ -106,7 +106,7 @@ class FakeTraining:
                 if name in a and name == "dx" and direction == 1:
                     a[name].add_(gradient)
                 elif name in a:
-                    a[name].copy_(gradient)
+                    a[name].copy_(gradient if name != "dw_hh" or self.mask is None else gradient * self.mask)
 
 
 class WithoutKernels(unittest.TestCase):
@@ -123,6 +123,7 @@ class WithoutKernels(unittest.TestCase):
             (lstm_layer, "_LAYERS", {}),
             (lstm_layer, "PRECISIONS", {torch.float64: "fp64"}),
             (api, "Training", FakeTraining),
+            (api.Matrix, "dense", lambda values: values.double()),
         ):
             patch = mock.patch.object(module, name, value)
             patch.start()

@@ -25,10 +25,10 @@ constexpr int kMatrixRegisters = kFirstCopyRegister, kMatrixRegisterCount = 16;
 struct RecordParts {
   explicit RecordParts(const BlocksGeometry& geometry)
       : place_bytes(geometry.place_bytes),
-        biases(geometry.tiles * 2 * kBlockRows * kBlockColumns),
+        biases(geometry.part_tiles() * 2 * kBlockRows * kBlockColumns),
         destinations(biases + 4 * kBlockRows),
         inputs(destinations + place_bytes * kBlockRows),
-        remainder(inputs + geometry.tiles * place_bytes * kBlockColumns) {}
+        remainder(inputs + geometry.part_tiles() * place_bytes * kBlockColumns) {}
   int place_bytes;
   std::uint32_t same = std::uint32_t{1} << (8 * place_bytes - 1);
   std::int64_t biases, destinations, inputs, remainder;
@@ -49,14 +49,15 @@ class Warp {
         word_bytes_(std::int64_t{kPlaceBytes} * geometry_.places),
         group_bytes_(word_bytes_ * tile.words) {}
 
-  void fetch(int layer, int block) {
-    const std::int64_t record = record_at(layer, block);
-    for (int t = 0; t < geometry_.tiles; ++t) {
-      load(parts_.place_bytes, input_register(block, t), inputs_at(record, t), kBlockColumns, 1);
-      load(16, weight_register(block, t), record + t * 2 * kBlockRows * kBlockColumns, kWarpLanes, 1);
+  // Records: the warp's of a layer, part after part of each block.
+  void fetch(int layer, int number) {
+    const std::int64_t record = record_at(layer, number);
+    for (int t = 0; t < geometry_.part_tiles(); ++t) {
+      load(parts_.place_bytes, input_register(number, t), inputs_at(record, t), kBlockColumns, 1);
+      load(16, weight_register(number, t), record + t * 2 * kBlockRows * kBlockColumns, kWarpLanes, 1);
     }
-    load(8, bias_register(block), record + parts_.biases, kBlockRows / 2, 4);
-    load(parts_.place_bytes, destination_register(block), record + parts_.destinations, kBlockRows, 1);
+    load(8, bias_register(number), record + parts_.biases, kBlockRows / 2, 4);
+    load(parts_.place_bytes, destination_register(number), record + parts_.destinations, kBlockRows, 1);
     if (geometry_.remainder) {
       load(4, kNoRegister, record + parts_.remainder, kSectorBytes / 4, 1);
     }
@@ -77,23 +78,36 @@ class Warp {
         geometry_.remainder ? layout_.remainder_begin[static_cast<std::size_t>(layer) * geometry_.warps + warp_] : 0;
     const std::int64_t source = buffer_at(buffer), target = buffer_at(tile_.in_place ? buffer : 1 - buffer);
     for (int b = 0; b < geometry_.warp_blocks; ++b) {
-      const std::vector<int> sums = multiply(layer, b, source);
-      add_remainder(layer, b, source, sums);
-      const int bias = out_.operate(Operation::fp32, bias_register(b));
-      out_.operate(Operation::fp32, bias_register(b));
-      out_.operate(tile_.in_place ? Operation::integer : Operation::fp32, destination_register(b));
-      const bool is_next = b + ahead_ >= geometry_.warp_blocks;
-      fetch(is_next ? next : layer, is_next ? b + ahead_ - geometry_.warp_blocks : b + ahead_);
+      std::vector<int> sums;
+      const int last = last_record(b);
+      const auto fetch_behind = [&](int record) {
+        const int ahead = record + ahead_, records = geometry_.records();
+        fetch(ahead < records ? layer : next, ahead % records);
+      };
+      for (int g = 0; g < tile_.groups; ++g) {
+        sums.push_back(out_.temporary());
+      }
+      for (int record = b * geometry_.parts; record <= last; ++record) {
+        multiply(layer, record, source, record == b * geometry_.parts, sums);
+        if (record < last) {
+          fetch_behind(record);
+        }
+      }
+      add_remainder(layer, last, source, sums);
+      const int bias = out_.operate(Operation::fp32, bias_register(last));
+      out_.operate(Operation::fp32, bias_register(last));
+      out_.operate(tile_.in_place ? Operation::integer : Operation::fp32, destination_register(last));
+      fetch_behind(last);
       const std::vector<int> words = outputs(sums, bias);
       if (!tile_.in_place) {
-        store(layer, b, target, words);
+        store(layer, last, target, words);
       }
     }
     if (tile_.in_place) {
       out_.barrier();
       for (int b = 0; b < geometry_.warp_blocks; ++b) {
         out_.operate(Operation::fp32, out_.operate(Operation::integer));  // the address
-        store(layer, b, target, std::vector<int>(static_cast<std::size_t>(tile_.groups), kNoRegister));
+        store(layer, last_record(b), target, std::vector<int>(static_cast<std::size_t>(tile_.groups), kNoRegister));
       }
     }
     out_.barrier();
@@ -104,9 +118,10 @@ class Warp {
 
  private:
   std::int64_t buffer_at(int buffer) const { return buffer * group_bytes_ * tile_.groups; }
-  std::int64_t record_at(int layer, int block) const {
-    const std::size_t number = static_cast<std::size_t>(warp_) * geometry_.warp_blocks + block;
-    return static_cast<std::int64_t>(geometry_.layer_bytes() * layer + geometry_.record_bytes() * number);
+  int last_record(int block) const { return (block + 1) * geometry_.parts - 1; }
+  std::int64_t record_at(int layer, int number) const {
+    const std::size_t of_layer = static_cast<std::size_t>(warp_) * geometry_.records() + number;
+    return static_cast<std::int64_t>(geometry_.layer_bytes() * layer + geometry_.record_bytes() * of_layer);
   }
   std::int64_t inputs_at(std::int64_t record, int tile) const {
     return record + parts_.inputs + std::int64_t{tile} * parts_.place_bytes * kBlockColumns;
@@ -120,11 +135,13 @@ class Warp {
   }
 
   // Of a slot of weights; a number of registers that does not fit is as if they were shared.
-  int slot_register(int block, int i) const { return WarpWriter::sum(block % ahead_ * (5 * geometry_.tiles + 3) + i); }
-  int weight_register(int block, int tile) const { return slot_register(block, 4 * tile); }
-  int input_register(int block, int tile) const { return slot_register(block, 4 * geometry_.tiles + tile); }
-  int bias_register(int block) const { return slot_register(block, 5 * geometry_.tiles); }
-  int destination_register(int block) const { return slot_register(block, 5 * geometry_.tiles + 2); }
+  int slot_register(int record, int i) const {
+    return WarpWriter::sum(record % ahead_ * (5 * geometry_.part_tiles() + 3) + i);
+  }
+  int weight_register(int record, int tile) const { return slot_register(record, 4 * tile); }
+  int input_register(int record, int tile) const { return slot_register(record, 4 * geometry_.part_tiles() + tile); }
+  int bias_register(int record) const { return slot_register(record, 5 * geometry_.part_tiles()); }
+  int destination_register(int record) const { return slot_register(record, 5 * geometry_.part_tiles() + 2); }
 
   void load(int width, int destination, std::int64_t at, int lanes, int apart) {
     out_.access(Operation::global_load, width, destination, kNoRegister, [&](int lane) {
@@ -154,17 +171,13 @@ class Warp {
     return kMatrixRegisters + static_cast<int>(4 * of_instruction) % kMatrixRegisterCount;
   }
 
-  // Registers of the sums, by group.
-  std::vector<int> multiply(int layer, int block, std::int64_t source) {
-    std::vector<int> sums;
-    for (int g = 0; g < tile_.groups; ++g) {
-      sums.push_back(out_.temporary());
-    }
+  // sums: their registers, by group; they begin with the first record of a block.
+  void multiply(int layer, int record, std::int64_t source, bool begins, const std::vector<int>& sums) {
     const std::vector<Matrices> all = matrices();
-    for (int t = 0; t < geometry_.tiles; ++t) {
-      const Numbers places = read(inputs_at(record_at(layer, block), t));
+    for (int t = 0; t < geometry_.part_tiles(); ++t) {
+      const Numbers places = read(inputs_at(record_at(layer, record), t));
       const bool is_same = (places[0] & parts_.same) != 0;
-      const int condition = out_.integers(2, input_register(block, t));
+      const int condition = out_.integers(2, input_register(record, t));
       int at = condition;
       for (int i = 0; i < 3; ++i) {
         at = out_.operate(Operation::fp32, at);
@@ -181,14 +194,13 @@ class Warp {
       out_.operate(Operation::other);
       for (int word = 0; word < tile_.words; ++word) {
         for (int g = 0; g < tile_.groups; ++g) {
-          const bool is_first = t == 0 && word == 0;
+          const bool is_first = begins && t == 0 && word == 0;
           out_.operate(Operation::tensor, sums[g],
-                       {is_first ? kNoRegister : sums[g], weight_register(block, t), weight_register(block, t) + 3,
+                       {is_first ? kNoRegister : sums[g], weight_register(record, t), weight_register(record, t) + 3,
                         matrix_register(static_cast<std::size_t>(tile_.words == 2 ? g : g / 2))});
         }
       }
     }
-    return sums;
   }
 
   // Where a record of the ring lies behind all features.
@@ -205,8 +217,8 @@ class Warp {
     out_.fill(4);
   }
 
-  void add_remainder(int layer, int block, std::int64_t source, const std::vector<int>& sums) {
-    const std::uint32_t count = remainder_count(geometry_, layout_.records.data() + record_at(layer, block));
+  void add_remainder(int layer, int number, std::int64_t source, const std::vector<int>& sums) {
+    const std::uint32_t count = remainder_count(geometry_, layout_.records.data() + record_at(layer, number));
     for (std::uint32_t i = 0; i < count; ++i, ++taken_, ++record_) {
       const std::vector<OutsideWeight> inputs =
           read_remainder_record(layout_.remainder.data() + record_ * record_bytes(), parts_.place_bytes);
@@ -278,8 +290,8 @@ class Warp {
     return words;
   }
 
-  void store(int layer, int block, std::int64_t target, const std::vector<int>& words) {
-    const Numbers places = read(record_at(layer, block) + parts_.destinations);
+  void store(int layer, int record, std::int64_t target, const std::vector<int>& words) {
+    const Numbers places = read(record_at(layer, record) + parts_.destinations);
     for (const Matrices& of : matrices()) {
       const int last = of.group + (tile_.words == 1 && of.count == 4 ? 1 : 0);
       out_.access(Operation::shared_store, 16, kNoRegister, words[static_cast<std::size_t>(last)],

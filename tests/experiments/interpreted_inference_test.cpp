@@ -6,7 +6,9 @@
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
+#include "model/feed_forward/dense_layer/whole_layers.hpp"
 #include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward_cases.hpp"
@@ -72,6 +74,60 @@ TEST_CASE("interpreted kernels of blocks have the categories of the reference", 
       CHECK(inference.infer().categories == infer_reference(network, images).categories);
     }
     CHECK_THROWS_AS(inference.upload(random_images(151, network.neurons.front(), 1)), InputError);
+  }
+}
+
+TEST_CASE("interpreted kernels of whole layers have the categories of the reference", "[fast]") {
+  std::uint64_t seed = 400;
+  for (const char* text : {"random:neurons=300,layers=4,degree=75,values=0.03125,bias=-0.3",
+                           "random:neurons=100-260-64-150,degree=uniform:5..60,values=0.0625,bias=-0.2,clip=4",
+                           "random:neurons=40,layers=5,degree=10,bias=-0.1"}) {
+    INFO(text);
+    const FeedForward network = read_network(text);
+    const NetworkStructure structure = whole_layers(network);
+    const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+    const BlocksLayout layout = pack_blocks(network, structure, geometry);
+    const BlocksPlan plan = read_blocks_plan(
+        "warps=4 phases=2:8x1," + std::to_string(network.layers()) + ":5x1! lower=3x1 wide=2x2!", network.layers());
+    InterpretedInference inference(blocks_program(layout, plan, 70, kSms, "sm_90"));
+    for (const int count : {1, 70}) {
+      INFO(count << " images");
+      const Bitmaps images = random_images(count, network.neurons.front(), ++seed);
+      inference.upload(images);
+      CHECK(inference.infer().categories == infer_reference(network, images).categories);
+    }
+  }
+}
+
+TEST_CASE("lower bounds end where all features are at the clip, rows without a neuron or not", "[fast]") {
+  for (const int neurons : {128, 100}) {  // of four warps with two blocks each
+    INFO(neurons << " neurons");
+    const FeedForward network = read_network("random:neurons=" + std::to_string(neurons) +
+                                             ",layers=60,degree=16,blocks=16,values=0.5,bias=-0.1,clip=4");
+    const NetworkStructure structure = find_structure(network);
+    const auto instructions = [&](const InferenceProgram& program) {
+      InterpretedInference inference(program);
+      const Bitmaps images = random_images(20, neurons, 1);
+      inference.upload(images);
+      CHECK(inference.infer().categories == infer_reference(network, images).categories);
+      std::uint64_t lower = 0, all = 0;
+      for (const InterpretedInference::Launch& launch : inference.launches()) {
+        lower += launch.label == "lower bounds" ? launch.counts.warp_instructions : 0;
+        const bool is_phase = launch.label.starts_with("to layer") && launch.label.find(':') == std::string::npos;
+        all += is_phase ? launch.counts.warp_instructions : 0;
+      }
+      CHECK(lower > 0);
+      CHECK(4 * lower < all);
+    };
+    const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+    const BlocksLayout layout = pack_blocks(network, structure, geometry);
+    REQUIRE(layout.keeps_clipped);
+    const Chip chip = find_chip("h100_sxm").chip;
+    instructions(blocks_program(layout, choose_blocks_plan(chip, geometry), 20, kSms, "sm_90"));
+    StreamedPlan plan = choose_streamed_plan(chip, network, structure);
+    plan.warps = plan.team = 2;
+    const BlocksLayout streamed = pack_blocks(network, structure, streamed_geometry(network, structure, plan.chain));
+    instructions(streamed_program(streamed, plan, 20, kSms + 1, "sm_90"));
   }
 }
 

@@ -18,7 +18,7 @@ struct Case {
   TrainingSize size;
   Precision precision;
   bool initial, last;
-  std::string forward, backward;  // what differs from the chosen plan
+  std::string forward, backward;  // what differs from a plan without choices; empty: the pick
   bool aligned = false;
 };
 
@@ -26,9 +26,9 @@ void check_interpreted(const Case& c) {
   INFO(info(c.size.cell).name << " of input " << c.size.input << " hidden " << c.size.hidden << " batch "
                               << c.size.batch << " steps " << c.size.steps << ", " << info(c.precision).name << ", '"
                               << c.forward << "', '" << c.backward << "'");
-  TrainingPlan plan = choose_training_plan(c.size, 8, 227 * 1024);
-  plan.forward = changed(plan.forward, c.forward);
-  plan.backward = changed(plan.backward, c.backward);
+  TrainingPlan plan = pick_on(c.size, 8);
+  plan.forward = c.forward.empty() ? plan.forward : changed({}, c.forward);
+  plan.backward = c.backward.empty() ? plan.backward : changed({}, c.backward);
   plan.aligned = c.aligned;
   const TrainingProgram training = training_program(c.size, c.precision, plan, "sm_90");
   InterpretedInference interpreted(training.program);
@@ -57,7 +57,19 @@ TEST_CASE("an interpreted training step of an LSTM has the gradients of the refe
              true,
              true,
              "groups=1 turns=2 shared_tiles=4 warps=8",
-             "groups=1 turns=2 split=4 shared_tiles=2 warps=8"}}) {
+             "groups=1 turns=2 split=4 shared_tiles=2 warps=8"},
+        Case{{8, 40, 22, 18},
+             bf16,
+             true,
+             true,
+             "groups=1 turns=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
+             "groups=1 turns=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"},
+        Case{{8, 64, 20, 9},
+             fp16,
+             true,
+             true,
+             "groups=1 turns=4 warps=1 loads_in_flight=4 warp_groups=4",
+             "groups=1 turns=4 split=2 shared_tiles=2 warps=4 warp_groups=2"}}) {
     check_interpreted(c);
   }
 }
@@ -125,12 +137,16 @@ InferenceProgram with_change(InferenceProgram program, std::string_view from, st
 }
 
 TEST_CASE("an interpreted training step multiplies copies with aligned rows", "[fast]") {
-  for (const auto& [input, hidden, is_reverse] :
-       std::initializer_list<std::tuple<int, int, bool>>{{5, 17, false}, {16, 19, true}, {7, 24, true}}) {
+  for (const auto& [cell, input, hidden, is_reverse] :
+       std::initializer_list<std::tuple<Cell, int, int, bool>>{{Cell::lstm, 265, 17, false},
+                                                               {Cell::gru, 16, 19, true},
+                                                               {Cell::lstm, 16, 19, true},
+                                                               {Cell::gru, 7, 24, true}}) {
     const TrainingSize size{.input = input,
                             .hidden = hidden,
                             .batch = 3,
                             .steps = 4,
+                            .cell = cell,
                             .directions = is_reverse ? 2 : 1,
                             .is_reverse = is_reverse,
                             .length_bytes = 4};
@@ -142,7 +158,7 @@ TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
   const TrainingSize size{.input = 6, .hidden = 16, .batch = 5, .steps = 6, .is_reverse = true, .length_bytes = 4};
   TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
   in.lengths = {3, 6, 1, 5, 3};
-  TrainingPlan plan = choose_training_plan(size, 2, 227 * 1024);
+  TrainingPlan plan = pick_on(size, 2);
   plan.forward = changed(plan.forward, "groups=1 turns=2");
   plan.backward = changed(plan.backward, "groups=1 turns=2");
   const TrainingProgram training = training_program(size, Precision::fp16, plan, "sm_90");
@@ -173,8 +189,7 @@ TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
 
 TEST_CASE("a length that is none is reported", "[fast]") {
   const TrainingSize size{.input = 4, .hidden = 16, .batch = 3, .steps = 4, .length_bytes = 8};
-  const TrainingProgram training =
-      training_program(size, Precision::fp16, choose_training_plan(size, 2, 227 * 1024), "sm_90");
+  const TrainingProgram training = training_program(size, Precision::fp16, pick_on(size, 2), "sm_90");
   TrainingInput in = random_training(size, Precision::fp16, false, false, 4);
   InterpretedInference interpreted(training.program);
   for (const std::int64_t length :
@@ -205,8 +220,7 @@ double largest_error(const InferenceProgram& program, const TrainingArrays& arra
 void check_changes_are_found(Cell cell, std::span<const Change> changes) {
   const TrainingSize size{6, 16, 2, 3, cell};
   const TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
-  const TrainingProgram training =
-      training_program(size, Precision::fp16, choose_training_plan(size, 2, 227 * 1024), "sm_90");
+  const TrainingProgram training = training_program(size, Precision::fp16, pick_on(size, 2), "sm_90");
   CHECK(largest_error(training.program, training.arrays, size, in) <= most_error(Precision::fp16));
   for (const Change& change : changes) {
     INFO(change.to);
@@ -267,15 +281,26 @@ TEST_CASE("a wrong sign in any term of a GRU's cell or its derivative is found",
            {"constants.bias[k] +=", "constants.bias[k] -="}}});
 }
 
+TEST_CASE("an SM has 32 units where states are large and the weights have room", "[fast]") {
+  const auto plan = [](int hidden, int batch, Cell cell) {
+    return pick_on({hidden, hidden, batch, 1, cell}, 132).backward;
+  };
+  CHECK(plan(512, 128, Cell::gru).units == 32);
+  CHECK(plan(512, 128, Cell::gru).batch_groups == 8);
+  CHECK(plan(512, 16, Cell::gru).units == 16);
+  CHECK(plan(1024, 128, Cell::gru).units == 32);
+  CHECK(plan(1024, 128, Cell::lstm).units == 16);
+}
+
 TEST_CASE("a training step refuses what it cannot do", "[fast]") {
   const TrainingSize size{8, 16, 2, 3};
-  const TrainingPlan plan = choose_training_plan(size, 8, 227 * 1024);
+  const TrainingPlan plan = pick_on(size, 8);
   CHECK_THROWS_WITH(training_program(size, Precision::fp32, plan, "sm_90"),
                     "layers are trained on the chip in 'fp16' or 'bf16', not in 'fp32'");
   CHECK_THROWS_WITH(training_program({8, 16, 2, 3, Cell::tanh}, Precision::fp16, plan, "sm_90"),
                     "the cell 'tanh' has no training kernels; 'lstm' and 'gru' have");
   CHECK_THROWS_AS(training_program({8, 16, 2, 0}, Precision::fp16, plan, "sm_90"), InputError);
-  CHECK_THROWS_WITH(choose_training_plan({8, 4096, 1, 1}, 132, 227 * 1024),
+  CHECK_THROWS_WITH(pick_on({8, 4096, 1, 1}, 132),
                     Catch::Matchers::Contains("an LSTM of 4096 units takes 256 SMs to train on the chip"));
   CHECK_THROWS_AS(changed(plan.forward, "turn=2"), InputError);
   CHECK_THROWS_AS(recurrence_shape(size, changed(plan.forward, "split=2"), false), InputError);

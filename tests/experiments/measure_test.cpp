@@ -22,6 +22,9 @@ TEST_CASE("a plan of a feed-forward network that cannot be is refused before any
   require_refusal("measure --network spdnn:1024x120 --plan 'staged images=0'", "images to be a whole number from 1");
   require_refusal("measure --network spdnn:1024x120 --plan stagd", "did you mean 'staged'?");
   require_refusal("measure --network spdnn:1024x120 --baselines --batch 2", "--batch contradicts --network");
+  require_refusal("measure --network spdnn:1024x120 --baselines --gpus 2", "--gpus contradicts --baselines");
+  require_refusal("measure --network spdnn:1024x120 --gpus 2 --split halves", "expected dealt or contiguous");
+  require_refusal("measure --network spdnn:1024x120 --image-order survivors", "expected given or survivors-first");
 }
 
 TEST_CASE("a plan compiles without a GPU", "[fast]") {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps as predicted and as measured on an H100 by a prototype and by cuDNN. Nothing was fitted to these rows.
 #include "experiments/command/table.hpp"
-#include "model/dense/family.hpp"
 #include "model/training/price.hpp"
 #include "tests/catch.hpp"
 #include "tests/experiments/command.hpp"
@@ -79,34 +78,11 @@ TEST_CASE("regression: training steps of cuDNN take about as long as predicted",
   CHECK(errors.mean() < 0.12);
 }
 
-TEST_CASE("SMs that split columns take about as long to add up as measured", "[fast]") {
-  const Chip chip = find_chip("h100_sxm").chip;
-  const CsvReader file(kData + "training_exchange.csv");
-  Errors errors;
-  for (std::size_t row = 0; row < file.size(); ++row) {
-    Recurrent network{Cell::lstm,
-                      Precision::fp16,
-                      static_cast<int>(file.number(row, "hidden")),
-                      static_cast<int>(file.number(row, "batch")),
-                      256,
-                      1};
-    network.pass = Pass::backward;
-    DensePlan plan;
-    plan.sms = 64, plan.threads = 512, plan.split = 4;
-    // With a fourth of the gradients each SM polls as much as forward.
-    const double split_us = price(chip, DenseGeometry(network, plan)).terms["split"];
-    errors.add(file.number(row, "forward_us") + split_us, file.number(row, "split_4_us"));
-  }
-  CAPTURE(errors.mean(), errors.worst);
-  CHECK(errors.count == 8);
-  CHECK(errors.mean() < 0.10);
-}
-
 TEST_CASE("predict --mode train prints phases, bytes and libraries", "[fast]") {
   const Run answer = run("predict --mode train --cell lstm --hidden 512 --batch 64 --chip h100_sxm");
   CHECK(answer.status == 0);
-  for (const char* part : {"input_product", "forward", "backward", "weight_product", "dense_persistent", "stash",
-                           "workspace", "cudnn", "cublas_graph", "us for each step"}) {
+  for (const char* part : {"input_product", "forward", "backward", "weight_product", "groups=", "stash", "workspace",
+                           "cudnn", "cublas_graph", "us for each step"}) {
     CHECK(answer.out.find(part) != std::string::npos);
   }
 }

@@ -44,6 +44,7 @@ class CublasTraining final : public Baseline {
       check_written(*result, network_.precision);
     }
   }
+  void check_products();
 
  private:
   using Buffer = DeviceBuffer<std::byte>;
@@ -55,7 +56,6 @@ class CublasTraining final : public Baseline {
     return {&projected_, &gates_, &hidden_gradient_, &input_gradient_, &input_weight_gradient_, &weight_gradient_};
   }
   std::vector<DenseProduct> products_of(int layer) const;
-  void check_products();
 
   Recurrent network_;
   Stack stack_;
@@ -91,7 +91,6 @@ CublasTraining::CublasTraining(const Recurrent& network, const Stack& stack)
          random_pattern(buffer->bytes() / info(network.precision).bytes, network.precision, most, ++seed));
   }
   poison_results();
-  check_products();
 }
 
 // Row-major [r, c] is column-major [c, r] here.
@@ -192,6 +191,9 @@ std::vector<BaselineCandidate> cublas_training_candidates(const Recurrent& netwo
                               Cublas::require();
                               wanted.hidden = hidden;
                               wanted.batch = batch;
+                              Recurrent checked = wanted;
+                              checked.steps = std::min(wanted.steps, kCheckedSteps);
+                              CublasTraining(checked, stack).check_products();
                               return std::make_unique<CublasTraining>(wanted, stack);
                             },
                             /*likely=*/true});

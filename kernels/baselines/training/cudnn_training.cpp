@@ -192,7 +192,6 @@ void CudnnTraining::check_gradients() {
 }
 
 std::unique_ptr<Baseline> make_training(const Recurrent& network, const Stack& stack, std::size_t algorithm) {
-  constexpr int kCheckedSteps = 6;
   library();  // says that it is missing before anything else can fail
   Recurrent checked = network;
   checked.steps = std::min(network.steps, kCheckedSteps);

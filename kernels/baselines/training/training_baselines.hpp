@@ -18,6 +18,8 @@
 
 namespace onchip {
 
+inline constexpr int kCheckedSteps = 6;  // of a sequence whose results are compared
+
 std::vector<BaselineCandidate> training_baseline_candidates(const Recurrent& network, const Stack& stack);
 
 std::vector<BaselineCandidate> cudnn_training_candidates(const Recurrent& network, const Stack& stack);

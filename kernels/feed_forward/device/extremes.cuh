@@ -14,7 +14,7 @@ __device__ inline Extremes nothing_seen() {
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
       extremes.any[j][p] = 0;
-      extremes.least[j][p] = 0x7bff7bff;
+      extremes.least[j][p] = kLargest;
     }
   }
   return extremes;
@@ -38,7 +38,7 @@ __device__ inline void mark(const Extremes& extremes, u32 settled, u64* alive, u
       below |= __shfl_xor_sync(~0u, below, step);
     }
     if (lane < 4) {
-      const int first = (4 * j + lane) * kGroups;  // image
+      const int first = (2 * lane + j) * kGroups;  // image
       if (lives) {
         atomicOr(reinterpret_cast<u32*>(alive) + first / 32, lives << first % 32);
       }

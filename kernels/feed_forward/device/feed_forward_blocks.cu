@@ -4,13 +4,14 @@
 //
 //   block of threads   one tile of 8 * ONCHIP_GROUPS images, all of whose features stay in shared memory
 //   warp               the output blocks [w * ONCHIP_BLOCKS, ...) of every layer, 16 neurons each
-//   output block       ONCHIP_TILES weight tiles of 16 outputs x 16 inputs, whose neurons may lie in any places of
-//                      shared memory; 8 places that differ modulo 8 are read and written without a bank conflict
+//   output block       ONCHIP_PARTS records of ONCHIP_TILES weight tiles of 16 outputs x 16 inputs, whose neurons may
+//                      lie in any places of shared memory; 8 places that differ modulo 8 are read and written without a
+//                      bank conflict
 //
 // A feature is a fp16 word, or two of them, value and residual (22 bits), times a power of two that keeps residuals
 // normal:
 //   shared memory [buffer][image / 8][word][place][image % 8]; in device memory [image][place][word]
-// Weights come from L2, ONCHIP_AHEAD output blocks ahead of their use, in registers. Those outside of the tiles, 32 to
+// Weights come from L2, ONCHIP_AHEAD records ahead of their use, in registers. Those outside of the tiles, 32 to
 // a record, come two records ahead; an output block has as many as it has, one behind another through all layers.
 //
 // After the last layer of a launch the images that are alive are appended to the next launch's list, or marked in the
@@ -21,17 +22,18 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-constexpr int kGroups = ONCHIP_GROUPS;         // of 8 images
-constexpr int kWords = ONCHIP_WORDS;           // of a feature
-constexpr int kWarps = ONCHIP_WARPS;           // of a block of threads
-constexpr int kBlocks = ONCHIP_BLOCKS;         // output blocks of a warp, in each layer
-constexpr int kAhead = ONCHIP_AHEAD;           // of these: their weights are in registers or on their way
-constexpr int kPlaces = ONCHIP_PLACES;         // of the widest layer, and eight that nobody reads
-constexpr int kInputs = ONCHIP_INPUTS;         // neurons of the network's input
-constexpr bool kInPlace = ONCHIP_IN_PLACE;     // one buffer of features; else two
-constexpr bool kSettles = ONCHIP_SETTLES;      // a tile ends when all features of its images are 0, or all at the clip
-constexpr bool kHoles = ONCHIP_HOLES;          // a layer may leave places of its features unwritten
-constexpr int kTiles = ONCHIP_TILES;           // of an output block
+constexpr int kGroups = ONCHIP_GROUPS;      // of 8 images
+constexpr int kWords = ONCHIP_WORDS;        // of a feature
+constexpr int kWarps = ONCHIP_WARPS;        // of a block of threads
+constexpr int kBlocks = ONCHIP_BLOCKS;      // output blocks of a warp, in each layer
+constexpr int kParts = ONCHIP_PARTS;        // records of an output block, one after another
+constexpr int kAhead = ONCHIP_AHEAD;        // records: their weights are in registers or on their way
+constexpr int kPlaces = ONCHIP_PLACES;      // of the widest layer, and eight that nobody reads
+constexpr int kInputs = ONCHIP_INPUTS;      // neurons of the network's input
+constexpr bool kInPlace = ONCHIP_IN_PLACE;  // one buffer of features; else two
+constexpr bool kSettles = ONCHIP_SETTLES;   // a tile ends when all features of its images are 0, or all at the clip
+constexpr bool kHoles = ONCHIP_HOLES;       // a layer may leave places unwritten, and rows of blocks without a neuron
+constexpr int kTiles = ONCHIP_TILES;        // of a record
 constexpr bool kRemainder = ONCHIP_REMAINDER;  // there are weights outside of tiles
 constexpr int kRing = 4;  // records of the remainder of a warp that are in shared memory or on their way
 constexpr int kThreads = 32 * kWarps;
@@ -46,12 +48,13 @@ constexpr int kItems = kUsed * kWords / 2;        // 32-bit words of an image in
 constexpr int kBitQuads = (kInputs + 127) / 128;  // 16 bytes of an image's bitmap
 constexpr u32 kSameInputs = 0x8000;               // with a place: a tile's inputs are those of the tile before it
 constexpr u32 kNowhere = ~0u;
-constexpr int kSettlesEach = 4;  // layers
+constexpr int kSettlesEach = 4;             // layers
+constexpr int kRecords = kBlocks * kParts;  // of a warp, in each layer
 
-static_assert(kBlocks % kAhead == 0, "registers belong to the same output blocks in every layer");
+static_assert((kParts > 1 ? kParts : kBlocks) % kAhead == 0, "registers belong to the same records in every layer");
 static_assert(kImages <= 64 && kPlaces % 8 == 0 && kUsed > 0);
 
-// What a warp reads of an output block.
+// What a warp reads of an output block, or of a part of it; the last has what is not of tiles.
 struct __align__(32) Block {
   uint4 tiles[kTiles][32];  // mma's A, fp16
   float2 biases[8];         // of rows r and r + 8
@@ -76,16 +79,16 @@ struct Memory {
 constexpr u32 kRings = (sizeof(Memory) + 127) / 128 * 128;  // behind it: a warp's records of the remainder, each
 
 struct Arguments {
-  const Block* blocks;               // [layer][warp][block]
-  const Record* remainder;  // [warp][layer][block][record], and kRing more
-  const u32* remainder_begin;        // [layer][warp]
-  int first_layer, end_layer;        // of this launch
-  const u32* bitmaps;                // [image][4 * kBitQuads], or null: features are read
-  const u16* input_neurons;          // [place], for bitmaps
-  const u32* features;               // [position][kItems]
-  const u32* ids;                    // [position]: number of the image, or null: the position
-  const u32* count;                  // positions
-  u32* out_features;                 // [position][kItems], or null: images alive are marked in categories
+  const Block* blocks;         // [layer][warp][block]
+  const Record* remainder;     // [warp][layer][block][record], and kRing more
+  const u32* remainder_begin;  // [layer][warp]
+  int first_layer, end_layer;  // of this launch
+  const u32* bitmaps;          // [image][4 * kBitQuads], or null: features are read
+  const u16* input_neurons;    // [place], for bitmaps
+  const u32* features;         // [position][kItems]
+  const u32* ids;              // [position]: number of the image, or null: the position
+  const u32* count;            // positions
+  u32* out_features;           // [position][kItems], or null: images alive are marked in categories
   u32* out_ids;
   u32* out_count;
   u32* categories;  // a bit per image
@@ -98,33 +101,7 @@ struct Arguments {
 
 #include "split.cuh"
 
-struct Weights {  // what a lane holds of an output block
-  uint4 tiles[kTiles];
-  float2 bias;
-  u32 destination, inputs[kTiles];
-  u32 remainder;
-};
-
-__device__ inline uint4 load_once(const uint4* pointer) {
-  uint4 value;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-               : "l"(pointer));
-  return value;
-}
-
-__device__ inline void fetch(Weights& weights, const Block& block, int lane) {
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t) {
-    weights.tiles[t] = load_once(&block.tiles[t][lane]);
-    weights.inputs[t] = __ldg(&block.inputs[t][lane % 16]);
-  }
-  weights.bias = __ldg(&block.biases[lane / 4]);
-  weights.destination = __ldg(&block.destinations[lane % 16]);
-#if ONCHIP_REMAINDER
-  weights.remainder = __ldg(&block.remainder);
-#endif
-}
+#include "block_weights.cuh"
 
 #include "remainder_ring.cuh"
 
@@ -151,7 +128,7 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     extremes.any[g] = 0;
-    extremes.least[g] = 0x7bff7bff;
+    extremes.least[g] = kLargest;
   }
   const auto store = [&](const u32(&words)[kGroups][2 * kWords], u32 at) {
     if constexpr (kWords == 2) {
@@ -203,10 +180,7 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
       }
     }
   };
-#pragma unroll
-  for (int b = 0; b < kBlocks; ++b) {
-    Weights& weights = ahead[b % kAhead];
-    float sums[kGroups][4] = {};
+  const auto add_tiles = [&](const Weights& weights, float(&sums)[kGroups][4]) {
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
       if (!(weights.inputs[t] & kSameInputs)) {  // the same of all lanes
@@ -238,6 +212,29 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
         }
       }
     }
+  };
+  const auto fetch_behind = [&](Weights& weights, int record) {
+    fetch(weights, record + kAhead < kRecords ? blocks[record + kAhead] : next[record + kAhead - kRecords], lane);
+  };
+  constexpr int kStep = kParts > 1 ? kAhead : 1;  // records whose registers are known
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b) {
+    float sums[kGroups][4] = {};
+#pragma unroll 1
+    for (int part = 0; part + kStep < kParts; part += kStep) {
+#pragma unroll
+      for (int i = 0; i < kStep; ++i) {
+        add_tiles(ahead[i], sums);
+        fetch_behind(ahead[i], b * kParts + part + i);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i + 1 < kStep; ++i) {
+      add_tiles(ahead[i], sums);
+      fetch_behind(ahead[i], (b + 1) * kParts - kStep + i);
+    }
+    Weights& weights = ahead[kParts > 1 ? kAhead - 1 : b % kAhead];
+    add_tiles(weights, sums);
     if constexpr (kRemainder) {
 #pragma unroll 1
       for (u32 left = weights.remainder; left > 0; --left) {  // the same of all lanes
@@ -246,7 +243,7 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
     }
     const float2 bias{weights.bias.x + a.shift, weights.bias.y + a.shift};
     const u32 destination = weights.destination;
-    fetch(weights, b + kAhead < kBlocks ? blocks[b + kAhead] : next[b + kAhead - kBlocks], lane);
+    fetch_behind(weights, (b + 1) * kParts - 1);
     u32 words[kGroups][2 * kWords];
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
@@ -260,7 +257,8 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
       }
       extremes.any[g] |= upper[0] | lower[0];
       if (kSettles) {
-        extremes.least[g] = lesser_halves(extremes.least[g], lesser_halves(upper[0], lower[0]));
+        extremes.least[g] =
+            lesser_halves(extremes.least[g], lesser_halves(upper[0] | no_row(bias.x), lower[0] | no_row(bias.y)));
       }
     }
     if constexpr (kInPlace) {
@@ -302,8 +300,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
       load_features(memory.features[buffer], a, first, count);
     }
   };
-  constexpr int kLayerBlocks = kWarps * kBlocks;
-  const Block* const own = a.blocks + threadIdx.x / 32 * kBlocks;  // of this warp, in layer 0
+  constexpr int kLayerBlocks = kWarps * kRecords;
+  const Block* const own = a.blocks + threadIdx.x / 32 * kRecords;  // of this warp, in layer 0
   Weights ahead[kAhead];
 #pragma unroll
   for (int b = 0; b < kAhead; ++b) {

@@ -12,9 +12,8 @@
 //   warp         items of a layer: ONCHIP_BLOCKS output blocks, one after another, that share inputs
 //   feature      a fp16 word, or two, value and residual, as in feed_forward_blocks.cu
 //
-//   features [tile][place][word][image]. Image i * ONCHIP_GROUPS + g is in column (i % 4) * 2 + i / 4 of the g-th product: what
-//   a lane reads and writes of a place lies side by side, and what four lanes write at once fills whole sectors.
-//   Columns that have no image are neither read nor written.
+//   features [tile][place][word][image]. Image n * ONCHIP_GROUPS + g is column n of the g-th product, so that what a lane
+//   reads and writes of a place lies side by side. Columns that have no image are not written.
 //
 // streamed_lists.cuh is beside it.
 typedef unsigned char u8;
@@ -39,6 +38,7 @@ constexpr int kPairs = kGroups / 2;  // 32-bit words of what a lane reads of a p
 constexpr int kWordHalves = kImages;
 constexpr int kPlaceHalves = kWords * kWordHalves;
 constexpr bool kHolds = kBlocks * kTiles * kWarps <= 64;  // an item's weights, for all tiles at once; else they are read when used
+constexpr bool kHoles = ONCHIP_HOLES;     // a layer may have rows without a neuron
 constexpr u32 kSameInputs = 0x80000000u;  // with a place: a tile's inputs are those of the tile before it
 constexpr int kSettlesEach = 4;           // layers
 constexpr int kSettlings = 3;             // of which one is read, one is written and one becomes zero
@@ -140,15 +140,15 @@ __device__ inline void fetch(Weights (&weights)[kBlocks], const Block* blocks) {
 }
 
 // What a lane reads and writes of a place's word: a half for each group.
-__device__ inline void read(u32 (&pairs)[kPairs], const u16* from, bool reads) {
+__device__ inline void read(u32 (&pairs)[kPairs], const u16* from) {
   if constexpr (kPairs == 4) {
-    const uint4 all = reads ? __ldcg(reinterpret_cast<const uint4*>(from)) : uint4{0, 0, 0, 0};
+    const uint4 all = __ldcg(reinterpret_cast<const uint4*>(from));
     pairs[0] = all.x, pairs[1] = all.y, pairs[2] = all.z, pairs[3] = all.w;
   } else if constexpr (kPairs == 2) {
-    const uint2 both = reads ? __ldcg(reinterpret_cast<const uint2*>(from)) : uint2{0, 0};
+    const uint2 both = __ldcg(reinterpret_cast<const uint2*>(from));
     pairs[0] = both.x, pairs[1] = both.y;
   } else {
-    pairs[0] = reads ? __ldcg(reinterpret_cast<const u32*>(from)) : 0;
+    pairs[0] = __ldcg(reinterpret_cast<const u32*>(from));
   }
 }
 __device__ inline void write(u16* to, const u32 (&pairs)[kPairs]) {
@@ -168,15 +168,15 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
                                 const Record* record, u32 images, const u64* bits, const u16* source, u16* target,
                                 Extremes& extremes) {
   const int lane = threadIdx.x % 32, member = lane % 4;
-  const u32 first = ((lane / 4) % 2 * 4 + lane / 8) * kGroups;  // image of the lane's column
-  const bool reads = first < images;
+  // Image of the lane's column. One that has none reads what the first does, at no cost, and writes nothing.
+  const u32 first = lane / 4 * kGroups < images ? lane / 4 * kGroups : 0;
   using Inputs = u32[4][kWords][kPairs];  // of the four neurons of a tile that the lane multiplies
   const auto read_inputs = [&](Inputs& inputs, const u32(&places)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const u64 place = places[i];
       if (bits != nullptr) {
-        const u32 of_lane = reads ? static_cast<u32>(__ldg(bits + place) >> first) : 0;
+        const u32 of_lane = static_cast<u32>(__ldg(bits + place) >> first);
 #pragma unroll
         for (int p = 0; p < kPairs; ++p) {
           inputs[i][0][p] = ((of_lane >> (2 * p) & 1) | (of_lane >> (2 * p + 1) & 1) << 16) * a.one;
@@ -187,7 +187,7 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
       } else {
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
-          read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + first, reads);
+          read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + first);
         }
       }
     }
@@ -236,9 +236,9 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
 #pragma unroll
     for (int half = 0; half < 2; ++half) {  // rows r and r + 8
       u16* const to = target + static_cast<u64>(weights[b].destinations[half]) * kPlaceHalves;
+      u32 out[2][kWords][kPairs];
 #pragma unroll
       for (int j = 0; j < 2; ++j) {  // columns 2 * member + j
-        u32 out[kWords][kPairs];
 #pragma unroll
         for (int p = 0; p < kPairs; ++p) {
           u32 words[kWords];
@@ -246,18 +246,30 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
                 fmaf(sums[2 * p + 1][2 * half + j], a.slack, bias[half]), a, words);
 #pragma unroll
           for (int w = 0; w < kWords; ++w) {
-            out[w][p] = words[w];
+            out[j][w][p] = words[w];
           }
           extremes.any[j][p] |= words[0];
           if (kSettles) {
-            extremes.least[j][p] = lesser_halves(extremes.least[j][p], words[0]);
+            extremes.least[j][p] = lesser_halves(extremes.least[j][p], words[0] | no_row(bias[half]));
           }
         }
-        const u32 image = (4 * j + member) * kGroups;
+      }
+      // A lane of an odd member writes columns 2 * member - 1 and 2 * member + 1, its neighbour those before: two lanes that
+      // write at once then fill a sector.
+      const bool is_odd = member & 1;
 #pragma unroll
-        for (int w = 0; w < kWords; ++w) {
+      for (int w = 0; w < kWords; ++w) {
+#pragma unroll
+        for (int p = 0; p < kPairs; ++p) {
+          const u32 other = __shfl_xor_sync(~0u, is_odd ? out[0][w][p] : out[1][w][p], 1);
+          out[0][w][p] = is_odd ? other : out[0][w][p];
+          out[1][w][p] = is_odd ? out[1][w][p] : other;
+        }
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const u32 image = (2 * member - is_odd + 2 * j) * kGroups;
           if (image < images) {
-            write(to + w * kWordHalves + image, out[w]);
+            write(to + w * kWordHalves + image, out[j][w]);
           }
         }
       }

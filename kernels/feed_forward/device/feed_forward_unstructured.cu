@@ -31,7 +31,8 @@ constexpr int kQuads = kImages / kWords;  // reads of a place
 constexpr int kRows = 32 / kRowLanes;     // of an item
 constexpr int kZeros = 32 / kImages;      // places that are zero; rows of an access
 constexpr int kBuffers = kHeld > 0 ? 1 : 2;
-constexpr int kSlots = kAhead + 1;  // of a warp's entries in shared memory: those ahead, and what is read
+constexpr int kSlots = kAhead + 1;            // of a warp's entries in shared memory: those ahead, and what is read
+constexpr int kSteps = kWeight == 2 ? 1 : 2;  // of half an entry
 constexpr u32 kNowhere = ~0u;
 
 static_assert(kImages <= 32 && (kImages & (kImages - 1)) == 0);
@@ -147,105 +148,7 @@ __device__ inline void write(float (*features)[kImages], u32 place, int image, c
   }
 }
 
-// First image of a lane's read. Of the accesses of a quarter of a warp, every other one reads the upper half of its
-// places first, so that both reads use all banks.
-__device__ inline int image_of(int read) {
-  const int lane = threadIdx.x % 32, row = lane / kRowLanes;
-  const int half = kReads == 2 ? (row / kZeros + read) % 2 : 0;
-  return (lane % kRowLanes + half * kRowLanes) * kWords;
-}
-
-struct Source {  // addresses of the images of a lane's reads, at the first place
-  u32 of[kReads];
-};
-
-__device__ inline float weight_of(u32 bits) {  // of an entry of 32 bits
-  if constexpr (kWeight == 1) {
-    return __int_as_float(bits & 0xffff0000u);
-  } else {
-    float value;
-    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.f32.f16 %0, high;\n}" : "=f"(value) : "r"(bits));
-    return value;
-  }
-}
-
-template <int kSteps>
-__device__ inline void add(Values& sums, const Source& source, const u32 (&place)[kSteps],
-                           const float (&weight)[kSteps]) {
-  Values inputs[kSteps];
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-#pragma unroll
-    for (int r = 0; r < kReads; ++r) {
-      inputs[step].of[r] = read_at(address_of(source.of[r], place[step]));
-    }
-  }
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-#pragma unroll
-    for (int r = 0; r < kReads; ++r) {
-#pragma unroll
-      for (int i = 0; i < kWords; ++i) {
-        sums.of[r].of[i] = __fadd_rn(sums.of[r].of[i], __fmul_rn(weight[step], inputs[step].of[r].of[i]));
-      }
-    }
-  }
-}
-
-// Half an entry.
-__device__ inline void add(Values& sums, const Source& source, u32 first, u32 second) {
-  if constexpr (kWeight == 2) {
-    add<1>(sums, source, {first}, {__int_as_float(second)});
-  } else {
-    add<2>(sums, source, {first & 0xffff, second & 0xffff}, {weight_of(first), weight_of(second)});
-  }
-}
-
-// What a warp reads, item after item and layer after layer: copied to shared memory kAhead entries of each row ahead.
-// A lane copies a row, which is the one that it reads where a row has one lane.
-struct Stream {
-  static constexpr u32 kBytes = sizeof(uint4) * kRows;  // of a slot
-  const uint4* entries;                                 // behind those ahead
-  u32 item, halves;                                     // the next item's
-  u32 slots, read, row;                                 // shared memory: the warp's slots; slot, and row of a lane
-
-  __device__ Stream(const Arguments& a, Memory& memory)
-      : entries(a.entries + static_cast<u64>(__ldg(a.warp_begin + threadIdx.x / 32)) * kRows + threadIdx.x % 32),
-        item(threadIdx.x / 32 * a.items),
-        halves(__ldg(a.halves + item)),
-        slots(shared_address(&memory.entries[threadIdx.x / 32])),
-        read(0),
-        row(static_cast<u32>(sizeof(uint4)) * (threadIdx.x % 32 / kRowLanes)) {
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      copy_to(i * kBytes);
-    }
-  }
-  __device__ void copy_to(u32 slot) {
-    if (kRows == 32 || threadIdx.x % 32 < kRows) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slots + slot + threadIdx.x % 32 * 16), "l"(entries)
-                   : "memory");
-    }
-    asm volatile("cp.async.commit_group;" ::: "memory");
-    entries += kRows;
-  }
-  __device__ uint4 take() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
-    if (kRowLanes > 1) {
-      __syncwarp();
-    }
-    uint4 entry;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(entry.x), "=r"(entry.y), "=r"(entry.z), "=r"(entry.w)
-                 : "r"(slots + read + row));
-    copy_to((read + kAhead * kBytes) % (kSlots * kBytes));  // the slot that was read before
-    read = (read + kBytes) % (kSlots * kBytes);
-    return entry;
-  }
-  __device__ void end() {
-    asm volatile("cp.async.wait_all;" ::: "memory");
-  }
-};
+#include "entry_stream.cuh"
 
 // The rows of the stream's next item: their features after ReLU and clip.
 __device__ inline Values run_item(const Arguments& a, Stream& stream, const Source& source, u32& any) {
@@ -256,13 +159,17 @@ __device__ inline Values run_item(const Arguments& a, Stream& stream, const Sour
   Values sums = {};
 #pragma unroll 1
   for (u32 i = 0; i < halves / 2; ++i) {
-    const uint4 entry = stream.take();
-    add(sums, source, entry.x, entry.y);
-    add(sums, source, entry.z, entry.w);
+    Half second;
+    second.ask(source, stream.entry.z, stream.entry.w);
+    stream.take();
+    stream.first.add_to(sums);
+    stream.ask_first(source);
+    second.add_to(sums);
   }
   if (halves % 2 == 1) {
-    const uint4 entry = stream.take();
-    add(sums, source, entry.x, entry.y);
+    stream.take();
+    stream.first.add_to(sums);
+    stream.ask_first(source);
   }
 #pragma unroll
   for (int r = 0; r < kReads; ++r) {
@@ -366,10 +273,11 @@ extern "C" __global__ __launch_bounds__(kThreads,
   Memory& memory = *reinterpret_cast<Memory*>(smem);
   const int warp = threadIdx.x / 32, row = threadIdx.x % 32 / kRowLanes;
   const u32 count = *a.count;
-  for (int i = threadIdx.x; i < kBuffers * kZeros * kImages; i += kThreads) {
-    const int buffer = i / (kZeros * kImages), place = kZero + i / kImages % kZeros;
-    memory.features[buffer][place][i % kImages] = 0;
+  // Places that are always zero; and a warp asks for what the next layer reads before all of that is written.
+  for (int i = threadIdx.x; i < kBuffers * kPlaces * kImages; i += kThreads) {
+    reinterpret_cast<float*>(memory.features)[i] = 0;
   }
+  __syncthreads();
   for (u32 first = blockIdx.x * kImages; first < count; first += gridDim.x * kImages) {
     Stream stream(a, memory);
     load_tile(memory, a, first, count);
@@ -389,6 +297,7 @@ extern "C" __global__ __launch_bounds__(kThreads,
         source.of[r] = shared_address(&memory.features[buffer][0][image_of(r)]);
       }
       any = 0;
+      stream.ask_first(source);
       const auto store = [&](u32 place, const Values& values) {
         if (place != kNowhere) {
 #pragma unroll

@@ -14,3 +14,10 @@ __device__ inline void split(float x, float y, const Arguments& a, u32 (&words)[
     words[kWords - 1] = positive_nearest(x - value.x, y - value.y);
   }
 }
+
+constexpr u32 kLargest = 0x7bff7bff;  // two features, larger than any
+
+// A row of no neuron, whose bias says so and whose features are zero, or-ed with this counts for no smallest feature.
+__device__ inline u32 no_row(float bias) {
+  return kHoles && bias < -1e37f ? kLargest : 0;
+}

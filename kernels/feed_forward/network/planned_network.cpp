@@ -6,6 +6,7 @@
 #include "kernels/feed_forward/streamed_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
+#include "model/feed_forward/dense_layer/dense_layer.hpp"
 #include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/feed_forward/plan/off_chip_price.hpp"
@@ -29,10 +30,16 @@ struct Planning {
   const UnstructuredOptions& options;
   const Activity* activity = nullptr;
   std::string_view plan = {};  // as a text
+  bool is_asked_for = false;   // the family, or a plan
   std::optional<NetworkStructure> structure = {};
   StructureSummary found = {};
   std::optional<PlanCache> cache = {};
 
+  void check_options() const {
+    if (options.takes_lists || options.keeps_features) {
+      throw InputError("takes images of 0 and 1, and keeps no features");
+    }
+  }
   // Throws InputError where most weights are in no block.
   const NetworkStructure& blocks() {
     if (!structure) {
@@ -43,9 +50,7 @@ struct Planning {
     return *structure;
   }
   PlanCache& kept() {
-    if (options.takes_lists || options.keeps_features) {
-      throw InputError("takes images of 0 and 1, and keeps no features");
-    }
+    check_options();
     if (!cache) {
       cache.emplace(network);
     }
@@ -53,13 +58,25 @@ struct Planning {
   }
 };
 
-// The family of a plan's text; empty: it is none.
-std::string_view family_of_text(std::string_view text) {
-  if (text.starts_with("warps=")) {
-    return BlocksPlan::kName;
+// Of a plan as a text: of blocks it begins with its first key.
+std::string_view family_of(std::string_view plan) {
+  return plan.starts_with("warps=") ? BlocksPlan::kName : plan.substr(0, plan.find(' '));
+}
+
+// Of blocks that are found, or of whole layers.
+PlannedProgram planned_blocks(const Planning& of, const StructureSummary& found, BlocksLayout packed,
+                              const BlocksPlan& plan) {
+  check_fits(of.target.chip, packed.geometry, plan);
+  const auto layout = std::make_shared<const BlocksLayout>(std::move(packed));
+  check_monotone(*layout);
+  PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = found, .end_layers = {}, .program = {}};
+  for (const BlocksPhase& phase : plan.phases) {
+    planned.end_layers.push_back(phase.end_layer);
   }
-  const std::string_view word = text.substr(0, text.find(' '));
-  return word != text && (word == StreamedPlan::kName || word == UnstructuredPlan::kName) ? word : std::string_view();
+  planned.program = [layout, plan, sms = of.target.sms, architecture = of.target.architecture](int images) {
+    return blocks_program(*layout, plan, images, sms, architecture);
+  };
+  return planned;
 }
 
 PlannedProgram plan_blocks(Planning& of) {
@@ -79,16 +96,29 @@ PlannedProgram plan_blocks(Planning& of) {
     check_fits(chip, geometry, plan);
     return PackedBlocks{of.found, pack_blocks(of.network, of.blocks(), geometry)};
   });
-  check_fits(chip, packed.geometry, plan);
-  const auto layout = std::make_shared<const BlocksLayout>(std::move(packed));
-  check_monotone(*layout);
-  PlannedProgram planned{.text = text(plan), .uses_blocks = true, .found = found, .end_layers = {}, .program = {}};
-  for (const BlocksPhase& phase : plan.phases) {
-    planned.end_layers.push_back(phase.end_layer);
+  return planned_blocks(of, found, std::move(packed), plan);
+}
+
+// Where it is not asked for, only if it is cheaper than what else runs the network.
+PlannedProgram plan_dense_layer(Planning& of) {
+  constexpr int kSomeImages = 60000;  // where it is not known how many there will be
+  of.check_options();
+  const Chip& chip = of.target.chip;
+  const DenseLayer dense = dense_layer(of.network);
+  const Activity activity = of.activity != nullptr ? *of.activity : given_activity(of.network, kSomeImages, 1);
+  const BlocksPlan plan = !of.plan.empty() ? read_dense_layer_plan(of.plan, of.network.layers())
+                                           : choose_blocks_plan(chip, dense.work, activity);
+  if (!of.is_asked_for) {
+    const double us = price_blocks(chip, dense.work, activity, plan).us;
+    const UnstructuredPlan other = choose_unstructured_plan(chip, of.network, activity);
+    if (price_unstructured(chip, of.network, unstructured_work(of.network, other), activity, other).us < us) {
+      throw InputError("would take longer than unstructured");
+    }
   }
-  planned.program = [layout, plan, sms = of.target.sms, architecture = of.target.architecture](int images) {
-    return blocks_program(*layout, plan, images, sms, architecture);
-  };
+  PlannedProgram planned =
+      planned_blocks(of, summary(dense.structure), pack_blocks(of.network, dense.structure, dense.work.geometry), plan);
+  planned.text = dense_layer_text(plan);
+  planned.uses_blocks = false;
   return planned;
 }
 
@@ -113,22 +143,6 @@ PlannedProgram plan_streamed(Planning& of) {
           }};
 }
 
-// Throws InputError for a tile that does not fit, or has more copies than fit.
-void check_fits(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan) {
-  int first = 0;
-  for (const UnstructuredPhase& phase : plan.phases) {
-    const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
-    const UnstructuredTile& tile = phase.tile;
-    if (!fits(chip, unstructured_geometry(neurons, tile, plan.warps)) ||
-        tile.copies > with_copies(chip, neurons, {tile.images, tile.in_place}, plan.warps).copies ||
-        tile.copies % tile.rows_per_access() != 0) {
-      throw InputError("plan: " + std::to_string(tile.images) + " images with " + std::to_string(tile.copies) +
-                       " second places do not fit into a block of " + chip.name);
-    }
-    first = phase.end_layer;
-  }
-}
-
 PlannedProgram plan_unstructured(Planning& of) {
   const UnstructuredPlan plan = !of.plan.empty() ? read_unstructured_plan(of.plan, of.network.layers())
                                 : of.activity == nullptr
@@ -150,29 +164,31 @@ PlannedProgram plan_unstructured(Planning& of) {
 
 }  // namespace
 
-void check_family(std::string_view family) {
-  constexpr std::array kNames{BlocksPlan::kName, StreamedPlan::kName, UnstructuredPlan::kName, StagedPlan::kName};
-  constexpr std::size_t kHere = 3;  // the last has a planner of its own
+void check_family(std::string_view plan) {
+  constexpr std::array kNames{BlocksPlan::kName, StreamedPlan::kName, DenseLayer::kName, UnstructuredPlan::kName,
+                              StagedPlan::kName};
+  constexpr std::size_t kHere = 4;  // the last has a planner of its own
   const std::span here = std::span(kNames).first(kHere);
-  if (!family.empty() && family_of_text(family).empty() && std::ranges::find(here, family) == here.end()) {
+  const std::string_view family = family_of(plan);
+  if (!family.empty() && std::ranges::find(here, family) == here.end()) {
     throw InputError("unknown plan '" + std::string(family) +
-                     "' of a feed-forward network: expected blocks, streamed, unstructured, a plan as predict "
-                     "prints it, or 'staged ...'" +
+                     "' of a feed-forward network: expected blocks, streamed, dense_layer, unstructured, a plan of "
+                     "one of them as predict prints it, or 'staged ...'" +
                      did_you_mean(family, kNames));
   }
 }
 
-PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family,
+PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view of_plan,
                             const UnstructuredOptions& options, const Activity* activity) {
-  constexpr std::array kFamilies{std::pair(BlocksPlan::kName, &plan_blocks),
-                                 std::pair(StreamedPlan::kName, &plan_streamed),
-                                 std::pair(UnstructuredPlan::kName, &plan_unstructured)};
+  constexpr std::array kFamilies{
+      std::pair(BlocksPlan::kName, &plan_blocks), std::pair(StreamedPlan::kName, &plan_streamed),
+      std::pair(DenseLayer::kName, &plan_dense_layer), std::pair(UnstructuredPlan::kName, &plan_unstructured)};
   Planning planning{network, target, options, activity};
   const auto begin = std::chrono::steady_clock::now();
-  check_family(family);
-  if (const std::string_view named = family_of_text(family); !named.empty()) {
-    planning.plan = std::exchange(family, named);
-  }
+  check_family(of_plan);
+  const std::string_view family = family_of(of_plan);
+  planning.plan = of_plan == family ? "" : of_plan;
+  planning.is_asked_for = !of_plan.empty();
   std::string reasons;
   for (const auto& [name, plan] : kFamilies) {
     if (!family.empty() && family != name) {

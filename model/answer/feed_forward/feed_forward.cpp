@@ -78,21 +78,27 @@ void take(FeedForwardAnswer& answer, const P& plan, InferencePrice price) {
   answer.price = std::move(price);
 }
 
-// The last layers of the phases of the plan that runs: the first of these families that has a kernel, as
+template <typename Phase>
+std::vector<int> ends_of(const std::vector<Phase>& phases) {
+  std::vector<int> ends;
+  std::ranges::transform(phases, std::back_inserter(ends), &Phase::end_layer);
+  return ends;
+}
+
+// The last layers of the phases of the plan that runs, as
 // kernels/feed_forward/network/planned_network.hpp takes them.
 std::vector<int> run(FeedForwardAnswer& answer, const ChipFile& file, const ExaminedNetwork& network,
                      const Activity& activity) {
   const Chip& chip = file.chip;
   OffChipWork& works = *network.off_chip;
-  std::vector<int> ends;
-  const bool has_blocks = network.work && chip.compute_capability_major >= kLeastComputeCapability;
+  const bool has_kernels = chip.compute_capability_major >= kLeastComputeCapability;
+  const bool has_blocks = network.work && has_kernels;
   answer.problem = network.work && !has_blocks ? "plans of blocks need an sm_90 or newer" : network.problem;
   if (has_blocks) {
     try {
       const BlocksPlan plan = choose_blocks_plan(chip, *network.work, activity);
       take(answer, plan, price_blocks(chip, *network.work, activity, plan));
-      std::ranges::transform(plan.phases, std::back_inserter(ends), &BlocksPhase::end_layer);
-      return ends;
+      return ends_of(plan.phases);
     } catch (const InputError& error) {
       answer.problem = error.what();
       if (const auto remedy = more_shared_memory(file, network, answer.shared_needed)) {
@@ -103,14 +109,29 @@ std::vector<int> run(FeedForwardAnswer& answer, const ChipFile& file, const Exam
     take(answer, plan, price_streamed(chip, streamed_work(network, plan.chain), activity, plan));
     return plan.end_layers;
   }
+  std::vector<int> ends;
   try {
     const UnstructuredPlan plan = choose_unstructured_plan(chip, network.network, activity);
     const std::vector<UnstructuredWork>& work =
         works.unstructured.of(text(plan), [&] { return unstructured_work(network.network, plan); });
     take(answer, plan, price_unstructured(chip, network.network, work, activity, plan));
-    std::ranges::transform(plan.phases, std::back_inserter(ends), &UnstructuredPhase::end_layer);
+    ends = ends_of(plan.phases);
   } catch (const InputError& error) {
     answer.problem += std::string("; ") + error.what();
+  }
+  if (has_kernels && !network.work) {
+    try {
+      const BlocksWork& work = dense_layer(network).work;
+      const BlocksPlan plan = choose_blocks_plan(chip, work, activity);
+      if (InferencePrice price = price_blocks(chip, work, activity, plan);
+          !answer.runs() || price.us < answer.price.us) {
+        answer.family = DenseLayer::kName;
+        answer.plan = dense_layer_text(plan);
+        answer.price = std::move(price);
+        ends = ends_of(plan.phases);
+      }
+    } catch (const InputError&) {  // unstructured, then
+    }
   }
   return ends;
 }
@@ -121,6 +142,10 @@ const BlocksWork& streamed_work(const ExaminedNetwork& network, int chain) {
   return network.off_chip->streamed.of(chain, [&] {
     return blocks_work(network.network, network.blocks, streamed_geometry(network.network, network.blocks, chain));
   });
+}
+
+const DenseLayer& dense_layer(const ExaminedNetwork& network) {
+  return network.off_chip->dense.of(DenseLayer::kName, [&] { return dense_layer(network.network); });
 }
 
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& of_all, int gpus) {

@@ -6,6 +6,7 @@
 #include "model/answer/answer.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/kept.hpp"
+#include "model/feed_forward/dense_layer/dense_layer.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/feed_forward/plan/off_chip_price.hpp"
 #include "model/feed_forward/plan/streamed_plan.hpp"
@@ -24,6 +25,7 @@ namespace onchip {
 struct OffChipWork {
   Kept<int, BlocksWork> streamed;                                 // by chain
   Kept<std::string, std::vector<UnstructuredWork>> unstructured;  // by plan
+  Kept<std::string_view, DenseLayer> dense;                       // by its name
 };
 
 // What is true of a network on every chip.
@@ -40,7 +42,8 @@ struct ExaminedNetwork {
 };
 ExaminedNetwork examine(const FeedForward& network);
 
-// The plan that runs: of blocks where one fits, else streamed or unstructured.
+// The plan that runs: of blocks where one fits, else streamed; where there are no blocks, the cheaper of dense_layer
+// and unstructured.
 struct FeedForwardAnswer {
   std::string chip;
   int gpus = 1;
@@ -62,6 +65,7 @@ struct FeedForwardAnswer {
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity, int gpus = 1);
 
 const BlocksWork& streamed_work(const ExaminedNetwork& network, int chain);
+const DenseLayer& dense_layer(const ExaminedNetwork& network);
 
 // Of a plan by its text, of any family. Throws InputError for what is no plan of the network, or does not fit.
 InferencePrice price_plan(const Chip& chip, const ExaminedNetwork& network, const Activity& activity,

@@ -41,6 +41,12 @@ InferencePrice price_plan(const Chip& chip, const ExaminedNetwork& network, cons
         works.unstructured.of(std::string(plan), [&] { return unstructured_work(network.network, unstructured); }),
         activity, unstructured);
   }
+  if (plan.starts_with(DenseLayer::kName)) {
+    const BlocksPlan dense = read_dense_layer_plan(plan, network.layers);
+    const BlocksWork& work = dense_layer(network).work;
+    check_fits(chip, work.geometry, dense);
+    return price_blocks(chip, work, activity, dense);
+  }
   if (!network.work) {
     throw InputError("a plan of blocks: " + network.problem);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/answer/training/training.hpp"
 
+#include "model/base/error.hpp"
 #include "model/base/units.hpp"
 
 namespace onchip {
@@ -16,6 +17,9 @@ Json to_json(const Packing& packing) {
 Json to_json(const ProductSize& size) {
   return {{"rows", size.rows}, {"columns", size.columns}, {"depth", size.depth}};
 }
+Json to_json(const RecurrencePlan& plan) {
+  return text(plan);
+}
 
 }  // namespace
 
@@ -27,7 +31,16 @@ TrainingAnswer predict_training(const ChipFile& chip, const Training& training, 
   }
   TrainingStep step = given ? *given : plan_training(chip.chip, training, stash);
   TrainingPrice priced = price(chip.chip, training, step);
-  return {chip.chip.name, training, std::move(step), std::move(priced), library_prices(chip.chip, training)};
+  TrainingAnswer answer{
+      chip.chip.name, training, std::move(step), std::move(priced), library_prices(chip.chip, training), {}, {}};
+  if (answer.step == library_step()) {
+    try {
+      answer.own = price(chip.chip, training, own_step(chip.chip, training, stash));
+    } catch (const InputError& lacks) {
+      answer.lacks = lacks.what();
+    }
+  }
+  return answer;
 }
 
 Json to_json(const TrainingAnswer& answer) {
@@ -45,13 +58,15 @@ Json to_json(const TrainingAnswer& answer) {
   json["phases"] = Json::array();
   for (std::size_t i = 0; i < answer.step.phases.size(); ++i) {
     const Phase& phase = answer.step.phases[i];
-    Json one{
-        {"name", name(phase.kind)}, {"layer", phase.layer},   {"direction", phase.reversed ? "backward" : "forward"},
-        {"beside", phase.beside},   {"of_sms", phase.of_sms}, {"turns", phase.turns}};
+    Json one{{"name", name(phase.kind)},
+             {"layer", phase.layer},
+             {"direction", phase.reversed ? "backward" : "forward"},
+             {"beside", phase.beside},
+             {"of_sms", phase.of_sms}};
     one.update(times(price.phases[i].us, price.phases[i].low_us, price.phases[i].high_us));
     one["bytes"] = price.phases[i].bytes;
-    std::visit([&](const auto& how) { one[std::holds_alternative<Plan>(phase.how) ? "plan" : "size"] = to_json(how); },
-               phase.how);
+    const bool is_plan = std::holds_alternative<Plan>(phase.how) || std::holds_alternative<RecurrencePlan>(phase.how);
+    std::visit([&](const auto& how) { one[is_plan ? "plan" : "size"] = to_json(how); }, phase.how);
     json["phases"].push_back(std::move(one));
   }
   json["libraries"] = Json::array();
@@ -59,6 +74,11 @@ Json to_json(const TrainingAnswer& answer) {
     Json one{{"library", library.library}, {"computes", library.what}};
     one.update(times(library.us, library.low_us, library.high_us));
     json["libraries"].push_back(std::move(one));
+  }
+  if (answer.own) {
+    json["own"] = times(answer.own->us, answer.own->low_us, answer.own->high_us);
+  } else if (!answer.lacks.empty()) {
+    json["own"] = {{"lacks", answer.lacks}};
   }
   json["text"] = to_string(answer.step);
   return json;

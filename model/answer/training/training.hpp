@@ -18,6 +18,9 @@ struct TrainingAnswer {
   TrainingStep step;
   TrainingPrice price;
   std::vector<LibraryTraining> libraries;
+  // Of the kernels' own quickest step, where another is answered; or why there is none.
+  std::optional<TrainingPrice> own;
+  std::string lacks;
 };
 
 // Of the given step, or of the quickest one. Throws InputError where the network cannot be trained, or a given step's

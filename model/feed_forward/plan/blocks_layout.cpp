@@ -28,10 +28,10 @@ std::uint16_t half_bits(float value) {
 // Where a record's parts begin.
 struct RecordPlaces {
   explicit RecordPlaces(const BlocksGeometry& geometry)
-      : biases(geometry.tiles * 2 * kBlockRows * kBlockColumns),
+      : biases(geometry.part_tiles() * 2 * kBlockRows * kBlockColumns),
         destinations(biases + 4 * kBlockRows),
         inputs(destinations + geometry.place_bytes * kBlockRows),
-        remainder(inputs + geometry.tiles * geometry.place_bytes * kBlockColumns) {}
+        remainder(inputs + geometry.part_tiles() * geometry.place_bytes * kBlockColumns) {}
   std::size_t biases, destinations, inputs, remainder;
 };
 
@@ -65,7 +65,7 @@ class Packer {
     std::vector<std::uint32_t> before;
     int place = 0;
     const auto record = [&] {
-      return layout_.records.data() + geometry.layer_bytes() * l + geometry.record_bytes() * place++;
+      return layout_.records.data() + geometry.layer_bytes() * l + geometry.record_bytes() * geometry.parts * place++;
     };
     for (int b = 0; b < blocks.count(); ++b) {
       if (place % geometry.warp_blocks == 0) {
@@ -235,9 +235,9 @@ class Packer {
     }
     const std::vector<std::byte> records = remainder_records(weights, geometry.place_bytes);
     const auto count = static_cast<std::uint32_t>(records.size() / remainder_record_bytes(geometry.place_bytes));
-    std::memcpy(
-        layout_.records.data() + geometry.layer_bytes() * l + geometry.record_bytes() * (place - 1) + places_.remainder,
-        &count, sizeof(count));
+    std::memcpy(layout_.records.data() + geometry.layer_bytes() * l +
+                    geometry.record_bytes() * (geometry.parts * place - 1) + places_.remainder,
+                &count, sizeof(count));
     std::vector<std::byte>& of_warp =
         remainder_[static_cast<std::size_t>(l) * geometry.warps + (place - 1) / geometry.warp_blocks];
     of_warp.insert(of_warp.end(), records.begin(), records.end());
@@ -267,13 +267,16 @@ class Packer {
       } else if (!before.empty()) {
         places = before;  // multiplied by zeros
       }
-      std::memcpy(record + t * sizeof(fragments), fragments.data(), sizeof(fragments));
-      put_places(record + places_.inputs + t * layout_.geometry.place_bytes * kBlockColumns, places, places == before);
+      std::byte* const part = record + layout_.geometry.record_bytes() * (t / layout_.geometry.part_tiles());
+      const int of_part = t % layout_.geometry.part_tiles();
+      std::memcpy(part + of_part * sizeof(fragments), fragments.data(), sizeof(fragments));
+      put_places(part + places_.inputs + of_part * layout_.geometry.place_bytes * kBlockColumns, places,
+                 places == before);
       before = places;
     }
+    record += layout_.geometry.record_bytes() * (layout_.geometry.parts - 1);  // what ends the block is in the last
     for (int r = 0; r < kBlockRows; ++r) {
-      // A row of no neuron stays at zero, whatever a bound adds to it.
-      const float bias = (rows[r] == kNoNeuron ? -layout_.clip : layer.bias_of(rows[r])) * layout_.scale;
+      const float bias = rows[r] == kNoNeuron ? BlocksLayout::kNoRow : layer.bias_of(rows[r]) * layout_.scale;
       const std::array<std::uint32_t, 1> destination{place_of(l + 1, rows[r])};
       std::memcpy(record + places_.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), &bias, sizeof(float));
       put_places(record + places_.destinations + r * layout_.geometry.place_bytes, destination, false);
@@ -312,6 +315,8 @@ BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& str
     facts[l] = facts_of(layer, network.clip);
   });
   packer.put_remainders();
+  layout.exact.weight.reserve(std::accumulate(exact.begin(), exact.end(), std::size_t{0},
+                                              [](std::size_t sum, const auto& of) { return sum + of.weight.size(); }));
   layout.exact.slice_begin = {0};
   layout.exact.layer_slice = {0};
   LayerFacts all;
@@ -358,14 +363,17 @@ std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::
       next = layout.remainder.data() + remainder_record_bytes(place_bytes) *
                                            layout.remainder_begin[std::size_t{1} * layer * geometry.warps + warp];
     }
-    const std::byte* record = layout.records.data() + geometry.layer_bytes() * layer + geometry.record_bytes() * block;
+    const std::byte* record =
+        layout.records.data() + geometry.layer_bytes() * layer + geometry.record_bytes() * geometry.parts * block;
     std::array<double, kBlockRows> sums{};
     for (int t = 0; t < geometry.tiles; ++t) {
+      const int of_part = t % geometry.part_tiles();
+      record += t > 0 && of_part == 0 ? geometry.record_bytes() : 0;
       std::vector<std::uint16_t> tile(kBlockRows * kBlockColumns);
       std::vector<std::uint32_t> inputs(kBlockColumns);
-      std::memcpy(tile.data(), record + t * 2 * tile.size(), 2 * tile.size());
+      std::memcpy(tile.data(), record + of_part * 2 * tile.size(), 2 * tile.size());
       for (int k = 0; k < kBlockColumns; ++k) {
-        inputs[k] = place_at(record + places.inputs + (t * kBlockColumns + k) * place_bytes);
+        inputs[k] = place_at(record + places.inputs + (of_part * kBlockColumns + k) * place_bytes);
       }
       if (inputs[0] & same) {
         inputs = before;

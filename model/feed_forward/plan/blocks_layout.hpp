@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernels of a plan of blocks read, as feed_forward_blocks.cu and feed_forward_exact.cu lay it out:
-//   record [layer][warp][block of the warp]: fp16 tiles [tiles][32 lanes][8] as A of mma.m16n8k16, then fp32 biases
+//   record [layer][warp][block of the warp][part]: fp16 tiles [tiles][32 lanes][8] as A of mma.m16n8k16, then fp32
+//   biases
 //     [8][2] of rows r and r + 8, places of the rows [16], places of the inputs [tiles][16], with their last bit set
 //     where they are those of the tile before; of 2 or 4 bytes (BlocksGeometry::place_bytes); if any layer has weights
-//     outside of its tiles, how many records they take, of 32 bits
+//     outside of its tiles, how many records they take, of 32 bits. Of the parts of a block the last has what is not of
+//     tiles
 //   remainder [warp][layer][block of the warp]: records of remainder_records.hpp
 //   exact: slices of 32 rows, a layer's last one with fewer; weights as column | fp16 << 16 [longest row / 4][32
 //   rows][4],
@@ -21,6 +23,8 @@
 namespace onchip {
 
 struct BlocksLayout {
+  static constexpr float kNoRow = -1e38F;  // bias of a row of no neuron: stays at zero, whatever a bound adds to it
+
   BlocksGeometry geometry;
   float clip = 0, scale = 1;
   std::vector<std::byte> records;

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kRecordAlignment = 32;
 constexpr int kPlaceBytes = 16;
-constexpr int kMostPlaces = 0x8000;  // of 2 bytes: their last bit says that an input was read already
+constexpr int kMostTiles = 8, kPartTiles = 4;  // of a record, where blocks come whole and in parts
+constexpr int kMostPlaces = 0x8000;            // of 2 bytes: their last bit says that an input was read already
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -52,7 +53,7 @@ std::string text(const BlocksPlan& plan) {
 
 std::size_t BlocksGeometry::record_bytes() const {
   const std::size_t of_tile = 2 * kBlockRows * kBlockColumns + place_bytes * kBlockColumns;  // weights and places
-  return round_up(tiles * of_tile + kBlockRows * (4 + place_bytes) + (remainder ? 4 : 0), kRecordAlignment);
+  return round_up(part_tiles() * of_tile + kBlockRows * (4 + place_bytes) + (remainder ? 4 : 0), kRecordAlignment);
 }
 
 std::size_t BlocksGeometry::shared_bytes(const BlocksTile& tile) const {
@@ -91,9 +92,15 @@ BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructur
     geometry.warps = std::max(1, (blocks + warp_blocks - 1) / warp_blocks);
   } else {
     geometry.warp_blocks = std::max(1, (blocks + warps - 1) / warps);
+    if (geometry.tiles > kMostTiles) {  // an even number of parts: two records ahead divide it
+      geometry.parts = static_cast<int>(round_up(geometry.tiles, 2 * kPartTiles)) / kPartTiles;
+      geometry.tiles = static_cast<int>(round_up(geometry.tiles, geometry.parts));
+    }
   }
   geometry.places = static_cast<int>(round_up(places, kFreePlaces)) + kFreePlaces;
-  geometry.holes = std::ranges::any_of(network.neurons, [&](int n) { return n != geometry.places - kFreePlaces; });
+  const int rows = kBlockRows * geometry.warps * geometry.warp_blocks;
+  geometry.holes =
+      std::ranges::any_of(network.neurons, [&](int n) { return n != geometry.places - kFreePlaces || n != rows; });
   geometry.place_bytes = geometry.places > kMostPlaces ? 4 : 2;
   return geometry;
 }

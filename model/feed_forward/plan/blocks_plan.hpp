@@ -55,14 +55,19 @@ struct BlocksGeometry {
   int layers = 0, inputs = 0;  // inputs: neurons of the first layer
   int warps = 0;
   int warp_blocks = 0;     // output blocks of a warp, in each layer
-  int tiles = 0;           // weight tiles of 16 x 16 of an output block
+  int tiles = 0;           // weight tiles of 16 x 16 of an output block, all its parts
+  int parts = 1;           // records of an output block, each with as many of its tiles
   int places = 0;          // of 16 bytes, of the widest layer, and some that nobody reads
   int place_bytes = 2;     // of a place's number in a record
-  bool holes = false;      // some layer has fewer neurons than there are places
+  bool holes = false;      // some layer has fewer neurons than there are places, or rows of blocks
   bool remainder = false;  // some layer has weights outside of blocks
 
-  std::size_t record_bytes() const;  // of an output block: tiles, biases, destinations, inputs, remainder
-  std::size_t layer_bytes() const { return record_bytes() * warp_blocks * warps; }
+  int part_tiles() const { return tiles / parts; }
+  int records() const { return warp_blocks * parts; }  // of a warp, in each layer
+  // Records ahead of their use divide this, so that registers belong to the same ones again and again.
+  int ahead_divides() const { return parts > 1 ? parts : warp_blocks; }
+  std::size_t record_bytes() const;  // tiles, biases, destinations, inputs, remainder
+  std::size_t layer_bytes() const { return record_bytes() * records() * warps; }
   std::size_t shared_bytes(const BlocksTile& tile) const;
   // 32-bit words of an image's features in device memory, between phases.
   std::int64_t feature_words(const BlocksTile& tile) const {
@@ -71,7 +76,8 @@ struct BlocksGeometry {
 };
 
 // Throws InputError with the reason where this family cannot run the network: no clip. Of the output blocks of a layer
-// each warp takes the same number, `warp_blocks` if that is not 0; else there are so many `warps`.
+// each warp takes the same number, `warp_blocks` if that is not 0; else there are so many `warps`, and blocks of many
+// tiles come in parts.
 BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps = 16,
                                int warp_blocks = 0);
 

@@ -153,8 +153,9 @@ UnstructuredPlan read_unstructured_plan(std::string_view text, int layers) {
     of_phase.in_place = tile.ends_with('!');
     tile.remove_suffix(of_phase.in_place ? 1 : 0);
     of_phase.images = whole(tile, 32, "images of a tile");
-    if (!std::has_single_bit(static_cast<unsigned>(of_phase.images))) {
-      refuse(tile, "1, 2, 4, 8, 16 or 32 images of a tile");
+    if (!std::has_single_bit(static_cast<unsigned>(of_phase.images)) ||
+        of_phase.copies % of_phase.rows_per_access() != 0) {
+      refuse(tile, "a power of two of images, and copies for each row of an access");
     }
     plan.phases.push_back({end, of_phase});
   }
@@ -171,6 +172,28 @@ void check_fits(const Chip& chip, const BlocksGeometry& geometry, const BlocksPl
                        std::to_string(needs / 1024) + " KiB of shared memory; a block of " + chip.name + " has " +
                        std::to_string(has / 1024) + " KiB");
     }
+  }
+}
+
+void check_fits(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan) {
+  int first = 0;
+  for (const UnstructuredPhase& phase : plan.phases) {
+    const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
+    if (const UnstructuredGeometry geometry = unstructured_geometry(neurons, phase.tile, plan.warps);
+        !fits(chip, geometry)) {
+      throw InputError("unstructured plan: a tile of " + std::to_string(phase.tile.images) + " images takes " +
+                       std::to_string(geometry.shared_bytes() / 1024) + " KiB of shared memory and " +
+                       std::to_string(geometry.held * phase.tile.lane_images()) +
+                       " registers for outputs; a block of " + chip.name + " has " +
+                       std::to_string(static_cast<std::size_t>(chip.smem_bytes_per_block.value) / 1024) + " KiB, and " +
+                       std::to_string(kMostHeld) + " are held");
+    }
+    const UnstructuredTile plain{phase.tile.images, phase.tile.in_place};
+    if (const int most = with_copies(chip, neurons, plain, plan.warps).copies; phase.tile.copies > most) {
+      throw InputError("unstructured plan: a tile of " + std::to_string(plain.images) + " images has room for " +
+                       std::to_string(most) + " second places, not " + std::to_string(phase.tile.copies));
+    }
+    first = phase.end_layer;
   }
 }
 

@@ -18,5 +18,6 @@ UnstructuredPlan read_unstructured_plan(std::string_view text, int layers);
 
 // Throws InputError if a tile does not fit into a block's shared memory.
 void check_fits(const Chip& chip, const BlocksGeometry& geometry, const BlocksPlan& plan);
+void check_fits(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan);
 
 }  // namespace onchip

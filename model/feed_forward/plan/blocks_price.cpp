@@ -16,7 +16,7 @@ namespace {
 
 // In a record: places of its outputs, then of its tiles' inputs.
 std::size_t destinations_at(const BlocksGeometry& geometry) {
-  return static_cast<std::size_t>(geometry.tiles) * 2 * kBlockRows * kBlockColumns + kBlockRows * 4;
+  return static_cast<std::size_t>(geometry.part_tiles()) * 2 * kBlockRows * kBlockColumns + kBlockRows * 4;
 }
 
 // Of one access to 8 places: the most different ones of the same banks.
@@ -63,7 +63,7 @@ double registers(const BlocksGeometry& geometry, const BlocksTile& tile, int ahe
   const int sets = tile.groups * tile.words;
   const int held = tile.in_place ? geometry.warp_blocks * 2 * sets + geometry.warp_blocks / 2 : 0;
   const int remainder = geometry.remainder ? 4 + ahead : 0;  // where records lie, how many
-  return held + ahead * (5 * geometry.tiles + 3) + remainder + 4 * tile.groups + 4 * sets;
+  return held + ahead * (5 * geometry.part_tiles() + 3) + remainder + 4 * tile.groups + 4 * sets;
 }
 
 double registers_of_thread(const Chip& chip, const BlocksGeometry& geometry) {
@@ -95,7 +95,7 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
       records * kRecordTiles * chip.tensor_latency_cycles +
       blocks * (geometry.tiles * chip.tensor_latency_cycles +
                 cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
-      blocks / ahead * wait;
+      geometry.records() / static_cast<double>(ahead) * wait;
   const double chain = parts[kProducts] + parts[kLatency];
   const double shared = static_cast<double>(wavefronts(work, tile, layer) + kRingWavefronts * work.remainder[layer]) *
                         chip.lds_wavefront_cycles;
@@ -132,14 +132,17 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
     of_one.inputs = network.inputs(l);
     const BlocksLayout layout = pack_blocks(one, of_layer, of_one);
     monotone[l] = layout.monotone;
+    int part = 0;
     for (std::size_t record = 0; record < layout.records.size(); record += geometry.record_bytes()) {
-      std::vector<std::uint32_t> places(static_cast<std::size_t>(kBlockColumns) * (1 + geometry.tiles));
+      part = part % geometry.parts + 1;
+      std::vector<std::uint32_t> places(static_cast<std::size_t>(kBlockColumns) * (1 + geometry.part_tiles()));
       const std::byte* from = layout.records.data() + record + destinations_at(geometry);
       for (std::uint32_t& place : places) {
         std::memcpy(&place, from, static_cast<std::size_t>(geometry.place_bytes));
         from += geometry.place_bytes;
       }
-      for (int t = 0; t <= geometry.tiles; ++t) {  // of the outputs, then of each tile's inputs
+      // Of the outputs, at the end of a block, then of each tile's inputs.
+      for (int t = part == geometry.parts ? 0 : 1; t <= geometry.part_tiles(); ++t) {
         const auto of_tile = std::span(places).subspan(static_cast<std::size_t>(t) * kBlockColumns, kBlockColumns);
         if (const bool is_read = t > 0; !is_read || of_tile[0] >> (8 * geometry.place_bytes - 1) == 0) {
           work.read_tiles[l] += is_read;
@@ -185,8 +188,9 @@ std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int laye
 
 int weights_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
   constexpr int kMostAhead = 4;  // as kernels/feed_forward/blocks_program.cpp tries them
-  for (int ahead = std::min(kMostAhead, geometry.warp_blocks); ahead > 1; --ahead) {
-    if (geometry.warp_blocks % ahead == 0 && registers(geometry, tile, ahead) <= registers_of_thread(chip, geometry)) {
+  for (int ahead = std::min(kMostAhead, geometry.ahead_divides()); ahead > 1; --ahead) {
+    if (geometry.ahead_divides() % ahead == 0 &&
+        registers(geometry, tile, ahead) <= registers_of_thread(chip, geometry)) {
       return ahead;
     }
   }

@@ -9,12 +9,12 @@
 namespace onchip {
 namespace {
 
-constexpr int kMostGroups = 4;  // of a tile, as far as kernels were measured
+constexpr int kMostGroups = 4, kMostWideGroups = 8;  // of a tile; where blocks come in parts, L2 binds
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<BlocksTile> fitting_tiles(const Chip& chip, const BlocksGeometry& geometry) {
   std::vector<BlocksTile> tiles;
-  for (int groups = 1; groups <= kMostGroups; ++groups) {
+  for (int groups = 1; groups <= (geometry.parts > 1 ? kMostWideGroups : kMostGroups); ++groups) {
     for (const bool in_place : {false, true}) {
       const BlocksTile tile{groups, 1, in_place};
       if (static_cast<double>(geometry.shared_bytes(tile)) <= chip.smem_bytes_per_block) {

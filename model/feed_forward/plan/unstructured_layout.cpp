@@ -183,7 +183,7 @@ void share_out(const std::vector<Packed>& layers, const Item& empty, Unstructure
     }
   }
   phase.warp_begin.push_back(static_cast<std::uint32_t>(phase.entries.size() / rows));
-  phase.entries.resize(phase.entries.size() + phase.geometry.ahead * rows);
+  phase.entries.resize(phase.entries.size() + (phase.geometry.ahead + 1) * rows);
   phase.halves.push_back(0);
 }
 

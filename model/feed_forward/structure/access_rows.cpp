@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 namespace onchip {
 
@@ -23,12 +24,14 @@ std::vector<std::int32_t> order_by_access(std::span<const std::span<const std::i
 
   std::vector<std::int32_t> order, left;  // left: those looked at, longest first
   std::vector<float> sum(width);
+  std::vector<bool> is_written(width);  // by rows of the access: a row's output has its number as its place
   auto next = by_length.begin();
   const auto take = [&](std::size_t i) {
     const std::int32_t row = left[i];
     for (std::size_t c = 0; c < width; ++c) {
       sum[c] += entries[row * width + c];
     }
+    is_written[row % width] = true;
     order.push_back(row);
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
   };
@@ -39,18 +42,19 @@ std::vector<std::int32_t> order_by_access(std::span<const std::span<const std::i
     }
     if (in_access == 0) {
       std::ranges::fill(sum, 0.0F);
+      std::fill(is_written.begin(), is_written.end(), false);
       take(0);
       continue;
     }
     const std::size_t shortest = length(left[std::min(left.size(), width - in_access) - 1]);
     std::size_t best = 0;
-    float best_cost = 0;
+    std::pair<bool, float> best_cost;
     for (std::size_t i = 0; i < left.size() && length(left[i]) >= shortest; ++i) {
-      float cost = 0;
+      std::pair<bool, float> cost{is_written[left[i] % width], 0};
       const float* const of_row = entries.data() + left[i] * width;
       for (std::size_t c = 0; c < width; ++c) {
         const float square = (sum[c] + of_row[c]) * (sum[c] + of_row[c]);
-        cost += square * square;
+        cost.second += square * square;
       }
       if (i == 0 || cost < best_cost) {
         best = i;

@@ -294,15 +294,26 @@ SparseMatrix readers_of(const Blocks& blocks, int inputs) {
 std::vector<float> block_values(const SparseMatrix& weights, const Blocks& blocks, int b) {
   const std::span<const std::int32_t> rows = blocks.rows(b), columns = blocks.columns(b);
   std::vector<float> values(rows.size() * columns.size());
+  std::vector<std::pair<std::int32_t, std::size_t>> ascending;
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c] != kNoNeuron) {
+      ascending.emplace_back(columns[c], c);
+    }
+  }
+  std::ranges::sort(ascending);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     if (rows[r] == kNoNeuron) {
       continue;
     }
     const std::span<const std::int32_t> of_row = columns_of(weights, rows[r]);
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      const auto found = std::ranges::lower_bound(of_row, columns[c]);
-      if (columns[c] != kNoNeuron && found != of_row.end() && *found == columns[c]) {
-        values[r * columns.size() + c] = weights.value[weights.row_begin[rows[r]] + (found - of_row.begin())];
+    const float* const value = weights.value.data() + weights.row_begin[rows[r]];
+    std::size_t i = 0;
+    for (const auto& [column, c] : ascending) {
+      while (i < of_row.size() && of_row[i] < column) {
+        ++i;
+      }
+      if (i < of_row.size() && of_row[i] == column) {
+        values[r * columns.size() + c] = value[i];
       }
     }
   }

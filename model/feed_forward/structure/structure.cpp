@@ -13,10 +13,15 @@ void StructureSummary::check_mostly_blocks() const {
 }
 
 NetworkStructure find_structure(const FeedForward& network, double least_fill, int threads) {
+  return with_places(
+      network, [&](const SparseMatrix& weights) { return find_blocks(weights, least_fill); }, threads);
+}
+
+NetworkStructure with_places(const FeedForward& network,
+                             const std::function<LayerStructure(const SparseMatrix& weights)>& blocks_of, int threads) {
   const int layers = network.layers();
   NetworkStructure structure{std::vector<LayerStructure>(layers), std::vector<Places>(layers + 1)};
-  parallel_for(layers, threads,
-               [&](int l) { structure.layers[l] = find_blocks(network.layer(l).weights, least_fill); });
+  parallel_for(layers, threads, [&](int l) { structure.layers[l] = blocks_of(network.layer(l).weights); });
   // The rows of a layer's blocks are ordered by the places of its outputs, their columns by those of its inputs.
   parallel_for(layers + 1, threads, [&](int l) {
     Blocks none_before, none_after;

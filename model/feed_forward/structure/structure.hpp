@@ -8,6 +8,7 @@
 #include "model/feed_forward/structure/places.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace onchip {
@@ -28,6 +29,10 @@ struct StructureSummary {
 
 // The same for any number of threads.
 NetworkStructure find_structure(const FeedForward& network, double least_fill = 0.5, int threads = all_cores());
+// Of layers whose blocks are found in whatever way.
+NetworkStructure with_places(const FeedForward& network,
+                             const std::function<LayerStructure(const SparseMatrix& weights)>& blocks_of,
+                             int threads = all_cores());
 StructureSummary summary(const NetworkStructure& structure);
 
 }  // namespace onchip

@@ -55,6 +55,19 @@ struct SparseLayout {
 // Works on so many threads; the layout does not depend on how many.
 SparseLayout make_layout(const SparseGeometry& geometry, const SparseMatrix& matrix, int threads = 1);
 
+// Where the i-th longest row of a block is: every other class of rows goes from its last group to the first.
+struct BlockPlace {
+  int r, group;
+};
+constexpr BlockPlace block_place(int i, int rows, int groups) {
+  const int r = i / groups, group = i % groups;
+  return {r, r % 2 != 0 && (r + 1) * groups <= rows ? groups - 1 - group : group};
+}
+
+// Of one SM's block of a matrix, [hidden, state_units] with one row for each unit: the longest rows first, and column c
+// at place c.
+SparseLayout make_block_layout(const SparseGeometry& geometry, const SparseMatrix& block);
+
 // The matrix back; equal to what make_layout was given (but only packed_pair keeps its zeros).
 SparseMatrix unpack(const SparseLayout& layout);
 

@@ -8,7 +8,9 @@
 #include "model/sparse/search/row_assignment.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <span>
 
 namespace onchip {
@@ -124,6 +126,27 @@ SparseLayout make_layout(const SparseGeometry& geometry, const SparseMatrix& mat
   pack_rows(layout, matrix, threads);
   if (geometry.has_overflow() && geometry.ring_chunks == 0) {
     split_overflow(layout);  // throws if there is no room for them
+  }
+  return layout;
+}
+
+SparseLayout make_block_layout(const SparseGeometry& geometry, const SparseMatrix& block) {
+  SparseLayout layout(geometry);
+  const int groups = geometry.groups();
+  layout.rows.assign(static_cast<std::size_t>(geometry.all_rows()) * groups, -1);
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(block.rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  std::ranges::stable_sort(rows, std::greater(),
+                           [&](std::int32_t row) { return block.row_begin[row + 1] - block.row_begin[row]; });
+  for (int i = 0; i < block.rows; ++i) {
+    const BlockPlace place = block_place(i, block.rows, groups);
+    layout.rows[layout.group_row(0, place.r, place.group)] = rows[static_cast<std::size_t>(i)];
+  }
+  layout.order.resize(static_cast<std::size_t>(geometry.state_units));
+  std::iota(layout.order.begin(), layout.order.end(), 0);
+  pack_rows(layout, block, 1);
+  if (geometry.has_overflow()) {
+    split_overflow(layout);  // as above
   }
   return layout;
 }

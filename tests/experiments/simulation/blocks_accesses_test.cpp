@@ -44,9 +44,12 @@ std::uint64_t sum(const std::vector<LayerRun>& layers, auto of) {
 TEST_CASE("kernels of blocks have the wavefronts that their replay has, in every phase", "[fast]") {
   const std::string blocks = "random:neurons=300,layers=6,degree=24,blocks=16,values=0.125,bias=-0.1,clip=4";
   const std::string moved = blocks + ",moved=0.1";
+  // Ten tiles, in parts.
+  const std::string wide = "random:neurons=300,layers=6,degree=150,blocks=16,values=0.0625,bias=-0.1,clip=4,moved=0.1";
   // Words: the same in all phases, because features between them are laid out by them.
-  const auto [text, words] = GENERATE_COPY(std::pair{std::string("spdnn:1024x6"), 1}, std::pair{blocks, 1},
-                                           std::pair{blocks, 2}, std::pair{moved, 1}, std::pair{moved, 2});
+  const auto [text, words] =
+      GENERATE_COPY(std::pair{std::string("spdnn:1024x6"), 1}, std::pair{blocks, 1}, std::pair{blocks, 2},
+                    std::pair{moved, 1}, std::pair{moved, 2}, std::pair{wide, 1}, std::pair{wide, 2});
   INFO(text << ", " << words << " words");
   const Chip chip = find_chip("h100_sxm").chip;
   const FeedForward network = read_network(text);
@@ -57,6 +60,7 @@ TEST_CASE("kernels of blocks have the wavefronts that their replay has, in every
               return place % kFreePlaces != places[0] % kFreePlaces && place / kFreePlaces != places[0] / kFreePlaces;
             }));
   const BlocksGeometry geometry = blocks_geometry(network, structure, 8);
+  CHECK((geometry.parts > 1) == (text == wide));
   const BlocksLayout layout = pack_blocks(network, structure, geometry);
   BlocksPlan plan{geometry.warps, {}, {2, 1, false}, {1, 2, false}};
   plan.phases = {{2, {3, words, true}}, {4, {2, words, false}}, {5, {1, words, true}}, {6, {2, words, true}}};

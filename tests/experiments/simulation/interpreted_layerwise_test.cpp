@@ -2,6 +2,7 @@
 // What stands between the products of the libraries that feed-forward kernels are compared with, interpreted.
 #include "kernels/baselines/feed_forward.hpp"
 #include "model/base/numeric.hpp"
+#include "model/feed_forward/network_text.hpp"
 #include "sim/ptx/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward_cases.hpp"
@@ -110,6 +111,36 @@ TEST_CASE("features become what a library multiplies, activate and move, in ever
         CHECK(first.get(0, neuron) == second.get(4, neuron));
         CHECK(first.get(1, neuron) == second.get(1, neuron));
       }
+    }
+  }
+}
+
+TEST_CASE("sparse weights become the dense ones that a library multiplies", "[fast]") {
+  SparseMatrix sparse =
+      read_network("random:neurons=37-53,degree=power-law:1..40,values=uniform:-1..1,precision=fp16").layer(0).weights;
+  const std::vector<float> expected = to_dense(sparse);
+  for (const int words : {0, 1, 2}) {
+    std::vector<std::uint32_t> dense(expected.size());
+    ptx::Machine machine(
+        ptx::parse(compile_ptx(layerwise_request({.words = words}, "sm_90")), "feed_forward_layerwise.ptx"));
+    const auto allow = [&](auto& array) { machine.memory().add(std::as_writable_bytes(std::span(array))); };
+    allow(sparse.row_begin);
+    allow(sparse.column);
+    allow(sparse.value);
+    allow(dense);
+    const DenseArguments arguments{sparse.row_begin.data(),
+                                   sparse.column.data(),
+                                   sparse.value.data(),
+                                   dense.data(),
+                                   static_cast<std::uint32_t>(sparse.rows),
+                                   static_cast<std::uint32_t>(sparse.columns)};
+    machine.launch("feed_forward_dense",
+                   {.blocks = 2, .threads = 64, .parameters = std::as_bytes(std::span(&arguments, 1))});
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const float found = words == 0
+                              ? reinterpret_cast<const float*>(dense.data())[i]
+                              : from_bits(Precision::fp16, reinterpret_cast<const std::uint16_t*>(dense.data())[i]);
+      CHECK(found == expected[i]);
     }
   }
 }

@@ -1,15 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/plan/blocks_layout.hpp"
 #include "model/base/error.hpp"
+#include "model/feed_forward/dense_layer/whole_layers.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace onchip {
+namespace {
+
+// The same features come out of a layout's records as out of the layers.
+void check_layers(const FeedForward& network, const NetworkStructure& structure) {
+  const BlocksGeometry geometry = blocks_geometry(network, structure);
+  const BlocksLayout layout = pack_blocks(network, structure, geometry);
+  for (int l = 0; l < network.layers(); ++l) {
+    std::vector<float> features(network.inputs(l));
+    std::vector<double> at_places(geometry.places);
+    for (int n = 0; n < network.inputs(l); ++n) {
+      features[n] = static_cast<float>(n * 7919 % 64) / 8;
+      at_places[structure.places[l].of_neuron[n]] = static_cast<double>(features[n]) * layout.scale;
+    }
+    const std::vector<double> expected = layer_in_double(network.layer(l), network.clip, features);
+    const std::vector<double> actual = run_layer(layout, l, at_places);
+    for (int n = 0; n < network.outputs(l); ++n) {
+      // Biases are rounded to fp32, scaled by a power of two.
+      REQUIRE_THAT(actual[structure.places[l + 1].of_neuron[n]] / layout.scale,
+                   Catch::Matchers::WithinAbs(expected[n], 1e-6));
+    }
+  }
+}
+
+}  // namespace
 
 TEST_CASE("records of blocks hold the layer: the same features come out of them", "[fast]") {
   const double least_fill = GENERATE(0.05, 0.5);
@@ -19,24 +45,23 @@ TEST_CASE("records of blocks hold the layer: the same features come out of them"
         "spdnn:1024x3,moved=0.1", "random:neurons=300-40-400,degree=power-law:1..200"}) {
     INFO(text);
     const FeedForward network = read_network(text);
-    const NetworkStructure structure = find_structure(network, least_fill);
-    const BlocksGeometry geometry = blocks_geometry(network, structure);
-    const BlocksLayout layout = pack_blocks(network, structure, geometry);
-    for (int l = 0; l < network.layers(); ++l) {
-      std::vector<float> features(network.inputs(l));
-      std::vector<double> at_places(geometry.places);
-      for (int n = 0; n < network.inputs(l); ++n) {
-        features[n] = static_cast<float>(n * 7919 % 64) / 8;
-        at_places[structure.places[l].of_neuron[n]] = static_cast<double>(features[n]) * layout.scale;
-      }
-      const std::vector<double> expected = layer_in_double(network.layer(l), network.clip, features);
-      const std::vector<double> actual = run_layer(layout, l, at_places);
-      for (int n = 0; n < network.outputs(l); ++n) {
-        // Biases are rounded to fp32, scaled by a power of two.
-        REQUIRE_THAT(actual[structure.places[l + 1].of_neuron[n]] / layout.scale,
-                     Catch::Matchers::WithinAbs(expected[n], 1e-6));
-      }
-    }
+    check_layers(network, find_structure(network, least_fill));
+  }
+}
+
+TEST_CASE("records of whole layers hold them, in parts where they are wide", "[fast]") {
+  for (const auto& [text, parts] :
+       {std::pair{"random:neurons=300-100-64-512,degree=60", 6},
+        std::pair{"random:neurons=150-333,degree=uniform:0..70,bias=-0.1", 4},
+        std::pair{"random:neurons=40,layers=2,degree=10", 1}, std::pair{"random:neurons=200,layers=2,degree=0", 1}}) {
+    INFO(text);
+    const FeedForward network = read_network(text);
+    const NetworkStructure structure = whole_layers(network);
+    CHECK(blocks_geometry(network, structure).parts == parts);
+    CHECK(summary(structure).weights_in_blocks == summary(structure).weights);
+    CHECK(summary(structure).reads.extra == 0);
+    CHECK(summary(structure).writes.extra == 0);
+    check_layers(network, structure);
   }
 }
 

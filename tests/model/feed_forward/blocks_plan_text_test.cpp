@@ -2,6 +2,7 @@
 #include "model/feed_forward/plan/blocks_plan_text.hpp"
 
 #include "model/base/error.hpp"
+#include "model/feed_forward/dense_layer/dense_layer.hpp"
 #include "tests/catch.hpp"
 
 #include <string>
@@ -17,7 +18,25 @@ TEST_CASE("streamed and unstructured plans come back from their texts", "[fast]"
   CHECK_THROWS_AS(read_streamed_plan(streamed, 121), InputError);
   CHECK_THROWS_AS(read_unstructured_plan("unstructured warps=32 order=no phases=120:16", 120), InputError);
   CHECK_THROWS_AS(read_unstructured_plan("unstructured warps=32 order=ascending phases=120", 120), InputError);
-  CHECK_THROWS_AS(read_unstructured_plan("unstructured warps=32 order=ascending phases=120:12", 120), InputError);
+  for (const char* tile : {"12", "24", "64", "16+1"}) {
+    INFO(tile);
+    CHECK_THROWS_AS(
+        read_unstructured_plan("unstructured warps=16 order=ascending phases=120:" + std::string(tile), 120),
+        InputError);
+  }
+  const std::string dense = "dense_layer warps=16 phases=120:2x1 lower=2x1 wide=2x2";
+  CHECK(dense_layer_text(read_dense_layer_plan(dense, 120)) == dense);
+}
+
+TEST_CASE("unstructured plans that do not fit are refused with what they take", "[fast]") {
+  const Chip chip = find_chip("h100_sxm").chip;
+  FeedForward network;
+  network.neurons.assign(5, 1024);
+  const auto check = [&](const std::string& phases) {
+    check_fits(chip, network, read_unstructured_plan("unstructured warps=16 order=ascending phases=" + phases, 4));
+  };
+  CHECK_NOTHROW(check("2:32!,4:16!+1024"));
+  CHECK_THROWS_WITH(check("2:32!,4:32"), Catch::Matchers::Contains("KiB of shared memory"));
 }
 
 TEST_CASE("a plan of blocks comes back from its text, and what is none is refused by name", "[fast]") {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/training/own_step.hpp"
+
+#include "model/base/error.hpp"
+#include "model/base/units.hpp"
+#include "model/training/recurrence_price.hpp"
+
+namespace onchip {
+TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked) {
+  const Recurrent& network = asked.training.network;
+  const Stack& stack = asked.training.stack;
+  const bool is_16_bit = network.precision == Precision::fp16 || network.precision == Precision::bf16;
+  const bool is_gated = network.cell == Cell::lstm || network.cell == Cell::gru;
+  if (!is_gated || !is_16_bit || stack.layers * stack.directions() > 1 || asked.stash != Stash::gates) {
+    throw InputError(
+        "training is built for one layer and direction of LSTM or GRU in fp16 or bf16 with stash=gates, and else not "
+        "built yet: with --baselines the libraries are timed");
+  }
+  const TrainingSize size = size_of(asked.training);
+  const auto sms = static_cast<int>(chip.sm_count.value);
+  const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
+  TrainingPlan plan;
+  plan.aligned = gains_by_alignment(size);
+  if (!asked.step) {
+    plan = choose_training_plan(size, chip);
+  } else {
+    if (asked.step->phases.front().kind == PhaseKind::library) {
+      throw InputError("this step is a library's: --baselines times it");
+    }
+    for (const Phase& phase : asked.step->phases) {
+      if (const auto* recurrence = std::get_if<RecurrencePlan>(&phase.how)) {
+        (phase.kind == PhaseKind::forward ? plan.forward : plan.backward) = *recurrence;
+      }
+    }
+  }
+  const auto change = [&](RecurrencePlan& of, const std::string& words, bool is_backward) {
+    if (!words.empty()) {
+      of = changed(of, words);
+      of = words.find("shared_tiles") == std::string::npos ? with_room(size, of, is_backward, sms, shared_bytes) : of;
+    }
+  };
+  change(plan.forward, asked.forward, false);
+  change(plan.backward, asked.backward, true);
+  return plan;
+}
+
+OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, int repeats) {
+  const TrainingSize size = size_of(asked.training);
+  OwnStep own;
+  own.timing = time_training(size, asked.training.network.precision, own_plan(chip, asked), repeats);
+  const TrainingTiming& timing = own.timing;
+  own.result.name = kOwn;
+  own.result.ran = true;
+  own.result.step_us = timing.graph;
+  own.result.settings = "forward and all gradients, CUDA graph";
+  own.result.note = "forward " + fixed(timing.forward.median, 2) + ", backward " + fixed(timing.backward.median, 2) +
+                    ", products " + fixed(timing.products.median, 2) + ", other " + fixed(timing.other.median, 2) +
+                    (timing.spill_bytes > 0 ? ", spills " + std::to_string(timing.spill_bytes) + " B" : "") +
+                    "; forward: " + text(timing.plan.forward) + "; backward: " + text(timing.plan.backward);
+  TrainingStep step = own_step(chip, asked.training, asked.stash);
+  for (Phase& phase : step.phases) {
+    if (auto* recurrence = std::get_if<RecurrencePlan>(&phase.how)) {
+      *recurrence = phase.kind == PhaseKind::forward ? timing.plan.forward : timing.plan.backward;
+    }
+  }
+  const TrainingPrice of_step = price(chip, asked.training, step);
+  own.price = {kOwn, "the plans that ran", of_step.us, of_step.low_us, of_step.high_us};
+  return own;
+}
+
+}  // namespace onchip

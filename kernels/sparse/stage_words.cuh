@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Polling. staged_at(i): where word i of a state goes in shared memory.
+
+// Copies kCount words of a state to shared memory, kThreads apart, the last only if it `exists`; Lamport: polls them.
+// `polls`: how often a thread may find a word missing; once that is used up it takes what is there.
+template <int kCount>
+__device__ __forceinline__ void stage_words(const char* from, u32 to, int first, bool exists, int& polls) {
+  Word v[kCount];
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const u32 unset = k < kCount - 1 || exists ? ~0u : 0u;
+    v[k] = {unset, unset, unset, unset};
+  }
+  bool waiting = true;
+  while (waiting) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      if (is_empty(v[k])) {
+        v[k] = load_relaxed(from + in_l2(16 * first) + in_l2(16 * k * kThreads));
+      }
+    }
+    waiting = false;
+    if constexpr (kExchange == kLamport) {
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        waiting |= is_empty(v[k]);
+      }
+      waiting = waiting && polls > 0;
+      polls -= waiting;
+    }
+  }
+  // What is polled comes to the lanes of a warp at different times: together they store it in fewer wavefronts. And
+  // without this, threads with nothing left to poll may pass the block barrier for their whole warp.
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < kCount - 1; ++k) {
+    store_shared(to + staged_at(first + k * kThreads), v[k]);
+  }
+  store_shared_if(exists, to + staged_at(first + (kCount - 1) * kThreads), v[kCount - 1]);
+}

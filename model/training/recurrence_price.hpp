@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a step of a training recurrence takes (kernels/training/training_recurrence.cu), and which plan is the
+// quickest.
+//
+// A turn of a warp group is a sum, one after another:
+//
+//   exchange    what a turn waits whatever it computes; where a warp group has no other turn, part of a signal from SM
+//               to SM
+//   staging     the turn's state, at the rate at which it is seen to come from L2; a round trip for each group of spans
+//               that is asked for late, where products do not hide it
+//   arithmetic  the tensor cores' products of the busiest partition
+//   gather      tiles of weights that come from shared memory, half of it hidden
+//   reduction   the warps' sums into shared memory and out of it, half of it hidden
+//   split       SMs of a cluster add up their sums
+//   activation  the cell, a warp of units after another
+//
+// A warp group's turns come one after another. Two warp groups have their turns beside each other, each of which then
+// takes training_beside times as long.
+#pragma once
+
+#include "model/plan/prediction.hpp"
+#include "model/training/training_plan.hpp"
+
+namespace onchip {
+
+// Of a step of all turns. Throws InputError for a plan that the kernel does not have.
+Price recurrence_price(const Chip& chip, const TrainingSize& size, const RecurrencePlan& plan, bool is_backward);
+
+// The plan with the least price on so many of the chip's SMs, those of both directions one of two shares. Throws
+// InputError, with what it lacks, if there is none.
+RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, bool is_backward, int share = 1);
+TrainingPlan choose_training_plan(const TrainingSize& size, const Chip& chip);
+
+}  // namespace onchip
