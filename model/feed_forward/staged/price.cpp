@@ -287,10 +287,13 @@ Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const Sta
   terms.add("device_memory", sum.device_memory);
   terms.add("instructions", sum.instructions);
   terms.add("latency", sum.latency);
-  terms.add("launches", on_host ? 0 : launches * chip.library_node_seconds * 1e6);
   const double host_us = static_cast<double>(layers.size()) * kHostRoundTripUs +
                          std::accumulate(alive.begin(), alive.end(), 0.0) * kHostImageUs;
-  terms.add("host", on_host ? host_us : 0);
+  if (on_host) {
+    terms.add("host", host_us);
+  } else {
+    terms.add("launches", launches * chip.library_node_seconds * 1e6);
+  }
   terms.add("weight_copies", copies_us);
   const double us = terms.total();
   const double floor_us = static_cast<double>(shared_wavefronts(plan, layers, alive)) * chip.lds_wavefront_cycles /
