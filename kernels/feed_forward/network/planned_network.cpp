@@ -143,28 +143,12 @@ PlannedProgram plan_streamed(Planning& of) {
           }};
 }
 
-// Throws InputError for a tile that does not fit, or has more copies than fit.
-void check_tiles_fit(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan) {
-  int first = 0;
-  for (const UnstructuredPhase& phase : plan.phases) {
-    const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
-    const UnstructuredTile& tile = phase.tile;
-    if (!fits(chip, unstructured_geometry(neurons, tile, plan.warps)) ||
-        tile.copies > with_copies(chip, neurons, {tile.images, tile.in_place}, plan.warps).copies ||
-        tile.copies % tile.rows_per_access() != 0) {
-      throw InputError("plan: " + std::to_string(tile.images) + " images with " + std::to_string(tile.copies) +
-                       " second places do not fit into a block of " + chip.name);
-    }
-    first = phase.end_layer;
-  }
-}
-
 PlannedProgram plan_unstructured(Planning& of) {
   const UnstructuredPlan plan = !of.plan.empty() ? read_unstructured_plan(of.plan, of.network.layers())
                                 : of.activity == nullptr
                                     ? choose_unstructured_plan(of.target.chip, of.network)
                                     : choose_unstructured_plan(of.target.chip, of.network, *of.activity);
-  check_tiles_fit(of.target.chip, of.network, plan);
+  check_fits(of.target.chip, of.network, plan);
   const auto layout = std::make_shared<const UnstructuredLayout>(pack_unstructured(of.network, plan));
   PlannedProgram planned{.text = text(plan), .uses_blocks = false, .found = {}, .end_layers = {}, .program = {}};
   for (const UnstructuredPhase& phase : plan.phases) {

@@ -188,6 +188,11 @@ void check_fits(const Chip& chip, const FeedForward& network, const Unstructured
                        std::to_string(static_cast<std::size_t>(chip.smem_bytes_per_block.value) / 1024) + " KiB, and " +
                        std::to_string(kMostHeld) + " are held");
     }
+    const UnstructuredTile plain{phase.tile.images, phase.tile.in_place};
+    if (const int most = with_copies(chip, neurons, plain, plan.warps).copies; phase.tile.copies > most) {
+      throw InputError("unstructured plan: a tile of " + std::to_string(plain.images) + " images has room for " +
+                       std::to_string(most) + " second places, not " + std::to_string(phase.tile.copies));
+    }
     first = phase.end_layer;
   }
 }
