@@ -12,6 +12,8 @@
 namespace onchip {
 namespace {
 
+constexpr int kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
+
 using Arguments = TrainingArguments;
 
 CompileRequest request_of(const TrainingSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
