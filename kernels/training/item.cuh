@@ -61,22 +61,13 @@ __device__ __forceinline__ bool is_left(const Arguments& a, long long step, int 
   return sample < kGroupBatch && rank < kBatch && step < a.ranks[rank].length + (kIsBackward ? 1 : 0);
 }
 
-// Turns end one after another, and so do the samples of a turn: how many of `turns` have samples in this step, and in how
-// many tiles of 8 samples this lane's is.
+// Turns end one after another: how many of `turns` have samples in this step.
 __device__ __forceinline__ int turns_left(const Arguments& a, long long step, int turns) {
 #pragma unroll 1
   while (turns > 0 && !is_left(a, step, turns - 1, 0)) {
     --turns;
   }
   return turns;
-}
-__device__ __forceinline__ int tiles_left(const Arguments& a, long long step, int turn, int lane) {
-  int tiles = 0;
-#pragma unroll
-  for (int tile = 0; tile < kSampleTiles; ++tile) {
-    tiles += is_left(a, step, turn, 8 * tile + lane / 4) ? 1 : 0;
-  }
-  return tiles;
 }
 
 __device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int index) {

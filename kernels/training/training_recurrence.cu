@@ -106,6 +106,16 @@ __device__ __forceinline__ void for_items(int thread, const Body& body) {
   }
 }
 
+// Samples of a turn end one after another, too: in how many tiles of 8 samples this lane's is left.
+__device__ __forceinline__ int tiles_left(const Arguments& a, long long step, int turn, int lane) {
+  int tiles = 0;
+#pragma unroll
+  for (int tile = 0; tile < kSampleTiles; ++tile) {
+    tiles += is_left(a, step, turn, 8 * tile + lane / 4) ? 1 : 0;
+  }
+  return tiles;
+}
+
 extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups, 1) recurrence(const Arguments a) {
   const u32 shared = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
   const int thread = kept(kWarpGroups == 1 ? threadIdx.x : threadIdx.x % kThreads);  // of the warp group

@@ -2,6 +2,7 @@
 #include "model/training/training_plan.hpp"
 
 #include "model/base/error.hpp"
+#include "model/dense/plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,19 +13,19 @@
 namespace onchip {
 namespace {
 
-using Field = std::pair<std::string_view, int RecurrencePlan::*>;
-constexpr std::array<Field, 10> kFields{{{"groups", &RecurrencePlan::batch_groups},
-                                         {"turns", &RecurrencePlan::turns},
-                                         {"warps", &RecurrencePlan::warps},
-                                         {"split", &RecurrencePlan::split},
-                                         {"shared_tiles", &RecurrencePlan::shared_tiles},
-                                         {"loads_in_flight", &RecurrencePlan::loads_in_flight},
-                                         {"poll_delay", &RecurrencePlan::poll_delay},
-                                         {"ahead", &RecurrencePlan::ahead},
-                                         {"units", &RecurrencePlan::units},
-                                         {"warp_groups", &RecurrencePlan::warp_groups}}};
+using PlanWord = std::pair<std::string_view, int RecurrencePlan::*>;
+constexpr std::array<PlanWord, 10> kFields{{{"groups", &RecurrencePlan::batch_groups},
+                                            {"turns", &RecurrencePlan::turns},
+                                            {"warps", &RecurrencePlan::warps},
+                                            {"split", &RecurrencePlan::split},
+                                            {"shared_tiles", &RecurrencePlan::shared_tiles},
+                                            {"loads_in_flight", &RecurrencePlan::loads_in_flight},
+                                            {"poll_delay", &RecurrencePlan::poll_delay},
+                                            {"ahead", &RecurrencePlan::ahead},
+                                            {"units", &RecurrencePlan::units},
+                                            {"warp_groups", &RecurrencePlan::warp_groups}}};
 
-constexpr int kSpanUnits = 32, kTileBytes = 512, kRegisters = 65536;
+constexpr int kRegisters = 65536;
 
 constexpr int ceil_divide(std::int64_t value, std::int64_t by) {
   return static_cast<int>((value + by - 1) / by);
@@ -53,7 +54,7 @@ RecurrencePlan changed(RecurrencePlan plan, const std::string& words) {
   std::istringstream in(words);
   for (std::string word; in >> word;) {
     const std::size_t equals = std::min(word.find('='), word.size());
-    const auto field = std::ranges::find(kFields, std::string_view(word).substr(0, equals), &Field::first);
+    const auto field = std::ranges::find(kFields, std::string_view(word).substr(0, equals), &PlanWord::first);
     const std::string value = word.substr(std::min(equals + 1, word.size()));
     if (field == kFields.end() || value.empty() || value.size() > 6 ||
         !std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; })) {
@@ -83,8 +84,8 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   shape.sms = ceil_divide(size.hidden, plan.units * plan.split) * plan.split;
   shape.blocks = shape.sms * plan.batch_groups;
   shape.samples = ceil_divide(size.batch, std::int64_t{plan.batch_groups} * plan.turns);
-  constexpr int kMostSamples = 64;
-  require(shape.samples <= kMostSamples, "a turn has at most 64 samples");
+  constexpr int kMostOfTurn = 64;
+  require(shape.samples <= kMostOfTurn, "a turn has at most 64 samples");
   const int items = ceil_divide(shape.samples * plan.units, group_threads);  // of a thread
   const int gates = info(size.cell).gates;
   shape.row_tiles = plan.units * (is_backward ? plan.split : gates) / 16;
