@@ -20,7 +20,7 @@ constexpr std::int64_t aligned_columns(std::int64_t columns) {
   return (columns + 7) / 8 * 8;
 }
 
-struct Builder {
+struct ProductBuilder {
   const TrainingProducts& p;
   ArrayPlaces at;
   std::vector<ProgramNode> nodes = {};
@@ -129,7 +129,7 @@ void TrainingProducts::add_arrays(InferenceProgram& program) {
 }
 
 std::vector<ProgramNode> TrainingProducts::forward(ArrayPlaces at) const {
-  Builder b{*this, at};
+  ProductBuilder b{*this, at};
   const std::int64_t input = size.input;
   b.multiply("W_ih x", b.gates(), b.rows, b.gate_rows, b.multiplied(input),
              b.aligned({at[arrays.x], input}, input, copied_x), false,
@@ -138,7 +138,7 @@ std::vector<ProgramNode> TrainingProducts::forward(ArrayPlaces at) const {
 }
 
 std::vector<ProgramNode> TrainingProducts::backward(ArrayPlaces at) const {
-  Builder b{*this, at};
+  ProductBuilder b{*this, at};
   const std::int64_t input = size.input, columns = b.multiplied(input);
   if (at[arrays.dw_ih] != nullptr) {
     b.multiply("dW_ih", b.aligned({at[arrays.dw_ih], input}, input, copied_dw_ih), b.gate_rows, columns, b.rows,
@@ -155,20 +155,20 @@ std::vector<ProgramNode> TrainingProducts::backward(ArrayPlaces at) const {
 }
 
 RowCopies TrainingProducts::before_forward(ArrayPlaces at) const {
-  const Builder b{*this, at};
+  const ProductBuilder b{*this, at};
   return {b.copy(at[arrays.x], size.input, copied_x, b.rows, size.input),
           b.copy(at[arrays.w_ih], size.input, copied_w_ih, b.gate_rows, size.input), RowCopy{}};
 }
 
 RowCopies TrainingProducts::before_backward(ArrayPlaces at) const {
-  const Builder b{*this, at};
+  const ProductBuilder b{*this, at};
   RowCopies copies = before_forward(at);
   copies[2] = b.copy(at[arrays.y], std::int64_t{size.directions} * size.hidden, copied_y, b.rows, size.hidden);
   return copies;
 }
 
 RowCopies TrainingProducts::behind_backward(ArrayPlaces at) const {
-  const Builder b{*this, at};
+  const ProductBuilder b{*this, at};
   return {b.copy_back(copied_x, at[arrays.dx], b.rows, size.input, adds_dx()),
           b.copy_back(copied_dw_ih, at[arrays.dw_ih], b.gate_rows, size.input, false),
           size.steps > 1

@@ -145,10 +145,10 @@ struct SparseNodes {
         all.push_back(node);
       }
     }
-    constexpr int kOfWord = 4, kThreads = 256;
+    constexpr int kOfWord = 4, kOfBlock = 256;
     const std::int64_t words = std::int64_t{4} * size.hidden * size.hidden / kOfWord;
     all.push_back(
-        launch_node("dW_hh mask", mask_gradient, static_cast<int>((words + kThreads - 1) / kThreads), kThreads, 0,
+        launch_node("dW_hh mask", mask_gradient, static_cast<int>((words + kOfBlock - 1) / kOfBlock), kOfBlock, 0,
                     WeightsArguments{.gradient = at[arrays.dw_hh], .mask = at[mask], .gradient_words = words}));
     return all;
   }

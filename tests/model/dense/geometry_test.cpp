@@ -106,7 +106,7 @@ TEST_CASE("no region of a dense block's shared memory reaches into the next, and
                                   floats * plan.warps() * 16 * geometry.row_tiles * 8 * geometry.sample_tiles,
                                   16 * items, 2 * items * (is_gated ? 8 : 4), is_gated ? floats * items : 0,
                                   cell == Cell::gru ? floats * items : 0,
-                                  exchange == ExchangeProtocol::cluster ? 2 * geometry.exchange_bytes + 16 : 0, 0};
+                                  exchange == ExchangeProtocol::cluster ? 2 * geometry.exchange_bytes + 16 : 0};
     static_assert(std::size(least) == kDenseRegionNames.size());
     std::int64_t end = 0;
     for (std::size_t i = 0; i < std::size(least); ++i) {
