@@ -121,6 +121,9 @@ RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, boo
     const int of_group = (size.hidden + units * split - 1) / (units * split) * split;
     // Clusters of 4 fill ten elevenths of the SMs or more.
     const int usable = split == 4 ? sms * 10 / 11 : sms;
+    if (split > 1 && of_group > usable) {
+      return;
+    }
     const int most_groups = std::clamp(usable / of_group, 1, size.batch);
     for (const int groups : std::set<int>{most_groups, (most_groups + 1) / 2, 1}) {
       const int of_group_samples = (size.batch + groups - 1) / groups;

@@ -169,6 +169,17 @@ TEST_CASE("a stash of cells is smaller and costs a product", "[fast]") {
   CHECK(of_cells.us - of_gates.us == Approx(total_of(cells, of_cells, PhaseKind::gates_product)));
 }
 
+// An H100 has room for 30 clusters of four or more, of 132 SMs: 2048 units on 128 SMs went beyond.
+TEST_CASE("no pick has more clusters than every chip of its kind holds", "[fast]") {
+  for (const int hidden : {1024, 1920, 2048}) {
+    for (const int batch : {1, 16, 64}) {
+      const RecurrencePlan plan = choose_recurrence(h100(), {.input = hidden, .hidden = hidden, .batch = batch}, true);
+      CAPTURE(hidden, batch, text(plan));
+      CHECK((plan.split < 4 || plan.batch_groups * ((hidden + 63) / 64) <= 30));
+    }
+  }
+}
+
 TEST_CASE("what no kernel trains is a library's step, and sparse networks are refused", "[fast]") {
   Training training = lstm(512, 64);
   training.network.precision = Precision::fp32;
