@@ -45,7 +45,7 @@ std::optional<AskedTraining> read_training(const Options& options) {
   }
   for (const char* what : {"mask", "weights"}) {
     if (options.given(what)) {
-      throw InputError("training of sparse networks is not built yet: leave --" + std::string(what) + " out");
+      throw InputError("training of sparse networks is not priced yet: leave --" + std::string(what) + " out");
     }
   }
   AskedTraining asked;

@@ -28,7 +28,12 @@ std::vector<Comparison> comparisons_of(const std::vector<TrainingRow>& rows, boo
   return comparisons;
 }
 
-// How much longer the way with the least price takes than the quickest that was measured, of each network with several.
+// As plan_training() compares them.
+double compared_us(const TrainingRow& row) {
+  return row.comparison.predicted * (row.is_library() ? 1 - kLibraryDoubt : 1);
+}
+
+// How much longer the pick takes than the quickest way that was measured, of each network with several.
 std::map<std::string, double> losses_percent(const std::vector<TrainingRow>& rows) {
   struct Known {
     const TrainingRow *picked, *best;
@@ -38,7 +43,7 @@ std::map<std::string, double> losses_percent(const std::vector<TrainingRow>& row
   for (const TrainingRow& row : rows) {
     Known& one = known.try_emplace(row.network, Known{&row, &row}).first->second;
     ++one.ways;
-    one.picked = row.comparison.predicted < one.picked->comparison.predicted ? &row : one.picked;
+    one.picked = compared_us(row) < compared_us(*one.picked) ? &row : one.picked;
     one.best = row.comparison.measured < one.best->comparison.measured ? &row : one.best;
   }
   std::map<std::string, double> losses;

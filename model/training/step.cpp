@@ -69,15 +69,13 @@ TrainingStep library_step() {
 
 TrainingStep plan_training(const Chip& chip, const Training& training, Stash stash) {
   if (training.network.density < 1) {
-    throw InputError("training of sparse networks is not built yet: leave --density out");
+    throw InputError("training of sparse networks is not priced yet: leave --density out");
   }
   try {
-    // As far as the library's price is off where the two are near each other: the pick must not lose to it.
-    constexpr double kDoubt = 0.08;
     TrainingStep own = own_step(chip, training, stash);
     const TrainingStep library = library_step();
     const double library_us = price(chip, training, library).us;
-    return price(chip, training, own).us <= (1 - kDoubt) * library_us ? own : library;
+    return price(chip, training, own).us <= (1 - kLibraryDoubt) * library_us ? own : library;
   } catch (const InputError&) {
     return library_step();
   }

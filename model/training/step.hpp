@@ -92,6 +92,8 @@ TrainingStep parse_training_step(std::string_view text);
 // dense.
 TrainingStep own_step(const Chip& chip, const Training& training, Stash stash = Stash::gates);
 TrainingStep library_step();
+// How far the library's price is off where the two are near each other: the pick must not lose to it.
+constexpr double kLibraryDoubt = 0.08;
 // The quicker of the two; the library's where there is no other, and where the two prices are too close to tell.
 TrainingStep plan_training(const Chip& chip, const Training& training, Stash stash = Stash::gates);
 

@@ -193,7 +193,7 @@ TEST_CASE("what no kernel trains is a library's step, and sparse networks are re
   CHECK(refusal([&] { own_step(h100(), lstm(8192, 64)); }).find("takes 512 SMs") != std::string::npos);
   CHECK(plan_training(h100(), lstm(2048, 512)) == library_step());  // slower, though it fits
   training.network.density = 0.1;
-  CHECK(refusal([&] { plan_training(h100(), training); }).find("not built yet") != std::string::npos);
+  CHECK(refusal([&] { plan_training(h100(), training); }).find("not priced yet") != std::string::npos);
 }
 
 TEST_CASE("the JSON of a training step has its phases, bytes and libraries", "[fast]") {
