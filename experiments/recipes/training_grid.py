@@ -7,14 +7,14 @@ import csv
 import math
 import sys
 
-FLOPS, SMALL = 700e12, 65_536
+FLOPS, SMALL, GATES = 700e12, 65_536, {"lstm": 4, "gru": 3}
 
 
 def cells(path):
-    """By type, hidden size and batch: us of onchip's kernels, of the best cuDNN, and whether the kernels are the pick."""
+    """By cell, type, hidden size and batch: us of onchip's kernels, of the best cuDNN, and whether the kernels are the pick."""
     found = {}
     for row in csv.DictReader(open(path)):
-        key = row["precision"], int(row["hidden"]), int(row["batch"])
+        key = (row["cell"], row["precision"]), int(row["hidden"]), int(row["batch"])
         cell = found.setdefault(key, {"onchip": math.nan, "cudnn": math.nan, "picks_library": False, "way": ""})
         library = row["library"].split()[0]
         if library == "onchip":
@@ -35,12 +35,10 @@ def geometric_mean(ratios):
 
 def main():
     found = cells(sys.argv[1])
-    for precision in ("fp16", "bf16"):
-        of = {key[1:]: cell for key, cell in found.items() if key[0] == precision}
-        if not of:
-            continue
+    for network, precision in dict.fromkeys(key[0] for key in found):
+        of = {key[1:]: cell for key, cell in found.items() if key[0] == (network, precision)}
         batches = sorted({batch for _, batch in of})
-        print(f"\n{precision}, pick / best cuDNN, us per step\n\n| hidden | " + " | ".join(map(str, batches)) + " |")
+        print(f"\n{network}, {precision}, pick / best cuDNN, us per step\n\n| hidden | " + " | ".join(map(str, batches)) + " |")
         print("|---|" + "---|" * len(batches))
         for hidden in sorted({hidden for hidden, _ in of}):
             row = []
@@ -56,7 +54,7 @@ def main():
             cell = of[hidden, batch]
             if ratio <= 1.0:
                 print(f"- {hidden}/{batch}: {ratio:.2f}x, onchip's kernels {cell['onchip']:.1f}, cuDNN {cell['cudnn']:.1f}, "
-                      f"floor {48 * hidden**2 * batch / FLOPS * 1e6:.1f}")
+                      f"floor {GATES[network] * 12 * hidden**2 * batch / FLOPS * 1e6:.1f}")
 
 
 if __name__ == "__main__":
