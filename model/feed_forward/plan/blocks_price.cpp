@@ -87,15 +87,12 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
   const double reads = static_cast<double>(work.read_tiles[layer]) / warps;
   Parts parts{};
   parts[kProducts] = (blocks * of_block + records * of_record) * std::max(1.0, warps / chip.partitions);
-  // Where each block's weights are asked for at the end of the one before, other warps compute meanwhile.
-  const double others = ahead > 1 ? 0 : of_block * std::max(0.0, warps / chip.partitions - 1);
-  const double wait = std::max(0.0, shared_line_cycles(chip) - others);
   parts[kLatency] =
       (reads + records) * (chip.lds_latency_cycles + (kLaneBytes / 4 - 1) * chip.lds_latency_per_word_cycles) +
       records * kRecordTiles * chip.tensor_latency_cycles +
       blocks * (geometry.tiles * chip.tensor_latency_cycles +
                 cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
-      geometry.records() / static_cast<double>(ahead) * wait;
+      geometry.records() / static_cast<double>(ahead) * shared_line_cycles(chip);
   const double chain = parts[kProducts] + parts[kLatency];
   const double shared = static_cast<double>(wavefronts(work, tile, layer) + kRingWavefronts * work.remainder[layer]) *
                         chip.lds_wavefront_cycles;
