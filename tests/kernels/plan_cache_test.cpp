@@ -76,7 +76,7 @@ TEST_CASE("what a plan depends on makes another one", "[fast]") {
   CHECK(asked == 2);
 }
 
-TEST_CASE("a reason why there is no plan is found again; a torn file, and one that is off by a bit, is no plan",
+TEST_CASE("a reason why there is no plan is found again, but not in a torn file or one that is off by a bit",
           "[fast]") {
   const TemporaryCache cache;
   const FeedForward network = read_network("spdnn:64x5");

@@ -179,8 +179,13 @@ void check_fits(const Chip& chip, const FeedForward& network, const Unstructured
   int first = 0;
   for (const UnstructuredPhase& phase : plan.phases) {
     const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
+    const UnstructuredTile plain{phase.tile.images, phase.tile.in_place};
+    if (const int most = with_copies(chip, neurons, plain, plan.warps).copies; phase.tile.copies > most) {
+      throw InputError("unstructured plan: a tile of " + std::to_string(plain.images) + " images has room for " +
+                       std::to_string(most) + " second places, not " + std::to_string(phase.tile.copies));
+    }
     if (const UnstructuredGeometry geometry = unstructured_geometry(neurons, phase.tile, plan.warps);
-        !fits(chip, geometry) || phase.tile.copies > geometry.zeros) {
+        !fits(chip, geometry)) {
       throw InputError("unstructured plan: a tile of " + std::to_string(phase.tile.images) + " images with " +
                        std::to_string(phase.tile.copies) + " second places takes " +
                        std::to_string(geometry.shared_bytes() / 1024) + " KiB of shared memory and " +
@@ -188,11 +193,6 @@ void check_fits(const Chip& chip, const FeedForward& network, const Unstructured
                        " registers for outputs; a block of " + chip.name + " has " +
                        std::to_string(static_cast<std::size_t>(chip.smem_bytes_per_block.value) / 1024) + " KiB, and " +
                        std::to_string(kMostHeld) + " are held");
-    }
-    const UnstructuredTile plain{phase.tile.images, phase.tile.in_place};
-    if (const int most = with_copies(chip, neurons, plain, plan.warps).copies; phase.tile.copies > most) {
-      throw InputError("unstructured plan: a tile of " + std::to_string(plain.images) + " images has room for " +
-                       std::to_string(most) + " second places, not " + std::to_string(phase.tile.copies));
     }
     first = phase.end_layer;
   }
