@@ -11,7 +11,7 @@ import contextlib
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from . import dynamo, lstm_layer
+from . import dynamo, recurrent_layer
 
 
 def _is_on_device(tensor):
@@ -94,7 +94,7 @@ class _OnChip:
     def check(self):
         """Waits for the current stream; onchip.CudaError if a kernel on the device has given up waiting, or has found a length
         that is none. The next forward or backward raises it in any case."""
-        lstm_layer.check(self.weight_hh_l0.device)
+        recurrent_layer.check(self.weight_hh_l0.device)
 
     @staticmethod
     def _dtype(input):
@@ -115,7 +115,7 @@ class _OnChip:
         steps, batch = input.shape[:2][:: -1 if self.batch_first else 1]
         if not torch.is_tensor(lengths) or lengths.dtype not in (torch.int32, torch.int64) or lengths.shape != (batch,):
             raise ValueError(f"lengths must be a tensor of {batch} int32 or int64, one for each sample")
-        if lengths.device.type == "cpu" and not lstm_layer.is_compiling() and not ((lengths > 0) & (lengths <= steps)).all():
+        if lengths.device.type == "cpu" and not recurrent_layer.is_compiling() and not ((lengths > 0) & (lengths <= steps)).all():
             raise ValueError(f"lengths must be from 1 to {steps}, the steps of the input")
 
     def _why_not(self, input, hx):
@@ -127,7 +127,7 @@ class _OnChip:
         if self.proj_size:
             return "proj_size"
         dtype = self._dtype(x)
-        if dtype not in lstm_layer.PRECISIONS:
+        if dtype not in recurrent_layer.PRECISIONS:
             return f"the input is {dtype}; the chip trains in float16 and bfloat16"
         if x.dim() not in ((2,) if is_packed else (2, 3)) or x.shape[-1] != self.input_size or x.numel() == 0:
             return f"the input has shape {list(x.shape)}"
@@ -196,12 +196,12 @@ class _OnChip:
         steps, batch, _ = x.shape
         directions = 2 if self.bidirectional else 1
         masks = self._masks or [None] * self.num_layers
-        if self._masks and (directions == 2 or lengths is not None or lstm_layer.is_compiling()):
+        if self._masks and (directions == 2 or lengths is not None or recurrent_layer.is_compiling()):
             return "sparse_() goes without lengths, a second direction and torch.compile"
         inputs = [self.input_size] + [directions * self.hidden_size] * (self.num_layers - 1)
         for input, mask in dict.fromkeys(zip(inputs, masks)):
-            sizes = (input, self.hidden_size, batch, steps, directions, lstm_layer.length_bytes(lengths))
-            is_there, text = lstm_layer.plan(x.device, x.dtype, self._cell, *sizes, *([mask] if mask else []))
+            sizes = (input, self.hidden_size, batch, steps, directions, recurrent_layer.length_bytes(lengths))
+            is_there, text = recurrent_layer.plan(x.device, x.dtype, self._cell, *sizes, *([mask] if mask else []))
             if not is_there:
                 return text
         finals, all_weights = [], self._weights()
@@ -209,7 +209,7 @@ class _OnChip:
             of_layer = slice(layer * directions, (layer + 1) * directions)
             weights = [weight.to(x.dtype) for of_direction in all_weights[of_layer] for weight in of_direction]
             h0, c0 = (None, None) if hx is None else (*(state[of_layer] for state in hx), None)[:2]
-            x, *final = lstm_layer.run(self._cell, x, h0, c0, lengths, weights, directions, masks[layer])
+            x, *final = recurrent_layer.run(self._cell, x, h0, c0, lengths, weights, directions, masks[layer])
             finals.append(final if self._cell == "lstm" else final[:1])
             if self.dropout and layer + 1 < self.num_layers:
                 x = torch.nn.functional.dropout(x, self.dropout, self.training)
@@ -226,7 +226,7 @@ class LSTM(_OnChip, torch.nn.LSTM):
         zero now, as torch.nn.utils.prune or zeros leave it, and only that is kept on the chip. Call it again after pruning
         further. Where it does not fit, torch's path computes all gradients: explain() says so. Returns the module."""
         names = [of[1] for of in self._all_weights]
-        self._masks = [lstm_layer.Mask(getattr(self, name)) for name in names] if enabled else None
+        self._masks = [recurrent_layer.Mask(getattr(self, name)) for name in names] if enabled else None
         return self
 
 

@@ -5,7 +5,7 @@ import unittest
 from .training_cases import OnAGpu, TOLERANCE, WithoutKernels, pair  # without torch, all is skipped
 
 import torch
-from onchip import lstm_layer
+from onchip import recurrent_layer
 
 
 @unittest.skipUnless(hasattr(torch.library, "opcheck"), "this torch has no operators of one's own")

@@ -10,7 +10,7 @@ from .training_cases import TOLERANCE, OnAGpu, Same, WithoutKernels, flat, pair 
 
 import onchip
 import torch
-from onchip import api, lstm_layer, nn
+from onchip import api, nn, recurrent_layer
 from torch.nn.utils.rnn import pack_padded_sequence
 
 
@@ -103,10 +103,10 @@ class OnTheCpu(SameGradients, WithoutKernels):
     def test_no_kernels_while_a_graph_is_captured(self):
         fast = onchip.LSTM(3, 4).double()
         input = torch.randn(3, 2, 3, dtype=torch.float64)
-        with mock.patch.object(lstm_layer, "_is_capturing", lambda: True):
+        with mock.patch.object(recurrent_layer, "_is_capturing", lambda: True):
             with self.assertRaisesRegex(RuntimeError, "3 steps, batch 2 and sizes 3 and 4.*run it once before"):
                 fast(input)
-            lstm_layer._LAYERS.clear()
+            recurrent_layer._LAYERS.clear()
         fast(input)
 
     def test_a_library_that_fails_is_said_once(self):

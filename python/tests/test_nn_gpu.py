@@ -11,7 +11,7 @@ from .training_cases import TOLERANCE, OnAGpu, errors, exact_gradients, given_to
 
 import onchip
 import torch
-from onchip import lstm_layer
+from onchip import recurrent_layer
 
 
 def _configurations(count, kernels):
@@ -45,8 +45,8 @@ class Training(OnAGpu):
             steps, batch = shape[:2][:: -1 if options["batch_first"] else 1]
             directions = 2 if options["bidirectional"] else 1
             for size in [input] + [directions * hidden] * (options["num_layers"] > 1):
-                bytes = lstm_layer.length_bytes(lengths)
-                lstm_layer.plan(torch.device("cuda", 0), dtype, kind.lower(), size, hidden, batch, steps, directions, bytes)
+                bytes = recurrent_layer.length_bytes(lengths)
+                recurrent_layer.plan(torch.device("cuda", 0), dtype, kind.lower(), size, hidden, batch, steps, directions, bytes)
 
         # One of each kernel's at once, then the rest, which finds it.
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

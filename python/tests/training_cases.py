@@ -12,7 +12,7 @@ except ImportError:
     raise unittest.SkipTest("no torch") from None
 
 import onchip
-from onchip import api, lstm_layer, nn
+from onchip import api, nn, recurrent_layer
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 TOLERANCE = {torch.float16: 3e-3, torch.bfloat16: 2e-2, torch.float64: 1e-9}
@@ -74,7 +74,7 @@ class FakeTraining:
             unused = [torch.zeros_like(w) for w in weights]  # of the other direction
             both = (weights, unused) if direction == 0 else (unused, weights)
             states = [torch.stack([s, s]) for s in (h0, c0)]
-            y, *finals = lstm_layer.formula(self.cell, x, *states, a["lengths"], [*both[0], *both[1]], 2)
+            y, *finals = recurrent_layer.formula(self.cell, x, *states, a["lengths"], [*both[0], *both[1]], 2)
             outputs = [y.chunk(2, -1)[direction], *(state[direction] for state in finals)]
             if seeds:
                 loss = sum((one * seed).sum() for one, seed in zip(outputs, seeds))
@@ -117,11 +117,11 @@ class WithoutKernels(unittest.TestCase):
     def setUp(self):
         for module, name, value in (
             (nn, "_is_on_device", lambda _: True),
-            (lstm_layer, "_context", lambda _: mock.MagicMock()),
-            (lstm_layer, "_stream", lambda: 0),
-            (lstm_layer, "_is_capturing", lambda: False),
-            (lstm_layer, "_LAYERS", {}),
-            (lstm_layer, "PRECISIONS", {torch.float64: "fp64"}),
+            (recurrent_layer, "_context", lambda _: mock.MagicMock()),
+            (recurrent_layer, "_stream", lambda: 0),
+            (recurrent_layer, "_is_capturing", lambda: False),
+            (recurrent_layer, "_LAYERS", {}),
+            (recurrent_layer, "PRECISIONS", {torch.float64: "fp64"}),
             (api, "Training", FakeTraining),
             (api.Matrix, "dense", lambda values: values.double()),
         ):
@@ -135,7 +135,7 @@ class OnAGpu(unittest.TestCase):
     device, dtypes = "cuda", (torch.float16, torch.bfloat16)
 
     def tearDown(self):
-        lstm_layer.check(torch.device("cuda", torch.cuda.current_device()))
+        recurrent_layer.check(torch.device("cuda", torch.cuda.current_device()))
 
 
 def pair(dtype, device, *sizes, kind="LSTM", **options):
