@@ -103,8 +103,8 @@ TEST_CASE("options that a training step has not are refused, each with one line"
   const std::string train = "predict --mode train --cell lstm --hidden 512 ";
   require_refusal("predict --mode trian --hidden 512", "expected inference or train");
   require_refusal("predict --hidden 512 --stash cells", "--stash needs --mode train");
-  require_refusal(train + "--density 10%", "not built yet");
-  require_refusal(train + "--mask 2:4", "not built yet");
+  require_refusal(train + "--density 10%", "not priced yet");
+  require_refusal(train + "--mask 2:4", "not priced yet");
   require_refusal(train + "--family dense_persistent", "whole step by --plan");
   require_refusal(train + "--plan 'stash=gates | forwad layer=0'", "did you mean 'forward'");
   require_refusal(train + "--stash none", "expected gates or cells");
