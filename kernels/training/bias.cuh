@@ -1,5 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of biases: a thread has the sums of its items over all steps.
+// Gradients of the four values of a unit that forward has kept, and of biases: a thread has the sums of its items over
+// all steps.
+
+struct Constants {
+  float bias[4];
+};
+
+__device__ __forceinline__ Constants begin_cell(const Arguments&, const Item&) {
+  return {};
+}
+
+// They go where the values were; those of the first step, for W_hh and h0, go elsewhere, too.
+__device__ __forceinline__ void keep_gradients(const Arguments& a, const Item& item, Constants& constants,
+                                               const Place& place, const float (&gradients)[4], const u32 (&bits)[4]) {
+  if (place.rest > 0) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      constants.bias[k] += gradients[k];
+      store_element(a.gates, item.gate_index(place.row, k), bits[k]);
+    }
+  }
+  if (place.rest == 1 && a.first_gradient != nullptr) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      store_element(a.first_gradient, item.gate_index(place.sample, k), bits[k]);
+    }
+  }
+}
 
 __device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, const Constants& constants) {
   if (item.exists) {

@@ -6,17 +6,10 @@
 //
 // They go where the gates were, and r dn where q was. One more step leaves the gradient of h0.
 
-struct Constants {
-  float bias[4];  // sums of dr, dz, dn and r dn, of all items of a thread
-};
 struct Fetched {
   Place place;
   u16 gates[4], last_state, gradient;
 };
-
-__device__ __forceinline__ Constants begin_cell(const Arguments&, const Item&) {
-  return {};
-}
 
 __device__ __forceinline__ void begin_turn(const Arguments&, const Item& item, int turn) {
   store_shared_float(item.carry_of(turn), 0.0f);
@@ -79,17 +72,5 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     publish_pair(item, step + 1, turn, bits[plane == 2 ? 3 : plane], plane);
   }
   store_shared_float(item.carry_of(turn), dh * z);
-  if (exists) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      constants.bias[k] += gradients[k];
-      store_element(a.gates, item.gate_index(row, k), bits[k]);
-    }
-  }
-  if (rest == 1 && a.first_gradient != nullptr) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      store_element(a.first_gradient, item.gate_index(sample, k), bits[k]);
-    }
-  }
+  keep_gradients(a, item, constants, {sample, row, rest}, gradients, bits);
 }

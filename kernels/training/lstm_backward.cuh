@@ -6,15 +6,10 @@
 //
 // dgates go where the gates were. One more step leaves the gradients of h0 and c0.
 
-struct Constants {
-  float bias[4];  // sums of dgates, of all items of a thread
-};
 struct Fetched {
   Place place;
   u16 gates[4], cell, last_cell, gradient;
 };
-
-__device__ __forceinline__ Constants begin_cell(const Arguments&, const Item&) { return {}; }
 
 __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
   const Place place = item.place(a, 0, turn);
@@ -79,17 +74,5 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     publish(item, step + 1, turn, bits[0] | bits[1] << 16, bits[2] | bits[3] << 16);
   }
   store_shared_float(item.carry_of(turn), dc * f);
-  if (exists) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      constants.bias[k] += gradients[k];
-      store_element(a.gates, item.gate_index(row, k), bits[k]);
-    }
-  }
-  if (rest == 1 && a.first_gradient != nullptr) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      store_element(a.first_gradient, item.gate_index(sample, k), bits[k]);
-    }
-  }
+  keep_gradients(a, item, constants, {sample, row, rest}, gradients, bits);
 }

@@ -38,6 +38,9 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "publish.cuh"
 #include "split.cuh"
 #include "prepare.cuh"
+#if ONCHIP_BACKWARD
+#include "bias.cuh"
+#endif
 #if ONCHIP_BACKWARD && ONCHIP_CELL == 2
 #include "lstm_backward.cuh"
 #elif ONCHIP_BACKWARD
@@ -46,9 +49,6 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "lstm_forward.cuh"
 #else
 #include "gru_forward.cuh"
-#endif
-#if ONCHIP_BACKWARD
-#include "bias.cuh"
 #endif
 
 constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns of each warp group

@@ -69,8 +69,8 @@ __device__ __forceinline__ void publish(const Item& item, long long, int, u32 lo
 __device__ __forceinline__ void publish_pair(const Item& item, long long, int, u32 bits) { to_outbox(item, 0, bits); }
 
 #if ONCHIP_BACKWARD
-#include "../lstm_backward.cuh"
 #include "../bias.cuh"
+#include "../lstm_backward.cuh"
 #else
 #include "../lstm_forward.cuh"
 #endif
