@@ -123,11 +123,12 @@ TEST_CASE("an interpreted training step knows lengths and the reverse direction"
   }
 }
 
-// Where `from` stands in the kernels' source, behind `begin`, `to` in its place; `source` has it.
+// Where `from` stands in the kernels' source, behind `begin` if it is there, `to` in its place; `source` has it.
 InferenceProgram with_change(InferenceProgram program, std::string_view from, std::string_view to, std::string& source,
                              std::string_view begin = "") {
   source = program.kernels.front().request.source;  // of all
-  const std::size_t place = source.find(from, source.find(begin));
+  const std::size_t behind = source.find(from, source.find(begin));
+  const std::size_t place = behind == std::string::npos ? source.find(from) : behind;
   REQUIRE(place != std::string::npos);
   source.replace(place, from.size(), to);
   for (ProgramKernel& kernel : program.kernels) {
@@ -177,7 +178,7 @@ TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
            {"a.descends ? place.rest - 1", "!a.descends ? place.rest - 1"},
            {"length - static_cast<int>(step)", "length - 1 - static_cast<int>(step)"},
            {"if (rest == 0) {", "if (rest == 1) {"},
-           {"item.gate_index(sample, k), bits[k]);", "item.gate_index(sample, k), bits[0]);"},
+           {"item.gate_index(place.sample, k), bits[k]);", "item.gate_index(place.sample, k), bits[0]);"},
            {"clear_beyond_ends(a, first, threads);", ""},
            {"rank += of_other > length", "rank += of_other < length"},
            {"a.last_cells, item.index(place.row)", "a.cells, item.index(place.row)"}}) {
