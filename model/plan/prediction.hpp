@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cmath>
 #include <cstddef>
 #include <string_view>
@@ -25,9 +24,9 @@ class Terms {
  public:
   static constexpr std::size_t kMost = 8;
 
-  constexpr void add(std::string_view name, double us) {
-    assert(size_ < kMost);
-    terms_[size_++] = {name, us};
+  constexpr void add(std::string_view name, double us) {  // throws std::out_of_range beyond kMost
+    terms_.at(size_) = {name, us};
+    ++size_;
   }
   constexpr double operator[](std::string_view name) const {  // 0 for a term that the family does not have
     for (const Term& term : *this) {

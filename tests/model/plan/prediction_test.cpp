@@ -3,6 +3,7 @@
 #include "tests/catch.hpp"
 
 #include <cmath>
+#include <stdexcept>
 #include <string>
 
 using namespace onchip;
@@ -53,4 +54,14 @@ TEST_CASE("regression: steps that were measured on an H100 are within a fifth", 
   const double us = predict(chip, measured.network, parse_plan(measured.plan)).step_us;
   CAPTURE(describe(measured.network), measured.plan, us, measured.us);
   CHECK(std::abs(us / measured.us - 1) < 0.2);
+}
+
+TEST_CASE("a term beyond the most is refused, in release builds too", "[fast]") {
+  Terms terms;
+  for (std::size_t i = 0; i < Terms::kMost; ++i) {
+    terms.add("term", 1);
+  }
+  CHECK_THROWS_AS(terms.add("one more", 1), std::out_of_range);
+  CHECK(terms.size() == Terms::kMost);
+  CHECK(terms.total() == static_cast<double>(Terms::kMost));
 }
