@@ -33,7 +33,8 @@ print("""# Equations
 <!-- Generated: experiments/recipes/equations.sh build/onchip > docs/equations.md -->
 
 The formulas stand at the top of `model/sparse/price.hpp`, `model/dense/price.hpp`, `model/library/price.hpp`,
-`model/feed_forward/plan/blocks_price.hpp` and `model/exchange/exchange_time.hpp`. They multiply two kinds of numbers.
+`model/training/recurrence_price.hpp`, `model/exchange/exchange_time.hpp`, `model/feed_forward/plan/blocks_price.hpp`,
+`model/feed_forward/plan/off_chip_price.hpp` and `model/feed_forward/staged/price.hpp`. They multiply two kinds of numbers.
 
 - **Numbers of the hardware** stand in the chip files (`model/chips/*.toml`): `onchip chips NAME` lists each with its unit,
   interval and source, and `--set KEY=QUANTITY` changes one.
@@ -49,7 +50,9 @@ have no neutral value: "-".
 
 "Fitted to" names one file, and "points" how many rows the fit had. Some fits had further files, and rows of removed techniques
 have gone since: [training-the-model](notebook/training-the-model.md). "Layouts" are packed weights, counted without a GPU;
-"machine code" is what the compiler made of plans.""")
+"machine code" is what the compiler made of plans. "Probes" are launches timed for the notebook's page on
+[prices of feed-forward networks](notebook/feed-forward-prices.md), of which no file is kept (0 points: how many is not known);
+"published logs" are of the champion of 2020. Nothing is fitted to measured inferences of feed-forward networks.""")
 group = None
 for term in read("terms"):
     if term["group"] != group:

@@ -5,6 +5,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
+#include "model/chip/cost_groups.hpp"
 
 #include <algorithm>
 #include <iostream>

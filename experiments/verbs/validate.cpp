@@ -12,6 +12,7 @@
 #include "model/base/parallel.hpp"
 #include "model/base/shipped.hpp"
 #include "model/base/units.hpp"
+#include "model/chip/cost_groups.hpp"
 #include "sim/simulate.hpp"
 
 #ifdef ONCHIP_HAS_CUDA

@@ -4,126 +4,12 @@
 // values (Chip::cost), so that a what-if or an ablation changes them as it changes the chip's numbers.
 #pragma once
 
+#include "model/chip/cost.hpp"
+
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <string_view>
 
 namespace onchip {
-
-enum class Cost : std::uint8_t {
-  // The exchange of the state through L2, which calibration fits together with the chip's numbers.
-  exchange_first_lines,
-  exchange_hidden_share,
-  // Bank conflicts of sparse rows.
-  split_rows_filled,
-  set_noise,
-  delta_scale_of_words,
-  delta_scale_of_pairs,
-  delta_scale_of_quads,
-  delta_filled_power,
-  delta_reach,
-  delta_shared,
-  crowded_first,
-  crowded_slope,
-  crowded_delta_half,
-  crowded_delta_width,
-  // Sparse steps.
-  overflow_parting,
-  split_round,
-  split_exposed,
-  finishing_issue,
-  producer_seen_share,
-  bulk_fence_signals,
-  producer_hand_over,
-  bulk_signals,
-  bulk_rate_share,
-  // Instructions of a sparse step's loop, which decide whether it stays in the instruction caches.
-  sparse_output_instructions,
-  gated_output_instructions,
-  pass_instructions,
-  word_instructions,
-  overflow_instructions,
-  streamed_instructions,
-  rest_instructions,
-  split_output_instructions,
-  producer_instructions,
-  // Dense steps.
-  dense_stores_per_cycle,
-  dense_word,
-  dense_shared_word,
-  bitmap_tile,
-  structured_product,
-  dense_product_instructions,
-  dense_word_instructions,
-  dense_sum_instructions,
-  dense_rest_instructions,
-  single_warp_exposed,
-  dense_look,
-  squash,
-  item_warp,
-  row_load,
-  transfers_exposed,
-  cluster_first_product,
-  cluster_finishing,
-  cluster_item_warp,
-  cluster_exposed,
-  cluster_hidden_bytes,
-  cluster_per_byte,
-  cluster_per_segment,
-  // Recurrences of training.
-  training_exchange_exposed,
-  training_turn,
-  training_bytes_per_cycle,
-  training_round_trip,
-  training_products,
-  training_forward_item,
-  training_backward_item,
-  training_split,
-  training_beside,
-  training_nodes,
-  // Libraries.
-  library_plain_node,
-  library_value_bytes,
-  cudnn_training_products,
-  cudnn_training_persistent,
-  cudnn_training_value_bytes,
-  cudnn_training_multiplications,
-  cudnn_lstm_barriers_few,
-  cudnn_lstm_barriers,
-  cudnn_gru_barriers_one,
-  cudnn_gru_barriers,
-  cudnn_plain_barriers_one,
-  cudnn_plain_barriers_small,
-  cudnn_plain_barriers,
-  // The libraries in fp32, without TF32.
-  fp32_products,
-  fp32_unit_cycles,
-  fp32_bandwidth_share,
-  fp32_few_products,
-  fp32_few_peak,
-  cudnn_fp32_products,
-  cudnn_fp32_unit_cycles,
-  cudnn_fp32_peak,
-  cudnn_fp32_few_bandwidth_share,
-  cudnn_fp32_barriers,
-  cudnn_fp32_sample_barriers,
-  cudnn_fp32_persistent_peak,
-  // Feed-forward networks in blocks.
-  blocks_block_instructions,
-  blocks_tile_instructions,
-  blocks_record_instructions,
-  blocks_sum_instructions,
-  blocks_epilogue_instructions,
-  blocks_move_slots,
-  blocks_expand_slots,
-  blocks_transpose_slots,
-  blocks_reused_registers,
-  // Intervals.
-  exchange_scatter_in_step,
-  end
-};
-inline constexpr std::size_t kCosts = static_cast<std::size_t>(Cost::end);
 
 struct CostTerm {
   Cost cost;
@@ -131,10 +17,12 @@ struct CostTerm {
   double value;
   double neutral;  // with which the term has no effect: `validate --without`
   std::string_view unit;
-  std::string_view scales;     // what carries it to another chip
-  std::string_view meaning;    // one sentence
-  std::string_view fitted_to;  // a file of experiments/data, "layouts" or "machine code"
-  int points;                  // of it
+  std::string_view scales;   // what carries it to another chip
+  std::string_view meaning;  // one sentence
+  // A file of experiments/data, or "layouts", "machine code", "probes" (docs/notebook/feed-forward-prices.md),
+  // "published logs" (model/feed_forward/staged/price.hpp), "specification".
+  std::string_view fitted_to;
+  int points;  // of it
 };
 
 inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
@@ -334,59 +222,73 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
      "a warp's 32 words of 8 bitmaps, from rows of bits to columns", "machine code", 12},
     {Cost::blocks_reused_registers, "blocks_reused_registers", 8, 8, "registers", "as is",
      "of a thread that the compiler uses twice", "machine code", 12},
+    {Cost::blocks_ring_wavefronts, "blocks_ring_wavefronts", 8, 0, "wavefronts", "as is",
+     "for 32 weights outside of tiles: their copy, weights, rows and places", "machine code", 4},
+    {Cost::blocks_nodes, "blocks_nodes", 4, 0, "nodes", "library.node", "two fills before, two copies after",
+     "machine code", 1},
+    {Cost::blocks_open_nodes, "blocks_open_nodes", 3, 0, "nodes", "library.node",
+     "that find what bounds leave open, twice, and compute it in fp32", "machine code", 1},
+    {Cost::streamed_product_instructions, "streamed_product_instructions", 3, 0, "instructions", "as is",
+     "for a product: the two registers of its inputs made, and itself", "machine code", 1},
+    {Cost::streamed_tile_instructions, "streamed_tile_instructions", 20, 0, "instructions", "as is",
+     "for a weight tile: loads and their addresses", "machine code", 1},
+    {Cost::streamed_sum_instructions, "streamed_sum_instructions", 16, 0, "instructions", "as is",
+     "for 8 images of an output block: ReLU, clip and conversion of four values", "machine code", 1},
+    {Cost::streamed_block_instructions, "streamed_block_instructions", 30, 0, "instructions", "as is",
+     "for an output block, beside its tiles and sums", "machine code", 1},
+    {Cost::streamed_transpose_slots, "streamed_transpose_slots", 320, 0, "issue slots", "as is",
+     "of a warp for 128 neurons of a tile: five exchanges of 32 bits", "machine code", 1},
+    {Cost::streamed_nodes, "streamed_nodes", 5, 0, "nodes", "library.node", "of a phase", "machine code", 1},
+    {Cost::l2_write, "l2_write", 1.9, 1, "times", "library.l2_bandwidth",
+     "what a byte that is written takes of L2, of one that is read", "probes", 0},
+    {Cost::l2_scattered_store, "l2_scattered_store", 4, 1, "times", "library.l2_bandwidth",
+     "what a store to a part of a sector takes of L2, of a whole one", "probes", 4},
+    {Cost::unstructured_image_instructions, "unstructured_image_instructions", 2, 0, "instructions", "as is",
+     "of a step, each image: product and sum", "machine code", 1},
+    {Cost::unstructured_read_instructions, "unstructured_read_instructions", 2, 0, "instructions", "as is",
+     "of a step, each read of inputs: address and load", "machine code", 1},
+    {Cost::unstructured_unpack_instructions, "unstructured_unpack_instructions", 2, 0, "instructions", "as is",
+     "of a step, where weights are fp16", "machine code", 1},
+    {Cost::unstructured_entry_instructions, "unstructured_entry_instructions", 22, 0, "instructions", "as is",
+     "of an entry beside its steps", "machine code", 1},
+    {Cost::unstructured_item_instructions, "unstructured_item_instructions", 26, 0, "instructions", "as is",
+     "of an item of rows beside its entries", "machine code", 1},
+    {Cost::unstructured_output_instructions, "unstructured_output_instructions", 13, 0, "instructions", "as is",
+     "of an item, each image: bias, ReLU, clip, store", "machine code", 1},
+    {Cost::unstructured_second_output, "unstructured_second_output", 0.2, 0, "share", "as is",
+     "more of that where neurons have a second place", "machine code", 1},
+    {Cost::unstructured_bit_slots, "unstructured_bit_slots", 6, 0, "issue slots", "as is",
+     "of a thread, a bit of four images that becomes features", "machine code", 1},
+    {Cost::unstructured_bit_image_slots, "unstructured_bit_image_slots", 2, 0, "issue slots", "as is",
+     "and each image of it", "machine code", 1},
+    {Cost::unstructured_copy_wavefronts, "unstructured_copy_wavefronts", 4, 0, "wavefronts", "as is",
+     "an entry's copy to shared memory, by counter", "probes", 26},
+    {Cost::unstructured_store_conflicts, "unstructured_store_conflicts", 0.85, 0, "wavefronts", "as is",
+     "more, of one, for each doubling of the rows that store at once, by counter", "probes", 2},
+    {Cost::unstructured_pipe_share, "unstructured_pipe_share", 0.9, 1, "share", "as is",
+     "that the busier of shared memory and schedulers is busy, with four warps a partition", "probes", 26},
+    {Cost::unstructured_nodes, "unstructured_nodes", 2, 0, "nodes", "library.node",
+     "beside one for each phase: zeros before, results after", "machine code", 1},
+    {Cost::staged_input_slots, "staged_input_slots", 8, 0, "issue slots", "as is",
+     "of a warp for 32 inputs that it stages", "machine code", 3},
+    {Cost::staged_image_slots, "staged_image_slots", 5, 0, "issue slots", "as is", "and each image of them",
+     "machine code", 3},
+    {Cost::staged_entry_slots, "staged_entry_slots", 8, 0, "issue slots", "as is",
+     "for an entry, beside load, product and sum of each image", "machine code", 3},
+    {Cost::staged_output_slots, "staged_output_slots", 14, 0, "issue slots", "as is", "for an output", "machine code",
+     3},
+    {Cost::staged_host_round_trip, "staged_host_round_trip", 25, 0, "us", "as is",
+     "of the host between two layers, where it drops dead images", "published logs", 2},
+    {Cost::staged_host_image, "staged_host_image", 3.5e-3, 0, "us", "as is", "each image that it looks at",
+     "published logs", 2},
+    {Cost::staged_host_bandwidth, "staged_host_bandwidth", 55, 1e9, "GB/s", "PCI Express 5.0 x16",
+     "of copies of the host's memory: of 63 GB/s what packets of 256 bytes leave", "specification", 1},
     {Cost::exchange_scatter_in_step, "exchange_scatter_in_step", 2, 1, "factor", "as is",
      "of exchange.scatter, because in a step the SMs do not all come at once", "h200/validation.csv", 343},
 }};
 
 constexpr const CostTerm& info(Cost cost) {
   return kCostTerms[static_cast<std::size_t>(cost)];
-}
-
-// The parts of the enumeration, by the first term of each.
-struct CostGroup {
-  Cost first;
-  std::string_view name;
-};
-inline constexpr std::array kCostGroups{
-    CostGroup{Cost::exchange_first_lines, "exchange"},
-    CostGroup{Cost::split_rows_filled, "bank conflicts"},
-    CostGroup{Cost::overflow_parting, "sparse steps"},
-    CostGroup{Cost::sparse_output_instructions, "sparse instructions"},
-    CostGroup{Cost::dense_stores_per_cycle, "dense steps"},
-    CostGroup{Cost::training_turn, "recurrences of training"},
-    CostGroup{Cost::library_plain_node, "libraries"},
-    CostGroup{Cost::blocks_block_instructions, "feed-forward blocks"},
-    CostGroup{Cost::exchange_scatter_in_step, "intervals"},
-};
-constexpr std::string_view group_of(Cost cost) {
-  std::string_view name;
-  for (const CostGroup& group : kCostGroups) {
-    if (group.first <= cost) {
-      name = group.name;
-    }
-  }
-  return name;
-}
-
-// Files by whose steps it was chosen which terms there are; nothing was fitted to them.
-inline constexpr std::array<std::string_view, 2> kTermsChosenBy{"h100_sxm/drawn.csv", "h100_sxm/drawn_third.csv"};
-
-// Whether a measured file, ".../h200/validation.csv", had a say in the terms: their values, or which there are.
-constexpr bool is_in_sample(std::string_view file) {
-  const auto is = [file](std::string_view name) {
-    return file.ends_with(name) && (file.size() == name.size() || file[file.size() - name.size() - 1] == '/');
-  };
-  for (const CostTerm& term : kCostTerms) {
-    if (is(term.fitted_to)) {
-      return true;
-    }
-  }
-  for (const std::string_view chosen_by : kTermsChosenBy) {
-    if (is(chosen_by)) {
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace onchip

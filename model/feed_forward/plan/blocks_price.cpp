@@ -30,9 +30,8 @@ int wavefronts_of(std::span<const std::uint32_t> places) {
   return std::ranges::max(of_banks);
 }
 
-constexpr double kLaneBytes = 16;   // of a lane of ldmatrix: a place
-constexpr int kRingWavefronts = 8;  // of a record's copy, weights, rows and places
-constexpr int kSettlesEach = 4;     // layers, as feed_forward_blocks.cu has it
+constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
+constexpr int kSettlesEach = 4;    // layers, as feed_forward_blocks.cu has it
 
 // Both have all parts.
 Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
@@ -94,7 +93,8 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
                 cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
       geometry.records() / static_cast<double>(ahead) * shared_line_cycles(chip);
   const double chain = parts[kProducts] + parts[kLatency];
-  const double shared = static_cast<double>(wavefronts(work, tile, layer) + kRingWavefronts * work.remainder[layer]) *
+  const double shared = (static_cast<double>(wavefronts(work, tile, layer)) +
+                         cost[Cost::blocks_ring_wavefronts] * static_cast<double>(work.remainder[layer])) *
                         chip.lds_wavefront_cycles;
   parts[kShared] = std::max(0.0, shared - chain);
   // Registers that spill are stored and loaded once in a layer. From device memory a layer comes once for all SMs,
@@ -287,12 +287,11 @@ LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images, double s
 }
 
 LaunchPrice BlocksPricer::undecided(const BlocksTile& wide, int first, const LaunchPrice& last) const {
-  constexpr double kOtherNodes = 3;  // that find what is open, twice; fp32
   const double free = chip_.sm_count - static_cast<double>(last.tiles);
   const double images = std::max<double>(wide.images(), activity_.alive[first] - activity_.alive.back());
   LaunchPrice launch = bounds(wide, images, free > 0 ? free : chip_.sm_count, 2);
   launch.name = "bounds of two words, beyond the last phase";
-  launch.terms = combined(launch.terms, 1, launch_terms(chip_, kOtherNodes), 1);
+  launch.terms = combined(launch.terms, 1, launch_terms(chip_, chip_.cost[Cost::blocks_open_nodes]), 1);
   return launch;
 }
 
@@ -302,7 +301,6 @@ double BlocksPricer::beyond(const LaunchPrice& undecided, const LaunchPrice& las
 }
 
 InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
-  constexpr double kOtherNodes = 4;  // two fills before, two copies after
   InferencePrice price;
   int first = 0, last_first = 0;
   for (const BlocksPhase& of_plan : plan.phases) {
@@ -315,7 +313,7 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   LaunchPrice open = undecided(plan.wide, last_first, price.launches.back());
   open.terms = combined(open.terms, beyond(open, price.launches.back()) / open.terms.total(), open.terms, 0);
   price.launches.push_back(std::move(open));
-  price.terms = launch_terms(chip_, kOtherNodes);
+  price.terms = launch_terms(chip_, chip_.cost[Cost::blocks_nodes]);
   for (const LaunchPrice& launch : price.launches) {
     price.terms = combined(price.terms, 1, launch.terms, 1);
   }

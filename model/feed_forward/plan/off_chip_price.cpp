@@ -18,16 +18,6 @@ namespace {
 
 constexpr double kLanes = 32;
 
-// Counted in the machine code of unstructured kernels: of an entry beside its steps; of an item, and of each image
-// whose output it ends with, and more of those with a second place.
-constexpr double kEntryInstructions = 22, kItemInstructions = 26, kOutputInstructions = 13, kSecondOutput = 0.2;
-// By 26 probes of one layer's time (docs/notebook/feed-forward-prices.md): what the busier of shared memory and the
-// schedulers is busy at most, with four warps a partition that wait for themselves; by counter, an entry's copy.
-constexpr double kPipeShare = 0.9, kCopyWavefronts = 4;
-// Of L2, by probes of streamed networks that are all alive: a byte that is written takes as long as so many that are
-// read; a store to a part of a sector as so many whole ones.
-constexpr double kL2Write = 1.9, kScatteredStore = 4;
-
 double dram_us(const Chip& chip, double bytes) {
   return 1e6 * bytes / (chip.dram_bytes_per_second * chip.library_dram_share);
 }
@@ -73,33 +63,36 @@ class StreamedPricer {
   // Of so many stores to parts of sectors.
   double scattered_us(double sectors) const {
     constexpr double kSectorBytes = 32;
-    return 1e6 * sectors * kSectorBytes * kScatteredStore / chip_.library_l2_bytes_per_second;
+    return 1e6 * sectors * kSectorBytes * chip_.cost[Cost::l2_scattered_store] / chip_.library_l2_bytes_per_second;
   }
 
   Parts layer(int l) const {
     const BlocksGeometry& geometry = work_.geometry;
+    const CostValues& cost = chip_.cost;
     const double groups = plan_.groups, tiles = geometry.tiles, chain = geometry.warp_blocks, items = geometry.warps;
     const double rounds = std::ceil(items / (static_cast<double>(plan_.team) * plan_.warps));
     const double warps = std::max(1.0, plan_.warps / chip_.partitions.value);
-    // A pair of inputs for each product, loads and their addresses; ReLU, clip and conversion of four values of a
-    // group.
-    const double instructions = chain * (tiles * (3 * groups + 20) + 4 * 4 * groups + 30);
+    const double of_products = cost[Cost::streamed_product_instructions] * groups;
+    const double instructions =
+        chain * (tiles * (of_products + cost[Cost::streamed_tile_instructions]) +
+                 cost[Cost::streamed_sum_instructions] * groups + cost[Cost::streamed_block_instructions]);
     const double multiplies = chain * tiles * groups * chip_.tensor_issue_cycles;
     // What lies outside of blocks, by records, of a warp: each reads its places from L2.
     const double outside = static_cast<double>(work_.remainder[l]),
                  outside_of_warp = outside / (plan_.team * plan_.warps);
     const double of_record =
-        (chip_.cost[Cost::blocks_record_instructions] + kRecordTiles * 3 * groups) * chip_.fp32_issue_cycles +
+        (cost[Cost::blocks_record_instructions] + kRecordTiles * of_products) * chip_.fp32_issue_cycles +
         kRecordTiles * groups * chip_.tensor_issue_cycles;
     const double products =
         warps * (rounds * (instructions * chip_.fp32_issue_cycles + multiplies) + outside_of_warp * of_record);
-    const double epilogue = chip_.cost[Cost::blocks_epilogue_instructions] * chip_.arithmetic_latency_cycles;
+    const double epilogue = cost[Cost::blocks_epilogue_instructions] * chip_.arithmetic_latency_cycles;
     const double latency =
         rounds * (shared_line_cycles(chip_) + chain * (tiles * chip_.tensor_latency_cycles + epilogue)) +
         outside_of_warp * (shared_line_cycles(chip_) + kRecordTiles * chip_.tensor_latency_cycles);
     const double features =
         place_bytes() *
-        (kBlockRows * (static_cast<double>(work_.read_tiles[l]) + kL2Write * items * chain) + kRecordWeights * outside);
+        (kBlockRows * (static_cast<double>(work_.read_tiles[l]) + cost[Cost::l2_write] * items * chain) +
+         kRecordWeights * outside);
     const double records = work_.weight_bytes(l) / (rounds > 1 ? 1 : plan_.at_once);
     const double rate = chip_.library_l2_bytes_per_second / teams() / (chip_.clock_hz * chip_.tensor_clock_share);
     Parts cycles{};
@@ -113,7 +106,6 @@ class StreamedPricer {
 
   void add(const std::string& name, double images, int first, int end, bool keeps) {
     const BlocksGeometry& geometry = work_.geometry;
-    constexpr double kNodes = 5, kTransposeSlots = 320;  // of 128 neurons of a tile: five exchanges of 32 bits
     LaunchPrice launch{.name = name, .images = images, .terms = {}};
     launch.tiles = static_cast<std::int64_t>(std::ceil(images / (8 * plan_.groups)));
     launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / teams()));
@@ -126,7 +118,7 @@ class StreamedPricer {
     const double neurons = geometry.places - kFreePlaces, tiles = images / (8 * plan_.groups);
     if (first == 0) {
       const double quads = (geometry.inputs + 127) / 128;
-      const double issue = tiles * quads * kTransposeSlots * chip_.fp32_issue_cycles /
+      const double issue = tiles * quads * chip_.cost[Cost::streamed_transpose_slots] * chip_.fp32_issue_cycles /
                            (chip_.sm_count * chip_.partitions);  // beside it each place's bits go to another sector
       parts[kImages] = std::max(issue * tensor_cycle_us(chip_), scattered_us(tiles * geometry.inputs)) +
                        dram_us(chip_, 2 * 16 * quads * images);
@@ -142,7 +134,7 @@ class StreamedPricer {
                                                    dram_us(chip_, feature_bytes * (1 + (alive < 1 ? 0 : 1))) +
                                                        (alive < 1 ? scattered_us(tiles * neurons * sectors) : 0));
     }
-    parts[kLaunches] = kNodes * node_us(chip_);
+    parts[kLaunches] = chip_.cost[Cost::streamed_nodes] * node_us(chip_);
     price_.launches.push_back(std::move(launch));
     launches_.push_back(parts);
   }
@@ -209,7 +201,7 @@ class UnstructuredPricer {
     if (end < network_.layers()) {
       parts[kSurvivors] += dram_us(chip_, activity_.alive[end] * 4 * network_.inputs(end));
     }
-    parts[kLaunches] = (first == 0 ? 3 : 1) * node_us(chip_);  // zeros before, results after
+    parts[kLaunches] = (1 + (first == 0 ? chip_.cost[Cost::unstructured_nodes] : 0)) * node_us(chip_);
     launch.terms = terms_of(parts);
     return parts;
   }
@@ -222,7 +214,9 @@ class UnstructuredPricer {
     const double words = std::min(tile.images, 4), quads = tile.images / words, threads = kLanes * warps_;
     const double memory = 2 * chip_.l2_latency_cycles;  // of a load from device memory
     if (is_first) {
-      const double slots = 32 * (2 * words + 6);  // of a word of bits
+      const CostValues& cost = chip_.cost;
+      const double slots =  // of a word of bits
+          32 * (cost[Cost::unstructured_bit_image_slots] * words + cost[Cost::unstructured_bit_slots]);
       const double rounds = std::ceil(std::ceil(inputs / 32.0) * quads / threads);
       return memory + rounds * slots * chip_.arithmetic_latency_cycles / 2 + wavefronts(inputs * tile.images);
     }
@@ -238,26 +232,33 @@ class UnstructuredPricer {
 
   Parts layer(const UnstructuredWork& work) const {
     const UnstructuredTile& tile = work.tile;
+    const CostValues& cost = chip_.cost;
     const double images = tile.lane_images(), reads = images < 8 ? 1 : 2, rows = tile.rows_per_warp();
     const double items = std::max(1.0, work.items), steps = work.steps / items, entries = work.entries / items;
     // Of an item: instructions of a warp, wavefronts.
-    const double instructions =
-        steps * (2 * images + 2 * reads + (work.is_fp32 ? 0 : 2)) + entries * kEntryInstructions;
-    const double of_reads =
-        steps * rows / tile.rows_per_access() + entries * (std::min(4.0, rows / 4) + kCopyWavefronts);
+    const double instructions = steps * (cost[Cost::unstructured_image_instructions] * images +
+                                         cost[Cost::unstructured_read_instructions] * reads +
+                                         (work.is_fp32 ? 0 : cost[Cost::unstructured_unpack_instructions])) +
+                                entries * cost[Cost::unstructured_entry_instructions];
+    const double of_reads = steps * rows / tile.rows_per_access() +
+                            entries * (std::min(4.0, rows / 4) + cost[Cost::unstructured_copy_wavefronts]);
     const double has_copies = static_cast<double>(tile.copies) / std::max(1, network_neurons());
-    const double ends = kItemInstructions + images * kOutputInstructions * (1 + (tile.copies > 0 ? kSecondOutput : 0));
+    const double ends = cost[Cost::unstructured_item_instructions] +
+                        images * cost[Cost::unstructured_output_instructions] *
+                            (1 + (tile.copies > 0 ? cost[Cost::unstructured_second_output] : 0));
     // Outputs go to places of any class.
-    const double conflicts = 1 + 0.85 * std::min(2.0, std::log2(tile.rows_per_access()));
+    const double conflicts =
+        1 + cost[Cost::unstructured_store_conflicts] * std::min(2.0, std::log2(tile.rows_per_access()));
     const double of_outputs = reads * std::min(4.0, images) * conflicts * (1 + std::min(1.0, has_copies));
     const double entry_latency = 3 * (chip_.lds_latency_cycles + 3 * chip_.lds_latency_per_word_cycles);
+    const double pipe_share = cost[Cost::unstructured_pipe_share];
     Parts cycles{};
     const auto add_round = [&](double active, double times) {
       const double of_partition = std::ceil(active / chip_.partitions) * chip_.fp32_issue_cycles;
       const double issued = of_partition * instructions;
       const double shared = active * of_reads * chip_.lds_wavefront_cycles;
       const double loop = std::max(
-          {issued / kPipeShare, shared / kPipeShare, instructions * chip_.fp32_issue_cycles + entries * entry_latency});
+          {issued / pipe_share, shared / pipe_share, instructions * chip_.fp32_issue_cycles + entries * entry_latency});
       cycles[kProducts] += times * (issued + of_partition * ends);
       cycles[kShared] += times * (loop - issued + active * of_outputs * chip_.lds_wavefront_cycles);
     };

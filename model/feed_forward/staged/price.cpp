@@ -19,17 +19,6 @@ namespace {
 constexpr int kFloatsOfSector = 8, kFloatsOfLine = 32, kBitsOfSector = 256, kSectorBytes = 32;
 constexpr int kUnrolled = 4;  // entries of a slice that a thread asks for at once (feed_forward_staged.cu)
 
-// Instructions of a warp, counted in the machine code: for 32 inputs that it stages and each of their images; for an
-// entry, beside load, product and sum of each image; for an output.
-constexpr double kStagingSlots = 8, kImageSlots = 5, kEntrySlots = 8, kOutputSlots = 14;
-
-// What no chip file has.
-// What the host takes between two layers: the champion's own logs of an A100 (jainmilan/GraphChallengePNNL-SpDNN), 1024
-// neurons, all time outside of kernels: 4.4 ms of 120 layers and 61 ms of 1920, of 395 and 3660 thousand image-layers.
-constexpr double kHostRoundTripUs = 25, kHostImageUs = 3.5e-3;
-// Copies of the host's memory by PCI Express 5.0 x16: 63 GB/s, of which packets of 256 bytes leave about 55.
-constexpr double kHostBytesPerSecond = 55e9;
-
 // Distinct values of at / unit among neighbours that ascend.
 std::int64_t distinct(std::span<const std::uint16_t> ascending, int unit) {
   std::int64_t count = 0;
@@ -129,6 +118,7 @@ class StagedPrice {
  private:
   // The mean of the layer's blocks.
   Block block_of(const StagedCounts& layer, std::int64_t alive, bool is_first, int customers) const {
+    const CostValues& cost = chip_.cost;
     const double wavefront = chip_.lds_wavefront_cycles / layer.blocks;
     const double slot = chip_.fp32_issue_cycles / chip_.partitions / layer.blocks;
     const double l2_byte = chip_.sm_count * chip_.clock_hz / chip_.library_l2_bytes_per_second / layer.blocks;
@@ -145,18 +135,20 @@ class StagedPrice {
                 static_cast<double>(layer.store_wavefronts + (is_first ? layer.store_wavefronts : layer.request_lines)),
         .l2 = l2_byte * kSectorBytes * images_ * sectors(layer, is_first, customers),
         .device_memory = device_byte * in_bytes,
-        .issue = slot * static_cast<double>(layer.store_wavefronts) * (kStagingSlots + kImageSlots * images_)};
+        .issue = slot * static_cast<double>(layer.store_wavefronts) *
+                 (cost[Cost::staged_input_slots] + cost[Cost::staged_image_slots] * images_)};
     Block block;
     // An index and a value are a request each.
     block.gathers = {.unit = wavefront * (static_cast<double>(layer.gather_wavefronts) * images_ +
                                           2 * passes * static_cast<double>(layer.slice_rows)),
                      .l2 = l2_byte * static_cast<double>(layer.record_bytes),
-                     .issue = slot * static_cast<double>(layer.slice_rows) * (kEntrySlots * passes + 3.0 * images_)};
+                     .issue = slot * static_cast<double>(layer.slice_rows) *
+                              (cost[Cost::staged_entry_slots] * passes + 3.0 * images_)};
     (staged_ ? block.staging : block.gathers) = (staged_ ? Busy() : block.gathers) + reads;
     block.output = {.unit = wavefront * images_ * layer.outputs / kSliceLanes,
                     .l2 = l2_byte * out_bytes,
                     .device_memory = leaves_l2 ? device_byte * out_bytes : 0,
-                    .issue = slot * images_ * layer.outputs / kSliceLanes * kOutputSlots};
+                    .issue = slot * images_ * layer.outputs / kSliceLanes * cost[Cost::staged_output_slots]};
     block.latency = latency(layer, passes) / layer.blocks;
     return block;
   }
@@ -274,7 +266,8 @@ Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const Sta
            sum.device_memory + us.device_memory,
            sum.instructions + us.instructions,
            sum.latency + us.latency};
-    const double copy_us = static_cast<double>(layers[l].record_bytes) / kHostBytesPerSecond * 1e6;
+    const double copy_us =
+        static_cast<double>(layers[l].record_bytes) / (1e9 * chip.cost[Cost::staged_host_bandwidth]) * 1e6;
     copies_us += plan.residency == Residency::resident ? 0
                  : plan.residency == Residency::copied ? copy_us
                                                        : std::max(0.0, copy_us - us.sum());
@@ -287,8 +280,8 @@ Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const Sta
   terms.add("device_memory", sum.device_memory);
   terms.add("instructions", sum.instructions);
   terms.add("latency", sum.latency);
-  const double host_us = static_cast<double>(layers.size()) * kHostRoundTripUs +
-                         std::accumulate(alive.begin(), alive.end(), 0.0) * kHostImageUs;
+  const double host_us = static_cast<double>(layers.size()) * chip.cost[Cost::staged_host_round_trip] +
+                         std::accumulate(alive.begin(), alive.end(), 0.0) * chip.cost[Cost::staged_host_image];
   if (on_host) {
     terms.add("host", host_us);
   } else {

@@ -8,6 +8,10 @@
 // one gathers, another stages. How long they take is that of a closed queueing network of as many customers, by exact
 // mean value analysis (Reiser and Lavenberg 1980), less what a block itself does side by side, and never less than the
 // busiest unit. A layer's time is shared out to the terms by how long a block is at each.
+//
+// What the host takes between two layers is from the champion's own logs of an A100
+// (jainmilan/GraphChallengePNNL-SpDNN), 1024 neurons, all time outside of kernels: 4.4 ms of 120 layers and 61 ms of
+// 1920, of 395 and 3660 thousand image-layers.
 #pragma once
 
 #include "model/chip/chip.hpp"
