@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <string>
@@ -114,12 +115,18 @@ FeedForward radix_net(int neurons, int layers) {
     throw InputError("a network has at least one layer; found " + std::to_string(layers));
   }
   const float bias = challenge_bias(neurons);
-  const auto residues =
-      std::make_shared<const std::vector<std::uint16_t>>(radix_net_residues(neurons, groups_of(neurons, layers)));
+  // Drawn for the first layer that is asked for.
+  struct Residues {
+    std::once_flag drawn;
+    std::vector<std::uint16_t> all;
+  };
+  const auto residues = std::make_shared<Residues>();
   return {"spdnn:" + std::to_string(neurons) + "x" + std::to_string(layers), std::vector<int>(layers + 1, neurons),
           kChallengeClip, [=](int l) {
+            std::call_once(residues->drawn,
+                           [&] { residues->all = radix_net_residues(neurons, groups_of(neurons, layers)); });
             const std::size_t group = static_cast<std::size_t>(l / layers_of_group(neurons));
-            return radix_layer(neurons, l, std::span(*residues).subspan(group * neurons, neurons), bias);
+            return radix_layer(neurons, l, std::span(residues->all).subspan(group * neurons, neurons), bias);
           }};
 }
 
