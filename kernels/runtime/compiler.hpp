@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,8 @@ struct CompileRequest {
   std::string architecture;          // "sm_90"
   std::vector<std::string> defines;  // "ONCHIP_HIDDEN=2304"
   std::string careful_define = {};   // "ONCHIP_NAME": the source's own way to take fewer registers, or empty
+  // Bytes of the stack beyond which no careful way is tried: who asks then takes another plan.
+  int most_careful_stack = std::numeric_limits<int>::max();
 };
 
 // What ptxas is given, one after the other, where a kernel does not keep everything in registers without. Of 36 such

@@ -7,12 +7,16 @@
 #include "model/base/error.hpp"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 namespace onchip {
 namespace {
 
-constexpr int kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
+constexpr int kKept = 4;        // values of a unit that forward leaves: i f g o, or r z n q
+constexpr int kTileStack = 16;  // bytes of a lane, of a tile of weights
+// Careful ways free four tiles at most: that is quicker done by moving them.
+constexpr int kMostCarefulStack = 4 * kTileStack;
 
 using Arguments = TrainingArguments;
 
@@ -20,6 +24,7 @@ CompileRequest request_of(const TrainingSize& size, Precision precision, const R
                           const std::string& architecture) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   CompileRequest request{"training_recurrence", kTrainingRecurrenceSource, architecture, {}};
+  request.most_careful_stack = kMostCarefulStack;
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
            {"precision", static_cast<int>(precision)},
            {"cell", static_cast<int>(size.cell)},
@@ -55,10 +60,13 @@ CompileRequest without_spill(const TrainingSize& size, Precision precision, Recu
   const int tiles = recurrence_shape(size, plan, is_backward).tiles;
   while (true) {
     CompileRequest request = request_of(size, precision, plan, is_backward, architecture);
-    if (plan.shared_tiles == tiles || !compile(request).resources.spills()) {
+    const ResourceReport resources = plan.shared_tiles == tiles ? ResourceReport() : compile(request).resources;
+    if (!resources.spills()) {
       return request;
     }
-    plan.shared_tiles = std::min(tiles, plan.shared_tiles + kMore);
+    // Half of what is on the stack: it goes there sooner than it has to.
+    plan.shared_tiles =
+        std::min(tiles, plan.shared_tiles + kMore * std::max(1, resources.stack_bytes / kTileStack / (2 * kMore)));
   }
 }
 
@@ -179,10 +187,16 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   of_size(size.hidden, "a hidden size");
   of_size(size.batch, "a batch");
   of_size(size.steps * size.batch, "samples of all steps");
-  const CompileRequest forward =
-      instead ? instead->forward : without_spill(size, precision, plan.forward, false, architecture);
-  const CompileRequest backward =
-      instead ? instead->backward : without_spill(size, precision, plan.backward, true, architecture);
+  CompileRequest forward, backward;
+  if (instead) {
+    forward = instead->forward;
+    backward = instead->backward;
+  } else {
+    std::future<CompileRequest> beside = std::async(
+        std::launch::async, [&] { return without_spill(size, precision, plan.backward, true, architecture); });
+    forward = without_spill(size, precision, plan.forward, false, architecture);
+    backward = beside.get();
+  }
   Builder b{size, precision, plan, {}, instead == nullptr};
   InferenceProgram program;
   b.prepare = program.add_kernel(instead ? instead->prepare : forward, "prepare");
