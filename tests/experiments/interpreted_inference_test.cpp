@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/measurement/interpreted_inference.hpp"
+#include "experiments/measurement/interpreted_program.hpp"
 
 #include "kernels/feed_forward/blocks_program.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 #include "kernels/feed_forward/streamed_program.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "model/base/error.hpp"
@@ -18,6 +19,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -66,7 +68,7 @@ TEST_CASE("interpreted kernels of blocks have the categories of the reference", 
     const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     const BlocksPlan plan = choose_blocks_plan(find_chip("h100_sxm").chip, geometry);
-    InterpretedInference inference(blocks_program(layout, plan, 150, kSms, "sm_90"));
+    InferenceExecutor inference = inference_on<InterpretedProgram>(blocks_program(layout, plan, 150, kSms, "sm_90"));
     for (const int count : {0, 1, 150}) {
       INFO(count << " images");
       const Bitmaps images = random_images(count, network.neurons.front(), ++seed);
@@ -89,7 +91,7 @@ TEST_CASE("interpreted kernels of whole layers have the categories of the refere
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     const BlocksPlan plan = read_blocks_plan(
         "warps=4 phases=2:8x1," + std::to_string(network.layers()) + ":5x1! lower=3x1 wide=2x2!", network.layers());
-    InterpretedInference inference(blocks_program(layout, plan, 70, kSms, "sm_90"));
+    InferenceExecutor inference = inference_on<InterpretedProgram>(blocks_program(layout, plan, 70, kSms, "sm_90"));
     for (const int count : {1, 70}) {
       INFO(count << " images");
       const Bitmaps images = random_images(count, network.neurons.front(), ++seed);
@@ -106,12 +108,13 @@ TEST_CASE("lower bounds end where all features are at the clip, rows without a n
                                              ",layers=60,degree=16,blocks=16,values=0.5,bias=-0.1,clip=4");
     const NetworkStructure structure = find_structure(network);
     const auto instructions = [&](const InferenceProgram& program) {
-      InterpretedInference inference(program);
+      const auto interpreted = std::make_shared<InterpretedProgram>(program);
+      InferenceExecutor inference(program, interpreted);
       const Bitmaps images = random_images(20, neurons, 1);
       inference.upload(images);
       CHECK(inference.infer().categories == infer_reference(network, images).categories);
       std::uint64_t lower = 0, all = 0;
-      for (const InterpretedInference::Launch& launch : inference.launches()) {
+      for (const InterpretedProgram::Launch& launch : interpreted->launches()) {
         lower += launch.label == "lower bounds" ? launch.counts.warp_instructions : 0;
         const bool is_phase = launch.label.starts_with("to layer") && launch.label.find(':') == std::string::npos;
         all += is_phase ? launch.counts.warp_instructions : 0;
@@ -142,7 +145,7 @@ TEST_CASE("images on a tie come out as fp32 has them, from rows of any length", 
     const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     const BlocksPlan plan = choose_blocks_plan(find_chip("h100_sxm").chip, geometry);
-    InterpretedInference inference(blocks_program(layout, plan, images, kSms, "sm_90"));
+    InferenceExecutor inference = inference_on<InterpretedProgram>(blocks_program(layout, plan, images, kSms, "sm_90"));
     const Bitmaps drawn = random_images(images, network.neurons.front(), 5);
     inference.upload(drawn);
     const Inference result = inference.infer();
@@ -172,7 +175,8 @@ TEST_CASE("interpreted streamed kernels have the categories of the reference", "
     plan.at_once = 1 + drawn / 2 % 2;
     INFO(text << ": " << onchip::text(plan));
     const BlocksLayout layout = pack_blocks(network, structure, streamed_geometry(network, structure, plan.chain));
-    InterpretedInference inference(streamed_program(layout, plan, 150, kSms + drawn % 2, "sm_90"));
+    InferenceExecutor inference =
+        inference_on<InterpretedProgram>(streamed_program(layout, plan, 150, kSms + drawn % 2, "sm_90"));
     for (const int count : {0, 1, 150}) {
       INFO(count << " images");
       const Bitmaps images = random_images(count, network.neurons.front(), ++seed);
@@ -195,7 +199,8 @@ TEST_CASE("interpreted unstructured kernels have the categories of the reference
         plan.warps = images_each == 0 ? 4 : 2;
         INFO(text << ": " << onchip::text(plan));
         const UnstructuredLayout layout = pack_unstructured(network, plan);
-        InterpretedInference inference(unstructured_program(layout, 100, kSms, "sm_90"));
+        InferenceExecutor inference =
+            inference_on<InterpretedProgram>(unstructured_program(layout, 100, kSms, "sm_90"));
         for (const int count : {0, 1, 100}) {
           INFO(count << " images");
           const Bitmaps images = random_images(count, network.neurons.front(), ++seed);
@@ -214,8 +219,9 @@ TEST_CASE("images of any values enter interpreted kernels as lists, and bitmaps 
     const FeedForward network = read_network(text);
     const UnstructuredPlan plan = choose_unstructured_plan(find_chip("h100_sxm").chip, network);
     const UnstructuredLayout layout = pack_unstructured(network, plan);
-    InterpretedInference lists(unstructured_program(layout, 70, kSms, "sm_90", {.takes_lists = true}));
-    InterpretedInference bitmaps(unstructured_program(layout, 70, kSms, "sm_90"));
+    InferenceExecutor lists =
+        inference_on<InterpretedProgram>(unstructured_program(layout, 70, kSms, "sm_90", {.takes_lists = true}));
+    InferenceExecutor bitmaps = inference_on<InterpretedProgram>(unstructured_program(layout, 70, kSms, "sm_90"));
     const int neurons = network.neurons.front();
     for (const int count : {0, 1, 70}) {
       INFO(count << " images");
@@ -247,7 +253,7 @@ TEST_CASE("interpreted kernels keep the features of any layer, bit by bit those 
       const FeedForward first = first_layers(network, layers);
       const UnstructuredPlan plan = choose_unstructured_plan(find_chip("h100_sxm").chip, first);
       const UnstructuredLayout layout = pack_unstructured(first, plan);
-      InterpretedInference inference(
+      InferenceExecutor inference = inference_on<InterpretedProgram>(
           unstructured_program(layout, 80, kSms, "sm_90", {.takes_lists = true, .keeps_features = true}));
       inference.upload(images);
       const Inference counts = inference.infer();

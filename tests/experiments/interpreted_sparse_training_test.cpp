@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step of a sparse LSTM layer, its kernels interpreted, against the reference in double precision.
-#include "experiments/measurement/interpreted_inference.hpp"
+#include "experiments/measurement/interpreted_program.hpp"
 #include "model/base/error.hpp"
 #include "tests/kernels/sparse_training_cases.hpp"
 
@@ -28,7 +28,7 @@ void check_interpreted(const Case& c) {
   const auto sparse =
       lay_out_sparse_training(c.size, c.precision, mask, 8, kSharedBytes, "sm_90", c.forward, c.backward);
   const TrainingProgram training = sparse_training_program(c.size, c.precision, sparse);
-  InterpretedInference interpreted(training.program);
+  InterpretedProgram interpreted(training.program);
   check_training(interpreted, training.arrays, c.size, c.precision, in, &mask);
 }
 

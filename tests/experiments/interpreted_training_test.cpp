@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step of an LSTM or GRU layer, its kernels interpreted, against the reference in double precision.
-#include "experiments/measurement/interpreted_inference.hpp"
+#include "experiments/measurement/interpreted_program.hpp"
 #include "model/base/error.hpp"
 #include "tests/kernels/training_cases.hpp"
 
@@ -31,7 +31,7 @@ void check_interpreted(const Case& c) {
   plan.backward = c.backward.empty() ? plan.backward : changed({}, c.backward);
   plan.aligned = c.aligned;
   const TrainingProgram training = training_program(c.size, c.precision, plan, "sm_90");
-  InterpretedInference interpreted(training.program);
+  InterpretedProgram interpreted(training.program);
   check_training(interpreted, training.arrays, c.size, c.precision,
                  random_training(c.size, c.precision, c.initial, c.last, 3));
 }
@@ -124,8 +124,8 @@ TEST_CASE("an interpreted training step knows lengths and the reverse direction"
 }
 
 // Where `from` stands in the kernels' source, behind `begin` if it is there, `to` in its place; `source` has it.
-InferenceProgram with_change(InferenceProgram program, std::string_view from, std::string_view to, std::string& source,
-                             std::string_view begin = "") {
+KernelProgram with_change(KernelProgram program, std::string_view from, std::string_view to, std::string& source,
+                          std::string_view begin = "") {
   source = program.kernels.front().request.source;  // of all
   const std::size_t behind = source.find(from, source.find(begin));
   const std::size_t place = behind == std::string::npos ? source.find(from) : behind;
@@ -163,8 +163,8 @@ TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
   plan.forward = changed(plan.forward, "groups=1 turns=2");
   plan.backward = changed(plan.backward, "groups=1 turns=2");
   const TrainingProgram training = training_program(size, Precision::fp16, plan, "sm_90");
-  const auto check = [&](const InferenceProgram& program) {
-    InterpretedInference interpreted(program);
+  const auto check = [&](const KernelProgram& program) {
+    InterpretedProgram interpreted(program);
     double largest = 0;
     for (const auto& [name, error] : training_errors(interpreted, training.arrays, size, Precision::fp16, in)) {
       largest = error <= largest ? largest : error;  // NaN, too
@@ -192,7 +192,7 @@ TEST_CASE("a length that is none is reported", "[fast]") {
   const TrainingSize size{.input = 4, .hidden = 16, .batch = 3, .steps = 4, .length_bytes = 8};
   const TrainingProgram training = training_program(size, Precision::fp16, pick_on(size, 2), "sm_90");
   TrainingInput in = random_training(size, Precision::fp16, false, false, 4);
-  InterpretedInference interpreted(training.program);
+  InterpretedProgram interpreted(training.program);
   for (const std::int64_t length :
        {std::int64_t{0}, std::int64_t{5}, std::int64_t{-1}, std::int64_t{1} << 32, std::int64_t{4}}) {
     in.lengths = {4, length, 1};
@@ -207,9 +207,9 @@ struct Change {
   std::string_view from, to;
 };
 
-double largest_error(const InferenceProgram& program, const TrainingArrays& arrays, const TrainingSize& size,
+double largest_error(const KernelProgram& program, const TrainingArrays& arrays, const TrainingSize& size,
                      const TrainingInput& in) {
-  InterpretedInference interpreted(program);
+  InterpretedProgram interpreted(program);
   double largest = 0;
   for (const auto& [name, error] : training_errors(interpreted, arrays, size, Precision::fp16, in)) {
     largest = std::max(largest, error);
@@ -226,7 +226,7 @@ void check_changes_are_found(Cell cell, std::span<const Change> changes) {
   for (const Change& change : changes) {
     INFO(change.to);
     std::string source;
-    const InferenceProgram program =
+    const KernelProgram program =
         with_change(training.program, change.from, change.to, source,
                     cell == Cell::lstm ? "The derivative of the LSTM's" : "The derivative of the GRU's");
     CHECK(largest_error(program, training.arrays, size, in) > most_error(Precision::fp16));

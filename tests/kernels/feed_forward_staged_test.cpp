@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/inference.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 #include "kernels/feed_forward/staged_program.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_program.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
@@ -34,8 +35,8 @@ TEST_CASE("staged plans have the categories of the reference on a GPU, in each o
         INFO(text << ", " << plan << ", " << count << " images");
         const Bitmaps images =
             text[0] == 's' ? synthetic_digits(1024, 0, count) : random_images(count, network.neurons.front(), 3);
-        DeviceInference inference(staged_program(stage_network(network, parse_staged_plan(plan)), count,
-                                                 device.sm_count, device.architecture));
+        InferenceExecutor inference = inference_on<DeviceProgram>(staged_program(
+            stage_network(network, parse_staged_plan(plan)), count, device.sm_count, device.architecture));
         inference.upload(images);
         const std::vector<int> reference = infer_reference(network, images).categories;
         CHECK(inference.infer().categories == reference);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/bounds.hpp"
-#include "kernels/feed_forward/inference.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/network_text.hpp"
@@ -70,7 +71,7 @@ TEST_CASE("an inference has the categories of the reference, in each run", "[gpu
       const Bitmaps images = count == 5000 && text.starts_with("spdnn")
                                  ? synthetic_digits(network.neurons.front(), 0, count)
                                  : random_images(count, network.neurons.front(), ++seed);
-      DeviceInference inference(program_of(layout, count));
+      InferenceExecutor inference = inference_on<DeviceProgram>(program_of(layout, count));
       inference.upload(images);
       const std::vector<int> reference = infer_reference(network, images).categories;
       CHECK(inference.infer().categories == reference);
@@ -93,7 +94,7 @@ TEST_CASE("weights that are off are seen in the categories", "[gpu]") {
       halves[i] = static_cast<std::uint16_t>(halves[i] - 0x0400);
     }
   }
-  DeviceInference inference(program_of(layout, images.images));
+  InferenceExecutor inference = inference_on<DeviceProgram>(program_of(layout, images.images));
   inference.upload(images);
   bool differs = false;
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps of sparse LSTM layers on a GPU.
-#include "kernels/feed_forward/inference.hpp"
+#include "kernels/runtime/device_program.hpp"
 #include "kernels/training/training_timing.hpp"
 #include "tests/kernels/sparse_training_cases.hpp"
 
@@ -40,7 +40,7 @@ TEST_CASE("training steps of a sparse LSTM on a GPU have the gradients of the re
       const TrainingProgram training = sparse_training_program(
           size, precision,
           lay_out_sparse_training(size, precision, mask, device.sm_count, kSharedBytes, device.architecture));
-      DeviceInference gpu(training.program);
+      DeviceProgram gpu(training.program);
       CHECK(gpu.spill_bytes() == 0);
       check_training(gpu, training.arrays, size, precision, in, &mask);
       const TrainingArrays& a = training.arrays;

@@ -2,7 +2,7 @@
 // LSTM and GRU layers with random data, trained by any executor, and compared with the reference.
 #pragma once
 
-#include "kernels/feed_forward/network/inference_executor.hpp"
+#include "kernels/runtime/kernel_program.hpp"
 #include "kernels/training/training_program.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/random.hpp"
@@ -69,7 +69,7 @@ inline TrainingInput random_training(const TrainingSize& size, Precision precisi
 }
 
 // With NaN where nobody may read: in gradients beyond lengths, and where outputs come.
-inline void write_training(InferenceExecutor& executor, const TrainingArrays& a, const TrainingSize& size,
+inline void write_training(ProgramExecutor& executor, const TrainingArrays& a, const TrainingSize& size,
                            Precision precision, const TrainingInput& in) {
   const auto elements = [&](int array) { return executor.program().arrays[array].bytes / 2; };
   std::vector<std::byte> lengths(executor.program().arrays[a.lengths].bytes);
@@ -106,7 +106,7 @@ inline void write_training(InferenceExecutor& executor, const TrainingArrays& a,
   }
 }
 
-inline std::vector<float> read_elements(const InferenceExecutor& executor, int array, Precision precision) {
+inline std::vector<float> read_elements(const ProgramExecutor& executor, int array, Precision precision) {
   std::vector<std::uint16_t> bits(executor.program().arrays[array].bytes / 2);
   executor.read(array, std::as_writable_bytes(std::span(bits)));
   std::vector<float> values;
@@ -128,7 +128,7 @@ inline void mask_gradient(const SparseMatrix& mask, std::vector<double>& gradien
 }
 
 // Of every result against the reference, relative to its norm. `mask`: of W_hh, which stays.
-inline std::vector<std::pair<const char*, double>> training_errors(InferenceExecutor& executor, const TrainingArrays& a,
+inline std::vector<std::pair<const char*, double>> training_errors(ProgramExecutor& executor, const TrainingArrays& a,
                                                                    const TrainingSize& size, Precision precision,
                                                                    const TrainingInput& in,
                                                                    const SparseMatrix* mask = nullptr) {
@@ -162,7 +162,7 @@ constexpr double most_error(Precision precision) {
   return precision == Precision::fp16 ? 3e-3 : 2e-2;
 }
 
-inline void check_training(InferenceExecutor& executor, const TrainingArrays& a, const TrainingSize& size,
+inline void check_training(ProgramExecutor& executor, const TrainingArrays& a, const TrainingSize& size,
                            Precision precision, const TrainingInput& in, const SparseMatrix* mask = nullptr) {
   for (const auto& [name, error] : training_errors(executor, a, size, precision, in, mask)) {
     INFO(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps of LSTM and GRU layers on a GPU.
-#include "kernels/feed_forward/inference.hpp"
+#include "kernels/runtime/device_program.hpp"
 #include "tests/kernels/training_cases.hpp"
 
 #include <string>
@@ -36,7 +36,7 @@ TEST_CASE(
         plan.backward = with_room(size, changed(plan.backward, words), true, device.sm_count, kSharedBytes);
       }
       const TrainingProgram training = training_program(size, precision, plan, device.architecture);
-      DeviceInference gpu(training.program);
+      DeviceProgram gpu(training.program);
       CHECK(gpu.spill_bytes() == 0);
       ++seed;
       const TrainingInput in = random_training(size, precision, seed % 3 != 0, seed % 4 != 0, seed);

@@ -5,7 +5,7 @@
 #include "kernels/feed_forward/network/fleet.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 
-#include "experiments/measurement/interpreted_inference.hpp"
+#include "experiments/measurement/interpreted_program.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
@@ -38,7 +38,7 @@ InferenceTarget interpreted(std::size_t bytes, std::vector<int>* loaded = nullpt
     if (loaded != nullptr) {
       loaded->push_back(program.most_images);
     }
-    return std::make_unique<InterpretedInference>(program);
+    return inference_on<InterpretedProgram>(program);
   };
   return target;
 }
@@ -218,7 +218,7 @@ TEST_CASE("several GPUs have the categories of one, whatever the order of the im
     }
   }
   CHECK_THROWS_AS(Fleet(planned.program, 2, images,
-                        [](int gpu, const InferenceProgram&) -> std::unique_ptr<InferenceExecutor> {
+                        [](int gpu, const InferenceProgram&) -> InferenceExecutor {
                           throw CudaError("no GPU " + std::to_string(gpu));
                         }),
                   CudaError);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/measurement/interpreted_inference.hpp"
+#include "experiments/measurement/interpreted_program.hpp"
 
 #include "model/base/numeric.hpp"
 
@@ -33,7 +33,7 @@ void multiply(const DenseProduct& p) {
 
 }  // namespace
 
-struct InterpretedInference::State {
+struct InterpretedProgram::State {
   // Host memory in the place of an array.
   struct HostArray {
     static constexpr std::size_t kAlignment = 256;  // as cudaMalloc's
@@ -50,7 +50,7 @@ struct InterpretedInference::State {
   std::map<std::string, ptx::Machine> machines;  // by the request's fingerprint
   std::vector<ptx::Machine*> machine_of;         // of each kernel
 
-  explicit State(InferenceProgram& program) {
+  explicit State(KernelProgram& program) {
     std::vector<std::byte*> places;
     for (ProgramArray& array : program.arrays) {
       HostArray& made = arrays.emplace_back(array.bytes);
@@ -82,19 +82,19 @@ struct InterpretedInference::State {
   }
 };
 
-InterpretedInference::InterpretedInference(const InferenceProgram& program)
-    : InferenceExecutor(program), state_(std::make_unique<State>(program_)) {}
-InterpretedInference::~InterpretedInference() = default;
+InterpretedProgram::InterpretedProgram(const KernelProgram& program)
+    : ProgramExecutor(program), state_(std::make_unique<State>(program_)) {}
+InterpretedProgram::~InterpretedProgram() = default;
 
-void InterpretedInference::write(int array, std::span<const std::byte> bytes) {
+void InterpretedProgram::write(int array, std::span<const std::byte> bytes) {
   std::ranges::copy(bytes, state_->arrays[array].begin);
 }
 
-void InterpretedInference::read(int array, std::span<std::byte> bytes) const {
+void InterpretedProgram::read(int array, std::span<std::byte> bytes) const {
   std::ranges::copy(std::span(state_->arrays[array].begin, bytes.size()), bytes.begin());
 }
 
-std::span<const std::uint32_t> InterpretedInference::run() {
+std::span<const std::uint32_t> InterpretedProgram::run() {
   State& state = *state_;
   launches_.clear();
   for (const ProgramNode& node : state.nodes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/inference.hpp"
+#include "kernels/runtime/device_program.hpp"
 
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
@@ -27,7 +27,7 @@ class Event {
 
 }  // namespace
 
-struct DeviceInference::State {
+struct DeviceProgram::State {
   int spill_bytes = 0;
   std::vector<Kernel> kernels;
   std::vector<DeviceBuffer<std::byte>> arrays;
@@ -42,7 +42,7 @@ struct DeviceInference::State {
 
   std::size_t result_bytes() const { return arrays[results].bytes(); }
 
-  explicit State(InferenceProgram& program) : results(program.results) {
+  explicit State(KernelProgram& program) : results(program.results) {
     std::map<std::string, std::shared_ptr<const LoadedCubin>> loaded;
     for (const ProgramKernel& kernel : program.kernels) {
       const CompiledKernel compiled = compile(kernel.request);
@@ -90,16 +90,15 @@ struct DeviceInference::State {
     }
   }
 
-  static void check_memory(const InferenceProgram& program) {
+  static void check_memory(const KernelProgram& program) {
     std::size_t free = 0, total = 0, needs = 0;
     for (const ProgramArray& array : program.arrays) {
       needs += array.bytes;
     }
     ONCHIP_CUDA_CHECK(cudaMemGetInfo(&free, &total));
     if (needs > free) {
-      throw InputError("the inference takes " + fixed(1e-9 * static_cast<double>(needs), 1) +
-                       " GB of device memory for " + std::to_string(program.most_images) + " images; " +
-                       fixed(1e-9 * static_cast<double>(free), 1) + " GB are free; take fewer images at once");
+      throw InputError("the program takes " + fixed(1e-9 * static_cast<double>(needs), 1) + " GB of device memory, " +
+                       fixed(1e-9 * static_cast<double>(free), 1) + " GB are free; a smaller batch takes less");
     }
   }
 
@@ -193,20 +192,20 @@ struct DeviceInference::State {
   }
 };
 
-DeviceInference::DeviceInference(const InferenceProgram& program)
-    : InferenceExecutor(program), state_(std::make_unique<State>(program_)) {}
-DeviceInference::~DeviceInference() = default;
+DeviceProgram::DeviceProgram(const KernelProgram& program)
+    : ProgramExecutor(program), state_(std::make_unique<State>(program_)) {}
+DeviceProgram::~DeviceProgram() = default;
 
-void DeviceInference::write(int array, std::span<const std::byte> bytes) {
+void DeviceProgram::write(int array, std::span<const std::byte> bytes) {
   state_->arrays[array].upload(bytes);
   ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // streams do not wait for these copies
 }
 
-void DeviceInference::read(int array, std::span<std::byte> bytes) const {
+void DeviceProgram::read(int array, std::span<std::byte> bytes) const {
   ONCHIP_CUDA_CHECK(cudaMemcpy(bytes.data(), state_->arrays[array].data(), bytes.size(), cudaMemcpyDeviceToHost));
 }
 
-std::span<const std::uint32_t> DeviceInference::run() {
+std::span<const std::uint32_t> DeviceProgram::run() {
   if (state_->graph != nullptr) {
     ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, state_->streams[0].get()));
   } else {
@@ -216,7 +215,7 @@ std::span<const std::uint32_t> DeviceInference::run() {
   return {state_->host, state_->result_bytes() / 4};
 }
 
-double DeviceInference::graph_ms(int repeats) {
+double DeviceProgram::graph_ms(int repeats) {
   const cudaStream_t on = state_->streams[0].get();
   EventTimer timer;
   timer.start(on);
@@ -227,11 +226,11 @@ double DeviceInference::graph_ms(int repeats) {
   return timer.milliseconds() / repeats;
 }
 
-int DeviceInference::spill_bytes() const {
+int DeviceProgram::spill_bytes() const {
   return state_->spill_bytes;
 }
 
-std::vector<std::pair<std::string, double>> DeviceInference::node_ms() {
+std::vector<std::pair<std::string, double>> DeviceProgram::node_ms() {
   const cudaStream_t on = state_->streams[0].get();
   std::vector<EventTimer> timers(state_->nodes.size());
   for (std::size_t i = 0; i < timers.size();

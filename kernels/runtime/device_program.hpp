@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference of a feed-forward network on the current device: from images in device memory to the categories in host
-// memory, as one CUDA graph, without the host in between; on streams where the program has something for the host to
-// do.
+// A program on the current device: as one CUDA graph, without the host in between; on streams where the program has
+// something for the host to do.
 #pragma once
 
-#include "kernels/feed_forward/network/inference_executor.hpp"
+#include "kernels/runtime/kernel_program.hpp"
 
 #include <memory>
 #include <string>
@@ -13,11 +12,11 @@
 
 namespace onchip {
 
-class DeviceInference : public InferenceExecutor {
+class DeviceProgram : public ProgramExecutor {
  public:
   // Compiles, allocates and uploads. Throws CudaError.
-  explicit DeviceInference(const InferenceProgram& program);
-  ~DeviceInference() override;
+  explicit DeviceProgram(const KernelProgram& program);
+  ~DeviceProgram() override;
 
   // Milliseconds of each node, one after another, by events.
   std::vector<std::pair<std::string, double>> node_ms();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A feed-forward network's kernels without a GPU: their PTX, executed by sim/ptx, launch after launch
+// A program without a GPU: its kernels' PTX, executed by sim/ptx, launch after launch
 // (measurement/interpret.hpp says what differs from a GPU). No times.
 #pragma once
 
-#include "kernels/feed_forward/network/inference_executor.hpp"
+#include "kernels/runtime/kernel_program.hpp"
 #include "sim/ptx/machine.hpp"
 
 #include <cstddef>
@@ -16,19 +16,16 @@
 
 namespace onchip {
 
-class InterpretedInference : public InferenceExecutor {
+class InterpretedProgram : public ProgramExecutor {
  public:
-  // Throws CudaError if a kernel does not compile, InputError for PTX that is not known; infer() throws ptx::Fault for
+  // Throws CudaError if a kernel does not compile, InputError for PTX that is not known; run() throws ptx::Fault for
   // what a kernel does wrong.
-  explicit InterpretedInference(const InferenceProgram& program);
-  ~InterpretedInference() override;
+  explicit InterpretedProgram(const KernelProgram& program);
+  ~InterpretedProgram() override;
 
-  // With banks, accesses to memory are counted, too.
-  Inference infer(std::optional<BankGeometry> banks = {}) {
-    banks_ = banks;
-    return InferenceExecutor::infer();
-  }
-  // Of the last inference, in their order.
+  // Counts accesses to memory, too, from now on.
+  void count_accesses(BankGeometry banks) { banks_ = banks; }
+  // Of the last run, in their order.
   struct Launch {
     std::string label;
     ptx::Counts counts;
