@@ -15,10 +15,10 @@
 //
 // Clocks are read inside the kernel, so no launch is timed.
 
-#include "../recurrent/state.cuh"
+#include "../recurrent/device/state.cuh"
 #include "../sparse/planes.cuh"
-#include "../recurrent/memory.cuh"
-#include "../recurrent/protocol.cuh"
+#include "../recurrent/device/memory.cuh"
+#include "../recurrent/device/protocol.cuh"
 #include "../sparse/exchange.cuh"
 
 static_assert(kPlanes == 1, "the words of an SM lie side by side");

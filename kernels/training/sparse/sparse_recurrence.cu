@@ -15,13 +15,13 @@
 //
 // The ring is that of training_recurrence.cu.
 
-#include "../../recurrent/types.cuh"
+#include "../../recurrent/device/types.cuh"
 #include "shape.cuh"
-#include "../../recurrent/elements.cuh"
-#include "../../recurrent/memory.cuh"
-#include "../../recurrent/ranks.cuh"
-#include "../../recurrent/protocol.cuh"
-#include "../../recurrent/activation.cuh"
+#include "../../recurrent/device/elements.cuh"
+#include "../../recurrent/device/memory.cuh"
+#include "../../recurrent/device/ranks.cuh"
+#include "../../recurrent/device/protocol.cuh"
+#include "../../recurrent/device/activation.cuh"
 #include "../../sparse/words.cuh"
 #include "stage.cuh"
 #include "../../sparse/gather.cuh"
@@ -49,8 +49,8 @@ __device__ __forceinline__ void sum_partials(u32 address, float (&rows)[kThreadR
   }
 }
 
-#include "../item.cuh"
-#include "../split.cuh"
+#include "../device/item.cuh"
+#include "../device/split.cuh"
 
 __device__ __forceinline__ u32 shared_base() { return static_cast<u32>(__cvta_generic_to_shared(shared_memory)); }
 
@@ -69,10 +69,10 @@ __device__ __forceinline__ void publish(const Item& item, long long, int, u32 lo
 __device__ __forceinline__ void publish_pair(const Item& item, long long, int, u32 bits) { to_outbox(item, 0, bits); }
 
 #if ONCHIP_BACKWARD
-#include "../bias.cuh"
-#include "../lstm_backward.cuh"
+#include "../device/bias.cuh"
+#include "../device/lstm_backward.cuh"
 #else
-#include "../lstm_forward.cuh"
+#include "../device/lstm_forward.cuh"
 #endif
 
 // In shared memory, behind the state and the outbox.

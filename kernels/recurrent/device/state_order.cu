@@ -4,9 +4,9 @@
 
 #include "state.cuh"
 #if ONCHIP_STATE_IN_SPANS != 0
-#include "../dense/spans.cuh"
+#include "../../dense/spans.cuh"
 #else
-#include "../sparse/planes.cuh"
+#include "../../sparse/planes.cuh"
 #endif
 
 // A state that shared memory holds is read from there, because its units lie far apart.

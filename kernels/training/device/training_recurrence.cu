@@ -15,15 +15,15 @@
 // what was there, and two fences by every thread lie between that and the next state there, so that who polls never
 // takes the old for the new.
 
-#include "../recurrent/types.cuh"
+#include "../../recurrent/device/types.cuh"
 #include "shape.cuh"
-#include "../recurrent/elements.cuh"
-#include "../recurrent/memory.cuh"
-#include "../recurrent/ranks.cuh"
-#include "../recurrent/protocol.cuh"
-#include "../recurrent/activation.cuh"
-#include "../dense/bitmap.cuh"
-#include "../dense/multiply.cuh"
+#include "../../recurrent/device/elements.cuh"
+#include "../../recurrent/device/memory.cuh"
+#include "../../recurrent/device/ranks.cuh"
+#include "../../recurrent/device/protocol.cuh"
+#include "../../recurrent/device/activation.cuh"
+#include "../../dense/bitmap.cuh"
+#include "../../dense/multiply.cuh"
 
 constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
 constexpr int kSectorUnits = 16;  // of a row, in a sector
@@ -33,7 +33,7 @@ constexpr int kThreadRows = kGates;
 constexpr int kPartialRows = 16 * kRowTiles + 4;
 constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
 constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
-#include "../dense/partials.cuh"
+#include "../../dense/partials.cuh"
 #include "item.cuh"
 #include "publish.cuh"
 #include "split.cuh"
