@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What kernels do together, as a value: kernels, arrays, and launches as a graph. A GPU runs it as one CUDA graph
-// (device_program.hpp), an interpreter of the kernels on the host (experiments/measurement/interpreted_program.hpp).
+// (device_program.hpp), an interpreter of the kernels on the host
+// (experiments/measurement/interpreted/interpreted_program.hpp).
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generated accesses of feed-forward plans of blocks against those of their kernels, executed by the interpreter.
-#include "experiments/measurement/interpreted_program.hpp"
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/network/inference_executor.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "sim/feed_forward/simulate_blocks.hpp"
 #include "tests/catch.hpp"
-#include "tests/kernels/feed_forward_cases.hpp"
+#include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of staged plans, interpreted, against the reference: the same features, bit by bit.
-#include "experiments/measurement/interpreted_program.hpp"
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "kernels/feed_forward/network/inference_executor.hpp"
 #include "kernels/feed_forward/staged_program.hpp"
 #include "model/feed_forward/data/digits.hpp"
@@ -8,7 +8,7 @@
 #include "model/feed_forward/reference.hpp"
 #include "model/feed_forward/staged/price.hpp"
 #include "tests/catch.hpp"
-#include "tests/kernels/feed_forward_cases.hpp"
+#include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,13 +5,13 @@
 #include "kernels/feed_forward/network/fleet.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 
-#include "experiments/measurement/interpreted_program.hpp"
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "tests/catch.hpp"
-#include "tests/kernels/feed_forward_cases.hpp"
+#include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
 #include <algorithm>
 #include <cmath>

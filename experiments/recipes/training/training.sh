@@ -3,12 +3,12 @@
 # Training steps on this machine's GPU, in one run: training_lstm.csv, every plan of training_configurations.csv, to which
 # the price was fitted; and training_grid.csv, an LSTM of every hidden size and batch of the grid beside cuDNN (every
 # algorithm, padded sizes, plain and as a graph) and cuBLAS. Before it, with a third word, only compiles.
-#   experiments/recipes/training.sh ONCHIP FOLDER [compile]     e.g. experiments/data/<gpu>; 6 minutes of a GPU
-# experiments/recipes/training_grid.py FOLDER/training_grid.csv says what came out.
+#   experiments/recipes/training/training.sh ONCHIP FOLDER [compile]     e.g. experiments/data/<gpu>; 6 minutes of a GPU
+# experiments/recipes/training/training_grid.py FOLDER/training_grid.csv says what came out.
 set -euo pipefail
 
 onchip=$1 folder=$2 only_compiles=${3:-}
-configurations=$(dirname "$0")/../data/training_configurations.csv
+configurations=$(dirname "$0")/../../data/training_configurations.csv
 grid=$(mktemp --suffix=.csv)
 trap 'rm -f "$grid"' EXIT
 {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Feed-forward networks on one GPU and on two of this machine, 60,000 synthetic digits: as they come, and with those that survive
 # first, dealt and in contiguous halves. About 100 seconds, most of it the reference on the CPU.
-#   experiments/recipes/feed_forward_gpus.sh ONCHIP > experiments/data/<gpu>/spdnn_gpus.csv
+#   experiments/recipes/feed_forward/feed_forward_gpus.sh ONCHIP > experiments/data/<gpu>/spdnn_gpus.csv
 set -euo pipefail
 
 onchip=$1

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step of a sparse LSTM layer, its kernels interpreted, against the reference in double precision.
-#include "experiments/measurement/interpreted_program.hpp"
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "model/base/error.hpp"
-#include "tests/kernels/sparse_training_cases.hpp"
+#include "tests/kernels/training/sparse_training_cases.hpp"
 
 #include <string>
 

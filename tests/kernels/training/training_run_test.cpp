@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps of LSTM and GRU layers on a GPU.
 #include "kernels/runtime/device_program.hpp"
-#include "tests/kernels/training_cases.hpp"
+#include "tests/kernels/training/training_cases.hpp"
 
 #include <string>
 #include <vector>

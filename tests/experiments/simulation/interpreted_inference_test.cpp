@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/measurement/interpreted_program.hpp"
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
 
 #include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/network/inference_executor.hpp"
@@ -12,7 +12,7 @@
 #include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
-#include "tests/kernels/feed_forward_cases.hpp"
+#include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Ours, the method of 2020, cuSPARSE and cuBLAS in one run on this machine's GPU: the challenge's networks of 120 layers, 60,000
 # synthetic digits. A way that takes long has one sample, of its first run; what would take longer than ten seconds is not run.
-#   experiments/recipes/feed_forward_baselines.sh ONCHIP [1024 4096 16384] > experiments/data/<gpu>/spdnn_baselines.csv
+#   experiments/recipes/feed_forward/feed_forward_baselines.sh ONCHIP [1024 4096 16384] > experiments/data/<gpu>/spdnn_baselines.csv
 set -euo pipefail
 
 onchip=$1

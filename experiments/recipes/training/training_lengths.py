@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.nn.LSTM and onchip.LSTM with samples of other lengths, drawn evenly from 10 to 100 % of the steps, beside the same
 padded: a CSV of us per step of forward and all gradients, interleaved medians; `graph`: in a CUDA graph.
-PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training_lengths.py [fp16|bf16]"""
+PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training/training_lengths.py [fp16|bf16]"""
 import statistics
 import sys
 

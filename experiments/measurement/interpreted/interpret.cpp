@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/measurement/interpret.hpp"
+#include "experiments/measurement/interpreted/interpret.hpp"
 
 #include <algorithm>
 #include <array>

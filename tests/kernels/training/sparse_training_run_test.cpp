@@ -2,7 +2,7 @@
 // Training steps of sparse LSTM layers on a GPU.
 #include "kernels/runtime/device_program.hpp"
 #include "kernels/training/training_timing.hpp"
-#include "tests/kernels/sparse_training_cases.hpp"
+#include "tests/kernels/training/sparse_training_cases.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What each optimisation of the method of 2020 gives on this machine's GPU, and libraries beside it: the challenge's networks of 120
 # layers, 60,000 synthetic digits. Every plan leaves one thing out of the first, or makes it larger.
-#   experiments/recipes/feed_forward_2020.sh ONCHIP [1024 4096 16384] > experiments/data/<gpu>/spdnn_2020.csv
+#   experiments/recipes/feed_forward/feed_forward_2020.sh ONCHIP [1024 4096 16384] > experiments/data/<gpu>/spdnn_2020.csv
 set -euo pipefail
 
 onchip=$1

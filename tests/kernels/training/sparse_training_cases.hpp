@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/training/sparse/program.hpp"
-#include "tests/kernels/training_cases.hpp"
+#include "tests/kernels/training/training_cases.hpp"
 
 #include <cstdint>
 #include <vector>

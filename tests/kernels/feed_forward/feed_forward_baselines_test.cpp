@@ -4,7 +4,7 @@
 #include "model/feed_forward/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
-#include "tests/kernels/feed_forward_cases.hpp"
+#include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -3,7 +3,7 @@
 """The recurrent layers of EcoRNN's language model (2 x 650, 32 samples, 35 steps), forward and backward: one kernel for each
 operation, as an unfused layer has them, torch.nn.LSTM (cuDNN) and onchip.LSTM, each plain and in a CUDA graph. A CSV of us per
 step, interleaved medians, for the recipes of experiments/recipes/claims/ecornn.
-  PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training_claims.py > FILE.csv"""
+  PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training/training_claims.py > FILE.csv"""
 import statistics
 
 import onchip

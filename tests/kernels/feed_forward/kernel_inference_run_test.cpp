@@ -3,7 +3,7 @@
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "tests/catch.hpp"
-#include "tests/kernels/feed_forward_cases.hpp"
+#include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
 #include <algorithm>
 #include <cstring>

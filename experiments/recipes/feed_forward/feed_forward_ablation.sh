@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What each choice of a plan of blocks gives on this machine's GPU: the challenge's networks of 120 layers, 60,000 synthetic
 # digits, by the plan that the planner chooses and by plans that leave one thing out.
-#   experiments/recipes/feed_forward_ablation.sh ONCHIP > experiments/data/<gpu>/spdnn_ablation.csv
+#   experiments/recipes/feed_forward/feed_forward_ablation.sh ONCHIP > experiments/data/<gpu>/spdnn_ablation.csv
 set -euo pipefail
 
 onchip=$1

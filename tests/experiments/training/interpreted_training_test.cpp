@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step of an LSTM or GRU layer, its kernels interpreted, against the reference in double precision.
-#include "experiments/measurement/interpreted_program.hpp"
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "model/base/error.hpp"
-#include "tests/kernels/training_cases.hpp"
+#include "tests/kernels/training/training_cases.hpp"
 
 #include <algorithm>
 #include <array>

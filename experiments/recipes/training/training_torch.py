@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """torch.nn.LSTM and GRU and onchip's, forward and backward, plain and in a CUDA graph: a CSV of us per step, interleaved
-medians. PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training_torch.py [fp16|bf16]"""
+medians. PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training/training_torch.py [fp16|bf16]"""
 import statistics
 import sys
 import time

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program without a GPU: its kernels' PTX, executed by sim/ptx, launch after launch
-// (measurement/interpret.hpp says what differs from a GPU). No times.
+// (interpret.hpp says what differs from a GPU). No times.
 #pragma once
 
 #include "kernels/runtime/kernel_program.hpp"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pruned LSTM of 4096 units, forward and all gradients: onchip.LSTM with its mask, torch.nn.LSTM, which is dense, and the
 recurrences alone by cuBLAS and cuSPARSE, a product a step and no cells. A CSV of us per step, interleaved medians.
-PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training_sparse.py"""
+PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training/training_sparse.py"""
 import statistics
 
 import onchip

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a layer of a plan of blocks takes by hardware counter, and what simulate says that it takes, as CSV on stdout.
 
-    experiments/recipes/feed_forward_counters.py ONCHIP CHIP      needs ncu and a GPU; under three minutes
+    experiments/recipes/feed_forward/feed_forward_counters.py ONCHIP CHIP      needs ncu and a GPU; under three minutes
 
 One row each: a launch of 80 layers less one of 40, over 40 layers and the tiles of all images, none of which dies.
 """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Feed-forward networks drawn at random, half of them in blocks, on this machine's GPU: what a prediction that was fitted to
 # nothing is compared with. What has to be compiled is compiled first, several at once, which no GPU is needed for.
-#   experiments/recipes/feed_forward_random.sh ONCHIP [NETWORKS (100)] [SEED (1)] [compile] > experiments/data/<gpu>/spdnn_random.csv
+#   experiments/recipes/feed_forward/feed_forward_random.sh ONCHIP [NETWORKS (100)] [SEED (1)] [compile] > experiments/data/<gpu>/spdnn_random.csv
 set -euo pipefail
 
 onchip=$1

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What training.sh measured on its grid, as tables: us per step of the pick and of the best cuDNN, geometric means of their
 ratios, and every cell that does not win, with its floor: the six products at 700 TFLOP/s.
-  experiments/recipes/training_grid.py experiments/data/<gpu>/training_grid.csv"""
+  experiments/recipes/training/training_grid.py experiments/data/<gpu>/training_grid.csv"""
 import csv
 import math
 import sys
