@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread finishes of each turn: one unit of kThreadItems samples, each an item.
 
+constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
+constexpr int kSectorUnits = 16;  // of a row, in a sector
 constexpr int kThreadItems = (kItems + kItemThreads - 1) / kItemThreads;
 constexpr int kSumSamples = kGroupBatch < kThreads / kUnits ? kGroupBatch : kThreads / kUnits;  // sums for biases
 

@@ -38,6 +38,11 @@ __device__ __forceinline__ void begin_receiving(const Received& received, int th
   wait_for_cluster();
 }
 
+// An item's sums of this SM, of one warp.
+__device__ __forceinline__ u32 partial_of(u32 partials, int item) {
+  return partials + 4 * (item / kUnits * kPartialRows + item % kUnits * kThreadRows);
+}
+
 // What an item has in partial sums of the first of the cluster's SMs. `turn` counts from 0.
 __device__ __forceinline__ void send_sums(const Received& received, u32 partials, int turn, int item) {
   const int rank = sm_of_group() % kSplit;
@@ -72,14 +77,19 @@ __device__ __forceinline__ void await_sums(const Received& received, int turn, i
   }
 }
 
-__device__ __forceinline__ float add_up_cluster(const Received& received, u32 partials, int turn, int item) {
-  const int rank = sm_of_group() % kSplit;
-  float own[kThreadRows];
-  sum_partials<0, kBusyWarps>(partials + 4 * kUnits * rank, own);
-  float sum = 0;
+// An item's sums: those of its SM, or of all SMs of the cluster, of the only row that a thread then has.
+__device__ __forceinline__ void add_up(const Received& received, u32 partials, int turn, int item,
+                                       float (&sums)[kThreadRows]) {
+  if constexpr (kSplit == 1) {
+    sum_partials<0, kBusyWarps>(partials, sums);
+  } else {
+    const int rank = sm_of_group() % kSplit;
+    float own[kThreadRows];
+    sum_partials<0, kBusyWarps>(partials + 4 * kUnits * rank, own);
+    sums[0] = 0;
 #pragma unroll
-  for (int i = 0; i < kSplit; ++i) {
-    sum += i == rank || item >= kItems ? own[0] : load_shared_float(received.sum(turn, i, item));
+    for (int i = 0; i < kSplit; ++i) {
+      sums[0] += i == rank || item >= kItems ? own[0] : load_shared_float(received.sum(turn, i, item));
+    }
   }
-  return sum;
 }

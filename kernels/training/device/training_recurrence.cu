@@ -25,9 +25,6 @@
 #include "../../dense/bitmap.cuh"
 #include "../../dense/multiply.cuh"
 
-constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
-constexpr int kSectorUnits = 16;  // of a row, in a sector
-
 // As in dense/combine.cuh, where the order of the sums is explained.
 constexpr int kThreadRows = kGates;
 constexpr int kPartialRows = 16 * kRowTiles + 4;
@@ -88,11 +85,6 @@ __device__ __forceinline__ void load_weights(const Arguments& a, Weights& weight
   wait_for_copies<0>();
   weights.shared = shared + (warp * kSharedTiles * 32 + lane) * 16;
   weights.zero = static_cast<u32>(a.steps >> 63);
-}
-
-// An item's sums of this SM, of one warp.
-__device__ __forceinline__ u32 partial_of(u32 partials, int item) {
-  return partials + 4 * (item / kUnits * kPartialRows + item % kUnits * kThreadRows);
 }
 
 // Of items that all lanes of this warp finish, or come along with.
@@ -203,13 +195,8 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
         }
       }
       for_items(thread, [&](int i, int index) {
-        const u32 of_item = partial_of(partials, index);
         float sums_of_item[kThreadRows];
-        if constexpr (kSplit > 1) {
-          sums_of_item[0] = add_up_cluster(received, of_item, count, index);
-        } else {
-          sum_partials<0, kBusyWarps>(of_item, sums_of_item);
-        }
+        add_up(received, partial_of(partials, index), count, index, sums_of_item);
         finish(a, items[i], constants, fetched[i], sums_of_item, step, turn);
         fetched[i] = fetch(a, items[i], next_step, next_turn);
       });

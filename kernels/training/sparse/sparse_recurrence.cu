@@ -27,9 +27,6 @@
 #include "../../sparse/gather.cuh"
 #include "../../sparse/reduce.cuh"
 
-constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
-constexpr int kSectorUnits = 16;  // of a row, in a sector
-
 // Sums of an SM: float [kGroupBatch][kPartialRows], forward the gates of a unit side by side.
 constexpr int kThreadRows = kIsBackward ? 1 : 4;
 constexpr int kRows = kIsBackward ? kUnits * kSplit : kUnits * 4;
@@ -161,11 +158,6 @@ __device__ __forceinline__ void load_weights(const Arguments& a, Weights& weight
   wait_for_copies<0>();
 }
 
-// An item's sums of this SM.
-__device__ __forceinline__ u32 partial_of(u32 partials, int item) {
-  return partials + 4 * (item / kUnits * kPartialRows + item % kUnits * kThreadRows);
-}
-
 template <typename Body>
 __device__ __forceinline__ void for_items(int thread, const Body& body) {
 #pragma unroll
@@ -240,13 +232,8 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
       }
     }
     for_items(thread, [&](int i, int index) {
-      const u32 of_item = partial_of(partials, index);
       float sums_of_item[kThreadRows];
-      if constexpr (kSplit > 1) {
-        sums_of_item[0] = add_up_cluster(received, of_item, count, index);
-      } else {
-        sum_partials<0, kBusyWarps>(of_item, sums_of_item);
-      }
+      add_up(received, partial_of(partials, index), count, index, sums_of_item);
       finish(a, items[i], constants, fetched[i], sums_of_item, step, turn);
     });
     __syncthreads();
