@@ -133,7 +133,7 @@ TEST_CASE("more images than memory holds at once go through in batches, and keep
 
 TEST_CASE("how many images go at once is computed in 64 bits", "[fast]") {
   const ProgramOfImages program = [](int images) {
-    InferenceProgram made{.most_images = images};
+    InferenceProgram made{{}, images};
     made.add_array(std::size_t{1} << 33);
     made.add_array(std::size_t{65536} * 4 * images);
     return made;
