@@ -50,7 +50,7 @@ have no neutral value: "-".
 
 "Fitted to" names one file, and "points" how many rows the fit had. Some fits had further files, and rows of removed techniques
 have gone since: [training-the-model](notebook/training-the-model.md). "Layouts" are packed weights, counted without a GPU;
-"machine code" is what the compiler made of plans. "Probes" are launches timed for the notebook's page on
+"machine code" is what the compiler made of plans, "programs" are lists of launches. "Probes" are launches timed for the notebook's page on
 [prices of feed-forward networks](notebook/feed-forward-prices.md), of which no file is kept (0 points: how many is not known);
 "published logs" are of the champion of 2020. Nothing is fitted to measured inferences of feed-forward networks.""")
 group = None

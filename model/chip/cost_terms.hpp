@@ -19,8 +19,8 @@ struct CostTerm {
   std::string_view unit;
   std::string_view scales;   // what carries it to another chip
   std::string_view meaning;  // one sentence
-  // A file of experiments/data, or "layouts", "machine code", "probes" (docs/notebook/feed-forward-prices.md),
-  // "published logs" (model/feed_forward/staged/price.hpp), "specification".
+  // A file of experiments/data, or "layouts", "machine code", "programs", "probes"
+  // (docs/notebook/feed-forward-prices.md), "published logs" (model/feed_forward/staged/price.hpp), "specification".
   std::string_view fitted_to;
   int points;  // of it
 };
@@ -225,9 +225,9 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
     {Cost::blocks_ring_wavefronts, "blocks_ring_wavefronts", 8, 0, "wavefronts", "as is",
      "for 32 weights outside of tiles: their copy, weights, rows and places", "machine code", 4},
     {Cost::blocks_nodes, "blocks_nodes", 4, 0, "nodes", "library.node", "two fills before, two copies after",
-     "machine code", 1},
+     "programs", 1},
     {Cost::blocks_open_nodes, "blocks_open_nodes", 3, 0, "nodes", "library.node",
-     "that find what bounds leave open, twice, and compute it in fp32", "machine code", 1},
+     "that find what bounds leave open, twice, and compute it in fp32", "programs", 1},
     {Cost::streamed_product_instructions, "streamed_product_instructions", 3, 0, "instructions", "as is",
      "for a product: the two registers of its inputs made, and itself", "machine code", 1},
     {Cost::streamed_tile_instructions, "streamed_tile_instructions", 20, 0, "instructions", "as is",
@@ -238,7 +238,7 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
      "for an output block, beside its tiles and sums", "machine code", 1},
     {Cost::streamed_transpose_slots, "streamed_transpose_slots", 320, 0, "issue slots", "as is",
      "of a warp for 128 neurons of a tile: five exchanges of 32 bits", "machine code", 1},
-    {Cost::streamed_nodes, "streamed_nodes", 5, 0, "nodes", "library.node", "of a phase", "machine code", 1},
+    {Cost::streamed_nodes, "streamed_nodes", 5, 0, "nodes", "library.node", "of a phase", "programs", 1},
     {Cost::l2_write, "l2_write", 1.9, 1, "times", "library.l2_bandwidth",
      "what a byte that is written takes of L2, of one that is read", "probes", 0},
     {Cost::l2_scattered_store, "l2_scattered_store", 4, 1, "times", "library.l2_bandwidth",
@@ -268,7 +268,7 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
     {Cost::unstructured_pipe_share, "unstructured_pipe_share", 0.9, 1, "share", "as is",
      "that the busier of shared memory and schedulers is busy, with four warps a partition", "probes", 26},
     {Cost::unstructured_nodes, "unstructured_nodes", 2, 0, "nodes", "library.node",
-     "beside one for each phase: zeros before, results after", "machine code", 1},
+     "beside one for each phase: zeros before, results after", "programs", 1},
     {Cost::staged_input_slots, "staged_input_slots", 8, 0, "issue slots", "as is",
      "of a warp for 32 inputs that it stages", "machine code", 3},
     {Cost::staged_image_slots, "staged_image_slots", 5, 0, "issue slots", "as is", "and each image of them",
