@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What planning the challenge's networks for an H200 takes the host, as a table, in processor seconds of all cores:
+// blocks found, plan chosen, layout packed; the same again from what the first time left in the cache. Layers are made
+// anew whenever they are asked for: what that takes is a column of its own, not in the others. Kernels are compiled
+// before. No GPU.
+//   build/bench_planning > experiments/data/planning.csv
+#include "kernels/feed_forward/network/planned_network.hpp"
+#include "model/feed_forward/network_text.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <string>
+
+namespace {
+
+using namespace onchip;
+
+double seconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+void forget_plans(const std::filesystem::path& cache) {
+  std::vector<std::filesystem::path> plans;
+  for (const auto& entry : std::filesystem::directory_iterator(cache)) {
+    if (entry.path().extension() == ".plan") {
+      plans.push_back(entry.path());
+    }
+  }
+  for (const auto& plan : plans) {
+    std::filesystem::remove(plan);
+  }
+}
+
+void measure(const std::string& text, const std::filesystem::path& cache) {
+  InferenceTarget target{.chip = find_chip("h200").chip, .architecture = "sm_90", .available_bytes = {}, .load = {}};
+  target.sms = static_cast<int>(target.chip.sm_count.value);
+  std::atomic<double> making = 0;
+  FeedForward network = read_network(text);
+  network.layer = [&making, layer = network.layer](int l) {
+    const double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
+    SparseLayer made = layer(l);
+    making += seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
+    return made;
+  };
+  const int neurons = network.neurons.front();
+  const Activity activity = find_activity(network, sample_images("digits:60000", neurons, default_sample(network)));
+  std::string family;
+  const auto plan = [&] {
+    const double begin = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    making = 0;
+    family = plan_network(network, target, "", {}, &activity).family;
+    return seconds(CLOCK_PROCESS_CPUTIME_ID) - begin - making;
+  };
+  plan();
+  forget_plans(cache);
+  const double first = plan(), made_first = making, again = plan(), made_again = making;
+  std::printf("%s,%s,%.3f,%.3f,%.3f,%.3f\n", text.c_str(), family.c_str(), first, made_first, again, made_again);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::filesystem::path cache = std::filesystem::temp_directory_path() / "onchip_bench_planning";
+  setenv("ONCHIP_CACHE", cache.c_str(), 1);
+  std::printf("network,family,planning_s,making_layers_s,cached_s,making_layers_again_s\n");
+  std::vector<std::string> networks(arguments + 1, arguments + count);
+  if (networks.empty()) {
+    networks = {"spdnn:1024x120", "spdnn:4096x120", "spdnn:16384x120", "spdnn:65536x120"};
+  }
+  for (const std::string& network : networks) {
+    std::filesystem::remove_all(cache);
+    std::filesystem::create_directories(cache);
+    measure(network, cache);
+  }
+  std::filesystem::remove_all(cache);
+}
