@@ -2,8 +2,9 @@
 #include "experiments/feed_forward/timed_ways.hpp"
 
 #include "kernels/baselines/feed_forward.hpp"
-#include "kernels/feed_forward/inference.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 #include "kernels/feed_forward/staged_program.hpp"
+#include "kernels/runtime/device_program.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/staged/price.hpp"
 
@@ -79,7 +80,7 @@ TimedWay time_inference(const std::string& name, const InferenceTask& task, int 
 
 TimedWay time_program(const std::string& name, const InferenceTask& task, int repeats, const InferenceProgram& program,
                       const std::vector<int>& end_layers) {
-  DeviceInference inference(program);
+  InferenceExecutor inference = inference_on<DeviceProgram>(program);
   inference.upload(task.images);
   return time_inference(
       name, task, repeats, [&] { return inference.infer(); }, end_layers);

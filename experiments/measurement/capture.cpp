@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/capture.hpp"
 
-#include "experiments/measurement/interpret.hpp"
+#include "experiments/measurement/interpreted/interpret.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"
 
 #include <array>

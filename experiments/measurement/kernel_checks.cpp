@@ -2,7 +2,7 @@
 #include "experiments/measurement/kernel_checks.hpp"
 
 #include "experiments/measurement/capture.hpp"
-#include "experiments/measurement/interpret.hpp"
+#include "experiments/measurement/interpreted/interpret.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "kernels/recurrent/kernel_files.hpp"
 #include "kernels/runtime/cubin.hpp"

@@ -2,7 +2,7 @@
 #include "experiments/measurement/measurement.hpp"
 
 #include "experiments/command/table.hpp"
-#include "experiments/measurement/interpret.hpp"
+#include "experiments/measurement/interpreted/interpret.hpp"
 #include "experiments/measurement/timed_baselines.hpp"
 #include "kernels/baselines/random_fill.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"

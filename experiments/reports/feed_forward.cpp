@@ -5,11 +5,11 @@
 #include "experiments/feed_forward/timed_ways.hpp"
 #include "experiments/measurement/compilation.hpp"
 #include "experiments/measurement/manifest.hpp"
-#include "kernels/feed_forward/inference.hpp"
 #include "kernels/feed_forward/network/fleet.hpp"
 #include "kernels/feed_forward/network/kernel_inference.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/network_text.hpp"
@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -134,12 +135,15 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   if (const int have = gpu_count(); on_gpus.gpus > have) {
     throw InputError("--gpus " + std::to_string(on_gpus.gpus) + ": this machine has " + std::to_string(have));
   }
-  std::optional<DeviceInference> one;
+  std::shared_ptr<DeviceProgram> device;
+  std::optional<InferenceExecutor> one;
   std::optional<Fleet> fleet;
   if (on_gpus.gpus > 1) {
     fleet.emplace(planned.program, on_gpus.gpus, images, load_on_gpu, on_gpus.split);
   } else {
-    one.emplace(planned.program(std::max(images.images, 1)));
+    const InferenceProgram program = planned.program(std::max(images.images, 1));
+    device = std::make_shared<DeviceProgram>(program);
+    one.emplace(program, device);
     one->upload(images);
   }
   double uneven = 1;
@@ -163,7 +167,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
       samples.push_back(inference.wall_ms);
     }
   }
-  const auto nodes = one ? one->node_ms() : std::vector<std::pair<std::string, double>>();
+  const auto nodes = device ? device->node_ms() : std::vector<std::pair<std::string, double>>();
   const Timing wall = summarize(samples);
   const std::vector<int> wrongly_alive = difference(inference.categories, reference.categories);
   const std::vector<int> wrongly_dead = difference(reference.categories, inference.categories);
@@ -198,7 +202,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
       {"gpus", std::to_string(on_gpus.gpus)},
       {"split", on_gpus.split == Split::dealt ? "dealt" : "contiguous"},
       {"imbalance", significant(uneven, 4)},
-      {"spill_bytes", one ? std::to_string(one->spill_bytes()) : ""},
+      {"spill_bytes", device ? std::to_string(device->spill_bytes()) : ""},
       {"correct", truth(is_correct)},
       {"alive", std::to_string(inference.categories.size())},
       {"open_narrow", std::to_string(inference.open_narrow)},

@@ -25,7 +25,7 @@ struct ClusterState {
   __device__ __forceinline__ u32 barrier(int t) const { return barriers + t % 2 * 8; }
 };
 
-#include "../recurrent/ranks.cuh"
+#include "../recurrent/device/ranks.cuh"
 // The next phase of a barrier ends with a whole state.
 __device__ __forceinline__ void expect_state(u32 barrier) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(kSentBytes) : "memory");

@@ -29,12 +29,12 @@
 //
 // The ONCHIP_* constants come from the plan.
 
-#include "../recurrent/state.cuh"
+#include "../recurrent/device/state.cuh"
 #include "spans.cuh"
-#include "../recurrent/memory.cuh"
-#include "../recurrent/protocol.cuh"
-#include "../recurrent/launch.cuh"
-#include "../recurrent/activation.cuh"
+#include "../recurrent/device/memory.cuh"
+#include "../recurrent/device/protocol.cuh"
+#include "../recurrent/device/launch.cuh"
+#include "../recurrent/device/activation.cuh"
 #include "bitmap.cuh"
 #include "multiply.cuh"
 #include "combine.cuh"

@@ -164,7 +164,7 @@ InferenceProgram blocks_program(const BlocksLayout& layout, const BlocksPlan& pl
                                 const std::string& architecture) {
   check_monotone(layout);
   const float clip = layout.clip * layout.scale;
-  InferenceProgram program{.most_images = most_images, .neurons = layout.geometry.inputs};
+  InferenceProgram program{{}, most_images, layout.geometry.inputs};
   const BoundsProof proof(program, layout, plan.phases.size(), most_images, sms, architecture);
   Builder b{.proof = proof,
             .plan = plan,

@@ -285,7 +285,7 @@ CompileRequest staged_request(const StagedPlan& plan, const std::string& archite
 }
 
 InferenceProgram staged_program(const StagedLayout& layout, int most_images, int sms, const std::string& architecture) {
-  InferenceProgram program{.most_images = most_images, .neurons = layout.layers.front().inputs};
+  InferenceProgram program{{}, most_images, layout.layers.front().inputs};
   Builder b{.plan = layout.plan,
             .clip = layout.clip,
             .first_drop = layout.first_drop,

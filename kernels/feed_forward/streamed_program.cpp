@@ -240,7 +240,7 @@ InferenceProgram streamed_program(const BlocksLayout& layout, const StreamedPlan
   }
   const BlocksGeometry& geometry = layout.geometry;
   const float clip = layout.clip * layout.scale;
-  InferenceProgram program{.most_images = most_images, .neurons = geometry.inputs};
+  InferenceProgram program{{}, most_images, geometry.inputs};
   const BoundsProof proof(program, layout, plan.end_layers.size(), most_images, sms, architecture);
   Builder b{.proof = proof,
             .plan = plan,

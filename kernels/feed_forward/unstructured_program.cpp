@@ -137,7 +137,7 @@ CompileRequest unstructured_request(const UnstructuredGeometry& geometry, Precis
 
 InferenceProgram unstructured_program(const UnstructuredLayout& layout, int most_images, int sms,
                                       const std::string& architecture, const UnstructuredOptions& options) {
-  InferenceProgram program{.most_images = most_images, .neurons = layout.phases.front().neurons.front()};
+  InferenceProgram program{{}, most_images, layout.phases.front().neurons.front()};
   Builder b{.phases = {},
             .sms = sms,
             .most_images = most_images,

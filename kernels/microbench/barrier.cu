@@ -24,16 +24,7 @@ struct Arguments {
   int partner;  // of block 0, for kPingPong
 };
 
-__device__ __forceinline__ long long read_clock() {
-  long long t;
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory");
-  return t;
-}
-__device__ __forceinline__ long long read_nanoseconds() {
-  long long t;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
-  return t;
-}
+#include "clocks.cuh"
 
 __device__ __forceinline__ u32 load_relaxed(const u32* address) {
   u32 v;
@@ -61,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) microbench_barrier(const Ar
     const int warmup = a.steps / 8;
     for (int t = 0; t < warmup + a.steps; ++t) {
       if (t == warmup) {
-        cycles = read_clock();
+        cycles = read_cycles();
         nanoseconds = read_nanoseconds();
       }
       __syncthreads();
@@ -84,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) microbench_barrier(const Ar
     }
     const u64* line = a.chain + 16ll * blockIdx.x;
     for (int pass = 0; pass < 2; ++pass) {  // the first brings the lines to L2
-      cycles = read_clock();
+      cycles = read_cycles();
       nanoseconds = read_nanoseconds();
 #pragma unroll 4
       for (int t = 0; t < a.steps; ++t) {
@@ -107,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) microbench_barrier(const Ar
     const int warmup = a.steps / 8;
     for (int t = 0; t < warmup + a.steps; ++t) {
       if (t == warmup) {
-        cycles = read_clock();
+        cycles = read_cycles();
         nanoseconds = read_nanoseconds();
       }
       const u32 turn = static_cast<u32>(t + 1);
@@ -128,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) microbench_barrier(const Ar
   }
   if (leader) {
     a.times[4 * blockIdx.x] = cycles;
-    a.times[4 * blockIdx.x + 1] = read_clock();
+    a.times[4 * blockIdx.x + 1] = read_cycles();
     a.times[4 * blockIdx.x + 2] = nanoseconds;
     a.times[4 * blockIdx.x + 3] = read_nanoseconds();
   }

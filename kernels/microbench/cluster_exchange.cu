@@ -70,46 +70,10 @@ extern __shared__ __align__(128) char shared_memory[];
 constexpr int kOutboxAt = kCluster > 1 ? 2 * kBytes : kBytes;
 constexpr int kBarriersAt = kOutboxAt + 16 * kWordsPerSm;
 
-__device__ __forceinline__ long long read_clock() {
-  long long t;
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory");
-  return t;
-}
-__device__ __forceinline__ long long read_nanoseconds() {
-  long long t;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
-  return t;
-}
+#include "clocks.cuh"
+#include "../recurrent/device/ranks.cuh"
+#include "../sparse/words.cuh"
 
-__device__ __forceinline__ Word load_relaxed(const char* address) {
-  Word v;
-  asm volatile(
-      "{\n\t"
-      ".reg .b128 word;\n\t"
-      ".reg .b64 low, high;\n\t"
-      "ld.relaxed.gpu.global.b128 word, [%4];\n\t"
-      "mov.b128 {low, high}, word;\n\t"
-      "mov.b64 {%0, %1}, low;\n\t"
-      "mov.b64 {%2, %3}, high;\n\t"
-      "}"
-      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-      : "l"(address)
-      : "memory");
-  return v;
-}
-__device__ __forceinline__ void store_relaxed(char* address, const Word& v) {
-  asm volatile(
-      "{\n\t"
-      ".reg .b128 word;\n\t"
-      ".reg .b64 low, high;\n\t"
-      "mov.b64 low, {%1, %2};\n\t"
-      "mov.b64 high, {%3, %4};\n\t"
-      "mov.b128 word, {low, high};\n\t"
-      "st.relaxed.gpu.global.b128 [%0], word;\n\t"
-      "}" ::"l"(address),
-      "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-      : "memory");
-}
 __device__ __forceinline__ Word load_shared(u32 address) {
   Word v;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -122,9 +86,6 @@ __device__ __forceinline__ void store_shared(u32 address, const Word& v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
 }
-
-// A word is written and read as one, so its first 32 bits speak for all of it.
-__device__ __forceinline__ bool is_empty(const Word& v) { return v.x == ~0u; }
 
 // Polls words [begin, end) of a state, kLoadsInFlight per thread at a time; take(word, its number) for each.
 template <typename Take>
@@ -169,14 +130,6 @@ __device__ __forceinline__ u32 rank_in_cluster() {
   u32 rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
-}
-__device__ __forceinline__ u32 of_rank(u32 address, u32 rank) {
-  u32 there;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-  return there;
-}
-__device__ __forceinline__ void wait_for_cluster() {
-  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
 }
 // The next phase of a barrier ends with a whole state.
 __device__ __forceinline__ void expect_state(u32 barrier) {
@@ -261,7 +214,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) microbenc
     }
     __syncthreads();
     if ((t == a.warmup || t == a.steps) && blockIdx.x == 0 && thread == 0) {
-      a.times[t == a.steps] = read_clock();
+      a.times[t == a.steps] = read_cycles();
       a.times[2 + (t == a.steps)] = read_nanoseconds();
     }
     if (t == a.steps) {

@@ -15,10 +15,10 @@
 //
 // Clocks are read inside the kernel, so no launch is timed.
 
-#include "../recurrent/state.cuh"
+#include "../recurrent/device/state.cuh"
 #include "../sparse/planes.cuh"
-#include "../recurrent/memory.cuh"
-#include "../recurrent/protocol.cuh"
+#include "../recurrent/device/memory.cuh"
+#include "../recurrent/device/protocol.cuh"
 #include "../sparse/exchange.cuh"
 
 static_assert(kPlanes == 1, "the words of an SM lie side by side");
@@ -36,16 +36,7 @@ struct Arguments {
   int warmup, steps;
 };
 
-__device__ __forceinline__ long long read_long_clock() {
-  long long t;
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory");
-  return t;
-}
-__device__ __forceinline__ long long read_nanoseconds() {
-  long long t;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
-  return t;
-}
+#include "clocks.cuh"
 
 // Two elements of 15 bits each.
 __device__ __forceinline__ u32 changed(u32 pair) {
@@ -90,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) microbench_exchange(co
     }
     __syncthreads();
     if ((t == a.warmup || t == a.steps) && blockIdx.x == 0 && thread == 0) {
-      a.times[t == a.steps] = read_long_clock();
+      a.times[t == a.steps] = read_cycles();
       a.times[2 + (t == a.steps)] = read_nanoseconds();
     }
     if (t == a.steps) {

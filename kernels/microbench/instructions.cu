@@ -11,11 +11,7 @@ constexpr int kBlock = 16;  // instructions
 constexpr int kBlocks = ONCHIP_INSTRUCTIONS / kBlock;
 static_assert(kBlocks * kBlock == ONCHIP_INSTRUCTIONS, "whole blocks");
 
-__device__ __forceinline__ long long read_clock() {
-  long long t;
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory");
-  return t;
-}
+#include "clocks.cuh"
 
 // A template, not a loop: the compiler does not unroll one that is so long.
 template <int kCount>
@@ -43,14 +39,14 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
   for (int n = -1; n < iterations; ++n) {
     if (n == 0) {
       __syncthreads();
-      start = read_clock();
+      start = read_cycles();
     }
     straight_line<kBlocks>(x, a, b);
   }
   if (x[0] + x[1] + x[2] + x[3] == 1e-30f) {  // as good as never: the chains have ended before the clock is read
     *sink = 1;
   }
-  const long long end = read_clock();
+  const long long end = read_cycles();
   if (threadIdx.x % 32 == 0) {
     clocks[2 * (threadIdx.x / 32)] = start;
     clocks[2 * (threadIdx.x / 32) + 1] = end;

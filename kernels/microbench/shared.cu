@@ -20,11 +20,7 @@ static_assert(kWidth == 4 || kWidth == 8 || kWidth == 16, "a lane loads 4, 8 or 
 
 __shared__ __align__(128) u32 array[kArrayBytes / 4];
 
-__device__ __forceinline__ long long read_clock() {
-  long long t;
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory");
-  return t;
-}
+#include "clocks.cuh"
 
 // Volatile, so that the compiler neither drops nor hoists a load; the instruction is the plain one.
 __device__ __forceinline__ void load(u32 address, u32 (&v)[kWords]) {
@@ -54,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
   u32 result = address[0];
   __syncthreads();
 
-  const long long start = read_clock();
+  const long long start = read_cycles();
   if constexpr (kChase) {
 #pragma unroll 1
     for (int i = 0; i < iterations; ++i) {
@@ -85,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
   if (result == 0xffffffffu) {  // never: the last load has arrived before the clock is read
     *sink = result;
   }
-  const long long end = read_clock();
+  const long long end = read_cycles();
   if (lane == 0) {
     clocks[2 * warp] = start;
     clocks[2 * warp + 1] = end;

@@ -16,11 +16,7 @@ constexpr Kind kKind = static_cast<Kind>(ONCHIP_KIND);
 constexpr int kIlp = ONCHIP_ILP;
 constexpr int kSteps = 32;  // per chain and iteration, unrolled
 
-__device__ __forceinline__ long long read_clock() {
-  long long t;
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory");
-  return t;
-}
+#include "clocks.cuh"
 
 extern "C" __global__ void __launch_bounds__(1024, 1)
     microbench_shuffle(float even_bias, float odd_bias, long long* clocks, u32* sink, int iterations) {
@@ -33,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
   }
   __syncthreads();
 
-  const long long start = read_clock();
+  const long long start = read_cycles();
 #pragma unroll 1
   for (int n = 0; n < iterations; ++n) {
 #pragma unroll
@@ -60,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
   if (result == 0.123456f) {  // as good as never: the chains have ended before the clock is read
     *sink = 1;
   }
-  const long long end = read_clock();
+  const long long end = read_cycles();
   if (lane == 0) {
     clocks[2 * warp] = start;
     clocks[2 * warp + 1] = end;

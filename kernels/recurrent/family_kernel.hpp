@@ -49,7 +49,7 @@ struct LaunchShape {
   std::int64_t staged_bytes = 0;  // of shared memory, to which a state is copied before it is translated; 0: it is not
 };
 
-// Where element `index` of a state is in lines of L2 of so many words (kernels/recurrent/state.cuh).
+// Where element `index` of a state is in lines of L2 of so many words (kernels/recurrent/device/state.cuh).
 constexpr std::int64_t in_l2(std::int64_t index, Precision precision, int line_words) {
   const std::int64_t in_line = 16 / info(precision).bytes * line_words;
   return index / in_line * (16 / info(precision).bytes * kLineWords) + index % in_line;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run of a recurrence does: fills, copies and launches, one after the other, on whatever executes them. A GPU's
 // stream does (recurrence.cpp), and so does host memory with an interpreter of the kernels
-// (experiments/measurement/interpret.cpp).
+// (experiments/measurement/interpreted/interpret.cpp).
 //
 // A Device has
 //   void fill(void* to, int byte, std::size_t bytes);

@@ -6,10 +6,10 @@
 
 namespace onchip {
 
-extern const std::string_view kSparsePersistentSource;    // sparse_persistent.cu
-extern const std::string_view kDensePersistentSource;     // dense_persistent.cu
-extern const std::string_view kStateOrderSource;          // state_order.cu
-extern const std::string_view kTrainingRecurrenceSource;  // training/training_recurrence.cu
+extern const std::string_view kSparsePersistentSource;    // sparse/sparse_persistent.cu
+extern const std::string_view kDensePersistentSource;     // dense/dense_persistent.cu
+extern const std::string_view kStateOrderSource;          // recurrent/device/state_order.cu
+extern const std::string_view kTrainingRecurrenceSource;  // training/device/training_recurrence.cu
 extern const std::string_view kSparseRecurrenceSource;    // training/sparse/sparse_recurrence.cu
 extern const std::string_view kSparseWeightsSource;       // training/sparse/sparse_weights.cu
 

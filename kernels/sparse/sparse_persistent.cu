@@ -27,13 +27,13 @@
 //
 // The ONCHIP_* constants come from the plan.
 
-#include "../recurrent/state.cuh"
+#include "../recurrent/device/state.cuh"
 #include "planes.cuh"
-#include "../recurrent/memory.cuh"
-#include "../recurrent/protocol.cuh"
+#include "../recurrent/device/memory.cuh"
+#include "../recurrent/device/protocol.cuh"
 #include "exchange.cuh"
 #include "gather.cuh"
-#include "../recurrent/launch.cuh"
+#include "../recurrent/device/launch.cuh"
 
 // Where a thread has many words of the state or many tiles, the compiler would keep all their addresses from step to step,
 // in more registers than there are. They are then computed in every step, which costs some cycles of the critical path.
@@ -57,7 +57,7 @@ static_assert(kInputAt - kOutboxAt == 16 * kOutboxWords && kCarryAt - kInputAt =
                   ONCHIP_SHARED_BYTES == kRingAt + kWarps * kRingChunks * kChunkBytes,
               "the plan and the kernel count the same shared memory");
 
-#include "../recurrent/activation.cuh"
+#include "../recurrent/device/activation.cuh"
 #include "cell.cuh"
 
 #if ONCHIP_ROW_SPLITS != 0

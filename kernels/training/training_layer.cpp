@@ -171,7 +171,7 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
     of_direction.is_reverse = direction == 1;
     training_.push_back(training_program(of_direction, precision, plan_of_size, info.architecture));
   }
-  const InferenceProgram& program = training().program;
+  const KernelProgram& program = training().program;
   const std::lock_guard lock(shared().mutex);
   shared_of(device_);
   for (const ProgramKernel& kernel : program.kernels) {  // of all directions

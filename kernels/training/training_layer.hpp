@@ -5,6 +5,7 @@
 
 #include "kernels/runtime/device.hpp"
 #include "kernels/training/training_program.hpp"
+#include "model/workload/mask.hpp"
 
 #include <cstddef>
 #include <map>

@@ -114,7 +114,7 @@ int of_size(std::int64_t size, const char* what) {
   return static_cast<int>(size);
 }
 
-void TrainingProducts::add_arrays(InferenceProgram& program) {
+void TrainingProducts::add_arrays(KernelProgram& program) {
   const auto elements = [&](std::int64_t rows, std::int64_t columns) {
     return program.add_array(2 * static_cast<std::size_t>(rows * aligned_columns(columns)));
   };

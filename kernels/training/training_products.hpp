@@ -21,7 +21,7 @@ struct TrainingProducts {
 
   // The gradient of x is added to that of the first direction.
   bool adds_dx() const { return size.is_reverse && size.directions == 2; }
-  void add_arrays(InferenceProgram& program);
+  void add_arrays(KernelProgram& program);
   std::vector<ProgramNode> forward(ArrayPlaces at) const;
   std::vector<ProgramNode> backward(ArrayPlaces at) const;
   // Before each of them, and behind the last.

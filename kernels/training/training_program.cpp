@@ -184,7 +184,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   const CompileRequest backward =
       instead ? instead->backward : without_spill(size, precision, plan.backward, true, architecture);
   Builder b{size, precision, plan, {}, instead == nullptr};
-  InferenceProgram program;
+  KernelProgram program;
   b.prepare = program.add_kernel(instead ? instead->prepare : forward, "prepare");
   b.forward = program.add_kernel(forward, "recurrence");
   b.prepare_back = program.add_kernel(instead ? instead->prepare : backward, "prepare");

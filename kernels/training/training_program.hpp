@@ -6,7 +6,7 @@
 //   biases
 #pragma once
 
-#include "kernels/feed_forward/inference_program.hpp"
+#include "kernels/runtime/kernel_program.hpp"
 #include "model/training/training_plan.hpp"
 
 #include <cstddef>
@@ -60,7 +60,7 @@ struct TrainingArguments {
 struct SparseTraining;
 
 struct TrainingProgram {
-  InferenceProgram program;  // results: one word, 1 if a wait was given up, 2 if a length is none
+  KernelProgram program;  // results: one word, 1 if a wait was given up, 2 if a length is none
   TrainingArrays arrays;
   TrainingPlan plan;
   std::shared_ptr<const SparseTraining> sparse = {};  // sparse/program.hpp: what there is in the place of a plan

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/training/training_timing.hpp"
 
-#include "kernels/feed_forward/inference.hpp"
+#include "kernels/runtime/device_program.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/random.hpp"
 
@@ -38,7 +38,7 @@ TrainingTiming time_training(const TrainingSize& size, Precision precision, cons
 
 TrainingTiming time_program(const TrainingProgram& training, const TrainingSize& size, Precision precision,
                             int repeats) {
-  DeviceInference device(training.program);
+  DeviceProgram device(training.program);
   const TrainingArrays& a = training.arrays;
   Random random(1, 0);
   const double scale = 1 / std::sqrt(size.hidden);

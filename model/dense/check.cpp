@@ -27,8 +27,8 @@ void check(const Recurrent& network, const DensePlan& plan) {
   const int step = 2 * geometry.sample_tiles;
   require(plan.loads_in_flight % step == 0, "loads_in_flight in multiples of " + std::to_string(step) + ", found " +
                                                 std::to_string(plan.loads_in_flight));
-  constexpr int kMostSpans = 16;
-  require_range("loads_in_flight", plan.loads_in_flight, 1, (network.batch + 7) / 8 * 2 * kMostSpans);
+  constexpr int kMostSpansInFlight = 16;
+  require_range("loads_in_flight", plan.loads_in_flight, 1, (network.batch + 7) / 8 * 2 * kMostSpansInFlight);
   require_range("shared_tiles", plan.shared_tiles, 0, geometry.warp_tiles);
   const int most_words = plan.storage == Storage::bitmap ? kLaneWords * plan.shared_tiles * plan.warps() : 0;
   require_range("bank_words", plan.bank_words, 0, most_words);

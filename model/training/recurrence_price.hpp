@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a step of a training recurrence takes (kernels/training/training_recurrence.cu), and which plan is the
-// quickest.
+// How long a step of a training recurrence takes (kernels/training/device/training_recurrence.cu), and which plan is
+// the quickest.
 //
 // A turn of a warp group is a sum, one after another:
 //

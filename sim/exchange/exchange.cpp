@@ -46,31 +46,31 @@ class Exchange {
     const std::int32_t line = first / shape_.line_words;
     std::fill_n(visible_.begin() + first, count, kNotYet);
     const double travel = sms_[sm].half_latency + (near(line, sm) ? 0 : half_crossing_);
-    events_.push({at - start_ + travel, Event::store, first, line, count, false});
+    events_.push({at - start_ + travel, Event::Kind::store, first, line, count, false});
   }
   // A warp whose body has ended.
   void begin(int sm, int warp, double at) {
     const double wait = shape_.poll_delay > 0 ? shape_.poll_delay + kBehindWait : 0;
-    events_.push({at - start_ + wait, Event::begin, sm * warps_per_sm() + warp, 0, 0, false});
+    events_.push({at - start_ + wait, Event::Kind::begin, sm * warps_per_sm() + warp, 0, 0, false});
   }
 
   // Per SM: when its block may go on.
   std::vector<double> run() {
     events_.run([this](const Event& event) {
       switch (event.kind) {
-        case Event::begin:
+        case Event::Kind::begin:
           begin_round(event.who, event.at);
           break;
-        case Event::store:
+        case Event::Kind::store:
           arrive(event);
           break;
-        case Event::poll:
+        case Event::Kind::poll:
           serve(event);
           break;
-        case Event::copy:
+        case Event::Kind::copy:
           copy(event);
           break;
-        case Event::back:
+        case Event::Kind::back:
           receive(event);
           break;
       }
@@ -112,7 +112,7 @@ class Exchange {
   };
   struct Event {
     double at;
-    enum Kind : std::uint8_t { begin, store, poll, copy, back } kind;
+    enum class Kind : std::uint8_t { begin, store, poll, copy, back } kind;
     std::int32_t who, line;  // a store's first word, or the warp that polls
     std::int32_t count;      // of a store's words
     bool complete;           // all of the line's words were there
@@ -185,7 +185,7 @@ class Exchange {
     Sm& sm = sms_[sm_of(w)];
     for (const std::int32_t line : warp.missing) {
       sm.sent = std::max(sm.sent, at) + 1;
-      events_.push({sm.sent + sm.half_latency, Event::poll, w, line, 0, false});
+      events_.push({sm.sent + sm.half_latency, Event::Kind::poll, w, line, 0, false});
     }
     warp.missing.clear();
   }
@@ -212,7 +212,7 @@ class Exchange {
     line.waiting.push_back(event.who);
     if (!line.under_way) {
       line.under_way = true;
-      events_.push({at + half_crossing_, Event::copy, 0, event.line, 0, false});
+      events_.push({at + half_crossing_, Event::Kind::copy, 0, event.line, 0, false});
     }
   }
 
@@ -230,7 +230,7 @@ class Exchange {
   }
 
   void answer(std::int32_t warp, std::int32_t line, double at, bool complete) {
-    events_.push({at + sms_[sm_of(warp)].half_latency, Event::back, warp, line, 0, complete});
+    events_.push({at + sms_[sm_of(warp)].half_latency, Event::Kind::back, warp, line, 0, complete});
   }
 
   void receive(const Event& event) {

@@ -21,18 +21,6 @@ constexpr int kSectorBytes = 32;                                // of L2
 constexpr int kCopyRegisters = kSumRegisters - kRemainderRing;  // of the last weights, if there are so many
 constexpr int kMatrixRegisters = kFirstCopyRegister, kMatrixRegisterCount = 16;
 
-// Of a record, in bytes; of the numbers of places there the last bit says that inputs are those of the tile before.
-struct RecordParts {
-  explicit RecordParts(const BlocksGeometry& geometry)
-      : place_bytes(geometry.place_bytes),
-        biases(geometry.part_tiles() * 2 * kBlockRows * kBlockColumns),
-        destinations(biases + 4 * kBlockRows),
-        inputs(destinations + place_bytes * kBlockRows),
-        remainder(inputs + geometry.part_tiles() * place_bytes * kBlockColumns) {}
-  int place_bytes;
-  std::uint32_t same = std::uint32_t{1} << (8 * place_bytes - 1);
-  std::int64_t biases, destinations, inputs, remainder;
-};
 using Numbers = std::array<std::uint32_t, kBlockRows>;  // of places
 static_assert(kBlockRows == kBlockColumns);
 

@@ -220,7 +220,7 @@ std::string asked_in_c(const std::string& question) {
   return copy;
 }
 
-TEST_CASE("a question has the same bytes as its answer by command, in C and in Python", "[fast]") {
+TEST_CASE("a question has the same bytes as its answer by command, in C and in Python", "[fast][long]") {
   // Every verb, mask and cell, with and without sizes and constraints.
   std::vector<std::string> questions, commands;
   const auto add = [&](const std::string& verb, int hidden, const std::string& cell, const std::string& precision,

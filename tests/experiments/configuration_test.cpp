@@ -94,7 +94,7 @@ TEST_CASE("plans for uneven rows, with and without overflow, are sound", "[fast]
   }
 }
 
-TEST_CASE("plans that need shared memory and L2 are sound", "[fast][search]") {
+TEST_CASE("plans that need shared memory and L2 are sound", "[fast][long]") {
   // A chip of few and small SMs, so that a small network does not fit its registers.
   Chip chip = h200();
   chip.sm_count.value = 3;

@@ -14,7 +14,7 @@ TEST_CASE("what does not fit is an answer with numbers, and exit status 1", "[fa
   require_prediction(run_json("predict --hidden 20000 --density 50%", 1));
 }
 
-TEST_CASE("where nothing fits the quickest library is named with its time", "[fast][search]") {
+TEST_CASE("where nothing fits the quickest library is named with its time", "[fast][long]") {
   for (const char* verb : {"predict", "fit"}) {
     const std::string question = verb + std::string(" --cell lstm --hidden 12000 --density 50%");
     const Json json = run_json(question, 1);
@@ -38,7 +38,7 @@ TEST_CASE("where nothing fits the quickest library is named with its time", "[fa
   }
 }
 
-TEST_CASE("fit finds the largest size, and the next granule does not fit", "[fast][search]") {
+TEST_CASE("fit finds the largest size, and the next granule does not fit", "[fast][long]") {
   const Json json = run_json("fit --density 10% --granule 64");
   require_prediction(json);
   CHECK(json["fits"] == true);
@@ -50,7 +50,7 @@ TEST_CASE("fit finds the largest size, and the next granule does not fit", "[fas
   CHECK(json["binding"].is_string());
 }
 
-TEST_CASE("what-if compares two chips and ranks what matters", "[fast][search]") {
+TEST_CASE("what-if compares two chips and ranks what matters", "[fast][long]") {
   // Few plans hold fp32 values of many samples: the searches are short.
   const std::string network = "what-if --hidden 1024 --density 30% --precision fp32 --batch 16";
   const Json json = run_json(network + " --set exchange.latency='2 us'");

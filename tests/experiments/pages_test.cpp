@@ -81,7 +81,7 @@ std::vector<std::string> commands_of(const std::string& page) {
 
 }  // namespace
 
-TEST_CASE("commands of the pages print what the pages say", "[fast]") {
+TEST_CASE("commands of the pages print what the pages say", "[fast][long]") {
   for (const char* name :
        {"README.md", "docs/accuracy.md", "docs/tutorial.md", "docs/explore.md", "docs/add-a-chip.md"}) {
     CAPTURE(name);

@@ -77,7 +77,7 @@ TEST_CASE("predict says of uneven rows where their overflow is", "[fast]") {
   }
 }
 
-TEST_CASE("2:4 masks are generated, known by their weights, and searched for the largest", "[fast][search]") {
+TEST_CASE("2:4 masks are generated, known by their weights, and searched for the largest", "[fast][long]") {
   const Json asked = run_json("predict --hidden 512 --density 50% --mask 2:4");
   CHECK(asked["network"]["mask"] == "2:4");
   CHECK(asked["plan"]["text"].get<std::string>().starts_with("dense_persistent structured_2_4 "));

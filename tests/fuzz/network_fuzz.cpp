@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target for the readers of feed-forward networks and their images: every input goes to all. Only InputError
 // may come out, its message is one line, and what is read is well formed.
-//   tests/fuzz/run build-fuzz network
+//   tests/fuzz/run build-asan network
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/files/network_files.hpp"

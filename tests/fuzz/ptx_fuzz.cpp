@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target for the interpreter of PTX: what can be read is executed for a while. Only InputError, with a
 // message of one line, and Fault may come out.
-//   tests/fuzz/run build-fuzz ptx
+//   tests/fuzz/run build-asan ptx
 #include "model/base/error.hpp"
 #include "sim/ptx/machine.hpp"
 

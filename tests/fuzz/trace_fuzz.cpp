@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target for the readers of traces: every input goes to all, unpacked if it is compressed. Only InputError
 // may come out, its message is one line, and what is read can be simulated.
-//   tests/fuzz/run build-fuzz trace
+//   tests/fuzz/run build-asan trace
 #include "model/base/decompress.hpp"
 #include "model/base/error.hpp"
 #include "sim/simulate.hpp"

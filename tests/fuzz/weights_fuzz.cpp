@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target for the readers of users' weight files: every input goes to all. Only InputError may come out, its
 // message is one line, and a matrix that is read is well formed.
-//   tests/fuzz/run build-fuzz weights
+//   tests/fuzz/run build-asan weights
 #include "model/base/error.hpp"
 #include "model/workload/weights_file.hpp"
 

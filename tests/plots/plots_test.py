@@ -29,9 +29,9 @@ FIGURES = {
     "fit_map_batch": ("fit_map", ["--data", DATA / "sweep.csv", "--rows", "batch"]),
     "step_parts_of_families": ("step_parts", ["--data", DATA / "families_of_one.csv"]),
     "step_parts": ("step_parts", ["--data", DATA / "step_parts.csv", "--measured", DATA / "validation.csv"]),
-    "replication_sweep": ("replication_sweep", ["--data", DATA / "replication.csv"]),
-    **{figure: ("replication", ["--data", DATA / "replication.csv", "--figure", figure])
-       for figure in ("replication_speedups", "replication_capacity", "replication_steps", "replication_layers")},
+    "replication/sweep": ("replication_sweep", ["--data", DATA / "replication.csv"]),
+    **{f"replication/{part}": ("replication", ["--data", DATA / "replication.csv", "--figure", f"replication_{part}"])
+       for part in ("speedups", "capacity", "steps", "layers")},
 }
 
 
@@ -49,8 +49,8 @@ class Figures(unittest.TestCase):
     def test_the_numbers_drawn_are_those_of_the_golden_file(self):
         for name, (script, arguments) in FIGURES.items():
             with self.subTest(name):
-                dump = self.folder / (name + ".csv")
-                run = draw(script, *arguments, "-o", self.folder / (name + ".svg"), "--dump", dump)
+                dump = self.folder / "dump.csv"
+                run = draw(script, *arguments, "-o", self.folder / "figure.svg", "--dump", dump)
                 self.assertEqual(run.returncode, 0, run.stderr)
                 golden = HERE / "golden" / (name + ".csv")
                 if os.environ.get("ONCHIP_WRITE_GOLDEN"):

@@ -10,7 +10,7 @@
 
 using namespace onchip;
 
-TEST_CASE("with other banks the model takes about as long as the simulator, or its interval says so", "[fast]") {
+TEST_CASE("with other banks the model takes about as long as the simulator, or its interval says so", "[fast][long]") {
   const std::array<Recurrent, 10> networks{{{Cell::lstm, Precision::fp16, 1536, 4, 16, 0.1},
                                             {Cell::relu, Precision::fp16, 2048, 4, 16, 0.1},
                                             {Cell::relu, Precision::fp16, 1536, 8, 16, 0.2},

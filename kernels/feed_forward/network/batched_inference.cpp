@@ -10,7 +10,7 @@
 namespace onchip {
 namespace {
 
-std::size_t bytes_of(const InferenceProgram& program) {
+std::size_t bytes_of(const KernelProgram& program) {
   constexpr std::size_t kBeside = 1024;  // of each array: alignment
   std::size_t bytes = 0;
   for (const ProgramArray& array : program.arrays) {
@@ -47,7 +47,7 @@ int images_at_once(const ProgramOfImages& program, std::size_t available_bytes) 
 }
 
 void BatchedInference::load(int images) {
-  if (executor_ && executor_->program().most_images >= std::min(images, most_images_)) {
+  if (executor_ && executor_->most_images() >= std::min(images, most_images_)) {
     return;
   }
   executor_.reset();
@@ -61,7 +61,7 @@ Inference BatchedInference::infer(const Inputs& images, std::vector<float>* feat
   const int count = image_count(images);
   Inference sum;
   load(std::max(count, 1));
-  const int at_once = executor_->program().most_images;
+  const int at_once = executor_->most_images();
   for (std::int64_t first = 0; first < count; first += at_once) {
     const auto begin = static_cast<int>(first);
     const int taken = std::min(at_once, count - begin);

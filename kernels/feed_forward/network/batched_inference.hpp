@@ -7,7 +7,7 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +19,7 @@ struct InferenceTarget {
   std::string architecture;  // "sm_90"
   int sms = 0;
   std::function<std::size_t()> available_bytes;  // of device memory
-  std::function<std::unique_ptr<InferenceExecutor>(const InferenceProgram&)> load;
+  std::function<InferenceExecutor(const InferenceProgram&)> load;
 };
 
 // By the number of images that it takes at once.
@@ -43,7 +43,7 @@ class BatchedInference {
   ProgramOfImages program_;
   const InferenceTarget& target_;
   int most_images_ = 0;
-  std::unique_ptr<InferenceExecutor> executor_;
+  std::optional<InferenceExecutor> executor_;
 };
 
 }  // namespace onchip

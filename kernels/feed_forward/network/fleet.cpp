@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feed_forward/network/fleet.hpp"
 
-#include "kernels/feed_forward/inference.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_program.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -87,7 +88,7 @@ struct Fleet::State {
       : numbers(shares(images, gpus, split)), each(gpus), failures(gpus), working(gpus) {}
 
   void run(int gpu, const ProgramOfImages& program, const Bitmaps& images, const Load& load) {
-    std::unique_ptr<InferenceExecutor> executor;
+    std::optional<InferenceExecutor> executor;
     const auto guarded = [&](const auto& work) {
       try {
         work();
@@ -185,9 +186,9 @@ int gpu_count() {
   return count;
 }
 
-std::unique_ptr<InferenceExecutor> load_on_gpu(int gpu, const InferenceProgram& program) {
+InferenceExecutor load_on_gpu(int gpu, const InferenceProgram& program) {
   ONCHIP_CUDA_CHECK(cudaSetDevice(gpu));
-  return std::make_unique<DeviceInference>(program);
+  return inference_on<DeviceProgram>(program);
 }
 
 }  // namespace onchip

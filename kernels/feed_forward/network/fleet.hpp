@@ -32,7 +32,7 @@ struct FleetInference {
 class Fleet {
  public:
   // Loads the program on a GPU; called, as all that the executor does, on the GPU's own thread.
-  using Load = std::function<std::unique_ptr<InferenceExecutor>(int gpu, const InferenceProgram& program)>;
+  using Load = std::function<InferenceExecutor(int gpu, const InferenceProgram& program)>;
 
   // Throws what loading throws.
   Fleet(const ProgramOfImages& program, int gpus, const Bitmaps& images, const Load& load, Split split = Split::dealt);
@@ -48,6 +48,6 @@ class Fleet {
 // GPUs of this host.
 int gpu_count();
 // Executors on GPUs by their numbers.
-std::unique_ptr<InferenceExecutor> load_on_gpu(int gpu, const InferenceProgram& program);
+InferenceExecutor load_on_gpu(int gpu, const InferenceProgram& program);
 
 }  // namespace onchip

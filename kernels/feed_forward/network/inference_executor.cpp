@@ -45,24 +45,24 @@ void InferenceExecutor::upload(const Inputs& images) {
                      " are taken at once");
   }
   if (program_.list_begin < 0) {
-    write(program_.bitmaps, bytes_of(padded(as_bitmaps(images))));
+    executor_->write(program_.bitmaps, bytes_of(padded(as_bitmaps(images))));
   } else {
     IndexLists lists = as_lists(images);
     if (lists.value.empty()) {
       lists.value.assign(lists.neuron.size(), 1.0F);
     }
-    write(program_.list_begin, bytes_of(lists.begin));
-    write(program_.list_neuron, bytes_of(lists.neuron));
-    write(program_.list_value, bytes_of(lists.value));
+    executor_->write(program_.list_begin, bytes_of(lists.begin));
+    executor_->write(program_.list_neuron, bytes_of(lists.neuron));
+    executor_->write(program_.list_value, bytes_of(lists.value));
   }
-  write(program_.image_count, bytes_of(std::array{static_cast<std::uint32_t>(count)}));
+  executor_->write(program_.image_count, bytes_of(std::array{static_cast<std::uint32_t>(count)}));
   images_ = count;
   kept_ = 0;
 }
 
 Inference InferenceExecutor::infer() {
   const auto begin = std::chrono::steady_clock::now();
-  Inference inference = program_.read(run());
+  Inference inference = program_.read(executor_->run());
   inference.wall_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   inference.entering.insert(inference.entering.begin(), images_);
   kept_ = program_.feature_ids < 0 ? images_ : inference.kept;
@@ -75,12 +75,12 @@ std::vector<float> InferenceExecutor::features() const {
   }
   const auto neurons = static_cast<std::size_t>(program_.feature_neurons);
   std::vector<float> kept(neurons * kept_);
-  read(program_.features, std::as_writable_bytes(std::span(kept)));
+  executor_->read(program_.features, std::as_writable_bytes(std::span(kept)));
   if (program_.feature_ids < 0) {
     return kept;
   }
   std::vector<std::uint32_t> ids(static_cast<std::size_t>(kept_));
-  read(program_.feature_ids, std::as_writable_bytes(std::span(ids)));
+  executor_->read(program_.feature_ids, std::as_writable_bytes(std::span(ids)));
   std::vector<float> all(neurons * images_);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     std::ranges::copy(std::span(kept).subspan(i * neurons, neurons),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feed_forward/network/kernel_inference.hpp"
 
-#include "kernels/feed_forward/inference.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"
 
 #include <optional>
@@ -83,7 +83,7 @@ InferenceTarget device_target() {
     ONCHIP_CUDA_CHECK(cudaMemGetInfo(&free, &total));
     return free - free / 10;  // allocations come in pages
   };
-  target.load = [](const InferenceProgram& program) { return std::make_unique<DeviceInference>(program); };
+  target.load = inference_on<DeviceProgram>;
   return target;
 }
 

@@ -39,7 +39,7 @@ struct SparseArrays {
   int words = 0, sources = 0, tables = 0, packed = 0, ring = 0;
 };
 
-SparseArrays add_arrays(InferenceProgram& program, const SparseRecurrence& recurrence) {
+SparseArrays add_arrays(KernelProgram& program, const SparseRecurrence& recurrence) {
   return {.words = program.add_array(recurrence.words),
           .sources = program.add_array(recurrence.sources),
           .tables = program.add_array(recurrence.tables),
@@ -181,7 +181,7 @@ TrainingProgram sparse_training_program(const TrainingSize& size, Precision prec
   const RecurrenceKernels kernels{sparse->weights, sparse->forward.request, sparse->backward.request,
                                   sparse->backward.recurrence.bias_bytes};
   TrainingProgram training = training_program(size, precision, {}, sparse->weights.architecture, &kernels);
-  InferenceProgram& program = training.program;
+  KernelProgram& program = training.program;
   SparseNodes nodes{.size = size, .precision = precision, .sparse = sparse, .arrays = training.arrays};
   nodes.forward = add_arrays(program, sparse->forward.recurrence);
   nodes.backward = add_arrays(program, sparse->backward.recurrence);

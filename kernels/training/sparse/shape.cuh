@@ -50,7 +50,7 @@ constexpr int kRingSlots = 2 * ONCHIP_AHEAD;
 constexpr bool kExchangeOnly = false;
 static_assert(kUnitsPerSm * kPlaneUnitBytes % 16 == 0, "an SM has whole words of a state");
 
-#include "../arguments.cuh"
+#include "../device/arguments.cuh"
 
 struct Arguments : Recurrence {
   const int* tables;  // of each SM: of its overflow, then [kRowsPerGroup][kGroups] rows, -1: none

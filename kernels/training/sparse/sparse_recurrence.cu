@@ -15,20 +15,17 @@
 //
 // The ring is that of training_recurrence.cu.
 
-#include "../../recurrent/types.cuh"
+#include "../../recurrent/device/types.cuh"
 #include "shape.cuh"
-#include "../../recurrent/elements.cuh"
-#include "../../recurrent/memory.cuh"
-#include "../../recurrent/ranks.cuh"
-#include "../../recurrent/protocol.cuh"
-#include "../../recurrent/activation.cuh"
+#include "../../recurrent/device/elements.cuh"
+#include "../../recurrent/device/memory.cuh"
+#include "../../recurrent/device/ranks.cuh"
+#include "../../recurrent/device/protocol.cuh"
+#include "../../recurrent/device/activation.cuh"
 #include "../../sparse/words.cuh"
 #include "stage.cuh"
 #include "../../sparse/gather.cuh"
 #include "../../sparse/reduce.cuh"
-
-constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
-constexpr int kSectorUnits = 16;  // of a row, in a sector
 
 // Sums of an SM: float [kGroupBatch][kPartialRows], forward the gates of a unit side by side.
 constexpr int kThreadRows = kIsBackward ? 1 : 4;
@@ -49,8 +46,8 @@ __device__ __forceinline__ void sum_partials(u32 address, float (&rows)[kThreadR
   }
 }
 
-#include "../item.cuh"
-#include "../split.cuh"
+#include "../device/item.cuh"
+#include "../device/split.cuh"
 
 __device__ __forceinline__ u32 shared_base() { return static_cast<u32>(__cvta_generic_to_shared(shared_memory)); }
 
@@ -69,10 +66,10 @@ __device__ __forceinline__ void publish(const Item& item, long long, int, u32 lo
 __device__ __forceinline__ void publish_pair(const Item& item, long long, int, u32 bits) { to_outbox(item, 0, bits); }
 
 #if ONCHIP_BACKWARD
-#include "../bias.cuh"
-#include "../lstm_backward.cuh"
+#include "../device/bias.cuh"
+#include "../device/lstm_backward.cuh"
 #else
-#include "../lstm_forward.cuh"
+#include "../device/lstm_forward.cuh"
 #endif
 
 // In shared memory, behind the state and the outbox.
@@ -161,11 +158,6 @@ __device__ __forceinline__ void load_weights(const Arguments& a, Weights& weight
   wait_for_copies<0>();
 }
 
-// An item's sums of this SM.
-__device__ __forceinline__ u32 partial_of(u32 partials, int item) {
-  return partials + 4 * (item / kUnits * kPartialRows + item % kUnits * kThreadRows);
-}
-
 template <typename Body>
 __device__ __forceinline__ void for_items(int thread, const Body& body) {
 #pragma unroll
@@ -240,13 +232,8 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
       }
     }
     for_items(thread, [&](int i, int index) {
-      const u32 of_item = partial_of(partials, index);
       float sums_of_item[kThreadRows];
-      if constexpr (kSplit > 1) {
-        sums_of_item[0] = add_up_cluster(received, of_item, count, index);
-      } else {
-        sum_partials<0, kBusyWarps>(of_item, sums_of_item);
-      }
+      add_up(received, partial_of(partials, index), count, index, sums_of_item);
       finish(a, items[i], constants, fetched[i], sums_of_item, step, turn);
     });
     __syncthreads();

@@ -2,11 +2,11 @@
 // What a mask that stays leaves to do in every iteration: the weights' values into the words that the SMs load, and
 // gradients only where there are weights. Works on elements of 16 bits, whatever they are.
 
-#include "../../recurrent/types.cuh"
+#include "../../recurrent/device/types.cuh"
 
 constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
 constexpr int kElementBytes = 2;
-#include "../../recurrent/elements.cuh"
+#include "../../recurrent/device/elements.cuh"
 
 struct Arguments {
   const u16* weights;     // W_hh, [4][hidden][hidden]

@@ -25,16 +25,6 @@ std::uint16_t half_bits(float value) {
   return static_cast<std::uint16_t>(to_bits(Precision::fp16, value));
 }
 
-// Where a record's parts begin.
-struct RecordPlaces {
-  explicit RecordPlaces(const BlocksGeometry& geometry)
-      : biases(geometry.part_tiles() * 2 * kBlockRows * kBlockColumns),
-        destinations(biases + 4 * kBlockRows),
-        inputs(destinations + geometry.place_bytes * kBlockRows),
-        remainder(inputs + geometry.part_tiles() * geometry.place_bytes * kBlockColumns) {}
-  std::size_t biases, destinations, inputs, remainder;
-};
-
 // Element of a tile [16 rows][16 inputs] in A's fragments: lane, then its registers of two halves.
 std::size_t fragment_element(int row, int k) {
   const int lane = row % kHalf * 4 + k % kHalf / 2;
@@ -55,7 +45,7 @@ class Packer {
       : network_(network),
         structure_(structure),
         layout_(layout),
-        places_(layout.geometry),
+        parts_(layout.geometry),
         remainder_(static_cast<std::size_t>(layout.geometry.warps) * layout.geometry.layers) {}
 
   void pack(int l, const SparseLayer& layer) {
@@ -132,9 +122,8 @@ class Packer {
   // Numbers of places as records have them.
   void put_places(std::byte* to, std::span<const std::uint32_t> places, bool are_same) const {
     for (std::size_t i = 0; i < places.size(); ++i) {
-      const int bytes = layout_.geometry.place_bytes;
-      const std::uint32_t number = places[i] | (are_same ? std::uint32_t{1} << (8 * bytes - 1) : 0);
-      std::memcpy(to + bytes * i, &number, bytes);
+      const std::uint32_t number = places[i] | (are_same ? parts_.same : 0);
+      std::memcpy(to + parts_.place_bytes * i, &number, parts_.place_bytes);
     }
   }
 
@@ -236,7 +225,7 @@ class Packer {
     const std::vector<std::byte> records = remainder_records(weights, geometry.place_bytes);
     const auto count = static_cast<std::uint32_t>(records.size() / remainder_record_bytes(geometry.place_bytes));
     std::memcpy(layout_.records.data() + geometry.layer_bytes() * l +
-                    geometry.record_bytes() * (geometry.parts * place - 1) + places_.remainder,
+                    geometry.record_bytes() * (geometry.parts * place - 1) + parts_.remainder,
                 &count, sizeof(count));
     std::vector<std::byte>& of_warp =
         remainder_[static_cast<std::size_t>(l) * geometry.warps + (place - 1) / geometry.warp_blocks];
@@ -270,7 +259,7 @@ class Packer {
       std::byte* const part = record + layout_.geometry.record_bytes() * (t / layout_.geometry.part_tiles());
       const int of_part = t % layout_.geometry.part_tiles();
       std::memcpy(part + of_part * sizeof(fragments), fragments.data(), sizeof(fragments));
-      put_places(part + places_.inputs + of_part * layout_.geometry.place_bytes * kBlockColumns, places,
+      put_places(part + parts_.inputs + of_part * layout_.geometry.place_bytes * kBlockColumns, places,
                  places == before);
       before = places;
     }
@@ -278,15 +267,15 @@ class Packer {
     for (int r = 0; r < kBlockRows; ++r) {
       const float bias = rows[r] == kNoNeuron ? BlocksLayout::kNoRow : layer.bias_of(rows[r]) * layout_.scale;
       const std::array<std::uint32_t, 1> destination{place_of(l + 1, rows[r])};
-      std::memcpy(record + places_.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), &bias, sizeof(float));
-      put_places(record + places_.destinations + r * layout_.geometry.place_bytes, destination, false);
+      std::memcpy(record + parts_.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), &bias, sizeof(float));
+      put_places(record + parts_.destinations + r * layout_.geometry.place_bytes, destination, false);
     }
   }
 
   const FeedForward& network_;
   const NetworkStructure& structure_;
   BlocksLayout& layout_;
-  RecordPlaces places_;
+  RecordParts parts_;
   std::vector<std::vector<std::byte>> remainder_;  // [layers, warps]: records
 };
 
@@ -339,67 +328,9 @@ BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& str
 std::uint32_t remainder_count(const BlocksGeometry& geometry, const std::byte* record) {
   std::uint32_t count = 0;
   if (geometry.remainder) {
-    std::memcpy(&count, record + RecordPlaces(geometry).remainder, sizeof(count));
+    std::memcpy(&count, record + RecordParts(geometry).remainder, sizeof(count));
   }
   return count;
-}
-
-std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::vector<double>& features) {
-  const BlocksGeometry& geometry = layout.geometry;
-  const RecordPlaces places(geometry);
-  std::vector<double> outputs(geometry.places);
-  std::vector<std::uint32_t> before(kBlockColumns);
-  const int place_bytes = geometry.place_bytes;
-  const std::uint32_t same = std::uint32_t{1} << (8 * place_bytes - 1);
-  const auto place_at = [&](const std::byte* from) {
-    std::uint32_t place = 0;
-    std::memcpy(&place, from, place_bytes);
-    return place;
-  };
-  const std::byte* next = nullptr;  // record of the remainder
-  for (int block = 0; block < geometry.warps * geometry.warp_blocks; ++block) {
-    if (block % geometry.warp_blocks == 0) {
-      const int warp = block / geometry.warp_blocks;
-      next = layout.remainder.data() + remainder_record_bytes(place_bytes) *
-                                           layout.remainder_begin[std::size_t{1} * layer * geometry.warps + warp];
-    }
-    const std::byte* record =
-        layout.records.data() + geometry.layer_bytes() * layer + geometry.record_bytes() * geometry.parts * block;
-    std::array<double, kBlockRows> sums{};
-    for (int t = 0; t < geometry.tiles; ++t) {
-      const int of_part = t % geometry.part_tiles();
-      record += t > 0 && of_part == 0 ? geometry.record_bytes() : 0;
-      std::vector<std::uint16_t> tile(kBlockRows * kBlockColumns);
-      std::vector<std::uint32_t> inputs(kBlockColumns);
-      std::memcpy(tile.data(), record + of_part * 2 * tile.size(), 2 * tile.size());
-      for (int k = 0; k < kBlockColumns; ++k) {
-        inputs[k] = place_at(record + places.inputs + (of_part * kBlockColumns + k) * place_bytes);
-      }
-      if (inputs[0] & same) {
-        inputs = before;
-      }
-      before = inputs;
-      for (int r = 0; r < kBlockRows; ++r) {
-        for (int k = 0; k < kBlockColumns; ++k) {
-          sums[r] +=
-              static_cast<double>(from_bits(Precision::fp16, tile[fragment_element(r, k)])) * features[inputs[k]];
-        }
-      }
-    }
-    for (std::uint32_t i = 0; i < remainder_count(geometry, record); ++i) {
-      for (const OutsideWeight& weight : read_remainder_record(next, place_bytes)) {
-        sums[weight.row] += static_cast<double>(from_bits(Precision::fp16, weight.weight)) * features[weight.place];
-      }
-      next += remainder_record_bytes(place_bytes);
-    }
-    for (int r = 0; r < kBlockRows; ++r) {
-      float bias;
-      std::memcpy(&bias, record + places.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), sizeof(float));
-      const std::uint32_t destination = place_at(record + places.destinations + r * place_bytes);
-      outputs[destination] = std::clamp(sums[r] + bias, 0.0, static_cast<double>(layout.clip) * layout.scale);
-    }
-  }
-  return outputs;
 }
 
 }  // namespace onchip

@@ -22,6 +22,20 @@
 
 namespace onchip {
 
+// Where the parts of a record begin, in bytes; of the numbers of places there the last bit says that inputs are those
+// of the tile before.
+struct RecordParts {
+  explicit RecordParts(const BlocksGeometry& geometry)
+      : place_bytes(geometry.place_bytes),
+        biases(geometry.part_tiles() * 2 * kBlockRows * kBlockColumns),
+        destinations(biases + 4 * kBlockRows),
+        inputs(destinations + place_bytes * kBlockRows),
+        remainder(inputs + geometry.part_tiles() * place_bytes * kBlockColumns) {}
+  int place_bytes;
+  std::uint32_t same = std::uint32_t{1} << (8 * place_bytes - 1);
+  std::int64_t biases, destinations, inputs, remainder;
+};
+
 struct BlocksLayout {
   static constexpr float kNoRow = -1e38F;  // bias of a row of no neuron: stays at zero, whatever a bound adds to it
 
@@ -58,9 +72,5 @@ BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& str
 
 // How many records of the remainder belong to the output block of a record.
 std::uint32_t remainder_count(const BlocksGeometry& geometry, const std::byte* record);
-
-// One layer as the kernel computes it from a record's own numbers, in double precision: features [places] to features
-// [places], scaled. What a test compares with the layer itself.
-std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::vector<double>& features);
 
 }  // namespace onchip

@@ -107,7 +107,7 @@ TEST_CASE("measured rows decide where a recipe says so", "[fast]") {
   CHECK(renewed.at("verdict") == "differs");
 }
 
-TEST_CASE("a claim about a feed-forward network is decided by the price of a staged plan", "[fast]") {
+TEST_CASE("a claim about a feed-forward network is decided by the price of a staged plan", "[fast][long]") {
   const Folder folder;
   const auto claim = [&](const std::string& value, const std::string& published, const std::string& way) {
     folder.write("a.toml",

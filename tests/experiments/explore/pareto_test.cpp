@@ -9,7 +9,7 @@
 
 using namespace onchip;
 
-TEST_CASE("a front is what no pair of rows denies, of 2 to 5 objectives with ties", "[fast]") {
+TEST_CASE("a front is what no pair of rows denies, of 2 to 5 objectives with ties", "[fast][long]") {
   const Folder folder;
   std::mt19937 draw(1);
   for (int i = 0; i < 200; ++i) {

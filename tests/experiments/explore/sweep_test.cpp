@@ -119,7 +119,7 @@ TEST_CASE("a plan that is given is priced, and its fields may vary", "[fast]") {
         "true");
 }
 
-TEST_CASE("without a hidden size a row has the largest that fits", "[fast][search]") {
+TEST_CASE("without a hidden size a row has the largest that fits", "[fast][long]") {
   const Table table = rows_of("sweep --axis density=0.1 --batch 1 --granule 512 --tier shared_memory");
   const Json fit = run_json("fit --density 0.1 --batch 1 --granule 512 --tier shared_memory");
   CHECK(cell(table, 0, "hidden") == std::to_string(fit["network"]["hidden"].get<int>()));

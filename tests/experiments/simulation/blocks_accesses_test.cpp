@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generated accesses of feed-forward plans of blocks against those of their kernels, executed by the interpreter.
-#include "experiments/measurement/interpreted_inference.hpp"
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "kernels/feed_forward/blocks_program.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "sim/feed_forward/simulate_blocks.hpp"
 #include "tests/catch.hpp"
-#include "tests/kernels/feed_forward_cases.hpp"
+#include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,14 +21,17 @@ namespace {
 
 struct Executed {
   Inference inference;
-  std::vector<InterpretedInference::Launch> phases;
+  std::vector<InterpretedProgram::Launch> phases;
 };
 
 Executed execute(const BlocksLayout& layout, const BlocksPlan& plan, const Bitmaps& images) {
-  InterpretedInference interpreted(blocks_program(layout, plan, images.images, 3, "sm_90"));
-  interpreted.upload(images);
-  Executed executed{interpreted.infer(BankGeometry{}), {}};
-  std::ranges::copy_if(interpreted.launches(), std::back_inserter(executed.phases),
+  const InferenceProgram program = blocks_program(layout, plan, images.images, 3, "sm_90");
+  const auto interpreted = std::make_shared<InterpretedProgram>(program);
+  interpreted->count_accesses(BankGeometry{});
+  InferenceExecutor inference(program, interpreted);
+  inference.upload(images);
+  Executed executed{inference.infer(), {}};
+  std::ranges::copy_if(interpreted->launches(), std::back_inserter(executed.phases),
                        [](const auto& launch) { return launch.label.starts_with("to layer"); });
   return executed;
 }

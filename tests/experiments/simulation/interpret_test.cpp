@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels' own PTX, executed by sim/ptx, against the reference: what they compute, without a GPU.
-#include "experiments/measurement/interpret.hpp"
+#include "experiments/measurement/interpreted/interpret.hpp"
 #include "experiments/measurement/capture.hpp"
 #include "sim/sparse/plan_trace.hpp"
 #include "sim/trace/capture_difference.hpp"

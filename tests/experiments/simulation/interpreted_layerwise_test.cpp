@@ -5,7 +5,7 @@
 #include "model/feed_forward/network_text.hpp"
 #include "sim/ptx/machine.hpp"
 #include "tests/catch.hpp"
-#include "tests/kernels/feed_forward_cases.hpp"
+#include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of staged plans, interpreted, against the reference: the same features, bit by bit.
-#include "experiments/measurement/interpreted_inference.hpp"
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
 #include "kernels/feed_forward/staged_program.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "model/feed_forward/staged/price.hpp"
 #include "tests/catch.hpp"
-#include "tests/kernels/feed_forward_cases.hpp"
+#include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -27,7 +29,7 @@ void check_staged(const FeedForward& network, const std::vector<Bitmaps>& sets, 
   const StagedPlan plan = parse_staged_plan(plan_text);
   const StagedLayout layout = stage_network(network, plan);
   const int most = std::ranges::max(sets, {}, &Bitmaps::images).images;
-  InterpretedInference interpreted(staged_program(layout, most, kSms, "sm_90"));
+  InferenceExecutor interpreted = inference_on<InterpretedProgram>(staged_program(layout, most, kSms, "sm_90"));
   for (const Bitmaps& images : sets) {
     INFO(network.name << ", " << images.images << " images, " << plan_text);
     const ReferenceResult reference = infer_reference(network, images);
@@ -48,7 +50,8 @@ void check_staged(const FeedForward& network, const std::vector<Bitmaps>& sets, 
 void check_features(const FeedForward& network, const Bitmaps& images, const std::string& plan_text) {
   INFO(network.name << ", " << plan_text);
   const StagedLayout layout = stage_network(network, parse_staged_plan(plan_text + " keep_dead"));
-  InterpretedInference interpreted(staged_program(layout, images.images, kSms, "sm_90"));
+  InferenceExecutor interpreted =
+      inference_on<InterpretedProgram>(staged_program(layout, images.images, kSms, "sm_90"));
   interpreted.upload(images);
   interpreted.infer();
   std::vector<int> all(static_cast<std::size_t>(images.images));
@@ -119,11 +122,14 @@ TEST_CASE("an interpreted staged plan has the wavefronts that were counted from 
       const FeedForward network = read_network(text);
       const StagedPlan plan = parse_staged_plan(plan_text);
       const StagedLayout layout = stage_network(network, plan);
-      InterpretedInference interpreted(staged_program(layout, 30, kSms, "sm_90"));
-      interpreted.upload(random_images(30, network.neurons.front(), 7));
-      const Inference inference = interpreted.infer(BankGeometry{});
+      const InferenceProgram program = staged_program(layout, 30, kSms, "sm_90");
+      const auto interpreted = std::make_shared<InterpretedProgram>(program);
+      interpreted->count_accesses(BankGeometry{});
+      InferenceExecutor executor(program, interpreted);
+      executor.upload(random_images(30, network.neurons.front(), 7));
+      const Inference inference = executor.infer();
       std::size_t l = 0;
-      for (const InterpretedInference::Launch& launch : interpreted.launches()) {
+      for (const InterpretedProgram::Launch& launch : interpreted->launches()) {
         if (launch.label.starts_with("layer")) {
           INFO(text << ", " << plan_text << ", " << launch.label);
           const std::vector<StagedCounts> counts{count(layout.layers[l], plan)};

@@ -5,13 +5,13 @@
 #include "kernels/feed_forward/network/fleet.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 
-#include "experiments/measurement/interpreted_inference.hpp"
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "tests/catch.hpp"
-#include "tests/kernels/feed_forward_cases.hpp"
+#include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -38,7 +38,7 @@ InferenceTarget interpreted(std::size_t bytes, std::vector<int>* loaded = nullpt
     if (loaded != nullptr) {
       loaded->push_back(program.most_images);
     }
-    return std::make_unique<InterpretedInference>(program);
+    return inference_on<InterpretedProgram>(program);
   };
   return target;
 }
@@ -133,7 +133,7 @@ TEST_CASE("more images than memory holds at once go through in batches, and keep
 
 TEST_CASE("how many images go at once is computed in 64 bits", "[fast]") {
   const ProgramOfImages program = [](int images) {
-    InferenceProgram made{.most_images = images};
+    InferenceProgram made{{}, images};
     made.add_array(std::size_t{1} << 33);
     made.add_array(std::size_t{65536} * 4 * images);
     return made;
@@ -218,7 +218,7 @@ TEST_CASE("several GPUs have the categories of one, whatever the order of the im
     }
   }
   CHECK_THROWS_AS(Fleet(planned.program, 2, images,
-                        [](int gpu, const InferenceProgram&) -> std::unique_ptr<InferenceExecutor> {
+                        [](int gpu, const InferenceProgram&) -> InferenceExecutor {
                           throw CudaError("no GPU " + std::to_string(gpu));
                         }),
                   CudaError);

@@ -122,7 +122,7 @@ TEST_CASE("the kernels of a list are simulated one after another, and each is re
   require_refusal(list, "kernel-2.traceg: a list of kernels has recorded steps alone, or none");
 }
 
-TEST_CASE("a step replayed from its own trace takes the same time, to the last digit", "[fast]") {
+TEST_CASE("a step replayed from its own trace takes the same time, to the last digit", "[fast][long]") {
   const Folder folder;
   const std::string trace = (folder / "step.trace").string(), again = (folder / "again.trace").string();
   for (const char* network :

@@ -346,7 +346,7 @@ std::string with_includes(const fs::path& file) {
 TEST_CASE("an embedded source is its file, with the files that it includes") {
   const auto [name, embedded, includes] =
       GENERATE(std::tuple{"sparse/sparse_persistent.cu", kSparsePersistentSource, 5},
-               std::tuple{"recurrent/state_order.cu", kStateOrderSource, 1});
+               std::tuple{"recurrent/device/state_order.cu", kStateOrderSource, 1});
   const fs::path file = fs::path(ONCHIP_SOURCE_DIR) / "kernels" / name;
   const std::string alone = read(file);
   int found = 0;

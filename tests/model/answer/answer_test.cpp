@@ -123,7 +123,7 @@ int better_numbers(int number, unsigned seed) {
   return fitting;
 }
 
-TEST_CASE("a better number on a chip never slows the pick, and what fits still fits", "[fast][search]") {
+TEST_CASE("a better number on a chip never slows the pick, and what fits still fits", "[fast][long]") {
   const int number = draws(200);
   CHECK(better_numbers(number, 21) > number / 3);
 }
@@ -164,7 +164,7 @@ int tried_remedies(int number, unsigned seed) {
 }
 
 // With ONCHIP_DRAWS=500 it passed on 2026-11-26, in eight minutes.
-TEST_CASE("each remedy makes a network fit, and the next smaller one does not", "[fast][search]") {
+TEST_CASE("each remedy makes a network fit, and the next smaller one does not", "[fast][long]") {
   const int number = draws(50);
   CHECK(tried_remedies(number, 22) > number / 10);
 }

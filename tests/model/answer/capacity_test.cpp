@@ -10,7 +10,7 @@
 
 using namespace onchip;
 
-TEST_CASE("the largest size fits and the next granule does not", "[fast][search]") {
+TEST_CASE("the largest size fits and the next granule does not", "[fast][long]") {
   const double density = GENERATE(0.05, 0.3, 1.0);
   const Precision precision = GENERATE(Precision::fp16, Precision::fp32);
   const Capacity capacity = find_capacity(h200(), {Cell::relu, precision, 1, 4, 1, density}, 32);
@@ -20,7 +20,7 @@ TEST_CASE("the largest size fits and the next granule does not", "[fast][search]
   CHECK(capacity.next.network.hidden == capacity.largest->network.hidden + 32);
 }
 
-TEST_CASE("more of a chip never makes the largest network smaller", "[fast][search]") {
+TEST_CASE("more of a chip never makes the largest network smaller", "[fast][long]") {
   const Recurrent network{Cell::relu, Precision::fp16, 1, 4, 1, 0.1};
   const int base = find_capacity(h200(), network, 32).largest->network.hidden;
   for (const char* change : {"registers.per_sm=+20%", "sm.count=+20%", "shared_memory.per_sm=+20%"}) {
@@ -31,7 +31,7 @@ TEST_CASE("more of a chip never makes the largest network smaller", "[fast][sear
   }
 }
 
-TEST_CASE("sensitivities name the resource that binds", "[fast][search]") {
+TEST_CASE("sensitivities name the resource that binds", "[fast][long]") {
   Recurrent network = headline();
   network.density = 0.2;
   const ChipFile chip = find_chip("h200");
@@ -61,7 +61,7 @@ TEST_CASE("sensitivities name the resource that binds", "[fast][search]") {
   CHECK((tier == Tier::streamed ? hidden_percent("l2.size") > 2 : hidden_percent("l2.size") == 0));
 }
 
-TEST_CASE("shared memory and L2 hold weights that the registers cannot", "[fast][search]") {
+TEST_CASE("shared memory and L2 hold weights that the registers cannot", "[fast][long]") {
   const auto [cell, precision] =
       GENERATE(std::pair{Cell::relu, Precision::fp16}, std::pair{Cell::tanh, Precision::fp8},
                std::pair{Cell::lstm, Precision::fp16}, std::pair{Cell::gru, Precision::fp32});

@@ -74,7 +74,7 @@ TEST_CASE("where a dense network fits, it is stored whole", "[fast]") {
   }
 }
 
-TEST_CASE("masks whose words crowd in few tiles get a plan that has room for them, or a sparse one", "[fast][search]") {
+TEST_CASE("masks whose words crowd in few tiles get a plan that has room for them, or a sparse one", "[fast][long]") {
   // As many weights as a uniform mask of 10 % has, all in every tenth stretch of 32 rows.
   constexpr int kHidden = 5632;
   const Recurrent network{Cell::relu, Precision::fp16, kHidden, 16, 1, 0.1};

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/plan/blocks_layout.hpp"
 #include "model/base/error.hpp"
+#include "model/base/numeric.hpp"
 #include "model/feed_forward/dense_layer/whole_layers.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
+#include "model/feed_forward/structure/remainder_records.hpp"
 #include "tests/catch.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -13,6 +19,74 @@
 
 namespace onchip {
 namespace {
+
+constexpr int kHalf = kBlockRows / 2;
+
+// Element of a tile [16 rows][16 inputs] in A's fragments: lane, then its registers of two halves.
+std::size_t fragment_element(int row, int k) {
+  const int lane = row % kHalf * 4 + k % kHalf / 2;
+  const int reg = row / kHalf + 2 * (k / kHalf);
+  return static_cast<std::size_t>(lane) * 8 + reg * 2 + k % 2;
+}
+
+// One layer as the kernel computes it from a record's own numbers, in double precision: features [places] to features
+// [places], scaled.
+std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::vector<double>& features) {
+  const BlocksGeometry& geometry = layout.geometry;
+  const RecordParts parts(geometry);
+  std::vector<double> outputs(geometry.places);
+  std::vector<std::uint32_t> before(kBlockColumns);
+  const int place_bytes = parts.place_bytes;
+  const auto place_at = [&](const std::byte* from) {
+    std::uint32_t place = 0;
+    std::memcpy(&place, from, place_bytes);
+    return place;
+  };
+  const std::byte* next = nullptr;  // record of the remainder
+  for (int block = 0; block < geometry.warps * geometry.warp_blocks; ++block) {
+    if (block % geometry.warp_blocks == 0) {
+      const int warp = block / geometry.warp_blocks;
+      next = layout.remainder.data() + remainder_record_bytes(place_bytes) *
+                                           layout.remainder_begin[std::size_t{1} * layer * geometry.warps + warp];
+    }
+    const std::byte* record =
+        layout.records.data() + geometry.layer_bytes() * layer + geometry.record_bytes() * geometry.parts * block;
+    std::array<double, kBlockRows> sums{};
+    for (int t = 0; t < geometry.tiles; ++t) {
+      const int of_part = t % geometry.part_tiles();
+      record += t > 0 && of_part == 0 ? geometry.record_bytes() : 0;
+      std::vector<std::uint16_t> tile(kBlockRows * kBlockColumns);
+      std::vector<std::uint32_t> inputs(kBlockColumns);
+      std::memcpy(tile.data(), record + of_part * 2 * tile.size(), 2 * tile.size());
+      for (int k = 0; k < kBlockColumns; ++k) {
+        inputs[k] = place_at(record + parts.inputs + (of_part * kBlockColumns + k) * place_bytes);
+      }
+      if (inputs[0] & parts.same) {
+        inputs = before;
+      }
+      before = inputs;
+      for (int r = 0; r < kBlockRows; ++r) {
+        for (int k = 0; k < kBlockColumns; ++k) {
+          sums[r] +=
+              static_cast<double>(from_bits(Precision::fp16, tile[fragment_element(r, k)])) * features[inputs[k]];
+        }
+      }
+    }
+    for (std::uint32_t i = 0; i < remainder_count(geometry, record); ++i) {
+      for (const OutsideWeight& weight : read_remainder_record(next, place_bytes)) {
+        sums[weight.row] += static_cast<double>(from_bits(Precision::fp16, weight.weight)) * features[weight.place];
+      }
+      next += remainder_record_bytes(place_bytes);
+    }
+    for (int r = 0; r < kBlockRows; ++r) {
+      float bias;
+      std::memcpy(&bias, record + parts.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), sizeof(float));
+      const std::uint32_t destination = place_at(record + parts.destinations + r * place_bytes);
+      outputs[destination] = std::clamp(sums[r] + bias, 0.0, static_cast<double>(layout.clip) * layout.scale);
+    }
+  }
+  return outputs;
+}
 
 // The same features come out of a layout's records as out of the layers.
 void check_layers(const FeedForward& network, const NetworkStructure& structure) {

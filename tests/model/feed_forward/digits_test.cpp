@@ -69,7 +69,7 @@ TEST_CASE("the first synthetic digits are as they were designed", "[feed_forward
   CHECK(std::ranges::equal(first.neuron, from_1, {}, [](int neuron) { return neuron + 1; }));
 }
 
-TEST_CASE("60000 synthetic digits of 1024 pixels have the hash of their design", "[feed_forward][fast]") {
+TEST_CASE("60000 synthetic digits of 1024 pixels have the hash of their design", "[feed_forward][fast][long]") {
   check_all(kExpected[0]);
 }
 

@@ -12,8 +12,7 @@
 
 using namespace onchip;
 
-TEST_CASE("the terms of a prediction sum to its total, and the total lies between floor and interval",
-          "[fast][search]") {
+TEST_CASE("the terms of a prediction sum to its total, and the total lies between floor and interval", "[fast][long]") {
   const double density = GENERATE(0.01, 0.1, 0.3, 1.0);
   const int hidden = GENERATE(1, 31, 512, 2304);
   const int batch = GENERATE(1, 3, 8, 32);
@@ -80,7 +79,7 @@ TEST_CASE("where nothing is asked for a plan is what the kernels do best: packed
   CHECK(sparse(result).load_bytes == kWidestLoad);
 }
 
-TEST_CASE("a plan leaves as many registers to the compiler as is asked for", "[fast][search]") {
+TEST_CASE("a plan leaves as many registers to the compiler as is asked for", "[fast][long]") {
   const std::string_view family = GENERATE(SparsePlan::kName, DensePlan::kName);
   const auto [cell, hidden, batch, density] = GENERATE(
       std::tuple{Cell::relu, 2304, 4, 0.3}, std::tuple{Cell::lstm, 5632, 4, 0.1}, std::tuple{Cell::gru, 2560, 8, 0.1});
@@ -120,7 +119,7 @@ TEST_CASE("the plans of small networks hold every row", "[fast]") {
   }
 }
 
-TEST_CASE("where no family is asked for the faster one that fits is taken", "[fast][search]") {
+TEST_CASE("where no family is asked for the faster one that fits is taken", "[fast][long]") {
   const double density = GENERATE(0.02, 0.1, 0.4, 1.0);
   const int hidden = GENERATE(256, 1152, 2304, 4096, 9000);
   const Cell cell = GENERATE(Cell::relu, Cell::gru);

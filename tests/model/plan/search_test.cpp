@@ -49,7 +49,7 @@ struct Excess {
 
 }  // namespace
 
-TEST_CASE("no sparse plan takes less time, room or slots than its bounds say", "[fast][search]") {
+TEST_CASE("no sparse plan takes less time, room or slots than its bounds say", "[fast][long]") {
   int number = 0, plans = 0, fitting = 0;
   for (DrawnQuestion& question : draw_questions(18, 5)) {
     const RowProfile rows = rows_of(question, number++);
@@ -121,7 +121,7 @@ TEST_CASE("no sparse plan takes less time, room or slots than its bounds say", "
   CHECK(fitting > 1000);
 }
 
-TEST_CASE("no dense plan takes less time or room than its bounds say", "[fast][search]") {
+TEST_CASE("no dense plan takes less time or room than its bounds say", "[fast][long]") {
   int plans = 0;
   for (DrawnQuestion& question : draw_questions(24, 6)) {
     const RowProfile rows = RowProfile::uniform(question.network, question.mask);
@@ -151,7 +151,7 @@ TEST_CASE("no dense plan takes less time or room than its bounds say", "[fast][s
   CHECK(plans > 5000);
 }
 
-TEST_CASE("the bounded search finds what the exhaustive one finds", "[fast][search]") {
+TEST_CASE("the bounded search finds what the exhaustive one finds", "[fast][long]") {
   int number = 0, fitting = 0;
   for (DrawnQuestion& question : draw_questions(12, 7)) {
     const RowProfile rows = rows_of(question, number++);

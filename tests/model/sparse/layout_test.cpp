@@ -165,7 +165,7 @@ TEST_CASE("bank-aware order needs fewer wavefronts than natural order, and never
   CHECK_THAT(expected, Catch::Matchers::WithinRel(static_cast<double>(reordered.total), 0.2));
 }
 
-TEST_CASE("words that SMs' units leave empty make loads of the others' banks wait, as expected", "[fast]") {
+TEST_CASE("words that SMs' units leave empty make loads of the others' banks wait, as expected", "[fast][long]") {
   const double density = GENERATE(0.1, 0.2, 0.3);
   struct PerWeight {
     double counted, expected;

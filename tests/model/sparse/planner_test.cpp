@@ -190,7 +190,7 @@ TEST_CASE("tiers are used as far as they are needed", "[fast]") {
   CHECK(sparse(streamed).streamed_chunks() > 0);
 }
 
-TEST_CASE("tiers are used no further than asked for", "[fast][search]") {
+TEST_CASE("tiers are used no further than asked for", "[fast][long]") {
   const auto [cell, precision] = GENERATE(std::pair{Cell::relu, Precision::fp16}, std::pair{Cell::gru, Precision::fp8});
   const MaskKind mask = GENERATE(MaskKind::uniform, MaskKind::power_law);
   for (const int hidden : {500, 1500, 3500}) {
@@ -230,7 +230,7 @@ TEST_CASE("rows of a power law overflow, which makes their steps quicker", "[fas
   CHECK((!even.prediction.footprint.fits || best.prediction.step_us < even.prediction.step_us));
 }
 
-TEST_CASE("rows of a power law are split where registers hold them, which is quicker than overflow", "[fast][search]") {
+TEST_CASE("rows of a power law are split where registers hold them, which is quicker than overflow", "[fast][long]") {
   const auto [cell, hidden] = GENERATE(std::pair{Cell::relu, 4096}, std::pair{Cell::lstm, 2304});
   const Recurrent network{cell, Precision::fp16, hidden, 4, 1, 0.1};
   const RowProfile rows = drawn_rows(network, MaskKind::power_law);
@@ -250,7 +250,7 @@ TEST_CASE("rows of a power law are split where registers hold them, which is qui
   CHECK(sparse(planned(network, kSparse)).row_splits == 0);
 }
 
-TEST_CASE("a plan's numbers of its overflow are those of its rows", "[fast][search]") {
+TEST_CASE("a plan's numbers of its overflow are those of its rows", "[fast][long]") {
   const MaskKind mask = GENERATE(MaskKind::uniform, MaskKind::power_law);
   const auto [cell, precision, hidden] =
       GENERATE(std::tuple{Cell::relu, Precision::fp16, 6000}, std::tuple{Cell::lstm, Precision::fp16, 3000},

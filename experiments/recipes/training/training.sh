@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Training steps on this machine's GPU, in one run: training_lstm.csv, every plan of training_configurations.csv, to which
+# the price was fitted; and training_grid.csv, an LSTM of every hidden size and batch of the grid beside cuDNN (every
+# algorithm, padded sizes, plain and as a graph) and cuBLAS. Before it, with a third word, only compiles.
+#   experiments/recipes/training/training.sh ONCHIP FOLDER [compile]     e.g. experiments/data/<gpu>; 6 minutes of a GPU
+# experiments/recipes/training/training_grid.py FOLDER/training_grid.csv says what came out.
+set -euo pipefail
+
+onchip=$1 folder=$2 only_compiles=${3:-}
+configurations=$(dirname "$0")/../../data/training_configurations.csv
+grid=$(mktemp --suffix=.csv)
+trap 'rm -f "$grid"' EXIT
+{
+  echo cell,hidden,batch,precision
+  for precision in fp16 bf16; do
+    for hidden in 256 512 1024 1536 2048; do
+      for batch in 16 64 128 256 512; do
+        echo "lstm,$hidden,$batch,$precision"
+      done
+    done
+  done
+} > "$grid"
+measure() { "$onchip" measure --mode train --format csv --configurations "$@"; }
+if [ "$only_compiles" ]; then
+  measure "$configurations" --compile-only > /dev/null
+  measure "$grid" --compile-only > /dev/null
+  exit
+fi
+measure "$configurations" --repeats 7 -o "$folder/training_lstm.csv"
+measure "$grid" --baselines --repeats 5 -o "$folder/training_grid.csv"

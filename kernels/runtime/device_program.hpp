@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program on the current device: as one CUDA graph, without the host in between; on streams where the program has
+// something for the host to do.
+#pragma once
+
+#include "kernels/runtime/kernel_program.hpp"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+
+class DeviceProgram : public ProgramExecutor {
+ public:
+  // Compiles, allocates and uploads. Throws CudaError.
+  explicit DeviceProgram(const KernelProgram& program);
+  ~DeviceProgram() override;
+
+  // Milliseconds of each node, one after another, by events.
+  std::vector<std::pair<std::string, double>> node_ms();
+  int spill_bytes() const;  // of all kernels
+
+  // Milliseconds of the whole graph, of so many in a row.
+  double graph_ms(int repeats);
+
+  void write(int array, std::span<const std::byte> bytes) override;
+  void read(int array, std::span<std::byte> bytes) const override;
+  std::span<const std::uint32_t> run() override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace onchip

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a thread finishes of each turn: one unit of kThreadItems samples, each an item.
+
+constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
+constexpr int kSectorUnits = 16;  // of a row, in a sector
+constexpr int kThreadItems = (kItems + kItemThreads - 1) / kItemThreads;
+constexpr int kSumSamples = kGroupBatch < kThreads / kUnits ? kGroupBatch : kThreads / kUnits;  // sums for biases
+
+// Groups share the longest samples, so that the last turns of all end early.
+__device__ __forceinline__ int rank_of(int turn, int sample) {
+  return (turn * kGroupBatch + sample) * kBatchGroups + batch_group();
+}
+
+// A sample in a step.
+struct Place {
+  int sample;  // of the caller's
+  int row;     // of [steps][kBatch]
+  int rest;    // of its steps, this one counted; below 1: it is not there
+};
+
+struct Item {
+  int unit, sample;  // of all units; of a turn's samples
+  bool exists;       // it is a unit of the network
+  char* ring;        // its words in the ring's first slot and turn
+  u32 carry;         // in shared memory, of the first turn: float [kTurns][kThreadItems][kThreads]
+
+  // The only place that knows directions and lengths.
+  __device__ __forceinline__ Place place(const Arguments& a, long long step, int turn) const {
+    Place place{rank_of(turn, sample), 0, -1};
+    if (exists && place.sample < kBatch) {
+      int length = static_cast<int>(a.steps);
+      if constexpr (kHasLengths) {
+        const Ranked ranked = a.ranks[place.sample];
+        place.sample = ranked.sample;
+        length = ranked.length;
+      }
+      place.rest = length - static_cast<int>(step);
+      place.row = (a.descends ? place.rest - 1 : static_cast<int>(step)) * kBatch + place.sample;
+    }
+    return place;
+  }
+  // Of rows of kHidden, also of those of samples; of the output; of the gates.
+  __device__ __forceinline__ long long index(int row) const { return static_cast<long long>(row) * kHidden + unit; }
+  __device__ __forceinline__ long long output_index(int row) const {
+    return static_cast<long long>(row) * kOutputStride + unit;
+  }
+  __device__ __forceinline__ long long gate_index(int row, int gate) const {
+    return (static_cast<long long>(row) * 4 + gate) * kHidden + unit;
+  }
+  __device__ __forceinline__ char* words(long long state, int turn) const {
+    return ring + static_cast<int>(state % kRingSlots) * kRingStride + turn * kStateStride;
+  }
+  __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreadItems * kThreads * 4); }
+};
+
+__device__ __forceinline__ int row_ahead(const Arguments& a, int row) {
+  return row + (a.descends ? -kFetchedAhead : kFetchedAhead) * kBatch;
+}
+
+// Whether a sample's state is multiplied in this step; backward also that which leaves the first state's gradient.
+__device__ __forceinline__ bool is_left(const Arguments& a, long long step, int turn, int sample) {
+  const int rank = rank_of(turn, sample);
+  return sample < kGroupBatch && rank < kBatch && step < a.ranks[rank].length + (kIsBackward ? 1 : 0);
+}
+
+// Turns end one after another: how many of `turns` have samples in this step.
+__device__ __forceinline__ int turns_left(const Arguments& a, long long step, int turns) {
+#pragma unroll 1
+  while (turns > 0 && !is_left(a, step, turns - 1, 0)) {
+    --turns;
+  }
+  return turns;
+}
+
+__device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int index) {
+  Item item;
+  item.unit = sm_of_group() * kUnits + index % kUnits;
+  item.sample = index / kUnits;
+  item.exists = item.unit < kHidden && item.sample < kGroupBatch;
+  item.carry = carry + 4 * index;
+  const int even = kUnitValues > 1 ? item.unit : item.unit - item.unit % 2;  // else a word is of two units
+  item.ring = a.ring + batch_group() * (kTurns * kStateStride) + place_of(even, item.sample);
+  return item;
+}
+
+// Elements that the kernel itself writes, too; volatile, so that they are asked for here and not where they are used.
+__device__ __forceinline__ u16 load_ahead(const void* base, long long index) {
+  u16 bits;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(bits) : "l"(static_cast<const u16*>(base) + index) : "memory");
+  return bits;
+}
+__device__ __forceinline__ void prefetch(const void* base, long long index) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const u16*>(base) + index) : "memory");
+}
+__device__ __forceinline__ float to_float(u32 bits) {
+  return element(&bits, 0);
+}
+__device__ __forceinline__ float load_or_zero(const void* base, long long index) {
+  return base == nullptr ? 0.0f : to_float(load_element(base, index));
+}
+__device__ __forceinline__ void store_if_wanted(void* base, long long index, u32 bits) {
+  if (base != nullptr) {
+    store_element(base, index, bits);
+  }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The SMs of a cluster share the columns, so that each takes only its share of the state from L2. An SM sends the sums
+// of others' units to their shared memory, and adds up what it receives for its own, in the order of the SMs.
+//
+//   received   float [2][kSplit][kThreadItems * kThreads] in shared memory, and two transaction barriers, in turns.
+//              Whoever has all sums of a turn knows that every thread of the others has read those of the turn before.
+
+#if ONCHIP_SPLIT > 1
+#define CLUSTER_DIMS __cluster_dims__(ONCHIP_SPLIT, 1, 1)
+#else
+#define CLUSTER_DIMS
+#endif
+
+constexpr int kReceivedBytes = kSplit > 1 ? 2 * kSplit * kThreadItems * kThreads * 4 : 0;
+
+struct Received {
+  u32 sums, barriers;
+  __device__ __forceinline__ u32 sum(int turn, int rank, int item) const {
+    return sums + ((turn & 1) * kSplit + rank) * (kThreadItems * kThreads * 4) + item * 4;
+  }
+  __device__ __forceinline__ u32 barrier(int turn) const { return barriers + (turn & 1) * 8; }
+};
+
+__device__ __forceinline__ void expect_sums(u32 barrier) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"((kSplit - 1) * kItems * 4)
+               : "memory");
+}
+__device__ __forceinline__ void begin_receiving(const Received& received, int thread) {
+  if (thread == 0) {
+    for (int i = 0; i < 2; ++i) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(received.barrier(i)) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    for (int i = 0; i < 2; ++i) {
+      expect_sums(received.barrier(i));
+    }
+  }
+  wait_for_cluster();
+}
+
+// An item's sums of this SM, of one warp.
+__device__ __forceinline__ u32 partial_of(u32 partials, int item) {
+  return partials + 4 * (item / kUnits * kPartialRows + item % kUnits * kThreadRows);
+}
+
+// What an item has in partial sums of the first of the cluster's SMs. `turn` counts from 0.
+__device__ __forceinline__ void send_sums(const Received& received, u32 partials, int turn, int item) {
+  const int rank = sm_of_group() % kSplit;
+#pragma unroll
+  for (int i = 1; i < kSplit; ++i) {
+    const int peer = (rank + i) % kSplit;
+    float sum[kThreadRows];
+    sum_partials<0, kBusyWarps>(partials + 4 * kUnits * peer, sum);
+    if (item < kItems) {
+      const u32 to = of_rank(received.sum(turn, rank, item), peer), barrier = of_rank(received.barrier(turn), peer);
+      asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
+                   "r"(__float_as_uint(sum[0])), "r"(barrier)
+                   : "memory");
+    }
+  }
+}
+
+__device__ __forceinline__ void await_sums(const Received& received, int turn, int thread, int& polls) {
+  constexpr int kNanoseconds = 1000;  // of a poll, at most
+  u32 is_there = 0;
+#pragma unroll 1
+  do {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2, %3; "
+        "selp.u32 %0, 1, 0, p; }"
+        : "=r"(is_there)
+        : "r"(received.barrier(turn)), "r"(turn >> 1 & 1), "r"(kNanoseconds)
+        : "memory");
+  } while (is_there == 0 && --polls > 0);
+  if (thread == 0) {
+    expect_sums(received.barrier(turn));
+  }
+}
+
+// An item's sums: those of its SM, or of all SMs of the cluster, of the only row that a thread then has.
+__device__ __forceinline__ void add_up(const Received& received, u32 partials, int turn, int item,
+                                       float (&sums)[kThreadRows]) {
+  if constexpr (kSplit == 1) {
+    sum_partials<0, kBusyWarps>(partials, sums);
+  } else {
+    const int rank = sm_of_group() % kSplit;
+    float own[kThreadRows];
+    sum_partials<0, kBusyWarps>(partials + 4 * kUnits * rank, own);
+    sums[0] = 0;
+#pragma unroll
+    for (int i = 0; i < kSplit; ++i) {
+      sums[0] += i == rank || item >= kItems ? own[0] : load_shared_float(received.sum(turn, i, item));
+    }
+  }
+}

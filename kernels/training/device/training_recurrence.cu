@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recurrences of a training step of an LSTM or a GRU (ONCHIP_CELL), forward and backward (ONCHIP_BACKWARD), each in
+// one cooperative launch: weights stay in registers and shared memory, and the SMs exchange the state through L2 by
+// Lamport words.
+//
+//   one step of one turn of one SM
+//   +--------------------------------------------------------+
+//   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
+//   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
+//   | finish           a thread: one unit of each of its samples          lstm_*.cuh, gru_*.cuh: _forward, _backward
+//   | publish          to the ring; then to where the products read it
+//   +--------------------------------------------------------+
+//
+// The ring has kRingSlots states. Whoever publishes a state empties its own words kAhead states later: everybody has read
+// what was there, and two fences by every thread lie between that and the next state there, so that who polls never
+// takes the old for the new.
+
+#include "../../recurrent/device/types.cuh"
+#include "shape.cuh"
+#include "../../recurrent/device/elements.cuh"
+#include "../../recurrent/device/memory.cuh"
+#include "../../recurrent/device/ranks.cuh"
+#include "../../recurrent/device/protocol.cuh"
+#include "../../recurrent/device/activation.cuh"
+#include "../../dense/bitmap.cuh"
+#include "../../dense/multiply.cuh"
+
+// As in dense/combine.cuh, where the order of the sums is explained.
+constexpr int kThreadRows = kGates;
+constexpr int kPartialRows = 16 * kRowTiles + 4;
+constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
+constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
+#include "../../dense/partials.cuh"
+#include "item.cuh"
+#include "publish.cuh"
+#include "split.cuh"
+#include "prepare.cuh"
+#if ONCHIP_BACKWARD
+#include "bias.cuh"
+#endif
+#if ONCHIP_BACKWARD && ONCHIP_CELL == 2
+#include "lstm_backward.cuh"
+#elif ONCHIP_BACKWARD
+#include "gru_backward.cuh"
+#elif ONCHIP_CELL == 2
+#include "lstm_forward.cuh"
+#else
+#include "gru_forward.cuh"
+#endif
+
+constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns of each warp group
+constexpr int kCarryAt = kPartialsAt + 2 * kWarpGroups * kWarps * kPartialBytes;
+constexpr int kReceivedAt = kCarryAt + kTurns * kThreadItems * kThreads * 4;
+constexpr int kBarriersAt = kReceivedAt + kWarpGroups * kReceivedBytes;
+static_assert(ONCHIP_SHARED_BYTES == kBarriersAt + 16 * kWarpGroups,
+              "the plan and the kernel count the same shared memory");
+
+__device__ __forceinline__ void wait_for_warp_group() {
+  if constexpr (kWarpGroups == 1) {
+    __syncthreads();
+  } else {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + warp_group()), "n"(kThreads) : "memory");
+  }
+}
+
+__device__ __forceinline__ void load_weights(const Arguments& a, Weights& weights, u32 shared, int thread) {
+  const int warp = thread / 32, lane = thread % 32;
+  const Word* const packed = reinterpret_cast<const Word*>(a.packed) + sm_of_group() * (kWarps * kTiles * 32);
+#pragma unroll
+  for (int i = 0; i < kRegisterTiles; ++i) {
+    const Word v = packed[(warp * kRegisterTiles + i) * 32 + lane];
+    const u32 words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      weights.registers[i][k] = words[k];
+      asm volatile("" : "+r"(weights.registers[i][k]));  // not loadable again: the compiler must keep the register
+    }
+  }
+  const char* const of_shared = reinterpret_cast<const char*>(packed + kWarps * kRegisterTiles * 32);
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < kSharedWeightBytes / 16; i += kThreads * kWarpGroups) {
+    copy_16(shared + 16 * i, of_shared + 16ll * i);
+  }
+  end_copies();
+  wait_for_copies<0>();
+  weights.shared = shared + (warp * kSharedTiles * 32 + lane) * 16;
+  weights.zero = static_cast<u32>(a.steps >> 63);
+}
+
+// Of items that all lanes of this warp finish, or come along with.
+template <typename Body>
+__device__ __forceinline__ void for_items(int thread, const Body& body) {
+#pragma unroll
+  for (int i = 0; i < kThreadItems; ++i) {
+    if (thread / 32 * 32 + i * kThreads < kItems) {
+      body(i, thread + i * kThreads);
+    }
+  }
+}
+
+// Samples of a turn end one after another, too: in how many tiles of 8 samples this lane's is left.
+__device__ __forceinline__ int tiles_left(const Arguments& a, long long step, int turn, int lane) {
+  int tiles = 0;
+#pragma unroll
+  for (int tile = 0; tile < kSampleTiles; ++tile) {
+    tiles += is_left(a, step, turn, 8 * tile + lane / 4) ? 1 : 0;
+  }
+  return tiles;
+}
+
+extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups, 1) recurrence(const Arguments a) {
+  const u32 shared = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
+  const int thread = kept(kWarpGroups == 1 ? threadIdx.x : threadIdx.x % kThreads);  // of the warp group
+  const int warp = thread / 32, lane = thread % 32;
+  Weights weights{};
+  load_weights(a, weights, shared, thread);
+
+  Item items[kThreadItems];
+  Constants constants{};
+  Fetched fetched[kThreadItems];
+  const Received received{shared + kReceivedAt + warp_group() * kReceivedBytes, shared + kBarriersAt + warp_group() * 16};
+  if constexpr (kSplit > 1) {
+    begin_receiving(received, thread);
+  }
+  for_items(thread, [&](int i, int index) {
+    items[i] = item_of(a, shared + kCarryAt, index);
+    if (i == 0) {
+      constants = begin_cell(a, items[0]);
+    }
+#pragma unroll 1
+    for (int turn = warp_group(); turn < kTurns; turn += kWarpGroups) {
+      begin_turn(a, items[i], turn);
+    }
+    fetched[i] = fetch(a, items[i], 0, warp_group());
+  });
+  __syncthreads();
+
+  const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
+  const char* const first_state = a.ring + batch_group() * (kTurns * kStateStride) +
+                                  sm_of_group() % kSplit * (kSpans * kSpanBytes) + place;
+  const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
+  Source source{first_state, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
+                kGroupBatch % 8 == 0 ? kSampleTiles : (kGroupBatch - lane / 4 + 7) / 8};
+  int polls = kPolls;
+  int count = 0;  // of turns
+  const long long steps = a.steps + (kIsBackward ? 1 : 0);
+  int turns = kTurns;
+
+  source.state += warp_group() * kStateStride;
+  if constexpr (kHasLengths) {
+    source.samples = tiles_left(a, 0, warp_group(), lane);
+  }
+  Asked asked{};
+  ask(asked, source);
+
+#pragma unroll 1
+  for (long long step = 0; step < steps; ++step) {
+    if constexpr (kHasLengths) {
+      turns = turns_left(a, step, turns);
+      if (turns <= warp_group()) {
+        break;
+      }
+    }
+#pragma unroll 1
+    for (int turn = warp_group(); turn < (kHasLengths ? turns : kTurns); turn += kWarpGroups) {
+      Sums sums{};
+      multiply_asked(weights, source, asked, polls, sums);
+      if (turn < kWarpGroups && (step & (kAhead / 2 - 1)) == 0) {
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
+        if (polls <= 0) {
+          *a.status = 1;
+        } else {
+          polls = kPolls;
+        }
+      }
+      const bool is_last = turn + kWarpGroups >= (kHasLengths ? turns : kTurns);
+      const long long next_step = step + (is_last ? 1 : 0);
+      const int next_turn = is_last ? warp_group() : turn + kWarpGroups;
+      source.state = first_state + static_cast<int>(next_step % kRingSlots) * kRingStride + next_turn * kStateStride;
+      if constexpr (kHasLengths) {
+        source.samples = tiles_left(a, next_step, next_turn, lane);
+      }
+      // Of the only turn that is left, nobody has published yet.
+      const bool is_alone = kTurns == kWarpGroups || (kHasLengths && is_last && turn == warp_group());
+      if (!is_alone) {
+        ask(asked, source);  // it comes while this turn is finished
+      }
+      const u32 partials = shared + kPartialsAt + (2 * warp_group() + (count & 1)) * (kWarps * kPartialBytes);
+      store_partials(partials + warp * kPartialBytes, sums, lane);
+      wait_for_warp_group();
+      if constexpr (kSplit > 1) {
+        for_items(thread, [&](int, int index) { send_sums(received, partial_of(partials, index), count, index); });
+        if (warp * 32 < kItems) {
+          await_sums(received, count, thread, polls);
+        }
+      }
+      for_items(thread, [&](int i, int index) {
+        float sums_of_item[kThreadRows];
+        add_up(received, partial_of(partials, index), count, index, sums_of_item);
+        finish(a, items[i], constants, fetched[i], sums_of_item, step, turn);
+        fetched[i] = fetch(a, items[i], next_step, next_turn);
+      });
+      ++count;
+      if (is_alone) {
+        wait_before_polling();
+        ask(asked, source);
+      }
+    }
+  }
+  if (polls <= 0) {
+    *a.status = 1;
+  }
+  if (warp * 32 < kItems) {
+    end_cell(a, items[0], constants);
+  }
+  if constexpr (kSplit > 1) {
+    wait_for_cluster();  // no SM leaves while another may store into its shared memory
+  }
+}

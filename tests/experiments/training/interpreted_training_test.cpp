@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training step of an LSTM or GRU layer, its kernels interpreted, against the reference in double precision.
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
+#include "model/base/error.hpp"
+#include "tests/kernels/training/training_cases.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+namespace onchip {
+namespace {
+
+struct Case {
+  TrainingSize size;
+  Precision precision;
+  bool initial, last;
+  std::string forward, backward;  // what differs from a plan without choices; empty: the pick
+  bool aligned = false;
+};
+
+void check_interpreted(const Case& c) {
+  INFO(info(c.size.cell).name << " of input " << c.size.input << " hidden " << c.size.hidden << " batch "
+                              << c.size.batch << " steps " << c.size.steps << ", " << info(c.precision).name << ", '"
+                              << c.forward << "', '" << c.backward << "'");
+  TrainingPlan plan = pick_on(c.size, 8);
+  plan.forward = c.forward.empty() ? plan.forward : changed({}, c.forward);
+  plan.backward = c.backward.empty() ? plan.backward : changed({}, c.backward);
+  plan.aligned = c.aligned;
+  const TrainingProgram training = training_program(c.size, c.precision, plan, "sm_90");
+  InterpretedProgram interpreted(training.program);
+  check_training(interpreted, training.arrays, c.size, c.precision,
+                 random_training(c.size, c.precision, c.initial, c.last, 3));
+}
+
+}  // namespace
+
+TEST_CASE("an interpreted training step of an LSTM has the gradients of the reference", "[fast]") {
+  const Precision fp16 = Precision::fp16, bf16 = Precision::bf16;
+  for (const Case& c :
+       {Case{{24, 32, 4, 5}, fp16, true, true, "", ""}, Case{{5, 24, 1, 1}, fp16, false, false, "", ""},
+        Case{{16, 40, 3, 35}, bf16, true, false, "ahead=4", "split=2 ahead=4"},
+        Case{{7, 33, 9, 4}, fp16, false, true, "groups=1 shared_tiles=1", "groups=1 split=2"},
+        Case{{8, 24, 18, 5},
+             fp16,
+             true,
+             true,
+             "groups=1 turns=1 warps=4 loads_in_flight=12",
+             "groups=1 turns=1 warps=2 split=2 loads_in_flight=12"},
+        Case{{8, 70, 9, 4}, fp16, true, true, "groups=1 units=32", "groups=2 units=32 split=2"},
+        Case{{8, 17, 10, 20}, bf16, true, true, "groups=2 turns=2 ahead=4", "groups=2 turns=3 warps=1 ahead=4"},
+        Case{{8, 64, 20, 4},
+             fp16,
+             true,
+             true,
+             "groups=1 turns=2 shared_tiles=4 warps=8",
+             "groups=1 turns=2 split=4 shared_tiles=2 warps=8"},
+        Case{{8, 40, 22, 18},
+             bf16,
+             true,
+             true,
+             "groups=1 turns=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
+             "groups=1 turns=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"},
+        Case{{8, 64, 20, 9},
+             fp16,
+             true,
+             true,
+             "groups=1 turns=4 warps=1 loads_in_flight=4 warp_groups=4",
+             "groups=1 turns=4 split=2 shared_tiles=2 warps=4 warp_groups=2"}}) {
+    check_interpreted(c);
+  }
+}
+
+TEST_CASE("an interpreted training step of a GRU has the gradients of the reference", "[fast]") {
+  const Precision fp16 = Precision::fp16, bf16 = Precision::bf16;
+  for (const Case& c :
+       {Case{{24, 32, 4, 5, Cell::gru}, fp16, true, true, "", ""},
+        Case{{5, 24, 1, 1, Cell::gru}, fp16, false, false, "", ""},
+        Case{{16, 40, 3, 35, Cell::gru}, bf16, true, false, "ahead=4", "split=2 ahead=4"},  // half a span of each gate
+        Case{{7, 33, 9, 4, Cell::gru}, fp16, false, true, "groups=1 shared_tiles=1", "groups=1 split=2"},
+        Case{{8, 17, 10, 20, Cell::gru},
+             bf16,
+             true,
+             true,
+             "groups=2 turns=2 ahead=4",
+             "groups=2 turns=3 warps=1 ahead=4"},
+        Case{{8, 70, 9, 4, Cell::gru}, fp16, true, true, "groups=1 units=32", "groups=1 units=32 split=2"},
+        Case{{8, 64, 20, 4, Cell::gru},
+             fp16,
+             true,
+             true,
+             "groups=1 turns=2 shared_tiles=3 warps=8",
+             "groups=1 turns=2 split=4 shared_tiles=2 warps=8"}}) {
+    check_interpreted(c);
+  }
+}
+
+TEST_CASE("an interpreted training step knows lengths and the reverse direction", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  const auto sized = [&](int input, int hidden, int batch, int steps, int directions, bool is_reverse, int bytes) {
+    return TrainingSize{.input = input,
+                        .hidden = hidden,
+                        .batch = batch,
+                        .steps = steps,
+                        .cell = cell,
+                        .directions = directions,
+                        .is_reverse = is_reverse,
+                        .length_bytes = bytes};
+  };
+  const Precision fp16 = Precision::fp16;
+  for (const Case& c :
+       {Case{sized(6, 24, 3, 5, 2, true, 0), fp16, true, true, "", ""},
+        Case{sized(6, 24, 4, 5, 1, false, 4), fp16, true, true, "", ""},
+        Case{sized(5, 33, 5, 7, 2, true, 8), Precision::bf16, true, true, "", "split=2"},
+        Case{sized(4, 16, 3, 1, 2, true, 8), fp16, true, false, "", ""},
+        Case{sized(8, 32, 20, 9, 1, true, 4), fp16, true, true, "groups=1 turns=2", "groups=1 turns=2 ahead=4"},
+        Case{sized(8, 17, 10, 20, 2, false, 8), fp16, false, true, "groups=2 turns=2 ahead=4",
+             "groups=2 turns=3 warps=1 ahead=4"}}) {
+    check_interpreted(c);
+  }
+}
+
+// Where `from` stands in the kernels' source, behind `begin` if it is there, `to` in its place; `source` has it.
+KernelProgram with_change(KernelProgram program, std::string_view from, std::string_view to, std::string& source,
+                          std::string_view begin = "") {
+  source = program.kernels.front().request.source;  // of all
+  const std::size_t behind = source.find(from, source.find(begin));
+  const std::size_t place = behind == std::string::npos ? source.find(from) : behind;
+  REQUIRE(place != std::string::npos);
+  source.replace(place, from.size(), to);
+  for (ProgramKernel& kernel : program.kernels) {
+    kernel.request.source = source;
+  }
+  return program;
+}
+
+TEST_CASE("an interpreted training step multiplies copies with aligned rows", "[fast]") {
+  for (const auto& [cell, input, hidden, is_reverse] :
+       std::initializer_list<std::tuple<Cell, int, int, bool>>{{Cell::lstm, 265, 17, false},
+                                                               {Cell::gru, 16, 19, true},
+                                                               {Cell::lstm, 16, 19, true},
+                                                               {Cell::gru, 7, 24, true}}) {
+    const TrainingSize size{.input = input,
+                            .hidden = hidden,
+                            .batch = 3,
+                            .steps = 4,
+                            .cell = cell,
+                            .directions = is_reverse ? 2 : 1,
+                            .is_reverse = is_reverse,
+                            .length_bytes = 4};
+    check_interpreted({size, Precision::fp16, true, true, "", "", true});
+  }
+}
+
+TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
+  const TrainingSize size{.input = 6, .hidden = 16, .batch = 5, .steps = 6, .is_reverse = true, .length_bytes = 4};
+  TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
+  in.lengths = {3, 6, 1, 5, 3};
+  TrainingPlan plan = pick_on(size, 2);
+  plan.forward = changed(plan.forward, "groups=1 turns=2");
+  plan.backward = changed(plan.backward, "groups=1 turns=2");
+  const TrainingProgram training = training_program(size, Precision::fp16, plan, "sm_90");
+  const auto check = [&](const KernelProgram& program) {
+    InterpretedProgram interpreted(program);
+    double largest = 0;
+    for (const auto& [name, error] : training_errors(interpreted, training.arrays, size, Precision::fp16, in)) {
+      largest = error <= largest ? largest : error;  // NaN, too
+    }
+    return largest;
+  };
+  CHECK(check(training.program) <= most_error(Precision::fp16));
+  for (const auto& [from, to] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
+           {"length = ranked.length", "length = a.ranks[0].length"},
+           {"place.sample = ranked.sample", "place.sample += 0"},
+           {"a.descends ? place.rest - 1", "!a.descends ? place.rest - 1"},
+           {"length - static_cast<int>(step)", "length - 1 - static_cast<int>(step)"},
+           {"if (rest == 0) {", "if (rest == 1) {"},
+           {"item.gate_index(place.sample, k), bits[k]);", "item.gate_index(place.sample, k), bits[0]);"},
+           {"clear_beyond_ends(a, first, threads);", ""},
+           {"rank += of_other > length", "rank += of_other < length"},
+           {"a.last_cells, item.index(place.row)", "a.cells, item.index(place.row)"}}) {
+    INFO(to);
+    std::string source;
+    CHECK_FALSE(check(with_change(training.program, from, to, source)) <= most_error(Precision::fp16));
+  }
+}
+
+TEST_CASE("a length that is none is reported", "[fast]") {
+  const TrainingSize size{.input = 4, .hidden = 16, .batch = 3, .steps = 4, .length_bytes = 8};
+  const TrainingProgram training = training_program(size, Precision::fp16, pick_on(size, 2), "sm_90");
+  TrainingInput in = random_training(size, Precision::fp16, false, false, 4);
+  InterpretedProgram interpreted(training.program);
+  for (const std::int64_t length :
+       {std::int64_t{0}, std::int64_t{5}, std::int64_t{-1}, std::int64_t{1} << 32, std::int64_t{4}}) {
+    in.lengths = {4, length, 1};
+    write_training(interpreted, training.arrays, size, Precision::fp16, in);
+    CHECK(interpreted.run()[0] == (length == 4 ? 0 : 2));
+  }
+}
+
+namespace {
+
+struct Change {
+  std::string_view from, to;
+};
+
+double largest_error(const KernelProgram& program, const TrainingArrays& arrays, const TrainingSize& size,
+                     const TrainingInput& in) {
+  InterpretedProgram interpreted(program);
+  double largest = 0;
+  for (const auto& [name, error] : training_errors(interpreted, arrays, size, Precision::fp16, in)) {
+    largest = std::max(largest, error);
+  }
+  return largest;
+}
+
+// Each change of the kernels' source is found by a gradient or an output that is wrong.
+void check_changes_are_found(Cell cell, std::span<const Change> changes) {
+  const TrainingSize size{6, 16, 2, 3, cell};
+  const TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
+  const TrainingProgram training = training_program(size, Precision::fp16, pick_on(size, 2), "sm_90");
+  CHECK(largest_error(training.program, training.arrays, size, in) <= most_error(Precision::fp16));
+  for (const Change& change : changes) {
+    INFO(change.to);
+    std::string source;
+    const KernelProgram program =
+        with_change(training.program, change.from, change.to, source,
+                    cell == Cell::lstm ? "The derivative of the LSTM's" : "The derivative of the GRU's");
+    CHECK(largest_error(program, training.arrays, size, in) > most_error(Precision::fp16));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a wrong sign in any term of an LSTM's cell or its derivative is found", "[fast]") {
+  check_changes_are_found(
+      Cell::lstm,
+      std::array<Change, 15>{{{"constants.bias[g]), g == 2)", "constants.bias[g]), g == 3)"},
+                              {"load_or_zero(a.input_bias, row) +", "load_or_zero(a.input_bias, row) -"},
+                              {"gates[0] * gates[2]);", "-gates[0] * gates[2]);"},
+                              {"dh += to_float(fetched.gradient)", "dh -= to_float(fetched.gradient)"},
+                              {"dh += load_or_zero(a.final_gradient", "dh -= load_or_zero(a.final_gradient"},
+                              {"fmaf(dh * o, fmaf(-squashed", "fmaf(-dh * o, fmaf(-squashed"},
+                              {"fmaf(-squashed, squashed, 1.0f), carry)", "fmaf(squashed, squashed, 1.0f), carry)"},
+                              {"1.0f), carry)", "1.0f), -carry)"},
+                              {"dc * g * (i * (1.0f - i))", "dc * g * (i * (1.0f + i))"},
+                              {"(f * (1.0f - f))", "(f * (1.0f + f))"},
+                              {"dc * to_float(fetched.last_cell)", "-dc * to_float(fetched.last_cell)"},
+                              {"dc * i * fmaf(-g, g, 1.0f)", "dc * i * fmaf(g, g, 1.0f)"},
+                              {"dh * squashed * (o * (1.0f - o))", "dh * squashed * (o * (1.0f + o))"},
+                              {"item.carry_of(turn), dc * f)", "item.carry_of(turn), -dc * f)"},
+                              {"constants.bias[k] +=", "constants.bias[k] -="}}});
+}
+
+TEST_CASE("a wrong sign in any term of a GRU's cell or its derivative is found", "[fast]") {
+  check_changes_are_found(
+      Cell::gru,
+      std::array<Change, 21>{
+          {{"constants.bias[g] = load_or_zero", "constants.bias[g] = -load_or_zero"},
+           {"+= load_or_zero(a.recurrent_bias", "-= load_or_zero(a.recurrent_bias"},
+           {"sums[0] + (to_float", "sums[0] - (to_float"},
+           {"sums[1] + (to_float", "sums[1] - (to_float"},
+           {"sums[2] + constants", "sums[2] - constants"},
+           {"fmaf(r, q, to_float", "fmaf(-r, q, to_float"},
+           {"to_float(fetched.input[2]) + constants", "to_float(fetched.input[2]) - constants"},
+           {"load_shared_float(item.carry_of(turn)) - n, n);", "load_shared_float(item.carry_of(turn)) + n, n);"},
+           {"- n, n);", "- n, -n);"},
+           {"sums[0] + load_shared_float", "sums[0] - load_shared_float"},
+           {"dh += to_float(fetched.gradient)", "dh -= to_float(fetched.gradient)"},
+           {"dh += load_or_zero(a.final_gradient", "dh -= load_or_zero(a.final_gradient"},
+           {"dh * (1.0f - z)", "dh * (1.0f + z)"},
+           {"fmaf(-n, n, 1.0f)", "fmaf(n, n, 1.0f)"},
+           {"to_float(fetched.last_state) - n)", "to_float(fetched.last_state) + n)"},
+           {"(z * (1.0f - z))", "(z * (1.0f + z))"},
+           {"{dn * q *", "{-dn * q *"},
+           {"(r * (1.0f - r))", "(r * (1.0f + r))"},
+           {"dn, dn * r}", "dn, -dn * r}"},
+           {"item.carry_of(turn), dh * z)", "item.carry_of(turn), -dh * z)"},
+           {"constants.bias[k] +=", "constants.bias[k] -="}}});
+}
+
+TEST_CASE("an SM has 32 units where states are large and the weights have room", "[fast]") {
+  const auto plan = [](int hidden, int batch, Cell cell) {
+    return pick_on({hidden, hidden, batch, 1, cell}, 132).backward;
+  };
+  CHECK(plan(512, 128, Cell::gru).units == 32);
+  CHECK(plan(512, 128, Cell::gru).batch_groups == 8);
+  CHECK(plan(512, 16, Cell::gru).units == 16);
+  CHECK(plan(1024, 128, Cell::gru).units == 32);
+  CHECK(plan(1024, 128, Cell::lstm).units == 16);
+}
+
+TEST_CASE("a training step refuses what it cannot do", "[fast]") {
+  const TrainingSize size{8, 16, 2, 3};
+  const TrainingPlan plan = pick_on(size, 8);
+  CHECK_THROWS_WITH(training_program(size, Precision::fp32, plan, "sm_90"),
+                    "layers are trained on the chip in 'fp16' or 'bf16', not in 'fp32'");
+  CHECK_THROWS_WITH(training_program({8, 16, 2, 3, Cell::tanh}, Precision::fp16, plan, "sm_90"),
+                    "the cell 'tanh' has no training kernels; 'lstm' and 'gru' have");
+  CHECK_THROWS_AS(training_program({8, 16, 2, 0}, Precision::fp16, plan, "sm_90"), InputError);
+  CHECK_THROWS_WITH(pick_on({8, 4096, 1, 1}, 132),
+                    Catch::Matchers::Contains("an LSTM of 4096 units takes 256 SMs to train on the chip"));
+  CHECK_THROWS_AS(changed(plan.forward, "turn=2"), InputError);
+  CHECK_THROWS_AS(recurrence_shape(size, changed(plan.forward, "split=2"), false), InputError);
+}
+
+}  // namespace onchip

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// LSTM and GRU layers with random data, trained by any executor, and compared with the reference.
+#pragma once
+
+#include "kernels/runtime/kernel_program.hpp"
+#include "kernels/training/training_program.hpp"
+#include "model/base/numeric.hpp"
+#include "model/base/random.hpp"
+#include "model/training/recurrence_price.hpp"
+#include "model/workload/mask.hpp"
+#include "model/workload/reference.hpp"
+#include "tests/catch.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+
+// The pick on so many SMs of an H200.
+inline TrainingPlan pick_on(const TrainingSize& size, int sms) {
+  Chip chip = find_chip("h200").chip;
+  chip.sm_count.value = sms;
+  return choose_training_plan(size, chip);
+}
+
+// Elements that the type has. `initial`: h0 and c0; `last`: gradients of the last h and c; else zeros.
+inline TrainingInput random_training(const TrainingSize& size, Precision precision, bool initial, bool last,
+                                     std::uint64_t seed) {
+  Random random(seed, 7);
+  const auto values = [&](std::int64_t count, double most) {
+    std::vector<double> all(static_cast<std::size_t>(count));
+    for (double& value : all) {
+      value = round_to(precision, static_cast<float>(most * (2 * random.unit() - 1)));
+    }
+    return all;
+  };
+  const std::int64_t rows = std::int64_t{info(size.cell).gates} * size.hidden,
+                     state = std::int64_t{size.batch} * size.hidden;
+  const std::int64_t cell = size.cell == Cell::lstm ? state : 0;
+  const double scale = 1.5 / std::sqrt(size.hidden);
+  TrainingInput in{.x = values(size.steps * size.batch * size.input, 2),
+                   .w_ih = values(rows * size.input, 1 / std::sqrt(size.input)),
+                   .w_hh = values(rows * size.hidden, scale),
+                   .b_ih = values(rows, 0.5),
+                   .b_hh = values(rows, 0.5),
+                   .h0 = {},
+                   .c0 = {},
+                   .dy = values(size.steps * state, 1),
+                   .dhn = {},
+                   .dcn = {},
+                   .lengths = {}};
+  for (int sample = 0; size.length_bytes > 0 && sample < size.batch; ++sample) {
+    in.lengths.push_back(1 + static_cast<std::int64_t>(random.unit() * static_cast<double>(size.steps)));
+  }
+  if (initial) {
+    in.h0 = values(state, 1);
+    in.c0 = values(cell, 2);
+  }
+  if (last) {
+    in.dhn = values(state, 2);
+    in.dcn = values(cell, 2);
+  }
+  return in;
+}
+
+// With NaN where nobody may read: in gradients beyond lengths, and where outputs come.
+inline void write_training(ProgramExecutor& executor, const TrainingArrays& a, const TrainingSize& size,
+                           Precision precision, const TrainingInput& in) {
+  const auto elements = [&](int array) { return executor.program().arrays[array].bytes / 2; };
+  std::vector<std::byte> lengths(executor.program().arrays[a.lengths].bytes);
+  for (std::size_t sample = 0; sample < in.lengths.size(); ++sample) {
+    std::memcpy(&lengths[sample * size.length_bytes], &in.lengths[sample], size.length_bytes);  // little-endian
+  }
+  executor.write(a.lengths, lengths);
+  constexpr std::uint16_t kNan = 0xffff;
+  std::vector<std::uint16_t> dy(elements(a.dy), kNan);
+  executor.write(a.y, std::as_bytes(std::span(dy)));
+  const std::int64_t stride = std::int64_t{size.directions} * size.hidden;
+  for (std::int64_t row = 0; row < size.steps * size.batch; ++row) {
+    const bool is_there = in.lengths.empty() || row / size.batch < in.lengths[row % size.batch];
+    for (std::int64_t unit = 0; is_there && unit < size.hidden; ++unit) {
+      const double value = in.dy[row * size.hidden + unit];
+      dy[row * stride + unit] = static_cast<std::uint16_t>(to_bits(precision, static_cast<float>(value)));
+    }
+  }
+  executor.write(a.dy, std::as_bytes(std::span(dy)));
+  for (const auto& [array, values] : {std::pair{a.x, &in.x},
+                                      {a.w_ih, &in.w_ih},
+                                      {a.w_hh, &in.w_hh},
+                                      {a.b_ih, &in.b_ih},
+                                      {a.b_hh, &in.b_hh},
+                                      {a.h0, &in.h0},
+                                      {a.c0, &in.c0},
+                                      {a.dhn, &in.dhn},
+                                      {a.dcn, &in.dcn}}) {
+    std::vector<std::uint16_t> bits(elements(array), 0);
+    for (std::size_t i = 0; i < values->size(); ++i) {
+      bits[i] = static_cast<std::uint16_t>(to_bits(precision, static_cast<float>((*values)[i])));
+    }
+    executor.write(array, std::as_bytes(std::span(bits)));
+  }
+}
+
+inline std::vector<float> read_elements(const ProgramExecutor& executor, int array, Precision precision) {
+  std::vector<std::uint16_t> bits(executor.program().arrays[array].bytes / 2);
+  executor.read(array, std::as_writable_bytes(std::span(bits)));
+  std::vector<float> values;
+  for (const std::uint16_t of : bits) {
+    values.push_back(from_bits(precision, of));
+  }
+  return values;
+}
+
+// Leaves of a gradient what the mask has.
+inline void mask_gradient(const SparseMatrix& mask, std::vector<double>& gradient) {
+  const std::vector<double> all = std::exchange(gradient, std::vector<double>(gradient.size(), 0.0));
+  for (int row = 0; row < mask.rows; ++row) {
+    for (std::int64_t e = mask.row_begin[row]; e < mask.row_begin[row + 1]; ++e) {
+      const auto at = static_cast<std::size_t>(std::int64_t{row} * mask.columns + mask.column[e]);
+      gradient[at] = all[at];
+    }
+  }
+}
+
+// Of every result against the reference, relative to its norm. `mask`: of W_hh, which stays.
+inline std::vector<std::pair<const char*, double>> training_errors(ProgramExecutor& executor, const TrainingArrays& a,
+                                                                   const TrainingSize& size, Precision precision,
+                                                                   const TrainingInput& in,
+                                                                   const SparseMatrix* mask = nullptr) {
+  write_training(executor, a, size, precision, in);
+  REQUIRE(executor.run()[0] == 0);
+  TrainingResult expected = training_reference(size, in);
+  if (mask != nullptr) {
+    mask_gradient(*mask, expected.dw_hh);
+  }
+  const auto error = [&](int array, const std::vector<double>& of) {
+    return relative_error(of, read_elements(executor, array, precision));
+  };
+  const std::vector<float> of_all = read_elements(executor, a.y, precision);
+  std::vector<float> y;  // of this direction
+  for (std::size_t row = 0; row < of_all.size(); row += std::size_t{1} * size.directions * size.hidden) {
+    y.insert(y.end(), &of_all[row], &of_all[row] + size.hidden);
+  }
+  std::vector<std::pair<const char*, double>> errors{
+      {"y", relative_error(expected.y, y)},      {"hn", error(a.hn, expected.hn)},
+      {"dx", error(a.dx, expected.dx)},          {"dw_ih", error(a.dw_ih, expected.dw_ih)},
+      {"dw_hh", error(a.dw_hh, expected.dw_hh)}, {"db", error(a.db, expected.db)},
+      {"db_hh", error(a.db_hh, expected.db_hh)}, {"dh0", error(a.dh0, expected.dh0)}};
+  if (size.cell == Cell::lstm) {
+    errors.emplace_back("cn", error(a.cn, expected.cn));
+    errors.emplace_back("dc0", error(a.dc0, expected.dc0));
+  }
+  return errors;
+}
+
+constexpr double most_error(Precision precision) {
+  return precision == Precision::fp16 ? 3e-3 : 2e-2;
+}
+
+inline void check_training(ProgramExecutor& executor, const TrainingArrays& a, const TrainingSize& size,
+                           Precision precision, const TrainingInput& in, const SparseMatrix* mask = nullptr) {
+  for (const auto& [name, error] : training_errors(executor, a, size, precision, in, mask)) {
+    INFO(name);
+    CHECK(error <= most_error(precision));
+  }
+}
+
+}  // namespace onchip

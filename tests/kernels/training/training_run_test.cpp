@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training steps of LSTM and GRU layers on a GPU.
+#include "kernels/runtime/device_program.hpp"
+#include "tests/kernels/training/training_cases.hpp"
+
+#include <string>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+constexpr std::size_t kSharedBytes = 227 * 1024;
+
+}  // namespace
+
+TEST_CASE(
+    "training steps of an LSTM and a GRU on a GPU have the gradients of the reference, with the same bits every time",
+    "[gpu]") {
+  const DeviceInfo device = device_info();
+  constexpr Cell gru = Cell::gru;
+  std::uint64_t seed = 0;
+  const std::vector<TrainingSize> sizes{{64, 256, 16, 30, gru},   {512, 512, 128, 12, gru}, {100, 800, 32, 35, gru},
+                                        {128, 1024, 16, 20, gru}, {128, 1024, 100, 5, gru}, {64, 1536, 5, 9, gru},
+                                        {64, 2048, 128, 2, gru},  {32, 96, 500, 40, gru},   {13, 77, 3, 300, gru},
+                                        {64, 256, 16, 30},        {512, 512, 64, 12},       {100, 650, 32, 35},
+                                        {128, 1024, 16, 20},      {128, 1024, 100, 9},      {64, 1536, 5, 9},
+                                        {64, 2048, 16, 9},        {32, 96, 500, 40},        {13, 77, 3, 300}};
+  for (const TrainingSize& size : sizes) {
+    for (const Precision precision : {Precision::fp16, Precision::bf16}) {
+      INFO(info(size.cell).name << " of input " << size.input << " hidden " << size.hidden << " batch " << size.batch
+                                << " " << info(precision).name);
+      TrainingPlan plan = pick_on(size, device.sm_count);
+      if (precision == Precision::bf16 && size.batch > 16) {  // as many turns as any plan's, of two warp groups
+        const std::string words = "warps=4 loads_in_flight=8 warp_groups=2 turns=8";
+        plan.forward = with_room(size, changed(plan.forward, words), false, device.sm_count, kSharedBytes);
+        plan.backward = with_room(size, changed(plan.backward, words), true, device.sm_count, kSharedBytes);
+      }
+      const TrainingProgram training = training_program(size, precision, plan, device.architecture);
+      DeviceProgram gpu(training.program);
+      CHECK(gpu.spill_bytes() == 0);
+      ++seed;
+      const TrainingInput in = random_training(size, precision, seed % 3 != 0, seed % 4 != 0, seed);
+      check_training(gpu, training.arrays, size, precision, in);
+      const TrainingArrays& a = training.arrays;
+      for (const int array : {a.dx, a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0, a.dc0}) {
+        const std::vector<float> first = read_elements(gpu, array, precision);
+        REQUIRE(gpu.run()[0] == 0);
+        CHECK(first == read_elements(gpu, array, precision));
+      }
+    }
+  }
+}
+
+}  // namespace onchip
