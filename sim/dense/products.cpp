@@ -7,7 +7,7 @@ namespace onchip {
 namespace {
 
 constexpr int kTileSamples = 8;
-constexpr int kWordBytes = 4, kLoadBytes = 16;
+constexpr int kStateWordBytes = 4, kStateLoadBytes = 16;
 
 // Registers of what outlives a line: what was asked for of the state, tiles from shared memory.
 constexpr int kStateRegisters = 256, kMostOfGroup = 16;
@@ -25,10 +25,10 @@ int Products::tile_register(int shared_tile) {
 void Products::poll(int group) const {
   for (int i = 0; i < group_loads(group); ++i) {
     const int place = warp_ * shape_.warp_spans + group * shape_.group_spans + i / shape_.sample_tiles;
-    out_.access(Operation::global_load, kLoadBytes, state_register(group, i), kNoRegister, [&](int lane) {
+    out_.access(Operation::global_load, kStateLoadBytes, state_register(group, i), kNoRegister, [&](int lane) {
       const int sample = i % shape_.sample_tiles * kTileSamples + lane / 4;
       const bool is_there = place < shape_.spans && sample < shape_.samples;
-      return is_there ? address_(place, sample) + kLoadBytes * (lane % 4) : -1;
+      return is_there ? address_(place, sample) + kStateLoadBytes * (lane % 4) : -1;
     });
   }
 }
@@ -71,7 +71,7 @@ void Products::look(int group) const {
   int largest = kNoRegister;
   for (int i = 0; i < group_loads(group); ++i) {
     int of_load = after;
-    for (int word = 0; word < kLoadBytes / kWordBytes; word += 2) {
+    for (int word = 0; word < kStateLoadBytes / kStateWordBytes; word += 2) {
       const int from = is_there ? kNoRegister : state_register(group, i) + word;
       of_load = out_.operate(Operation::integer, of_load, from, is_there ? kNoRegister : from + 1);
     }
