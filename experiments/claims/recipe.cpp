@@ -302,7 +302,7 @@ std::vector<Recipe> read_recipes(const std::filesystem::path& folder) {
   for (const std::filesystem::path& file : files) {
     recipes.push_back(read_recipe(file));
   }
-  std::ranges::stable_partition(recipes, [](const Recipe& recipe) { return !recipe.value.empty(); });
+  std::stable_partition(recipes.begin(), recipes.end(), [](const Recipe& recipe) { return !recipe.value.empty(); });
   return recipes;
 }
 

@@ -262,7 +262,8 @@ void finish(SweepSpec& spec) {
     spec.fix("chip", "h200");
   }
   // Of the plan, first what is changed afterwards.
-  std::ranges::stable_partition(spec.fixed, [](const KeyValues& values) { return values.key.name == "plan"; });
+  std::stable_partition(spec.fixed.begin(), spec.fixed.end(),
+                        [](const KeyValues& values) { return values.key.name == "plan"; });
   for (const KeyValues& values : spec.fixed) {
     if (spec.varies(values.key.name)) {
       throw InputError("'" + values.key.name + "' is fixed and an axis");

@@ -54,7 +54,7 @@ Configuration of_replayed_family(Configuration configuration) {
 SimulatedCase simulate_case(const ChipFile& chip, const Configuration& configuration,
                             const SimulationOptions& options) {
   SimulatedCase answer{
-      {chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))}, {}, {}};
+      {chip.chip.name, configuration, {plan_network(chip.chip, configuration, row_profile(configuration))}}, {}, {}};
   const PlannedNetwork& planned = answer.planned.planned;
   if (planned.prediction.footprint.fits) {
     const Layout layout = make_layout(planned.network, planned.plan, *recurrent_matrix(configuration));
@@ -218,7 +218,7 @@ int simulate_one(const Options& options, const ChipFile& chip, const SimulationO
   const Configuration configuration = of_replayed_family(read_configuration(options, /*needs_hidden=*/true));
   Output output(options);
   SimulatedCase answer{
-      {chip.chip.name, configuration, plan_network(chip.chip, configuration, row_profile(configuration))}, {}, {}};
+      {chip.chip.name, configuration, {plan_network(chip.chip, configuration, row_profile(configuration))}}, {}, {}};
   const PlannedNetwork& planned = answer.planned.planned;
   if (planned.prediction.footprint.fits) {
     const auto trace = plan_trace(

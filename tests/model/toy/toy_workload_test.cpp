@@ -49,10 +49,10 @@ StackGeometry geometry(const Stack& stack, const StackPlan& plan) {
 std::string beyond_limits(const Stack& stack, const StackPlan&) {
   return stack.layers <= 100 ? "" : "takes at most 100 layers";
 }
-void check(const Stack& stack, const StackPlan& plan) {
+[[maybe_unused]] void check(const Stack& stack, const StackPlan& plan) {
   check(stack.layer, plan.of_layer);
 }
-void check_rows(const Stack& stack, const StackPlan& plan, const RowProfile& rows) {
+[[maybe_unused]] void check_rows(const Stack& stack, const StackPlan& plan, const RowProfile& rows) {
   check_rows(stack.layer, plan.of_layer, rows);
 }
 

@@ -21,7 +21,6 @@ using Catch::Matchers::WithinRel;
 
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kNaNf = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinityf = std::numeric_limits<float>::infinity();
