@@ -81,7 +81,7 @@ class BitmapTiles {
     const std::int64_t first = trace_.layout().geometry.memory.at(DenseRegion::tiles);
     for (int k = 0; k < kLaneWords; ++k) {
       out.operate(Operation::integer, out.operate(Operation::integer));  // is it there, and where is the next one
-      out.access(Operation::shared_load, kWordBytes, to + k, kNoRegister, [&, of = tile](int lane) {
+      out.access(Operation::shared_load, kWordBytes, to + k, kNoRegister, [&, of = tile, &at = at](int lane) {
         return has(of, lane, k) ? first + std::exchange(at[lane], at[lane] + kBankRowBytes) : -1;
       });
     }

@@ -60,7 +60,7 @@ std::vector<RecurrenceCell::Input> RecurrenceCell::inputs() const {
     all.push_back({kGates, gate});
   }
   if (is_backward_) {
-    all.push_back({is_lstm_ ? kCells : kOutput, 0});
+    all.push_back({is_lstm_ ? kNewCells : kOutput, 0});
     all.push_back({kGradient, 0});
     if (is_lstm_) {
       all.push_back({kLastCells, 0});
@@ -164,7 +164,7 @@ void RecurrenceCell::apply(const std::vector<int>& sums, int carried, int step, 
   }
   store(kOutput, 0, bits, step, turn, round);
   if (is_lstm_) {
-    store(kCells, 0, out_.operate(Operation::conversion, c), step, turn, round);
+    store(kNewCells, 0, out_.operate(Operation::conversion, c), step, turn, round);
   }
   out_.converge();
   out_.branch();  // the last state

@@ -58,7 +58,7 @@ class RecurrenceCell {
   WarpWriter out_{CompilerView{}};
 
  private:
-  enum Array : std::uint8_t { kGates, kCells, kLastCells, kOutput, kGradient, kLater };
+  enum Array : std::uint8_t { kGates, kNewCells, kLastCells, kOutput, kGradient, kLater };
   // What a cell reads beside the sums: of an array, a plane.
   struct Input {
     Array of;
