@@ -106,12 +106,14 @@ std::vector<SmBody> run_bodies(const Chip& chip, const TraceSource& trace, const
   const StepShape& step = *trace.step();
   // Words of the state that bodies ask for come from either half of L2, as those that are polled.
   Chip of_bodies = chip;
+  SmOptions of_sm = options.sm;
   if (step.polled_words > 0) {
+    of_sm.l2_line_cycles = l2_line_cycles(chip);
     of_bodies.l2_latency_cycles = chip.exchange_round_trip_cycles;
   }
   parallel_for(trace.blocks(), options.threads, [&](int sm) {
     const BlockTrace block = trace.body(sm, pass);
-    const SmRun run = run_sm(of_bodies, {&block, 1}, options.sm);
+    const SmRun run = run_sm(of_bodies, {&block, 1}, of_sm);
     if (step.is_pipelined != 0) {
       add_pass(bodies[sm], chip, step, sm, run);
     } else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// onchip simulate: one network, many, or a trace from a file, replayed on a simulated chip.
+// onchip simulate: one network, many, a training step, or a trace from a file, replayed on a simulated chip.
+#include "experiments/training/simulate.hpp"
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/verbs.hpp"
@@ -236,12 +237,16 @@ int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto options =
       parse_options(verb, arguments,
                     {chip_options(), network_options(), plan_options(), whole_plan_option(), file_options(),
-                     feed_forward_options({"images"}), simulator_options(), output_options()});
+                     training_options(), feed_forward_options({"images"}), simulator_options(), output_options()});
   if (!options) {
     return 0;
   }
   if (asks_feed_forward(*options, {network_options(), plan_options(), file_options()})) {
     return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options));
+  }
+  if (const auto training = read_training(*options)) {
+    refuse_beside(*options, "mode", {file_options()}, {});
+    return simulate_training(*options, read_chip(*options), *training, read_simulation(*options));
   }
   if (!options->given("trace") && options->given("configurations")) {
     return simulate_many(*options);

@@ -5,6 +5,7 @@
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/reports/simulation_report.hpp"
 #include "experiments/reports/validation_report.hpp"
+#include "experiments/training/simulate.hpp"
 #include "experiments/validation/inferences.hpp"
 #include "experiments/validation/trainings.hpp"
 #include "model/base/error.hpp"
@@ -207,18 +208,28 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
 
 int validate_trainings(const Options& options, std::span<const std::filesystem::path> files, double max_mape,
                        std::size_t shown_rows, Output& output) {
-  for (const char* what : {"simulate", "without", "machine-code"}) {
+  for (const char* what : {"without", "machine-code"}) {
     if (options.given(what)) {
       throw InputError("--" + std::string(what) + " is of inference; these files are of training steps");
     }
   }
   std::vector<TrainingRow> rows;
+  std::vector<RecurrenceRow> recurrences;
   for (const std::filesystem::path& path : files) {
     const CsvReader file(path);
     if (!has_trainings(file)) {
       throw InputError(path.string() + ": rows of inference beside files of training steps; validate them apart");
     }
-    std::ranges::move(read_trainings(file, chip_of(options, path).chip), std::back_inserter(rows));
+    const Chip chip = chip_of(options, path).chip;
+    if (options.flag("simulate")) {
+      std::ranges::move(simulate_recurrences(file, chip, read_simulation(options)), std::back_inserter(recurrences));
+    } else {
+      std::ranges::move(read_trainings(file, chip), std::back_inserter(rows));
+    }
+  }
+  if (!recurrences.empty()) {
+    output.write(report(recurrences, shown_rows));
+    return score(recurrences).mape_percent <= max_mape ? 0 : 1;
   }
   if (std::ranges::all_of(rows, &TrainingRow::is_library)) {
     throw InputError(files.front().string() + ": no row of onchip's has a time");
@@ -282,7 +293,8 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
        "Predict for this chip (default: the one that the file's folder is named for).")
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
        "Change a number of the chip; repeatable.")
-      ("simulate", "Score the simulator instead of the analytic model, for plans that it replays.")
+      ("simulate", "Score the simulator instead of the analytic model, for plans that it replays; of training steps the "
+       "recurrences.")
       ("without", po::value<std::vector<std::string>>()->composing()->value_name("TERM"),
        "Leave out a term of the prices ('onchip chips --cost-terms') and score with and without it; repeatable, then all "
        "of them are left out together. 'all': instead a line for each term. With --simulate a part of the simulator: "

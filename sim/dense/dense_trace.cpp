@@ -5,6 +5,7 @@
 #include "model/dense/bitmap.hpp"
 #include "model/dense/fragments.hpp"
 #include "sim/dense/items.hpp"
+#include "sim/dense/products.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,12 +16,7 @@
 namespace onchip {
 namespace {
 
-constexpr int kPartTileSamples = 8;  // of a tile of samples
 constexpr int kWordBytes = 4, kLoadBytes = 16;
-
-// Registers beside the sums: of tiles from shared memory that are ahead, and of what was asked for of the state.
-constexpr int kTileRegisters = kSumRegisters, kMostAhead = 4;
-constexpr int kStateRegisters = kTileRegisters + 4 * kMostAhead, kMostOfGroup = 14;
 
 int group_spans(const DenseGeometry& geometry) {
   return geometry.loads_in_flight / (2 * geometry.sample_tiles);
@@ -46,176 +42,85 @@ StepShape step_shape(const DenseGeometry& geometry) {
   return shape;
 }
 
-// What one warp multiplies, as kernels/dense/multiply.cuh does it.
-class Products {
+ProductShape product_shape(const DenseGeometry& geometry) {
+  return {.samples = geometry.group_batch,
+          .sample_tiles = geometry.sample_tiles,
+          .spans = geometry.spans,
+          .warp_spans = geometry.warp_spans,
+          .group_spans = group_spans(geometry),
+          .span_tiles = geometry.span_tiles,
+          .row_tiles = geometry.row_tiles,
+          .tiles = geometry.warp_tiles,
+          .shared_tiles = geometry.shared_tiles,
+          .tiles_ahead = std::min(geometry.shared_tiles, geometry.storage == Storage::bitmap ? 4 : 2),
+          .chains = geometry.product_chains};
+}
+
+// Of bitmap storage, whose words each lane has in a row of its own, word after word.
+class BitmapTiles {
  public:
-  Products(WarpWriter& out, const DenseTrace& trace, int sm, int warp)
-      : out_(out),
-        trace_(trace),
-        geometry_(trace.layout().geometry),
-        sm_(sm % geometry_.sms),
-        warp_(warp),
-        group_bytes_(kWordBytes * (sm / geometry_.sms) * trace.step()->group_words),
-        ahead_(std::min(geometry_.shared_tiles, geometry_.storage == Storage::bitmap ? kMostAhead : 2)) {
-    if (geometry_.storage == Storage::bitmap) {
-      const auto first = static_cast<std::ptrdiff_t>((sm_ * geometry_.warps() + warp_) * kWarpLanes);
-      std::copy_n(trace.begins().begin() + first, kWarpLanes, at_.begin());
-    }
-  }
-
-  int groups() const { return (geometry_.warp_spans + group_spans(geometry_) - 1) / group_spans(geometry_); }
-
-  void poll(int group) {
-    for (int i = 0; i < group_loads(group); ++i) {
-      const int span = group * group_spans(geometry_) + i / geometry_.sample_tiles;
-      const int place = warp_ * geometry_.warp_spans + span;
-      out_.access(Operation::global_load, kLoadBytes, state_register(group, i), kNoRegister, [&](int lane) {
-        const int sample = i % geometry_.sample_tiles * kPartTileSamples + lane / 4;
-        const bool is_there = place < geometry_.spans && sample < geometry_.group_batch;
-        return !is_there ? -1
-                         : group_bytes_ + std::int64_t{kWordBytes} * span_words(geometry_) * place +
-                               kLoadBytes * (4 * sample + lane % 4);
-      });
-    }
-  }
-
-  // The first tiles are on their way before the words are there.
-  void fetch_first() {
-    for (int tile = 0; tile < ahead_; ++tile) {
-      fetch(tile);
-    }
-  }
-
-  // All groups, of which the first two are there.
-  void multiply() {
-    fetched_ = ahead_;
-    for (int i = 0; i < ahead_; ++i) {
-      skip(i);
-    }
-    for (int group = 0; group < groups(); ++group) {
-      if (group > 0) {
-        look(group);
-        if (group + 1 < groups()) {
-          poll(group + 1);
+  BitmapTiles(const DenseTrace& trace, int sm, int warp)
+      : trace_(trace), first_((sm * trace.layout().geometry.warps() + warp) * kWarpLanes) {
+    const DenseGeometry& geometry = trace.layout().geometry;
+    std::array<std::uint32_t, kWarpLanes> at;
+    std::copy_n(trace.begins().begin() + first_, kWarpLanes, at.begin());
+    for (int tile = 0; tile < geometry.warp_tiles; ++tile) {
+      if (is_in_shared(tile, geometry.shared_tiles, geometry.warp_tiles)) {
+        tiles_.push_back({tile, at});
+        for (int lane = 0; lane < kWarpLanes; ++lane) {
+          for (int k = 0; k < kLaneWords; ++k) {
+            at[lane] += has(tile, lane, k) ? kBankRowBytes : 0;
+          }
         }
       }
-      const int of_group = group_spans(geometry_) * geometry_.span_tiles * geometry_.row_tiles;
-      for (int tile = group * of_group; tile < std::min((group + 1) * of_group, geometry_.warp_tiles); ++tile) {
-        multiply(tile);
-      }
     }
-    out_.flush();
   }
 
-  int sum(int chain, int row, int samples) const {
-    return WarpWriter::sum((chain * geometry_.row_tiles + row) * geometry_.sample_tiles + samples);
+  void fetch(WarpWriter& out, int i, int to) const {
+    auto [tile, at] = tiles_[static_cast<std::size_t>(i)];
+    const std::int64_t first = trace_.layout().geometry.memory.at(DenseRegion::tiles);
+    for (int k = 0; k < kLaneWords; ++k) {
+      out.operate(Operation::integer, out.operate(Operation::integer));  // is it there, and where is the next one
+      out.access(Operation::shared_load, kWordBytes, to + k, kNoRegister, [&, of = tile, &at = at](int lane) {
+        return has(of, lane, k) ? first + std::exchange(at[lane], at[lane] + kBankRowBytes) : -1;
+      });
+    }
+    out.operate(Operation::fp32);  // words that are not there: two of them at once
+    out.operate(Operation::fp32);
   }
 
  private:
-  int group_loads(int group) const {
-    return std::min(group_spans(geometry_), geometry_.warp_spans - group * group_spans(geometry_)) *
-           geometry_.sample_tiles;
-  }
-  static int state_register(int group, int load) {
-    return kStateRegisters + 4 * (group % 2 * kMostOfGroup + load % kMostOfGroup);
-  }
-  static int tile_register(int shared_tile) { return kTileRegisters + 4 * (shared_tile % kMostAhead); }
-
-  // The largest of all words, but not before the last products of the group before have begun; a vote.
-  void look(int group) {
-    const int row = std::max(0, group * group_spans(geometry_) * geometry_.span_tiles - geometry_.product_chains);
-    int largest = sum(row % geometry_.product_chains, 0, 0);
-    for (int i = 0; i < group_loads(group); ++i) {
-      int of_word = largest;
-      for (int word = 0; word < kLoadBytes / kWordBytes; ++word) {
-        of_word = out_.operate(Operation::integer, of_word, group < 2 ? kNoRegister : state_register(group, i) + word);
-      }
-      largest = i == 0 ? of_word : out_.operate(Operation::integer, largest, of_word);
-    }
-    out_.branch(out_.operate(Operation::other, largest));
-  }
-
-  void multiply(int tile) {
-    const int shared = shared_tiles_before(tile, geometry_.shared_tiles, geometry_.warp_tiles);
-    const bool in_shared = is_in_shared(tile, geometry_.shared_tiles, geometry_.warp_tiles);
-    const int weights = in_shared ? tile_register(shared) : kNoRegister;
-    const int chain = tile / geometry_.row_tiles % geometry_.product_chains;
-    for (int j = 0; j < geometry_.sample_tiles; ++j) {
-      const int to = sum(chain, tile % geometry_.row_tiles, j);
-      out_.operate(Operation::tensor, to,
-                   {to, weights, weights == kNoRegister ? kNoRegister : weights + 3, kNoRegister});
-    }
-    if (in_shared && fetched_ < geometry_.shared_tiles) {
-      fetch(fetched_++);
-    }
-  }
-
-  // Tile i of those in shared memory.
-  void fetch(int i) {
-    if (geometry_.storage != Storage::bitmap) {
-      const std::int64_t first =
-          geometry_.memory.at(DenseRegion::tiles) + std::int64_t{kTileBytes} * (warp_ * geometry_.shared_tiles + i);
-      out_.access(Operation::shared_load, kLoadBytes, tile_register(i), kNoRegister,
-                  [&](int lane) { return first + kLoadBytes * lane; });
-      return;
-    }
-    for (int k = 0; k < kLaneWords; ++k) {
-      out_.operate(Operation::integer, out_.operate(Operation::integer));  // is it there, and where is the next one
-      out_.access(Operation::shared_load, kWordBytes, tile_register(i) + k, kNoRegister, [&](int lane) {
-        return has(i, lane, k)
-                   ? geometry_.memory.at(DenseRegion::tiles) + std::exchange(at_[lane], at_[lane] + kBankRowBytes)
-                   : -1;
-      });
-    }
-    out_.operate(Operation::fp32);  // words that are not there: two of them at once
-    out_.operate(Operation::fp32);
-  }
-  // As if it had been fetched.
-  void skip(int i) {
-    for (int lane = 0; geometry_.storage == Storage::bitmap && lane < kWarpLanes; ++lane) {
-      for (int k = 0; k < kLaneWords; ++k) {
-        at_[lane] += has(i, lane, k) ? kBankRowBytes : 0;
-      }
-    }
-  }
-  bool has(int shared_tile, int lane, int k) const {
-    int tile = 0;
-    while (!is_in_shared(tile, geometry_.shared_tiles, geometry_.warp_tiles) ||
-           shared_tiles_before(tile, geometry_.shared_tiles, geometry_.warp_tiles) != shared_tile) {
-      ++tile;
-    }
-    const std::size_t of_all = static_cast<std::size_t>(sm_ * geometry_.warps() + warp_) * geometry_.warp_tiles + tile;
+  struct Tile {
+    int of_all;
+    std::array<std::uint32_t, kWarpLanes> begins;  // each lane's first word
+  };
+  bool has(int tile, int lane, int k) const {
+    const std::size_t of_all =
+        static_cast<std::size_t>(first_ / kWarpLanes) * trace_.layout().geometry.warp_tiles + tile;
     return has_word(trace_.layout().value.data() + of_all * kTileElements, lane, k);
   }
 
-  WarpWriter& out_;
   const DenseTrace& trace_;
-  const DenseGeometry& geometry_;
-  int sm_, warp_;
-  std::int64_t group_bytes_;  // of the states of the batch groups before
-  int ahead_, fetched_ = 0;
-  std::array<std::uint32_t, kWarpLanes> at_{};  // bitmap: each lane's next word
+  int first_;                // of all SMs' lanes, the warp's
+  std::vector<Tile> tiles_;  // in shared memory
 };
 
-// The warp's sums, of all chains.
-void store_partials(WarpWriter& out, const DenseGeometry& geometry, const Products& products, int warp) {
-  const Partials partials(geometry);
-  for (int row = 0; row < geometry.row_tiles; ++row) {
-    for (int j = 0; j < geometry.sample_tiles; ++j) {
-      int total = products.sum(0, row, j);
-      for (int chain = 1; chain < geometry.product_chains; ++chain) {
-        for (int k = 0; k < 4; ++k) {
-          const int added = out.operate(Operation::fp32, total, products.sum(chain, row, j));
-          total = k == 3 ? added : total;
-        }
-      }
-      for (int k = 0; k < 2; ++k) {
-        out.access(Operation::shared_store, 8, kNoRegister, total, [&](int lane) {
-          return partials.at(warp, lane % 4 * 2 + kPartTileSamples * j + k, lane / 4 * 2 + 16 * row);
-        });
-      }
-    }
+Products products_of(WarpWriter& out, const DenseTrace& trace, int sm, int warp) {
+  const DenseGeometry& geometry = trace.layout().geometry;
+  const std::int64_t group_bytes = kWordBytes * (sm / geometry.sms) * trace.step()->group_words;
+  const auto state = [group_bytes, span_bytes = std::int64_t{kWordBytes} * span_words(geometry)](int span, int sample) {
+    return group_bytes + span_bytes * span + std::int64_t{4 * kLoadBytes} * sample;
+  };
+  if (geometry.storage == Storage::bitmap) {
+    return {out, product_shape(geometry), warp, state,
+            [&out, tiles = BitmapTiles(trace, sm % geometry.sms, warp)](int i, int to) { tiles.fetch(out, i, to); }};
   }
+  const std::int64_t first =
+      geometry.memory.at(DenseRegion::tiles) + std::int64_t{kTileBytes} * warp * geometry.shared_tiles;
+  return {out, product_shape(geometry), warp, state, [&out, first](int i, int to) {
+            out.access(Operation::shared_load, kLoadBytes, to, kNoRegister,
+                       [&](int lane) { return first + std::int64_t{kTileBytes} * i + kLoadBytes * lane; });
+          }};
 }
 
 }  // namespace
@@ -259,16 +164,17 @@ BlockTrace DenseTrace::write(int sm, bool polls) const {
   BlockTrace block;
   for (int warp = 0; warp < geometry.warps(); ++warp) {
     WarpWriter out{CompilerView{}};
-    Products products(out, *this, sm, warp);
-    for (int group = 0; polls && group < std::min(2, products.groups()); ++group) {
-      products.poll(group);
+    const Products products = products_of(out, *this, sm, warp);
+    if (polls) {
+      products.ask();
     }
     products.multiply();
     out.branch();  // whether to look at the count of polls
     const Items items(out, layout_, step_, sm, warp);
     out.operate(Operation::other);  // the copies of this step's input
     const Items::Prepared prepared = items.prepare(0);
-    store_partials(out, geometry, products, warp);
+    products.store_partials(
+        [partials = Partials(geometry), warp](int row, int sample) { return partials.at(warp, sample, row); });
     out.barrier();
     out.branch();  // warps without items
     items.finish(0, prepared);
@@ -280,7 +186,7 @@ BlockTrace DenseTrace::write(int sm, bool polls) const {
     items.fetch_input();
     out.fill(kLoopInstructions + 2 * geometry.row_tiles * geometry.sample_tiles * geometry.product_chains);
     out.branch();
-    Products(out, *this, sm, warp).fetch_first();
+    products.fetch_first();
     block.warps.push_back(out.take());
   }
   // All is unrolled.

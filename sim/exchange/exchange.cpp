@@ -264,7 +264,7 @@ class Exchange {
     Sm& sm = sms_[sm_of(w)];
     Warp& warp = warps_[w];
     if (in_registers()) {
-      sm.released = std::max(sm.released, warp.last);
+      sm.released = std::max(sm.released, warp.last + chip_.before_barrier_cycles);
       return;
     }
     const std::int64_t left = shape_.state_words - warp.round_begin - w % warps_per_sm() * kWordsPerLoad;

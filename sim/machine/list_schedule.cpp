@@ -38,8 +38,8 @@ Dependences find_dependences(std::span<const Instruction> block) {
         user = user == kNobody ? static_cast<std::int32_t>(i) : user;
       }
     }
-    const int end = instruction.destination + words_of_a_lane(instruction);
-    for (int reg = instruction.destination; reg < std::min<int>(end, kNoRegister); ++reg) {
+    const int end = std::min(kRegisters, instruction.destination + words_of_a_lane(instruction));
+    for (int reg = instruction.destination; reg < end && instruction.destination != kNoRegister; ++reg) {
       producers[4] = std::max(producers[4], writer[reg]);
       writer[reg] = static_cast<std::int32_t>(i);
     }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -40,6 +41,7 @@ class Simulation {
         timing_(timing_table(chip)),
         banks_(bank_geometry(chip)),
         load_store_(chip),
+        published_(options.published),
         l2_bytes_per_cycle_(chip.exchange_bytes_per_cycle_per_sm),
         partitions_(static_cast<std::size_t>(chip.partitions), Partition{Scheduler(options.scheduling), {}}) {
     run_.heat.resize(options.heat ? static_cast<std::size_t>(chip.smem_banks) : 0);
@@ -74,6 +76,8 @@ class Simulation {
     std::size_t next = 0;
     std::int64_t wake = 0;  // nothing can issue before; kNever: at a barrier
     bool finished = false;
+    std::vector<std::size_t> missing = {};  // loads that found nothing
+    std::vector<std::size_t> again = {};    // of these, those to be asked for again first
   };
   struct Partition {
     Scheduler scheduler;
@@ -94,6 +98,7 @@ class Simulation {
       blocks_.push_back({trace, BlockBarrier(chip_, static_cast<int>(warps)), warps});
       places_ -= warps > 0 ? 1 : 0;
       unfinished_ += static_cast<int>(warps);
+      published_.expect(*trace);
       std::vector<int> started;
       for (const WarpTrace& warp : trace->warps) {
         started.push_back(place_warp(warp, number, cycle));
@@ -129,14 +134,15 @@ class Simulation {
     if (warp.finished || warp.wake > cycle) {
       return false;
     }
-    const Instruction& instruction = warp.trace->instructions[warp.next];
+    const bool asks = !warp.again.empty();
+    const Instruction& instruction = warp.trace->instructions[asks ? warp.again.back() : warp.next];
     const Unit unit = timing_[static_cast<int>(instruction.operation)].unit;
     warp.wake = cycle;
-    if (options_.scoreboard) {
+    if (options_.scoreboard && !asks) {
       warp.wake = std::max(warp.wake, warp.scoreboard.ready_at(instruction));
     }
     const Partition& partition = partitions_[warp.partition];
-    if (supply_cycles_ > 0 && warp.next >= partition.fetched) {
+    if (supply_cycles_ > 0 && !asks && warp.next >= partition.fetched) {
       warp.wake = std::max<std::int64_t>(warp.wake, std::llround(partition.next_fetched));
     }
     if (unit == Unit::load_store) {
@@ -149,7 +155,26 @@ class Simulation {
         warp.wake = std::max(warp.wake, pipe.next_start());
       }
     }
+    if (warp.wake <= cycle && !asks && waits_for_missing(warp, instruction)) {
+      look(warp, cycle);
+    }
     return warp.wake <= cycle;
+  }
+
+  static bool waits_for_missing(const Warp& warp, const Instruction& instruction) {
+    return std::ranges::any_of(warp.missing, [&](std::size_t load) {
+      const Instruction& of = warp.trace->instructions[load];
+      return std::ranges::any_of(instruction.sources, [&](Register source) {
+        return source != kNoRegister && source >= of.destination && source < of.destination + words_of_a_lane(of);
+      });
+    });
+  }
+  // As the loops do that poll: what came is looked at, then all that is missing is asked for again.
+  void look(Warp& warp, std::int64_t cycle) {
+    const auto words = static_cast<double>(warp.missing.size());
+    warp.wake = cycle + std::llround(chip_.look_cycles + chip_.look_per_word_cycles * words);
+    warp.again = std::exchange(warp.missing, {});
+    run_.polls_in_vain += std::ssize(warp.again);
   }
 
   bool issue_all(std::int64_t cycle) {
@@ -171,6 +196,12 @@ class Simulation {
 
   void issue(int w, std::int64_t cycle) {
     Warp& warp = warps_[w];
+    if (!warp.again.empty()) {
+      send(warp, warp.again.back(), cycle);
+      warp.again.pop_back();
+      warp.wake = cycle + 1;
+      return;
+    }
     const Instruction& instruction = warp.trace->instructions[warp.next];
     const OperationTiming& timing = timing_[static_cast<int>(instruction.operation)];
     ++run_.issued[static_cast<int>(instruction.operation)];
@@ -184,20 +215,13 @@ class Simulation {
     if (instruction.operation == Operation::branch && options_.scoreboard) {
       warp.wake = cycle + std::llround(timing.latency_cycles);
     }
-    double result = static_cast<double>(cycle) + timing.latency_cycles;
     if (timing.unit == Unit::load_store) {
-      result = load_store_.take(warp.partition, cycle, access(warp, instruction));
-      if (comes_from_l2(instruction)) {
-        const int bytes = instruction.width * std::popcount(instruction.mask);
-        from_l2_free_ = std::max(from_l2_free_, result - bytes / l2_bytes_per_cycle_) + bytes / l2_bytes_per_cycle_;
-        result = from_l2_free_;
+      send(warp, warp.next, cycle);
+    } else {
+      if (static_cast<int>(timing.unit) < kArithmeticPipes && options_.issue) {
+        partitions_[warp.partition].pipes[static_cast<int>(timing.unit)].start(cycle, timing.issue_cycles);
       }
-    } else if (static_cast<int>(timing.unit) < kArithmeticPipes && options_.issue) {
-      partitions_[warp.partition].pipes[static_cast<int>(timing.unit)].start(cycle, timing.issue_cycles);
-    }
-    if (instruction.destination != kNoRegister) {
-      warp.scoreboard.write(instruction, result);
-      last_result_ = std::max(last_result_, result);
+      write(warp, instruction, static_cast<double>(cycle) + timing.latency_cycles);
     }
     ++warp.next;
     fetch_next(partitions_[warp.partition], warp.next, cycle);
@@ -209,6 +233,27 @@ class Simulation {
       finish(w, cycle + 1);
       start_blocks(cycle + 1);
     }
+  }
+
+  void write(Warp& warp, const Instruction& instruction, double result) {
+    if (instruction.destination != kNoRegister) {
+      warp.scoreboard.write(instruction, result);
+      last_result_ = std::max(last_result_, result);
+    }
+  }
+
+  // To the load/store unit.
+  void send(Warp& warp, std::size_t index, std::int64_t cycle) {
+    const Instruction& instruction = warp.trace->instructions[index];
+    double result = load_store_.take(warp.partition, cycle, access(warp, instruction));
+    if (comes_from_l2(instruction)) {
+      const double cycles = instruction.width * std::popcount(instruction.mask) / l2_bytes_per_cycle_;
+      result = from_l2_free_ = std::max(from_l2_free_, result - cycles) + cycles;
+    }
+    if (published_.finds_nothing(*warp.trace, instruction, static_cast<double>(cycle))) {
+      warp.missing.push_back(index);
+    }
+    write(warp, instruction, result);
   }
 
   // After a warp has issued all before `next`.
@@ -233,6 +278,9 @@ class Simulation {
       result.width = 4;
     } else if (instruction.operation == Operation::async_copy || !is_shared_access(instruction.operation)) {
       result.wavefronts = result.ideal = lines(warp.trace->addresses_of(instruction));
+      if (options_.l2_line_cycles > 0) {
+        result.instruction_cycles = options_.l2_line_cycles * result.wavefronts;
+      }
       result.width = 4;  // the words of a lane come back from L2 together
     } else {
       const SharedAccess shared = shared_access(*warp.trace, instruction);
@@ -305,6 +353,7 @@ class Simulation {
   TimingTable timing_;
   BankModel banks_;
   LoadStoreUnit load_store_;
+  PublishedWords published_;
   double l2_bytes_per_cycle_, from_l2_free_ = 0;  // the SM's port: what comes from L2 comes one after another
   std::vector<Block> blocks_;                     // that have started
   std::vector<Warp> warps_;                       // places, each of one partition
@@ -316,41 +365,7 @@ class Simulation {
   SmRun run_;
 };
 
-BankCost total(const std::vector<BankCost>& costs) {
-  BankCost sum;
-  for (const BankCost& cost : costs) {
-    sum += cost;
-  }
-  return sum;
-}
-
 }  // namespace
-
-BankCost SmRun::loads() const {
-  return total(warp_loads);
-}
-BankCost SmRun::stores() const {
-  return total(warp_stores);
-}
-
-SmRun& SmRun::operator+=(const SmRun& after) {
-  if (warp_end.empty()) {
-    return *this = after;
-  }
-  const auto add = [](auto& to, const auto& from) {
-    std::transform(to.begin(), to.end(), from.begin(), to.begin(), [](auto a, const auto& b) { return a += b; });
-  };
-  add(causes, after.causes);
-  add(issued, after.issued);
-  add(warp_loads, after.warp_loads);
-  add(warp_stores, after.warp_stores);
-  add(heat, after.heat);
-  for (std::size_t w = 0; w < warp_end.size(); ++w) {
-    warp_end[w] = cycles + after.warp_end[w];
-  }
-  cycles += after.cycles;
-  return *this;
-}
 
 SharedAccess shared_access(const WarpTrace& warp, const Instruction& instruction) {
   const Operation operation = instruction.operation;

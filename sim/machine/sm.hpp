@@ -13,6 +13,7 @@
 #include "model/chip/chip.hpp"
 #include "model/chip/instructions.hpp"
 #include "sim/machine/banks.hpp"
+#include "sim/machine/published.hpp"
 #include "sim/machine/scheduler.hpp"
 #include "sim/trace/trace.hpp"
 
@@ -42,13 +43,22 @@ inline constexpr int kInstructionsAhead = 16 * 128 / kInstructionBytes;
 struct SmOptions {
   Scheduling scheduling = Scheduling::greedy_then_youngest;
   // Parts of the model that can be left out, to see what each is worth.
-  bool banks = true;       // else: no access has a conflict
-  bool issue = true;       // else: schedulers issue without limit and pipes take no time
-  bool scoreboard = true;  // else: results are there at once
-  bool fetch = true;       // else: instructions are there at once
-  bool heat = false;       // count the words that each bank delivers
-  bool events = false;     // record every issue
+  bool banks = true;                          // else: no access has a conflict
+  bool issue = true;                          // else: schedulers issue without limit and pipes take no time
+  bool scoreboard = true;                     // else: results are there at once
+  bool fetch = true;                          // else: instructions are there at once
+  bool heat = false;                          // count the words that each bank delivers
+  bool events = false;                        // record every issue
+  std::span<const Published> published = {};  // words that other SMs store as this one does
+  double l2_line_cycles = 0;  // of the load/store unit, for a line of L2 or a part of it; 0: a wavefront's
 };
+
+// What the load/store unit takes for a line of L2 where states are exchanged through registers: as long for a part of
+// the line as for all of it, which comes at the rate at which SMs copy.
+inline double l2_line_cycles(const Chip& chip) {
+  constexpr double kLineBytes = 128;
+  return kLineBytes / chip.exchange_bytes_per_cycle_per_sm;
+}
 
 struct IssueEvent {
   std::int64_t cycle = 0;
@@ -65,6 +75,7 @@ struct SmRun {
   std::vector<std::int64_t> warp_end;                         // [warps]: cycle after the last issue
   std::vector<IssueEvent> global_stores;                      // in order of issue
   std::vector<IssueEvent> events;
+  std::int64_t polls_in_vain = 0;  // loads of published words that had to be repeated
 
   BankCost loads() const;
   BankCost stores() const;

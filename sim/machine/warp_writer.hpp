@@ -6,6 +6,7 @@
 //   0 ... 95     the fp32 sums
 //   96 ... 235   everything else, in turn
 //   236 ... 251  copies from L2 that are under way, four registers (16 bytes) each
+//   256 ... 511  what is kept from one line to later ones (sim/training/recurrence_trace.cpp)
 #pragma once
 
 #include "model/banks/bank_rule.hpp"
@@ -41,8 +42,8 @@ class WarpWriter {
   int operate(Operation operation, int destination, std::array<int, 4> sources) {
     Instruction instruction;
     instruction.operation = operation;
-    instruction.destination = static_cast<std::uint8_t>(destination);
-    std::ranges::transform(sources, instruction.sources.begin(), [](int r) { return static_cast<std::uint8_t>(r); });
+    instruction.destination = static_cast<Register>(destination);
+    std::ranges::transform(sources, instruction.sources.begin(), [](int r) { return static_cast<Register>(r); });
     line_.add(instruction);
     return destination;
   }
@@ -68,8 +69,8 @@ class WarpWriter {
     Instruction instruction;
     instruction.operation = operation;
     instruction.width = static_cast<std::uint8_t>(width);
-    instruction.destination = static_cast<std::uint8_t>(destination);
-    instruction.sources[0] = static_cast<std::uint8_t>(source);
+    instruction.destination = static_cast<Register>(destination);
+    instruction.sources[0] = static_cast<Register>(source);
     instruction.mask = 0;
     std::array<std::uint64_t, kWarpLanes> addresses;
     std::size_t active = 0;
@@ -88,8 +89,8 @@ class WarpWriter {
     Instruction instruction;
     instruction.operation = operation;
     instruction.width = static_cast<std::uint8_t>(width);
-    instruction.destination = static_cast<std::uint8_t>(destination);
-    instruction.sources[0] = static_cast<std::uint8_t>(source);
+    instruction.destination = static_cast<Register>(destination);
+    instruction.sources[0] = static_cast<Register>(source);
     instruction.mask = 0;
     line_.add(instruction);
   }
@@ -134,6 +135,11 @@ class WarpWriter {
   }
   // Of the line that begins here.
   void begin_with_addresses(int count) { view_.addresses_first = count; }
+  // Instructions before this line.
+  std::size_t written() {
+    flush();
+    return trace_.instructions.size();
+  }
   WarpTrace take() {
     flush();
     return std::move(trace_);

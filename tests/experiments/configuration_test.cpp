@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -44,7 +45,7 @@ PlannedNetwork require_sound(const Chip& chip, const Configuration& configuratio
   if (planned.prediction.footprint.fits) {
     std::visit(
         [&](const auto& of_family) {
-          if constexpr (of_family.kIsOnChip) {
+          if constexpr (std::decay_t<decltype(of_family)>::kIsOnChip) {
             const auto shape = geometry(network, of_family);
             CHECK(shape.block_threads() <= chip.max_threads_per_block);
             CHECK(shape.blocks <= chip.sm_count);

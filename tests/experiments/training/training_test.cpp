@@ -6,6 +6,7 @@
 #include "tests/experiments/command.hpp"
 
 #include <cmath>
+#include <set>
 #include <string>
 
 using namespace onchip;
@@ -87,7 +88,46 @@ TEST_CASE("validate scores files of training steps", "[fast]") {
   CHECK(json["points"].get<int>() >= 100);
   CHECK(json["mape_percent"].get<double>() < 6);
   CHECK(json["kendall_tau"].get<double>() > 0.95);
-  require_refusal("validate " + file + " --simulate", "is of inference");
+  require_refusal("validate " + file + " --machine-code", "is of inference");
+}
+
+TEST_CASE("regression: recurrences of training take about as long as simulated", "[fast]") {
+  const Json json = run_json("validate --simulate " + kData + "training_grid.csv");
+  std::set<std::string> near;  // in fp16 and bf16 the simulator does the same
+  Errors forward, backward;
+  for (const Json& row : json["rows"]) {
+    const bool is_backward = row["pass"] == "backward";
+    (is_backward ? backward : forward).add(row["simulated_us"].get<double>(), row["measured_us"].get<double>());
+    const auto network = row["network"].get<std::string>();
+    if (is_backward && std::abs(row["error_percent"].get<double>()) <= 10) {
+      near.insert(network.substr(0, network.rfind(' ')) + row["plan"].get<std::string>());
+    }
+  }
+  CAPTURE(forward.mean(), forward.worst, backward.mean(), backward.worst);
+  CHECK(backward.count == 38);
+  CHECK(near.size() >= 18);
+  CHECK(backward.mean() < 0.08);
+  CHECK(forward.mean() < 0.10);
+}
+
+TEST_CASE("simulate --mode train replays both recurrences", "[fast]") {
+  const std::string network = " --mode train --cell gru --hidden 512 --batch 16 --chip h100_sxm";
+  const Run answer = run("simulate" + network);
+  CHECK(answer.status == 0);
+  for (const char* part : {"forward", "backward", "simulated us", "predicted us", "binding", "exchange", "groups="}) {
+    CHECK(answer.out.find(part) != std::string::npos);
+  }
+  // The plans are those that are priced.
+  const Json simulated = run_json("simulate" + network)["recurrences"];
+  for (const Json& phase : run_json("predict" + network)["phases"]) {
+    for (const Json& recurrence : simulated) {
+      if (phase["name"] == recurrence["pass"]) {
+        CHECK(phase["plan"] == recurrence["plan"]);
+      }
+    }
+  }
+  require_refusal("simulate" + network + " --timeline t.json", "--timeline");
+  require_refusal("simulate --mode train --cell relu --hidden 512 --batch 16", "there are training kernels for");
 }
 
 TEST_CASE("predict --mode train prints phases, bytes and libraries", "[fast]") {

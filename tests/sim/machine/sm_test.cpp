@@ -310,3 +310,53 @@ TEST_CASE("random kernels end, issue everything once, and no part left out makes
     REQUIRE(static_cast<double>(run(block, {.scoreboard = false}).cycles) <= margin);
   }
 }
+
+TEST_CASE("a load of published words is repeated until what is stored is visible", "[fast]") {
+  constexpr std::uint64_t kBegin = 1 << 20;
+  constexpr int kOperations = 200, kVisible = 50;
+  const Chip chip =
+      round_chip({"exchange.l2_latency=100cycles", "exchange.look=10cycles", "exchange.look_per_word=0cycles"});
+  const auto access = [](Operation operation, int destination) {
+    Instruction instruction = arithmetic(operation, destination);
+    instruction.mask = 1;
+    return instruction;
+  };
+  BlockTrace block;
+  block.warps.resize(2);
+  block.warps[0].add(access(Operation::global_load, 1), std::array{kBegin});
+  block.warps[0].add(arithmetic(Operation::fp32, 2, 1));
+  for (int i = 0; i < kOperations; ++i) {
+    block.warps[1].add(arithmetic(Operation::fp32, 1, 1));
+  }
+  block.warps[1].add(access(Operation::global_store, kNoRegister), std::array{kBegin});
+  const Published published{kBegin, 4, 1, kVisible};
+  SmOptions options;
+  options.published = {&published, 1};
+
+  const SmRun waits = run(block, options, chip), alone = run(block, {}, chip);
+  REQUIRE(waits.global_stores.size() == 1);
+  const std::int64_t stored = waits.global_stores[0].cycle;
+  CHECK(stored >= 4 * (kOperations - 1));
+  CHECK(alone.polls_in_vain == 0);
+  CHECK(alone.warp_end[0] < stored);
+  // Every poll takes a way to L2 and back, and a look at what came; the last one begins once the word is visible.
+  constexpr int kPoll = 100 + 10;
+  CHECK(waits.warp_end[0] >= stored + kVisible + 100);
+  CHECK(waits.warp_end[0] <= stored + kVisible + 100 + kPoll + 10);
+  CHECK(std::abs(static_cast<double>(waits.polls_in_vain) - static_cast<double>(stored + kVisible) / kPoll) < 1.5);
+}
+
+TEST_CASE("a part of a line of L2 takes the load/store unit as long as is asked for", "[fast]") {
+  WarpTrace warp;
+  for (int i = 0; i < 64; ++i) {
+    Instruction store = arithmetic(Operation::global_store, kNoRegister);
+    store.mask = 3;
+    warp.add(store, std::array{std::uint64_t{256} * i, std::uint64_t{256} * i + 128});
+  }
+  BlockTrace block;
+  block.warps.push_back(warp);
+  SmOptions options;
+  options.l2_line_cycles = 5;
+  CHECK(run(block).cycles == 64 * 2);
+  CHECK(run(block, options).cycles == 64 * 2 * 5);
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/training/simulate.hpp"
+
+#include "experiments/command/report.hpp"
+#include "experiments/reports/validation_report.hpp"
+#include "model/base/error.hpp"
+#include "model/base/parallel.hpp"
+#include "model/base/units.hpp"
+#include "model/training/recurrence_price.hpp"
+#include "sim/training/simulate_recurrence.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace onchip {
+namespace {
+
+double priced_us(const Chip& chip, const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {
+  return recurrence_price(chip, size, plan, is_backward).terms.total();
+}
+
+}  // namespace
+
+// All layers and directions have the same two recurrences.
+int simulate_training(const Options& options, const ChipFile& chip, const AskedTraining& asked,
+                      const SimulationOptions& simulation) {
+  const Training& training = asked.training;
+  const Recurrent& network = training.network;
+  const TrainingStep step = asked.step ? *asked.step : own_step(chip.chip, training, asked.stash);
+  check(training, step);
+  Output output(options);
+  Report report;
+  Table table{{"pass", "simulated us", "predicted us", "binding", "plan"}, {}};
+  std::vector<std::string> part_columns;
+  for (const std::string_view part : kRecurrencePartNames) {
+    table.columns.insert(table.columns.end() - 1, std::string(part));
+    part_columns.push_back(std::string(part) + "_us");
+  }
+  report.csv.columns = {"chip",         "cell",         "hidden",  "batch", "precision",    "pass",
+                        "simulated_us", "predicted_us", "binding", "plan",  "polls_in_vain"};
+  report.csv.columns.insert(report.csv.columns.end(), part_columns.begin(), part_columns.end());
+  report.json = {{"chip", chip.chip.name}, {"recurrences", Json::array()}};
+  for (const PhaseKind kind : {PhaseKind::forward, PhaseKind::backward}) {
+    const auto phase = std::ranges::find(step.phases, kind, &Phase::kind);
+    if (phase == step.phases.end()) {
+      throw InputError("this step has no " + std::string(name(kind)) +
+                       " recurrence of onchip's kernels, which is what the simulator replays");
+    }
+    const auto& plan = std::get<RecurrencePlan>(phase->how);
+    const TrainingSize size = size_of(training);
+    const bool is_backward = kind == PhaseKind::backward;
+    const RecurrenceRun run = simulate_recurrence(chip.chip, size, plan, is_backward, simulation);
+    const double predicted = priced_us(chip.chip, size, plan, is_backward);
+    const std::string pass(name(kind)), binding(name(run.binding()));
+    std::vector<std::string> shown{pass, fixed(run.step_us, 3), fixed(predicted, 3), binding, text(plan)};
+    std::vector<std::string>& cells = report.csv.rows.emplace_back(std::vector<std::string>{
+        chip.chip.name, std::string(info(network.cell).name), std::to_string(network.hidden),
+        std::to_string(network.batch), std::string(info(network.precision).name), pass, significant(run.step_us, 6),
+        significant(predicted, 6), binding, text(plan), significant(run.polls_in_vain, 4)});
+    Json parts = Json::object();
+    for (std::size_t i = 0; i < run.parts_us.size(); ++i) {
+      shown.insert(shown.end() - 1, fixed(run.parts_us[i], 3));
+      cells.push_back(significant(run.parts_us[i], 4));
+      parts[std::string(kRecurrencePartNames[i])] = rounded(run.parts_us[i]);
+    }
+    table.rows.push_back(std::move(shown));
+    report.json["recurrences"].push_back({{"pass", pass},
+                                          {"plan", text(plan)},
+                                          {"simulated_us", rounded(run.step_us)},
+                                          {"predicted_us", rounded(predicted)},
+                                          {"binding", binding},
+                                          {"parts_us", std::move(parts)},
+                                          {"polls_in_vain", rounded(run.polls_in_vain)}});
+  }
+  report.text = describe(network) + ", " + describe(training.stack, network) +
+                ", recurrences of training, simulated on " + chip.chip.name + ", us for each step\n\n" +
+                to_aligned(table);
+  output.write(report);
+  return 0;
+}
+
+std::vector<RecurrenceRow> simulate_recurrences(const CsvReader& file, const Chip& chip,
+                                                const SimulationOptions& simulation) {
+  struct Asked {
+    std::size_t row;
+    bool is_backward;
+  };
+  std::vector<Asked> all;
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    for (const bool is_backward : {false, true}) {
+      if (file.text(i, "library") == "onchip" && !file.text(i, is_backward ? "backward_us" : "forward_us").empty()) {
+        all.push_back({i, is_backward});
+      }
+    }
+  }
+  std::vector<RecurrenceRow> rows(all.size());
+  parallel_for(static_cast<int>(all.size()), simulation.threads, [&](int i) {
+    const auto [row, is_backward] = all[static_cast<std::size_t>(i)];
+    const AskedTraining asked = read_training_row(file, row);
+    const TrainingSize size = size_of(asked.training);
+    const double measured = file.number(row, is_backward ? "backward_us" : "forward_us");
+    try {
+      const RecurrencePlan plan = changed({}, is_backward ? asked.backward : asked.forward);
+      const double us = simulate_recurrence(chip, size, plan, is_backward, simulation).step_us;
+      const double half = chip.gather_scatter * us;  // as of the model's recurrences
+      rows[static_cast<std::size_t>(i)] = {
+          chip.name,  describe(asked.training.network),     is_backward ? "backward" : "forward",
+          text(plan), {measured, us, us - half, us + half}, priced_us(chip, size, plan, is_backward)};
+    } catch (const InputError& error) {
+      file.fail(row, error.what());
+    }
+    if (!(measured > 0 && std::isfinite(measured))) {
+      file.fail(row, "a recurrence's time: expected one above 0");
+    }
+  });
+  return rows;
+}
+
+Accuracy score(const std::vector<RecurrenceRow>& rows) {
+  std::vector<Comparison> all;
+  std::ranges::transform(rows, std::back_inserter(all), &RecurrenceRow::comparison);
+  return score(all);
+}
+
+Report report(const std::vector<RecurrenceRow>& rows, std::size_t shown_rows) {
+  constexpr double kNear = 10;
+  Report report;
+  report.json = to_json(score(rows));
+  report.csv.columns = {"chip",         "network", "pass",    "plan",         "measured_us",
+                        "simulated_us", "low_us",  "high_us", "predicted_us", "error_percent"};
+  report.json["rows"] = Json::array();
+  ScoreGroups groups("pass");
+  std::string near;
+  for (const std::string pass : {"forward", "backward"}) {
+    std::vector<Comparison> of_pass;
+    std::set<std::string> plans, near_plans;
+    for (const RecurrenceRow& row : rows) {
+      if (row.pass == pass) {
+        of_pass.push_back(row.comparison);
+        const std::string plan = row.chip + row.network.substr(0, row.network.rfind(' ')) + row.plan;
+        plans.insert(plan);
+        if (std::abs(row.comparison.error_percent()) <= kNear) {
+          near_plans.insert(plan);
+        }
+      }
+    }
+    if (!of_pass.empty()) {
+      groups.add(pass, of_pass);
+      near += pass + ": " + std::to_string(near_plans.size()) + " of " + std::to_string(plans.size()) +
+              " plans are within " + fixed(kNear, 0) + " %\n";
+    }
+  }
+  std::vector<const RecurrenceRow*> worst;
+  for (const RecurrenceRow& row : rows) {
+    const Comparison& of = row.comparison;
+    worst.push_back(&row);
+    report.csv.rows.push_back({row.chip, row.network, row.pass, row.plan, significant(of.measured, 6),
+                               significant(of.predicted, 6), significant(of.low, 6), significant(of.high, 6),
+                               significant(row.predicted_us, 6), significant(of.error_percent(), 4)});
+    report.json["rows"].push_back({{"network", row.network},
+                                   {"pass", row.pass},
+                                   {"plan", row.plan},
+                                   {"measured_us", rounded(of.measured)},
+                                   {"simulated_us", rounded(of.predicted)},
+                                   {"predicted_us", rounded(row.predicted_us)},
+                                   {"error_percent", rounded(of.error_percent())}});
+  }
+  std::ranges::stable_sort(worst, std::ranges::greater(),
+                           [](const RecurrenceRow* row) { return std::abs(row->comparison.error_percent()); });
+  Table shown{{"network", "pass", "measured us", "simulated us", "predicted us", "error %", "plan"}, {}};
+  for (std::size_t i = 0; i < std::min(worst.size(), shown_rows); ++i) {
+    const RecurrenceRow& row = *worst[i];
+    shown.rows.push_back({row.network, row.pass, significant(row.comparison.measured, 4),
+                          significant(row.comparison.predicted, 4), significant(row.predicted_us, 4),
+                          fixed(row.comparison.error_percent(), 1), row.plan});
+  }
+  report.json["passes"] = std::move(groups.json);
+  report.text = "Time of a step of a training recurrence, simulated against measured:\n\n" + to_aligned(groups.table) +
+                '\n' + near + "\nWorst first, " + std::to_string(shown.rows.size()) + " of " +
+                std::to_string(rows.size()) + ":\n\n" + to_aligned(shown);
+  return report;
+}
+
+}  // namespace onchip

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/training/simulate_recurrence.hpp"
+
+#include "tests/catch.hpp"
+
+#include <bit>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace onchip;
+
+namespace {
+
+struct RecurrenceCase {
+  TrainingSize size;
+  bool is_backward;
+  RecurrencePlan plan;
+};
+
+// Both cells and passes, warp groups, turns, clusters, tiles in shared memory, samples and spans that fill nothing.
+std::vector<RecurrenceCase> every_case() {
+  const auto size = [](Cell cell, int hidden, int batch) {
+    return TrainingSize{.input = hidden, .hidden = hidden, .batch = batch, .steps = 8, .cell = cell};
+  };
+  return {
+      {size(Cell::lstm, 128, 24), false, changed({}, "groups=2 turns=1 warps=4")},
+      {size(Cell::gru, 96, 26), false, changed({}, "turns=2 warps=4 shared_tiles=3 warp_groups=2 ahead=8")},
+      {size(Cell::lstm, 256, 32), true, changed({}, "turns=4 warps=4 split=2 shared_tiles=5 warp_groups=2 ahead=4")},
+      {size(Cell::gru, 160, 20), true, changed({}, "turns=1 warps=8 units=32 loads_in_flight=12 poll_delay=160")},
+      {size(Cell::lstm, 96, 5), true, changed({}, "warps=16")}};
+}
+
+RecurrenceTrace trace_of(const RecurrenceCase& of, int steps) {
+  return trace_recurrence(of.size, of.plan, of.is_backward, steps, {});
+}
+
+template <typename Use>
+void for_each_access(const RecurrenceTrace& trace, Use&& use) {
+  for (const BlockTrace& block : trace.warp_groups) {
+    for (const WarpTrace& warp : block.warps) {
+      for (const Instruction& instruction : warp.instructions) {
+        if (has_addresses(instruction.operation)) {
+          for (const std::uint64_t address : warp.addresses_of(instruction)) {
+            use(instruction, address);
+          }
+        }
+      }
+    }
+  }
+}
+
+bool is_shared(Operation operation) {
+  return operation == Operation::shared_load || operation == Operation::shared_store;
+}
+
+}  // namespace
+
+TEST_CASE("warps of a training recurrence multiply all their tiles in every turn", "[fast]") {
+  constexpr int kSteps = 3;
+  for (const RecurrenceCase& of : every_case()) {
+    CAPTURE(text(of.plan), of.size.hidden, of.is_backward);
+    const RecurrenceShape shape = recurrence_shape(of.size, of.plan, of.is_backward);
+    const RecurrenceTrace trace = trace_of(of, kSteps);
+    REQUIRE(std::ssize(trace.warp_groups) == of.plan.warp_groups);
+    for (const BlockTrace& block : trace.warp_groups) {
+      REQUIRE(std::ssize(block.warps) == of.plan.warps);
+      for (const WarpTrace& warp : block.warps) {
+        const auto products = std::ranges::count(warp.instructions, Operation::tensor, &Instruction::operation);
+        CHECK(products == kSteps * of.plan.turns / of.plan.warp_groups * shape.tiles * shape.sample_tiles);
+      }
+    }
+  }
+}
+
+TEST_CASE("an SM of a training recurrence polls each word of a state once, and publishes its own once", "[fast]") {
+  constexpr int kSteps = 3;
+  for (const RecurrenceCase& of : every_case()) {
+    CAPTURE(text(of.plan), of.size.hidden, of.is_backward);
+    const RecurrenceShape shape = recurrence_shape(of.size, of.plan, of.is_backward);
+    const RecurrenceTrace trace = trace_of(of, kSteps);
+    std::map<std::uint64_t, std::int64_t> polled, published;  // bytes, by turn's state of eight samples
+    std::set<std::uint64_t> polled_at, published_at;
+    for_each_access(trace, [&](const Instruction& instruction, std::uint64_t address) {
+      if (!trace.states.has(address)) {
+        return;
+      }
+      const bool is_load = instruction.operation == Operation::global_load;
+      (is_load ? polled : published)[(address - trace.states.begin) / trace.states.part_bytes] += instruction.width;
+      CHECK((is_load ? polled_at : published_at).insert(address).second);
+    });
+    // Of the first step nobody publishes; behind the last one every warp group asks for a turn.
+    const int parts = of.plan.turns * shape.sample_tiles;
+    CHECK(std::ssize(polled) == kSteps * parts + of.plan.warp_groups * shape.sample_tiles);
+    CHECK(std::ssize(published) == kSteps * parts);
+    CHECK(published.begin()->first == static_cast<std::uint64_t>(parts));
+    const int values = !of.is_backward ? 1 : of.size.cell == Cell::lstm ? 4 : 3;
+    for (const auto& [part, bytes] : polled) {
+      const int samples = std::min(8, shape.samples - 8 * static_cast<int>(part % shape.sample_tiles));
+      CHECK(bytes == std::int64_t{64} * shape.spans * samples);
+      if (published.contains(part)) {
+        CHECK(published[part] == std::int64_t{2} * values * of.plan.units * samples);
+      }
+    }
+  }
+}
+
+TEST_CASE("accesses of a training recurrence lie in the shared memory of its plan", "[fast]") {
+  for (const RecurrenceCase& of : every_case()) {
+    CAPTURE(text(of.plan), of.size.hidden, of.is_backward);
+    const RecurrenceShape shape = recurrence_shape(of.size, of.plan, of.is_backward);
+    const RecurrenceTrace trace = trace_of(of, 2);
+    std::int64_t outside = 0, sent = 0;
+    for_each_access(trace, [&](const Instruction& instruction, std::uint64_t address) {
+      if (is_shared(instruction.operation)) {
+        const bool is_sum = trace.sums.has(address);
+        sent += is_sum && instruction.operation == Operation::shared_store ? 1 : 0;
+        outside += !is_sum && address + instruction.width > shape.shared_bytes ? 1 : 0;
+      }
+    });
+    CHECK(outside == 0);
+    CHECK(sent == std::int64_t{2} * of.plan.turns * (of.plan.split - 1) * of.plan.units * shape.samples);
+  }
+}
+
+TEST_CASE("the parts of a simulated recurrence are its step, and without polls in vain it is shorter", "[fast]") {
+  const Chip chip = find_chip("h100_sxm").chip;
+  double saved_us = 0;
+  for (const RecurrenceCase& of : every_case()) {
+    CAPTURE(text(of.plan), of.size.hidden, of.is_backward);
+    const RecurrenceRun run = simulate_recurrence(chip, of.size, of.plan, of.is_backward);
+    CHECK_THAT(std::accumulate(run.parts_us.begin(), run.parts_us.end(), 0.0),
+               Catch::Matchers::WithinRel(run.step_us, 1e-9));
+    CHECK((run.parts_us[static_cast<std::size_t>(RecurrencePart::split)] > 0) == (of.plan.split > 1));
+    SimulationOptions free;
+    free.exchange = false;
+    const RecurrenceRun alone = simulate_recurrence(chip, of.size, of.plan, of.is_backward, free);
+    CHECK(alone.step_us <= run.step_us);
+    CHECK(alone.polls_in_vain == 0);
+    saved_us += run.step_us - alone.step_us;
+  }
+  CHECK(saved_us > 0.1);
+}
