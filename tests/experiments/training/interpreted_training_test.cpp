@@ -201,6 +201,10 @@ TEST_CASE("a length that is none is reported", "[fast]") {
   }
 }
 
+TEST_CASE("interpreted training iterations of several layers in turns have their own status", "[fast]") {
+  check_iterations<InterpretedProgram>(4, 3, 24, 6, 2, "sm_90");
+}
+
 namespace {
 
 struct Change {

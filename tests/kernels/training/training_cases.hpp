@@ -5,15 +5,19 @@
 #include "kernels/runtime/kernel_program.hpp"
 #include "kernels/training/training_program.hpp"
 #include "model/base/numeric.hpp"
+#include "model/base/parallel.hpp"
 #include "model/base/random.hpp"
 #include "model/training/recurrence_price.hpp"
 #include "model/workload/mask.hpp"
 #include "model/workload/reference.hpp"
 #include "tests/catch.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -167,6 +171,70 @@ inline void check_training(ProgramExecutor& executor, const TrainingArrays& a, c
   for (const auto& [name, error] : training_errors(executor, a, size, precision, in, mask)) {
     INFO(name);
     CHECK(error <= most_error(precision));
+  }
+}
+
+// Layers drawn at random are trained in turns. Each iteration has its own status: that with lengths of 0 reports them,
+// and no other does. The last has the bits of the first.
+template <typename Executor>
+void check_iterations(int layers, int iterations, int most_units, int most_rows, int sms,
+                      const std::string& architecture) {
+  struct Layer {
+    TrainingSize size;
+    Precision precision = Precision::fp16;
+    TrainingInput in;
+    std::optional<TrainingProgram> training;
+    std::unique_ptr<Executor> executor;
+    std::vector<std::vector<float>> first;
+
+    std::vector<std::vector<float>> results() const {
+      const TrainingArrays& a = training->arrays;
+      std::vector<std::vector<float>> all;
+      for (const int array : {a.y, a.dx, a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0}) {
+        all.push_back(read_elements(*executor, array, precision));
+      }
+      return all;
+    }
+  };
+  std::vector<Layer> all(static_cast<std::size_t>(layers));
+  parallel_for(layers, all_cores(), [&](int i) {
+    Random random(static_cast<std::uint64_t>(i), 11);
+    const auto up_to = [&](int most) { return 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(most))); };
+    Layer& layer = all[static_cast<std::size_t>(i)];
+    layer.size = {.input = up_to(most_units),
+                  .hidden = up_to(most_units),
+                  .batch = up_to(most_rows),
+                  .steps = up_to(most_rows),
+                  .cell = random.below(2) == 0 ? Cell::lstm : Cell::gru,
+                  .length_bytes = std::array{0, 4, 8}[random.below(3)]};
+    layer.precision = random.below(2) == 0 ? Precision::fp16 : Precision::bf16;
+    layer.in = random_training(layer.size, layer.precision, true, true, static_cast<std::uint64_t>(i));
+    layer.training = training_program(layer.size, layer.precision, pick_on(layer.size, sms), architecture);
+  });
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    for (Layer& layer : all) {
+      CAPTURE(iteration, layer.size.hidden, layer.size.batch, layer.size.steps);
+      const TrainingArrays& a = layer.training->arrays;
+      const bool is_first = iteration == 0, has_none = layer.size.length_bytes > 0 && iteration == iterations / 2;
+      if (is_first) {
+        layer.executor = std::make_unique<Executor>(layer.training->program);
+        write_training(*layer.executor, a, layer.size, layer.precision, layer.in);
+      }
+      if (has_none) {
+        layer.executor->write(a.lengths, std::vector<std::byte>(layer.training->program.arrays[a.lengths].bytes));
+      }
+      REQUIRE(layer.executor->run()[0] == (has_none ? 2 : 0));
+      if (is_first) {
+        layer.first = layer.results();
+      }
+      if (has_none) {
+        write_training(*layer.executor, a, layer.size, layer.precision, layer.in);
+      }
+    }
+  }
+  for (const Layer& layer : all) {
+    CAPTURE(layer.size.hidden, layer.size.batch, layer.size.steps);
+    CHECK(layer.results() == layer.first);
   }
 }
 

@@ -51,4 +51,10 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("100,000 training iterations of 100 layers in turns lose no status and end with the bits of the first",
+          "[gpu][soak]") {
+  const DeviceInfo device = device_info();
+  check_iterations<DeviceProgram>(100, 1000, 320, 48, device.sm_count, device.architecture);
+}
+
 }  // namespace onchip
