@@ -118,14 +118,17 @@ TEST_CASE("simulate --mode train replays both recurrences", "[fast]") {
     CHECK(answer.out.find(part) != std::string::npos);
   }
   // The plans are those that are priced.
-  const Json simulated = run_json("simulate" + network)["recurrences"];
-  for (const Json& phase : run_json("predict" + network)["phases"]) {
-    for (const Json& recurrence : simulated) {
+  const Json simulated = run_json("simulate" + network), priced = run_json("predict" + network);
+  int found = 0;
+  for (const Json& phase : priced["phases"]) {
+    for (const Json& recurrence : simulated["recurrences"]) {
       if (phase["name"] == recurrence["pass"]) {
+        ++found;
         CHECK(phase["plan"] == recurrence["plan"]);
       }
     }
   }
+  CHECK(found == 2);
   require_refusal("simulate" + network + " --timeline t.json", "--timeline");
   require_refusal("simulate --mode train --cell relu --hidden 512 --batch 16", "there are training kernels for");
 }
