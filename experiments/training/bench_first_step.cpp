@@ -4,6 +4,7 @@
 // what that left there. Kernels of the two recurrences are compiled side by side. Not what a GPU adds: loading the
 // kernels, taking memory. No GPU.
 //   build/bench_first_step > experiments/data/first_step.csv
+#include "experiments/validation/clocks.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/training/training_program.hpp"
 #include "model/base/error.hpp"
@@ -12,20 +13,12 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <string>
 
 namespace {
 
 using namespace onchip;
-
-// Of all threads, so that it matters little what else runs.
-double processor_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 // As TrainingLayer does it (kernels/training/training_layer.cpp).
 TrainingPlan plan_of(const TrainingSize& size) {

@@ -100,6 +100,9 @@ std::vector<RecurrenceRow> simulate_recurrences(const CsvReader& file, const Chi
     const AskedTraining asked = read_training_row(file, row);
     const TrainingSize size = size_of(asked.training);
     const double measured = file.number(row, is_backward ? "backward_us" : "forward_us");
+    if (!(measured > 0 && std::isfinite(measured))) {
+      file.fail(row, "a recurrence's time: expected one above 0");
+    }
     try {
       const RecurrencePlan plan = changed({}, is_backward ? asked.backward : asked.forward);
       const double us = simulate_recurrence(chip, size, plan, is_backward, simulation).step_us;
@@ -109,9 +112,6 @@ std::vector<RecurrenceRow> simulate_recurrences(const CsvReader& file, const Chi
           text(plan), {measured, us, us - half, us + half}, priced_us(chip, size, plan, is_backward)};
     } catch (const InputError& error) {
       file.fail(row, error.what());
-    }
-    if (!(measured > 0 && std::isfinite(measured))) {
-      file.fail(row, "a recurrence's time: expected one above 0");
     }
   });
   return rows;

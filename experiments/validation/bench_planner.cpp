@@ -2,14 +2,13 @@
 // Questions to the planner per second on one core, and how long the slowest kinds of them take.
 //   bench_planner [NUMBER [SEED]]
 //   bench_planner check [NUMBER [SEED]]   whether the exhaustive search has the same answers: a plan of equal time
+#include "experiments/validation/clocks.hpp"
 #include "experiments/validation/drawn_questions.hpp"
-#include "experiments/validation/processor_seconds.hpp"
 #include "model/answer/capacity.hpp"
 #include "model/base/parallel.hpp"
 #include "model/plan/planner.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -23,10 +22,6 @@
 namespace {
 
 using namespace onchip;
-
-double wall_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void bench_drawn(int number, unsigned seed) {
   const std::vector<DrawnQuestion> questions = draw_questions(number, seed);

@@ -11,11 +11,8 @@
 namespace onchip {
 namespace {
 
-constexpr int kSectorBytes = 32;   // of a line of L2, which come one by one
-constexpr int kWordsPerLoad = 32;  // of a warp, one per lane
-// What a wait takes beyond its cycles, by machine code for sm_90: the loop that reads the clock (CS2R, IADD3, ISETP and
-// a branch: 26 cycles) sees the end half a pass late, and finishes its pass.
-constexpr double kBehindWait = 34;
+constexpr int kSectorBytes = 32;     // of a line of L2, which come one by one
+constexpr int kWordsPerLoad = 32;    // of a warp, one per lane
 constexpr int kStoreWavefronts = 4;  // of a warp's 16-byte stores to shared memory
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
 

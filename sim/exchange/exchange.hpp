@@ -41,6 +41,10 @@
 
 namespace onchip {
 
+// A wait is a loop that reads the clock (CS2R, IADD3, ISETP and a branch), by machine code for sm_90: cycles of a pass,
+// and what the wait takes beyond its cycles, for it sees the end half a pass late, and finishes its pass.
+inline constexpr double kWaitPassCycles = 26, kBehindWait = 34;
+
 // Of the SMs.
 inline double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());

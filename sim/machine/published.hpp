@@ -27,7 +27,7 @@ class PublishedWords {
  public:
   explicit PublishedWords(std::span<const Published> kinds) {
     for (const Published& kind : kinds) {
-      kinds_.push_back({kind, std::vector<Part>(static_cast<std::size_t>(kind.parts))});
+      kinds_.push_back({kind, std::vector<Part>(static_cast<std::size_t>(kind.parts), {.delay = kind.visible_cycles})});
     }
   }
 
@@ -49,7 +49,7 @@ class PublishedWords {
     }
     if (is_store(instruction)) {
       --part->stores;
-      part->visible = std::max(part->visible, cycle + last_->visible_cycles);
+      part->visible = std::max(part->visible, cycle + part->delay);
       return false;
     }
     return part->stores > 0 || part->visible > cycle;
@@ -58,7 +58,7 @@ class PublishedWords {
  private:
   struct Part {
     std::int64_t stores = 0;  // still to come
-    double visible = 0;
+    double delay = 0, visible = 0;
   };
   struct Kind {
     Published of;
@@ -75,7 +75,6 @@ class PublishedWords {
     const std::uint64_t address = warp.addresses_of(instruction).front();
     for (Kind& kind : kinds_) {
       if (kind.of.has(address)) {
-        last_ = &kind.of;
         return &kind.parts[(address - kind.of.begin) / kind.of.part_bytes];
       }
     }
@@ -83,7 +82,6 @@ class PublishedWords {
   }
 
   std::vector<Kind> kinds_;
-  const Published* last_ = nullptr;
 };
 
 }  // namespace onchip

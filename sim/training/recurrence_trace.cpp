@@ -2,6 +2,7 @@
 #include "sim/training/recurrence_trace.hpp"
 
 #include "sim/dense/products.hpp"
+#include "sim/exchange/exchange.hpp"
 #include "sim/training/recurrence_cell.hpp"
 
 #include <cmath>
@@ -88,7 +89,6 @@ class Writer : public RecurrenceCell {
     out_.fill(kLoopInstructions);
     out_.branch();
     if (is_alone) {
-      constexpr double kBehindWait = 34;  // as in sim/exchange/exchange.cpp
       wait(plan_.poll_delay > 0 ? plan_.poll_delay + kBehindWait : 0);
       ask(next_step, next_turn);
     }
@@ -102,10 +102,9 @@ class Writer : public RecurrenceCell {
     out_.flush();
   }
 
-  // A loop that does nothing else, such as one that reads the clock.
+  // As many passes of a loop that reads the clock.
   void wait(double cycles) {
-    constexpr double kPassCycles = 26;
-    for (int pass = static_cast<int>(std::lround(cycles / kPassCycles)); pass > 0; --pass) {
+    for (int pass = static_cast<int>(std::lround(cycles / kWaitPassCycles)); pass > 0; --pass) {
       out_.branch(out_.operate(Operation::integer, out_.operate(Operation::other)));
     }
   }

@@ -3,26 +3,20 @@
 // blocks found, plan chosen, layout packed; the same again from what the first time left in the cache. Layers are made
 // anew whenever they are asked for: what that takes is a column of its own, not in the other processor seconds. `wall`
 // is what a clock on the wall says of all of it. Kernels are compiled before. No GPU.
-//   build/bench_planning > experiments/data/planning.csv
+//   build/bench_feed_forward_planning > experiments/data/planning.csv
+#include "experiments/validation/clocks.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "model/feed_forward/network_text.hpp"
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <string>
 
 namespace {
 
 using namespace onchip;
-
-double seconds(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 void forget_plans(const std::filesystem::path& cache) {
   std::vector<std::filesystem::path> plans;
@@ -42,9 +36,9 @@ void measure(const std::string& text, const std::filesystem::path& cache) {
   std::atomic<double> making = 0;
   FeedForward network = read_network(text);
   network.layer = [&making, layer = network.layer](int l) {
-    const double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
+    const double begin = thread_seconds();
     SparseLayer made = layer(l);
-    making += seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
+    making += thread_seconds() - begin;
     return made;
   };
   const int neurons = network.neurons.front();
@@ -54,10 +48,10 @@ void measure(const std::string& text, const std::filesystem::path& cache) {
     double planning, making_layers, wall;
   };
   const auto plan = [&] {
-    const double begin = seconds(CLOCK_PROCESS_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);
+    const double begin = processor_seconds(), wall = wall_seconds();
     making = 0;
     family = plan_network(network, target, "", {}, &activity).family;
-    return Seconds{seconds(CLOCK_PROCESS_CPUTIME_ID) - begin - making, making, seconds(CLOCK_MONOTONIC) - wall};
+    return Seconds{processor_seconds() - begin - making, making, wall_seconds() - wall};
   };
   plan();
   forget_plans(cache);
@@ -70,7 +64,7 @@ void measure(const std::string& text, const std::filesystem::path& cache) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const std::filesystem::path cache = std::filesystem::temp_directory_path() / "onchip_bench_planning";
+  const std::filesystem::path cache = std::filesystem::temp_directory_path() / "onchip_bench_feed_forward_planning";
   setenv("ONCHIP_CACHE", cache.c_str(), 1);
   std::printf("network,family,planning_s,making_layers_s,wall_s,cached_s,making_layers_again_s,cached_wall_s\n");
   std::vector<std::string> networks(arguments + 1, arguments + count);
