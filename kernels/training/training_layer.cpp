@@ -154,7 +154,7 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 }  // namespace
 
 TrainingHalf half_of(std::string_view label) {
-  constexpr std::array<std::string_view, 3> kForward{"prepare forward", "W_ih x", "forward"};
+  constexpr std::array<std::string_view, 4> kForward{"ranks forward", "prepare forward", "W_ih x", "forward"};
   const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
   return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
 }
@@ -242,7 +242,14 @@ void TrainingLayer::run(const ProgramNode& node, cudaStream_t stream, std::byte*
 }
 
 void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::vector<std::byte*>> places,
-                            std::byte* workspace) const {
+                            std::int64_t rows, std::byte* workspace) const {
+  if (rows != 0 && size_.length_bytes == 0) {
+    throw InputError("packed rows go with lengths");
+  }
+  if (rows != 0 && (rows < size_.batch || rows > size_.steps * size_.batch)) {
+    throw InputError("there are " + std::to_string(rows) + " packed rows; expected " + std::to_string(size_.batch) +
+                     " to " + std::to_string(size_.steps * size_.batch));
+  }
   if (const int device = current_device(); device != device_) {
     throw InputError("the kernels are loaded into device " + std::to_string(device_) + ", but the current device is " +
                      std::to_string(device));
@@ -265,7 +272,8 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
     std::byte* const status = reinterpret_cast<std::byte*>(device.status);
     of_direction[of.program.results] = status;
     nodes.emplace_back();
-    for (ProgramNode& node : of.program.nodes(of_direction)) {
+    const TrainingRows of_call{.packed = rows, .products = rows};
+    for (ProgramNode& node : rows == 0 ? of.program.nodes(of_direction) : of.nodes_of_rows(of_direction, of_call)) {
       const bool clears_status = node.zeros.data() == status;
       const bool is_unwanted = node.label == "dW_hh mask" && of_direction[of.arrays.dw_hh] == nullptr;
       if (!clears_status && half_of(node.label) == half && !is_unwanted) {

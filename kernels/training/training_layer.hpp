@@ -8,6 +8,7 @@
 #include "model/workload/mask.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,11 +37,12 @@ class TrainingLayer {
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   std::size_t kept_bytes() const { return training().program.arrays[training().arrays.gates].bytes; }
 
-  // `places`: of the caller's arrays of each direction, those of TrainingArrays; null where there is none. `workspace`:
-  // aligned to 256 bytes, free again when the half is done. Waits for nothing and allocates no device memory: it may be
-  // captured in a graph. Several streams and threads may do so at once. Throws CudaError, once, if a half on this
-  // device has given up a wait or found a length that is none since the last call.
-  void enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::vector<std::byte*>> places,
+  // `places`: of the caller's arrays of each direction, those of TrainingArrays; null where there is none. `rows`: with
+  // lengths, TrainingRows::packed. `workspace`: aligned to 256 bytes, free again when the half is done. Waits for
+  // nothing and allocates no device memory: it may be captured in a graph. Several streams and threads may do so at
+  // once. Throws CudaError, once, if a half on this device has given up a wait or found a length that is none since the
+  // last call.
+  void enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::vector<std::byte*>> places, std::int64_t rows,
                std::byte* workspace) const;
 
   // Waits for the stream, and throws as enqueue() does.
