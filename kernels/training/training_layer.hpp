@@ -22,8 +22,8 @@ enum class TrainingHalf { forward, backward };
 // Of a node of the program, by its label.
 TrainingHalf half_of(std::string_view label);
 
-// Why cuDNN is the pick on the current device, or nothing where these kernels are: with lengths, they always are. Throws
-// DoesNotFit if there is no plan.
+// Why cuDNN is the pick on the current device, or nothing where these kernels are: with lengths, they always are.
+// Throws DoesNotFit if there is no plan.
 std::string why_a_library(const TrainingSize& size, Precision precision);
 
 class TrainingLayer {
@@ -45,6 +45,9 @@ class TrainingLayer {
   // nothing and allocates no device memory: it may be captured in a graph. Several streams and threads may do so at
   // once. Throws CudaError, once, if a half on this device has given up a wait or found a length that is none since the
   // last call.
+  //
+  // With lengths and padded arrays, the host does not know how many rows the products have: they are over all, zeros
+  // among them; in a graph over a multiple of a sixteenth, which the device chooses (graph_switch.hpp).
   void enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::vector<std::byte*>> places, std::int64_t rows,
                std::byte* workspace) const;
 
@@ -52,7 +55,11 @@ class TrainingLayer {
   static void check(cudaStream_t stream);
 
  private:
+  struct Nodes;
+  Nodes nodes_of(std::size_t direction, TrainingHalf half, const std::vector<std::byte*>& places, std::int64_t rows,
+                 bool is_captured) const;
   void run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const;
+  void run(const Nodes& of, std::size_t first, std::size_t last, cudaStream_t stream, std::byte* workspace) const;
   void run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
                        std::byte* workspace) const;
 
