@@ -155,7 +155,7 @@ class _OnChip:
         data, batch_sizes, in_order, back = input
         x, steps, batch, lengths = data.to(dtype), len(batch_sizes), int(batch_sizes[0]), None
         if steps * batch > len(x):
-            lengths = _lengths(batch_sizes).to(x.device, non_blocking=True)
+            lengths = recurrent_layer.on_device(_lengths(batch_sizes), x.device)
         else:
             x, steps = x.view(steps, batch, -1), 0
         if hx is not None:

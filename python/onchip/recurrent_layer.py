@@ -19,6 +19,7 @@ from torch import Tensor
 from . import api
 
 PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+_CAPTURED = []  # what graphs copy from host memory whenever they run
 _LAYERS = {}  # by device, sizes and type: the layer, or why there is none. For ever: graphs are replayed
 _LIBRARIES = {}  # likewise: why a library is quicker
 
@@ -90,6 +91,13 @@ def plan(device, dtype, may_be_a_library, *sizes):
 
 
 plan._dynamo_marked_constant = True  # as torch.compiler.assume_constant_result does, which imports what compiles
+
+
+def on_device(lengths, device):
+    """A copy of a tensor in host memory; nothing waits for it."""
+    if not is_compiling() and _is_capturing():
+        _CAPTURED.append(lengths)
+    return lengths.to(device, non_blocking=True)
 
 
 def length_bytes(lengths):

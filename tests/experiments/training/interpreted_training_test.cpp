@@ -125,7 +125,10 @@ TEST_CASE("an interpreted training step knows lengths and the reverse direction"
         Case{sized(4, 16, 3, 1, 2, true, 8), fp16, true, false, "", ""},
         Case{sized(8, 32, 20, 9, 1, true, 4), fp16, true, true, "groups=1 turns=2", "groups=1 turns=2 ahead=4"},
         Case{sized(8, 17, 10, 20, 2, false, 8), fp16, false, true, "groups=2 turns=2 ahead=4",
-             "groups=2 turns=3 warps=1 ahead=4"}}) {
+             "groups=2 turns=3 warps=1 ahead=4"},
+        Case{sized(8, 40, 22, 18, 2, true, 4), Precision::bf16, true, true,
+             "groups=1 turns=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
+             "groups=1 turns=4 split=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"}}) {
     check_interpreted(c);
   }
 }
