@@ -2,7 +2,7 @@
 // What the recurrences of a training step are given.
 
 // Samples in the order in which they are given to groups and turns: the longest first.
-struct Ranked {
+struct __align__(8) Ranked {
   int sample, length;
 };
 

@@ -22,6 +22,8 @@ __device__ __forceinline__ void begin_turn(const Arguments&, const Item& item, i
 __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
   Fetched fetched{item.place(a, step, turn), {}, 0, 0};
   const auto [row, output_row, rest] = fetched.place;
+  const Place found_before = item.found_later(a, step + 1, turn);
+  const Place found_ahead = item.found_later(a, step + kFetchedAhead, turn);
   if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
@@ -29,13 +31,13 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
     }
     if (rest > 1) {
       fetched.last_state = load_ahead(
-          a.output, item.output_index(item.later(a, fetched.place, step, turn, 1).output_row));
+          a.output, item.output_index(place_later(a, fetched.place, found_before, 1).output_row));
     } else if (a.initial != nullptr) {
       fetched.last_state = load_ahead(a.initial, item.index(item.caller_sample(a, turn)));
     }
     fetched.gradient = load_ahead(a.output_gradient, item.output_index(output_row));
     if (const int lane = item.unit % kSectorUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array
-      const Place ahead = item.later(a, fetched.place, step, turn, kFetchedAhead);
+      const Place ahead = place_later(a, fetched.place, found_ahead, kFetchedAhead);
       prefetch(lane < 4 ? a.gates : lane == 4 ? a.output : a.output_gradient,
                lane < 4 ? item.gate_index(ahead.row, lane) : item.output_index(ahead.output_row));
     }

@@ -31,33 +31,24 @@ struct Item {
   // The only place that knows directions and lengths.
   __device__ __forceinline__ Place place(const Arguments& a, long long step, int turn) const {
     const int rank = rank_of(turn, sample);
+    const bool is_sample = exists && rank < kBatch;
     Place place{0, 0, -1};
-    if (exists && rank < kBatch) {
-      if constexpr (kHasLengths) {
-        const Ranked ranked = a.ranks[rank];
-        place.rest = ranked.length - static_cast<int>(step);
-        if (place.rest > 0) {
-          const int position = a.descends ? place.rest - 1 : static_cast<int>(step);
-          place.row = offsets(a)[position] + rank;
-          place.output_row = a.packed_rows > 0 ? place.row : position * kBatch + ranked.sample;
-        }
-      } else {
-        place.rest = static_cast<int>(a.steps) - static_cast<int>(step);
-        place.row = (a.descends ? place.rest - 1 : static_cast<int>(step)) * kBatch + rank;
-        place.output_row = place.row;
-      }
+    if constexpr (kHasLengths) {  // without branches, so that loads of several places are on their way at once
+      const Ranked ranked = a.ranks[is_sample ? rank : 0];
+      place.rest = is_sample ? ranked.length - static_cast<int>(step) : -1;
+      const int position = max(0, a.descends ? place.rest - 1 : min(static_cast<int>(step), ranked.length));
+      place.row = offsets(a)[position] + rank;
+      place.output_row = a.packed_rows > 0 ? place.row : position * kBatch + ranked.sample;
+    } else if (is_sample) {
+      place.rest = static_cast<int>(a.steps) - static_cast<int>(step);
+      place.row = (a.descends ? place.rest - 1 : static_cast<int>(step)) * kBatch + rank;
+      place.output_row = place.row;
     }
     return place;
   }
-  // That of so many steps later, as it is there.
-  __device__ __forceinline__ Place later(const Arguments& a, const Place& place, long long step, int turn,
-                                         int steps) const {
-    if constexpr (kHasLengths) {
-      return this->place(a, step + steps, turn);
-    } else {
-      const int row = place.row + (a.descends ? -steps : steps) * kBatch;
-      return {row, row, place.rest - steps};
-    }
+  // With lengths, for place_later().
+  __device__ __forceinline__ Place found_later(const Arguments& a, long long step, int turn) const {
+    return kHasLengths ? place(a, step, turn) : Place{};
   }
   // The caller's, of a sample that is there.
   __device__ __forceinline__ int caller_sample(const Arguments& a, int turn) const {
@@ -77,6 +68,12 @@ struct Item {
   }
   __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreadItems * kThreads * 4); }
 };
+
+// So many steps after `place`.
+__device__ __forceinline__ Place place_later(const Arguments& a, const Place& place, const Place& found, int steps) {
+  const int row = place.row + (a.descends ? -steps : steps) * kBatch;
+  return kHasLengths ? found : Place{row, row, place.rest - steps};
+}
 
 // Whether a sample's state is multiplied in this step; backward also that which leaves the first state's gradient.
 __device__ __forceinline__ bool is_left(const Arguments& a, long long step, int turn, int sample) {

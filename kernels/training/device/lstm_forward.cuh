@@ -36,13 +36,15 @@ __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item,
 __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
   Fetched fetched{item.place(a, step, turn), {}};
   const auto [row, output_row, rest] = fetched.place;
+  const Place found_ahead = item.found_later(a, step + kFetchedAhead, turn);
   if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
       fetched.input[g] = load_ahead(a.gates, item.gate_index(row, g));
     }
     if (item.unit % kSectorUnits < 4 && rest > kFetchedAhead) {  // one lane for each gate
-      prefetch(a.gates, item.gate_index(item.later(a, fetched.place, step, turn, kFetchedAhead).row, item.unit % kSectorUnits));
+      const Place ahead = place_later(a, fetched.place, found_ahead, kFetchedAhead);
+      prefetch(a.gates, item.gate_index(ahead.row, item.unit % kSectorUnits));
     }
   }
   return fetched;

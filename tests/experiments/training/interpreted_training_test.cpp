@@ -205,13 +205,13 @@ TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
   CHECK(is_right(packed, true));
   CHECK(is_right(halves));
   for (const auto& [from, to] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
-           {"place.rest = ranked.length", "place.rest = a.ranks[0].length"},
+           {"? ranked.length - static", "? a.ranks[0].length - static"},
            {"a.ranks[rank].sample : rank", "rank : rank"},
            {"a.packed_rows > 0 ? place.row", "false ? place.row"},
            {"clear_row(a.gates, 4 * kHidden, 4 * kHidden", "clear_row(a.gates, 4 * kHidden, 0"},
            {"kBatch + ranked.sample", "kBatch + rank"},
            {"place.row = offsets(a)[position]", "place.row = offsets(a)[0]"},
-           {"item.later(a, fetched.place, step, turn, 1).row", "row"},
+           {"item.index(found_before.row)", "item.index(row)"},
            {"load_ahead(a.initial_cell", "load_ahead(a.initial"},
            {"offsets(a)[before] + rows.rank", "offsets(a)[rows.position] + rows.rank"},
            {"copy.from = a.initial;", ""},
