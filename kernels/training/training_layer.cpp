@@ -226,12 +226,9 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
 }
 
 std::string TrainingLayer::plan() const {
-  if (training().sparse) {
-    return "sparse, forward: " + text(training().sparse->forward.recurrence.plan) +
-           "; backward: " + text(training().sparse->backward.recurrence.plan);
-  }
   const TrainingPlan& plan = training().plan;
-  return "forward: " + text(plan.forward) + "; backward: " + text(plan.backward) +
+  const TrainingPlanText text = plan_text(training());
+  return (training().sparse ? "sparse, forward: " : "forward: ") + text.forward + "; backward: " + text.backward +
          (plan.aligned ? "; products of aligned copies" : "") + (plan.beside ? "; both directions at once" : "");
 }
 
