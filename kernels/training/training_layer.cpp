@@ -258,7 +258,7 @@ struct TrainingLayer::Nodes {
 
 TrainingLayer::Nodes TrainingLayer::nodes_of(std::size_t direction, TrainingHalf half,
                                              const std::vector<std::byte*>& places, std::int64_t rows,
-                                             bool is_captured) const {
+                                             bool has_ways) const {
   const TrainingProgram& of = training_[direction];
   const std::byte* const status = places[of.program.results];
   const auto of_half = [&](std::vector<ProgramNode> all) {
@@ -269,11 +269,10 @@ TrainingLayer::Nodes TrainingLayer::nodes_of(std::size_t direction, TrainingHalf
     });
     return all;
   };
-  const GraphSwitch* const graph_switch = shared_of(device_).graph_switch.get();
   if (rows > 0) {
     return {.all = of_half(of.nodes_of_rows(places, {.packed = rows, .products = rows}))};
   }
-  if (size_.length_bytes == 0 || !is_captured || graph_switch == nullptr) {
+  if (!has_ways) {
     return {.all = of_half(of.program.nodes(places))};
   }
   const std::int64_t all_rows = size_.steps * size_.batch, unit = (all_rows + kSizes - 1) / kSizes;
@@ -323,8 +322,10 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
   const std::lock_guard lock(shared().mutex);  // a cuBLAS handle is one stream's at a time
   Shared::Device& device = shared_of(device_);
   take_status(*device.status);
-  cudaStreamCaptureStatus capture{};
-  ONCHIP_CUDA_CHECK(cudaStreamIsCapturing(stream, &capture));
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  if (device.graph_switch && size_.length_bytes > 0 && rows == 0) {
+    ONCHIP_CUDA_CHECK(cudaStreamIsCapturing(stream, &capture));
+  }
   std::vector<Nodes> nodes;  // of each direction
   for (std::size_t direction = 0; direction < training_.size(); ++direction) {
     std::vector<std::byte*>& of_direction = places[direction];

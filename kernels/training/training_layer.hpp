@@ -57,7 +57,7 @@ class TrainingLayer {
  private:
   struct Nodes;
   Nodes nodes_of(std::size_t direction, TrainingHalf half, const std::vector<std::byte*>& places, std::int64_t rows,
-                 bool is_captured) const;
+                 bool has_ways) const;
   void run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const;
   void run(const Nodes& of, std::size_t first, std::size_t last, cudaStream_t stream, std::byte* workspace) const;
   void run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,

@@ -64,8 +64,8 @@ struct TrainingArguments {
 // With lengths, how many rows there are.
 struct TrainingRows {
   std::int64_t packed = 0;    // the sum of the lengths, where x, y and their gradients are packed; 0: they are padded
-  std::int64_t products = 0;  // that products are over: `unit`, or a multiple of it; 0: of all steps and samples
-  std::int64_t unit = 0;      // likewise
+  std::int64_t products = 0;  // that products are over, no fewer than there are; 0: those of all steps and samples
+  std::int64_t unit = 0;      // behind the last there are zeros up to a multiple of it; 0: up to all
 };
 
 struct SparseTraining;

@@ -6,7 +6,7 @@ struct __align__(8) Ranked {
   int sample, length;
 };
 
-// Where rows go, with lengths (prepare.cuh).
+// Where rows go, with lengths (rows.cuh).
 enum RowMap {
   kSameRows,
   kToPacked,    // from the caller's; zeros in the rows behind the last that products read, too
@@ -14,7 +14,7 @@ enum RowMap {
   kToLater      // from the caller's y to the packed row of the step after it; of a sample's first step there, from h0
 };
 
-// Of matrices whose rows are not whole 16 bytes, or lie in another order (prepare.cuh).
+// Of matrices whose rows are not whole 16 bytes, or lie in another order (rows.cuh).
 struct RowCopy {
   const void* from;  // [rows][from_stride]
   void* to;          // [rows][to_stride]
