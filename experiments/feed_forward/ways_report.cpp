@@ -18,14 +18,16 @@
 namespace onchip {
 
 int measure_ways(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
-                 const std::optional<StagedPlan>& given, const MeasureOptions& options, Output& output) {
+                 const std::string& given, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
   options.say("reading the network and its images, and computing the reference");
   const FeedForward network = read_network(network_text);
   const InferenceTask task = inference_task(network, read_images(images_text, network.neurons.front()));
+  const bool is_staged = given.starts_with(StagedPlan::kName);
   const StagedPlan plan =
-      given ? *given : choose_staged_plan(chip.chip, network, std::span(task.reference.alive).first(network.layers()));
+      is_staged ? parse_staged_plan(given)
+                : choose_staged_plan(chip.chip, network, std::span(task.reference.alive).first(network.layers()));
   std::vector<TimedWay> ways;
   if (options.baselines) {
     options.say("timing our own plan");
@@ -34,7 +36,7 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
     const int neurons = network.neurons.front();
     const Activity activity = find_activity(network, sample_images(images_text, neurons, default_sample(network)));
     try {
-      const PlannedProgram planned = plan_network(network, target, "", {}, &activity);
+      const PlannedProgram planned = plan_network(network, target, is_staged ? "" : given, {}, &activity);
       ways.push_back(time_program(std::string(planned.family), task, options.repeats,
                                   planned.program(std::max(task.images.images, 1)), planned.end_layers));
       ways.back().settings = planned.text;

@@ -4,15 +4,14 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/measurement/measurement.hpp"
-#include "model/feed_forward/staged/plan.hpp"
 
-#include <optional>
 #include <string>
 
 namespace onchip {
 
-// images: as read_images() takes it. Without a plan, that with the shortest predicted time.
-int measure_ways(const ChipFile& chip, const std::string& network, const std::string& images,
-                 const std::optional<StagedPlan>& plan, const MeasureOptions& options, Output& output);
+// images: as read_images() takes it. plan: of the method of 2020, or of ours; of each that is not given, the one with
+// the shortest predicted time.
+int measure_ways(const ChipFile& chip, const std::string& network, const std::string& images, const std::string& plan,
+                 const MeasureOptions& options, Output& output);
 
 }  // namespace onchip

@@ -329,15 +329,17 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";
     const std::string plan = options->given("plan") ? options->text("plan") : "";
-    const bool is_staged = plan.starts_with(StagedPlan::kName) || measure_options.baselines;
-    if (!is_staged) {
+    const bool is_staged = plan.starts_with(StagedPlan::kName);
+    const bool are_ways = is_staged || measure_options.baselines;
+    if (is_staged) {
+      parse_staged_plan(plan);
+    } else {
       check_family(plan);
     }
-    if (is_staged) {
+    if (are_ways) {
       refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {},
-                    {"gpus", "split", "image-order"});
+                    {"gpus", "split", "image-order", "compile-only"});
     }
-    const auto staged = is_staged && !plan.empty() ? std::optional(parse_staged_plan(plan)) : std::nullopt;
     Output output(*options);
     const ImagesOnGpus on_gpus{
         .gpus = options->given("gpus") ? static_cast<int>(options->whole("gpus", 1, 1024)) : 1,
@@ -346,9 +348,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
                      : Split::dealt,
         .survivors_first = options->given("image-order") && options->choice("image-order", options->text("image-order"),
                                                                             {"given", "survivors-first"}) == 1};
-    if (is_staged) {
-      refuse_beside(*options, "plan staged", {}, {"compile-only"});
-      return measure_ways(chip, network, images, staged, measure_options, output);
+    if (are_ways) {
+      return measure_ways(chip, network, images, plan, measure_options, output);
     }
     return options->flag("compile-only")
                ? compile_feed_forward(chip, network, images, plan, output)

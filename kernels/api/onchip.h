@@ -242,9 +242,13 @@ typedef struct onchip_layer {
 } onchip_layer;
 
 /* Plans for the current device, compiles and loads, which takes up to seconds, with a warm cache milliseconds; not
- * while a stream is captured. ONCHIP_DOES_NOT_FIT where no plan keeps the weights on the chip. */
+ * while a stream is captured. ONCHIP_DOES_NOT_FIT where no plan keeps the weights on the chip; where a library is
+ * quicker, it is created all the same. */
 ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training,
                                                 onchip_error* error);
+/* Why cuDNN is priced lower at this size than these kernels, in one line, or an empty one if it is not; destroy it with
+ * onchip_text_destroy. Compiles nothing. ONCHIP_DOES_NOT_FIT as above. */
+ONCHIP_API onchip_status onchip_training_library(const onchip_layer* layer, char** why, onchip_error* error);
 /* The same of an LSTM with a mask that stays: w_hh has weights where the matrix has elements, [4 * hidden, hidden],
  * whatever their values. Forward and backward read w_hh only there, keep that on the chip, and dw_hh is zero elsewhere.
  * Takes some device memory of its own, until it is destroyed: its graphs may not outlive it. */

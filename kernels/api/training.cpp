@@ -96,46 +96,58 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
 
 using namespace onchip;
 
+static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask) {
+  require_struct(layer, "layer");
+  require_range("cell", layer->cell, ONCHIP_RELU, ONCHIP_GRU);
+  const auto cell = static_cast<Cell>(layer->cell);
+  if (cell != Cell::lstm && cell != Cell::gru) {
+    throw InputError("the cell '" + std::string(info(cell).name) +
+                     "' has no training kernels; 'lstm' and 'gru' have");
+  }
+  if (mask != nullptr && cell != Cell::lstm) {
+    throw InputError("a 'gru' has no training kernels with a mask; 'lstm' has");
+  }
+  if (mask != nullptr && (layer->directions != 1 || layer->length_bytes != 0)) {
+    throw InputError("with a mask, a layer has one direction and no lengths");
+  }
+  require_range("precision", layer->precision, ONCHIP_FP16, ONCHIP_BF16);
+  constexpr std::int32_t kMost = 1 << 20;
+  require_range("input", layer->input, 1, kMost);
+  require_range("hidden", layer->hidden, 1, kMost);
+  require_range("batch", layer->batch, 1, kMost);
+  require_range("steps", layer->steps, 1, std::numeric_limits<std::int32_t>::max() / layer->batch);
+  require_range("directions", layer->directions, 1, 2);
+  if (layer->length_bytes != 0 && layer->length_bytes != 4 && layer->length_bytes != 8) {
+    throw InputError("'length_bytes' is " + std::to_string(layer->length_bytes) + "; expected 0, 4 or 8");
+  }
+  return {.input = layer->input,
+          .hidden = layer->hidden,
+          .batch = layer->batch,
+          .steps = layer->steps,
+          .cell = cell,
+          .directions = layer->directions,
+          .length_bytes = layer->length_bytes};
+}
+
 static onchip_status create(const onchip_layer* layer, const SparseMatrix* mask, onchip_training** training,
                             onchip_error* error) {
   return guarded_cuda(error, [&] {
-    require_struct(layer, "layer");
     require(training, "training");
-    require_range("cell", layer->cell, ONCHIP_RELU, ONCHIP_GRU);
-    const auto cell = static_cast<Cell>(layer->cell);
-    if (cell != Cell::lstm && cell != Cell::gru) {
-      throw InputError("the cell '" + std::string(info(cell).name) +
-                       "' has no training kernels; 'lstm' and 'gru' have");
-    }
-    if (mask != nullptr && cell != Cell::lstm) {
-      throw InputError("a 'gru' has no training kernels with a mask; 'lstm' has");
-    }
-    if (mask != nullptr && (layer->directions != 1 || layer->length_bytes != 0)) {
-      throw InputError("with a mask, a layer has one direction and no lengths");
-    }
-    require_range("precision", layer->precision, ONCHIP_FP16, ONCHIP_BF16);
-    constexpr std::int32_t kMost = 1 << 20;
-    require_range("input", layer->input, 1, kMost);
-    require_range("hidden", layer->hidden, 1, kMost);
-    require_range("batch", layer->batch, 1, kMost);
-    require_range("steps", layer->steps, 1, std::numeric_limits<std::int32_t>::max() / layer->batch);
-    require_range("directions", layer->directions, 1, 2);
-    if (layer->length_bytes != 0 && layer->length_bytes != 4 && layer->length_bytes != 8) {
-      throw InputError("'length_bytes' is " + std::to_string(layer->length_bytes) + "; expected 0, 4 or 8");
-    }
-    *training = new onchip_training{TrainingLayer({.input = layer->input,
-                                                   .hidden = layer->hidden,
-                                                   .batch = layer->batch,
-                                                   .steps = layer->steps,
-                                                   .cell = cell,
-                                                   .directions = layer->directions,
-                                                   .length_bytes = layer->length_bytes},
-                                                  static_cast<Precision>(layer->precision), mask)};
+    const TrainingSize size = size_of(layer, mask);
+    *training = new onchip_training{TrainingLayer(size, static_cast<Precision>(layer->precision), mask)};
   });
 }
 
 onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training, onchip_error* error) {
   return create(layer, nullptr, training, error);
+}
+
+onchip_status onchip_training_library(const onchip_layer* layer, char** why, onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    require(why, "why");
+    const TrainingSize size = size_of(layer, nullptr);
+    *why = copy_of(why_a_library(size, static_cast<Precision>(layer->precision)));
+  });
 }
 
 onchip_status onchip_training_create_sparse(const onchip_layer* layer, const onchip_matrix* mask,

@@ -120,21 +120,9 @@ Chip chip_of(const DeviceInfo& info, std::size_t shared_bytes) {
   return *chip;
 }
 
-// A library's step has no plan here: the caller has the library.
-TrainingPlan plan_for(const TrainingSize& size, Precision precision, const DeviceInfo& info, int device) {
-  const Chip chip = chip_of(info, shared_bytes_of(device));
-  const Training training{{size.cell, precision, size.hidden, size.batch, static_cast<int>(size.steps), 1},
-                          {1, size.directions == 2, size.input}};
+TrainingPlan plan_for(const TrainingSize& size, const Chip& chip) {
   try {
-    const TrainingPlan plan = choose_training_plan(size, chip);
-    if (size.length_bytes == 0 && plan_training(chip, training) == library_step()) {
-      const auto us = [&](const TrainingStep& step) {
-        return fixed(price(chip, training, step).us / static_cast<double>(size.steps), 1) + " us";
-      };
-      throw InputError("cuDNN is the pick at this size: a step is priced " + us(library_step()) +
-                       ", with the quickest plan on the chip " + us(own_step(chip, training)));
-    }
-    return plan;
+    return choose_training_plan(size, chip);
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }
@@ -165,6 +153,21 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 
 }  // namespace
 
+std::string why_a_library(const TrainingSize& size, Precision precision) {
+  const Chip chip = chip_of(device_info(), shared_bytes_of(current_device()));
+  plan_for(size, chip);
+  const Training training{{size.cell, precision, size.hidden, size.batch, static_cast<int>(size.steps), 1},
+                          {1, size.directions == 2, size.input}};
+  if (size.length_bytes != 0 || plan_training(chip, training) != library_step()) {
+    return "";
+  }
+  const auto us = [&](const TrainingStep& step) {
+    return fixed(price(chip, training, step).us / static_cast<double>(size.steps), 1) + " us";
+  };
+  return "cuDNN is the pick at this size: a step is priced " + us(library_step()) +
+         ", with the quickest plan on the chip " + us(own_step(chip, training));
+}
+
 TrainingHalf half_of(std::string_view label) {
   constexpr std::array<std::string_view, 3> kForward{"prepare forward", "W_ih x", "forward"};
   const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
@@ -177,7 +180,8 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
   if (mask != nullptr) {
     training_.push_back(sparse_program_for(size, precision, *mask, info, device_));
   }
-  const TrainingPlan plan_of_size = mask != nullptr ? TrainingPlan{} : plan_for(size, precision, info, device_);
+  const TrainingPlan plan_of_size =
+      mask != nullptr ? TrainingPlan{} : plan_for(size, chip_of(info, shared_bytes_of(device_)));
   for (int direction = 0; mask == nullptr && direction < size.directions; ++direction) {
     TrainingSize of_direction = size;
     of_direction.is_reverse = direction == 1;

@@ -332,10 +332,19 @@ class Training(_Handle):
 
     _kind = "training"
 
+    @staticmethod
+    def _layer(cell, precision, *sizes):
+        return library.Layer(_number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision"), *sizes)
+
+    @staticmethod
+    def library(cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0):
+        """Why cuDNN is priced lower than these kernels at this size; empty if it is not. Compiles nothing."""
+        layer = Training._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes)
+        return _text("onchip_training_library", ctypes.byref(layer))
+
     def __init__(self, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0, mask=None):
-        cell, self._directions = _number(CELLS, cell, "cell"), directions
-        precision = _number(PRECISIONS, precision, "precision")
-        layer = library.Layer(cell, precision, input, hidden, batch, steps, directions, length_bytes)
+        self._directions = directions
+        layer = self._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes)
         if mask is None:
             super().__init__("create", ctypes.byref(layer))
         else:

@@ -201,7 +201,9 @@ class _OnChip:
         inputs = [self.input_size] + [directions * self.hidden_size] * (self.num_layers - 1)
         for input, mask in dict.fromkeys(zip(inputs, masks)):
             sizes = (input, self.hidden_size, batch, steps, directions, recurrent_layer.length_bytes(lengths))
-            is_there, text = recurrent_layer.plan(x.device, x.dtype, self._cell, *sizes, *([mask] if mask else []))
+            # cuDNN has no gradients of a module that only evaluates.
+            may_be_a_library = self.training and not mask
+            is_there, text = recurrent_layer.plan(x.device, x.dtype, may_be_a_library, self._cell, *sizes, *([mask] if mask else []))
             if not is_there:
                 return text
         finals, all_weights = [], self._weights()

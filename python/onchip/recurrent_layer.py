@@ -19,6 +19,7 @@ from . import api
 
 PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 _LAYERS = {}  # by device, sizes and type: the layer, or why there is none. For ever: graphs are replayed
+_LIBRARIES = {}  # likewise: why a library is quicker
 
 
 # torch's own ways to a device and to its stream take longer than a launch.
@@ -68,9 +69,22 @@ def _layer(device, dtype, cell, *sizes):
     return _LAYERS[key]
 
 
-def plan(device, dtype, *sizes):
+def _library(device, dtype, cell, *sizes):
+    """Why torch's path is the quicker one, or nothing."""
+    key = (device, dtype, cell, *sizes)
+    if key not in _LIBRARIES:
+        with _context(device):
+            try:
+                _LIBRARIES[key] = api.Training.library(cell, PRECISIONS[dtype], *sizes)
+            except (OSError, api.ApiError):  # a layer says so, too
+                _LIBRARIES[key] = ""
+    return _LIBRARIES[key]
+
+
+def plan(device, dtype, may_be_a_library, *sizes):
     """Whether there is one, and its text, or why not. While torch compiles, it is called then, and not when that runs."""
-    layer = _layer(device, dtype, *sizes)
+    why = _library(device, dtype, *sizes) if may_be_a_library and torch.backends.cudnn.enabled else ""
+    layer = why or _layer(device, dtype, *sizes)
     return (False, layer) if isinstance(layer, str) else (True, layer.plan)
 
 

@@ -79,6 +79,21 @@ class SameGradients(Same):
             error = (output - exact(input.double())[0]).norm() / output.norm()
             self.assertLess(error.item(), TOLERANCE[self.dtypes[0]])
 
+    def test_where_a_library_is_quicker_training_takes_it(self):
+        fast, exact = pair(self.dtypes[0], self.device, 3, 4)
+        input = torch.randn(1, 2, 3, device=self.device, dtype=self.dtypes[0])
+        with torch.backends.cudnn.flags(enabled=True):
+            output, _ = fast(input)
+            self.assertRegex(fast.explain(), "^torch: cuDNN is the pick")
+            fast.eval()(input)  # it has no gradients there
+            self.assertRegex(fast.explain(), "^on the chip")
+        fast.train()
+        with torch.backends.cudnn.flags(enabled=False):
+            again, _ = fast(input)
+            self.assertRegex(fast.explain(), "^on the chip")
+        for one in (output, again):
+            self.assertLess(((one - exact(input.double())[0]).norm() / one.norm()).item(), TOLERANCE[self.dtypes[0]])
+
 
 def _halve(tensor):
     with torch.no_grad():
@@ -113,6 +128,7 @@ class OnTheCpu(SameGradients, WithoutKernels):
         fast, exact = pair(torch.float64, "cpu", 3, 4)
         input = torch.randn(3, 2, 3, dtype=torch.float64)
         with mock.patch.object(api, "Training", side_effect=OSError("no libonchip.so")) as made:
+            made.library.side_effect = OSError("no libonchip.so")
             with self.assertWarnsRegex(UserWarning, "takes torch's path: no libonchip.so"):
                 fast(input)
             self.assertTrue(torch.equal(fast(input)[0], exact(input)[0]))
