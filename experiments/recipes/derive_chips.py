@@ -50,7 +50,7 @@ def derived(h200, chip, ratio, generations):
     for key in ("instruction_cache", "instruction_supply", "sm_instruction_cache", "sm_instruction_supply",
                 "lds_latency_per_word"):
         values["timing", key] = timing[key]["value"]
-    for key in ("latency", "per_sm", "per_warp", "bytes_per_cycle", "per_byte_and_sm"):
+    for key in ("latency", "per_sm", "per_warp", "bytes_per_cycle", "per_byte_and_sm", "sums", "sums_per_byte"):
         values["cluster", key] = h200["cluster"][key]["value"]
     values["timing", "grid_barrier"] = timing["grid_barrier"]["value"] * latency
     speed = [c["sm"]["count"]["value"] * c["sm"]["clock"]["value"] for c in (chip, h200)]
@@ -72,11 +72,11 @@ def rewrite(path, chip, values):
         wanted = values.get((section, key[1])) if key else None
         if wanted is not None and re.match("estimated: .*(H200's figure|an H200$|P100's estimate)", chip[section][key[1]]["source"]):
             before = chip[section][key[1]]["value"]
-            if abs(wanted / before - 1) > 0.005:
+            if abs(wanted - before) > 0.005 * before:
                 changed.append(f"{path.name}: {section}.{key[1]}: {before:g} -> {rounded(wanted)}")
                 line = line.replace(f"value = {key[2]}", f"value = {rounded(wanted)}", 1)
                 low_high = re.search(r"interval = \[([^,]+), ([^\]]+)\]", line)
-                if low_high:
+                if low_high and before > 0:
                     ends = ", ".join(f"{float(f'{float(end) * wanted / before:.3g}'):g}" for end in low_high.groups())
                     line = line.replace(low_high[0], f"interval = [{ends}]", 1)
         lines.append(line)

@@ -30,6 +30,8 @@ OptionGroup calibrate_options() {
        "Start from this chip; what is not measured stays as it is.")
       ("data", po::value<std::string>()->value_name("FILE"),
        "Write the measured rows as CSV, with a manifest beside it.")
+      ("only", po::value<std::string>()->value_name("NAME"),
+       "Measure with this kernel of kernels/microbench/ only, as 'cluster_sums'.")
       ("from", po::value<std::string>()->value_name("FILE"),
        "Take stored rows, with the manifest beside them, instead of measuring.")
       ("output,o", po::value<std::string>()->value_name("FILE"),
@@ -100,7 +102,8 @@ Rows measure_rows(const Options& options, const std::string& expected_architectu
     beside.emplace(manifest_path(options.text("data")));
   }
   Progress progress;
-  std::vector<MicrobenchRow> rows = run_microbenchmarks([&](std::string_view what, int done, int total) {
+  const std::string only = options.given("only") ? options.text("only") : "";
+  std::vector<MicrobenchRow> rows = run_microbenchmarks(only, [&](std::string_view what, int done, int total) {
     progress.show(std::string(what) + (total > 0 ? ", " + std::to_string(done) + " of " + std::to_string(total) : ""));
   });
   if (data) {
@@ -113,8 +116,8 @@ Rows measure_rows(const Options& options, const std::string& expected_architectu
 }
 
 Rows stored_rows(const Options& options, const std::string& expected_architecture) {
-  if (options.given("data")) {
-    throw InputError("--data contradicts --from: the rows are stored already");
+  if (options.given("data") || options.given("only")) {
+    throw InputError("--data and --only contradict --from: the rows are stored already");
   }
   const std::filesystem::path file = options.text("from");
   const Manifest manifest = read_manifest(manifest_path(file));

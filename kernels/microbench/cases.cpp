@@ -3,6 +3,8 @@
 
 #include "kernels/microbench/microbench.hpp"
 #include "kernels/runtime/sources.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 
 #include <set>
 #include <utility>
@@ -286,6 +288,46 @@ u32 expected_sent(const SendCase& c, int steps) {
   return checksum;
 }
 
+std::vector<SumsCase> sums_cases(const std::string& architecture, int smem_bytes) {
+  std::vector<SumsCase> cases;
+  if (has_clusters(architecture)) {
+    for (const int sms : {2, 4}) {
+      for (const int samples : {8, 16, 32, 64}) {
+        for (const int threads : {128, 256, 512}) {
+          cases.push_back({sms, samples, threads});
+        }
+      }
+    }
+  }
+  std::erase_if(cases, [&](const SumsCase& c) { return c.smem_bytes() > smem_bytes; });
+  return cases;
+}
+
+CompileRequest sums_request(const std::string& architecture, const SumsCase& c, bool exchanges) {
+  return request(
+      architecture, "microbench_cluster_sums", kClusterSumsSource,
+      {define("SPLIT", c.sms), define("EXCHANGES", exchanges), define("THREADS", c.threads),
+       define("UNITS", SumsCase::kUnits), define("SAMPLES", c.samples), define("SHARED_BYTES", c.smem_bytes())});
+}
+
+std::vector<u32> expected_sums(const SumsCase& c, bool exchanges, int steps) {
+  const auto sms = static_cast<u32>(c.sms), warps = static_cast<u32>(c.threads / 32);
+  std::vector<u32> checksums(sms);
+  for (u32 item = 0; item < static_cast<u32>(c.items()); ++item) {
+    std::vector<u32> values(sms, item);
+    for (int t = 0; t < steps; ++t) {
+      const std::vector<u32> before = values;
+      for (u32 sm = 0; sm < sms; ++sm) {
+        const u32 from = exchanges ? (sm + sms - 1) % sms : sm;
+        const u32 constant = warps * (exchanges ? sms * (sms + 1) / 2 : sms * (sm + 1)) - (from + 1);
+        values[sm] = (13 * (constant + before[from]) + 57) & 1023;
+        checksums[sm] += values[sm] * (2 * item + 1);
+      }
+    }
+  }
+  return checksums;
+}
+
 CompileRequest barrier_request(const std::string& architecture, int kind) {
   return request(architecture, "microbench_barrier", kBarrierSource, {define("KIND", kind)});
 }
@@ -315,8 +357,8 @@ u32 expected_cluster_checksum(const ExchangeCase& c, int steps) {
 
 }  // namespace microbench
 
-std::vector<CompileRequest> microbench_requests(const std::string& architecture, int sm_count,
-                                                int smem_bytes_per_block) {
+std::vector<CompileRequest> microbench_requests(const std::string& architecture, int sm_count, int smem_bytes_per_block,
+                                                std::string_view only) {
   using namespace microbench;
   std::vector<CompileRequest> requests;
   for (const int width : {4, 8, 16}) {
@@ -347,10 +389,25 @@ std::vector<CompileRequest> microbench_requests(const std::string& architecture,
   for (const SendCase& c : send_cases(architecture)) {
     requests.push_back(send_request(architecture, c));
   }
+  for (const SumsCase& c : sums_cases(architecture, smem_bytes_per_block)) {
+    for (const bool exchanges : {true, false}) {
+      requests.push_back(sums_request(architecture, c, exchanges));
+    }
+  }
   // Several measurements share a kernel.
-  std::set<std::pair<std::string, std::vector<std::string>>> seen;
-  std::erase_if(requests,
-                [&](const CompileRequest& r) { return !seen.emplace(std::string(r.name), r.defines).second; });
+  std::set<std::pair<std::string_view, std::vector<std::string>>> seen;
+  std::erase_if(requests, [&](const CompileRequest& r) { return !seen.emplace(r.name, r.defines).second; });
+  if (!only.empty()) {
+    constexpr std::string_view kPrefix = "microbench_";
+    std::vector<std::string_view> names;
+    for (const CompileRequest& r : requests) {
+      names.push_back(r.name.substr(kPrefix.size()));
+    }
+    std::erase_if(requests, [&](const CompileRequest& r) { return r.name.substr(kPrefix.size()) != only; });
+    if (requests.empty()) {
+      throw InputError("no microbenchmark " + in_quotes(only) + " of " + architecture + did_you_mean(only, names));
+    }
+  }
   return requests;
 }
 

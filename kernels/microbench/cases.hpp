@@ -144,6 +144,22 @@ struct SendCase {
 std::vector<SendCase> send_cases(const std::string& architecture);
 CompileRequest send_request(const std::string& architecture, const SendCase& c);
 
+// The sums that SMs of a cluster add up, and as many of their own memory instead.
+struct SumsCase {
+  static constexpr int kUnits = 16;  // of an SM
+  int sms, samples, threads;         // of a cluster; of an SM
+
+  int items() const { return kUnits * samples; }
+  int thread_items() const { return (items() + threads - 1) / threads; }
+  int bytes() const { return 4 * (sms - 1) * items(); }  // that an SM receives
+  // Floats of a warp's sums, of one sample and of all.
+  int rows() const { return kUnits * sms + 4; }
+  int warp_sums() const { return (samples + 7) / 8 * 8 * rows(); }
+  int smem_bytes() const { return 4 * (threads / 32 * warp_sums() + 2 * sms * thread_items() * threads) + 16; }
+};
+std::vector<SumsCase> sums_cases(const std::string& architecture, int smem_bytes);
+CompileRequest sums_request(const std::string& architecture, const SumsCase& c, bool exchanges);
+
 CompileRequest barrier_request(const std::string& architecture, int kind);
 
 // ---- what must come out ---------------------------------------------------------------------------------------------
@@ -159,5 +175,7 @@ u32 expected_checksum(const ExchangeCase& c, int steps);
 u32 expected_cluster_checksum(const ExchangeCase& c, int steps);
 // The checksum of cluster.cu after `steps` steps from `word` i = i.
 u32 expected_sent(const SendCase& c, int steps);
+// The checksums of cluster_sums.cu after `steps` steps, of each SM of a cluster.
+std::vector<u32> expected_sums(const SumsCase& c, bool exchanges, int steps);
 
 }  // namespace onchip::microbench

@@ -12,11 +12,11 @@
 #include "../dense/cluster.cuh"
 
 struct Arguments {
-  const char* initial;  // [kStateBytes]
-  u32* checksums;       // [kBlocks]
-  long long* times;     // [2]: block 0's cycles at start and end
-  u32* status;          // set to 1 if a wait was given up
+  u32* checksums;    // [kBlocks]
+  long long* times;  // [2]: block 0's cycles at start and end
+  u32* status;       // set to 1 if a wait was given up
   int warmup, steps;
+  const char* initial;  // [kStateBytes]
 };
 
 constexpr int kWords = kStateBytes / 4;

@@ -231,6 +231,7 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
   fit_exchange(constants, rows, block_barrier[0], block_barrier[1]);
   fit_l2(constants, rows);
   fit_cluster(constants, rows, block_barrier[0], block_barrier[1]);
+  fit_cluster_sums(constants, rows);
   return constants;
 }
 

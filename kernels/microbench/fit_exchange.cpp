@@ -148,4 +148,32 @@ void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, d
   constants.push_back({"cluster.per_byte_and_sm", fit[4], widths[4], method});
 }
 
+// What it takes to add up the sums of a cluster's SMs, beyond as many of one SM.
+void fit_cluster_sums(std::vector<CalibratedConstant>& constants, const Rows& rows) {
+  std::vector<double> bytes, cycles;
+  for (const ParsedRow* row : rows.select("cluster_sums", "cycles", {{"exchanges", "1"}})) {
+    const MicrobenchRow* const own = rows.find("cluster_sums", "cycles",
+                                               {{"exchanges", "0"},
+                                                {"sms", row->get("sms")},
+                                                {"samples", row->get("samples")},
+                                                {"threads", row->get("threads")}});
+    if (own != nullptr && row->row->value > own->value) {
+      bytes.push_back(row->number("bytes"));
+      cycles.push_back(row->row->value - own->value);
+    }
+  }
+  const auto count = static_cast<Eigen::Index>(cycles.size());
+  if (count < 8) {
+    return;
+  }
+  const Eigen::ArrayXd measured = Eigen::ArrayXd::Map(cycles.data(), count);
+  Eigen::MatrixXd terms(count, 2);
+  terms.col(0) = 1 / measured;
+  terms.col(1) = Eigen::ArrayXd::Map(bytes.data(), count) / measured;
+  const LeastSquares solved = least_squares_of_costs(terms, Eigen::VectorXd::Ones(count));
+  const std::string method = solved.method(" sizes of sums, with and without the exchange");
+  constants.push_back({"cluster.sums", solved.fit[0], solved.widths[0], method});
+  constants.push_back({"cluster.sums_per_byte", solved.fit[1], solved.widths[1], method});
+}
+
 }  // namespace onchip::microbench

@@ -96,5 +96,6 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
                   double barrier_per_warp);
 void fit_l2(std::vector<CalibratedConstant>& constants, const Rows& rows);
 void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier, double barrier_per_warp);
+void fit_cluster_sums(std::vector<CalibratedConstant>& constants, const Rows& rows);
 
 }  // namespace onchip::microbench

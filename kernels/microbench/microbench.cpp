@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <set>
@@ -88,81 +89,81 @@ const Kernel& Library::get(const CompileRequest& wanted) {
   return place->second;
 }
 
-Runner::Runner(const MicrobenchProgress& progress)
-    : progress_(progress),
+Runner::Runner(std::string_view only, const MicrobenchProgress& progress)
+    : only_(only),
+      progress_(progress),
       info_(device_info()),
       smem_bytes_(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)),
       // More than half of an SM's shared memory, so that no two blocks share an SM.
       lone_smem_bytes_(std::min(smem_bytes_, attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 + 1024)),
-      library_(microbench_requests(info_.architecture, info_.sm_count, smem_bytes_), progress),
+      library_(microbench_requests(info_.architecture, info_.sm_count, smem_bytes_, only), progress),
       clocks_(64),
       sink_(1),
       status_(1) {}
 
 std::vector<MicrobenchRow> Runner::run() {
-  const auto shared = shared_cases();
-  const auto shuffles = shuffle_cases();
-  const auto exchanges = exchange_cases(info_.sm_count, smem_bytes_);
-  const auto clustered = cluster_cases(info_.architecture, info_.sm_count, smem_bytes_);
-  const auto sends = send_cases(info_.architecture);
-  total_ = static_cast<int>(shared.size() + kOperations.size() + kLoopKibibytes.size() + shuffles.size() +
-                            exchanges.size() + clustered.size() + sends.size()) +
-           7;
-  for (const SharedCase& c : shared) {
-    tell("shared memory");
-    run_shared(c);
+  struct Job {
+    std::string what;
+    std::function<void()> run;
+  };
+  std::vector<Job> jobs;
+  const auto add = [&](std::string_view kernel, std::string what, std::function<void()> run) {
+    if (only_.empty() || only_ == kernel) {
+      jobs.push_back({std::move(what), std::move(run)});
+    }
+  };
+  for (const SharedCase& c : shared_cases()) {
+    add("shared", "shared memory", [=, this] { run_shared(c); });
   }
   for (std::size_t i = 0; i < kOperations.size(); ++i) {
-    tell("arithmetic");
-    run_arithmetic(static_cast<int>(i));
+    add("arithmetic", "arithmetic", [=, this] { run_arithmetic(static_cast<int>(i)); });
   }
-  tell("clocks");
   for (const std::string_view under : {"ffma", "hmma"}) {
-    run_clock(under);
+    add("arithmetic", "clocks", [=, this] { run_clock(under); });
   }
   for (const int kibibytes : kLoopKibibytes) {
-    tell("loops of many instructions");
-    run_loop(kibibytes);
+    add("instructions", "loops of many instructions", [=, this] { run_loop(kibibytes); });
   }
-  for (const ShuffleCase& c : shuffles) {
-    tell("shuffles and block barriers");
-    run_shuffle(c);
+  for (const ShuffleCase& c : shuffle_cases()) {
+    add("shuffle", "shuffles and block barriers", [=, this] { run_shuffle(c); });
   }
   for (const int part : {8, 4, 2, 1}) {
-    tell("grid barrier");
-    run_grid_barrier(std::max(2, info_.sm_count / part));
+    add("barrier", "grid barrier", [=, this] { run_grid_barrier(std::max(2, info_.sm_count / part)); });
   }
-  tell("L2 latency");
-  run_chase();
-  tell("signal between two SMs");
-  run_signal();
+  add("barrier", "L2 latency", [this] { run_chase(); });
+  add("barrier", "signal between two SMs", [this] { run_signal(); });
   std::vector<double> hertz;
-  for (const ExchangeCase& c : exchanges) {
-    tell("exchange of " + std::to_string(c.bytes()) + " bytes");
-    run_exchange(c, /*is_clustered=*/false, hertz);
+  for (const ExchangeCase& c : exchange_cases(info_.sm_count, smem_bytes_)) {
+    add("exchange", "exchange of " + std::to_string(c.bytes()) + " bytes",
+        [=, this, &hertz] { run_exchange(c, /*is_clustered=*/false, hertz); });
   }
-  for (const ExchangeCase& c : clustered) {
-    tell("exchange of " + std::to_string(c.bytes()) + " bytes by clusters");
-    run_exchange(c, /*is_clustered=*/true, hertz);
+  for (const ExchangeCase& c : cluster_cases(info_.architecture, info_.sm_count, smem_bytes_)) {
+    add("cluster_exchange", "exchange of " + std::to_string(c.bytes()) + " bytes by clusters",
+        [=, this, &hertz] { run_exchange(c, /*is_clustered=*/true, hertz); });
   }
-  for (const SendCase& c : sends) {
-    tell("exchange of " + std::to_string(c.bytes) + " bytes in a cluster");
-    run_sends(c);
+  for (const SendCase& c : send_cases(info_.architecture)) {
+    add("cluster", "exchange of " + std::to_string(c.bytes) + " bytes in a cluster", [=, this] { run_sends(c); });
+  }
+  for (const SumsCase& c : sums_cases(info_.architecture, smem_bytes_)) {
+    for (const bool exchanges : {true, false}) {
+      add("cluster_sums", "sums of " + std::to_string(c.bytes()) + " bytes in a cluster",
+          [=, this] { run_sums(c, exchanges); });
+    }
+  }
+  const auto total = static_cast<int>(jobs.size());
+  for (int i = 0; i < total; ++i) {
+    if (progress_) {
+      progress_(jobs[static_cast<std::size_t>(i)].what, i, total);
+    }
+    jobs[static_cast<std::size_t>(i)].run();
   }
   if (!hertz.empty()) {
     rows_.push_back(make_row("clock", "under=exchange", hertz, "Hz"));
   }
   if (progress_) {
-    progress_("done", total_, total_);
+    progress_("done", total, total);
   }
   return std::move(rows_);
-}
-
-void Runner::tell(std::string_view what) {
-  if (progress_) {
-    progress_(what, done_, total_);
-  }
-  ++done_;
 }
 
 // Cycles from the first warp's start to the last warp's end, one sample per launch of one block.
@@ -325,8 +326,8 @@ int predict_wavefronts(std::span<const unsigned, 32> offsets, int width) {
   return wavefronts;
 }
 
-std::vector<MicrobenchRow> run_microbenchmarks(const MicrobenchProgress& progress) {
-  return microbench::Runner(progress).run();
+std::vector<MicrobenchRow> run_microbenchmarks(std::string_view only, const MicrobenchProgress& progress) {
+  return microbench::Runner(only, progress).run();
 }
 
 }  // namespace onchip

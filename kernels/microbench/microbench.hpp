@@ -10,6 +10,7 @@
 //   shuffle     kind=shuffle warps ilp | barrier warps | tanh lanes     cycles per shuffle + add, barrier, tanhf + add
 //   exchange    bytes batch sms threads lanes rows loads                cycles and us per step
 //   cluster     bytes sms threads                                       cycles per step, inside one cluster
+//   cluster_sums  bytes sms samples threads exchanges                   cycles per round of adding up sums in clusters
 //   barrier     sms                                                     cycles and us per grid barrier
 //   l2          statistic                                               cycles per dependent load, over the SMs
 //   signal      sms=2                                                   cycles and us from one SM to another
@@ -39,13 +40,14 @@ struct MicrobenchRow {
 // Called between two measurements: what comes next, and how far along the whole is; total is 0 while compiling.
 using MicrobenchProgress = std::function<void(std::string_view what, int done, int total)>;
 
-// Measures on the current device; needs well under a minute, and every wait inside a kernel is bounded. Throws
-// CudaError without a device, or if a microbenchmark does not compile or spills.
-std::vector<MicrobenchRow> run_microbenchmarks(const MicrobenchProgress& progress);
+// Measures on the current device; needs well under a minute, and every wait inside a kernel is bounded. `only`: with
+// the kernel of this file ("cluster_sums"), or empty: with all. Throws CudaError without a device, or if a
+// microbenchmark does not compile or spills; InputError for a kernel that there is not.
+std::vector<MicrobenchRow> run_microbenchmarks(std::string_view only, const MicrobenchProgress& progress);
 
 // Every kernel that run_microbenchmarks compiles for a chip with so many SMs and so much shared memory per block.
-std::vector<CompileRequest> microbench_requests(const std::string& architecture, int sm_count,
-                                                int smem_bytes_per_block);
+std::vector<CompileRequest> microbench_requests(const std::string& architecture, int sm_count, int smem_bytes_per_block,
+                                                std::string_view only = {});
 
 // Wavefronts of one warp's load: each phase (32 lanes of up to 4 bytes, 16 of 8, 8 of 16) takes as many as the most
 // loaded of 32 banks has distinct 4-byte words. `offsets`: bytes, one per lane, multiples of `width`.

@@ -185,48 +185,40 @@ void Runner::run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<
   push_times(operation, parameters, launches, kExchangeSteps);
 }
 
-void Runner::run_sends(const SendCase& c) {
-  const std::string parameters =
-      join(parameter("bytes", c.bytes), parameter("sms", c.sms), parameter("threads", c.threads));
-  constexpr std::string_view kBench = "cluster";
-  struct {  // as in cluster.cu
-    const char* initial;
+// A row of the cycles of a step, of block 0.
+void Runner::run_clusters(const std::string& bench, const std::string& parameters, const ClusterCase& c,
+                          const u32* initial) {
+  constexpr int kSteps = kExchangeWarmup + kExchangeSteps;
+  DeviceBuffer<u32> checksums(static_cast<std::size_t>(c.blocks));
+  const DeviceBuffer<long long> times(2);
+  struct {  // as in cluster.cu and, without the last, cluster_sums.cu
     u32* checksums;
     long long* times;
     u32* status;
     int warmup, steps;
-  } values{};
-  constexpr int kSteps = kExchangeWarmup + kExchangeSteps;
-  DeviceBuffer<u32> initial(static_cast<std::size_t>(c.bytes) / 4);
-  DeviceBuffer<u32> checksums(static_cast<std::size_t>(c.sms));
-  const DeviceBuffer<long long> times(2);
-  std::vector<u32> words(initial.size());
-  std::iota(words.begin(), words.end(), 0u);
-  initial.upload(words);
-  values = {reinterpret_cast<const char*>(initial.data()),
-            checksums.data(),
-            times.data(),
-            status_.data(),
-            kExchangeWarmup,
-            kSteps};
+    const u32* initial;
+  } values{checksums.data(), times.data(), status_.data(), kExchangeWarmup, kSteps, initial};
   void* arguments[] = {&values};
-  const Kernel& kernel = library_.get(send_request(info_.architecture, c));
-  const auto smem = static_cast<std::size_t>(std::max(c.smem_bytes(), lone_smem_bytes_));
+  const Kernel& kernel = library_.get(c.request);
+  const auto smem = static_cast<std::size_t>(std::max(c.smem_bytes, lone_smem_bytes_));
   if (kernel.clusters(c.sms, c.threads, smem) < 1) {
-    rows_.push_back(failed_row(std::string(kBench), parameters, "residency", "cycles"));
+    rows_.push_back(failed_row(bench, parameters, "residency", "cycles"));
     return;
   }
-  const u32 expected = expected_sent(c, kSteps);
   std::vector<double> cycles;
   for (int launch = -1; launch < kLaunches; ++launch) {
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(checksums.data(), 0, checksums.bytes(), stream_.get()));
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(status_.data(), 0, status_.bytes(), stream_.get()));
-    kernel.launch(stream_.get(), c.sms, c.threads, smem, /*cooperative=*/false, arguments);
+    kernel.launch(stream_.get(), c.blocks, c.threads, smem, /*cooperative=*/false, arguments);
     stream_.synchronize();
     const std::vector<u32> found = checksums.download();
     const bool timed_out = status_.download()[0] != 0;
-    if (timed_out || std::any_of(found.begin(), found.end(), [&](u32 sum) { return sum != expected; })) {
-      rows_.push_back(failed_row(std::string(kBench), parameters, timed_out ? "timeout" : "checksum", "cycles"));
+    bool is_right = true;
+    for (std::size_t block = 0; block < found.size(); ++block) {
+      is_right = is_right && found[block] == c.expected[block % c.expected.size()];
+    }
+    if (timed_out || !is_right) {
+      rows_.push_back(failed_row(bench, parameters, timed_out ? "timeout" : "checksum", "cycles"));
       return;
     }
     if (launch >= 0) {
@@ -234,7 +226,30 @@ void Runner::run_sends(const SendCase& c) {
       cycles.push_back(static_cast<double>(t[1] - t[0]) / kExchangeSteps);
     }
   }
-  rows_.push_back(make_row(std::string(kBench), parameters, cycles, "cycles"));
+  rows_.push_back(make_row(bench, parameters, cycles, "cycles"));
+}
+
+void Runner::run_sends(const SendCase& c) {
+  std::vector<u32> words(static_cast<std::size_t>(c.bytes) / 4);
+  std::iota(words.begin(), words.end(), 0u);
+  const DeviceBuffer<u32> initial{std::span<const u32>(words)};
+  run_clusters("cluster", join(parameter("bytes", c.bytes), parameter("sms", c.sms), parameter("threads", c.threads)),
+               {send_request(info_.architecture, c),
+                c.sms,
+                c.sms,
+                c.threads,
+                c.smem_bytes(),
+                {expected_sent(c, kExchangeWarmup + kExchangeSteps)}},
+               initial.data());
+}
+
+// Of as many clusters as the SMs are.
+void Runner::run_sums(const SumsCase& c, bool exchanges) {
+  run_clusters("cluster_sums",
+               join(parameter("bytes", c.bytes()), parameter("sms", c.sms), parameter("samples", c.samples),
+                    parameter("threads", c.threads), parameter("exchanges", exchanges)),
+               {sums_request(info_.architecture, c, exchanges), c.sms, info_.sm_count / c.sms * c.sms, c.threads,
+                c.smem_bytes(), expected_sums(c, exchanges, kExchangeWarmup + kExchangeSteps)});
 }
 
 }  // namespace onchip::microbench

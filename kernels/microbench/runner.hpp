@@ -59,11 +59,10 @@ inline MicrobenchRow failed_row(std::string bench, const std::string& parameters
 
 class Runner {
  public:
-  explicit Runner(const MicrobenchProgress& progress);
+  Runner(std::string_view only, const MicrobenchProgress& progress);
   std::vector<MicrobenchRow> run();
 
  private:
-  void tell(std::string_view what);
   // Cycles from the first warp's start to the last warp's end, one sample per launch of one block.
   std::vector<double> block_cycles(const Kernel& kernel, int warps, void** arguments);
 
@@ -79,10 +78,19 @@ class Runner {
   void run_signal();
   void run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<double>& hertz);
   void run_sends(const SendCase& c);
+  void run_sums(const SumsCase& c, bool exchanges);
+  struct ClusterCase {
+    CompileRequest request;
+    int sms, blocks, threads, smem_bytes;  // of a cluster; of all
+    std::vector<u32> expected;             // checksums, of each SM of a cluster
+  };
+  void run_clusters(const std::string& bench, const std::string& parameters, const ClusterCase& c,
+                    const u32* initial = nullptr);
   std::optional<std::vector<long long>> launch_signal(int kind, int blocks, int steps, int partner, const u64* chain);
   void push_times(const std::string& bench, const std::string& parameters,
                   const std::vector<std::vector<long long>>& launches, double divisor);
 
+  std::string_view only_;
   const MicrobenchProgress& progress_;
   DeviceInfo info_;
   int smem_bytes_, lone_smem_bytes_;
@@ -91,7 +99,6 @@ class Runner {
   DeviceBuffer<long long> clocks_;  // [warps][2]
   DeviceBuffer<u32> sink_, status_;
   std::vector<MicrobenchRow> rows_;
-  int done_ = 0, total_ = 0;
 };
 
 }  // namespace onchip::microbench

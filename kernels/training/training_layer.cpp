@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -91,13 +92,24 @@ std::size_t shared_bytes_of(int device) {
   return static_cast<std::size_t>(shared_bytes);
 }
 
+// Parsed once, whatever number of layers there are.
+const std::vector<Chip>& all_shipped_chips() {
+  static const std::vector<Chip> chips = [] {
+    std::vector<Chip> all;
+    for (const std::string& name : shipped_chips()) {
+      all.push_back(find_chip(name).chip);
+    }
+    return all;
+  }();
+  return chips;
+}
+
 // The shipped chip of that name, or one of its architecture, with the device's own SMs and shared memory.
 Chip chip_of(const DeviceInfo& info, std::size_t shared_bytes) {
   constexpr std::string_view kMaker = "NVIDIA ";
   const std::string name = info.name.substr(info.name.starts_with(kMaker) ? kMaker.size() : 0);
   std::optional<Chip> chip;
-  for (const std::string& shipped : shipped_chips()) {
-    const Chip of = find_chip(shipped).chip;
+  for (const Chip& of : all_shipped_chips()) {
     const bool is_alike = of.architecture == info.architecture && of.sm_count.value == info.sm_count;
     if (of.name == name || (is_alike && !chip)) {
       chip = of;

@@ -94,6 +94,9 @@ struct Chip {
   Number cluster_per_warp_cycles;         // more for every warp of a block
   Number cluster_bytes_per_cycle;         // that each SM receives, and sends, among few SMs
   Number cluster_per_byte_and_sm_cycles;  // more for every byte of the state and SM of the cluster
+  // Of adding up sums of all SMs of a cluster, beyond adding up as many of one SM.
+  Number cluster_sums_cycles;           // from sending sums to having the others'
+  Number cluster_sums_per_byte_cycles;  // more for every byte that an SM receives
   // Of the libraries, see model/library/price.hpp.
   Number library_l2_bytes_per_second;  // that streaming kernels get from L2, all SMs together
   Number library_dram_share;           // of dram_bytes_per_second that streaming kernels get

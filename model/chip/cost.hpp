@@ -75,7 +75,6 @@ enum class Cost : std::uint8_t {
   training_products,
   training_forward_item,
   training_backward_item,
-  training_split,
   training_beside,
   training_nodes,
   // Libraries.

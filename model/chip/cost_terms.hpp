@@ -147,8 +147,6 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
      "of a partition, to finish a warp of units", "h200/training_lstm.csv", 106},
     {Cost::training_backward_item, "training_backward_item", 547, 0, "cycles", "sm.clock", "the same backward",
      "h200/training_lstm.csv", 106},
-    {Cost::training_split, "training_split", 671, 0, "cycles", "sm.clock",
-     "to add up the sums of SMs that split columns", "h200/training_lstm.csv", 106},
     {Cost::training_beside, "training_beside", 1.58, 1, "times", "as is",
      "what a turn takes while another warp group has one", "h200/training_lstm.csv", 106},
     {Cost::training_nodes, "training_nodes", 10.6, 0, "nodes", "library.node",

@@ -34,7 +34,8 @@ TurnCycles turn_cycles(const Chip& chip, const RecurrencePlan& plan, const Recur
                    std::max(0.0, groups - 2) * late;
   const double sums = kSumBytes * 16 * shape.row_tiles * 8 * shape.sample_tiles * plan.warps;
   cycles.reduction = cost[Cost::transfers_exposed] * 2 * sums * row_cycles;
-  cycles.split = plan.split > 1 ? cost[Cost::training_split] : 0;
+  const double received = kSumBytes * (plan.split - 1) * plan.units * shape.samples;
+  cycles.split = plan.split > 1 ? chip.cluster_sums_cycles + chip.cluster_sums_per_byte_cycles * received : 0;
   cycles.activation = std::ceil(plan.units * shape.samples / (kWarp * chip.partitions)) *
                       cost[is_backward ? Cost::training_backward_item : Cost::training_forward_item];
   return cycles;

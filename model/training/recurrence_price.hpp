@@ -11,7 +11,7 @@
 //   arithmetic  the tensor cores' products of the busiest partition
 //   gather      tiles of weights that come from shared memory, half of it hidden
 //   reduction   the warps' sums into shared memory and out of it, half of it hidden
-//   split       SMs of a cluster add up their sums
+//   split       SMs of a cluster add up their sums: cluster.sums + cluster.sums_per_byte * bytes that an SM receives
 //   activation  the cell, a warp of units after another
 //
 // A warp group's turns come one after another. Two warp groups have their turns beside each other, each of which then

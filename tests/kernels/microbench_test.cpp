@@ -164,6 +164,30 @@ TEST_CASE("the fit recovers the constants of a cluster", "[fast][microbench]") {
   CHECK(std::abs(found.at("cluster.per_byte_and_sm").value / 0.001 - 1) < 0.1);
 }
 
+TEST_CASE("what sums take in a cluster is beyond what as many take in an SM", "[fast][microbench]") {
+  SyntheticChip chip(0.001);
+  for (const int sms : {2, 4}) {
+    for (const int samples : {8, 16, 32, 64}) {
+      for (const int warps : {4, 8}) {
+        const int bytes = 4 * 16 * samples * (sms - 1);
+        const double own = 40 + sms * samples * 2.0 / warps;
+        for (const int exchanges : {1, 0}) {
+          chip.add("cluster_sums",
+                   "bytes=" + std::to_string(bytes) + " sms=" + std::to_string(sms) +
+                       " samples=" + std::to_string(samples) + " threads=" + std::to_string(32 * warps) +
+                       " exchanges=" + std::to_string(exchanges),
+                   own + exchanges * (400 + 0.03 * bytes));
+        }
+      }
+    }
+  }
+  auto found = chip.fit();
+  CHECK(std::abs(found.at("cluster.sums").value / 400 - 1) < 0.01);
+  CHECK(std::abs(found.at("cluster.sums_per_byte").value / 0.03 - 1) < 0.05);
+  std::erase_if(chip.rows, [](const MicrobenchRow& row) { return row.parameters.ends_with("exchanges=0"); });
+  CHECK(chip.fit().empty());
+}
+
 TEST_CASE("the fit recovers the constants of one SM", "[fast][microbench]") {
   SyntheticChip chip(0.001);
   for (const int width : {4, 8, 16}) {
@@ -292,16 +316,26 @@ TEST_CASE("wavefronts follow the phase rule", "[fast][microbench]") {
   CHECK(count(8, [](unsigned lane) { return lane % 16 * 2; }) == 4);
 }
 
+TEST_CASE("one microbenchmark is asked for by the name of its kernel", "[fast][microbench]") {
+  const auto some = microbench_requests("sm_90", 132, 232448, "cluster_sums");
+  CHECK(some.size() > 20);
+  CHECK(std::ranges::all_of(some, [](const CompileRequest& r) { return r.name == "microbench_cluster_sums"; }));
+  CHECK_THROWS_WITH(microbench_requests("sm_90", 132, 232448, "cluster_sum"),
+                    "no microbenchmark 'cluster_sum' of sm_90; did you mean 'cluster_sums'?");
+}
+
 TEST_CASE("every microbenchmark compiles without a spill", "[slow][microbench]") {
   const std::string architecture = GENERATE("sm_80", "sm_90", "sm_100", "sm_120");
   const auto requests = microbench_requests(architecture, 132, architecture == "sm_120" ? 101376 : 166912);
   CHECK(requests.size() > 80);
-  // All of one-SM kernels, and of loops and the exchange every fortieth: the rest differ in sizes only.
+  // All of one-SM kernels, and of loops, exchanges and sums every fortieth: the rest differ in sizes only.
   int sizes = 0;
   std::set<std::string_view> names;
   for (const CompileRequest& request : requests) {
     names.insert(request.name);
-    const bool is_one_of_many = request.name == "microbench_instructions" || request.name.ends_with("exchange");
+    const bool has_512_threads = request.name == "microbench_cluster" || request.name == "microbench_cluster_sums";
+    const bool is_one_of_many = request.name == "microbench_instructions" || request.name.ends_with("exchange") ||
+                                request.name.ends_with("sums");
     if (is_one_of_many && sizes++ % 40 != 0) {
       continue;
     }
@@ -309,10 +343,10 @@ TEST_CASE("every microbenchmark compiles without a spill", "[slow][microbench]")
     const CompiledKernel kernel = compile(request);
     CHECK(kernel.resources.spill_bytes == 0);
     CHECK(kernel.resources.stack_bytes == 0);
-    CHECK(kernel.resources.registers <= (request.name == "microbench_cluster" ? 128 : 64));  // of 512, 1024 threads
+    CHECK(kernel.resources.registers <= (has_512_threads ? 128 : 64));  // else 1024
   }
   const bool has_clusters = architecture == "sm_90" || architecture == "sm_100";
-  CHECK(names.size() == (has_clusters ? 8 : 6));
+  CHECK(names.size() == (has_clusters ? 9 : 6));
 }
 
 }  // namespace

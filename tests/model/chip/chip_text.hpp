@@ -86,6 +86,8 @@ per_sm = { value = 5, unit = "cycles", source = "a" }
 per_warp = { value = 4, unit = "cycles", source = "a" }
 bytes_per_cycle = { value = 13, unit = "B/cycle", source = "a" }
 per_byte_and_sm = { value = 0.001, unit = "cycles", source = "a" }
+sums = { value = 600, unit = "cycles", source = "a" }
+sums_per_byte = { value = 0.05, unit = "cycles", source = "a" }
 
 [library]
 l2_bandwidth = { value = 6800, unit = "GB/s", source = "a" }
