@@ -3,6 +3,7 @@
 
 #include "model/exchange/exchange_time.hpp"
 #include "model/sparse/price.hpp"
+#include "model/training/recurrence_price.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -50,7 +51,7 @@ Price sparse_recurrence_price(const Chip& chip, Precision precision, const Spars
   result.terms.add("arithmetic", turns * block.arithmetic);
   result.terms.add("reduction", turns * block.reduction);
   if (plan.split > 1) {
-    result.terms.add("split", turns * cost[Cost::training_split]);
+    result.terms.add("split", turns * split_cycles(chip, plan.split, 1.0 * recurrence.units * plan.samples));
   }
   constexpr double kWarp = 32;
   const double warps = std::ceil(1.0 * recurrence.units * plan.samples / (kWarp * chip.partitions));

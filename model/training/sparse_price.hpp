@@ -6,7 +6,7 @@
 //   staging     that plane; of the others their way through the pipe of shared memory, which the gathers need, too, and
 //               what does not come while the one before is computed
 //   gather, arithmetic, reduction   as those of a sparse plan with a matrix as large as an SM's block (sparse/price.hpp)
-//   split       SMs of a cluster add up their sums: training_split
+//   split       SMs of a cluster add up their sums, as dense ones do
 //   activation  the cell, a warp of units after another: training_forward_item, training_backward_item
 #pragma once
 
