@@ -21,12 +21,36 @@ OptionGroup training_options() {
   // clang-format off
   group.add_options()
       ("mode", text_option("MODE")->default_value("inference"),
-       "Ask of inference, or with train of a training step: the forward pass and all gradients of a dense network.")
+       "Ask of inference, or with train of a training step: the forward pass and all gradients; with --density, --mask or "
+       "--weights of an LSTM whose recurrent weights are sparse and stay so.")
       ("stash", text_option("KIND")->default_value("gates"),
        "With --mode train keep all gates for the backward pass, or only cells and compute the gates anew.");
   // clang-format on
   return group;
 }
+
+namespace {
+
+// Of a network that is not dense, the mask, too.
+void take_network(AskedTraining& asked, const Configuration& configuration) {
+  Training& training = asked.training;
+  const Recurrent& network = training.network = configuration.network;
+  if (network.density == 1) {
+    return;
+  }
+  if (const std::string lacks = what_lacks_sparse(training); !lacks.empty()) {
+    throw InputError(lacks);
+  }
+  asked.mask = mask_name(configuration);
+  asked.seed = configuration.seed;
+  const double nonzeros = network.density * network.rows() * network.hidden;
+  if (!configuration.weights && nonzeros > kMostGenerated) {
+    throw InputError("W_hh has " + format_number(std::round(nonzeros)) + " non-zeros: no chip holds so many");
+  }
+  training.mask = recurrent_matrix(configuration);
+}
+
+}  // namespace
 
 std::optional<AskedTraining> read_training(const Options& options) {
   const bool trains = options.choice("mode", options.text("mode"), {"inference", "train"}) == 1;
@@ -43,18 +67,14 @@ std::optional<AskedTraining> read_training(const Options& options) {
                        " is of one recurrence: with --mode train give the whole step by --plan");
     }
   }
-  for (const char* what : {"mask", "weights"}) {
-    if (options.given(what)) {
-      throw InputError("training of sparse networks is not priced yet: leave --" + std::string(what) + " out");
-    }
-  }
   AskedTraining asked;
   asked.stash = static_cast<Stash>(options.choice("stash", options.text("stash"), {kStashNames[0], kStashNames[1]}));
-  asked.training.network = read_configuration(options, /*needs_hidden=*/true).network;
-  if (!options.given("density")) {
-    asked.training.network.density = 1;
-  }
   asked.training.stack = read_stack(options).value_or(Stack{});
+  Configuration configuration = read_configuration(options, /*needs_hidden=*/true);
+  if (!options.given("density") && !options.given("mask") && !options.given("weights")) {
+    configuration.network.density = 1;
+  }
+  take_network(asked, configuration);
   if (options.given("plan") && options.text("plan") != "auto") {
     asked.step = parse_training_step(options.text("plan"));
   }
@@ -64,8 +84,10 @@ std::optional<AskedTraining> read_training(const Options& options) {
 AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
   const auto words = [&](const char* column) { return file.has(column) ? file.text(row, column) : std::string(); };
   AskedTraining asked;
-  Recurrent& network = asked.training.network;
+  Configuration configuration;
+  Recurrent& network = configuration.network;
   network.density = 1;
+  double seed = 1;
   for (const auto& [column, value, is_needed] :
        std::initializer_list<std::tuple<const char*, int*, bool>>{{"hidden", &network.hidden, true},
                                                                   {"batch", &network.batch, true},
@@ -84,7 +106,18 @@ AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
   try {
     network.cell = parse_cell(file.text(row, "cell"));
     network.precision = parse_precision(file.text(row, "precision"));
-    check(network);
+    for (const auto& [column, value, most] : std::initializer_list<std::tuple<const char*, double*, double>>{
+             {"density", &network.density, 1.0}, {"seed", &seed, static_cast<double>(kMostSeed)}}) {
+      *value = words(column).empty() ? *value : file.number(row, column);
+      if (!(*value >= 0 && *value <= most)) {
+        throw InputError("column '" + std::string(column) + "': found " + in_quotes(words(column)) +
+                         ": expected 0 to " + format_number(most));
+      }
+    }
+    configuration.seed = static_cast<std::uint64_t>(seed);
+    configuration.mask = words("mask").empty() ? MaskKind::uniform : parse_mask(words("mask"));
+    check(configuration);
+    take_network(asked, configuration);
   } catch (const InputError& error) {
     file.fail(row, error.what());
   }
@@ -153,6 +186,9 @@ Report report_of(const TrainingAnswer& answer) {
 }  // namespace
 
 int predict_training(const Options& options, const AskedTraining& asked) {
+  if (asked.training.mask) {
+    throw InputError("training of sparse networks is not priced yet: leave --density, --mask and --weights out");
+  }
   const ChipFile chip = read_chip(options);
   Output output(options);
   output.write(report_of(predict_training(chip, asked.training, asked.stash, asked.step)));

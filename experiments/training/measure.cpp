@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
+#include <future>
 #include <iostream>
 #include <iterator>
 #include <map>
@@ -40,6 +42,7 @@ std::map<std::string, const BaselineResult*> best_of(const std::vector<BaselineR
 
 // One network's step, timed.
 struct MeasuredStep {
+  AskedTraining asked;
   TrainingAnswer predicted;
   std::vector<BaselineResult> results;
   std::optional<OwnStep> own;  // of the first result
@@ -68,7 +71,7 @@ Table rows_of(const MeasuredStep& step, const std::string& device) {
     const auto part = [&](Timing TrainingTiming::*of) {
       return is_own ? significant((step.own->timing.*of).median, 6) : std::string();
     };
-    const auto word = [&](auto&& of) { return is_own ? of(step.own->timing) : std::string(); };
+    const auto word = [&](auto&& of) { return is_own ? of(*step.own) : std::string(); };
     const std::vector<std::pair<std::string, std::string>> cells{
         {"device", device},
         {"cell", std::string(info(network.cell).name)},
@@ -76,6 +79,9 @@ Table rows_of(const MeasuredStep& step, const std::string& device) {
         {"batch", std::to_string(network.batch)},
         {"steps", std::to_string(network.steps)},
         {"precision", std::string(info(network.precision).name)},
+        {"density", format_number(network.density)},
+        {"mask", step.asked.mask},
+        {"seed", std::to_string(step.asked.seed)},
         {"layers", std::to_string(stack.layers)},
         {"directions", std::to_string(stack.directions())},
         {"input", std::to_string(stack.columns(network, 0))},
@@ -91,10 +97,11 @@ Table rows_of(const MeasuredStep& step, const std::string& device) {
         {"backward_us", part(&TrainingTiming::backward)},
         {"products_us", part(&TrainingTiming::products)},
         {"other_us", part(&TrainingTiming::other)},
-        {"plan_forward", word([](const TrainingTiming& of) { return text(of.plan.forward); })},
-        {"plan_backward", word([](const TrainingTiming& of) { return text(of.plan.backward); })},
-        {"forward_code", word([](const TrainingTiming& of) { return of.forward_code; })},
-        {"backward_code", word([](const TrainingTiming& of) { return of.backward_code; })},
+        {"spill_bytes", word([](const OwnStep& of) { return std::to_string(of.timing.spill_bytes); })},
+        {"plan_forward", word([](const OwnStep& of) { return of.plan.forward; })},
+        {"plan_backward", word([](const OwnStep& of) { return of.plan.backward; })},
+        {"forward_code", word([](const OwnStep& of) { return of.timing.forward_code; })},
+        {"backward_code", word([](const OwnStep& of) { return of.timing.backward_code; })},
         {"settings", result.ran ? result.settings : result.refusal}};
     std::vector<std::string>& row = table.rows.emplace_back();
     table.columns.clear();
@@ -157,11 +164,32 @@ std::vector<BaselineResult> time_libraries(const Training& training, const Measu
   return baselines.results();
 }
 
-MeasuredStep measure_step(const ChipFile& chip, const AskedTraining& asked, const MeasureOptions& options) {
-  MeasuredStep step{predict_training(chip, asked.training, asked.stash, asked.step), {}, {}};
+// All that needs no GPU.
+struct PreparedStep {
+  AskedTraining asked;
+  std::optional<TrainingProgram> program;  // or why there is none
+  std::exception_ptr problem;
+};
+
+PreparedStep prepare_step(const Chip& chip, AskedTraining asked, const std::string& architecture) {
+  PreparedStep prepared{std::move(asked), {}, {}};
+  try {
+    prepared.program = own_program(chip, prepared.asked, architecture);
+  } catch (const std::exception&) {
+    prepared.problem = std::current_exception();
+  }
+  return prepared;
+}
+
+MeasuredStep measure_step(const ChipFile& chip, const PreparedStep& prepared, const MeasureOptions& options) {
+  const AskedTraining& asked = prepared.asked;
+  MeasuredStep step{asked, predict_training(chip, asked.training, asked.stash, asked.step), {}, {}};
   options.say("measuring " + describe(asked.training.network));
   try {
-    step.own = time_own_step(chip.chip, asked, options.repeats);
+    if (prepared.problem) {
+      std::rethrow_exception(prepared.problem);
+    }
+    step.own = time_own_step(chip.chip, asked, *prepared.program, options.repeats);
     step.results.push_back(step.own->result);
     step.predicted.libraries.push_back(step.own->price);
   } catch (const std::exception& error) {  // a refusal, or a failure of the device, beside libraries is a row
@@ -180,7 +208,7 @@ MeasuredStep measure_step(const ChipFile& chip, const AskedTraining& asked, cons
 int measure_one(const ChipFile& chip, const AskedTraining& asked, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
-  const MeasuredStep step = measure_step(chip, asked, options);
+  const MeasuredStep step = measure_step(chip, prepare_step(chip.chip, asked, manifest.architecture), options);
   output.write(report_of(step, manifest.gpu));
   return std::ranges::any_of(step.results, &BaselineResult::ran) ? 0 : 1;
 }
@@ -189,11 +217,25 @@ int measure_one(const ChipFile& chip, const AskedTraining& asked, const MeasureO
 int measure_file(const ChipFile& chip, const CsvReader& file, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
+  // Some rows are prepared while another is measured.
+  const auto ahead = static_cast<std::size_t>(all_cores());
+  std::vector<std::future<PreparedStep>> prepared(file.size());
+  const auto begin_row = [&](std::size_t i) {
+    if (i < file.size()) {
+      prepared[i] = std::async(std::launch::async, [&, i] {
+        return prepare_step(chip.chip, read_training_row(file, i), manifest.architecture);
+      });
+    }
+  };
+  for (std::size_t i = 0; i < ahead; ++i) {
+    begin_row(i);
+  }
   std::size_t failed = 0;
   for (std::size_t i = 0; i < file.size(); ++i) {
     Table rows;
+    begin_row(i + ahead);
     try {
-      rows = rows_of(measure_step(chip, read_training_row(file, i), options), manifest.gpu);
+      rows = rows_of(measure_step(chip, prepared[i].get(), options), manifest.gpu);
     } catch (const std::exception& error) {
       ++failed;
       std::cerr << file.file() << ": row " << i + 1 << ": " << error.what() << '\n';
@@ -214,51 +256,54 @@ int measure_file(const ChipFile& chip, const CsvReader& file, const MeasureOptio
 }
 
 // Compiles the plans' kernels without a GPU, on all cores, and reports registers and spills.
-int compile_all_of(const ChipFile& chip, std::span<const AskedTraining> all, const std::string& architecture,
-                   Output& output) {
+int compile_all_of(const ChipFile& chip, int count, const std::function<AskedTraining(int)>& asked_of,
+                   const std::string& architecture, Output& output) {
   struct Compiled {
-    TrainingProgram training;
+    Recurrent network;
+    std::vector<CompileRequest> recurrences;  // forward and backward
+    TrainingPlanText plan;
     std::string problem;
   };
-  std::vector<Compiled> compiled(all.size());
-  parallel_for(static_cast<int>(all.size()), all_cores(), [&](int i) {
+  std::vector<Compiled> compiled(static_cast<std::size_t>(count));
+  parallel_for(count, all_cores(), [&](int i) {
     Compiled& one = compiled[static_cast<std::size_t>(i)];
-    const AskedTraining& asked = all[static_cast<std::size_t>(i)];
     try {
-      one.training = training_program(size_of(asked.training), asked.training.network.precision,
-                                      own_plan(chip.chip, asked), architecture);
+      const AskedTraining asked = asked_of(i);
+      one.network = asked.training.network;
+      const TrainingProgram training = own_program(chip.chip, asked, architecture);
+      one.plan = plan_text(training);
+      for (const ProgramKernel& kernel : training.program.kernels) {
+        if (compile(kernel.request); kernel.entry == "recurrence") {
+          one.recurrences.push_back(kernel.request);
+        }
+      }
     } catch (const std::exception& error) {
       one.problem = error.what();
     }
   });
   Report report;
-  report.csv.columns = {"hidden",           "batch", "precision", "pass", "registers", "spill_bytes",
-                        "code_fingerprint", "plan",  "problem"};
+  report.csv.columns = {"hidden",    "batch",       "precision",        "density", "pass",
+                        "registers", "spill_bytes", "code_fingerprint", "plan",    "problem"};
   bool spills = false;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Recurrent& network = all[i].training.network;
-    const std::vector<std::string> of_network{std::to_string(network.hidden), std::to_string(network.batch),
-                                              std::string(info(network.precision).name)};
+  for (const Compiled& one : compiled) {
+    const std::vector<std::string> of_network{std::to_string(one.network.hidden), std::to_string(one.network.batch),
+                                              std::string(info(one.network.precision).name),
+                                              format_number(one.network.density)};
     const auto add = [&](const std::vector<std::string>& cells) {
       std::vector<std::string>& row = report.csv.rows.emplace_back(of_network);
       row.insert(row.end(), cells.begin(), cells.end());
     };
-    if (!compiled[i].problem.empty()) {
+    if (!one.problem.empty()) {
       spills = true;
-      add({"", "", "", "", "", compiled[i].problem});
+      add({"", "", "", "", "", one.problem});
       continue;
     }
-    bool is_backward = false;
-    for (const ProgramKernel& kernel : compiled[i].training.program.kernels) {
-      if (kernel.entry == "recurrence") {
-        const CompiledKernel of = compile(kernel.request);
-        spills = spills || of.resources.spills();
-        const TrainingPlan& plan = compiled[i].training.plan;
-        add({is_backward ? "backward" : "forward", std::to_string(of.resources.registers),
-             std::to_string(of.resources.spill_bytes), of.code_fingerprint,
-             text(is_backward ? plan.backward : plan.forward), ""});
-        is_backward = true;
-      }
+    for (const bool is_backward : {false, true}) {
+      const CompiledKernel of = compile(one.recurrences[is_backward ? 1 : 0]);
+      spills = spills || of.resources.spills();
+      add({is_backward ? "backward" : "forward", std::to_string(of.resources.registers),
+           std::to_string(of.resources.spill_bytes), of.code_fingerprint,
+           is_backward ? one.plan.backward : one.plan.forward, ""});
     }
   }
   report.text = to_aligned(report.csv);
@@ -289,14 +334,9 @@ int measure_training(const Options& options, const ChipFile& chip, std::optional
     }
     return one ? measure_one(chip, *one, measure_options, output) : measure_file(chip, *file, measure_options, output);
   }
-  std::vector<AskedTraining> all;
-  for (std::size_t i = 0; file && i < file->size(); ++i) {
-    all.push_back(read_training_row(*file, i));
-  }
-  if (one) {
-    all.push_back(*one);
-  }
-  return compile_all_of(chip, all, options.given("arch") ? options.text("arch") : chip.chip.architecture, output);
+  const auto asked_of = [&](int i) { return one ? *one : read_training_row(*file, static_cast<std::size_t>(i)); };
+  return compile_all_of(chip, one ? 1 : static_cast<int>(file->size()), asked_of,
+                        options.given("arch") ? options.text("arch") : chip.chip.architecture, output);
 }
 
 }  // namespace onchip

@@ -6,7 +6,9 @@
 #include "model/training/recurrence_price.hpp"
 
 namespace onchip {
-TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked) {
+namespace {
+
+void refuse_what_is_not_built(const AskedTraining& asked) {
   const Recurrent& network = asked.training.network;
   const Stack& stack = asked.training.stack;
   const bool is_16_bit = network.precision == Precision::fp16 || network.precision == Precision::bf16;
@@ -16,6 +18,12 @@ TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked) {
         "training is built for one layer and direction of LSTM or GRU in fp16 or bf16 with stash=gates, and else not "
         "built yet: with --baselines the libraries are timed");
   }
+  if (asked.step && asked.step->phases.front().kind == PhaseKind::library) {
+    throw InputError("this step is a library's: --baselines times it");
+  }
+}
+
+TrainingPlan dense_plan(const Chip& chip, const AskedTraining& asked) {
   const TrainingSize size = size_of(asked.training);
   const auto sms = static_cast<int>(chip.sm_count.value);
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
@@ -24,9 +32,6 @@ TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked) {
   if (!asked.step) {
     plan = choose_training_plan(size, chip);
   } else {
-    if (asked.step->phases.front().kind == PhaseKind::library) {
-      throw InputError("this step is a library's: --baselines times it");
-    }
     for (const Phase& phase : asked.step->phases) {
       if (const auto* recurrence = std::get_if<RecurrencePlan>(&phase.how)) {
         (phase.kind == PhaseKind::forward ? plan.forward : plan.backward) = *recurrence;
@@ -44,10 +49,35 @@ TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked) {
   return plan;
 }
 
-OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, int repeats) {
+}  // namespace
+
+TrainingProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture) {
+  refuse_what_is_not_built(asked);
   const TrainingSize size = size_of(asked.training);
+  const Precision precision = asked.training.network.precision;
+  if (!asked.training.mask) {
+    return training_program(size, precision, dense_plan(chip, asked), architecture);
+  }
+  std::string forward, backward;
+  if (asked.step) {
+    check(asked.training, *asked.step);
+    for (const Phase& phase : asked.step->phases) {
+      if (const auto* recurrence = std::get_if<SparseTrainingPlan>(&phase.how)) {
+        (phase.kind == PhaseKind::forward ? forward : backward) = text(*recurrence) + ' ';
+      }
+    }
+  }
+  return sparse_training_program(
+      size, precision,
+      lay_out_sparse_training(size, precision, *asked.training.mask, static_cast<int>(chip.sm_count.value),
+                              static_cast<std::size_t>(chip.smem_bytes_per_block.value), architecture,
+                              forward + asked.forward, backward + asked.backward));
+}
+
+OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const TrainingProgram& program, int repeats) {
   OwnStep own;
-  own.timing = time_training(size, asked.training.network.precision, own_plan(chip, asked), repeats);
+  own.plan = plan_text(program);
+  own.timing = time_training(program, size_of(asked.training), asked.training.network.precision, repeats);
   const TrainingTiming& timing = own.timing;
   own.result.name = kOwn;
   own.result.ran = true;
@@ -56,14 +86,10 @@ OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, int repeats)
   own.result.note = "forward " + fixed(timing.forward.median, 2) + ", backward " + fixed(timing.backward.median, 2) +
                     ", products " + fixed(timing.products.median, 2) + ", other " + fixed(timing.other.median, 2) +
                     (timing.spill_bytes > 0 ? ", spills " + std::to_string(timing.spill_bytes) + " B" : "") +
-                    "; forward: " + text(timing.plan.forward) + "; backward: " + text(timing.plan.backward);
-  TrainingStep step = own_step(chip, asked.training, asked.stash);
-  for (Phase& phase : step.phases) {
-    if (auto* recurrence = std::get_if<RecurrencePlan>(&phase.how)) {
-      *recurrence = phase.kind == PhaseKind::forward ? timing.plan.forward : timing.plan.backward;
-    }
-  }
-  const TrainingPrice of_step = price(chip, asked.training, step);
+                    "; forward: " + own.plan.forward + "; backward: " + own.plan.backward;
+  const TrainingPrice of_step =
+      price(chip, asked.training,
+            with_plans(own_step(chip, asked.training, asked.stash), own.plan.forward, own.plan.backward));
   own.price = {kOwn, "the plans that ran", of_step.us, of_step.low_us, of_step.high_us};
   return own;
 }

@@ -4,24 +4,28 @@
 
 #include "experiments/training/answers.hpp"
 #include "kernels/baselines/baseline.hpp"
+#include "kernels/training/sparse/program.hpp"
 #include "kernels/training/training_timing.hpp"
 #include "model/training/price.hpp"
+
+#include <string>
 
 namespace onchip {
 
 inline constexpr const char* kOwn = "onchip";
 
-// The plans of the step that was asked for, or the kernels' own pick, with the fields that are asked for. Throws
-// InputError for what the kernels do not train.
-TrainingPlan own_plan(const Chip& chip, const AskedTraining& asked);
+// With the plans of the step that was asked for, or the kernels' own pick, with the fields that are asked for.
+// Compiles, and lays a sparse network out. Throws InputError for what the kernels do not train.
+TrainingProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture);
 
 struct OwnStep {
   BaselineResult result;
   TrainingTiming timing;
+  TrainingPlanText plan;
   LibraryTraining price;  // of the plans that ran
 };
 
-// On the current device. Throws as own_plan() does, and CudaError.
-OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, int repeats);
+// On the current device. Throws CudaError.
+OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const TrainingProgram& program, int repeats);
 
 }  // namespace onchip

@@ -26,6 +26,9 @@ double priced_us(const Chip& chip, const TrainingSize& size, const RecurrencePla
 int simulate_training(const Options& options, const ChipFile& chip, const AskedTraining& asked,
                       const SimulationOptions& simulation) {
   const Training& training = asked.training;
+  if (training.mask) {
+    throw InputError("the simulator replays recurrences of dense networks: leave --density, --mask and --weights out");
+  }
   const Recurrent& network = training.network;
   const TrainingStep step = asked.step ? *asked.step : own_step(chip.chip, training, asked.stash);
   check(training, step);
@@ -98,13 +101,16 @@ std::vector<RecurrenceRow> simulate_recurrences(const CsvReader& file, const Chi
   parallel_for(static_cast<int>(all.size()), simulation.threads, [&](int i) {
     const auto [row, is_backward] = all[static_cast<std::size_t>(i)];
     const AskedTraining asked = read_training_row(file, row);
+    if (asked.training.mask) {
+      file.fail(row, "the simulator replays recurrences of dense networks");
+    }
     const TrainingSize size = size_of(asked.training);
     const double measured = file.number(row, is_backward ? "backward_us" : "forward_us");
     if (!(measured > 0 && std::isfinite(measured))) {
       file.fail(row, "a recurrence's time: expected one above 0");
     }
     try {
-      const RecurrencePlan plan = changed({}, is_backward ? asked.backward : asked.forward);
+      const RecurrencePlan plan = changed(RecurrencePlan{}, is_backward ? asked.backward : asked.forward);
       const double us = simulate_recurrence(chip, size, plan, is_backward, simulation).step_us;
       const double half = chip.gather_scatter * us;  // as of the model's recurrences
       rows[static_cast<std::size_t>(i)] = {

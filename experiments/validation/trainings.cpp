@@ -80,12 +80,7 @@ std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip)
       TrainingStep step = library_step();
       if (library == kKernelRows) {
         row.way = asked.forward + " | " + asked.backward;
-        step = own_step(chip, training);
-        for (Phase& phase : step.phases) {
-          if (auto* plan = std::get_if<RecurrencePlan>(&phase.how)) {
-            *plan = changed({}, phase.kind == PhaseKind::forward ? asked.forward : asked.backward);
-          }
-        }
+        step = with_plans(own_step(chip, training), asked.forward, asked.backward);
         check(training, step);
       }
       const TrainingPrice priced = price(chip, training, step);

@@ -265,28 +265,34 @@ ONCHIP_API void onchip_training_destroy(onchip_training* training);
 
 /* Pointers to device memory, in the layer's type, row-major as PyTorch has them (batch_first=False); gates: 4 of an
  * LSTM, 3 of a GRU. Null: zeros, or not wanted, where it says so, and of a GRU what is of c; set all that is not used
- * to zero. Arrays of two directions follow each other; what is not a direction's own is the same in both. With lengths,
- * y and kept are aligned to 16 bytes. */
+ * to zero. Arrays of two directions follow each other; what is not a direction's own is the same in both.
+ *
+ * With lengths, `rows` says how x, y and their gradients lie. 0: padded, as without; what x and dy have beyond a
+ * sample's length is not read. Else packed, as PyTorch's PackedSequence has its data: in the place of [steps, batch]
+ * stand so many rows, of each step those samples that have it, the longest first; `lengths`, whose sum they are, and
+ * all arrays of samples are in that order, too. */
 typedef struct onchip_training_arrays {
   size_t struct_bytes;     /* sizeof(onchip_training_arrays) */
   void* workspace;         /* of onchip_training_bytes, for both directions */
   const void* lengths;     /* [batch], integers from 1 to steps; null if length_bytes is 0 */
-  const void* x;           /* [steps, batch, input]; finite beyond a sample's length, too */
+  const void* x;           /* [steps, batch, input] */
   const void *w_ih, *w_hh; /* [gates * hidden, input], [gates * hidden, hidden] */
   const void *b_ih, *b_hh; /* [gates * hidden], or null; only forward reads them */
-  const void *h0, *c0;     /* [batch, hidden], or null; backward reads h0, too */
+  const void *h0, *c0;     /* [batch, hidden], or null; backward reads h0, too, and with lengths c0 */
   void* y;                 /* every h, [steps, batch, directions * hidden], of the second direction its first element;
                             * forward writes, zeros beyond lengths, and backward reads */
   void *hn, *cn;           /* of a sample's last step, [batch, hidden], or null; forward writes */
-  void* cells;             /* [steps + 1, batch, hidden]; forward writes, backward reads */
-  void* kept;              /* of onchip_training_bytes: forward writes, backward reads and overwrites */
-  const void* dy;          /* gradient of y, laid out as y */
-  const void *dhn, *dcn;   /* gradients of hn and cn: [batch, hidden], or null */
-  void* dx;                /* gradients, as what they are of; any of them may be null */
+  void* cells;           /* [steps + 1, batch, hidden], of packed rows [rows, hidden]; forward writes, backward reads */
+  void* kept;            /* of onchip_training_bytes, of packed rows [rows, 4, hidden]: forward writes, backward reads
+                          * and overwrites */
+  const void* dy;        /* gradient of y, laid out as y */
+  const void *dhn, *dcn; /* gradients of hn and cn: [batch, hidden], or null */
+  void* dx;              /* gradients, as what they are of; any of them may be null */
   void *dw_ih, *dw_hh;
   void* db; /* of b_ih */
   void *dh0, *dc0;
-  void* db_hh; /* of an LSTM the same as db */
+  void* db_hh;  /* of an LSTM the same as db */
+  int64_t rows; /* with lengths, packed ones; 0: padded */
 } onchip_training_arrays;
 
 /* Each enqueues one half of the training step; `arrays`: one for each direction. Waits for nothing and allocates

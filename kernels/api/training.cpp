@@ -70,9 +70,14 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
       throw InputError("the workspace is not aligned to " + std::to_string(ONCHIP_WORKSPACE_ALIGNMENT) + " bytes");
     }
     const TrainingProgram& program = training->layer.training();
+    const std::int64_t rows = given->rows;
     std::vector<std::vector<std::byte*>> places;
     for (int direction = 0; direction < training->layer.size().directions; ++direction) {
       require_struct(given + direction, "arrays");
+      if (given[direction].rows != rows) {
+        throw InputError("'rows' is " + std::to_string(rows) + " and " + std::to_string(given[direction].rows) +
+                         "; expected one number for both directions");
+      }
       std::vector<std::byte*>& of_direction = places.emplace_back(program.program.arrays.size());
       for (const CallersArray& array : kArrays) {
         std::byte* const place = array.of(given[direction]);
@@ -87,7 +92,7 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
         require(given[direction].lengths, "lengths");
       }
     }
-    training->layer.enqueue(stream, half, std::move(places), static_cast<std::byte*>(given->workspace));
+    training->layer.enqueue(stream, half, std::move(places), rows, static_cast<std::byte*>(given->workspace));
   });
 }
 

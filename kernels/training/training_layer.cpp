@@ -2,6 +2,7 @@
 #include "kernels/training/training_layer.hpp"
 
 #include "kernels/runtime/cublas.hpp"
+#include "kernels/training/graph_switch.hpp"
 #include "kernels/training/sparse/program.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
@@ -22,6 +23,7 @@ namespace onchip {
 namespace {
 
 constexpr std::size_t kCallers = ~std::size_t{0};
+constexpr int kSizes = 16;  // of products whose rows only the device knows
 
 // In host memory: kernels write it there, and who reads it copies nothing and waits for nothing.
 std::uint32_t* new_status() {
@@ -52,6 +54,7 @@ struct Shared {
   struct Device {
     Cublas cublas{false, 0};
     std::uint32_t* status = new_status();
+    std::unique_ptr<const GraphSwitch> graph_switch = {};  // where there are lengths, and CUDA has it
     std::map<cudaStream_t, BesideStream> beside;  // of each caller's stream, so that no capture reaches another's
   };
   std::map<int, Device> devices;
@@ -169,7 +172,7 @@ std::string why_a_library(const TrainingSize& size, Precision precision) {
 }
 
 TrainingHalf half_of(std::string_view label) {
-  constexpr std::array<std::string_view, 3> kForward{"prepare forward", "W_ih x", "forward"};
+  constexpr std::array<std::string_view, 4> kForward{"ranks forward", "prepare forward", "W_ih x", "forward"};
   const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
   return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
 }
@@ -189,7 +192,10 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
   }
   const KernelProgram& program = training().program;
   const std::lock_guard lock(shared().mutex);
-  shared_of(device_);
+  Shared::Device& of_device = shared_of(device_);
+  if (size.length_bytes > 0 && !of_device.graph_switch && GraphSwitch::is_known()) {
+    of_device.graph_switch = std::make_unique<const GraphSwitch>(info.architecture);
+  }
   for (const ProgramKernel& kernel : program.kernels) {  // of all directions
     kernels_.emplace_back(loaded(device_, kernel.request), kernel.entry);
   }
@@ -232,12 +238,9 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
 }
 
 std::string TrainingLayer::plan() const {
-  if (training().sparse) {
-    return "sparse, forward: " + text(training().sparse->forward.recurrence.plan) +
-           "; backward: " + text(training().sparse->backward.recurrence.plan);
-  }
   const TrainingPlan& plan = training().plan;
-  return "forward: " + text(plan.forward) + "; backward: " + text(plan.backward) +
+  const TrainingPlanText text = plan_text(training());
+  return (training().sparse ? "sparse, forward: " : "forward: ") + text.forward + "; backward: " + text.backward +
          (plan.aligned ? "; products of aligned copies" : "") + (plan.beside ? "; both directions at once" : "");
 }
 
@@ -257,8 +260,73 @@ void TrainingLayer::run(const ProgramNode& node, cudaStream_t stream, std::byte*
   }
 }
 
+// Of a half of a direction. `ways`: with other rows of products, of which a graph chooses.
+struct TrainingLayer::Nodes {
+  std::vector<ProgramNode> all = {};
+  std::vector<std::vector<ProgramNode>> ways = {};
+  const int* rows = nullptr;
+  int unit = 0;
+};
+
+TrainingLayer::Nodes TrainingLayer::nodes_of(std::size_t direction, TrainingHalf half,
+                                             const std::vector<std::byte*>& places, std::int64_t rows,
+                                             bool has_ways) const {
+  const TrainingProgram& of = training_[direction];
+  const std::byte* const status = places[of.program.results];
+  const auto of_half = [&](std::vector<ProgramNode> all) {
+    std::erase_if(all, [&](const ProgramNode& node) {
+      const bool clears_status = node.zeros.data() == status;
+      const bool is_unwanted = node.label == "dW_hh mask" && places[of.arrays.dw_hh] == nullptr;
+      return clears_status || half_of(node.label) != half || is_unwanted;
+    });
+    return all;
+  };
+  if (rows > 0) {
+    return {.all = of_half(of.nodes_of_rows(places, {.packed = rows, .products = rows}))};
+  }
+  if (!has_ways) {
+    return {.all = of_half(of.program.nodes(places))};
+  }
+  const std::int64_t all_rows = size_.steps * size_.batch, unit = (all_rows + kSizes - 1) / kSizes;
+  Nodes nodes{.all = of_half(of.nodes_of_rows(places, {.unit = unit})), .unit = static_cast<int>(unit)};
+  for (std::int64_t products = unit; products < all_rows + unit; products += unit) {
+    nodes.ways.push_back(of_half(of.nodes_of_rows(places, {.products = std::min(products, all_rows), .unit = unit})));
+  }
+  const int ranks = half == TrainingHalf::forward ? of.ranks : of.ranks_back;
+  nodes.rows = array_at<int>(places, ranks) + 2 * size_.batch + size_.steps;  // behind the ranks, the last offset
+  return nodes;
+}
+
+void TrainingLayer::run(const Nodes& of, std::size_t first, std::size_t last, cudaStream_t stream,
+                        std::byte* workspace) const {
+  while (first < last) {
+    std::size_t end = first;  // of products that follow each other
+    while (!of.ways.empty() && end < last && of.all[end].product) {
+      ++end;
+    }
+    if (end == first) {
+      run(of.all[first++], stream, workspace);
+      continue;
+    }
+    shared_of(device_).graph_switch->enqueue(stream, of.rows, of.unit, static_cast<int>(of.ways.size()),
+                                             [&](int way, cudaStream_t on) {
+                                               for (std::size_t i = first; i < end; ++i) {
+                                                 run(of.ways[static_cast<std::size_t>(way)][i], on, workspace);
+                                               }
+                                             });
+    first = end;
+  }
+}
+
 void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::vector<std::byte*>> places,
-                            std::byte* workspace) const {
+                            std::int64_t rows, std::byte* workspace) const {
+  if (rows != 0 && size_.length_bytes == 0) {
+    throw InputError("packed rows go with lengths");
+  }
+  if (rows != 0 && (rows < size_.batch || rows > size_.steps * size_.batch)) {
+    throw InputError("there are " + std::to_string(rows) + " packed rows; expected " + std::to_string(size_.batch) +
+                     " to " + std::to_string(size_.steps * size_.batch));
+  }
   if (const int device = current_device(); device != device_) {
     throw InputError("the kernels are loaded into device " + std::to_string(device_) + ", but the current device is " +
                      std::to_string(device));
@@ -266,9 +334,12 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
   const std::lock_guard lock(shared().mutex);  // a cuBLAS handle is one stream's at a time
   Shared::Device& device = shared_of(device_);
   take_status(*device.status);
-  std::vector<std::vector<ProgramNode>> nodes;  // of each direction, those of this half
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  if (device.graph_switch && size_.length_bytes > 0 && rows == 0) {
+    ONCHIP_CUDA_CHECK(cudaStreamIsCapturing(stream, &capture));
+  }
+  std::vector<Nodes> nodes;  // of each direction
   for (std::size_t direction = 0; direction < training_.size(); ++direction) {
-    const TrainingProgram& of = training_[direction];
     std::vector<std::byte*>& of_direction = places[direction];
     for (std::size_t array = 0; array < of_direction.size(); ++array) {
       if (offsets_[array] != kCallers) {
@@ -278,35 +349,23 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
     for (const auto& [array, constant] : constants_) {
       of_direction[static_cast<std::size_t>(array)] = constant.data();
     }
-    std::byte* const status = reinterpret_cast<std::byte*>(device.status);
-    of_direction[of.program.results] = status;
-    nodes.emplace_back();
-    for (ProgramNode& node : of.program.nodes(of_direction)) {
-      const bool clears_status = node.zeros.data() == status;
-      const bool is_unwanted = node.label == "dW_hh mask" && of_direction[of.arrays.dw_hh] == nullptr;
-      if (!clears_status && half_of(node.label) == half && !is_unwanted) {
-        nodes.back().push_back(std::move(node));
-      }
-    }
+    of_direction[training_[direction].program.results] = reinterpret_cast<std::byte*>(device.status);
+    nodes.push_back(nodes_of(direction, half, of_direction, rows, capture == cudaStreamCaptureStatusActive));
   }
   if (training_.size() == 1) {
-    for (const ProgramNode& node : nodes[0]) {
-      run(node, stream, workspace);
-    }
+    run(nodes[0], 0, nodes[0].all.size(), stream, workspace);
     return;
   }
   // What is no recurrence before it and behind it, so that the two recurrences are beside each other.
-  const auto recurrence = [&](std::size_t direction) {
-    return std::ranges::find_if(nodes[direction], &ProgramNode::cooperative);
+  const auto recurrence = [&](const Nodes& of) {
+    return static_cast<std::size_t>(std::ranges::find_if(of.all, &ProgramNode::cooperative) - of.all.begin());
   };
-  for (std::size_t direction : {0, 1}) {
-    std::for_each(nodes[direction].begin(), recurrence(direction),
-                  [&](const ProgramNode& node) { run(node, stream, workspace); });
+  for (const Nodes& of : nodes) {
+    run(of, 0, recurrence(of), stream, workspace);
   }
-  run_recurrences(*recurrence(0), *recurrence(1), stream, workspace);
-  for (std::size_t direction : {0, 1}) {
-    std::for_each(recurrence(direction) + 1, nodes[direction].end(),
-                  [&](const ProgramNode& node) { run(node, stream, workspace); });
+  run_recurrences(nodes[0].all[recurrence(nodes[0])], nodes[1].all[recurrence(nodes[1])], stream, workspace);
+  for (const Nodes& of : nodes) {
+    run(of, recurrence(of) + 1, of.all.size(), stream, workspace);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "model/workload/mask.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,8 +22,8 @@ enum class TrainingHalf { forward, backward };
 // Of a node of the program, by its label.
 TrainingHalf half_of(std::string_view label);
 
-// Why cuDNN is the pick on the current device, or nothing where these kernels are: with lengths, they always are. Throws
-// DoesNotFit if there is no plan.
+// Why cuDNN is the pick on the current device, or nothing where these kernels are: with lengths, they always are.
+// Throws DoesNotFit if there is no plan.
 std::string why_a_library(const TrainingSize& size, Precision precision);
 
 class TrainingLayer {
@@ -39,18 +40,26 @@ class TrainingLayer {
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   std::size_t kept_bytes() const { return training().program.arrays[training().arrays.gates].bytes; }
 
-  // `places`: of the caller's arrays of each direction, those of TrainingArrays; null where there is none. `workspace`:
-  // aligned to 256 bytes, free again when the half is done. Waits for nothing and allocates no device memory: it may be
-  // captured in a graph. Several streams and threads may do so at once. Throws CudaError, once, if a half on this
-  // device has given up a wait or found a length that is none since the last call.
-  void enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::vector<std::byte*>> places,
+  // `places`: of the caller's arrays of each direction, those of TrainingArrays; null where there is none. `rows`: with
+  // lengths, TrainingRows::packed. `workspace`: aligned to 256 bytes, free again when the half is done. Waits for
+  // nothing and allocates no device memory: it may be captured in a graph. Several streams and threads may do so at
+  // once. Throws CudaError, once, if a half on this device has given up a wait or found a length that is none since the
+  // last call.
+  //
+  // With lengths and padded arrays, the host does not know how many rows the products have: they are over all, zeros
+  // among them; in a graph over a multiple of a sixteenth, which the device chooses (graph_switch.hpp).
+  void enqueue(cudaStream_t stream, TrainingHalf half, std::vector<std::vector<std::byte*>> places, std::int64_t rows,
                std::byte* workspace) const;
 
   // Waits for the stream, and throws as enqueue() does.
   static void check(cudaStream_t stream);
 
  private:
+  struct Nodes;
+  Nodes nodes_of(std::size_t direction, TrainingHalf half, const std::vector<std::byte*>& places, std::int64_t rows,
+                 bool has_ways) const;
   void run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const;
+  void run(const Nodes& of, std::size_t first, std::size_t last, cudaStream_t stream, std::byte* workspace) const;
   void run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
                        std::byte* workspace) const;
 

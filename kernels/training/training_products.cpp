@@ -23,12 +23,16 @@ constexpr std::int64_t aligned_columns(std::int64_t columns) {
 struct ProductBuilder {
   const TrainingProducts& p;
   ArrayPlaces at;
+  const TrainingRows& given;
   std::vector<ProgramNode> nodes = {};
-  std::int64_t rows = p.size.steps * p.size.batch, gate_rows = std::int64_t{info(p.size.cell).gates} * p.size.hidden;
+  std::int64_t all_rows = p.size.steps * p.size.batch, rows = given.products > 0 ? given.products : all_rows;
+  std::int64_t gate_rows = std::int64_t{info(p.size.cell).gates} * p.size.hidden;
 
   Matrix kept(int array) const { return {at[array], std::int64_t{4} * p.size.hidden}; }
   Matrix gates() const { return kept(p.gates); }
   bool copies(std::int64_t columns) const { return p.aligned && columns % 8 != 0; }
+  bool packs_x() const { return p.has_lengths() && given.packed == 0; }
+  bool copies_x() const { return packs_x() || copies(p.size.input); }
 
   // Row-major C [rows, columns] = op(A) op(B) + keep C, which is column-major the product of the transposed in the
   // other order. `a`, `b`: stored transposed.
@@ -52,7 +56,11 @@ struct ProductBuilder {
 
   // The matrix, or where its copy is.
   Matrix aligned(Matrix of, std::int64_t columns, int array) const {
-    return copies(columns) ? Matrix{at[array], aligned_columns(columns)} : of;
+    return copies(columns) ? Matrix{at[array], multiplied(columns)} : of;
+  }
+  Matrix x(int array) const {
+    const std::int64_t input = p.size.input;
+    return copies_x() ? Matrix{at[p.copied_x], multiplied(input)} : Matrix{at[array], input};
   }
   RowCopy copy(const std::byte* from, std::int64_t stride, int to, std::int64_t copied_rows,
                std::int64_t columns) const {
@@ -68,6 +76,29 @@ struct ProductBuilder {
     }
     const auto count = static_cast<int>(columns);
     return {at[from], to, copied_rows, static_cast<int>(aligned_columns(columns)), count, count, count, adds ? 1 : 0};
+  }
+  // Of all positions of all samples, to their packed rows or from them.
+  RowCopy mapped(RowCopy copy, RowMap map) const {
+    copy.rows = copy.to == nullptr ? 0 : all_rows;
+    copy.map = map;
+    return copy;
+  }
+  RowCopy copy_x() const {
+    const auto input = static_cast<int>(p.size.input), written = static_cast<int>(multiplied(input));
+    const RowCopy made{at[p.arrays.x], at[p.copied_x], rows, input, written, input, written, 0};
+    return !copies_x() ? RowCopy{} : packs_x() ? mapped(made, RowMap::to_packed) : made;
+  }
+  RowCopy copy_dx() const {
+    const auto input = static_cast<int>(p.size.input);
+    const RowCopy made{at[p.copied_x], at[p.arrays.dx], rows,  static_cast<int>(multiplied(input)),
+                       input,          input,           input, p.adds_dx() ? 1 : 0};
+    return !copies_x() || made.to == nullptr ? RowCopy{} : packs_x() ? mapped(made, RowMap::from_packed) : made;
+  }
+  RowCopy copy_y() const {
+    const auto hidden = static_cast<int>(p.size.hidden), written = static_cast<int>(multiplied(hidden));
+    const RowCopy made{at[p.arrays.y], at[p.copied_y], rows,    static_cast<int>(p.size.directions) * hidden,
+                       written,        hidden,         written, 0};
+    return p.has_lengths() ? mapped(made, RowMap::to_later) : copies(hidden) ? made : RowCopy{};
   }
   std::int64_t multiplied(std::int64_t columns) const { return copies(columns) ? aligned_columns(columns) : columns; }
 
@@ -89,6 +120,12 @@ struct ProductBuilder {
     const TrainingSize& size = p.size;
     const Matrix to{at[a.dw_hh], size.hidden};
     const std::int64_t outputs = std::int64_t{size.directions} * size.hidden;
+    if (p.has_lengths()) {
+      const std::int64_t columns = multiplied(size.hidden);
+      multiply_states("dW_hh", aligned(to, size.hidden, p.copied_dw_hh), columns, rows, gates(),
+                      {at[p.copied_y], columns}, false);
+      return;
+    }
     if (size.steps > 1) {
       const Matrix y = aligned({at[a.y], outputs}, size.hidden, p.copied_y);
       multiply_states("dW_hh", aligned(to, size.hidden, p.copied_dw_hh), multiplied(size.hidden), rows - size.batch,
@@ -118,62 +155,60 @@ void TrainingProducts::add_arrays(KernelProgram& program) {
   const auto elements = [&](std::int64_t rows, std::int64_t columns) {
     return program.add_array(2 * static_cast<std::size_t>(rows * aligned_columns(columns)));
   };
-  if (aligned) {
-    const std::int64_t rows = size.steps * size.batch, gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
+  const std::int64_t rows = size.steps * size.batch, gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
+  if (aligned || has_lengths()) {
     copied_x = elements(rows, size.input);
     copied_y = elements(rows, size.hidden);
+  }
+  if (aligned) {
     copied_w_ih = elements(gate_rows, size.input);
     copied_dw_ih = elements(gate_rows, size.input);
     copied_dw_hh = elements(gate_rows, size.hidden);
   }
 }
 
-std::vector<ProgramNode> TrainingProducts::forward(ArrayPlaces at) const {
-  ProductBuilder b{*this, at};
+std::vector<ProgramNode> TrainingProducts::forward(ArrayPlaces at, const TrainingRows& rows) const {
+  ProductBuilder b{*this, at, rows};
   const std::int64_t input = size.input;
-  b.multiply("W_ih x", b.gates(), b.rows, b.gate_rows, b.multiplied(input),
-             b.aligned({at[arrays.x], input}, input, copied_x), false,
+  b.multiply("W_ih x", b.gates(), b.rows, b.gate_rows, b.multiplied(input), b.x(arrays.x), false,
              b.aligned({at[arrays.w_ih], input}, input, copied_w_ih), true, false);
   return b.nodes;
 }
 
-std::vector<ProgramNode> TrainingProducts::backward(ArrayPlaces at) const {
-  ProductBuilder b{*this, at};
+std::vector<ProgramNode> TrainingProducts::backward(ArrayPlaces at, const TrainingRows& rows) const {
+  ProductBuilder b{*this, at, rows};
   const std::int64_t input = size.input, columns = b.multiplied(input);
   if (at[arrays.dw_ih] != nullptr) {
     b.multiply("dW_ih", b.aligned({at[arrays.dw_ih], input}, input, copied_dw_ih), b.gate_rows, columns, b.rows,
-               b.gates(), true, b.aligned({at[arrays.x], input}, input, copied_x), false, false);
+               b.gates(), true, b.x(arrays.x), false, false);
   }
   if (at[arrays.dw_hh] != nullptr) {
     b.add_recurrent_gradient();
   }
   if (at[arrays.dx] != nullptr) {
-    b.multiply("dx", b.aligned({at[arrays.dx], input}, input, copied_x), b.rows, columns, b.gate_rows, b.gates(), false,
-               b.aligned({at[arrays.w_ih], input}, input, copied_w_ih), false, adds_dx() && !b.copies(input));
+    b.multiply("dx", b.x(arrays.dx), b.rows, columns, b.gate_rows, b.gates(), false,
+               b.aligned({at[arrays.w_ih], input}, input, copied_w_ih), false, adds_dx() && !b.copies_x());
   }
   return b.nodes;
 }
 
-RowCopies TrainingProducts::before_forward(ArrayPlaces at) const {
-  const ProductBuilder b{*this, at};
-  return {b.copy(at[arrays.x], size.input, copied_x, b.rows, size.input),
-          b.copy(at[arrays.w_ih], size.input, copied_w_ih, b.gate_rows, size.input), RowCopy{}};
+RowCopies TrainingProducts::before_forward(ArrayPlaces at, const TrainingRows& rows) const {
+  const ProductBuilder b{*this, at, rows};
+  return {b.copy_x(), b.copy(at[arrays.w_ih], size.input, copied_w_ih, b.gate_rows, size.input), RowCopy{}};
 }
 
-RowCopies TrainingProducts::before_backward(ArrayPlaces at) const {
-  const ProductBuilder b{*this, at};
-  RowCopies copies = before_forward(at);
-  copies[2] = b.copy(at[arrays.y], std::int64_t{size.directions} * size.hidden, copied_y, b.rows, size.hidden);
+RowCopies TrainingProducts::before_backward(ArrayPlaces at, const TrainingRows& rows) const {
+  RowCopies copies = before_forward(at, rows);
+  copies[2] = ProductBuilder{*this, at, rows}.copy_y();
   return copies;
 }
 
-RowCopies TrainingProducts::behind_backward(ArrayPlaces at) const {
-  const ProductBuilder b{*this, at};
-  return {b.copy_back(copied_x, at[arrays.dx], b.rows, size.input, adds_dx()),
-          b.copy_back(copied_dw_ih, at[arrays.dw_ih], b.gate_rows, size.input, false),
-          size.steps > 1
-              ? b.copy_back(copied_dw_hh, at[arrays.dw_hh], b.gate_rows, size.hidden, at[arrays.h0] != nullptr)
-              : RowCopy{}};
+RowCopies TrainingProducts::behind_backward(ArrayPlaces at, const TrainingRows& rows) const {
+  const ProductBuilder b{*this, at, rows};
+  return {b.copy_dx(), b.copy_back(copied_dw_ih, at[arrays.dw_ih], b.gate_rows, size.input, false),
+          size.steps > 1 || has_lengths() ? b.copy_back(copied_dw_hh, at[arrays.dw_hh], b.gate_rows, size.hidden,
+                                                        at[arrays.h0] != nullptr && !has_lengths())
+                                          : RowCopy{}};
 }
 
 }  // namespace onchip

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The products of a training step over all steps at once (training_program.hpp). `aligned`: of copies whose rows are
-// whole 16 bytes, where those of the caller's are not.
+// whole 16 bytes, where those of the caller's are not. With lengths they are of packed rows, which are copies of x,
+// where the caller's are padded, and of the h before each step, h0 among them.
 #pragma once
 
 #include "kernels/training/training_program.hpp"
@@ -20,14 +21,15 @@ struct TrainingProducts {
   int copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_dw_ih = 0, copied_dw_hh = 0;
 
   // The gradient of x is added to that of the first direction.
+  bool has_lengths() const { return size.length_bytes > 0; }
   bool adds_dx() const { return size.is_reverse && size.directions == 2; }
   void add_arrays(KernelProgram& program);
-  std::vector<ProgramNode> forward(ArrayPlaces at) const;
-  std::vector<ProgramNode> backward(ArrayPlaces at) const;
+  std::vector<ProgramNode> forward(ArrayPlaces at, const TrainingRows& rows) const;
+  std::vector<ProgramNode> backward(ArrayPlaces at, const TrainingRows& rows) const;
   // Before each of them, and behind the last.
-  RowCopies before_forward(ArrayPlaces at) const;
-  RowCopies before_backward(ArrayPlaces at) const;
-  RowCopies behind_backward(ArrayPlaces at) const;
+  RowCopies before_forward(ArrayPlaces at, const TrainingRows& rows) const;
+  RowCopies before_backward(ArrayPlaces at, const TrainingRows& rows) const;
+  RowCopies behind_backward(ArrayPlaces at, const TrainingRows& rows) const;
 };
 
 // Throws InputError if cuBLAS counts no so many of `what`.

@@ -78,14 +78,19 @@ struct Builder {
   bool launches = true;  // the dense recurrences
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
   int ranks = 0, ranks_back = 0, first_gradient = 0;
-  int prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0, copy_back = 0;  // kernels
+  int rank_samples = -1, prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0,
+      copy_back = 0;  // kernels
 
   TrainingProducts products = {};
 
-  Arguments arguments(ArrayPlaces at, bool is_backward) const {
+  bool has_lengths() const { return size.length_bytes > 0; }
+  bool copies_rows() const { return plan.aligned || has_lengths(); }
+
+  Arguments arguments(ArrayPlaces at, const TrainingRows& rows, bool is_backward) const {
     const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
-    std::byte *const first_cells = at[arrays.cells], *const other_cells =
-                                                         first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
+    std::byte* const first_cells = at[arrays.cells];
+    std::byte* const other_cells =
+        has_lengths() ? first_cells : first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
     return {.weights = at[arrays.w_hh],
             .packed = words(is_backward ? packed_transposed : packed),
             .ring = at[is_backward ? ring_back : ring],
@@ -107,28 +112,32 @@ struct Builder {
             .bias_sums = array_at<float>(at, bias_sums),
             .input_bias_gradient = at[arrays.db],
             .recurrent_bias_gradient = at[arrays.db_hh],
-            .first_gradient = at[arrays.h0] == nullptr ? nullptr : at[first_gradient],
+            .first_gradient = at[arrays.h0] == nullptr || has_lengths() ? nullptr : at[first_gradient],
             .lengths = size.length_bytes > 0 ? at[arrays.lengths] : nullptr,
             .ranks = at[is_backward ? ranks_back : ranks],
             .steps = size.steps,
             .descends = is_backward != size.is_reverse,
+            .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
+                                            : rows.unit > 0 ? -rows.unit
+                                                            : -size.steps * size.batch),
             .status = words(status),
             .copies = {}};
   }
 
-  std::vector<ProgramNode> nodes(ArrayPlaces at) const {
+  std::vector<ProgramNode> nodes(ArrayPlaces at, const TrainingRows& rows) const {
     constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
+    const auto arguments = [&](bool is_backward) { return this->arguments(at, rows, is_backward); };
     const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
       const RecurrenceShape shape =
           launches ? recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward)
                    : RecurrenceShape{};
       ProgramNode node =
-          launch_node(label, kernel, shape.blocks, shape.threads, shape.shared_bytes, arguments(at, is_backward));
+          launch_node(label, kernel, shape.blocks, shape.threads, shape.shared_bytes, arguments(is_backward));
       node.cooperative = true;
       return node;
     };
     const auto with_copies = [&](const char* label, int kernel, bool is_backward, const RowCopies& copies) {
-      Arguments of_kernel = arguments(at, is_backward);
+      Arguments of_kernel = arguments(is_backward);
       of_kernel.copies = copies;
       return launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, of_kernel);
     };
@@ -145,27 +154,38 @@ struct Builder {
     const auto after_if = [](bool condition, int node) {
       return condition ? std::vector<int>{node} : std::vector<int>{};
     };
-    const int prepared = push(with_copies("prepare forward", prepare, false, products.before_forward(at)), 1, {0});
+    const auto prepare_half = [&](bool is_backward, int after) {
+      if (has_lengths()) {
+        constexpr int kRankThreads = 128;
+        const auto blocks = static_cast<int>((size.batch + size.steps + kRankThreads) / kRankThreads);
+        push(launch_node(is_backward ? "ranks backward" : "ranks forward", rank_samples, blocks, kRankThreads, 0,
+                         arguments(is_backward)),
+             1, {after});
+      }
+      return push(is_backward ? with_copies("prepare backward", prepare_back, true, products.before_backward(at, rows))
+                              : with_copies("prepare forward", prepare, false, products.before_forward(at, rows)),
+                  1, {after});
+    };
+    const int prepared = prepare_half(false, 0);
     int last = prepared;
-    for (ProgramNode& node : products.forward(at)) {
-      last = push(std::move(node), 0, after_if(plan.aligned, prepared));
+    for (ProgramNode& node : products.forward(at, rows)) {
+      last = push(std::move(node), 0, after_if(copies_rows(), prepared));
     }
-    const ProgramNode prepare_backward =
-        with_copies("prepare backward", prepare_back, true, products.before_backward(at));
-    int prepared_back = plan.aligned ? 0 : push(prepare_backward, 1, {last});
+    int prepared_back = copies_rows() ? 0 : prepare_half(true, last);
     const int forwarded = push(recurrence("forward", forward, false), 0, {prepared});
-    if (plan.aligned) {
-      prepared_back = push(prepare_backward, 1, {forwarded});
+    if (copies_rows()) {
+      prepared_back = prepare_half(true, forwarded);
     }
     push(recurrence("backward", backward, true), 0, {prepared_back});
-    for (ProgramNode& node : products.backward(at)) {
+    for (ProgramNode& node : products.backward(at, rows)) {
       push(std::move(node), 0, {});
     }
     if (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr) {
-      push(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(at, true)), 0, {});
+      push(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(true)), 0, {});
     }
-    if (plan.aligned) {
-      push(with_copies("copies back", copy_back, true, products.behind_backward(at)), 0, {});
+    const RowCopies behind = products.behind_backward(at, rows);
+    if (std::ranges::any_of(behind, [](const RowCopy& copy) { return copy.rows > 0; })) {
+      push(with_copies("copies back", copy_back, true, behind), 0, {});
     }
     return all;
   }
@@ -204,7 +224,8 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.prepare_back = program.add_kernel(instead ? instead->prepare : backward, "prepare");
   b.backward = program.add_kernel(backward, "recurrence");
   b.sum_bias = program.add_kernel(backward, "sum_bias");
-  b.copy_back = plan.aligned ? program.add_kernel(backward, "copy_back") : -1;
+  b.rank_samples = b.has_lengths() ? program.add_kernel(forward, "rank_samples") : -1;
+  b.copy_back = b.copies_rows() ? program.add_kernel(backward, "copy_back") : -1;
 
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
   const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
@@ -241,8 +262,9 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.ring = program.add_array(shape.ring_bytes);
   b.ring_back = program.add_array(back.ring_bytes);
   b.bias_sums = program.add_array(instead ? instead->bias_bytes : back.bias_bytes);
-  b.ranks = program.add_array(8 * static_cast<std::size_t>(size.batch));
-  b.ranks_back = program.add_array(8 * static_cast<std::size_t>(size.batch));
+  const std::size_t ranks_bytes = b.has_lengths() ? 8 * size.batch + sizeof(int) * (size.steps + 1) : 0;
+  b.ranks = program.add_array(ranks_bytes);
+  b.ranks_back = program.add_array(ranks_bytes);
   b.first_gradient = elements(4 * state);
   b.products = {.size = size,
                 .precision = precision,
@@ -253,8 +275,13 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.products.add_arrays(program);
   b.status = program.add_array(4);
   program.results = b.status;
-  program.nodes = [b](ArrayPlaces at) { return b.nodes(at); };
-  return {std::move(program), b.arrays, plan};
+  program.nodes = [b](ArrayPlaces at) { return b.nodes(at, {}); };
+  return {.program = std::move(program),
+          .arrays = b.arrays,
+          .plan = plan,
+          .ranks = b.ranks,
+          .ranks_back = b.ranks_back,
+          .nodes_of_rows = [b](ArrayPlaces at, const TrainingRows& rows) { return b.nodes(at, rows); }};
 }
 
 }  // namespace onchip

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,20 +21,23 @@ namespace onchip {
 // have them. Those that come in must be written before a run; zeros where there are none.
 struct TrainingArrays {
   int x = 0, w_ih = 0, w_hh = 0, b_ih = 0, b_hh = 0, h0 = 0, c0 = 0, dhn = 0, dcn = 0;
-  int lengths = 0;     // [batch], integers of size.length_bytes
+  int lengths = 0;     // [batch], integers of size.length_bytes; of packed rows the longest first
   int y = 0, dy = 0;   // [steps, batch, directions * hidden], from this direction's first element on
   int hn = 0, cn = 0;  // [batch, hidden]
-  int cells = 0;       // every c, [steps + 1, batch, hidden]; the initial one first, or last of the second direction
-  int gates = 0;       // [steps, batch, 4, hidden]: what backward needs, and overwrites
+  int cells = 0;  // every c, [steps + 1, batch, hidden]; the initial one first, or last of the second direction; with
+                  // lengths [rows, hidden] in packed order, without it
+  int gates = 0;  // [steps, batch, 4, hidden]: what backward needs, and overwrites; with lengths packed, likewise
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
 };
 
-// As arguments.cuh has it.
+// As arguments.cuh has them.
+enum class RowMap : int { same, to_packed, from_packed, to_later };
 struct RowCopy {
   const void* from = nullptr;
   void* to = nullptr;
   long long rows = 0;
   int from_stride = 0, to_stride = 0, columns = 0, written_columns = 0, adds = 0;
+  RowMap map = RowMap::same;
 };
 using RowCopies = std::array<RowCopy, 3>;
 
@@ -52,9 +56,16 @@ struct TrainingArguments {
   const void* lengths;
   void* ranks;
   long long steps;
-  int descends;
+  int descends, packed_rows;
   std::uint32_t* status;
   RowCopies copies;
+};
+
+// With lengths, how many rows there are.
+struct TrainingRows {
+  std::int64_t packed = 0;    // the sum of the lengths, where x, y and their gradients are packed; 0: they are padded
+  std::int64_t products = 0;  // that products are over, no fewer than there are; 0: those of all steps and samples
+  std::int64_t unit = 0;      // behind the last there are zeros up to a multiple of it; 0: up to all
 };
 
 struct SparseTraining;
@@ -64,6 +75,9 @@ struct TrainingProgram {
   TrainingArrays arrays;
   TrainingPlan plan;
   std::shared_ptr<const SparseTraining> sparse = {};  // sparse/program.hpp: what there is in the place of a plan
+  int ranks = 0, ranks_back = 0;                      // arrays: of each half, see arguments.cuh
+  // Of sequences with lengths, those of program for other rows.
+  std::function<std::vector<ProgramNode>(ArrayPlaces, const TrainingRows&)> nodes_of_rows = {};
 };
 
 // Kernels that are in the place of the dense ones, whose nodes then have no launches yet.

@@ -32,12 +32,8 @@ std::string part_of(std::string_view label) {
 
 }  // namespace
 
-TrainingTiming time_training(const TrainingSize& size, Precision precision, const TrainingPlan& plan, int repeats) {
-  return time_program(training_program(size, precision, plan, device_info().architecture), size, precision, repeats);
-}
-
-TrainingTiming time_program(const TrainingProgram& training, const TrainingSize& size, Precision precision,
-                            int repeats) {
+TrainingTiming time_training(const TrainingProgram& training, const TrainingSize& size, Precision precision,
+                             int repeats) {
   DeviceProgram device(training.program);
   const TrainingArrays& a = training.arrays;
   Random random(1, 0);
@@ -87,8 +83,7 @@ TrainingTiming time_program(const TrainingProgram& training, const TrainingSize&
       codes[part_of(node.label)] = compile(training.program.kernels[node.kernel].request).code_fingerprint;
     }
   }
-  return {.plan = training.plan,
-          .spill_bytes = device.spill_bytes(),
+  return {.spill_bytes = device.spill_bytes(),
           .forward_code = codes["forward"],
           .backward_code = codes["backward"],
           .forward = summarize(of_part["forward"]),

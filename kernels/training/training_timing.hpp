@@ -11,18 +11,14 @@ namespace onchip {
 
 // Of `repeats` samples each, us per step.
 struct TrainingTiming {
-  TrainingPlan plan;
   int spill_bytes = 0;
   std::string forward_code, backward_code;    // fingerprints of the machine code of both recurrences
   Timing forward, backward, products, other;  // each for itself
   Timing graph;                               // everything, in one CUDA graph
 };
 
-// Of any program.
-TrainingTiming time_program(const TrainingProgram& training, const TrainingSize& size, Precision precision,
-                            int repeats);
-
 // Runs twice, then takes the samples. Throws CudaError, also if a wait was given up.
-TrainingTiming time_training(const TrainingSize& size, Precision precision, const TrainingPlan& plan, int repeats);
+TrainingTiming time_training(const TrainingProgram& training, const TrainingSize& size, Precision precision,
+                             int repeats);
 
 }  // namespace onchip

@@ -190,15 +190,19 @@ double conflict_free_reads_us(const Chip& chip, const SparseGeometry& geometry) 
   return network.rows() * row_bytes / (geometry.sms * chip.smem_banks * chip.smem_bank_bytes) * 1e6 / chip.clock_hz;
 }
 
+BlockCycles block_cycles(const Chip& chip, const SparseGeometry& geometry) {
+  const GatherCycles gathering = gather_cycles(chip, geometry);
+  const double reducing =
+      passes_over_tiles(geometry) * reduction_cycles(chip, geometry, geometry.tile_rows, geometry.tile_height);
+  return {gathering.loads, gathering.beyond, reducing + split_cycles(chip, geometry)};
+}
+
 Price price(const Chip& chip, const SparseGeometry& geometry) {
   const Recurrent& network = geometry.network;
   const double us_per_cycle = 1e6 / chip.clock_hz;
-  const GatherCycles gathering = gather_cycles(chip, geometry);
-  const double gather = gathering.loads * us_per_cycle, arithmetic = gathering.beyond * us_per_cycle;
-
-  const double passes = passes_over_tiles(geometry);
-  const double reducing = passes * reduction_cycles(chip, geometry, geometry.tile_rows, geometry.tile_height);
-  const double reduction = (reducing + split_cycles(chip, geometry)) * us_per_cycle;
+  const BlockCycles block = block_cycles(chip, geometry);
+  const double gather = block.gather * us_per_cycle, arithmetic = block.arithmetic * us_per_cycle;
+  const double reduction = block.reduction * us_per_cycle, passes = passes_over_tiles(geometry);
   // The gates of a unit meet by a shuffle.
   const double meeting = geometry.gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(network.cell).transcendentals * chip.tanh_latency_cycles + meeting;

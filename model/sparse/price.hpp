@@ -18,6 +18,13 @@
 
 namespace onchip {
 
+// What one SM computes in a step of a network without its cell: also of other matrices, whose columns are the network's
+// units and whose mean row length is its density's.
+struct BlockCycles {
+  double gather = 0, arithmetic = 0, reduction = 0;
+};
+BlockCycles block_cycles(const Chip& chip, const SparseGeometry& geometry);
+
 // Allocates nothing.
 Price price(const Chip& chip, const SparseGeometry& geometry);
 

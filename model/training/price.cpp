@@ -2,6 +2,7 @@
 #include "model/training/price.hpp"
 
 #include "model/training/recurrence_price.hpp"
+#include "model/training/sparse_price.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -45,12 +46,21 @@ std::int64_t layer_stash_bytes(const Recurrent& network, Stash stash) {
 
 PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash stash, const Phase& phase) {
   const Recurrent& network = training.network;
-  const auto& plan = std::get<RecurrencePlan>(phase.how);
   const bool is_backward = phase.kind == PhaseKind::backward;
   const double gates = info(network.cell).gates;
-  const double weights = plan.batch_groups * gates * network.hidden * network.hidden * element_bytes(network);
-  PhasePrice price = plus(of(recurrence_price(chip, size_of(training, phase.layer), plan, is_backward), network.steps),
-                          chip.library_node_seconds + weights / chip.library_l2_bytes_per_second);
+  PhasePrice price;
+  if (const auto* const plan = std::get_if<SparseTrainingPlan>(&phase.how)) {
+    const SparseRecurrence sparse = sparse_recurrence(chip, training, *plan, is_backward);
+    constexpr double kWordBytes = 4;
+    const double weights = kWordBytes * static_cast<double>(training.mask->nnz());
+    price = plus(of(sparse_recurrence_price(chip, network.precision, sparse, is_backward), network.steps),
+                 sparse.turns * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second));
+  } else {
+    const auto& dense = std::get<RecurrencePlan>(phase.how);
+    const double weights = dense.batch_groups * gates * network.hidden * network.hidden * element_bytes(network);
+    price = plus(of(recurrence_price(chip, size_of(training, phase.layer), dense, is_backward), network.steps),
+                 chip.library_node_seconds + weights / chip.library_l2_bytes_per_second);
+  }
   // Forward: the projected input, h and the stash. Backward: gates, however they came, c, the gradient from above and
   // dgates.
   price.bytes = bytes_of(network, gates + 1) + layer_stash_bytes(network, is_backward ? Stash::gates : stash);
@@ -135,9 +145,17 @@ struct PriceOf {
   const Phase& phase;
 
   PhasePrice operator()(const Packing& packing) const {
-    const double bytes = 2 * element_bytes(training.network) * static_cast<double>(packing.elements);
-    PhasePrice price = plus(
-        {}, chip.cost[Cost::training_nodes] * chip.library_node_seconds + bytes / chip.library_l2_bytes_per_second);
+    // Sparse: a sector for every weight; a word that is read and written, and its two sources.
+    constexpr double kSparseBytes = 32 + 2 * 4 + 2 * 4;
+    const bool is_sparse = training.mask && phase.kind == PhaseKind::packing;
+    const double bytes =
+        (is_sparse ? kSparseBytes : 2 * element_bytes(training.network)) * static_cast<double>(packing.elements);
+    const double weights = element_bytes(training.network) * training.network.rows() * training.network.hidden;
+    const bool is_in_l2 = !training.mask || weights <= chip.l2_bytes;
+    const double nodes = phase.kind == PhaseKind::packing ? chip.cost[Cost::training_nodes] : 1;
+    PhasePrice price = plus({}, nodes * chip.library_node_seconds +
+                                    bytes / (is_in_l2 ? chip.library_l2_bytes_per_second
+                                                      : chip.dram_bytes_per_second * chip.library_dram_share));
     price.bytes = std::llround(bytes);
     return price;
   }
@@ -150,6 +168,9 @@ struct PriceOf {
     return price;
   }
   PhasePrice operator()(const RecurrencePlan&) const { return price_of_recurrence(chip, training, step.stash, phase); }
+  PhasePrice operator()(const SparseTrainingPlan&) const {
+    return price_of_recurrence(chip, training, step.stash, phase);
+  }
   PhasePrice operator()(const Plan&) const {
     return for_all(training, [&](int columns) { return cudnn_price(chip, training.network, columns); });
   }

@@ -34,14 +34,18 @@ TurnCycles turn_cycles(const Chip& chip, const RecurrencePlan& plan, const Recur
                    std::max(0.0, groups - 2) * late;
   const double sums = kSumBytes * 16 * shape.row_tiles * 8 * shape.sample_tiles * plan.warps;
   cycles.reduction = cost[Cost::transfers_exposed] * 2 * sums * row_cycles;
-  const double received = kSumBytes * (plan.split - 1) * plan.units * shape.samples;
-  cycles.split = plan.split > 1 ? chip.cluster_sums_cycles + chip.cluster_sums_per_byte_cycles * received : 0;
+  cycles.split = split_cycles(chip, plan.split, 1.0 * plan.units * shape.samples);
   cycles.activation = std::ceil(plan.units * shape.samples / (kWarp * chip.partitions)) *
                       cost[is_backward ? Cost::training_backward_item : Cost::training_forward_item];
   return cycles;
 }
 
 }  // namespace
+
+double split_cycles(const Chip& chip, int split, double items) {
+  constexpr double kSumBytes = 4;
+  return split > 1 ? chip.cluster_sums_cycles + chip.cluster_sums_per_byte_cycles * kSumBytes * (split - 1) * items : 0;
+}
 
 Price recurrence_price(const Chip& chip, const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);

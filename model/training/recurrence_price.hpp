@@ -26,6 +26,9 @@ namespace onchip {
 // Of a step of all turns. Throws InputError for a plan that the kernel does not have.
 Price recurrence_price(const Chip& chip, const TrainingSize& size, const RecurrencePlan& plan, bool is_backward);
 
+// Of adding up the sums of a cluster of `split` SMs, each of which finishes so many items.
+double split_cycles(const Chip& chip, int split, double items);
+
 // The plan with the least price on so many of the chip's SMs, those of both directions one of two shares. Throws
 // InputError, with what it lacks, if there is none.
 RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, bool is_backward, int share = 1);

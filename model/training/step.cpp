@@ -19,33 +19,40 @@ namespace {
 
 // Of all directions of a layer: one after another, or beside each other on a share of the SMs each.
 struct Recurrences {
-  RecurrencePlan plan;
+  std::variant<RecurrencePlan, SparseTrainingPlan> plan;
   bool beside = false;
   int of_sms = 0;
 };
 Recurrences recurrences(const Chip& chip, const Training& training, bool is_backward) {
+  if (training.mask) {
+    return {choose_sparse_recurrence(chip, training, is_backward).plan};
+  }
   const TrainingSize size = size_of(training);
   const int directions = training.stack.directions();
-  const Recurrences alone{choose_recurrence(chip, size, is_backward)};
+  const RecurrencePlan alone = choose_recurrence(chip, size, is_backward);
   if (directions == 1) {
-    return alone;
+    return {alone};
   }
   const auto us = [&](const RecurrencePlan& plan) {
     return recurrence_price(chip, size, plan, is_backward).terms.total();
   };
   try {
     const RecurrencePlan shared = choose_recurrence(chip, size, is_backward, directions);
-    if (us(shared) < directions * us(alone.plan)) {
+    if (us(shared) < directions * us(alone)) {
       return {shared, true, static_cast<int>(chip.sm_count) / directions};
     }
   } catch (const InputError&) {  // they do not fit beside each other
   }
-  return alone;
+  return {alone};
 }
 
 // Why there are no kernels, or nothing.
-std::string what_lacks(const Chip& chip, const Recurrent& network) {
+std::string what_lacks(const Chip& chip, const Training& training) {
   constexpr int kAmpere = 8;
+  const Recurrent& network = training.network;
+  if (training.mask && !what_lacks_sparse(training).empty()) {
+    return what_lacks_sparse(training);
+  }
   if (info(network.cell).gates == 1) {
     return "there are training kernels for the LSTM and the GRU, not for '" + std::string(info(network.cell).name) +
            "'";
@@ -58,9 +65,29 @@ std::string what_lacks(const Chip& chip, const Recurrent& network) {
 
 }  // namespace
 
+std::string what_lacks_sparse(const Training& training) {
+  const Recurrent& network = training.network;
+  const bool is_16_bit = network.precision == Precision::fp16 || network.precision == Precision::bf16;
+  return network.cell != Cell::lstm || !is_16_bit || training.stack.layers * training.stack.directions() > 1
+             ? "a sparse network is trained as one layer and direction of an LSTM in fp16 or bf16"
+             : "";
+}
+
 TrainingSize size_of(const Training& training, int layer) {
   const Recurrent& network = training.network;
   return {training.stack.columns(network, layer), network.hidden, network.batch, network.steps, network.cell};
+}
+
+SparseRecurrence sparse_recurrence(const Chip& chip, const Training& training, const SparseTrainingPlan& plan,
+                                   bool is_backward) {
+  return sparse_recurrence(size_of(training), training.network.precision, *training.mask, plan, is_backward,
+                           static_cast<int>(chip.sm_count), static_cast<std::size_t>(chip.smem_bytes_per_block.value));
+}
+
+SparseRecurrence choose_sparse_recurrence(const Chip& chip, const Training& training, bool is_backward) {
+  return choose_sparse_recurrence(size_of(training), training.network.precision, *training.mask, is_backward,
+                                  static_cast<int>(chip.sm_count),
+                                  static_cast<std::size_t>(chip.smem_bytes_per_block.value));
 }
 
 TrainingStep library_step() {
@@ -68,9 +95,6 @@ TrainingStep library_step() {
 }
 
 TrainingStep plan_training(const Chip& chip, const Training& training, Stash stash) {
-  if (training.network.density < 1) {
-    throw InputError("training of sparse networks is not priced yet: leave --density out");
-  }
   try {
     TrainingStep own = own_step(chip, training, stash);
     const TrainingStep library = library_step();
@@ -83,7 +107,7 @@ TrainingStep plan_training(const Chip& chip, const Training& training, Stash sta
 
 TrainingStep own_step(const Chip& chip, const Training& training, Stash stash) {
   const Recurrent& network = training.network;
-  if (const std::string lacks = what_lacks(chip, network); !lacks.empty()) {
+  if (const std::string lacks = what_lacks(chip, training); !lacks.empty()) {
     throw InputError(lacks);
   }
   const Recurrences forward = recurrences(chip, training, false), backward = recurrences(chip, training, true);
@@ -100,11 +124,12 @@ TrainingStep own_step(const Chip& chip, const Training& training, Stash stash) {
   };
   const auto recurrence = [&](PhaseKind kind, int layer, const Recurrences& how) {
     for (int direction = 0; direction < stack.directions(); ++direction) {
-      step.phases.push_back({kind, layer, direction == 1, how.beside && direction > 0, how.of_sms, how.plan});
+      step.phases.push_back({kind, layer, direction == 1, how.beside && direction > 0, how.of_sms, {}});
+      std::visit([&](const auto& plan) { step.phases.back().how = plan; }, how.plan);
     }
   };
-  step.phases.push_back(
-      {.kind = PhaseKind::packing, .how = Packing{2 * rows * hidden * stack.layers * stack.directions()}});
+  const std::int64_t weights = training.mask ? training.mask->nnz() : rows * hidden;
+  step.phases.push_back({.kind = PhaseKind::packing, .how = Packing{2 * weights * stack.layers * stack.directions()}});
   for (int layer = 0; layer < stack.layers; ++layer) {
     for (int direction = 0; direction < stack.directions(); ++direction) {
       product(PhaseKind::input_product, layer, direction, rows, samples, stack.columns(network, layer));
@@ -126,6 +151,21 @@ TrainingStep own_step(const Chip& chip, const Training& training, Stash stash) {
       if (apart > 0) {
         product(PhaseKind::weight_product, layer, direction, apart, hidden, samples);
       }
+      if (training.mask) {
+        step.phases.push_back({.kind = PhaseKind::gradient_mask, .layer = layer, .how = Packing{rows * hidden}});
+      }
+    }
+  }
+  return step;
+}
+
+TrainingStep with_plans(TrainingStep step, const std::string& forward, const std::string& backward) {
+  for (Phase& phase : step.phases) {
+    const std::string& words = phase.kind == PhaseKind::forward ? forward : backward;
+    if (std::holds_alternative<RecurrencePlan>(phase.how)) {
+      phase.how = changed(RecurrencePlan{}, words);
+    } else if (std::holds_alternative<SparseTrainingPlan>(phase.how)) {
+      phase.how = changed(SparseTrainingPlan{}, words);
     }
   }
   return step;
@@ -137,8 +177,15 @@ void check(const Training& training, const TrainingStep& step) {
       throw InputError("training step: " + std::string(name(phase.kind)) + " of layer " + std::to_string(phase.layer) +
                        (phase.reversed ? " reversed" : "") + ", which the network has not");
     }
-    if (const auto* plan = std::get_if<RecurrencePlan>(&phase.how)) {
-      recurrence_shape(size_of(training, phase.layer), *plan, phase.kind == PhaseKind::backward);
+    const auto* const dense = std::get_if<RecurrencePlan>(&phase.how);
+    if ((dense != nullptr && training.mask) ||
+        (std::holds_alternative<SparseTrainingPlan>(phase.how) && !training.mask)) {
+      throw InputError(
+          "training step: " + std::string(name(phase.kind)) + " of a " +
+          (training.mask ? "dense network, and this one is sparse" : "sparse network, and this one is dense"));
+    }
+    if (dense != nullptr) {
+      recurrence_shape(size_of(training, phase.layer), *dense, phase.kind == PhaseKind::backward);
     }
   }
 }
@@ -236,8 +283,12 @@ Phase parse_phase(std::string_view text) {
       throw InputError("training step: expected the plan of a recurrence, such as '" + onchip::text(RecurrencePlan{}) +
                        "'");
     }
-    phase.how = changed({}, std::string(text));
-  } else if (phase.kind == PhaseKind::packing) {
+    if (text.find("samples=") != std::string_view::npos) {
+      phase.how = changed(SparseTrainingPlan{}, std::string(text));
+    } else {
+      phase.how = changed(RecurrencePlan{}, std::string(text));
+    }
+  } else if (phase.kind == PhaseKind::packing || phase.kind == PhaseKind::gradient_mask) {
     phase.how = packing;
   } else {
     phase.how = size;
@@ -257,6 +308,9 @@ std::string how_text(const Phase& phase) {
   }
   if (const auto* recurrence = std::get_if<RecurrencePlan>(&phase.how)) {
     return text(*recurrence);
+  }
+  if (const auto* sparse = std::get_if<SparseTrainingPlan>(&phase.how)) {
+    return text(*sparse);
   }
   return to_string(std::get<Plan>(phase.how));
 }

@@ -92,7 +92,7 @@ class TrainingArrays(_Sized):
             "workspace", "lengths", "x", "w_ih", "w_hh", "b_ih", "b_hh", "h0", "c0", "y", "hn", "cn", "cells", "kept", "dy",
             "dhn", "dcn", "dx", "dw_ih", "dw_hh", "db", "dh0", "dc0", "db_hh",
         )
-    ]  # fmt: skip
+    ] + [("rows", c_int64)]  # fmt: skip
 
 
 class Images(_Sized):

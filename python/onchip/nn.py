@@ -31,29 +31,9 @@ def _no_autocast():
     return torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled() else contextlib.nullcontext()
 
 
-class _Rows(torch.autograd.Function):
-    """Rows of a packed sequence to their places among all steps and samples, or back; a row has one place."""
-
-    @staticmethod
-    def forward(ctx, rows, places, count):
-        ctx.save_for_backward(places)
-        ctx.count, ctx.rows = count, len(rows)
-        if count is None:
-            return rows.index_select(0, places)
-        return rows.new_zeros(count, rows.shape[1]).index_copy_(0, places, rows)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (places,) = ctx.saved_tensors
-        return _Rows.apply(gradient, places, ctx.rows if ctx.count is None else None), None, None
-
-
-def _places(batch_sizes, batch, rows, device):
-    """Of so many rows of a packed sequence among all steps and samples; and the lengths. Nothing waits for them."""
-    sizes = batch_sizes.to(device, non_blocking=True)
-    step = torch.arange(len(sizes), device=device)
-    shifts = (step * batch - (sizes.cumsum(0) - sizes)).repeat_interleave(sizes, output_size=rows)
-    return torch.arange(rows, device=device) + shifts, (sizes > torch.arange(batch, device=device).unsqueeze(1)).sum(1)
+def _lengths(batch_sizes):
+    """Of a packed sequence's samples, in its order."""
+    return len(batch_sizes) - torch.searchsorted(batch_sizes.flip(0), torch.arange(int(batch_sizes[0])), right=True)
 
 
 class _OnChip:
@@ -71,7 +51,7 @@ class _OnChip:
     def forward(self, input, hx=None, lengths=None):
         """As torch's. lengths: of each sample, [batch], int32 or int64, as pack_padded_sequence takes them, but not
         sorted, and on any device: nothing waits for those on a GPU, and a CUDA graph may be replayed with others. The output
-        is zero beyond them; input there may be any finite number."""
+        is zero beyond them; input there does not matter."""
         self._check_lengths(input, lengths)
         states = hx if hx is None or self._cell == "lstm" else (hx,)
         why = self._why_not(input, states)
@@ -171,29 +151,26 @@ class _OnChip:
         return y.transpose(0, 1) if self.batch_first else y, final
 
     def _packed(self, input, hx, dtype):
-        """Unpacked on the device, in the packed order of samples, which is that of their lengths."""
+        """In the packed order of rows and of samples, which is that of their lengths."""
         data, batch_sizes, in_order, back = input
-        data = data.to(dtype)
-        steps, batch, lengths, places = len(batch_sizes), int(batch_sizes[0]), None, None
-        if steps * batch > len(data):
-            places, lengths = _places(batch_sizes, batch, len(data), data.device)
-            data = _Rows.apply(data, places, steps * batch)
+        x, steps, batch, lengths = data.to(dtype), len(batch_sizes), int(batch_sizes[0]), None
+        if steps * batch > len(x):
+            lengths = recurrent_layer.on_device(_lengths(batch_sizes), x.device)
+        else:
+            x, steps = x.view(steps, batch, -1), 0
         if hx is not None:
             hx = tuple(state.to(dtype) if in_order is None else state.to(dtype).index_select(1, in_order) for state in hx)
-        found = self._layers(data.view(steps, batch, -1), hx, lengths)
+        found = self._layers(x, hx, lengths, steps)
         if isinstance(found, str):
             return found
         y, final = found
-        y = y.flatten(0, 1)
-        if places is not None:
-            y = _Rows.apply(y, places, None)
         if back is not None:
             final = tuple(state.index_select(1, back) for state in final)
-        return PackedSequence(y, batch_sizes, in_order, back), final
+        return PackedSequence(y if steps else y.flatten(0, 1), batch_sizes, in_order, back), final
 
-    def _layers(self, x, hx, lengths):
-        """All layers for x [steps, batch, input]; or why not, before anything has run."""
-        steps, batch, _ = x.shape
+    def _layers(self, x, hx, lengths, packed_steps=0):
+        """All layers for x [steps, batch, input], or of packed rows; or why not, before anything has run."""
+        steps, batch = (packed_steps, len(lengths)) if packed_steps else x.shape[:2]
         directions = 2 if self.bidirectional else 1
         masks = self._masks or [None] * self.num_layers
         if self._masks and (directions == 2 or lengths is not None or recurrent_layer.is_compiling()):
@@ -211,7 +188,7 @@ class _OnChip:
             of_layer = slice(layer * directions, (layer + 1) * directions)
             weights = [weight.to(x.dtype) for of_direction in all_weights[of_layer] for weight in of_direction]
             h0, c0 = (None, None) if hx is None else (*(state[of_layer] for state in hx), None)[:2]
-            x, *final = recurrent_layer.run(self._cell, x, h0, c0, lengths, weights, directions, masks[layer])
+            x, *final = recurrent_layer.run(self._cell, x, h0, c0, lengths, weights, directions, packed_steps, masks[layer])
             finals.append(final if self._cell == "lstm" else final[:1])
             if self.dropout and layer + 1 < self.num_layers:
                 x = torch.nn.functional.dropout(x, self.dropout, self.training)

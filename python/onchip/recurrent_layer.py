@@ -2,11 +2,12 @@
 """One layer of an LSTM or a GRU, all its directions, over onchip_training_* of the C API: a node of autograd, and for
 torch.compile an operator, torch.ops.onchip.layer.
 
-    y, hn, cn = run(cell, x, h0, c0, lengths, weights, directions)
+    y, hn, cn = run(cell, x, h0, c0, lengths, weights, directions, steps)
 
 cell: "lstm" or "gru", of which c0 is None and cn empty. x [steps, batch, any]; h0, c0 and hn, cn [directions, batch, hidden], h0
 and c0 may be None; lengths [batch] on x's device, or None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction.
-y [steps, batch, directions * hidden] is zero beyond a sample's length.
+y [steps, batch, directions * hidden] is zero beyond a sample's length. With `steps`, x and y are packed: [rows, ...], as a
+PackedSequence of so many steps has its data, and lengths, h0, c0, hn and cn are in the order of its samples.
 """
 import contextlib
 import warnings
@@ -18,6 +19,7 @@ from torch import Tensor
 from . import api
 
 PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+_CAPTURED = []  # what graphs copy from host memory whenever they run
 _LAYERS = {}  # by device, sizes and type: the layer, or why there is none. For ever: graphs are replayed
 _LIBRARIES = {}  # likewise: why a library is quicker
 
@@ -91,12 +93,20 @@ def plan(device, dtype, may_be_a_library, *sizes):
 plan._dynamo_marked_constant = True  # as torch.compiler.assume_constant_result does, which imports what compiles
 
 
+def on_device(lengths, device):
+    """A copy of a tensor in host memory; nothing waits for it."""
+    if not is_compiling() and _is_capturing():
+        _CAPTURED.append(lengths)
+    return lengths.to(device, non_blocking=True)
+
+
 def length_bytes(lengths):
     return 0 if lengths is None else lengths.element_size()
 
 
-def _layer_of(cell, x, lengths, weights, directions, mask=None):
-    sizes = (x.shape[2], weights[1].shape[1], x.shape[1], x.shape[0], directions, length_bytes(lengths))
+def _layer_of(cell, x, lengths, weights, directions, steps, mask=None):
+    batch = lengths.shape[0] if steps else x.shape[1]
+    sizes = (x.shape[-1], weights[1].shape[1], batch, steps or x.shape[0], directions, length_bytes(lengths))
     layer = _layer(x.device, x.dtype, cell, *sizes, *([mask] if mask else []))
     if isinstance(layer, str):
         raise RuntimeError(layer)
@@ -130,8 +140,13 @@ def _gru(projected, product, h):
     return (n + z * (h - n),)
 
 
-def formula(cell, x, h0, c0, lengths, weights, directions):
+def formula(cell, x, h0, c0, lengths, weights, directions, steps):
     """What a layer computes, by operations that can be differentiated any number of times. Without cn of a GRU."""
+    if steps:
+        is_there = lengths > torch.arange(steps, device=x.device).unsqueeze(1)
+        x = x.new_zeros(*is_there.shape, x.shape[1]).index_put((is_there,), x)
+        y, *finals = formula(cell, x, h0, c0, lengths, weights, directions, 0)
+        return y[is_there], *finals
     outputs, finals = [], []
     for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
         zeros = x.new_zeros(x.shape[1], w_hh.shape[1])
@@ -172,39 +187,40 @@ class _Addresses:
         return {name: self(t, direction, 0 if t is None else t.stride(0)) for name, t in tensors.items()}
 
 
-def forward(cell, x, h0, c0, lengths, weights, directions, mask=None):
+def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None):
     """y, hn, cn, and what backward needs: every c, and the gates."""
-    layer = _layer_of(cell, x, lengths, weights, directions, mask)
-    y, hn, cn, cells, kept = _empty(cell, x, weights, directions)
+    layer = _layer_of(cell, x, lengths, weights, directions, steps, mask)
+    y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps)
     workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
     arrays = []
     for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
         own = of.parts(direction, h0=h0, c0=c0, hn=hn, cn=cn, cells=cells, kept=kept)
         arrays.append(
             dict(own, workspace=of(workspace), lengths=of(lengths), x=of(x), y=of(y, direction, hn.shape[-1]),
-                 w_ih=of(w_ih), w_hh=of(w_hh), b_ih=of(b_ih), b_hh=of(b_hh))
+                 w_ih=of(w_ih), w_hh=of(w_hh), b_ih=of(b_ih), b_hh=of(b_hh), rows=len(x) if steps else 0)
         )  # fmt: skip
     with _context(x.device):
         layer.forward(_stream(), arrays)
     return y, hn, cn, cells, kept
 
 
-def _empty(cell, x, weights, directions):
-    (steps, batch, _), hidden = x.shape, weights[1].shape[1]
+def _empty(cell, x, lengths, weights, directions, steps):
+    rows, hidden = x.shape[:-1], weights[1].shape[1]
+    batch = lengths.shape[0] if steps else x.shape[1]
     of_c = directions if cell == "lstm" else 0
     return (
-        x.new_empty(steps, batch, directions * hidden),
+        x.new_empty(*rows, directions * hidden),
         x.new_empty(directions, batch, hidden),
         x.new_empty(of_c, batch, hidden),
-        x.new_empty(of_c, steps + 1, batch, hidden),
-        x.new_empty(directions, steps, batch, 4 * hidden),
+        x.new_empty(of_c, *(rows if steps else (x.shape[0] + 1, batch)), hidden),
+        x.new_empty(directions, *rows, 4 * hidden),
     )
 
 
-def backward(cell, x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, dcn, needs, mask=None):
+def backward(cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kept, dy, dhn, dcn, needs, mask=None):
     """Gradients of x, h0, c0, and of each direction's w_ih, w_hh, b_ih and b_hh; None where `needs` is false. Overwrites
     `kept`."""
-    layer = _layer_of(cell, x, lengths, weights, directions, mask)
+    layer = _layer_of(cell, x, lengths, weights, directions, steps, mask)
     hidden = weights[1].shape[1]
     found = _empty_gradients(x, h0, c0, weights, directions, needs)
     dx, dh0, dc0, *of_weights = found
@@ -212,12 +228,12 @@ def backward(cell, x, h0, c0, lengths, weights, directions, y, cells, kept, dy, 
     workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
     arrays = []
     for direction, (w_ih, w_hh, _, _) in enumerate(_of_directions(weights, directions)):
-        own = of.parts(direction, h0=h0, cells=cells, kept=kept, dhn=dhn, dcn=dcn, dh0=dh0, dc0=dc0)
+        own = of.parts(direction, h0=h0, c0=c0, cells=cells, kept=kept, dhn=dhn, dcn=dcn, dh0=dh0, dc0=dc0)
         dw_ih, dw_hh, db, db_hh = of_weights[4 * direction : 4 * direction + 4]
         arrays.append(
             dict(own, workspace=of(workspace), lengths=of(lengths), x=of(x), y=of(y, direction, hidden),
                  dy=of(dy, direction, hidden), w_ih=of(w_ih), w_hh=of(w_hh), dx=of(dx), dw_ih=of(dw_ih), dw_hh=of(dw_hh), db=of(db),
-                 db_hh=of(db_hh))
+                 db_hh=of(db_hh), rows=len(x) if steps else 0)
         )  # fmt: skip
     with _context(x.device):
         layer.backward(_stream(), arrays)
@@ -239,11 +255,11 @@ def _of_weights(found, count, directions):
     return [found[4 * direction + which] for direction in range(directions) for which in range(count // directions)]
 
 
-def _differentiable(cell, x, h0, c0, lengths, weights, directions, gradients, needs):
+def _differentiable(cell, x, h0, c0, lengths, weights, directions, steps, gradients, needs):
     """Gradients of x, h0, c0 and weights, step by step, to be differentiated."""
     # Aliases: h0 may itself depend on the weights, which is not this layer's to count.
     given = [None if tensor is None else tensor.view_as(tensor) for tensor in (x, h0, c0, *weights)]
-    outputs = formula(cell, *given[:3], lengths, given[3:], directions)
+    outputs = formula(cell, *given[:3], lengths, given[3:], directions, steps)
     outputs, seeds = zip(*((y, dy) for y, dy in zip(outputs, gradients) if dy is not None))
     wanted = [tensor for tensor, needed in zip(given, needs) if needed]
     found = iter(torch.autograd.grad(outputs, wanted, seeds, create_graph=True, allow_unused=True))
@@ -252,31 +268,31 @@ def _differentiable(cell, x, h0, c0, lengths, weights, directions, gradients, ne
 
 class _Layer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, cell, directions, mask, lengths, x, h0, c0, *weights):
-        y, hn, cn, cells, kept = forward(cell, x, h0, c0, lengths, weights, directions, mask)
+    def forward(ctx, cell, directions, steps, mask, lengths, x, h0, c0, *weights):
+        y, hn, cn, cells, kept = forward(cell, x, h0, c0, lengths, weights, directions, steps, mask)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(lengths, x, h0, c0, *weights, y, cells, kept)
-        ctx.cell, ctx.directions, ctx.mask, ctx.is_kept = cell, directions, mask, True
+        ctx.cell, ctx.directions, ctx.steps, ctx.mask, ctx.is_kept = cell, directions, steps, mask, True
         return y, hn, cn
 
     @staticmethod
     def backward(ctx, *gradients):
         lengths, x, h0, c0, *weights, y, cells, kept = ctx.saved_tensors
-        given, needed = (ctx.cell, x, h0, c0, lengths, weights, ctx.directions), ctx.needs_input_grad[4:]
+        given, needed = (ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps), ctx.needs_input_grad[5:]
         if torch.is_grad_enabled():  # create_graph: the gradients themselves are to be differentiated
-            return (None,) * 4 + (*_differentiable(*given, gradients, needed),)
+            return (None,) * 5 + (*_differentiable(*given, gradients, needed),)
         if not ctx.is_kept:  # a backward has overwritten it, with retain_graph
             *_, cells, kept = forward(*given, ctx.mask)
         ctx.is_kept = False
         needs = _needs(needed[:3], needed[3:], ctx.directions)
         found = backward(*given, y, cells, kept, *gradients, needs, ctx.mask)
-        return (None,) * 4 + (*found[:3], *_of_weights(found[3:], len(weights), ctx.directions))
+        return (None,) * 5 + (*found[:3], *_of_weights(found[3:], len(weights), ctx.directions))
 
 
-def run(cell, x, h0, c0, lengths, weights, directions, mask=None):
+def run(cell, x, h0, c0, lengths, weights, directions, steps=0, mask=None):
     if is_compiling():
-        return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions)[:3]
-    return _Layer.apply(cell, directions, mask, lengths, x, h0, c0, *weights)
+        return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions, steps)[:3]
+    return _Layer.apply(cell, directions, steps, mask, lengths, x, h0, c0, *weights)
 
 
 _HAS_OPERATORS = hasattr(torch.library, "custom_op")
@@ -292,43 +308,43 @@ if _HAS_OPERATORS:
     @torch.library.custom_op("onchip::layer", mutates_args=())
     def _forward_operator(
         cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
-        directions: int,
+        directions: int, steps: int,
     ) -> _Five:  # fmt: skip
-        return forward(cell, x, h0, c0, lengths, weights, directions)
+        return forward(cell, x, h0, c0, lengths, weights, directions, steps)
 
     @_forward_operator.register_fake
-    def _(cell, x, h0, c0, lengths, weights, directions):
-        return _empty(cell, x, weights, directions)
+    def _(cell, x, h0, c0, lengths, weights, directions, steps):
+        return _empty(cell, x, lengths, weights, directions, steps)
 
     # Empty where `needs` is false: operators have no lists of what may be none. And none that return lists may overwrite.
     @torch.library.custom_op("onchip::layer_backward", mutates_args=())
     def _backward_operator(
         cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
-        directions: int, y: Tensor, cells: Tensor, kept: Tensor, dy: Optional[Tensor], dhn: Optional[Tensor],
+        directions: int, steps: int, y: Tensor, cells: Tensor, kept: Tensor, dy: Optional[Tensor], dhn: Optional[Tensor],
         dcn: Optional[Tensor], needs: List[bool],
     ) -> List[Tensor]:  # fmt: skip
-        found = backward(cell, x, h0, c0, lengths, weights, directions, y, cells, kept.clone(), dy, dhn, dcn, needs)
+        found = backward(cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kept.clone(), dy, dhn, dcn, needs)
         return [x.new_empty(0) if tensor is None else tensor for tensor in found]
 
     @_backward_operator.register_fake
-    def _(cell, x, h0, c0, lengths, weights, directions, y, cells, kept, dy, dhn, dcn, needs):
+    def _(cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kept, dy, dhn, dcn, needs):
         found = _empty_gradients(x, h0, c0, weights, directions, needs)
         return [x.new_empty(0) if tensor is None else tensor for tensor in found]
 
     def _setup(ctx, inputs, output):
-        ctx.cell, x, h0, c0, lengths, weights, ctx.directions = inputs
+        ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps = inputs
         y, _, _, cells, kept = output
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(lengths, x, h0, c0, *weights, y, cells, kept)
 
     def _backward(ctx, dy, dhn, dcn, *_):
         lengths, x, h0, c0, *weights, y, cells, kept = ctx.saved_tensors
-        _, *of_states, _, of_weights, _ = ctx.needs_input_grad
+        _, *of_states, _, of_weights, _, _ = ctx.needs_input_grad
         needs = _needs(of_states, of_weights, ctx.directions)
         found = torch.ops.onchip.layer_backward(
-            ctx.cell, x, h0, c0, lengths, weights, ctx.directions, y, cells, kept, dy, dhn, dcn, needs
+            ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps, y, cells, kept, dy, dhn, dcn, needs
         )  # fmt: skip
         found = [tensor if needed else None for tensor, needed in zip(found, needs)]
-        return (None, *found[:3], None, _of_weights(found[3:], len(weights), ctx.directions), None)
+        return (None, *found[:3], None, _of_weights(found[3:], len(weights), ctx.directions), None, None)
 
     _forward_operator.register_autograd(_backward, setup_context=_setup)

@@ -2,11 +2,13 @@
 """onchip.LSTM and GRU with samples of other lengths, as a tensor or packed, beside torch's packed sequences."""
 import itertools
 import unittest
+from unittest import mock
 
 from .training_cases import OnAGpu, Same, WithoutKernels, errors, exact_gradients, flat, pair  # without torch, all is skipped
 
 import onchip
 import torch
+from onchip import recurrent_layer
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 OPTIONS = ({}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True, "bias": False})
@@ -55,6 +57,18 @@ class Lengths(Same):
                     error = (one.double() - other).norm() / other.norm()
                     self.assertLess(error.item(), {torch.float16: 3e-3, torch.bfloat16: 2e-2}.get(dtype, 1e-9), number)
 
+    def test_rows_of_packed_sequences_go_in_as_they_are(self):
+        fast, _ = pair(self.dtypes[0], self.device, 3, 4, num_layers=2)
+        packed = pack_padded_sequence(torch.randn(6, 4, 3, device=self.device, dtype=self.dtypes[0]), [6, 3, 3, 1])
+        with mock.patch.object(recurrent_layer, "forward", wraps=recurrent_layer.forward) as forward:
+            output = fast(packed)[0].data
+        (first, _), (second, _) = forward.call_args_list
+        self.assertEqual(first[1].data_ptr(), packed.data.data_ptr())
+        self.assertEqual([given[1].shape for given in (first, second)], [(13, 3), (13, 4)])
+        self.assertEqual(output.shape, (13, 4))
+        for given in (first, second):
+            self.assertEqual((given[4].tolist(), given[7]), ([6, 3, 3, 1], 6))
+
     def test_lengths_that_are_none_are_refused(self):
         fast, _ = pair(self.dtypes[0], self.device, 3, 4)
         input = torch.randn(5, 2, 3, device=self.device, dtype=self.dtypes[0])
@@ -80,6 +94,15 @@ class OnTheCpu(Lengths, WithoutKernels):
 
         self.assertTrue(torch.autograd.gradcheck(run, (*given, *fast.parameters())))
         self.assertTrue(torch.autograd.gradgradcheck(run, (*given, *fast.parameters())))
+        self.assertTrue(fast.explain().startswith("on the chip"))
+
+        def run_packed(data, h0, c0, *_):
+            output, final = fast(PackedSequence(data, torch.tensor([2, 2, 1])), (h0, c0))
+            return (output.data, *final)
+
+        given[0] = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
+        self.assertTrue(torch.autograd.gradcheck(run_packed, (*given, *fast.parameters())))
+        self.assertTrue(torch.autograd.gradgradcheck(run_packed, (*given, *fast.parameters())))
         self.assertTrue(fast.explain().startswith("on the chip"))
 
 
@@ -125,6 +148,20 @@ class OnTheGpu(Lengths, OnAGpu):
             wanted = ({"y": output["y"]}, {name: gradients[name] for name in names})
             for name, error in errors(got, wanted).items():
                 self.assertLess(error, 3e-3, name)
+
+    def test_a_graph_of_a_packed_sequence_is_replayed(self):
+        fast, exact = pair(torch.float16, "cuda", 64, 96)
+        packed = pack_padded_sequence(torch.randn(9, 5, 64, device="cuda", dtype=torch.float16), [9, 4, 4, 3, 1])
+        wanted = exact(packed._replace(data=packed.data.double()))[0].data
+        for _ in range(2):
+            fast(packed)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            output = fast(packed)[0].data
+        for _ in range(3):
+            output.zero_()
+            graph.replay()
+            self.assertLess(((output - wanted).norm() / wanted.norm()).item(), 3e-3)
 
     def test_a_length_that_is_none_is_an_error_of_the_next_call(self):
         fast, _ = pair(torch.float16, "cuda", 64, 96)

@@ -38,25 +38,28 @@ class FakeTraining:
         """Tensors of each direction."""
         input, hidden, batch, steps, directions, length_bytes = self.sizes
         assert len(arrays) == directions
-        state, output, rows = (batch, hidden), (steps, batch, hidden), self.gates * hidden
-        shapes = {"x": (steps, batch, input), "w_ih": (rows, input), "w_hh": (rows, hidden), "b_ih": (rows,),
+        packed = arrays[0]["rows"]
+        of_rows = (packed,) if packed else (steps, batch)
+        state, output, rows = (batch, hidden), (*of_rows, hidden), self.gates * hidden
+        shapes = {"x": (*of_rows, input), "w_ih": (rows, input), "w_hh": (rows, hidden), "b_ih": (rows,),
                   "b_hh": (rows,), "h0": state, "c0": state, "y": output, "dy": output, "hn": state, "cn": state, "dhn": state,
-                  "dcn": state, "db": (rows,), "db_hh": (rows,), "cells": (steps + 1, *state),
-                  "kept": (steps * batch * 4 * hidden,)}  # fmt: skip
+                  "dcn": state, "db": (rows,), "db_hh": (rows,), "cells": output if packed else (steps + 1, *state),
+                  "kept": ((packed or steps * batch) * 4 * hidden,)}  # fmt: skip
         for name in ("x", "w_ih", "w_hh", "h0", "c0"):
             shapes["d" + name] = shapes[name]
 
         def tensor(name, shape, address):
             strides = torch.empty(shape, device="meta").stride()
             if name in ("y", "dy"):
-                strides = (batch * directions * hidden, directions * hidden, 1)
+                strides = (batch * directions * hidden, directions * hidden, 1)[-len(shape) :]
             count = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
             buffer = (ctypes.c_double * count).from_address(address)
             return torch.frombuffer(buffer, dtype=torch.float64).as_strided(shape, strides)
 
         found = [{name: tensor(name, shape, a[name]) for name, shape in shapes.items() if a.get(name)} for a in arrays]
         for a, of in zip(arrays, found):
-            assert bool(a.get("lengths")) == bool(length_bytes)
+            assert bool(a.get("lengths")) == bool(length_bytes) and a["rows"] == packed
+            of["steps"] = steps if packed else 0
             of["lengths"] = None
             if length_bytes:
                 kind = {4: (ctypes.c_int32, torch.int32), 8: (ctypes.c_int64, torch.int64)}[length_bytes]
@@ -70,7 +73,7 @@ class FakeTraining:
 
     def _gradients(self, a, direction, biases, *seeds):
         zeros = torch.zeros(self.sizes[2], self.sizes[1], dtype=torch.float64)
-        c0 = a["cells"][0] if self.cell == "lstm" else zeros
+        c0 = a["cells"][0] if self.cell == "lstm" and a["lengths"] is None else a.get("c0", zeros)
         given = [a["x"], a.get("h0", zeros), c0, a["w_ih"], a["w_hh"], *biases]
         with torch.enable_grad():
             given = [tensor.detach().clone().requires_grad_() for tensor in given]
@@ -78,7 +81,7 @@ class FakeTraining:
             unused = [torch.zeros_like(w) for w in weights]  # of the other direction
             both = (weights, unused) if direction == 0 else (unused, weights)
             states = [torch.stack([s, s]) for s in (h0, c0)]
-            y, *finals = recurrent_layer.formula(self.cell, x, *states, a["lengths"], [*both[0], *both[1]], 2)
+            y, *finals = recurrent_layer.formula(self.cell, x, *states, a["lengths"], [*both[0], *both[1]], 2, a["steps"])
             outputs = [y.chunk(2, -1)[direction], *(state[direction] for state in finals)]
             if seeds:
                 loss = sum((one * seed).sum() for one, seed in zip(outputs, seeds))
@@ -94,7 +97,8 @@ class FakeTraining:
             biases = torch.stack([a.get("b_ih", zeros), a.get("b_hh", zeros)])
             if self.cell == "lstm":
                 a["cells"].zero_()
-                a["cells"][0] = a.get("c0", 0)
+                if a["lengths"] is None:
+                    a["cells"][0] = a.get("c0", 0)
             for name, tensor in zip(("y", "hn", "cn"), self._gradients_of(a, direction, biases)[0]):
                 a[name].copy_(tensor.detach())
             a["kept"].fill_(7)

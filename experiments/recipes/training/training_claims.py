@@ -33,7 +33,7 @@ class Unfused(torch.nn.LSTM):
 
 def main():
     columns = [f"{name}{way}_us" for name in ("unfused", "cudnn", "onchip") for way in ("", "_graph")]
-    print("device,precision,hidden,batch,steps,layers," + ",".join(columns))
+    print("device,cell,precision,hidden,batch,steps,layers," + ",".join(columns))
     for dtype, precision in ((torch.float16, "fp16"), (torch.bfloat16, "bf16")):
         runs = []
         for kind in (Unfused, torch.nn.LSTM, onchip.LSTM):
@@ -43,7 +43,7 @@ def main():
         times = [[us(run, STEPS) for run in runs] for _ in range(ROUNDS)][1:]
         lstm.check()
         medians = ",".join(f"{statistics.median(column):.2f}" for column in zip(*times))
-        print(f"{torch.cuda.get_device_name()},{precision},{HIDDEN},{BATCH},{STEPS},{LAYERS},{medians}", flush=True)
+        print(f"{torch.cuda.get_device_name()},lstm,{precision},{HIDDEN},{BATCH},{STEPS},{LAYERS},{medians}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """torch.nn.LSTM and onchip.LSTM with samples of other lengths, drawn evenly from 10 to 100 % of the steps, beside the same
-padded: a CSV of us per step of forward and all gradients, interleaved medians; `graph`: in a CUDA graph.
+padded: a CSV of us per step of forward and all gradients, interleaved medians; `graph`: in a CUDA graph; `packed`: with
+pack_padded_sequence and its gradient; `rows`: of a sequence that was packed before.
 PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training/training_lengths.py [fp16|bf16]"""
 import statistics
 import sys
@@ -19,7 +20,7 @@ ROUNDS = 7
 def main():
     dtype = torch.bfloat16 if sys.argv[1:] == ["bf16"] else torch.float16
     print("device,dtype,hidden,batch,steps,layers,directions,mean_length,torch_graph_us,torch_packed_us,onchip_graph_us,"
-          "onchip_lengths_graph_us,onchip_lengths_us,onchip_packed_us")  # fmt: skip
+          "onchip_lengths_graph_us,onchip_lengths_us,onchip_packed_us,torch_rows_us,onchip_rows_us,onchip_rows_graph_us")  # fmt: skip
     for hidden, batch, steps, options in CASES:
         torch.manual_seed(1)
         plain, fast = (kind(hidden, hidden, **options).to("cuda", dtype) for kind in (torch.nn.LSTM, onchip.LSTM))
@@ -35,6 +36,14 @@ def main():
             output = module(pack_padded_sequence(x, on_host, enforce_sorted=False))[0].data
             gradients(module, output, dy.flatten(0, 1)[: len(output)])
 
+        with torch.no_grad():
+            sequence = pack_padded_sequence(x, on_host, enforce_sorted=False)
+        sequence.data.requires_grad_()
+
+        def rows(module):
+            output = module(sequence)[0].data
+            torch.autograd.grad(output, [sequence.data, *module.parameters()], dy.flatten(0, 1)[: len(output)])
+
         runs = [
             captured(lambda: gradients(plain, plain(x)[0], dy)),
             lambda: packed(plain),
@@ -42,6 +51,9 @@ def main():
             captured(lambda: gradients(fast, fast(x, lengths=lengths)[0], dy)),
             lambda: gradients(fast, fast(x, lengths=lengths)[0], dy),
             lambda: packed(fast),
+            lambda: rows(plain),
+            lambda: rows(fast),
+            captured(lambda: rows(fast)),
         ]
         times = [[us(run, steps) for run in runs] for _ in range(ROUNDS)][1:]
         fast.check()

@@ -21,22 +21,25 @@ __device__ __forceinline__ void begin_turn(const Arguments&, const Item& item, i
 
 __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
   Fetched fetched{item.place(a, step, turn), {}, 0, 0};
-  const auto [sample, row, rest] = fetched.place;
+  const auto [row, output_row, rest] = fetched.place;
+  const Place found_before = item.found_later(a, step + 1, turn);
+  const Place found_ahead = item.found_later(a, step + kFetchedAhead, turn);
   if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
       fetched.gates[g] = load_ahead(a.gates, item.gate_index(row, g));
     }
     if (rest > 1) {
-      fetched.last_state = load_ahead(a.output, item.output_index(row + (a.descends ? -kBatch : kBatch)));
+      fetched.last_state = load_ahead(
+          a.output, item.output_index(place_later(a, fetched.place, found_before, 1).output_row));
     } else if (a.initial != nullptr) {
-      fetched.last_state = load_ahead(a.initial, item.index(sample));
+      fetched.last_state = load_ahead(a.initial, item.index(item.caller_sample(a, turn)));
     }
-    fetched.gradient = load_ahead(a.output_gradient, item.output_index(row));
+    fetched.gradient = load_ahead(a.output_gradient, item.output_index(output_row));
     if (const int lane = item.unit % kSectorUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array
-      const int ahead = row_ahead(a, row);
+      const Place ahead = place_later(a, fetched.place, found_ahead, kFetchedAhead);
       prefetch(lane < 4 ? a.gates : lane == 4 ? a.output : a.output_gradient,
-               lane < 4 ? item.gate_index(ahead, lane) : item.output_index(ahead));
+               lane < 4 ? item.gate_index(ahead.row, lane) : item.output_index(ahead.output_row));
     }
   }
   return fetched;
@@ -44,18 +47,18 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
 
 __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
                                        const Fetched& fetched, const float (&sums)[1], long long step, int turn) {
-  const auto [sample, row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
+  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
   const bool exists = rest > 0;
   float dh = sums[0] + load_shared_float(item.carry_of(turn));
   if (rest == 0) {
-    store_if_wanted(a.initial_gradient, item.index(sample), to_bits(dh));
+    store_if_wanted(a.initial_gradient, item.index(item.caller_sample(a, turn)), to_bits(dh));
   }
   if (!kHasLengths && step == a.steps) {
     return;
   }
   dh += to_float(fetched.gradient);
   if (step == 0 && exists) {
-    dh += load_or_zero(a.final_gradient, item.index(sample));
+    dh += load_or_zero(a.final_gradient, item.index(item.caller_sample(a, turn)));
   }
   const float r = to_float(fetched.gates[0]), z = to_float(fetched.gates[1]);
   const float n = to_float(fetched.gates[2]), q = to_float(fetched.gates[3]);
@@ -72,5 +75,5 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     publish_pair(item, step + 1, turn, bits[plane == 2 ? 3 : plane], plane);
   }
   store_shared_float(item.carry_of(turn), dh * z);
-  keep_gradients(a, item, constants, {sample, row, rest}, gradients, bits);
+  keep_gradients(a, item, constants, {row, output_row, rest}, turn, gradients, bits);
 }

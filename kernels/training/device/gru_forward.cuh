@@ -26,21 +26,23 @@ __device__ __forceinline__ Constants begin_cell(const Arguments& a, const Item& 
 
 __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
   const Place place = item.place(a, 0, turn);
-  const float h = place.rest > 0 ? load_or_zero(a.initial, item.index(place.sample)) : 0.0f;
+  const float h = place.rest > 0 ? load_or_zero(a.initial, item.index(item.caller_sample(a, turn))) : 0.0f;
   store_shared_float(item.carry_of(turn), h);
   publish_pair(item, 0, turn, to_bits(h));
 }
 
 __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
   Fetched fetched{item.place(a, step, turn), {}};
-  const auto [sample, row, rest] = fetched.place;
+  const auto [row, output_row, rest] = fetched.place;
+  const Place found_ahead = item.found_later(a, step + kFetchedAhead, turn);
   if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 3; ++g) {
       fetched.input[g] = load_ahead(a.gates, item.gate_index(row, g));
     }
     if (item.unit % kSectorUnits < 3 && rest > kFetchedAhead) {  // one lane for each gate
-      prefetch(a.gates, item.gate_index(row_ahead(a, row), item.unit % kSectorUnits));
+      const Place ahead = place_later(a, fetched.place, found_ahead, kFetchedAhead);
+      prefetch(a.gates, item.gate_index(ahead.row, item.unit % kSectorUnits));
     }
   }
   return fetched;
@@ -48,7 +50,7 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
 
 __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
                                        const Fetched& fetched, const float (&sums)[3], long long step, int turn) {
-  const auto [sample, row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
+  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
   const float r = squash(sums[0] + (to_float(fetched.input[0]) + constants.bias[0]), false);
   const float z = squash(sums[1] + (to_float(fetched.input[1]) + constants.bias[1]), false);
   const float q = sums[2] + constants.bias[3];
@@ -63,10 +65,10 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     for (int g = 0; g < 4; ++g) {
       store_element(a.gates, item.gate_index(row, g), to_bits(kept[g]));
     }
-    store_element(a.output, item.output_index(row), bits);
+    store_element(a.output, item.output_index(output_row), bits);
   }
   if (rest == 1) {
-    store_if_wanted(a.final_state, item.index(sample), bits);
+    store_if_wanted(a.final_state, item.index(item.caller_sample(a, turn)), bits);
   }
 }
 

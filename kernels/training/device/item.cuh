@@ -11,11 +11,15 @@ __device__ __forceinline__ int rank_of(int turn, int sample) {
   return (turn * kGroupBatch + sample) * kBatchGroups + batch_group();
 }
 
+// The first packed row of each position; behind the last, all.
+__device__ __forceinline__ int* offsets(const Arguments& a) {
+  return reinterpret_cast<int*>(a.ranks + kBatch);
+}
+
 // A sample in a step.
 struct Place {
-  int sample;  // of the caller's
-  int row;     // of [steps][kBatch]
-  int rest;    // of its steps, this one counted; below 1: it is not there
+  int row, output_row;
+  int rest;  // of its steps, this one counted; below 1: it is not there
 };
 
 struct Item {
@@ -26,18 +30,30 @@ struct Item {
 
   // The only place that knows directions and lengths.
   __device__ __forceinline__ Place place(const Arguments& a, long long step, int turn) const {
-    Place place{rank_of(turn, sample), 0, -1};
-    if (exists && place.sample < kBatch) {
-      int length = static_cast<int>(a.steps);
-      if constexpr (kHasLengths) {
-        const Ranked ranked = a.ranks[place.sample];
-        place.sample = ranked.sample;
-        length = ranked.length;
-      }
-      place.rest = length - static_cast<int>(step);
-      place.row = (a.descends ? place.rest - 1 : static_cast<int>(step)) * kBatch + place.sample;
+    const int rank = rank_of(turn, sample);
+    const bool is_sample = exists && rank < kBatch;
+    Place place{0, 0, -1};
+    if constexpr (kHasLengths) {  // without branches, so that loads of several places are on their way at once
+      const Ranked ranked = a.ranks[is_sample ? rank : 0];
+      place.rest = is_sample ? ranked.length - static_cast<int>(step) : -1;
+      const int position = max(0, a.descends ? place.rest - 1 : min(static_cast<int>(step), ranked.length));
+      place.row = offsets(a)[position] + rank;
+      place.output_row = a.packed_rows > 0 ? place.row : position * kBatch + ranked.sample;
+    } else if (is_sample) {
+      place.rest = static_cast<int>(a.steps) - static_cast<int>(step);
+      place.row = (a.descends ? place.rest - 1 : static_cast<int>(step)) * kBatch + rank;
+      place.output_row = place.row;
     }
     return place;
+  }
+  // With lengths, for place_later().
+  __device__ __forceinline__ Place found_later(const Arguments& a, long long step, int turn) const {
+    return kHasLengths ? place(a, step, turn) : Place{};
+  }
+  // The caller's, of a sample that is there.
+  __device__ __forceinline__ int caller_sample(const Arguments& a, int turn) const {
+    const int rank = rank_of(turn, sample);
+    return kHasLengths ? a.ranks[rank].sample : rank;
   }
   // Of rows of kHidden, also of those of samples; of the output; of the gates.
   __device__ __forceinline__ long long index(int row) const { return static_cast<long long>(row) * kHidden + unit; }
@@ -53,8 +69,10 @@ struct Item {
   __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreadItems * kThreads * 4); }
 };
 
-__device__ __forceinline__ int row_ahead(const Arguments& a, int row) {
-  return row + (a.descends ? -kFetchedAhead : kFetchedAhead) * kBatch;
+// So many steps after `place`.
+__device__ __forceinline__ Place place_later(const Arguments& a, const Place& place, const Place& found, int steps) {
+  const int row = place.row + (a.descends ? -steps : steps) * kBatch;
+  return kHasLengths ? found : Place{row, row, place.rest - steps};
 }
 
 // Whether a sample's state is multiplied in this step; backward also that which leaves the first state's gradient.

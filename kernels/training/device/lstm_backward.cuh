@@ -13,7 +13,7 @@ struct Fetched {
 
 __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
   const Place place = item.place(a, 0, turn);
-  const float carry = place.rest > 0 ? load_or_zero(a.final_cell_gradient, item.index(place.sample)) : 0.0f;
+  const float carry = place.rest > 0 ? load_or_zero(a.final_cell_gradient, item.index(item.caller_sample(a, turn))) : 0.0f;
   store_shared_float(item.carry_of(turn), carry);
   if (item.sample < kGroupBatch) {
     publish(item, 0, turn, 0, 0);
@@ -22,21 +22,29 @@ __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item,
 
 __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
   Fetched fetched{item.place(a, step, turn), {}, 0, 0, 0};
-  const auto [sample, row, rest] = fetched.place;
+  const auto [row, output_row, rest] = fetched.place;
+  const Place found_before = item.found_later(a, step + 1, turn);
+  const Place found_ahead = item.found_later(a, step + kFetchedAhead, turn);
   if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
       fetched.gates[g] = load_ahead(a.gates, item.gate_index(row, g));
     }
     fetched.cell = load_ahead(a.cells, item.index(row));
-    fetched.last_cell = load_ahead(a.last_cells, item.index(row));
-    fetched.gradient = load_ahead(a.output_gradient, item.output_index(row));
+    if (!kHasLengths) {
+      fetched.last_cell = load_ahead(a.last_cells, item.index(row));
+    } else if (rest > 1) {
+      fetched.last_cell = load_ahead(a.cells, item.index(found_before.row));
+    } else if (a.initial_cell != nullptr) {
+      fetched.last_cell = load_ahead(a.initial_cell, item.index(item.caller_sample(a, turn)));
+    }
+    fetched.gradient = load_ahead(a.output_gradient, item.output_index(output_row));
     if (const int lane = item.unit % kSectorUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array
-      const int ahead = row_ahead(a, row);
+      const Place ahead = place_later(a, fetched.place, found_ahead, kFetchedAhead);
       prefetch(lane < 4 ? a.gates : lane == 4 ? a.last_cells : a.output_gradient,
-               lane < 4    ? item.gate_index(ahead, lane)
-               : lane == 4 ? item.index(ahead)
-                           : item.output_index(ahead));
+               lane < 4    ? item.gate_index(ahead.row, lane)
+               : lane == 4 ? item.index(ahead.row)
+                           : item.output_index(ahead.output_row));
     }
   }
   return fetched;
@@ -44,11 +52,12 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
 
 __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
                                        const Fetched& fetched, const float (&sums)[1], long long step, int turn) {
-  const auto [sample, row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
+  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
   const bool exists = rest > 0;
   float dh = sums[0];
   const float carry = load_shared_float(item.carry_of(turn));
   if (rest == 0) {
+    const int sample = item.caller_sample(a, turn);
     store_if_wanted(a.initial_gradient, item.index(sample), to_bits(dh));
     store_if_wanted(a.initial_cell_gradient, item.index(sample), to_bits(carry));
   }
@@ -57,7 +66,7 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
   }
   dh += to_float(fetched.gradient);
   if (step == 0 && exists) {
-    dh += load_or_zero(a.final_gradient, item.index(sample));
+    dh += load_or_zero(a.final_gradient, item.index(item.caller_sample(a, turn)));
   }
   const float i = to_float(fetched.gates[0]), f = to_float(fetched.gates[1]);
   const float g = to_float(fetched.gates[2]), o = to_float(fetched.gates[3]);
@@ -74,5 +83,5 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     publish(item, step + 1, turn, bits[0] | bits[1] << 16, bits[2] | bits[3] << 16);
   }
   store_shared_float(item.carry_of(turn), dc * f);
-  keep_gradients(a, item, constants, {sample, row, rest}, gradients, bits);
+  keep_gradients(a, item, constants, {row, output_row, rest}, turn, gradients, bits);
 }

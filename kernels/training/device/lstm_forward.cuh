@@ -24,25 +24,27 @@ __device__ __forceinline__ Constants begin_cell(const Arguments& a, const Item& 
 __device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
   const Place place = item.place(a, 0, turn);
   const bool exists = place.rest > 0;
-  const long long index = item.index(place.sample);
+  const long long index = kHasLengths && !exists ? 0 : item.index(item.caller_sample(a, turn));
   const float c = exists ? load_or_zero(a.initial_cell, index) : 0.0f;
   store_shared_float(item.carry_of(turn), c);
   publish_pair(item, 0, turn, exists ? to_bits(load_or_zero(a.initial, index)) : 0);
-  if (exists) {
+  if (exists && !kHasLengths) {
     store_element(a.last_cells, item.index(place.row), to_bits(c));
   }
 }
 
 __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
   Fetched fetched{item.place(a, step, turn), {}};
-  const auto [sample, row, rest] = fetched.place;
+  const auto [row, output_row, rest] = fetched.place;
+  const Place found_ahead = item.found_later(a, step + kFetchedAhead, turn);
   if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
       fetched.input[g] = load_ahead(a.gates, item.gate_index(row, g));
     }
     if (item.unit % kSectorUnits < 4 && rest > kFetchedAhead) {  // one lane for each gate
-      prefetch(a.gates, item.gate_index(row_ahead(a, row), item.unit % kSectorUnits));
+      const Place ahead = place_later(a, fetched.place, found_ahead, kFetchedAhead);
+      prefetch(a.gates, item.gate_index(ahead.row, item.unit % kSectorUnits));
     }
   }
   return fetched;
@@ -50,7 +52,7 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
 
 __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
                                        const Fetched& fetched, const float (&sums)[4], long long step, int turn) {
-  const auto [sample, row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
+  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
   float gates[4];
 #pragma unroll
   for (int g = 0; g < 4; ++g) {
@@ -65,10 +67,11 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     for (int g = 0; g < 4; ++g) {
       store_element(a.gates, item.gate_index(row, g), to_bits(gates[g]));
     }
-    store_element(a.output, item.output_index(row), h);
+    store_element(a.output, item.output_index(output_row), h);
     store_element(a.cells, item.index(row), to_bits(c));
   }
   if (rest == 1) {
+    const int sample = item.caller_sample(a, turn);
     store_if_wanted(a.final_state, item.index(sample), h);
     store_if_wanted(a.final_cell, item.index(sample), to_bits(c));
   }

@@ -34,6 +34,7 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 #include "item.cuh"
 #include "publish.cuh"
 #include "split.cuh"
+#include "rows.cuh"
 #include "prepare.cuh"
 #if ONCHIP_BACKWARD
 #include "bias.cuh"

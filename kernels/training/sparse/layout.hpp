@@ -1,74 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the recurrences of a sparse LSTM's training step are laid on the SMs (sparse_recurrence.cu): each SM has the rows
-// of some units that follow one another, of W, or of W transposed those of its cluster and its share of the columns.
-// The mask stays: what depends on it is computed once, on the host.
+// The words that the SMs load of a sparse LSTM's recurrences (sparse_recurrence.cu), and how their kernel is compiled.
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
-#include "model/sparse/geometry.hpp"
-#include "model/training/training_reference.hpp"
-#include "model/workload/mask.hpp"
+#include "model/training/sparse_recurrence.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace onchip {
 
-struct SparseTrainingPlan {
-  int samples = 0;          // of a launch; all samples of a step in turns
-  int split = 1;            // backward: SMs of a cluster, which share the columns; 1, 2 or 4
-  int lanes = 0;            // of a row; 0: those that leave fewest slots empty
-  int load_bytes = 8;       // of the state, at once: as many samples are a plane, and a pass
-  int buffers = 0;          // planes in shared memory at once; 0: all
-  int loads_in_flight = 8;  // of 16 bytes, of a thread that polls
-  int poll_delay = 0;       // cycles
-  int ahead = 8;            // as in training_plan.hpp
-  int register_words = 0;   // of a thread's weights, at most; the rest in shared memory
+// Of all SMs, as the kernels load them.
+struct SparseWords {
+  std::vector<std::uint32_t> words;   // without values
+  std::vector<std::int32_t> sources;  // [2 * words]: which weight of W a half of a word is, -1: none
+  std::vector<std::int32_t> tables;
 };
-
-// Without what a plan's sizes decide, to be chosen anew.
-inline SparseTrainingPlan unsettled(SparseTrainingPlan plan) {
-  plan.lanes = plan.register_words = 0;
-  return plan;
-}
-
-// "samples=4 split=2 ..."
-std::string text(const SparseTrainingPlan& plan);
-// Of keys as text() writes them, those that differ. Throws InputError for others.
-SparseTrainingPlan changed(SparseTrainingPlan plan, const std::string& words);
-
-// What follows from size, mask and plan.
-struct SparseRecurrence {
-  SparseTrainingPlan plan;
-  SparseGeometry geometry;    // of an SM's block: a network of as many units as it has rows
-  int units = 0, blocks = 0;  // of an SM; SMs
-  int turns = 0;
-  std::size_t shared_bytes = 0, ring_bytes = 0, bias_bytes = 0;
-
-  // Of all SMs, as the kernels load them.
-  std::vector<std::uint32_t> words = {};   // without values
-  std::vector<std::int32_t> sources = {};  // [2 * words]: which weight of W a half of a word is, -1: none
-  std::vector<std::int32_t> tables = {};
-};
-
-// A plan of chips with so many SMs and so many bytes of shared memory a block, without its words. `w_hh` [4 hidden,
-// hidden]: its mask. Throws InputError if the weights do not fit.
-SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
-                                   const SparseTrainingPlan& plan, bool is_backward, int sms, std::size_t shared_bytes);
-
-// With the fewest launches and a cluster's share of the state of at most so many bytes that loading takes as long as
-// multiplying.
-SparseRecurrence choose_sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
-                                          bool is_backward, int sms, std::size_t shared_bytes);
+SparseWords lay_out(const SparseRecurrence& recurrence, const TrainingSize& size, const SparseMatrix& w_hh,
+                    bool is_backward, int threads);
 
 CompileRequest compile_request(const SparseRecurrence& recurrence, const TrainingSize& size, Precision precision,
                                bool is_backward, const std::string& architecture);
-
-// Fills words, sources and tables.
-void lay_out(SparseRecurrence& recurrence, const TrainingSize& size, const SparseMatrix& w_hh, bool is_backward,
-             int threads);
 
 // fp16: the power of two that backward's weights are packed with.
 int weight_scale(Precision precision, bool is_backward);

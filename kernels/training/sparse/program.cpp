@@ -25,8 +25,8 @@ SparseTraining::Pass pass_of(const TrainingSize& size, Precision precision, cons
   while (true) {
     const CompileRequest request = compile_request(recurrence, size, precision, is_backward, architecture);
     if (!compile(request).resources.spills() || recurrence.plan.register_words <= kLeast) {
-      lay_out(recurrence, size, w_hh, is_backward, all_cores());
-      return {std::move(recurrence), request};
+      SparseWords laid_out = lay_out(recurrence, size, w_hh, is_backward, all_cores());
+      return {std::move(recurrence), request, std::move(laid_out)};
     }
     SparseTrainingPlan plan = recurrence.plan;
     plan.register_words -= kFewer;
@@ -39,12 +39,12 @@ struct SparseArrays {
   int words = 0, sources = 0, tables = 0, packed = 0, ring = 0;
 };
 
-SparseArrays add_arrays(KernelProgram& program, const SparseRecurrence& recurrence) {
-  return {.words = program.add_array(recurrence.words),
-          .sources = program.add_array(recurrence.sources),
-          .tables = program.add_array(recurrence.tables),
-          .packed = program.add_array(4 * recurrence.words.size()),
-          .ring = program.add_array(recurrence.ring_bytes)};
+SparseArrays add_arrays(KernelProgram& program, const SparseTraining::Pass& pass) {
+  return {.words = program.add_array(pass.words.words),
+          .sources = program.add_array(pass.words.sources),
+          .tables = program.add_array(pass.words.tables),
+          .packed = program.add_array(4 * pass.words.words.size()),
+          .ring = program.add_array(pass.recurrence.ring_bytes)};
 }
 
 // As sparse_weights.cu has them.
@@ -92,15 +92,15 @@ struct SparseNodes {
   // Of W, or only an empty ring.
   WeightsArguments prepared(ArrayPlaces at, bool is_backward, bool only_ring) const {
     const SparseArrays& of_pass = is_backward ? backward : forward;
-    const SparseRecurrence& recurrence = (is_backward ? sparse->backward : sparse->forward).recurrence;
+    const SparseTraining::Pass& pass = is_backward ? sparse->backward : sparse->forward;
     return {.weights = at[arrays.w_hh],
             .words = array_at<std::uint32_t>(at, of_pass.words),
             .sources = array_at<std::int32_t>(at, of_pass.sources),
             .packed = array_at<std::uint32_t>(at, of_pass.packed),
-            .count = only_ring ? 0 : static_cast<long long>(recurrence.words.size()),
+            .count = only_ring ? 0 : static_cast<long long>(pass.words.words.size()),
             .scale = static_cast<float>(weight_scale(precision, is_backward)),
             .ring = at[of_pass.ring],
-            .ring_words = static_cast<long long>(recurrence.ring_bytes / 16)};
+            .ring_words = static_cast<long long>(pass.recurrence.ring_bytes / 16)};
   }
 
   // A launch for each turn, and between them one that empties the ring.
@@ -183,13 +183,21 @@ TrainingProgram sparse_training_program(const TrainingSize& size, Precision prec
   TrainingProgram training = training_program(size, precision, {}, sparse->weights.architecture, &kernels);
   KernelProgram& program = training.program;
   SparseNodes nodes{.size = size, .precision = precision, .sparse = sparse, .arrays = training.arrays};
-  nodes.forward = add_arrays(program, sparse->forward.recurrence);
-  nodes.backward = add_arrays(program, sparse->backward.recurrence);
+  nodes.forward = add_arrays(program, sparse->forward);
+  nodes.backward = add_arrays(program, sparse->backward);
   nodes.mask = program.add_array(sparse->mask);
   nodes.mask_gradient = program.add_kernel(sparse->weights, "mask_gradient");
   program.nodes = [nodes, dense = program.nodes](ArrayPlaces at) { return nodes.instead_of(dense(at), at); };
   training.sparse = std::move(sparse);
   return training;
+}
+
+TrainingPlanText plan_text(const TrainingProgram& training) {
+  const auto of = [](const auto& forward, const auto& backward) {
+    return TrainingPlanText{text(forward), text(backward)};
+  };
+  return training.sparse ? of(training.sparse->forward.recurrence.plan, training.sparse->backward.recurrence.plan)
+                         : of(training.plan.forward, training.plan.backward);
 }
 
 }  // namespace onchip

@@ -17,6 +17,7 @@ struct SparseTraining {
   struct Pass {
     SparseRecurrence recurrence;
     CompileRequest request;
+    SparseWords words;
   };
   Pass forward, backward;
   CompileRequest weights;       // sparse_weights.cu
@@ -34,5 +35,11 @@ std::shared_ptr<const SparseTraining> lay_out_sparse_training(const TrainingSize
 // Gradients of W_hh only where the mask has weights; weights elsewhere are not read.
 TrainingProgram sparse_training_program(const TrainingSize& size, Precision precision,
                                         std::shared_ptr<const SparseTraining> sparse);
+
+// Its recurrences' plans, dense or sparse, as text.
+struct TrainingPlanText {
+  std::string forward, backward;
+};
+TrainingPlanText plan_text(const TrainingProgram& training);
 
 }  // namespace onchip

@@ -20,6 +20,9 @@ Json to_json(const ProductSize& size) {
 Json to_json(const RecurrencePlan& plan) {
   return text(plan);
 }
+Json to_json(const SparseTrainingPlan& plan) {
+  return text(plan);
+}
 
 }  // namespace
 
@@ -65,7 +68,7 @@ Json to_json(const TrainingAnswer& answer) {
              {"of_sms", phase.of_sms}};
     one.update(times(price.phases[i].us, price.phases[i].low_us, price.phases[i].high_us));
     one["bytes"] = price.phases[i].bytes;
-    const bool is_plan = std::holds_alternative<Plan>(phase.how) || std::holds_alternative<RecurrencePlan>(phase.how);
+    const bool is_plan = !std::holds_alternative<Packing>(phase.how) && !std::holds_alternative<ProductSize>(phase.how);
     std::visit([&](const auto& how) { one[is_plan ? "plan" : "size"] = to_json(how); }, phase.how);
     json["phases"].push_back(std::move(one));
   }

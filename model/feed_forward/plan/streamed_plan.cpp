@@ -40,26 +40,28 @@ StreamedPlan choose_streamed_plan(const Chip& chip, const FeedForward& network, 
   const int sms = static_cast<int>(chip.sm_count.value);
   const double l2_bytes = chip.l2_bytes.value / 2;
   // Of what all warps of all teams could do, what they do: rounds of items, SMs without a team; half of it where a team
-  // waits at its barrier for want of a second tile.
+  // waits at its barrier for want of a second tile. Of what is alike, the longest chain, which reads least, and
+  // the most SMs.
+  constexpr double kAlike = 1e-3;
   double best_share = -1;
-  for (const int chain : {1, 2, 4}) {
+  for (const int chain : {4, 2, 1}) {
     const BlocksGeometry geometry = streamed_geometry(network, structure, chain);
     if (chain > 1 && chain * geometry.tiles > kMostHeldTiles) {
       continue;
     }
-    for (int team = 1; team <= sms; ++team) {
+    for (int team = sms; team >= 1; --team) {
       for (int warps = 4; warps <= kMostWarps; warps += 2) {
         for (const int at_once : {1, 2}) {
           const StreamedPlan plan{.chain = chain, .warps = warps, .team = team, .at_once = at_once, .end_layers = {}};
           const int workers = team * warps, rounds = (geometry.warps + workers - 1) / workers;
-          if (streamed_l2_bytes(chip, geometry, plan) > l2_bytes && team < sms) {
+          if (streamed_l2_bytes(chip, geometry, plan) > l2_bytes && (team < sms || at_once > 1)) {
             continue;
           }
           const double used = static_cast<double>(geometry.warps) / (static_cast<double>(rounds) * workers);
           const double of_sms = static_cast<double>(sms / team * team) / sms;
           const double reads = (1.0 + chain) / chain;  // tiles of inputs for each output block, at best
           const double share = used * of_sms * (at_once == 2 ? 1 : 0.5) * warps / kMostWarps * 3 / (1 + reads);
-          if (share > best_share) {
+          if (share > best_share + kAlike) {
             best_share = share;
             best = plan;
           }

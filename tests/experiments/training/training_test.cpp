@@ -148,6 +148,11 @@ TEST_CASE("options that a training step has not are refused, each with one line"
   require_refusal("predict --hidden 512 --stash cells", "--stash needs --mode train");
   require_refusal(train + "--density 10%", "not priced yet");
   require_refusal(train + "--mask 2:4", "not priced yet");
+  require_refusal(train + "--density 10% --layers 2", "one layer and direction of an LSTM");
+  require_refusal(train + "--density 10% --precision fp32", "in fp16 or bf16");
+  require_refusal("predict --mode train --cell gru --hidden 512 --density 10%", "of an LSTM");
+  require_refusal("predict --mode train --cell lstm --hidden 65536 --density 10%", "no chip holds so many");
+  require_refusal("simulate --mode train --cell lstm --hidden 512 --density 10%", "of dense networks");
   require_refusal(train + "--family dense_persistent", "whole step by --plan");
   require_refusal(train + "--plan 'stash=gates | forwad layer=0'", "did you mean 'forward'");
   require_refusal(train + "--stash none", "expected gates or cells");
@@ -158,6 +163,33 @@ TEST_CASE("options that a training step has not are refused, each with one line"
   require_refusal("measure --mode train --cell lstm --hidden 512 --baselines", "CUDA", "CUDA_VISIBLE_DEVICES=");
 #endif
 }
+
+#ifdef ONCHIP_HAS_CUDA
+TEST_CASE("plans of a sparse training step are compiled without a GPU, of options and of rows", "[fast]") {
+  const std::string compiles = " --mode train --compile-only --chip h100_sxm";
+  const Json one = run_json("measure --cell lstm --hidden 512 --batch 8 --density 0.1" + compiles);
+  REQUIRE(one["kernels"].size() == 2);
+  for (const Json& kernel : one["kernels"]) {
+    CHECK(kernel["spill_bytes"] == "0");
+    CHECK(kernel["density"] == "0.1");
+    CHECK(kernel["plan"].get<std::string>().find("samples=8 split=1 lanes=") == 0);
+  }
+  const Folder folder;
+  const std::string rows = folder.write("rows.csv",
+                                        "cell,hidden,batch,precision,density,plan_backward\n"
+                                        "lstm,512,8,bf16,0.1,split=2\n"
+                                        "lstm,512,8,fp16,,\n"
+                                        "gru,512,8,fp16,0.1,\n");
+  const Json many = Json::parse(run("measure --format json --configurations " + rows + compiles).out);
+  REQUIRE(many["kernels"].size() == 5);
+  CHECK(many["kernels"][1]["plan"].get<std::string>().find("samples=8 split=2 lanes=") == 0);
+  CHECK(many["kernels"][2]["plan"].get<std::string>().find("groups=") == 0);
+  CHECK(many["kernels"][4]["problem"].get<std::string>().find("row 3: a sparse network") != std::string::npos);
+  const Run large = run("measure --cell lstm --hidden 1024 --batch 8 --density 0.8 --set sm.count=8" + compiles);
+  CHECK(large.status == 1);
+  CHECK(large.out.find("do not fit on 8 SMs") != std::string::npos);
+}
+#endif
 
 TEST_CASE("a step that predict printed is predicted again", "[fast]") {
   const std::string train = "predict --mode train --cell gru --hidden 512 --batch 32 --layers 2 --bidirectional ";

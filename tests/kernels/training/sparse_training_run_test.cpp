@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps of sparse LSTM layers on a GPU.
 #include "kernels/runtime/device_program.hpp"
-#include "kernels/training/training_timing.hpp"
 #include "tests/kernels/training/sparse_training_cases.hpp"
 
-#include <cstdio>
-#include <cstdlib>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,11 +10,6 @@ namespace onchip {
 namespace {
 
 constexpr std::size_t kSharedBytes = 227 * 1024;
-
-std::string variable_or(const char* name, const char* otherwise) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? otherwise : value;
-}
 
 }  // namespace
 
@@ -49,60 +40,6 @@ TEST_CASE("training steps of a sparse LSTM on a GPU have the gradients of the re
         REQUIRE(gpu.run()[0] == 0);
         CHECK(first == read_elements(gpu, array, precision));
       }
-    }
-  }
-}
-
-// ONCHIP_LSTM="4096 4", ONCHIP_DENSITY, ONCHIP_PRECISION, ONCHIP_STEPS; ONCHIP_FORWARD="loads_in_flight=16 ..." and
-// ONCHIP_BACKWARD, several plans with commas between them.
-TEST_CASE("what training steps of a sparse LSTM take", "[gpu][.bench]") {
-  const std::int64_t steps = std::stoll(variable_or("ONCHIP_STEPS", "256"));
-  const Precision precision = parse_precision(variable_or("ONCHIP_PRECISION", "fp16"));
-  const double density = std::stod(variable_or("ONCHIP_DENSITY", "0.1"));
-  std::vector<TrainingSize> sizes{{4096, 4096, 4, steps}, {4096, 4096, 16, steps}};
-  if (const std::string one = variable_or("ONCHIP_LSTM", ""); !one.empty()) {
-    const int hidden = std::stoi(one), batch = std::stoi(one.substr(one.find(' ')));
-    sizes = {{hidden, hidden, batch, steps}};
-  }
-  const auto plans_in = [](std::string words) {
-    std::vector<std::string> plans;
-    for (std::size_t comma; (comma = words.find(',')) != std::string::npos; words.erase(0, comma + 1)) {
-      plans.push_back(words.substr(0, comma));
-    }
-    plans.push_back(words);
-    return plans;
-  };
-  const std::vector<std::string> forward = plans_in(variable_or("ONCHIP_FORWARD", ""));
-  const std::vector<std::string> backward = plans_in(variable_or("ONCHIP_BACKWARD", ""));
-  const DeviceInfo device = device_info();
-  std::printf(
-      "%s, %s, density %g, us per step\nhidden batch forward backward products preparation graph spills | slots, "
-      "registers' words, chunks\n",
-      device.name.c_str(), std::string(info(precision).name).c_str(), density);
-  for (const TrainingSize& size : sizes) {
-    const SparseMatrix mask = generate_mask(4 * size.hidden, size.hidden, density, 1, precision);
-    for (std::size_t i = 0; i < std::max(forward.size(), backward.size()); ++i) {
-      try {
-        const auto sparse = lay_out_sparse_training(size, precision, mask, device.sm_count, kSharedBytes,
-                                                    device.architecture, forward[std::min(i, forward.size() - 1)],
-                                                    backward[std::min(i, backward.size() - 1)]);
-        const TrainingTiming timing =
-            time_program(sparse_training_program(size, precision, sparse), size, precision, 7);
-        std::printf("%6d %5d %7.2f %8.2f %8.2f %11.2f %5.2f %6d", size.hidden, size.batch, timing.forward.median,
-                    timing.backward.median, timing.products.median, timing.other.median, timing.graph.median,
-                    timing.spill_bytes);
-        for (const SparseTraining::Pass* const pass : {&sparse->forward, &sparse->backward}) {
-          const SparseGeometry& geometry = pass->recurrence.geometry;
-          std::printf(" | %s: %d SMs of %d units, %d x %d rows, %s, %d slots in registers, %d chunks, %zu bytes",
-                      text(pass->recurrence.plan).c_str(), pass->recurrence.blocks, pass->recurrence.units,
-                      geometry.groups(), geometry.rows_per_group, std::string(name(geometry.storage)).c_str(),
-                      geometry.slots_total(), geometry.shared_chunks, pass->recurrence.shared_bytes);
-        }
-        std::printf("\n");
-      } catch (const std::exception& error) {
-        std::printf("%s\n", error.what());
-      }
-      std::fflush(stdout);
     }
   }
 }

@@ -12,10 +12,12 @@
 #include "model/workload/reference.hpp"
 #include "tests/catch.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -72,9 +74,20 @@ inline TrainingInput random_training(const TrainingSize& size, Precision precisi
   return in;
 }
 
-// With NaN where nobody may read: in gradients beyond lengths, and where outputs come.
+// Rows of [steps, batch] that there are, in the order of a packed sequence, whose lengths are the longest first.
+inline std::vector<std::int64_t> rows_within(const TrainingSize& size, const TrainingInput& in) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t row = 0; row < size.steps * size.batch; ++row) {
+    if (in.lengths.empty() || row / size.batch < in.lengths[row % size.batch]) {
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+// With NaN where nobody may read: beyond lengths, and where outputs come. `is_packed`: so are x and dy.
 inline void write_training(ProgramExecutor& executor, const TrainingArrays& a, const TrainingSize& size,
-                           Precision precision, const TrainingInput& in) {
+                           Precision precision, const TrainingInput& in, bool is_packed = false) {
   const auto elements = [&](int array) { return executor.program().arrays[array].bytes / 2; };
   std::vector<std::byte> lengths(executor.program().arrays[a.lengths].bytes);
   for (std::size_t sample = 0; sample < in.lengths.size(); ++sample) {
@@ -84,17 +97,26 @@ inline void write_training(ProgramExecutor& executor, const TrainingArrays& a, c
   constexpr std::uint16_t kNan = 0xffff;
   std::vector<std::uint16_t> dy(elements(a.dy), kNan);
   executor.write(a.y, std::as_bytes(std::span(dy)));
-  const std::int64_t stride = std::int64_t{size.directions} * size.hidden;
-  for (std::int64_t row = 0; row < size.steps * size.batch; ++row) {
-    const bool is_there = in.lengths.empty() || row / size.batch < in.lengths[row % size.batch];
-    for (std::int64_t unit = 0; is_there && unit < size.hidden; ++unit) {
-      const double value = in.dy[row * size.hidden + unit];
-      dy[row * stride + unit] = static_cast<std::uint16_t>(to_bits(precision, static_cast<float>(value)));
-    }
+  const bool is_added = size.is_reverse && size.directions == 2;  // to the first direction's
+  const std::vector<std::uint16_t> dx(elements(a.dx), is_added ? 0 : kNan);
+  executor.write(a.dx, std::as_bytes(std::span(dx)));
+  std::vector<std::uint16_t> x(elements(a.x), kNan);
+  const std::vector<std::int64_t> rows = rows_within(size, in);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto copy = [&](std::vector<std::uint16_t>& to, std::int64_t stride, const std::vector<double>& from,
+                          std::int64_t columns) {
+      const std::int64_t row = is_packed ? static_cast<std::int64_t>(i) : rows[i];
+      for (std::int64_t column = 0; column < columns; ++column) {
+        const auto value = static_cast<float>(from[rows[i] * columns + column]);
+        to[row * stride + column] = static_cast<std::uint16_t>(to_bits(precision, value));
+      }
+    };
+    copy(dy, std::int64_t{size.directions} * size.hidden, in.dy, size.hidden);
+    copy(x, size.input, in.x, size.input);
   }
   executor.write(a.dy, std::as_bytes(std::span(dy)));
-  for (const auto& [array, values] : {std::pair{a.x, &in.x},
-                                      {a.w_ih, &in.w_ih},
+  executor.write(a.x, std::as_bytes(std::span(x)));
+  for (const auto& [array, values] : {std::pair{a.w_ih, &in.w_ih},
                                       {a.w_hh, &in.w_hh},
                                       {a.b_ih, &in.b_ih},
                                       {a.b_hh, &in.b_hh},
@@ -131,12 +153,24 @@ inline void mask_gradient(const SparseMatrix& mask, std::vector<double>& gradien
   }
 }
 
+// Of x, y and their gradients as a packed sequence has them, whose lengths `in` then has the longest first.
+inline KernelProgram packed_program(const TrainingProgram& training, const TrainingSize& size, TrainingInput& in) {
+  std::ranges::sort(in.lengths, std::greater{});
+  KernelProgram program = training.program;
+  const auto rows = static_cast<std::int64_t>(rows_within(size, in).size());
+  program.nodes = [nodes = training.nodes_of_rows, rows](ArrayPlaces at) {
+    return nodes(at, {.packed = rows, .products = rows});
+  };
+  return program;
+}
+
 // Of every result against the reference, relative to its norm. `mask`: of W_hh, which stays.
 inline std::vector<std::pair<const char*, double>> training_errors(ProgramExecutor& executor, const TrainingArrays& a,
                                                                    const TrainingSize& size, Precision precision,
                                                                    const TrainingInput& in,
-                                                                   const SparseMatrix* mask = nullptr) {
-  write_training(executor, a, size, precision, in);
+                                                                   const SparseMatrix* mask = nullptr,
+                                                                   bool is_packed = false) {
+  write_training(executor, a, size, precision, in, is_packed);
   REQUIRE(executor.run()[0] == 0);
   TrainingResult expected = training_reference(size, in);
   if (mask != nullptr) {
@@ -145,16 +179,28 @@ inline std::vector<std::pair<const char*, double>> training_errors(ProgramExecut
   const auto error = [&](int array, const std::vector<double>& of) {
     return relative_error(of, read_elements(executor, array, precision));
   };
-  const std::vector<float> of_all = read_elements(executor, a.y, precision);
-  std::vector<float> y;  // of this direction
-  for (std::size_t row = 0; row < of_all.size(); row += std::size_t{1} * size.directions * size.hidden) {
-    y.insert(y.end(), &of_all[row], &of_all[row] + size.hidden);
-  }
+  // Of the first columns of rows; packed rows go to their places among zeros.
+  const std::vector<std::int64_t> within = rows_within(size, in);
+  const auto error_of_rows = [&](int array, std::int64_t stride, std::int64_t columns, const std::vector<double>& of) {
+    const std::vector<float> all = read_elements(executor, array, precision);
+    std::vector<float> found(of.size());
+    const std::size_t count = is_packed ? within.size() : static_cast<std::size_t>(size.steps * size.batch);
+    for (std::size_t row = 0; row < count; ++row) {
+      const auto to = static_cast<std::size_t>(is_packed ? within[row] : static_cast<std::int64_t>(row));
+      std::copy_n(&all[row * static_cast<std::size_t>(stride)], columns,
+                  &found[to * static_cast<std::size_t>(columns)]);
+    }
+    return relative_error(of, found);
+  };
   std::vector<std::pair<const char*, double>> errors{
-      {"y", relative_error(expected.y, y)},      {"hn", error(a.hn, expected.hn)},
-      {"dx", error(a.dx, expected.dx)},          {"dw_ih", error(a.dw_ih, expected.dw_ih)},
-      {"dw_hh", error(a.dw_hh, expected.dw_hh)}, {"db", error(a.db, expected.db)},
-      {"db_hh", error(a.db_hh, expected.db_hh)}, {"dh0", error(a.dh0, expected.dh0)}};
+      {"y", error_of_rows(a.y, std::int64_t{size.directions} * size.hidden, size.hidden, expected.y)},
+      {"hn", error(a.hn, expected.hn)},
+      {"dx", error_of_rows(a.dx, size.input, size.input, expected.dx)},
+      {"dw_ih", error(a.dw_ih, expected.dw_ih)},
+      {"dw_hh", error(a.dw_hh, expected.dw_hh)},
+      {"db", error(a.db, expected.db)},
+      {"db_hh", error(a.db_hh, expected.db_hh)},
+      {"dh0", error(a.dh0, expected.dh0)}};
   if (size.cell == Cell::lstm) {
     errors.emplace_back("cn", error(a.cn, expected.cn));
     errors.emplace_back("dc0", error(a.dc0, expected.dc0));
@@ -167,8 +213,9 @@ constexpr double most_error(Precision precision) {
 }
 
 inline void check_training(ProgramExecutor& executor, const TrainingArrays& a, const TrainingSize& size,
-                           Precision precision, const TrainingInput& in, const SparseMatrix* mask = nullptr) {
-  for (const auto& [name, error] : training_errors(executor, a, size, precision, in, mask)) {
+                           Precision precision, const TrainingInput& in, const SparseMatrix* mask = nullptr,
+                           bool is_packed = false) {
+  for (const auto& [name, error] : training_errors(executor, a, size, precision, in, mask, is_packed)) {
     INFO(name);
     CHECK(error <= most_error(precision));
   }

@@ -2,9 +2,11 @@
 #include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 #include "model/training/recurrence_price.hpp"
+#include "model/training/sparse_price.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 using namespace onchip;
@@ -18,6 +20,13 @@ const Chip& h100() {
 
 Training lstm(int hidden, int batch, Stack stack = {}) {
   return {{Cell::lstm, Precision::fp16, hidden, batch, 256, 1}, stack};
+}
+
+Training sparse_lstm(int hidden, int batch, double density, Stack stack = {}) {
+  Training training = lstm(hidden, batch, stack);
+  training.network.density = density;
+  training.mask = std::make_shared<const SparseMatrix>(generate_mask(4 * hidden, hidden, density, 1, Precision::fp16));
+  return training;
 }
 
 double total_of(const TrainingStep& step, const TrainingPrice& price, PhaseKind kind) {
@@ -180,7 +189,7 @@ TEST_CASE("no pick has more clusters than every chip of its kind holds", "[fast]
   }
 }
 
-TEST_CASE("what no kernel trains is a library's step, and sparse networks are refused", "[fast]") {
+TEST_CASE("what no kernel trains is a library's step", "[fast]") {
   Training training = lstm(512, 64);
   training.network.precision = Precision::fp32;
   CHECK(plan_training(h100(), training) == library_step());
@@ -192,8 +201,48 @@ TEST_CASE("what no kernel trains is a library's step, and sparse networks are re
   CHECK(refusal([&] { own_step(h100(), training); }).find("not for 'tanh'") != std::string::npos);
   CHECK(refusal([&] { own_step(h100(), lstm(8192, 64)); }).find("takes 512 SMs") != std::string::npos);
   CHECK(plan_training(h100(), lstm(2048, 512)) == library_step());  // slower, though it fits
-  training.network.density = 0.1;
-  CHECK(refusal([&] { plan_training(h100(), training); }).find("not priced yet") != std::string::npos);
+}
+
+TEST_CASE("a sparse LSTM is trained with plans of its mask, and its gradient is masked", "[fast]") {
+  const Training training = sparse_lstm(1024, 16, 0.1), dense = lstm(1024, 16);
+  const TrainingStep step = own_step(h100(), training);
+  CHECK(parse_training_step(to_string(step)) == step);
+  CHECK(with_plans(own_step(h100(), training), how_text(step.phases[2]), how_text(step.phases[3])) == step);
+  check(training, step);
+  CHECK(refusal([&] { check(dense, step); }).find("this one is dense") != std::string::npos);
+  CHECK(refusal([&] { check(training, own_step(h100(), dense)); }).find("this one is sparse") != std::string::npos);
+  const TrainingPrice priced = price(h100(), training, step);
+  CHECK(total_of(step, priced, PhaseKind::gradient_mask) > 0);
+  const TrainingAnswer answer = predict_training(find_chip("h100_sxm"), training, Stash::gates);
+  CHECK(to_json(answer)["phases"][2]["plan"] == how_text(step.phases[2]));
+  for (const auto& other : {sparse_lstm(1024, 16, 0.1, {2}), sparse_lstm(1024, 16, 0.1, {1, true})}) {
+    CHECK(refusal([&] { own_step(h100(), other); }).find("one layer and direction") != std::string::npos);
+  }
+  Chip small = h100();
+  small.sm_count.value = 8;
+  CHECK(refusal([&] { own_step(small, sparse_lstm(1024, 16, 0.8)); }).find("do not fit on 8 SMs") != std::string::npos);
+}
+
+TEST_CASE("sparse recurrences are priced by their slots, passes, turns and split", "[fast]") {
+  const auto terms = [](const Training& training, bool is_backward, const std::string& words) {
+    SparseTrainingPlan plan = choose_sparse_recurrence(h100(), training, is_backward).plan;
+    plan = changed(unsettled(plan), words);
+    const SparseRecurrence recurrence = sparse_recurrence(h100(), training, plan, is_backward);
+    return sparse_recurrence_price(h100(), Precision::fp16, recurrence, is_backward).terms;
+  };
+  const Training sparser = sparse_lstm(1024, 16, 0.1), denser = sparse_lstm(1024, 16, 0.2);
+  CHECK(terms(denser, false, "lanes=8")["gather"] > 1.7 * terms(sparser, false, "lanes=8")["gather"]);
+  for (const bool is_backward : {false, true}) {
+    const Terms one = terms(sparser, is_backward, "samples=16 lanes=8"),
+                two = terms(sparser, is_backward, "samples=8 lanes=8");
+    CHECK(two["exchange"] > 1.8 * one["exchange"]);
+    CHECK(two["activation"] >= one["activation"]);
+  }
+  // A cluster's SMs have half of the columns each.
+  const Terms whole = terms(sparser, true, "split=1 lanes=8"), split = terms(sparser, true, "split=2 lanes=8");
+  CHECK(whole["split"] == 0);
+  CHECK(split["split"] > 0);
+  CHECK(split["staging"] < 0.7 * whole["staging"]);
 }
 
 TEST_CASE("the JSON of a training step has its phases, bytes and libraries", "[fast]") {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a step of a sparse training recurrence takes (kernels/training/sparse/sparse_recurrence.cu). Turns are
+// launches, one after another; of a turn, a sum:
+//
+//   exchange    as inference exchanges a state (exchange/exchange_time.hpp), here its first plane, of one pass
+//   staging     that plane; of the others their way through the pipe of shared memory, which the gathers need, too, and
+//               what does not come while the one before is computed
+//   gather, arithmetic, reduction   as those of a sparse plan with a matrix as large as an SM's block (sparse/price.hpp)
+//   split       SMs of a cluster add up their sums, as dense ones do
+//   activation  the cell, a warp of units after another: training_forward_item, training_backward_item
+#pragma once
+
+#include "model/plan/prediction.hpp"
+#include "model/training/sparse_recurrence.hpp"
+
+namespace onchip {
+
+// Of a step of all turns.
+Price sparse_recurrence_price(const Chip& chip, Precision precision, const SparseRecurrence& recurrence,
+                              bool is_backward);
+
+}  // namespace onchip
