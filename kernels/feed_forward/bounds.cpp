@@ -10,7 +10,8 @@
 namespace onchip {
 namespace {
 
-constexpr int kExactThreads = 512, kCluster = 4, kOpenThreads = 512, kOpenBlocks = 4;
+constexpr int kExactThreads = 512, kCluster = 4, kWideThreads = 256, kWideCluster = 8;
+constexpr int kOpenThreads = 512, kOpenBlocks = 4;
 constexpr std::size_t kMostSharedBytes = std::size_t{128} << 10;  // of features; larger ones are in device memory
 constexpr int kFewClusters = 4;                                   // that have room there
 
@@ -51,7 +52,9 @@ BoundsProof::BoundsProof(InferenceProgram& program, const BlocksLayout& layout, 
       inputs_(layout.geometry.inputs),
       clip_(layout.clip),
       widest_(std::max(std::ranges::max(layout.exact.rows), static_cast<std::uint32_t>(layout.geometry.inputs))),
-      exact_(program.add_kernel(exact_request(architecture), "feed_forward_exact")),
+      is_wide_(2 * sizeof(float) * widest_ > kMostSharedBytes),
+      exact_(
+          program.add_kernel(exact_request(architecture), is_wide_ ? "feed_forward_exact_wide" : "feed_forward_exact")),
       open_(program.add_kernel(exact_request(architecture), "feed_forward_open")),
       weights_(program.add_array(layout.exact.weight)),
       slices_(program.add_array(layout.exact.slice_begin)),
@@ -63,11 +66,8 @@ BoundsProof::BoundsProof(InferenceProgram& program, const BlocksLayout& layout, 
       image_count_(program.add_array(sizeof(std::uint32_t))),
       open_narrow_(program.add_array(sizeof(std::uint32_t) * most_images)),
       open_wide_(program.add_array(sizeof(std::uint32_t) * most_images)) {
-  const std::size_t of_block = 2 * sizeof(float) * widest_;
-  clusters_ = std::max(1, sms_ / kCluster);
-  if (of_block > kMostSharedBytes) {
-    clusters_ = kFewClusters;
-    scratch_ = program.add_array(of_block * clusters_);
+  if (is_wide_) {
+    scratch_ = program.add_array(2 * sizeof(float) * widest_ * kFewClusters);
   }
   program.bitmaps = bitmaps_;
   program.results = results_;
@@ -129,15 +129,16 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
                              .layers = layers_,
                              .inputs = inputs_,
                              .buffer = widest_,
-                             .scratch = scratch_ < 0 ? nullptr : array_at<float>(at, scratch_),
+                             .scratch = !is_wide_ ? nullptr : array_at<float>(at, scratch_),
                              .bitmaps = array_at<std::uint32_t>(at, bitmaps_),
                              .words = bitmap_words(inputs_),
                              .ids = wide.ids,
                              .count = wide.count,
                              .categories = bits(at, Bound::exact),
                              .clip = clip_};
-  add(launch_node("fp32", exact_, kCluster * clusters_, kExactThreads, scratch_ < 0 ? 2 * sizeof(float) * widest_ : 0,
-                  exact),
+  const int blocks = is_wide_ ? kWideCluster * kFewClusters : kCluster * std::max(1, sms_ / kCluster);
+  add(launch_node("fp32", exact_, blocks, is_wide_ ? kWideThreads : kExactThreads,
+                  is_wide_ ? 0 : 2 * sizeof(float) * widest_, exact),
       {});
 }
 

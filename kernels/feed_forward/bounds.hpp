@@ -50,9 +50,10 @@ class BoundsProof {
   std::size_t result_words() const { return static_cast<std::size_t>(Bound::count) * bit_words() + phases_ + 2; }
 
   std::size_t phases_;
-  int most_images_, sms_, layers_, inputs_, clusters_ = 0;
+  int most_images_, sms_, layers_, inputs_;
   float clip_;
   std::uint32_t widest_;
+  bool is_wide_;      // features of fp32 are in device memory
   int exact_, open_;  // kernels
   int weights_, slices_, layer_slices_, biases_, rows_, scratch_ = -1;
   int bitmaps_, results_, image_count_, open_narrow_, open_wide_;

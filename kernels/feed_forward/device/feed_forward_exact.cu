@@ -2,8 +2,9 @@
 // Sparse feed-forward inference of a few images in fp32, in the order of the reference
 // (model/feed_forward/reference.hpp): a row's weights with inputs ascending, each product rounded, then the sum; then
 // the bias, ReLU and clip.
-//   cluster of SMs     one image, all layers; features in two buffers, of the shared memory of each of its SMs
-//   warp               slices of 32 rows, a lane each; the weights of its first slice are asked for a layer ahead
+//   cluster of SMs     one image, all layers; features in two buffers, of the shared memory of each of its SMs; more of
+//                      them where features are in device memory, whose gathers an SM has only so many of
+//   warp               slices of 32 rows, a lane each; the weights of the next slice are asked for, also of the next layer
 // Also what finds these images: those of a list that a bitmap lacks.
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -22,7 +23,7 @@ struct Arguments {
   const u32* rows;         // [layers]
   int layers, inputs;
   u32 buffer;          // floats of one of the two
-  float* scratch;      // [clusters][2][buffer]; null: both are in shared memory
+  float* scratch;      // [clusters][2][buffer], of feed_forward_exact_wide
   const u32* bitmaps;  // [image][words]
   int words;
   const u32* ids;  // [*count]: images
@@ -31,10 +32,7 @@ struct Arguments {
   float clip;
 };
 
-constexpr int kThreads = 512;
-constexpr int kWarps = kThreads / 32;
-constexpr int kCluster = 4;  // blocks of threads
-constexpr int kAhead = 8;    // fours of a row's weights that are asked for at once
+constexpr int kAhead = 8;  // fours of a row's weights that are asked for at once
 
 struct Range {  // of a slice's fours
   u32 slice, begin, end;
@@ -48,12 +46,23 @@ struct Slice {
 __device__ inline uint4 load_four(const Arguments& a, u32 four, u32 end) {
   return four < end ? __ldg(a.weights + four * 32 + threadIdx.x % 32) : uint4{~0u, ~0u, ~0u, ~0u};
 }
-// The `own`-th slice of a layer: nothing where there is none.
-__device__ inline Range range_of(const Arguments& a, int layer, u32 own) {
-  if (layer >= a.layers || __ldg(a.layer_slice + layer) + own >= __ldg(a.layer_slice + layer + 1)) {
+// The slices of a warp, `stride` apart, layer after layer; of each layer one at least, which may not exist.
+struct Place {
+  int layer;
+  u32 slice;  // of the layer
+};
+__device__ inline bool exists(const Arguments& a, const Place& place) {
+  return place.layer < a.layers && __ldg(a.layer_slice + place.layer) + place.slice < __ldg(a.layer_slice + place.layer + 1);
+}
+__device__ inline Place behind(const Arguments& a, const Place& place, u32 stride) {
+  const Place more{place.layer, place.slice + stride};
+  return exists(a, more) ? more : Place{place.layer + 1, place.slice % stride};
+}
+__device__ inline Range range_of(const Arguments& a, const Place& place) {
+  if (!exists(a, place)) {
     return {~0u, 0, 0};
   }
-  const u32 slice = __ldg(a.layer_slice + layer) + own;
+  const u32 slice = __ldg(a.layer_slice + place.layer) + place.slice;
   return {slice, __ldg(a.slice_begin + slice), __ldg(a.slice_begin + slice + 1)};
 }
 __device__ inline void load(Slice& to, const Arguments& a, const Range& range) {
@@ -72,6 +81,7 @@ __device__ inline void wait_for_cluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 // Into the shared memory of each block of threads of the cluster.
+template <int kCluster>
 __device__ inline void store_everywhere(void* at, u32 value) {
   const u32 here = static_cast<u32>(__cvta_generic_to_shared(at));
 #pragma unroll
@@ -82,9 +92,10 @@ __device__ inline void store_everywhere(void* at, u32 value) {
   }
 }
 
-template <bool kInShared>
+template <bool kInShared, int kCluster, int kThreads>
 __device__ void run(const Arguments& a, float* features) {
   __shared__ u32 lives[3];  // of the layer, of the next one, and one that becomes zero
+  constexpr u32 kStride = kCluster * kThreads / 32;
   const u32 lane = threadIdx.x % 32, rank = blockIdx.x % kCluster, own = threadIdx.x / 32 * kCluster + rank;
   const auto read = [](const float* at) { return kInShared ? *at : __ldcg(at); };
   // Without a branch, so that features are read side by side; where there is no weight, -0 leaves every sum as it is.
@@ -104,8 +115,10 @@ __device__ void run(const Arguments& a, float* features) {
   };
   for (u32 position = blockIdx.x / kCluster; position < *a.count; position += gridDim.x / kCluster) {
     Slice next;
-    load(next, a, range_of(a, 0, own));
-    Range behind = range_of(a, 1, own);
+    Place of_next{0, own};
+    load(next, a, range_of(a, of_next));
+    Place of_following = behind(a, of_next, kStride);
+    Range following = range_of(a, of_following);
     const u32 image = a.ids[position];
     const u32* bitmap = a.bitmaps + static_cast<u64>(image) * a.words;
     for (int i = threadIdx.x; i < a.inputs; i += kThreads) {
@@ -137,30 +150,25 @@ __device__ void run(const Arguments& a, float* features) {
         const u32 row = (slice.range.slice - first) * 32 + lane;
         if (row < rows) {
           if constexpr (kInShared) {
-            store_everywhere(to + row, __float_as_uint(feature));
+            store_everywhere<kCluster>(to + row, __float_as_uint(feature));
           } else {
             to[row] = feature;
           }
           alive |= feature != 0;
         }
       };
-      const Slice now = next;
-      load(next, a, behind);
-      behind = range_of(a, layer + 2, own);
-      if (now.range.slice != ~0u) {
-        finish(now);
-      }
-      for (u32 more = own + kCluster * kWarps;; more += kCluster * kWarps) {
-        const Range range = range_of(a, layer, more);
-        if (range.slice == ~0u) {
-          break;
+      do {
+        const Slice now = next;
+        load(next, a, following);
+        of_next = of_following;
+        of_following = behind(a, of_next, kStride);
+        following = range_of(a, of_following);
+        if (now.range.slice != ~0u) {
+          finish(now);
         }
-        Slice slice;
-        load(slice, a, range);
-        finish(slice);
-      }
+      } while (of_next.layer == layer);
       if (__any_sync(~0u, alive) && lane == 0) {
-        store_everywhere(&lives[layer % 3], 1u);
+        store_everywhere<kCluster>(&lives[layer % 3], 1u);
       }
       if (threadIdx.x == 0) {
         lives[(layer + 1) % 3] = 0;
@@ -175,14 +183,14 @@ __device__ void run(const Arguments& a, float* features) {
   }
 }
 
-extern "C" __global__ __cluster_dims__(kCluster, 1, 1) __launch_bounds__(kThreads) void feed_forward_exact(
+extern "C" __global__ __cluster_dims__(4, 1, 1) __launch_bounds__(512) void feed_forward_exact(
     const __grid_constant__ Arguments a) {
   extern __shared__ float shared_features[];
-  if (a.scratch != nullptr) {
-    run<false>(a, a.scratch + static_cast<u64>(blockIdx.x / kCluster) * 2 * a.buffer);
-  } else {
-    run<true>(a, shared_features);
-  }
+  run<true, 4, 512>(a, shared_features);
+}
+extern "C" __global__ __cluster_dims__(8, 1, 1) __launch_bounds__(256) void feed_forward_exact_wide(
+    const __grid_constant__ Arguments a) {
+  run<false, 8, 256>(a, a.scratch + static_cast<u64>(blockIdx.x / 8) * 2 * a.buffer);
 }
 
 // The images of a list, or all *count without one, that are in `wanted`, if there is such a bitmap, and not in `known`:

@@ -56,10 +56,15 @@ template <int kPlane>
 __device__ __forceinline__ void await_plane(const char* from, u32 to, int thread, int& polls) {
   constexpr int kAsked = kPlane - 2 + kBuffers < kPlanes ? kPlane - 2 + kBuffers : kPlanes - 1;  // the last
   wait_for_copies<kAsked - kPlane>();
+  // All lanes of a warp poll together, or none: they wait for each other.
+  const int lane = thread % 32;
 #pragma unroll 4
-  for (int i = thread; i < kPlaneWords; i += kThreads) {
-    if (load_shared_int(to + kPlane % kBuffers * kPlaneBytes + 16 * i) == -1) {
-      stage_words<1>(from, to, kPlane * kPlaneWords + i, true, polls);
+  for (int first = thread - lane; first < kPlaneWords; first += kThreads) {
+    const bool exists = first + lane < kPlaneWords;
+    const int i = exists ? first + lane : first;
+    const bool misses = exists && load_shared_int(to + kPlane % kBuffers * kPlaneBytes + 16 * i) == -1;
+    if (__any_sync(~0u, misses)) {
+      stage_words<1>(from, to, kPlane * kPlaneWords + i, misses, polls);
     }
   }
 }

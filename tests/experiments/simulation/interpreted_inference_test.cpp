@@ -138,14 +138,21 @@ TEST_CASE("images on a tie come out as fp32 has them, from rows of any length", 
   // Some image's largest sum is the bias with the other sign: no bound decides.
   for (const auto& [text, images] :
        {std::pair{"random:neurons=64,layers=2,degree=16,blocks=16,values=0.5,bias=-4", 90},
-        std::pair{"random:neurons=2560,layers=1,degree=40,blocks=16,values=0.125,bias=-3.5", 6}}) {
+        std::pair{"random:neurons=2560,layers=1,degree=40,blocks=16,values=0.125,bias=-3.5", 6},
+        std::pair{"random:neurons=64-16640,degree=8,blocks=16,values=0.5,bias=-4", 20}}) {  // through device memory
     INFO(text);
     const FeedForward network = read_network(text);
     const NetworkStructure structure = find_structure(network);
-    const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+    const Chip chip = find_chip("h100_sxm").chip;
+    const bool is_wide = network.neurons.back() > 16384;
+    StreamedPlan streamed = choose_streamed_plan(chip, network, structure);
+    streamed.team = kSms;
+    const BlocksGeometry geometry =
+        is_wide ? streamed_geometry(network, structure, streamed.chain) : blocks_geometry(network, structure, 4);
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
-    const BlocksPlan plan = choose_blocks_plan(find_chip("h100_sxm").chip, geometry);
-    InferenceExecutor inference = inference_on<InterpretedProgram>(blocks_program(layout, plan, images, kSms, "sm_90"));
+    InferenceExecutor inference = inference_on<InterpretedProgram>(
+        is_wide ? streamed_program(layout, streamed, images, kSms, "sm_90")
+                : blocks_program(layout, choose_blocks_plan(chip, geometry), images, kSms, "sm_90"));
     const Bitmaps drawn = random_images(images, network.neurons.front(), 5);
     inference.upload(drawn);
     const Inference result = inference.infer();
