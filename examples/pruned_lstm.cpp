@@ -14,8 +14,8 @@
 #include "kernels/runtime/cublas.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
+#include "model/workload/files/weights_file.hpp"
 #include "model/workload/reference.hpp"
-#include "model/workload/weights_file.hpp"
 
 #include <algorithm>
 #include <cstdlib>

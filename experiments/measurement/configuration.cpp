@@ -5,7 +5,7 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "kernels/recurrent/program.hpp"

@@ -53,7 +53,8 @@ have no neutral value: "-".
 have gone since: [training-the-model](notebook/training-the-model.md). "Layouts" are packed weights, counted without a GPU;
 "machine code" is what the compiler made of plans, "programs" are lists of launches. "Probes" are launches timed for the notebook's page on
 [prices of feed-forward networks](notebook/feed-forward-prices.md), of which no file is kept (0 points: how many is not known);
-"published logs" are of the champion of 2020. Nothing is fitted to measured inferences of feed-forward networks.""")
+"published logs" are of the champion of 2020. "Sequences" are `sequence_us` of the kernels' rows of `h200`, "simulations" those of
+`tests/sim/other_banks_test.cpp`. Nothing is fitted to measured inferences of feed-forward networks.""")
 group = None
 for term in read("terms"):
     if term["group"] != group:

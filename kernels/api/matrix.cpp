@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C API's matrices.
 #include "kernels/api/handles.hpp"
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <cmath>
 #include <utility>

@@ -282,12 +282,13 @@ typedef struct onchip_training_arrays {
   void* y;                 /* every h, [steps, batch, directions * hidden], of the second direction its first element;
                             * forward writes, zeros beyond lengths, and backward reads */
   void *hn, *cn;           /* of a sample's last step, [batch, hidden], or null; forward writes */
-  void* cells;           /* [steps + 1, batch, hidden], of packed rows [rows, hidden]; forward writes, backward reads */
-  void* kept;            /* of onchip_training_bytes, of packed rows [rows, 4, hidden]: forward writes, backward reads
-                          * and overwrites */
-  const void* dy;        /* gradient of y, laid out as y */
-  const void *dhn, *dcn; /* gradients of hn and cn: [batch, hidden], or null */
-  void* dx;              /* gradients, as what they are of; any of them may be null */
+  void* cells;             /* [steps + 1, batch, hidden], with lengths [steps, batch, hidden], of packed rows
+                            * [rows, hidden]; forward writes, all of it, and backward reads */
+  void* kept;              /* of onchip_training_bytes, of packed rows [rows, 4, hidden]: forward writes, all of it, and
+                            * backward reads and overwrites */
+  const void* dy;          /* gradient of y, laid out as y */
+  const void *dhn, *dcn;   /* gradients of hn and cn: [batch, hidden], or null */
+  void* dx;                /* gradients, as what they are of; any of them may be null */
   void *dw_ih, *dw_hh;
   void* db; /* of b_ih */
   void *dh0, *dc0;

@@ -64,9 +64,7 @@ struct Library : SharedLibrary {
 };
 
 inline const Library& library() {
-  static const Library loaded;
-  loaded.require();
-  return loaded;
+  return loaded<Library>();
 }
 
 inline void check(cudnnStatus_t status, const char* function) {
@@ -77,19 +75,8 @@ inline void check(cudnnStatus_t status, const char* function) {
 // Inside this namespace, or where its names are known.
 #define ONCHIP_CUDNN_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
 
-// A handle or descriptor that destroys itself.
 template <typename T, auto kCreate, auto kDestroy>
-class Owned {
- public:
-  Owned() { check((library().*kCreate)(&value_), "cuDNN cannot create an object"); }
-  ~Owned() { (library().*kDestroy)(value_); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  T get() const { return value_; }
-
- private:
-  T value_ = nullptr;
-};
+using Owned = LibraryObject<T, library, check, kCreate, kDestroy>;
 using Handle = Owned<cudnnHandle_t, &Library::cudnnCreate, &Library::cudnnDestroy>;
 using Tensor =
     Owned<cudnnTensorDescriptor_t, &Library::cudnnCreateTensorDescriptor, &Library::cudnnDestroyTensorDescriptor>;

@@ -44,9 +44,7 @@ struct Library : SharedLibrary {
 };
 
 inline const Library& library() {
-  static const Library loaded;
-  loaded.require();
-  return loaded;
+  return loaded<Library>();
 }
 
 inline void check(cusparseStatus_t status, const char* function) {
@@ -56,22 +54,8 @@ inline void check(cusparseStatus_t status, const char* function) {
 }
 #define ONCHIP_CUSPARSE_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
 
-// A handle or descriptor that destroys itself.
 template <typename T, auto kCreate, auto kDestroy>
-class Owned {
- public:
-  template <typename... Arguments>
-  explicit Owned(Arguments... arguments) {
-    check((library().*kCreate)(&value_, arguments...), "cuSPARSE cannot create an object");
-  }
-  ~Owned() { (library().*kDestroy)(value_); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  T get() const { return value_; }
-
- private:
-  T value_ = nullptr;
-};
+using Owned = LibraryObject<T, library, check, kCreate, kDestroy>;
 using Handle = Owned<cusparseHandle_t, &Library::cusparseCreate, &Library::cusparseDestroy>;
 using Csr = Owned<cusparseSpMatDescr_t, &Library::cusparseCreateCsr, &Library::cusparseDestroySpMat>;
 using DenseMatrix = Owned<cusparseDnMatDescr_t, &Library::cusparseCreateDnMat, &Library::cusparseDestroyDnMat>;

@@ -45,9 +45,7 @@ struct Library : SharedLibrary {
 };
 
 const Library& library() {
-  static const Library loaded;
-  loaded.require();
-  return loaded;
+  return loaded<Library>();
 }
 
 void check(cublasStatus_t status, const char* function) {

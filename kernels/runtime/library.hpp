@@ -38,4 +38,30 @@ class SharedLibrary {
   std::string refusal_;  // "": loaded
 };
 
+// Loads it when it is first asked for; throws LibraryRefusal where it is not.
+template <typename Library>
+const Library& loaded() {
+  static const Library library;
+  library.require();
+  return library;
+}
+
+// A handle or descriptor that destroys itself. kLibrary: the function that loads the library; kCheck: that throws where
+// a status is none of success.
+template <typename T, auto& kLibrary, auto& kCheck, auto kCreate, auto kDestroy>
+class LibraryObject {
+ public:
+  template <typename... Arguments>
+  explicit LibraryObject(Arguments... arguments) {
+    kCheck((kLibrary().*kCreate)(&value_, arguments...), "no object of the library could be made");
+  }
+  ~LibraryObject() { (kLibrary().*kDestroy)(value_); }
+  LibraryObject(const LibraryObject&) = delete;
+  LibraryObject& operator=(const LibraryObject&) = delete;
+  T get() const { return value_; }
+
+ private:
+  T value_ = nullptr;
+};
+
 }  // namespace onchip

@@ -246,7 +246,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   a.dy = elements(size.steps * size.directions * state);
   a.hn = elements(state);
   a.cn = elements(cell);
-  a.cells = elements((size.steps + 1) * cell);
+  a.cells = elements((size.steps + (b.has_lengths() ? 0 : 1)) * cell);
   a.dx = elements(inputs);
   a.dw_ih = elements(gate_rows * size.input);
   a.dw_hh = elements(gate_rows * size.hidden);

@@ -25,7 +25,7 @@ struct TrainingArrays {
   int y = 0, dy = 0;   // [steps, batch, directions * hidden], from this direction's first element on
   int hn = 0, cn = 0;  // [batch, hidden]
   int cells = 0;  // every c, [steps + 1, batch, hidden]; the initial one first, or last of the second direction; with
-                  // lengths [rows, hidden] in packed order, without it
+                  // lengths [steps, batch, hidden] in packed order, without it, and zeros behind the last
   int gates = 0;  // [steps, batch, 4, hidden]: what backward needs, and overwrites; with lengths packed, likewise
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
 };

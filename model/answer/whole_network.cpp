@@ -9,15 +9,15 @@
 namespace onchip {
 namespace {
 
-// Fitted to sequence_us - steps * step_us of the 2515 rows of kernels of experiments/data/h200.
-constexpr double kLaunchUs = 26, kOrderInput = 10, kOrderOutput = 16;
-constexpr double kLowShare = 0.6, kHighShare = 2;  // 95 % of 1349 rows of h100_sxm lie between
-
+// Fitted to sequence_us - steps * step_us, of which 95 % of 1349 rows of h100_sxm lie between these shares.
 SequencePart launch(const Chip& chip, const Recurrent& network) {
+  constexpr double kLowShare = 0.6, kHighShare = 2;
+  const CostValues& cost = chip.cost;
   const double output =
       double{1} * network.steps * network.batch * network.hidden * info(state_type(network.precision)).bytes;
   const double input = info(network.cell).gates * output;
-  const double us = kLaunchUs + 1e6 * (kOrderInput * input + kOrderOutput * output) / chip.library_l2_bytes_per_second;
+  const double ordered = cost[Cost::sequence_input_order] * input + cost[Cost::sequence_output_order] * output;
+  const double us = cost[Cost::sequence_launch] + 1e6 * ordered / chip.library_l2_bytes_per_second;
   return {.name = "launch", .us = us, .low_us = kLowShare * us, .high_us = kHighShare * us};
 }
 

@@ -11,8 +11,8 @@
 // one plan.
 //
 // With measured steps, launch and recurrence are off by 2.2 % of a sequence of 256 steps on average for 2515 rows of
-// experiments/data/h200, to which the constants were fitted, and by 2.6 % for 1349 rows of h100_sxm. No input product
-// of this size was measured: its interval is the library's.
+// experiments/data/h200, to which the cost terms sequence_* were fitted, and by 2.6 % for 1349 rows of h100_sxm. No
+// input product of this size was measured: its interval is the library's.
 #pragma once
 
 #include "model/answer/answer.hpp"

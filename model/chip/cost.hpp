@@ -44,6 +44,8 @@ enum class Cost : std::uint8_t {
   rest_instructions,
   split_output_instructions,
   producer_instructions,
+  fp32_operands,
+  half2_operands,
   // Dense steps.
   dense_stores_per_cycle,
   dense_word,
@@ -150,8 +152,13 @@ enum class Cost : std::uint8_t {
   staged_host_round_trip,
   staged_host_image,
   staged_host_bandwidth,
+  // A sequence of a whole network, beside its steps and products.
+  sequence_launch,
+  sequence_input_order,
+  sequence_output_order,
   // Intervals.
   exchange_scatter_in_step,
+  other_banks_scatter,
   end
 };
 inline constexpr std::size_t kCosts = static_cast<std::size_t>(Cost::end);

@@ -26,6 +26,7 @@ inline constexpr std::array kCostGroups{
     CostGroup{Cost::streamed_product_instructions, "feed-forward, streamed"},
     CostGroup{Cost::unstructured_image_instructions, "feed-forward, unstructured"},
     CostGroup{Cost::staged_input_slots, "feed-forward, the method of 2020"},
+    CostGroup{Cost::sequence_launch, "a whole network"},
     CostGroup{Cost::exchange_scatter_in_step, "intervals"},
 };
 constexpr std::string_view group_of(Cost cost) {

@@ -20,7 +20,9 @@ struct CostTerm {
   std::string_view scales;   // what carries it to another chip
   std::string_view meaning;  // one sentence
   // A file of experiments/data, or "layouts", "machine code", "programs", "probes"
-  // (docs/notebook/feed-forward-prices.md), "published logs" (model/feed_forward/staged/price.hpp), "specification".
+  // (docs/notebook/feed-forward-prices.md), "published logs" (model/feed_forward/staged/price.hpp), "specification",
+  // "sequences" (sequence_us of the kernels' rows in experiments/data/h200), "simulations"
+  // (tests/sim/other_banks_test.cpp).
   std::string_view fitted_to;
   int points;  // of it
 };
@@ -88,6 +90,11 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
      "an output with splits", "machine code", 839},
     {Cost::producer_instructions, "producer_instructions", 300, 300, "instructions", "as is",
      "the loops of producer warps", "machine code", 839},
+    {Cost::fp32_operands, "fp32_operands", 1.5, 0, "cycles", "sm.clock",
+     "of a partition, at least for a product: the registers' two banks give an operand a cycle each", "machine code",
+     40},
+    {Cost::half2_operands, "half2_operands", 2.25, 0, "cycles", "sm.clock", "the same of two products of 16 bits",
+     "machine code", 40},
     {Cost::dense_stores_per_cycle, "dense_stores_per_cycle", 9, 1e9, "stores/cycle", "sm.clock",
      "of all SMs, that L2 takes", "h200/dense_shapes.csv", 437},
     {Cost::dense_word, "dense_word", 36, 0, "cycles", "sm.clock", "a 16-byte word asked for by all lanes of a warp",
@@ -286,8 +293,16 @@ inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
      "published logs", 2},
     {Cost::staged_host_bandwidth, "staged_host_bandwidth", 55, 1e9, "GB/s", "PCI Express 5.0 x16",
      "of copies of the host's memory: of 63 GB/s what packets of 256 bytes leave", "specification", 1},
+    {Cost::sequence_launch, "sequence_launch", 26, 0, "us", "as is",
+     "of a layer and direction: launches, and the loading of weights", "sequences", 2515},
+    {Cost::sequence_input_order, "sequence_input_order", 10, 0, "times", "library.l2_bandwidth",
+     "what its bytes take, to bring the input into the order of the plan", "sequences", 2515},
+    {Cost::sequence_output_order, "sequence_output_order", 16, 0, "times", "library.l2_bandwidth",
+     "the same of the output, into the order of the caller", "sequences", 2515},
     {Cost::exchange_scatter_in_step, "exchange_scatter_in_step", 2, 1, "factor", "as is",
      "of exchange.scatter, because in a step the SMs do not all come at once", "h200/validation.csv", 343},
+    {Cost::other_banks_scatter, "other_banks_scatter", 0.2, 0, "share", "as is",
+     "of loads and products, where shared memory has other banks than any that was measured", "simulations", 40},
 }};
 
 constexpr const CostTerm& info(Cost cost) {

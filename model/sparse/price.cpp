@@ -19,11 +19,10 @@ namespace {
 // (register_banks.csv). What products of a kernel take by that, on average, was counted in the machine code of 40 plans
 // (register_banks.py --count).
 double partition_cycles(const Chip& chip, const Instructions& count) {
-  constexpr double kFp32Operands = 1.5, kHalf2Operands = 2.25;
   return std::max({count.all(), count.integer * chip.integer_issue_cycles,
-                   count.half2 * std::max<double>(chip.half2_issue_cycles, kHalf2Operands) +
+                   count.half2 * std::max<double>(chip.half2_issue_cycles, chip.cost[Cost::half2_operands]) +
                        count.conversion * chip.conversion_issue_cycles,
-                   count.fp32 * std::max<double>(chip.fp32_issue_cycles, kFp32Operands)});
+                   count.fp32 * std::max<double>(chip.fp32_issue_cycles, chip.cost[Cost::fp32_operands])});
 }
 
 // Cycles of a partition, in which every warp issues `count`: of the port and the pipes, which warps share, or of the
@@ -237,11 +236,11 @@ Price price(const Chip& chip, const SparseGeometry& geometry) {
                           std::log2(geometry.lanes_per_row) * chip.shuffle_latency_cycles + cell;
   result.floor_us = std::max(conflict_free_reads_us(chip, geometry),
                              (least_signal_cycles(chip, geometry.blocks) + finished) * us_per_cycle);
-  // Other banks than a layout is made for: nobody has measured them, and the simulator is as far off as this.
-  constexpr double kOtherBanks = 0.2;
+  // Other banks than a layout is made for: nobody has measured them, and the simulator is as far off as the term says.
   const bool measured_banks = chip.smem_banks == kBanks && chip.smem_bank_bytes == kBankBytes;
-  result.below_us = result.above_us = half_interval_us(chip, exchange + staging, result.terms.total()) +
-                                      (measured_banks ? 0 : kOtherBanks * (gather + arithmetic));
+  result.below_us = result.above_us =
+      half_interval_us(chip, exchange + staging, result.terms.total()) +
+      (measured_banks ? 0 : chip.cost[Cost::other_banks_scatter] * (gather + arithmetic));
   return result;
 }
 

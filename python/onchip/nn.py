@@ -7,6 +7,7 @@
     print(lstm.explain())                                     # what the last forward ran on
 """
 import contextlib
+import functools
 
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -31,9 +32,12 @@ def _no_autocast():
     return torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled() else contextlib.nullcontext()
 
 
+@functools.lru_cache(maxsize=128)
 def _lengths(batch_sizes):
-    """Of a packed sequence's samples, in its order."""
-    return len(batch_sizes) - torch.searchsorted(batch_sizes.flip(0), torch.arange(int(batch_sizes[0])), right=True)
+    """Of a packed sequence's samples, in its order; in pinned memory, which a captured graph may copy from."""
+    ascending = torch.tensor(batch_sizes[::-1])
+    lengths = len(batch_sizes) - torch.searchsorted(ascending, torch.arange(batch_sizes[0]), right=True)
+    return lengths.pin_memory() if torch.cuda.is_available() else lengths
 
 
 class _OnChip:
@@ -155,7 +159,7 @@ class _OnChip:
         data, batch_sizes, in_order, back = input
         x, steps, batch, lengths = data.to(dtype), len(batch_sizes), int(batch_sizes[0]), None
         if steps * batch > len(x):
-            lengths = recurrent_layer.on_device(_lengths(batch_sizes), x.device)
+            lengths = recurrent_layer.on_device(_lengths(tuple(batch_sizes.tolist())), x.device)
         else:
             x, steps = x.view(steps, batch, -1), 0
         if hx is not None:

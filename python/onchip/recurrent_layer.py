@@ -94,7 +94,7 @@ plan._dynamo_marked_constant = True  # as torch.compiler.assume_constant_result 
 
 
 def on_device(lengths, device):
-    """A copy of a tensor in host memory; nothing waits for it."""
+    """A copy of a tensor in pinned host memory; nothing waits for it."""
     if not is_compiling() and _is_capturing():
         _CAPTURED.append(lengths)
     return lengths.to(device, non_blocking=True)
@@ -208,11 +208,12 @@ def _empty(cell, x, lengths, weights, directions, steps):
     rows, hidden = x.shape[:-1], weights[1].shape[1]
     batch = lengths.shape[0] if steps else x.shape[1]
     of_c = directions if cell == "lstm" else 0
+    of_cells = rows if lengths is not None else (x.shape[0] + 1, batch)
     return (
         x.new_empty(*rows, directions * hidden),
         x.new_empty(directions, batch, hidden),
         x.new_empty(of_c, batch, hidden),
-        x.new_empty(of_c, *(rows if steps else (x.shape[0] + 1, batch)), hidden),
+        x.new_empty(of_c, *of_cells, hidden),
         x.new_empty(directions, *rows, 4 * hidden),
     )
 

@@ -69,6 +69,30 @@ class Lengths(Same):
         for given in (first, second):
             self.assertEqual((given[4].tolist(), given[7]), ([6, 3, 3, 1], 6))
 
+    def test_all_outputs_of_a_layer_are_written(self):
+        """Where others left NaN, and as torch.library.opcheck compares them."""
+
+        def poisoned(tensor, *shape):
+            return tensor.new_full(shape[0] if isinstance(shape[0], torch.Size) else shape, float("nan"))
+
+        for cell, dtype, (lengths, rows), directions in itertools.product(
+            ("lstm", "gru"), self.dtypes, ((None, 0), ([5, 5], 0), ([2, 4], 0), ([4, 2], 6)), (1, 2)
+        ):
+            with self.subTest(cell=cell, dtype=dtype, lengths=lengths, rows=rows, directions=directions):
+                fast, _ = pair(dtype, self.device, 3, 8, kind=cell.upper(), bidirectional=directions == 2)
+                weights = [weight.detach() for weight in fast.parameters()]
+                x = torch.randn((rows, 3) if rows else (5, 2, 3), device=self.device, dtype=dtype)
+                lengths = None if lengths is None else torch.tensor(lengths, device=self.device)
+                given = (cell, x, None, None, lengths, weights, directions, 4 if rows else 0)
+                with mock.patch.object(torch.Tensor, "new_empty", poisoned):
+                    y, hn, cn, cells, kept = outputs = recurrent_layer.forward(*given)
+                    again = recurrent_layer.forward(*given)
+                    needs = [True, False, False, *[True] * 4 * directions]
+                    found = recurrent_layer.backward(*given, y, cells, kept.clone(), y, hn, None, needs)
+                for number, (one, other) in enumerate(zip(outputs, again)):
+                    self.assertTrue(torch.equal(one, other), number)  # NaN is equal to nothing
+                self.assertFalse(any(one.isnan().any() for one in found if one is not None))
+
     def test_lengths_that_are_none_are_refused(self):
         fast, _ = pair(self.dtypes[0], self.device, 3, 4)
         input = torch.randn(5, 2, 3, device=self.device, dtype=self.dtypes[0])

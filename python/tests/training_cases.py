@@ -43,7 +43,7 @@ class FakeTraining:
         state, output, rows = (batch, hidden), (*of_rows, hidden), self.gates * hidden
         shapes = {"x": (*of_rows, input), "w_ih": (rows, input), "w_hh": (rows, hidden), "b_ih": (rows,),
                   "b_hh": (rows,), "h0": state, "c0": state, "y": output, "dy": output, "hn": state, "cn": state, "dhn": state,
-                  "dcn": state, "db": (rows,), "db_hh": (rows,), "cells": output if packed else (steps + 1, *state),
+                  "dcn": state, "db": (rows,), "db_hh": (rows,), "cells": output if length_bytes else (steps + 1, *state),
                   "kept": ((packed or steps * batch) * 4 * hidden,)}  # fmt: skip
         for name in ("x", "w_ih", "w_hh", "h0", "c0"):
             shapes["d" + name] = shapes[name]

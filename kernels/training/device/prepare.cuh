@@ -60,7 +60,7 @@ extern "C" __global__ void prepare(const Arguments a) {
     reinterpret_cast<Word*>(a.ring)[i] = {empty, empty, empty, empty};
   }
   copy_all_rows(a, static_cast<int>(first), static_cast<int>(threads));
-  if constexpr (kHasLengths) {
+  if constexpr (kHasLengths && !kIsBackward) {
     clear_beyond_ends(a, first, threads);
   }
 }

@@ -161,8 +161,12 @@ __device__ __forceinline__ void copy_mapped_row(const Arguments& a, RowCopy copy
   copy_mapped(copy, from, rows.packed, lane);
 }
 
-// y beyond ends, or gradients of the gates behind the last packed row.
+// Before forward, zeros where nothing else writes: y beyond ends, and behind the last packed row c and gates, over which backward's
+// products may go. So what forward leaves has the same bits every time.
 __device__ __forceinline__ void clear_beyond_ends(const Arguments& a, long long first, long long threads) {
+  if (a.packed_rows > 0) {
+    return;
+  }
 #pragma unroll 1
   for (long long i = first / 32; i < a.steps * kBatch; i += threads / 32) {
     const PositionRows rows = position_rows(a, i);
@@ -170,12 +174,11 @@ __device__ __forceinline__ void clear_beyond_ends(const Arguments& a, long long 
     if (rows.is_there) {
       continue;
     }
-    if constexpr (kIsBackward) {
-      if (rows.packed < end_of_products(a)) {
-        clear_row(a.gates, 4 * kHidden, 4 * kHidden, rows.packed, lane);
-      }
-    } else if (a.packed_rows < 0) {
-      clear_row(a.output, kOutputStride, kHidden, rows.of_caller(a, rows.position, 0), lane);
+    clear_row(a.output, kOutputStride, kHidden, rows.of_caller(a, rows.position, 0), lane);
+    const int written = rows.packed < end_of_products(a) ? kCellGates * kHidden : 0;  // by products of zeros
+    clear_row(static_cast<u16*>(a.gates) + written, 4 * kHidden, 4 * kHidden - written, rows.packed, lane);
+    if constexpr (kCell == kLstm) {
+      clear_row(a.cells, kHidden, kHidden, rows.packed, lane);
     }
   }
 }

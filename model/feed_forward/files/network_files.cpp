@@ -5,7 +5,7 @@
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/data/radix_net.hpp"
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/feed_forward/files/network_files.hpp"
-#include "model/workload/safetensors_header.hpp"
+#include "model/workload/files/safetensors_header.hpp"
 
 #include <algorithm>
 #include <array>

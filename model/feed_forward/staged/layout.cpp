@@ -49,12 +49,16 @@ class Stager {
  private:
   // Inputs of the rows; where each is in the footprint goes to place_of_.
   std::vector<std::int32_t> footprint(int first, int end) {
-    std::vector<std::int32_t> inputs(weights_.column.begin() + weights_.row_begin[first],
-                                     weights_.column.begin() + weights_.row_begin[end]);
-    std::ranges::sort(inputs);
-    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      place_of_[inputs[i]] = static_cast<std::uint32_t>(i);
+    std::vector<bool> is_read(place_of_.size());
+    for (std::int64_t i = weights_.row_begin[first]; i < weights_.row_begin[end]; ++i) {
+      is_read[weights_.column[i]] = true;
+    }
+    std::vector<std::int32_t> inputs;  // ascending
+    for (std::int32_t input = 0; input < weights_.columns; ++input) {
+      if (is_read[input]) {
+        place_of_[input] = static_cast<std::uint32_t>(inputs.size());
+        inputs.push_back(input);
+      }
     }
     return inputs;
   }

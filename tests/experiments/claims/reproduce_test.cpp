@@ -2,7 +2,6 @@
 // onchip reproduce.
 #include "tests/experiments/command.hpp"
 
-#include <set>
 #include <string>
 
 using namespace onchip;
@@ -28,33 +27,29 @@ std::string of(const Folder& folder) {
 
 }  // namespace
 
-TEST_CASE("the page of claims is what the command prints", "[slow]") {
+// The command's exit status is 1 where a claim does not come out as its recipe expects.
+TEST_CASE("all shipped claims come out as expected, ten of them tested, as the page says", "[slow]") {
   const Run result = run("reproduce all --page");
   CAPTURE(result.err);
   CHECK(result.status == 0);
   CHECK(result.out == read(std::filesystem::path(ONCHIP_SOURCE_DIR) / "docs/replication.md"));
+  const auto count = [&](const std::string& verdict) {
+    int claims = 0;
+    for (std::size_t at = 0; (at = result.out.find("| " + verdict + " |", at)) != std::string::npos; ++at) {
+      ++claims;
+    }
+    return claims;
+  };
+  CHECK(count("replicated") > 0);
+  CHECK(count("differs") > 0);
+  CHECK(count("replicated") + count("differs") >= 10);
+  CHECK(count("not testable") > 0);
+  CHECK(count("not built yet") > 0);
   for (std::size_t at = 0; (at = result.out.find("](images/", at)) != std::string::npos; ++at) {
     const std::string image = result.out.substr(at + 2, result.out.find(')', at) - at - 2);
     CAPTURE(image);
     CHECK(std::filesystem::exists(std::filesystem::path(ONCHIP_SOURCE_DIR) / "docs" / image));
   }
-}
-
-TEST_CASE("all shipped claims come out as expected, ten of them tested", "[slow]") {
-  const Json json = run_json("reproduce all");
-  int tested = 0;
-  std::set<std::string> verdicts;
-  for (const Json& claim : json.at("claims")) {
-    CAPTURE(claim.dump());
-    CHECK(claim.at("unexpected").empty());
-    verdicts.insert(claim.at("verdict").get<std::string>());
-    tested += claim.at("verdict") == "replicated" || claim.at("verdict") == "differs";
-    if (claim.at("verdict") == "not built yet") {
-      CHECK(claim.at("networks").empty());
-    }
-  }
-  CHECK(tested >= 10);
-  CHECK(verdicts == std::set<std::string>{"differs", "not built yet", "not testable", "replicated"});
 }
 
 TEST_CASE("a claim that comes out otherwise than its recipe expects is exit 1", "[fast]") {
@@ -146,8 +141,10 @@ TEST_CASE("wrong recipes are refused with their place", "[fast]") {
   require_refusal("reproduce all --page --format csv", "contradicts");
 }
 
-TEST_CASE("ten cost terms, each changed by a fifth, turn a claim", "[slow]") {
-  const Json json = run_json("reproduce all --terms");
+// Of the claims that are quick to plan.
+TEST_CASE("ten cost terms, each changed by a fifth, turn a claim", "[fast][long]") {
+  const Json json = run_json(
+      "reproduce cublas_15x deepbench_p100 deepbench_v100 layers_nmt layers_speech speedup_30 step_5760 --terms");
   std::size_t turning = 0;
   for (const Json& term : json.at("terms")) {
     turning += !term.at("verdicts").empty() || !term.at("values").empty();

@@ -208,7 +208,7 @@ TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
            {"? ranked.length - static", "? a.ranks[0].length - static"},
            {"a.ranks[rank].sample : rank", "rank : rank"},
            {"a.packed_rows > 0 ? place.row", "false ? place.row"},
-           {"clear_row(a.gates, 4 * kHidden, 4 * kHidden", "clear_row(a.gates, 4 * kHidden, 0"},
+           {"rows.packed < end_of_products(a) ? kCellGates", "true ? kCellGates"},
            {"kBatch + ranked.sample", "kBatch + rank"},
            {"place.row = offsets(a)[position]", "place.row = offsets(a)[0]"},
            {"item.index(found_before.row)", "item.index(row)"},
@@ -228,6 +228,47 @@ TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
     CHECK_FALSE(
         (is_right(with_change(halves, from, to, source)) && is_right(with_change(packed, from, to, source), true)));
   }
+}
+
+TEST_CASE("forward with lengths writes all that it leaves", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  const TrainingSize size{.input = 6, .hidden = 16, .batch = 5, .steps = 6, .cell = cell, .length_bytes = 4};
+  TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
+  in.lengths = {3, 6, 1, 5, 3};
+  const TrainingProgram training = training_program(size, Precision::fp16, pick_on(size, 2), "sm_90");
+  const TrainingArrays& a = training.arrays;
+  const auto writes_all = [&](KernelProgram program, bool is_packed = false) {
+    program.nodes = [nodes = program.nodes](ArrayPlaces at) {
+      std::vector<ProgramNode> all = nodes(at);
+      std::erase_if(all, [](const ProgramNode& node) {
+        return node.label != "status" && half_of(node.label) == TrainingHalf::backward;
+      });
+      return all;
+    };
+    InterpretedProgram interpreted(program);
+    write_training(interpreted, a, size, Precision::fp16, in, is_packed);
+    for (const int array : {a.hn, a.cn, a.cells, a.gates}) {
+      interpreted.write(array, std::vector<std::byte>(program.arrays[array].bytes, std::byte{0xff}));  // NaN
+    }
+    REQUIRE(interpreted.run()[0] == 0);
+    const std::size_t rows = is_packed ? rows_within(size, in).size() : 30;
+    return std::ranges::all_of(std::array{a.y, a.hn, a.cn, a.cells, a.gates}, [&](int array) {
+      const std::vector<float> all = read_elements(interpreted, array, Precision::fp16);
+      const std::size_t written = array == a.hn || array == a.cn ? all.size() : all.size() / 30 * rows;
+      return std::none_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(written),
+                          [](float value) { return std::isnan(value); });
+    });
+  };
+  CHECK(writes_all(training.program));
+  CHECK(writes_all(program_of_halves(training, {.products = 20, .unit = 4}, {})));
+  std::string source;
+  if (cell == Cell::lstm) {
+    CHECK_FALSE(writes_all(
+        with_change(training.program, "clear_row(a.cells, kHidden, kHidden", "clear_row(a.cells, kHidden, 0", source)));
+  } else {
+    CHECK_FALSE(writes_all(with_change(training.program, "4 * kHidden - written", "0", source)));
+  }
+  CHECK(writes_all(packed_program(training, size, in), true));
 }
 
 TEST_CASE("a length that is none is reported", "[fast]") {

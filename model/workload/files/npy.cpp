@@ -7,8 +7,8 @@
 //   the rest  the values, by rows or, in Fortran's order, by columns
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/workload/tensor.hpp"
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/tensor.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include "model/base/decompress.hpp"
 #include "model/base/error.hpp"

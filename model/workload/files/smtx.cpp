@@ -7,7 +7,7 @@
 // They have no values: all are 1, as those of a Matrix Market pattern.
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -4,8 +4,8 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/workload/tensor.hpp"
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/tensor.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
 #include <array>

@@ -6,8 +6,8 @@
 // A checkpoint of several such files ("shards") has an index: {"weight_map": {"name": "file", ...}}
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/workload/safetensors_header.hpp"
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/safetensors_header.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
 #include <cstring>

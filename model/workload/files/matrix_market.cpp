@@ -7,7 +7,7 @@
 // Of the format "array" all values are listed instead, column by column, behind a line with rows and columns.
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
 #include <array>

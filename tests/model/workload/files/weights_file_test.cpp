@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of other kinds than Matrix Market and one .safetensors file: NumPy's, checkpoints of several files, compressed
 // ones, transposed ones.
-#include "model/workload/weights_file.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include "model/base/error.hpp"
 #include "tests/catch.hpp"

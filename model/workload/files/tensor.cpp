@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/workload/tensor.hpp"
+#include "model/workload/files/tensor.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
