@@ -186,9 +186,6 @@ Report report_of(const TrainingAnswer& answer) {
 }  // namespace
 
 int predict_training(const Options& options, const AskedTraining& asked) {
-  if (asked.training.mask) {
-    throw InputError("training of sparse networks is not priced yet: leave --density, --mask and --weights out");
-  }
   const ChipFile chip = read_chip(options);
   Output output(options);
   output.write(report_of(predict_training(chip, asked.training, asked.stash, asked.step)));

@@ -67,11 +67,9 @@ TrainingProgram own_program(const Chip& chip, const AskedTraining& asked, const 
       }
     }
   }
-  return sparse_training_program(
-      size, precision,
-      lay_out_sparse_training(size, precision, *asked.training.mask, static_cast<int>(chip.sm_count.value),
-                              static_cast<std::size_t>(chip.smem_bytes_per_block.value), architecture,
-                              forward + asked.forward, backward + asked.backward));
+  return sparse_training_program(size, precision,
+                                 lay_out_sparse_training(size, precision, *asked.training.mask, chip, architecture,
+                                                         forward + asked.forward, backward + asked.backward));
 }
 
 OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const TrainingProgram& program, int repeats) {

@@ -140,7 +140,7 @@ TrainingProgram sparse_program_for(const TrainingSize& size, Precision precision
   try {
     return sparse_training_program(
         size, precision,
-        lay_out_sparse_training(size, precision, mask, info.sm_count, shared_bytes_of(device), info.architecture));
+        lay_out_sparse_training(size, precision, mask, chip_of(info, shared_bytes_of(device)), info.architecture));
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }

@@ -79,6 +79,8 @@ enum class Cost : std::uint8_t {
   training_backward_item,
   training_beside,
   training_nodes,
+  sparse_training_turn,
+  sparse_training_tile,
   // Libraries.
   library_plain_node,
   library_value_bytes,

@@ -2,10 +2,13 @@
 // How long a step of a sparse training recurrence takes (kernels/training/sparse/sparse_recurrence.cu). Turns are
 // launches, one after another; of a turn, a sum:
 //
-//   exchange    as inference exchanges a state (exchange/exchange_time.hpp), here its first plane, of one pass
-//   staging     that plane; of the others their way through the pipe of shared memory, which the gathers need, too, and
-//               what does not come while the one before is computed
-//   gather, arithmetic, reduction   as those of a sparse plan with a matrix as large as an SM's block (sparse/price.hpp)
+//   exchange    as inference exchanges a state (exchange/exchange_time.hpp), here its first plane, of one pass; and
+//               sparse_training_turn
+//   staging     that plane; of the others their way through the pipe of shared memory, which the gathers need, too, a
+//               thread's looks at their words, and what does not come while the one before is computed
+//   gather      as that of a sparse plan with a matrix as large as an SM's block (sparse/price.hpp)
+//   arithmetic  likewise
+//   reduction   likewise, and sparse_training_tile for each pass over a tile
 //   split       SMs of a cluster add up their sums, as dense ones do
 //   activation  the cell, a warp of units after another: training_forward_item, training_backward_item
 #pragma once
@@ -18,5 +21,9 @@ namespace onchip {
 // Of a step of all turns.
 Price sparse_recurrence_price(const Chip& chip, Precision precision, const SparseRecurrence& recurrence,
                               bool is_backward);
+
+// The plan with the least price. `w_hh` [4 hidden, hidden]: its mask. Throws InputError if the weights do not fit.
+SparseRecurrence choose_sparse_recurrence(const Chip& chip, const TrainingSize& size, Precision precision,
+                                          const SparseMatrix& w_hh, bool is_backward);
 
 }  // namespace onchip

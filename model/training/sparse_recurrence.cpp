@@ -37,34 +37,9 @@ constexpr int divided_up(std::int64_t value, std::int64_t by) {
   return static_cast<int>((value + by - 1) / by);
 }
 
-// Of each SM, its rows' lengths, longest first.
-using Lengths = std::vector<std::vector<int>>;
-Lengths lengths_of(const TrainingSize& size, const SparseMatrix& w, int units, int blocks, int split,
-                   bool is_backward) {
-  const int rows = is_backward ? units * split : units * kUnitGates;
-  const int columns = units * blocks / split * kUnitGates;  // backward, of an SM
-  Lengths all(static_cast<std::size_t>(blocks), std::vector<int>(static_cast<std::size_t>(rows)));
-  for (int row = 0; row < w.rows; ++row) {
-    const int gate = row / size.hidden, unit = row % size.hidden;
-    if (!is_backward) {
-      all[static_cast<std::size_t>(unit / units)][static_cast<std::size_t>(unit % units * kUnitGates + gate)] =
-          static_cast<int>(w.row_begin[row + 1] - w.row_begin[row]);
-      continue;
-    }
-    const int share = (unit * kUnitGates + gate) / columns;
-    for (std::int64_t e = w.row_begin[row]; e < w.row_begin[row + 1]; ++e) {
-      ++all[static_cast<std::size_t>(w.column[e] / rows * split + share)][static_cast<std::size_t>(w.column[e] % rows)];
-    }
-  }
-  for (std::vector<int>& lengths : all) {
-    std::ranges::sort(lengths, std::greater());
-  }
-  return all;
-}
-
 // Slots for the longest rows in registers, as far as they have room, and chunks for the rest.
-std::optional<SparseGeometry> with_slots(const Recurrent& network, SparsePlan plan, int columns, const Lengths& lengths,
-                                         int most_words) {
+std::optional<SparseGeometry> with_slots(const Recurrent& network, SparsePlan plan, int columns,
+                                         const DealtRows::Lengths& lengths, int most_words) {
   const int groups = plan.groups();
   const SparseGeometry empty(network, plan, columns);
   for (int r = 0; r < plan.rows_per_group; ++r) {
@@ -123,6 +98,44 @@ std::size_t shared_bytes_of(const SparseRecurrence& recurrence) {
 
 }  // namespace
 
+const DealtRows::Lengths& DealtRows::lengths(int units, int blocks, int split) {
+  const auto [found, is_new] = dealt_.try_emplace({units, blocks, split});
+  if (!is_new) {
+    return found->second;
+  }
+  const int rows = is_backward_ ? units * split : units * kUnitGates;
+  Lengths& all = found->second;
+  all.assign(static_cast<std::size_t>(blocks), std::vector<int>(static_cast<std::size_t>(rows)));
+  if (is_backward_) {
+    const int columns = units * blocks / split * kUnitGates;  // of an SM
+    const int hidden = size_.hidden;
+    std::vector<int> counts(static_cast<std::size_t>(split) * hidden);  // of each share of the columns
+    for (int row = 0; row < w_hh_.rows; ++row) {
+      int* const of_share =
+          counts.data() + static_cast<std::ptrdiff_t>(row % hidden * kUnitGates + row / hidden) / columns * hidden;
+      for (std::int64_t e = w_hh_.row_begin[row]; e < w_hh_.row_begin[row + 1]; ++e) {
+        ++of_share[w_hh_.column[e]];
+      }
+    }
+    for (int unit = 0; unit < hidden; ++unit) {
+      for (int share = 0; share < split; ++share) {
+        all[static_cast<std::size_t>(unit / rows * split + share)][static_cast<std::size_t>(unit % rows)] =
+            counts[static_cast<std::size_t>(share) * hidden + unit];
+      }
+    }
+  } else {
+    for (int row = 0; row < w_hh_.rows; ++row) {
+      const int gate = row / size_.hidden, unit = row % size_.hidden;
+      all[static_cast<std::size_t>(unit / units)][static_cast<std::size_t>(unit % units * kUnitGates + gate)] =
+          static_cast<int>(w_hh_.row_begin[row + 1] - w_hh_.row_begin[row]);
+    }
+  }
+  for (std::vector<int>& of_block : all) {
+    std::ranges::sort(of_block, std::greater());
+  }
+  return all;
+}
+
 std::string text(const SparseTrainingPlan& plan) {
   std::string words;
   for (const auto& [name, field] : kSparseFields) {
@@ -149,6 +162,14 @@ SparseTrainingPlan changed(SparseTrainingPlan plan, const std::string& words) {
 SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
                                    const SparseTrainingPlan& plan, bool is_backward, int sms,
                                    std::size_t shared_bytes) {
+  DealtRows rows(size, w_hh, is_backward);
+  return sparse_recurrence(rows, precision, plan, sms, shared_bytes);
+}
+
+SparseRecurrence sparse_recurrence(DealtRows& dealt, Precision precision, const SparseTrainingPlan& plan, int sms,
+                                   std::size_t shared_bytes) {
+  const TrainingSize& size = dealt.size();
+  const bool is_backward = dealt.is_backward();
   const int split = plan.split, samples = plan.samples;
   if (samples < 1 || (split != 1 && (!is_backward || (split != 2 && split != 4))) || plan.ahead < 4 ||
       (plan.ahead & (plan.ahead - 1)) != 0 || !std::has_single_bit(static_cast<unsigned>(plan.load_bytes)) ||
@@ -164,7 +185,6 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
   const int blocks = divided_up(size.hidden, units * split) * split;
   const int rows = is_backward ? units * split : units * kUnitGates;
   const int columns = units * blocks / split * values;
-  const Lengths lengths = lengths_of(size, w_hh, units, blocks, split, is_backward);
   // As inference would: two bytes an element, one row a unit.
   const Recurrent network{.cell = Cell::relu, .precision = Precision::fp16, .hidden = rows, .batch = samples};
   constexpr int kRegisters = 255;
@@ -196,7 +216,16 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
       const int most = plan.register_words != 0
                            ? plan.register_words
                            : kRegisters - working_registers(register_costs(9), empty) - of_item * items;
-      const std::optional<SparseGeometry> geometry = with_slots(network, block, columns, lengths, most);
+      SparseRecurrence found{.plan = plan, .geometry = empty, .units = units, .blocks = blocks};
+      found.plan.lanes = lanes;
+      found.plan.buffers = plan.buffers == 0 ? empty.planes : std::min(std::max(2, plan.buffers), empty.planes);
+      found.plan.register_words = most;
+      found.turns = divided_up(size.batch, samples);
+      if (shared_bytes_of(found) > shared_bytes) {
+        continue;
+      }
+      const std::optional<SparseGeometry> geometry =
+          with_slots(network, block, columns, dealt.lengths(units, blocks, split), most);
       if (!geometry) {
         continue;
       }
@@ -204,11 +233,7 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
       constexpr std::array<int, 6> kWavefronts{100, 100, 100, 107, 116, 128};  // by log2
       int slots = geometry->slots_total() + geometry->shared_chunks * geometry->chunk_slots / geometry->warps();
       slots *= kWavefronts[static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(lanes)))];
-      SparseRecurrence found{.plan = plan, .geometry = *geometry, .units = units, .blocks = blocks};
-      found.plan.lanes = lanes;
-      found.plan.buffers = plan.buffers == 0 ? geometry->planes : std::min(std::max(2, plan.buffers), geometry->planes);
-      found.plan.register_words = most;
-      found.turns = divided_up(size.batch, samples);
+      found.geometry = *geometry;
       found.shared_bytes = shared_bytes_of(found);
       if (found.shared_bytes <= shared_bytes && (!best || slots < best_slots)) {
         best = found;
@@ -220,38 +245,10 @@ SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision
     throw InputError("the non-zeros of W_hh and a state of " + std::to_string(samples) + " samples do not fit on " +
                      std::to_string(sms) + " SMs");
   }
-  best->mean_nonzeros = static_cast<double>(w_hh.nnz()) / blocks;
+  best->mean_nonzeros = static_cast<double>(dealt.nonzeros()) / blocks;
   best->ring_bytes = std::size_t{2} * plan.ahead * split * static_cast<std::size_t>(best->geometry.exchange_bytes);
   best->bias_bytes = std::size_t{4} * kUnitGates * size.hidden * best->turns * std::min(samples, kThreads / units);
   return *best;
-}
-
-SparseRecurrence choose_sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
-                                          bool is_backward, int sms, std::size_t shared_bytes) {
-  constexpr std::size_t kLargeRing = 8u << 20;
-  constexpr std::int64_t kLargeState = 64 << 10;
-  for (int samples = std::min(size.batch, kMostSamples);; samples = (samples + 1) / 2) {
-    const std::int64_t state = std::int64_t{2} * samples * size.hidden * (is_backward ? kUnitGates : 1);
-    SparseTrainingPlan plan{.samples = samples};
-    const std::int64_t plane = state / samples * std::min(samples, plan.load_bytes / info(precision).bytes);
-    plan.split = !is_backward || plane <= kLargeState / 2 ? 1 : plane <= 3 * kLargeState ? 2 : 4;
-    while (plan.ahead > 4 && 2 * static_cast<std::size_t>(plan.ahead * state) > kLargeRing) {
-      plan.ahead /= 2;
-    }
-    // The registers of what is under way are those that two items of a thread need.
-    plan.load_bytes = is_backward || samples <= 4 ? 8 : 16;  // as measured of 4096 units and 16 samples
-    plan.loads_in_flight = is_backward && samples > plan.load_bytes / info(precision).bytes ? 4 : 8;
-    for (const int buffers : {0, 3, 2}) {
-      plan.buffers = buffers;
-      try {
-        return sparse_recurrence(size, precision, w_hh, plan, is_backward, sms, shared_bytes);
-      } catch (const InputError&) {
-        if (samples == 1) {
-          throw;
-        }
-      }
-    }
-  }
 }
 
 }  // namespace onchip

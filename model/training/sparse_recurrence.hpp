@@ -9,8 +9,12 @@
 #include "model/training/training_reference.hpp"
 #include "model/workload/mask.hpp"
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace onchip {
 
@@ -56,9 +60,26 @@ inline constexpr int kSparseTrainingThreads = 256;
 SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
                                    const SparseTrainingPlan& plan, bool is_backward, int sms, std::size_t shared_bytes);
 
-// With the fewest launches and a cluster's share of the state of at most so many bytes that loading takes as long as
-// multiplying.
-SparseRecurrence choose_sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
-                                          bool is_backward, int sms, std::size_t shared_bytes);
+// How many non-zeros the SMs' rows have, by how many units each has: counted when first asked for.
+class DealtRows {
+ public:
+  using Lengths = std::vector<std::vector<int>>;  // of each SM, longest first
+  DealtRows(const TrainingSize& size, const SparseMatrix& w_hh, bool is_backward)
+      : size_(size), w_hh_(w_hh), is_backward_(is_backward) {}
+
+  const Lengths& lengths(int units, int blocks, int split);
+  const TrainingSize& size() const { return size_; }
+  bool is_backward() const { return is_backward_; }
+  std::int64_t nonzeros() const { return w_hh_.nnz(); }
+
+ private:
+  TrainingSize size_;
+  const SparseMatrix& w_hh_;
+  bool is_backward_;
+  std::map<std::array<int, 3>, Lengths> dealt_;
+};
+// The same of several plans.
+SparseRecurrence sparse_recurrence(DealtRows& dealt, Precision precision, const SparseTrainingPlan& plan, int sms,
+                                   std::size_t shared_bytes);
 
 }  // namespace onchip

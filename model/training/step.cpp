@@ -5,6 +5,7 @@
 #include "model/base/input_file.hpp"
 #include "model/training/price.hpp"
 #include "model/training/recurrence_price.hpp"
+#include "model/training/sparse_price.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -85,9 +86,7 @@ SparseRecurrence sparse_recurrence(const Chip& chip, const Training& training, c
 }
 
 SparseRecurrence choose_sparse_recurrence(const Chip& chip, const Training& training, bool is_backward) {
-  return choose_sparse_recurrence(size_of(training), training.network.precision, *training.mask, is_backward,
-                                  static_cast<int>(chip.sm_count),
-                                  static_cast<std::size_t>(chip.smem_bytes_per_block.value));
+  return choose_sparse_recurrence(chip, size_of(training), training.network.precision, *training.mask, is_backward);
 }
 
 TrainingStep library_step() {

@@ -4,6 +4,7 @@
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/parallel.hpp"
+#include "model/training/sparse_price.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -14,10 +15,11 @@ namespace onchip {
 namespace {
 
 SparseTraining::Pass pass_of(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh, bool is_backward,
-                             int sms, std::size_t shared_bytes, const std::string& architecture,
-                             const std::string& words) {
+                             const Chip& chip, const std::string& architecture, const std::string& words) {
   constexpr int kFewer = 8, kLeast = 16;
-  SparseRecurrence recurrence = choose_sparse_recurrence(size, precision, w_hh, is_backward, sms, shared_bytes);
+  const auto sms = static_cast<int>(chip.sm_count);
+  const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
+  SparseRecurrence recurrence = choose_sparse_recurrence(chip, size, precision, w_hh, is_backward);
   if (!words.empty()) {
     recurrence = sparse_recurrence(size, precision, w_hh, changed(unsettled(recurrence.plan), words), is_backward, sms,
                                    shared_bytes);
@@ -157,8 +159,8 @@ struct SparseNodes {
 }  // namespace
 
 std::shared_ptr<const SparseTraining> lay_out_sparse_training(const TrainingSize& size, Precision precision,
-                                                              const SparseMatrix& w_hh, int sms,
-                                                              std::size_t shared_bytes, const std::string& architecture,
+                                                              const SparseMatrix& w_hh, const Chip& chip,
+                                                              const std::string& architecture,
                                                               const std::string& forward, const std::string& backward) {
   CompileRequest weights{"sparse_weights", kSparseWeightsSource, architecture, {}};
   define(weights.defines, "precision", static_cast<int>(precision));
@@ -170,10 +172,9 @@ std::shared_ptr<const SparseTraining> lay_out_sparse_training(const TrainingSize
       mask[static_cast<std::size_t>(at / kOfWord)] |= std::byte{1} << (at % kOfWord);
     }
   }
-  return std::make_shared<const SparseTraining>(
-      SparseTraining{pass_of(size, precision, w_hh, false, sms, shared_bytes, architecture, forward),
-                     pass_of(size, precision, w_hh, true, sms, shared_bytes, architecture, backward),
-                     std::move(weights), std::move(mask)});
+  return std::make_shared<const SparseTraining>(SparseTraining{
+      pass_of(size, precision, w_hh, false, chip, architecture, forward),
+      pass_of(size, precision, w_hh, true, chip, architecture, backward), std::move(weights), std::move(mask)});
 }
 
 TrainingProgram sparse_training_program(const TrainingSize& size, Precision precision,

@@ -5,6 +5,7 @@
 
 #include "kernels/training/sparse/layout.hpp"
 #include "kernels/training/training_program.hpp"
+#include "model/chip/chip.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -27,8 +28,8 @@ struct SparseTraining {
 // `w_hh` [4 hidden, hidden] is the mask, whatever its values. Plans by keys that differ from the chosen ones. Moves
 // weights to shared memory until no kernel spills. Throws InputError if they do not fit.
 std::shared_ptr<const SparseTraining> lay_out_sparse_training(const TrainingSize& size, Precision precision,
-                                                              const SparseMatrix& w_hh, int sms,
-                                                              std::size_t shared_bytes, const std::string& architecture,
+                                                              const SparseMatrix& w_hh, const Chip& chip,
+                                                              const std::string& architecture,
                                                               const std::string& forward = "",
                                                               const std::string& backward = "");
 

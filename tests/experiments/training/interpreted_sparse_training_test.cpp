@@ -9,8 +9,6 @@
 namespace onchip {
 namespace {
 
-constexpr std::size_t kSharedBytes = 227 * 1024;
-
 struct Case {
   TrainingSize size;
   Precision precision;
@@ -25,8 +23,7 @@ void check_interpreted(const Case& c) {
                 << "'");
   TrainingInput in = random_training(c.size, c.precision, c.initial, c.last, 3);
   const SparseMatrix mask = prune(c.size, c.density, 5, in.w_hh);
-  const auto sparse =
-      lay_out_sparse_training(c.size, c.precision, mask, 8, kSharedBytes, "sm_90", c.forward, c.backward);
+  const auto sparse = lay_out_sparse_training(c.size, c.precision, mask, some_sms(8), "sm_90", c.forward, c.backward);
   const TrainingProgram training = sparse_training_program(c.size, c.precision, sparse);
   InterpretedProgram interpreted(training.program);
   check_training(interpreted, training.arrays, c.size, c.precision, in, &mask);
@@ -53,7 +50,7 @@ TEST_CASE("a sparse training step that does not fit says so", "[fast]") {
   const TrainingSize size{8, 512, 4, 3};
   TrainingInput in = random_training(size, Precision::fp16, false, false, 1);
   const SparseMatrix mask = prune(size, 1, 5, in.w_hh);
-  CHECK_THROWS_WITH(lay_out_sparse_training(size, Precision::fp16, mask, 1, kSharedBytes, "sm_90"),
+  CHECK_THROWS_WITH(lay_out_sparse_training(size, Precision::fp16, mask, some_sms(1), "sm_90"),
                     Catch::Matchers::Contains("do not fit on 1 SMs"));
   CHECK_THROWS_AS(changed(SparseTrainingPlan{}, "sample=4"), InputError);
 }

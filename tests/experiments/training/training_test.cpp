@@ -91,6 +91,27 @@ TEST_CASE("validate scores files of training steps", "[fast]") {
   require_refusal("validate " + file + " --machine-code", "is of inference");
 }
 
+TEST_CASE("regression: sparse training steps take about as long as predicted", "[fast]") {
+  const std::string folder = ONCHIP_SOURCE_DIR "/experiments/data/h200/";
+  for (const char* name : {"training_sparse.csv", "training_sparse_drawn.csv"}) {
+    INFO(name);
+    const Json json = run_json("validate " + folder + name);
+    CHECK(json["points"].get<int>() >= 6);
+    CHECK(json["mape_percent"].get<double>() < 7);
+    CHECK(json["kendall_tau"].get<double>() > 0.85);
+  }
+}
+
+TEST_CASE("a sparse training step is predicted, and what was printed is predicted again", "[fast]") {
+  const std::string train = "predict --mode train --cell lstm --hidden 1024 --batch 16 --density 0.1 --chip h200 ";
+  const Json first = run_json(train);
+  CHECK(run_json(train + "--plan '" + first["text"].get<std::string>() + "'") == first);
+  CHECK(first["network"]["density"] == 0.1);
+  CHECK(first["text"].get<std::string>().find("gradient_mask") != std::string::npos);
+  const Json denser = run_json("predict --mode train --cell lstm --hidden 1024 --batch 16 --density 0.2 --chip h200");
+  CHECK(denser["us"].get<double>() > first["us"].get<double>());
+}
+
 TEST_CASE("regression: recurrences of training take about as long as simulated", "[fast]") {
   const Json json = run_json("validate --simulate " + kData + "training_grid.csv");
   std::set<std::string> near;  // in fp16 and bf16 the simulator does the same
@@ -146,8 +167,6 @@ TEST_CASE("options that a training step has not are refused, each with one line"
   const std::string train = "predict --mode train --cell lstm --hidden 512 ";
   require_refusal("predict --mode trian --hidden 512", "expected inference or train");
   require_refusal("predict --hidden 512 --stash cells", "--stash needs --mode train");
-  require_refusal(train + "--density 10%", "not priced yet");
-  require_refusal(train + "--mask 2:4", "not priced yet");
   require_refusal(train + "--density 10% --layers 2", "one layer and direction of an LSTM");
   require_refusal(train + "--density 10% --precision fp32", "in fp16 or bf16");
   require_refusal("predict --mode train --cell gru --hidden 512 --density 10%", "of an LSTM");

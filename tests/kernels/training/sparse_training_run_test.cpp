@@ -7,11 +7,6 @@
 #include <vector>
 
 namespace onchip {
-namespace {
-
-constexpr std::size_t kSharedBytes = 227 * 1024;
-
-}  // namespace
 
 TEST_CASE("training steps of a sparse LSTM on a GPU have the gradients of the reference, with the same bits every time",
           "[gpu]") {
@@ -30,7 +25,7 @@ TEST_CASE("training steps of a sparse LSTM on a GPU have the gradients of the re
       const SparseMatrix mask = prune(size, density, seed, in.w_hh);
       const TrainingProgram training = sparse_training_program(
           size, precision,
-          lay_out_sparse_training(size, precision, mask, device.sm_count, kSharedBytes, device.architecture));
+          lay_out_sparse_training(size, precision, mask, some_sms(device.sm_count), device.architecture));
       DeviceProgram gpu(training.program);
       CHECK(gpu.spill_bytes() == 0);
       check_training(gpu, training.arrays, size, precision, in, &mask);

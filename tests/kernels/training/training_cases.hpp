@@ -27,11 +27,14 @@
 
 namespace onchip {
 
-// The pick on so many SMs of an H200.
-inline TrainingPlan pick_on(const TrainingSize& size, int sms) {
+// So many SMs of an H200, and the pick there.
+inline Chip some_sms(int sms) {
   Chip chip = find_chip("h200").chip;
   chip.sm_count.value = sms;
-  return choose_training_plan(size, chip);
+  return chip;
+}
+inline TrainingPlan pick_on(const TrainingSize& size, int sms) {
+  return choose_training_plan(size, some_sms(sms));
 }
 
 // Elements that the type has. `initial`: h0 and c0; `last`: gradients of the last h and c; else zeros.
