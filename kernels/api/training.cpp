@@ -106,8 +106,7 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
   require_range("cell", layer->cell, ONCHIP_RELU, ONCHIP_GRU);
   const auto cell = static_cast<Cell>(layer->cell);
   if (cell != Cell::lstm && cell != Cell::gru) {
-    throw InputError("the cell '" + std::string(info(cell).name) +
-                     "' has no training kernels; 'lstm' and 'gru' have");
+    throw InputError("the cell '" + std::string(info(cell).name) + "' has no training kernels; 'lstm' and 'gru' have");
   }
   if (mask != nullptr && cell != Cell::lstm) {
     throw InputError("a 'gru' has no training kernels with a mask; 'lstm' has");
