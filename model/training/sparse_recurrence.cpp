@@ -5,31 +5,28 @@
 #include "model/sparse/layout/layout.hpp"
 #include "model/sparse/registers.hpp"
 #include "model/sparse/search/row_assignment.hpp"
+#include "model/training/plan_words.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <functional>
 #include <initializer_list>
 #include <optional>
-#include <sstream>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace onchip {
 namespace {
 
-using SparseField = std::pair<std::string_view, int SparseTrainingPlan::*>;
-constexpr std::array<SparseField, 9> kSparseFields{{{"samples", &SparseTrainingPlan::samples},
-                                                    {"split", &SparseTrainingPlan::split},
-                                                    {"lanes", &SparseTrainingPlan::lanes},
-                                                    {"load_bytes", &SparseTrainingPlan::load_bytes},
-                                                    {"buffers", &SparseTrainingPlan::buffers},
-                                                    {"loads_in_flight", &SparseTrainingPlan::loads_in_flight},
-                                                    {"poll_delay", &SparseTrainingPlan::poll_delay},
-                                                    {"ahead", &SparseTrainingPlan::ahead},
-                                                    {"register_words", &SparseTrainingPlan::register_words}}};
+constexpr PlanWords<SparseTrainingPlan, 9> kSparseFields{{{"samples", &SparseTrainingPlan::samples},
+                                                          {"split", &SparseTrainingPlan::split},
+                                                          {"lanes", &SparseTrainingPlan::lanes},
+                                                          {"load_bytes", &SparseTrainingPlan::load_bytes},
+                                                          {"buffers", &SparseTrainingPlan::buffers},
+                                                          {"loads_in_flight", &SparseTrainingPlan::loads_in_flight},
+                                                          {"poll_delay", &SparseTrainingPlan::poll_delay},
+                                                          {"ahead", &SparseTrainingPlan::ahead},
+                                                          {"register_words", &SparseTrainingPlan::register_words}}};
 
 constexpr int kUnitGates = 4, kThreads = kSparseTrainingThreads, kSpareChunks = 8;
 
@@ -137,26 +134,11 @@ const DealtRows::Lengths& DealtRows::lengths(int units, int blocks, int split) {
 }
 
 std::string text(const SparseTrainingPlan& plan) {
-  std::string words;
-  for (const auto& [name, field] : kSparseFields) {
-    words += (words.empty() ? "" : " ") + std::string(name) + "=" + std::to_string(plan.*field);
-  }
-  return words;
+  return words_of(plan, kSparseFields);
 }
 
 SparseTrainingPlan changed(SparseTrainingPlan plan, const std::string& words) {
-  std::istringstream in(words);
-  for (std::string word; in >> word;) {
-    const std::size_t equals = std::min(word.find('='), word.size());
-    const auto field = std::ranges::find(kSparseFields, std::string_view(word).substr(0, equals), &SparseField::first);
-    const std::string value = word.substr(std::min(equals + 1, word.size()));
-    if (field == kSparseFields.end() || value.empty() || value.size() > 6 ||
-        !std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; })) {
-      throw InputError("the plan has no '" + word + "'; it has " + text(plan));
-    }
-    plan.*field->second = std::stoi(value);
-  }
-  return plan;
+  return with_words(plan, words, kSparseFields);
 }
 
 SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,

@@ -3,27 +3,24 @@
 
 #include "model/base/error.hpp"
 #include "model/dense/plan.hpp"
+#include "model/training/plan_words.hpp"
 
 #include <algorithm>
-#include <array>
-#include <sstream>
-#include <string_view>
 #include <utility>
 
 namespace onchip {
 namespace {
 
-using PlanWord = std::pair<std::string_view, int RecurrencePlan::*>;
-constexpr std::array<PlanWord, 10> kFields{{{"groups", &RecurrencePlan::batch_groups},
-                                            {"turns", &RecurrencePlan::turns},
-                                            {"warps", &RecurrencePlan::warps},
-                                            {"split", &RecurrencePlan::split},
-                                            {"shared_tiles", &RecurrencePlan::shared_tiles},
-                                            {"loads_in_flight", &RecurrencePlan::loads_in_flight},
-                                            {"poll_delay", &RecurrencePlan::poll_delay},
-                                            {"ahead", &RecurrencePlan::ahead},
-                                            {"units", &RecurrencePlan::units},
-                                            {"warp_groups", &RecurrencePlan::warp_groups}}};
+constexpr PlanWords<RecurrencePlan, 10> kFields{{{"groups", &RecurrencePlan::batch_groups},
+                                                 {"turns", &RecurrencePlan::turns},
+                                                 {"warps", &RecurrencePlan::warps},
+                                                 {"split", &RecurrencePlan::split},
+                                                 {"shared_tiles", &RecurrencePlan::shared_tiles},
+                                                 {"loads_in_flight", &RecurrencePlan::loads_in_flight},
+                                                 {"poll_delay", &RecurrencePlan::poll_delay},
+                                                 {"ahead", &RecurrencePlan::ahead},
+                                                 {"units", &RecurrencePlan::units},
+                                                 {"warp_groups", &RecurrencePlan::warp_groups}}};
 
 constexpr int kRegisters = 65536;
 
@@ -43,26 +40,11 @@ int registers_for_tiles(const RecurrenceShape& shape, const RecurrencePlan& plan
 }  // namespace
 
 std::string text(const RecurrencePlan& plan) {
-  std::string words;
-  for (const auto& [name, field] : kFields) {
-    words += (words.empty() ? "" : " ") + std::string(name) + "=" + std::to_string(plan.*field);
-  }
-  return words;
+  return words_of(plan, kFields);
 }
 
 RecurrencePlan changed(RecurrencePlan plan, const std::string& words) {
-  std::istringstream in(words);
-  for (std::string word; in >> word;) {
-    const std::size_t equals = std::min(word.find('='), word.size());
-    const auto field = std::ranges::find(kFields, std::string_view(word).substr(0, equals), &PlanWord::first);
-    const std::string value = word.substr(std::min(equals + 1, word.size()));
-    if (field == kFields.end() || value.empty() || value.size() > 6 ||
-        !std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; })) {
-      throw InputError("the plan has no '" + word + "'; it has " + text(plan));
-    }
-    plan.*field->second = std::stoi(value);
-  }
-  return plan;
+  return with_words(plan, words, kFields);
 }
 
 RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {

@@ -4,6 +4,7 @@
 #include "kernels/recurrent/recurrence.hpp"
 
 #include "model/base/error.hpp"
+#include "tests/error_of.hpp"
 #include "tests/kernels/runs.hpp"
 
 #include <algorithm>
@@ -18,15 +19,6 @@ namespace onchip {
 namespace {
 
 constexpr const char* kArchitecture = "sm_90";
-
-std::string error_of(const auto& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST_CASE("a workspace has room for all that a program reads and writes, one after another", "[fast]") {
   for (const Shape& shape : kEveryKind) {

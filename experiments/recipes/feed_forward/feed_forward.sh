@@ -8,7 +8,8 @@
 #   moved         with a tenth of the weights moved to random columns
 #   unstructured  the challenge's without their blocks, and random patterns
 #   dense_layer   random patterns with a quarter of all weights, in whole layers; dense_unstructured: the same without
-#   experiments/recipes/feed_forward/feed_forward.sh ONCHIP [SET...] > experiments/data/<gpu>/spdnn.csv
+#   experiments/recipes/feed_forward/feed_forward.sh ONCHIP [SET...] > experiments/data/<gpu>/spdnn.csv, others than blocks to
+#   spdnn_families.csv
 set -euo pipefail
 
 onchip=$1

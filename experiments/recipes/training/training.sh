@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Training steps on this machine's GPU, in one run: training_lstm.csv, every plan of training_configurations.csv, to which
-# the price was fitted; training_grid.csv, an LSTM of every hidden size and batch of the grid beside cuDNN (every
+# the price was fitted; training_grid.csv, an LSTM of every hidden size and batch of the grid, and a GRU of six, beside cuDNN (every
 # algorithm, padded sizes, plain and as a graph) and cuBLAS; and sparse LSTMs, training_sparse.csv and, held out,
 # training_sparse_drawn.csv. Before it, with a third word, only compiles.
 #   experiments/recipes/training/training.sh ONCHIP FOLDER [compile]     e.g. experiments/data/<gpu>; 8 minutes of a GPU
@@ -20,6 +20,11 @@ trap 'rm -f "$grid"' EXIT
       for batch in 16 64 128 256 512; do
         echo "lstm,$hidden,$batch,$precision"
       done
+    done
+  done
+  for hidden in 512 1024 2048; do
+    for batch in 16 128; do
+      echo "gru,$hidden,$batch,fp16"
     done
   done
 } > "$grid"

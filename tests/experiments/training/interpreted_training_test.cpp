@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step of an LSTM or GRU layer, its kernels interpreted, against the reference in double precision.
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
-#include "kernels/training/training_layer.hpp"
 #include "model/base/error.hpp"
+#include "tests/experiments/training/with_change.hpp"
 #include "tests/kernels/training/training_cases.hpp"
 
 #include <algorithm>
@@ -133,20 +133,6 @@ TEST_CASE("an interpreted training step knows lengths and the reverse direction"
   }
 }
 
-// Where `from` stands in the kernels' source, behind `begin` if it is there, `to` in its place; `source` has it.
-KernelProgram with_change(KernelProgram program, std::string_view from, std::string_view to, std::string& source,
-                          std::string_view begin = "") {
-  source = program.kernels.front().request.source;  // of all
-  const std::size_t behind = source.find(from, source.find(begin));
-  const std::size_t place = behind == std::string::npos ? source.find(from) : behind;
-  REQUIRE(place != std::string::npos);
-  source.replace(place, from.size(), to);
-  for (ProgramKernel& kernel : program.kernels) {
-    kernel.request.source = source;
-  }
-  return program;
-}
-
 TEST_CASE("an interpreted training step multiplies copies with aligned rows", "[fast]") {
   for (const auto& [cell, input, hidden, is_reverse] :
        std::initializer_list<std::tuple<Cell, int, int, bool>>{{Cell::lstm, 265, 17, false},
@@ -162,142 +148,6 @@ TEST_CASE("an interpreted training step multiplies copies with aligned rows", "[
                             .is_reverse = is_reverse,
                             .length_bytes = 4};
     check_interpreted({size, Precision::fp16, true, true, "", "", true});
-  }
-}
-
-// Products of each half over other rows, as when only one of them was captured in a graph.
-KernelProgram program_of_halves(const TrainingProgram& training, const TrainingRows& forward,
-                                const TrainingRows& backward) {
-  KernelProgram program = training.program;
-  program.nodes = [nodes = training.nodes_of_rows, forward, backward](ArrayPlaces at) {
-    std::vector<ProgramNode> of_forward = nodes(at, forward), all = nodes(at, backward);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (half_of(all[i].label) == TrainingHalf::forward) {
-        all[i] = std::move(of_forward[i]);
-      }
-    }
-    return all;
-  };
-  return program;
-}
-
-TEST_CASE("lengths that are handled wrongly anywhere are found", "[fast]") {
-  const TrainingSize size{.input = 6, .hidden = 16, .batch = 5, .steps = 6, .is_reverse = true, .length_bytes = 4};
-  TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
-  in.lengths = {3, 6, 1, 5, 3};
-  TrainingPlan plan = pick_on(size, 2);
-  plan.forward = changed(plan.forward, "groups=1 turns=2");
-  plan.backward = changed(plan.backward, "groups=1 turns=2");
-  const TrainingProgram training = training_program(size, Precision::fp16, plan, "sm_90");
-  TrainingInput sorted = in;
-  const KernelProgram packed = packed_program(training, size, sorted);
-  // 18 rows: a forward half that was captured multiplies 20, the other all.
-  const KernelProgram halves = program_of_halves(training, {.products = 20, .unit = 4}, {});
-  const auto is_right = [&](const KernelProgram& program, bool is_packed = false) {
-    InterpretedProgram interpreted(program);
-    const std::vector<std::uint16_t> nan(program.arrays[training.arrays.gates].bytes / 2, 0xffff);
-    interpreted.write(training.arrays.gates, std::as_bytes(std::span(nan)));
-    const auto errors = training_errors(interpreted, training.arrays, size, Precision::fp16, is_packed ? sorted : in,
-                                        nullptr, is_packed);
-    return std::ranges::all_of(errors, [](const auto& of) { return of.second <= most_error(Precision::fp16); });
-  };
-  CHECK(is_right(training.program));
-  CHECK(is_right(packed, true));
-  CHECK(is_right(halves));
-  for (const auto& [from, to] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
-           {"? ranked.length - static", "? a.ranks[0].length - static"},
-           {"a.ranks[rank].sample : rank", "rank : rank"},
-           {"a.packed_rows > 0 ? place.row", "false ? place.row"},
-           {"rows.packed < end_of_products(a) ? kCellGates", "true ? kCellGates"},
-           {"kBatch + ranked.sample", "kBatch + rank"},
-           {"place.row = offsets(a)[position]", "place.row = offsets(a)[0]"},
-           {"item.index(found_before.row)", "item.index(row)"},
-           {"load_ahead(a.initial_cell", "load_ahead(a.initial"},
-           {"offsets(a)[before] + rows.rank", "offsets(a)[rows.position] + rows.rank"},
-           {"copy.from = a.initial;", ""},
-           {"rows.is_there || !copy.adds", "rows.is_there"},
-           {"(a.descends ? -1 : 1)", "(a.descends ? 1 : -1)"},
-           {"before += min(of_other, position)", "before += min(of_other, position + 1)"},
-           {"a.descends ? place.rest - 1", "!a.descends ? place.rest - 1"},
-           {"ranked.length - static_cast<int>(step)", "ranked.length - 1 - static_cast<int>(step)"},
-           {"if (rest == 0) {", "if (rest == 1) {"},
-           {"clear_beyond_ends(a, first, threads);", ""},
-           {"rank += of_other > length", "rank += of_other < length"}}) {
-    INFO(to);
-    std::string source;
-    CHECK_FALSE(
-        (is_right(with_change(halves, from, to, source)) && is_right(with_change(packed, from, to, source), true)));
-  }
-}
-
-TEST_CASE("forward with lengths writes all that it leaves", "[fast]") {
-  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
-  const TrainingSize size{.input = 6, .hidden = 16, .batch = 5, .steps = 6, .cell = cell, .length_bytes = 4};
-  TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
-  in.lengths = {3, 6, 1, 5, 3};
-  const TrainingProgram training = training_program(size, Precision::fp16, pick_on(size, 2), "sm_90");
-  const TrainingArrays& a = training.arrays;
-  const auto writes_all = [&](KernelProgram program, bool is_packed = false) {
-    program.nodes = [nodes = program.nodes](ArrayPlaces at) {
-      std::vector<ProgramNode> all = nodes(at);
-      std::erase_if(all, [](const ProgramNode& node) {
-        return node.label != "status" && half_of(node.label) == TrainingHalf::backward;
-      });
-      return all;
-    };
-    InterpretedProgram interpreted(program);
-    write_training(interpreted, a, size, Precision::fp16, in, is_packed);
-    for (const int array : {a.hn, a.cn, a.cells, a.gates}) {
-      interpreted.write(array, std::vector<std::byte>(program.arrays[array].bytes, std::byte{0xff}));  // NaN
-    }
-    REQUIRE(interpreted.run()[0] == 0);
-    const std::size_t rows = is_packed ? rows_within(size, in).size() : 30;
-    return std::ranges::all_of(std::array{a.y, a.hn, a.cn, a.cells, a.gates}, [&](int array) {
-      const std::vector<float> all = read_elements(interpreted, array, Precision::fp16);
-      const std::size_t written = array == a.hn || array == a.cn ? all.size() : all.size() / 30 * rows;
-      return std::none_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(written),
-                          [](float value) { return std::isnan(value); });
-    });
-  };
-  CHECK(writes_all(training.program));
-  CHECK(writes_all(program_of_halves(training, {.products = 20, .unit = 4}, {})));
-  std::string source;
-  if (cell == Cell::lstm) {
-    CHECK_FALSE(writes_all(
-        with_change(training.program, "clear_row(a.cells, kHidden, kHidden", "clear_row(a.cells, kHidden, 0", source)));
-  } else {
-    CHECK_FALSE(writes_all(with_change(training.program, "4 * kHidden - written", "0", source)));
-  }
-  CHECK(writes_all(packed_program(training, size, in), true));
-}
-
-TEST_CASE("a length that is none is reported", "[fast]") {
-  const TrainingSize size{.input = 4, .hidden = 16, .batch = 3, .steps = 4, .length_bytes = 8};
-  const TrainingProgram training = training_program(size, Precision::fp16, pick_on(size, 2), "sm_90");
-  TrainingInput in = random_training(size, Precision::fp16, false, false, 4);
-  InterpretedProgram interpreted(training.program);
-  for (const std::int64_t length :
-       {std::int64_t{0}, std::int64_t{5}, std::int64_t{-1}, std::int64_t{1} << 32, std::int64_t{4}}) {
-    in.lengths = {4, length, 1};
-    write_training(interpreted, training.arrays, size, Precision::fp16, in);
-    CHECK(interpreted.run()[0] == (length == 4 ? 0 : 2));
-  }
-}
-
-TEST_CASE("lengths that are not those of packed rows are reported", "[fast]") {
-  const TrainingSize size{.input = 4, .hidden = 16, .batch = 3, .steps = 4, .length_bytes = 8};
-  const TrainingProgram training = training_program(size, Precision::fp16, pick_on(size, 2), "sm_90");
-  TrainingInput in = random_training(size, Precision::fp16, false, false, 4);
-  in.lengths = {3, 2, 1};
-  InterpretedProgram interpreted(packed_program(training, size, in));
-  using Lengths = std::vector<std::int64_t>;
-  const Lengths sorted = in.lengths;
-  for (const Lengths& lengths : {sorted, Lengths{4, 2, 1}, {3, 1, 1}, {1, 2, 3}, {4, 4, 4}, sorted}) {
-    in.lengths = lengths;
-    write_training(interpreted, training.arrays, size, Precision::fp16, in);
-    CHECK(interpreted.run()[0] == (lengths == sorted ? 0 : 2));
-    const std::vector<float> y = read_elements(interpreted, training.arrays.y, Precision::fp16);
-    CHECK(std::ranges::all_of(std::span(y).subspan(6 * 16), [](float value) { return std::isnan(value); }));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "model/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <limits>
 #include <string>
@@ -10,16 +11,6 @@
 using namespace onchip;
 
 namespace {
-
-template <class Function>
-std::string error_of(Function function) {
-  try {
-    function();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::string check_error(const Recurrent& network) {
   return error_of([&] { check(network); });

@@ -4,6 +4,7 @@
 
 #include "model/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <limits>
 #include <string>
@@ -18,16 +19,6 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kNaNf = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinityf = std::numeric_limits<float>::infinity();
-
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 }  // namespace
 

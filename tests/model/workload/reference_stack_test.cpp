@@ -4,6 +4,7 @@
 #include "model/base/numeric.hpp"
 #include "model/workload/reference.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <Eigen/Dense>
 #include <algorithm>
@@ -162,16 +163,6 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
     largest = std::isnan(d) ? kInfinity : std::max(largest, d);
   }
   return largest;
-}
-
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 constexpr ReferenceStackInput kAwkward{.input_size = 19, .directions = 2, .batch = 3, .steps = 5};

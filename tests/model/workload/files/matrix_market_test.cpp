@@ -2,6 +2,7 @@
 #include "model/base/error.hpp"
 #include "model/workload/files/weights_file.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,16 +38,6 @@ std::filesystem::path write(const std::filesystem::path& file, std::string_view 
 
 SparseMatrix parse(std::string_view text) {
   return parse_matrix_market(text, "w.mtx");
-}
-
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::string error_in(std::string_view text) {

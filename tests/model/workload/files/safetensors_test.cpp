@@ -2,6 +2,7 @@
 #include "model/base/error.hpp"
 #include "model/workload/files/weights_file.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <unistd.h>
 #include <bit>
@@ -45,16 +46,6 @@ const std::string kData = f32({1.5F, 0, -2, 0, 1e-3F, -0.0F});
 
 SparseMatrix parse(std::string_view bytes, std::string_view tensor = "") {
   return parse_safetensors(bytes, "w.safetensors", {tensor});
-}
-
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 // The message without the file's name.

@@ -5,6 +5,7 @@
 
 #include "model/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <unistd.h>
 #include <cstring>
@@ -37,15 +38,6 @@ std::string npy_header(const std::string& type, const std::string& order, const 
 
 std::string safetensors(const std::string& header, const std::string& data) {
   return bytes_of(std::vector<std::uint64_t>{header.size()}) + header + data;
-}
-
-std::string error_of(auto&& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 class Directory {

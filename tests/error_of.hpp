@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "model/base/error.hpp"
+
+#include <string>
+
+namespace onchip {
+
+// What a call throws.
+template <typename Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace onchip
