@@ -4,7 +4,7 @@
 #pragma once
 
 #include "model/answer/feed_forward/feed_forward.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include <functional>
 #include <memory>

@@ -7,7 +7,7 @@
 #include "experiments/measurement/step_clocks.hpp"
 #include "kernels/baselines/baseline.hpp"
 #include "kernels/runtime/device.hpp"
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 #include "model/workload/step_errors.hpp"
 
 #include <cstddef>

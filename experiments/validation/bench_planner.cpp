@@ -6,7 +6,7 @@
 #include "experiments/validation/drawn_questions.hpp"
 #include "model/answer/capacity.hpp"
 #include "model/base/parallel.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // The half of the C API that needs no CUDA: chips, and questions to the model.
 #include "kernels/api/handles.hpp"
 #include "model/answer/ask.hpp"
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 
 #include <cmath>
 #include <cstdlib>

@@ -3,7 +3,7 @@
 // Matrix, rows and plan of a configuration are made here, so that they are the same wherever it is asked about.
 #pragma once
 
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include <cstdint>
 #include <memory>

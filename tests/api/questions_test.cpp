@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The half of the C API that asks the model: what it answers and refuses.
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 #include "tests/api/calls.hpp"
 
 #include <array>

@@ -3,7 +3,7 @@
 #include "experiments/measurement/configuration.hpp"
 
 #include "model/base/error.hpp"
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 #include "model/sparse/family.hpp"
 #include "tests/catch.hpp"
 #include "tests/overflow.hpp"

@@ -5,8 +5,8 @@
 #include "model/chip/chip.hpp"
 #include "model/chip/occupancy.hpp"
 #include "model/dense/registers.hpp"
+#include "model/families/planner.hpp"
 #include "model/plan/footprint.hpp"
-#include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/plans.hpp"
 

@@ -3,7 +3,7 @@
 // by address.
 #include "experiments/command/table.hpp"
 #include "experiments/measurement/configuration.hpp"
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 #include "sim/sparse/plan_trace.hpp"
 #include "sim/trace/capture_difference.hpp"
 #include "sim/trace/trace_file.hpp"

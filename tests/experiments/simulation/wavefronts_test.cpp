@@ -4,7 +4,7 @@
 #include "experiments/command/table.hpp"
 #include "experiments/measurement/configuration.hpp"
 #include "model/base/parallel.hpp"
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 #include "sim/simulate.hpp"
 #include "sim/trace/trace_run.hpp"
 #include "tests/catch.hpp"

@@ -3,7 +3,7 @@
 #include "model/plan/field.hpp"
 
 #include "model/base/error.hpp"
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 #include "model/plan/plan_text.hpp"
 #include "tests/catch.hpp"
 

@@ -5,7 +5,7 @@
 #include "model/dense/bitmap.hpp"
 #include "model/dense/family.hpp"
 #include "model/dense/price.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 #include "model/sparse/family.hpp"
 #include "model/sparse/search/overflow.hpp"
 #include "tests/catch.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/banks/bank_balance.hpp"
+#include "model/sparse/layout/bank_balance.hpp"
 
 #include "tests/catch.hpp"
 #include "tests/model/cases.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/banks/bank_balance.hpp"
+#include "model/sparse/layout/bank_balance.hpp"
 
 #include "model/banks/bank_rule.hpp"
-#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/row_assignment.hpp"
 
 #include <array>
 #include <random>
@@ -19,7 +19,7 @@ class Balancer {
            std::vector<std::int32_t> ranks)
       : geometry_(geometry),
         rows_(rows),
-        rule_(geometry),
+        rule_(geometry.plane_unit_bytes),
         gates_(rows.gates()),
         units_per_sm_(geometry_.units_per_sm),
         spread_(geometry_.spread),

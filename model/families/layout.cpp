@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 
 #include "model/base/error.hpp"
 

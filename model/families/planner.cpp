@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include "model/dense/family.hpp"
 #include "model/library/family.hpp"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "model/dense/layout.hpp"
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 #include "model/sparse/layout/layout.hpp"
 
 #include <cstdint>

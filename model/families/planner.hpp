@@ -3,8 +3,8 @@
 #pragma once
 
 #include "model/chip/chip.hpp"
+#include "model/families/plan.hpp"
 #include "model/plan/family.hpp"
-#include "model/plan/plan.hpp"
 
 #include <optional>
 #include <string>
