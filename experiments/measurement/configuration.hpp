@@ -3,8 +3,8 @@
 // their plans, and as rows of CSV.
 #pragma once
 
-#include "experiments/command/table.hpp"
 #include "model/answer/answer.hpp"
+#include "model/base/table.hpp"
 
 #include <filesystem>
 #include <string>

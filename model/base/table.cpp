@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
