@@ -3,10 +3,10 @@
 
 #include "experiments/claims/columns.hpp"
 #include "experiments/claims/inferences.hpp"
-#include "experiments/explore/expression.hpp"
 #include "model/answer/capacity.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
+#include "model/explore/expression.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,11 +2,11 @@
 #include "experiments/explore/sweep.hpp"
 
 #include "experiments/command/progress.hpp"
-#include "experiments/explore/front.hpp"
 #include "experiments/explore/result_file.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
+#include "model/explore/front.hpp"
 
 #include <signal.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
-#include "model/workload/files/weights_file.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "kernels/recurrent/program.hpp"
@@ -16,11 +15,6 @@
 #include <cmath>
 
 namespace onchip {
-
-void take_weights(Configuration& configuration, const std::filesystem::path& file) {
-  const int gates = info(configuration.network.cell).gates;
-  take_matrix(configuration, read_weights(file, {configuration.tensor, configuration.transpose, gates}), file.string());
-}
 
 namespace {
 

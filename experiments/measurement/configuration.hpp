@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configurations (model/answer/configuration.hpp) with weights from files, with a compiler that has the last word on
-// their plans, and as rows of CSV.
+// Configurations (model/answer/configuration.hpp) with a compiler that has the last word on their plans, and as rows of
+// CSV.
 #pragma once
 
 #include "model/answer/answer.hpp"
 #include "model/base/table.hpp"
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace onchip {
-
-// Reads the weights from the file, as `tensor` and `transpose` say; hidden size and density become those of the matrix.
-// Throws InputError if its shape is not that of the cell.
-void take_weights(Configuration& configuration, const std::filesystem::path& file);
 
 // The plan of a question with a compiler for the architecture ("sm_90") that has the last word: if it spills the
 // model's choice, the fastest plan is taken that it does not spill; if it spills all of them, or a fixed plan, that

@@ -3,13 +3,13 @@
 #include "experiments/command/output.hpp"
 #include "experiments/command/terminal.hpp"
 #include "experiments/command/verbs.hpp"
-#include "experiments/explore/front.hpp"
 #include "experiments/explore/result_reader.hpp"
-#include "experiments/explore/spec.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
+#include "model/explore/front.hpp"
+#include "model/explore/spec.hpp"
 
 #include <algorithm>
 #include <array>

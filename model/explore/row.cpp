@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/explore/row.hpp"
+#include "model/explore/row.hpp"
 
-#include "experiments/measurement/configuration.hpp"
 #include "model/answer/answer.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
+#include "model/base/table.hpp"
 
 #include <algorithm>
 #include <cctype>

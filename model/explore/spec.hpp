@@ -16,8 +16,8 @@
 // the logarithm); a column of a CSV file "@networks.csv:hidden".
 #pragma once
 
-#include "experiments/explore/keys.hpp"
 #include "model/answer/json.hpp"
+#include "model/explore/keys.hpp"
 
 #include <cstdint>
 #include <filesystem>

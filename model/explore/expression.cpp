@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/explore/expression.hpp"
+#include "model/explore/expression.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
@@ -82,7 +82,7 @@ Number_of plan_number(std::type_identity<std::variant<P...>>, std::string_view n
   };
 }
 
-std::vector<std::string> all_names() {
+std::vector<std::string> number_names() {
   std::vector<std::string> names{"fits"};
   for (const auto& number : kNumbers) {
     names.emplace_back(number.name);
@@ -166,7 +166,7 @@ Number_of find_number(std::string_view name) {
   if (auto of_plan = plan_number(std::type_identity<Plan>{}, name)) {
     return of_plan;
   }
-  const std::vector<std::string> names = all_names();
+  const std::vector<std::string> names = number_names();
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   throw InputError("unknown name " + in_quotes(name) + did_you_mean(name, candidates));
 }

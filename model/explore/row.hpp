@@ -2,8 +2,8 @@
 // Row i of a sweep: a function of spec and i alone. One object per thread: it keeps what the next row has in common.
 #pragma once
 
-#include "experiments/explore/expression.hpp"
-#include "experiments/explore/spec.hpp"
+#include "model/explore/expression.hpp"
+#include "model/explore/spec.hpp"
 
 #include <array>
 #include <cstdint>

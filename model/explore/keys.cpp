@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/explore/keys.hpp"
+#include "model/explore/keys.hpp"
 
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
@@ -126,7 +126,7 @@ void set_plan_field(Draft& draft, std::string_view name, const std::string& text
       *draft.configuration.plan);
 }
 
-std::vector<std::string_view> all_names() {
+std::vector<std::string_view> sweep_key_names() {
   std::vector<std::string_view> names;
   for (const NetworkKey& key : kNetworkNumbers) {
     names.push_back(key.name);
@@ -213,7 +213,7 @@ Key find_sweep_key(std::string_view name) {
       draft.changes.push_back({change.key, change.cost, value.is_factor, value.number});
     };
   } else {
-    throw InputError("unknown key " + in_quotes(name) + did_you_mean(name, all_names()));
+    throw InputError("unknown key " + in_quotes(name) + did_you_mean(name, sweep_key_names()));
   }
   return key;
 }

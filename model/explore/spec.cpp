@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/explore/spec.hpp"
+#include "model/explore/spec.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
