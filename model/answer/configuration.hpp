@@ -19,6 +19,9 @@ inline constexpr std::int64_t kMostSeed = std::int64_t{1} << 53;  // exact as a 
 // A mask with more non-zeros fits on no chip; its rows are taken at their expected lengths instead of generated.
 inline constexpr double kMostGenerated = 1 << 25;
 
+// What is asked about where nothing else is said, by command, in C and in Python.
+inline constexpr Recurrent kUsualNetwork{.batch = 4, .density = 0.3};
+
 struct Configuration {
   Recurrent network;
   MaskKind mask = MaskKind::uniform;
