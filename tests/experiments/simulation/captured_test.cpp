@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generated accesses to shared memory against those that kernels wrote down on an H200 (measure --capture), address
 // by address.
-#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "model/base/table.hpp"
 #include "model/plan/layout.hpp"
 #include "sim/sparse/plan_trace.hpp"

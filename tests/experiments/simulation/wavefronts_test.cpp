@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulated shared-memory accesses against an H200's counters (experiments/recipes/wavefronts.py), to the last
 // wavefront.
-#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/table.hpp"
 #include "model/plan/layout.hpp"
