@@ -53,7 +53,7 @@ std::vector<double> evaluate(const Recipe& recipe,
     if (!network.feed_forward.empty()) {
       values["tera_edges"] = tera_edges(network.feed_forward);
     }
-    results.push_back(expression(Answered{.network = &network}));
+    results.push_back(expression(Answered{.of = SweptStep{.network = &network}}));
   }
   return results;
 }

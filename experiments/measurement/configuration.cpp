@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/configuration.hpp"
 
+#include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
