@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/claims/inferences.hpp"
 
-#include "experiments/feed_forward/asked.hpp"
+#include "model/answer/feed_forward/asked.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/measurement.hpp"
 
-#include "experiments/command/table.hpp"
 #include "experiments/measurement/interpreted/interpret.hpp"
 #include "experiments/measurement/timed_baselines.hpp"
 #include "kernels/baselines/random_fill.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
+#include "model/base/table.hpp"
 #include "model/workload/reference.hpp"
 
 #include <algorithm>

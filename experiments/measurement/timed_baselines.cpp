@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/timed_baselines.hpp"
 
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/feed_forward.hpp"
 
-#include "experiments/command/table.hpp"
 #include "experiments/feed_forward/timed_ways.hpp"
 #include "experiments/measurement/compilation.hpp"
 #include "experiments/measurement/manifest.hpp"
@@ -11,6 +10,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"
+#include "model/base/table.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/network_text.hpp"
 #include "model/feed_forward/plan/activity.hpp"

@@ -2,9 +2,9 @@
 #include "experiments/reports/simulation_files.hpp"
 
 #include "experiments/command/output.hpp"
-#include "experiments/command/table.hpp"
 #include "experiments/reports/simulation_report.hpp"
 #include "model/base/error.hpp"
+#include "model/base/table.hpp"
 #include "sim/trace/compact_trace.hpp"
 #include "sim/trace/timeline.hpp"
 #include "sim/trace/trace_run.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip measure: plans as CUDA kernels, on this machine's GPU; without one as far as kernel_checks.hpp goes.
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
@@ -13,10 +14,10 @@
 #include "experiments/command/progress.hpp"
 #include "experiments/feed_forward/ways_report.hpp"
 #include "experiments/measurement/compilation.hpp"
-#include "experiments/measurement/kernel_checks.hpp"
 #include "experiments/measurement/measurement.hpp"
 #include "experiments/reports/families.hpp"
 #include "experiments/reports/feed_forward.hpp"
+#include "experiments/reports/kernel_checks.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
 #include "experiments/training/measure.hpp"

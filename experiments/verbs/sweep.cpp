@@ -95,10 +95,7 @@ SweepSpec read_spec(const Options& options) {
     }
   }
   for (const std::string& assignment : options.list("set")) {
-    of_option("set", [&] {
-      const std::size_t equals = std::min(assignment.find('='), assignment.size());
-      spec.fix(assignment.substr(0, equals), assignment.substr(std::min(equals + 1, assignment.size())));
-    });
+    of_option("set", [&] { spec.fix(assignment); });
   }
   for (const std::string& axis : options.list("axis")) {
     of_option("axis", [&] { spec.add_axis(axis); });

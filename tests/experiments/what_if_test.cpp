@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/progress.hpp"
-#include "experiments/command/table.hpp"
 #include "model/answer/capacity.hpp"
+#include "model/base/table.hpp"
 #include "tests/experiments/command.hpp"
 
 #include <pty.h>

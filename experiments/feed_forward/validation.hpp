@@ -3,9 +3,9 @@
 #pragma once
 
 #include "experiments/command/output.hpp"
-#include "experiments/command/table.hpp"
-#include "experiments/feed_forward/asked.hpp"
 #include "experiments/validation/accuracy.hpp"
+#include "model/answer/feed_forward/asked.hpp"
+#include "model/base/table.hpp"
 
 #include <functional>
 #include <string>

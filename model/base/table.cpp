@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
@@ -83,6 +83,15 @@ std::string to_csv(const Table& table) {
   return text;
 }
 
+std::size_t find_column(const std::vector<std::string>& columns, std::string_view column, std::string_view where) {
+  const auto found = std::ranges::find(columns, column);
+  if (found == columns.end()) {
+    const std::vector<std::string_view> names(columns.begin(), columns.end());
+    throw InputError(std::string(where) + ": no column " + in_quotes(column) + did_you_mean(column, names));
+  }
+  return static_cast<std::size_t>(found - columns.begin());
+}
+
 std::string to_aligned(const Table& table) {
   const std::size_t columns = table.columns.size();
   std::vector<std::size_t> width(columns);
@@ -152,15 +161,6 @@ CsvReader::CsvReader(const std::filesystem::path& file) : file_(file.string()), 
 
 bool CsvReader::has(std::string_view column) const {
   return std::find(table_.columns.begin(), table_.columns.end(), column) != table_.columns.end();
-}
-
-std::size_t CsvReader::index(std::string_view column) const {
-  const auto found = std::find(table_.columns.begin(), table_.columns.end(), column);
-  if (found == table_.columns.end()) {
-    const std::vector<std::string_view> names(table_.columns.begin(), table_.columns.end());
-    throw InputError(file_ + ": no column " + in_quotes(column) + did_you_mean(column, names));
-  }
-  return static_cast<std::size_t>(found - table_.columns.begin());
 }
 
 const std::string& CsvReader::text(std::size_t row, std::string_view column) const {

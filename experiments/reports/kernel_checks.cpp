@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/measurement/kernel_checks.hpp"
+#include "experiments/reports/kernel_checks.hpp"
 
 #include "experiments/measurement/capture.hpp"
 #include "experiments/measurement/interpreted/interpret.hpp"

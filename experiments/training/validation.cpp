@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/validation/trainings.hpp"
+#include "experiments/training/validation.hpp"
 
 #include "experiments/command/report.hpp"
 #include "experiments/reports/validation_report.hpp"

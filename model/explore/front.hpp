@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -68,6 +69,16 @@ class Front {
 
   // In lexical order, with all that have these numbers in the order in which they came.
   const std::map<Point, std::vector<std::uint64_t>>& points() const { return points_; }
+  // Each with its point.
+  std::vector<std::pair<std::uint64_t, Point>> all() const {
+    std::vector<std::pair<std::uint64_t, Point>> pairs;
+    for (const auto& [point, ids] : points_) {
+      for (const std::uint64_t id : ids) {
+        pairs.emplace_back(id, point);
+      }
+    }
+    return pairs;
+  }
 
  private:
   std::size_t objectives_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/explore/keys.hpp"
+#include "model/explore/keys.hpp"
 
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
@@ -24,7 +24,7 @@ struct NetworkKey {
   bool is_whole;
   double minimum, maximum;
   void (*apply)(Draft&, double);
-  bool is_feed_forward = false;
+  unsigned of = kOfRecurrent;
 };
 constexpr double kInt = 2147483647;
 constexpr std::array kNetworkNumbers{
@@ -39,22 +39,23 @@ constexpr std::array kNetworkNumbers{
     NetworkKey{"seed", Subject::weights, true, 0, static_cast<double>(kMostSeed),
                [](Draft& draft, double value) { draft.configuration.seed = static_cast<std::uint64_t>(value); }},
     NetworkKey{"alive", Subject::weights, false, 1e-12, 1,
-               [](Draft& draft, double value) { draft.feed_forward.images.alive = value; }, true},
+               [](Draft& draft, double value) { draft.feed_forward.images.alive = value; }, kOfFeedForward},
     NetworkKey{"sample", Subject::weights, true, 1, kInt,
-               [](Draft& draft, double value) { draft.feed_forward.images.sample = static_cast<int>(value); }, true},
+               [](Draft& draft, double value) { draft.feed_forward.images.sample = static_cast<int>(value); },
+               kOfFeedForward},
     NetworkKey{"gpus", Subject::sequence, true, 1, kMostGpus,
-               [](Draft& draft, double value) { draft.feed_forward.gpus = static_cast<int>(value); }, true},
+               [](Draft& draft, double value) { draft.feed_forward.gpus = static_cast<int>(value); }, kOfFeedForward},
 };
 
 struct NameKey {
   std::string_view name;
   Subject subject;
   void (*apply)(Draft&, const std::string&);
-  bool is_feed_forward = false;
+  unsigned of = kOfRecurrent;
 };
 constexpr std::array kNames{
     NameKey{"chip", Subject::chip,
-            [](Draft& draft, const std::string& name) { draft.base = &draft.chips->find(name)->second.chip; }},
+            [](Draft& draft, const std::string& name) { draft.base = &draft.chips->find(name)->second.chip; }, kOfAll},
     NameKey{"cell", Subject::weights,
             [](Draft& draft, const std::string& name) { network(draft).cell = parse_cell(name); }},
     NameKey{"precision", Subject::weights,
@@ -66,9 +67,9 @@ constexpr std::array kNames{
     NameKey{"tensor", Subject::weights,
             [](Draft& draft, const std::string& name) { draft.configuration.tensor = name; }},
     NameKey{"network", Subject::weights,
-            [](Draft& draft, const std::string& text) { draft.feed_forward.network = text; }, true},
+            [](Draft& draft, const std::string& text) { draft.feed_forward.network = text; }, kOfFeedForward},
     NameKey{"images", Subject::weights,
-            [](Draft& draft, const std::string& text) { draft.feed_forward.images.images = text; }, true},
+            [](Draft& draft, const std::string& text) { draft.feed_forward.images.images = text; }, kOfFeedForward},
     NameKey{"plan", Subject::plan,
             [](Draft& draft, const std::string& text) { draft.configuration.plan = parse_plan(text); }},
     NameKey{
@@ -126,7 +127,7 @@ void set_plan_field(Draft& draft, std::string_view name, const std::string& text
       *draft.configuration.plan);
 }
 
-std::vector<std::string_view> all_names() {
+std::vector<std::string_view> sweep_key_names() {
   std::vector<std::string_view> names;
   for (const NetworkKey& key : kNetworkNumbers) {
     names.push_back(key.name);
@@ -152,13 +153,12 @@ Draft::Draft(const Chips& all) : chips(&all) {
 }
 
 void Draft::reset(Subject subject) {
-  const Recurrent usual{.batch = 4, .density = 0.3};
   switch (subject) {
     case Subject::chip:
       changes.clear();
       break;
     case Subject::weights: {
-      Recurrent fresh = usual;
+      Recurrent fresh = kUsualNetwork;
       fresh.batch = configuration.network.batch;
       fresh.steps = configuration.network.steps;
       configuration.network = fresh;
@@ -171,8 +171,8 @@ void Draft::reset(Subject subject) {
       break;
     }
     case Subject::sequence:
-      configuration.network.batch = usual.batch;
-      configuration.network.steps = usual.steps;
+      configuration.network.batch = kUsualNetwork.batch;
+      configuration.network.steps = kUsualNetwork.steps;
       feed_forward.gpus = 1;
       break;
     case Subject::plan:
@@ -191,14 +191,15 @@ Key find_sweep_key(std::string_view name) {
     key.is_whole = number->is_whole;
     key.minimum = number->minimum;
     key.maximum = number->maximum;
-    key.is_feed_forward = number->is_feed_forward;
+    key.of = number->of;
     key.apply = [apply = number->apply](Draft& draft, const Value& value) { apply(draft, value.number); };
   } else if (const auto text = std::ranges::find(kNames, name, &NameKey::name); text != kNames.end()) {
     key.subject = text->subject;
-    key.is_feed_forward = text->is_feed_forward;
+    key.of = text->of;
     key.apply = [apply = text->apply](Draft& draft, const Value& value) { apply(draft, value.text); };
   } else if (const auto all = plan_fields(std::type_identity<Plan>{}); std::ranges::count(all, name) > 0) {
     key.subject = Subject::plan;
+    key.of = kOfRecurrent;
     key.is_whole = true;
     key.needs_plan = !is_fixable(name);
     key.apply = [name = *std::ranges::find(all, name)](Draft& draft, const Value& value) {
@@ -213,7 +214,7 @@ Key find_sweep_key(std::string_view name) {
       draft.changes.push_back({change.key, change.cost, value.is_factor, value.number});
     };
   } else {
-    throw InputError("unknown key " + in_quotes(name) + did_you_mean(name, all_names()));
+    throw InputError("unknown key " + in_quotes(name) + did_you_mean(name, sweep_key_names()));
   }
   return key;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/validation/inferences.hpp"
+#include "experiments/feed_forward/validation.hpp"
 
 #include "experiments/command/report.hpp"
 #include "experiments/reports/validation_report.hpp"

@@ -10,24 +10,39 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace onchip {
 
-// What a row tells; its numbers are NaN where nothing is known, e.g. times of what does not fit.
-struct Answered {
-  const Chip* chip = nullptr;
+// A step of a recurrent network. Where none answers there is neither plan nor prediction.
+struct SweptStep {
   const Recurrent* network = nullptr;
   double seed = 0;
-  const Plan* plan = nullptr;  // null: none answers
+  const Plan* plan = nullptr;
   const Prediction* prediction = nullptr;
-  const FeedForwardAnswer* inference = nullptr;  // of a feed-forward network, instead of a plan and its prediction
 };
+// An inference of a feed-forward network; null: none answers.
+struct SweptInference {
+  const FeedForwardAnswer* answer = nullptr;
+};
+
+// What a row tells, of whatever it is.
+struct Answered {
+  const Chip* chip = nullptr;
+  std::variant<SweptStep, SweptInference> of = {};
+};
+bool fits(const Answered& row);
+std::string_view binding(const Answered& row);  // "" where none answers
+std::string plan_text(const Answered& row);
 
 using Number_of = std::function<double(const Answered&)>;
 
-// By name: every number of the chip ("sm.count"), of the network ("hidden"), of the plan ("threads"), and of the answer
-// ("step_us", "gather_us", "registers_used"). Throws InputError with the nearest name.
+// A number by its name: NaN where it is not known, e.g. times of what does not fit, and numbers of other workloads.
+// Names are of every number of the chip ("sm.count"), of the network ("hidden"), of the plan ("threads"), and of the
+// answer
+// ("step_us", "gather_us", "registers_used"). Throws
+// InputError with the nearest name.
 Number_of find_number(std::string_view name);
 
 class Expression {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/explore/spec.hpp"
+#include "model/explore/spec.hpp"
 
-#include "experiments/command/table.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/table.hpp"
 #include "model/base/units.hpp"
+#include "model/explore/front.hpp"
 
 #include <algorithm>
 #include <array>
@@ -113,7 +114,7 @@ std::vector<Value> values_of(const Key& key, const std::string& text) {
     }
     return values;
   }
-  for (const std::string& part : key.is_feed_forward && !key.is_number ? with_options(text) : split(text, ',')) {
+  for (const std::string& part : key.of == kOfFeedForward && !key.is_number ? with_options(text) : split(text, ',')) {
     const std::vector<std::string> ends = split(part, ':');
     if (ends.size() == 3 && (key.is_number || key.is_whole)) {
       std::ranges::move(range(key, ends), std::back_inserter(values));
@@ -166,6 +167,10 @@ std::vector<Objective> parse_objectives(std::string_view text) {
     }
     objectives.push_back({part.substr(0, colon), direction == "max"});
   }
+  if (objectives.size() > kMostObjectives) {
+    throw InputError("found " + std::to_string(objectives.size()) + " columns: expected at most " +
+                     std::to_string(kMostObjectives));
+  }
   return objectives;
 }
 
@@ -189,6 +194,11 @@ std::uint64_t SweepSpec::size() const {
   return static_cast<std::uint64_t>(product);
 }
 
+const SweptInfo& SweepSpec::swept() const {
+  const auto said = std::ranges::find_if(kSwept, [&](const SweptInfo& info) { return has(info.key); });
+  return said != kSwept.end() ? *said : kSwept.front();
+}
+
 bool SweepSpec::varies(std::string_view key) const {
   return std::ranges::any_of(axes, [&](const Axis& axis) {
     return std::ranges::any_of(axis.keys, [&](const KeyValues& values) { return values.key.name == key; });
@@ -206,6 +216,11 @@ void SweepSpec::fix(const std::string& key, const std::string& text) {
   }
   std::erase_if(fixed, [&](const KeyValues& other) { return other.key.name == key; });
   fixed.push_back(std::move(one));
+}
+
+void SweepSpec::fix(const std::string& assignment) {
+  const std::size_t equals = std::min(assignment.find('='), assignment.size());
+  fix(assignment.substr(0, equals), assignment.substr(std::min(equals + 1, assignment.size())));
 }
 
 void SweepSpec::add_axis(std::vector<std::pair<std::string, std::vector<std::string>>> keys) {
@@ -283,23 +298,26 @@ void finish(SweepSpec& spec) {
       throw InputError("'" + std::string(key) + "' contradicts 'plan', which says it");
     }
   }
-  const bool is_feed_forward = spec.has("network");
+  const SweptInfo& swept = spec.swept();
   const auto check_kind = [&](const KeyValues& values) {
     const Key& key = values.key;
-    if (key.subject != Subject::chip && key.is_feed_forward != is_feed_forward) {
-      throw InputError("'" + key.name + "' " +
-                       (is_feed_forward ? "contradicts 'network', a feed-forward network" : "needs 'network'"));
+    if ((key.of & bit(swept.swept)) != 0) {
+      return;
     }
+    const auto meant =
+        std::ranges::find_if(kSwept, [&](const SweptInfo& info) { return (key.of & bit(info.swept)) != 0; });
+    throw InputError("'" + key.name + "' " +
+                     (swept.key.empty() ? "needs '" + std::string(meant->key) + "'"
+                                        : "contradicts '" + std::string(swept.key) + "', " + std::string(swept.what)));
   };
   std::ranges::for_each(spec.fixed, check_kind);
   for (const Axis& axis : spec.axes) {
     std::ranges::for_each(axis.keys, check_kind);
   }
-  if (is_feed_forward) {
-    if (spec.engine != "model" || spec.rows != "exact") {
-      throw InputError("of feed-forward networks rows are the model's, of exact patterns");
-    }
-  } else if (spec.has("weights")) {
+  if (swept.is_models_only && (spec.engine != "model" || spec.rows != "exact")) {
+    throw InputError("rows of " + std::string(swept.what) + " are the model's, of exact patterns");
+  }
+  if (spec.has("weights")) {
     for (const char* key : {"hidden", "density", "mask"}) {
       if (spec.has(key)) {
         throw InputError("'" + std::string(key) + "' contradicts 'weights': the file has it");
@@ -307,7 +325,8 @@ void finish(SweepSpec& spec) {
     }
   } else if (spec.has("tensor")) {
     throw InputError("'tensor' needs 'weights'");
-  } else if (!spec.has("hidden") && (spec.has("plan") || spec.engine != "model" || spec.rows != "exact")) {
+  } else if (swept.may_seek_size && !spec.has("hidden") &&
+             (spec.has("plan") || spec.engine != "model" || spec.rows != "exact")) {
     throw InputError(
         "'hidden' is neither fixed nor an axis: only the model, with exact rows and without a plan, seeks "
         "the largest size");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/answer/ask.hpp"
+#include "model/ask/ask.hpp"
 
 #include "model/answer/constraint_words.hpp"
+#include "model/ask/ask_rows.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 
@@ -86,11 +87,16 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
   if (given.is_discarded()) {
     throw InputError("question: found " + in_quotes(text.substr(0, 40)) + ": expected JSON");
   }
+  if (given.is_object() && (given.value("ask", Json()) == "sweep" || given.value("ask", Json()) == "pareto")) {
+    if (weights != nullptr) {
+      throw InputError("a sweep takes weights by their file: expected \"weights\": \"FILE\"");
+    }
+    return given["ask"] == "sweep" ? ask_sweep(chip, given) : ask_pareto(chip, given);
+  }
   std::string asked;
   Question question{chip, {}};
   Configuration& configuration = question.configuration;
-  configuration.network.batch = 4;
-  configuration.network.density = 0.3;
+  configuration.network = kUsualNetwork;
   std::vector<std::string> changes, targets, vary, prices;
   std::optional<Stack> stack;
   const auto of_stack = [&]() -> Stack& { return stack ? *stack : stack.emplace(); };
@@ -146,7 +152,8 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
     return backwards ? to_json(reach(target_question(question, targets, vary, prices)))
                      : to_json(what_if(question, changes));
   }
-  throw InputError("question: ask: found " + in_quotes(asked) + ": expected fit, predict, rank or what_if");
+  throw InputError("question: ask: found " + in_quotes(asked) +
+                   ": expected fit, predict, rank, what_if, sweep or pareto");
 }
 
 }  // namespace onchip

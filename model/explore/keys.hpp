@@ -2,8 +2,8 @@
 // The keys that a sweep may fix or vary, of chip, network and plan, and what a value of one does to a question.
 #pragma once
 
-#include "experiments/feed_forward/asked.hpp"
 #include "model/answer/configuration.hpp"
+#include "model/answer/feed_forward/asked.hpp"
 #include "model/chip/chip_keys.hpp"
 
 #include <array>
@@ -19,6 +19,31 @@ namespace onchip {
 // What of a question a key belongs to. Only what has changed from one row to the next is made again.
 enum class Subject : std::uint8_t { chip, weights, sequence, plan };
 inline constexpr int kSubjects = 4;
+
+// What the rows of a sweep are of: a step of a recurrent network, or an inference of a feed-forward one.
+enum class Swept : std::uint8_t { recurrent, feed_forward };
+
+struct SweptInfo {
+  Swept swept;
+  std::string_view key;       // that says so; "": no other says what it is
+  std::string_view what;      // "a feed-forward network"
+  bool may_seek_size;         // without a hidden size a row has the largest network that fits
+  bool is_models_only;        // no other engine, no rows as expected
+  std::string_view times[4];  // columns: a time, its interval, its floor
+};
+inline constexpr std::array kSwept{
+    SweptInfo{Swept::recurrent, "", "a recurrent network", true, false, {"step_us", "low_us", "high_us", "floor_us"}},
+    SweptInfo{Swept::feed_forward,
+              "network",
+              "a feed-forward network",
+              false,
+              true,
+              {"ms", "low_ms", "high_ms", "floor_ms"}}};
+constexpr unsigned bit(Swept swept) {
+  return 1u << static_cast<unsigned>(swept);
+}
+inline constexpr unsigned kOfRecurrent = bit(Swept::recurrent), kOfFeedForward = bit(Swept::feed_forward),
+                          kOfAll = (1u << kSwept.size()) - 1;
 
 // Chips by the name that the user gave: each is read once.
 using Chips = std::map<std::string, ChipFile, std::less<>>;
@@ -45,7 +70,7 @@ struct Key {
   std::string name;
   Subject subject = Subject::chip;
   bool is_number = false, is_whole = false;
-  bool is_feed_forward = false;       // of a feed-forward network
+  unsigned of = kOfAll;               // bits of Swept
   bool needs_plan = false;            // a field that only a whole plan has: the planner cannot be bound to it
   double minimum = 0, maximum = 0;    // inclusive, of a number of the network
   const ChipKey* chip_key = nullptr;  // null for a cost term, too

@@ -16,8 +16,8 @@
 // the logarithm); a column of a CSV file "@networks.csv:hidden".
 #pragma once
 
-#include "experiments/explore/keys.hpp"
 #include "model/answer/json.hpp"
+#include "model/explore/keys.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -69,11 +69,13 @@ struct SweepSpec {
   std::vector<Objective> keep_front;  // empty: all rows
 
   std::uint64_t size() const;  // rows before `where`
+  const SweptInfo& swept() const;
   bool varies(std::string_view key) const;
   bool has(std::string_view key) const;  // fixed or varied
 
   // Each throws InputError, without where it was found.
   void fix(const std::string& key, const std::string& text);  // the last of several counts
+  void fix(const std::string& assignment);                    // "sm.clock=+10%"
   void add_axis(std::vector<std::pair<std::string, std::vector<std::string>>> keys);
   void add_axis(const std::string& text);    // "hidden=512:8192:256"
   void add_column(const std::string& text);  // "NAME=EXPRESSION", or the name of a number that every row knows

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sweep's spec as TOML.
-#include "experiments/explore/spec.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/toml.hpp"
 #include "model/base/units.hpp"
+#include "model/explore/spec.hpp"
 
 #include <algorithm>
 #include <string>

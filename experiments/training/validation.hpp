@@ -3,8 +3,8 @@
 #pragma once
 
 #include "experiments/command/output.hpp"
-#include "experiments/command/table.hpp"
 #include "experiments/validation/accuracy.hpp"
+#include "model/base/table.hpp"
 #include "model/chip/chip.hpp"
 
 #include <string>

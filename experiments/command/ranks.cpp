@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/validation/ranks.hpp"
+#include "experiments/command/ranks.hpp"
 
 #ifdef ONCHIP_HAS_MPI
 #include <mpi.h>

@@ -27,6 +27,9 @@ bool is_number(std::string_view cell);
 std::string csv_line(const std::vector<std::string>& cells);  // with its end of line
 std::string to_csv(const Table& table);
 
+// Where a column stands. Throws InputError "WHERE: no column ..." with the nearest name.
+std::size_t find_column(const std::vector<std::string>& columns, std::string_view column, std::string_view where);
+
 // Two spaces between columns; columns of numbers to the right.
 std::string to_aligned(const Table& table);
 
@@ -48,7 +51,7 @@ class CsvReader {
   [[noreturn]] void fail(std::size_t row, std::string_view message) const;
 
  private:
-  std::size_t index(std::string_view column) const;
+  std::size_t index(std::string_view column) const { return find_column(table_.columns, column, file_); }
 
   std::string file_;
   Table table_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/explore/expression.hpp"
+#include "model/explore/expression.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
@@ -17,41 +17,45 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
+// A number of what a row is of.
+template <typename Of>
 struct NamedNumber {
   std::string_view name;
-  double (*of)(const Answered&);
+  double (*of)(const Of&);
 };
 constexpr std::array kNumbers{
-    NamedNumber{"hidden", [](const Answered& row) { return static_cast<double>(row.network->hidden); }},
-    NamedNumber{"batch", [](const Answered& row) { return static_cast<double>(row.network->batch); }},
-    NamedNumber{"steps", [](const Answered& row) { return static_cast<double>(row.network->steps); }},
-    NamedNumber{"density", [](const Answered& row) { return row.network->density; }},
-    NamedNumber{"gates", [](const Answered& row) { return static_cast<double>(info(row.network->cell).gates); }},
-    NamedNumber{"weight_bits",
-                [](const Answered& row) { return static_cast<double>(info(row.network->precision).weight_bits); }},
-    NamedNumber{"seed", [](const Answered& row) { return row.seed; }},
+    NamedNumber<SweptStep>{"hidden", [](const SweptStep& step) { return double(step.network->hidden); }},
+    NamedNumber<SweptStep>{"batch", [](const SweptStep& step) { return double(step.network->batch); }},
+    NamedNumber<SweptStep>{"steps", [](const SweptStep& step) { return double(step.network->steps); }},
+    NamedNumber<SweptStep>{"density", [](const SweptStep& step) { return step.network->density; }},
+    NamedNumber<SweptStep>{"gates", [](const SweptStep& step) { return double(info(step.network->cell).gates); }},
+    NamedNumber<SweptStep>{"weight_bits",
+                           [](const SweptStep& step) { return double(info(step.network->precision).weight_bits); }},
+    NamedNumber<SweptStep>{"seed", [](const SweptStep& step) { return step.seed; }},
 };
+
+double known(double floor) {
+  return floor > 0 ? floor : kUnknown;
+}
 // Of what fits.
 constexpr std::array kTimes{
-    NamedNumber{"step_us", [](const Answered& row) { return row.prediction->step_us; }},
-    NamedNumber{"low_us", [](const Answered& row) { return row.prediction->low_us; }},
-    NamedNumber{"high_us", [](const Answered& row) { return row.prediction->high_us; }},
-    NamedNumber{"floor_us",
-                [](const Answered& row) { return row.prediction->floor_us > 0 ? row.prediction->floor_us : kUnknown; }},
+    NamedNumber<Prediction>{"step_us", [](const Prediction& prediction) { return prediction.step_us; }},
+    NamedNumber<Prediction>{"low_us", [](const Prediction& prediction) { return prediction.low_us; }},
+    NamedNumber<Prediction>{"high_us", [](const Prediction& prediction) { return prediction.high_us; }},
+    NamedNumber<Prediction>{"floor_us", [](const Prediction& prediction) { return known(prediction.floor_us); }},
 };
 // Of an inference that runs.
+using Inference = FeedForwardAnswer;
 constexpr std::array kInference{
-    NamedNumber{"ms", [](const Answered& row) { return 1e-3 * row.inference->price.us; }},
-    NamedNumber{"low_ms", [](const Answered& row) { return 1e-3 * row.inference->price.low_us; }},
-    NamedNumber{"high_ms", [](const Answered& row) { return 1e-3 * row.inference->price.high_us; }},
-    NamedNumber{"floor_ms",
-                [](const Answered& row) {
-                  return row.inference->price.floor_us > 0 ? 1e-3 * row.inference->price.floor_us : kUnknown;
-                }},
-    NamedNumber{"gpus", [](const Answered& row) { return static_cast<double>(row.inference->gpus); }},
-    NamedNumber{"images_per_sm", [](const Answered& row) { return static_cast<double>(row.inference->images_per_sm); }},
-    NamedNumber{"tera_edges_per_s", [](const Answered& row) { return row.inference->tera_edges_per_s; }},
-    NamedNumber{"tera_macs_per_s", [](const Answered& row) { return row.inference->tera_macs_per_s; }},
+    NamedNumber<Inference>{"ms", [](const Inference& inference) { return 1e-3 * inference.price.us; }},
+    NamedNumber<Inference>{"low_ms", [](const Inference& inference) { return 1e-3 * inference.price.low_us; }},
+    NamedNumber<Inference>{"high_ms", [](const Inference& inference) { return 1e-3 * inference.price.high_us; }},
+    NamedNumber<Inference>{"floor_ms",
+                           [](const Inference& inference) { return 1e-3 * known(inference.price.floor_us); }},
+    NamedNumber<Inference>{"gpus", [](const Inference& inference) { return double(inference.gpus); }},
+    NamedNumber<Inference>{"images_per_sm", [](const Inference& inference) { return double(inference.images_per_sm); }},
+    NamedNumber<Inference>{"tera_edges_per_s", [](const Inference& inference) { return inference.tera_edges_per_s; }},
+    NamedNumber<Inference>{"tera_macs_per_s", [](const Inference& inference) { return inference.tera_macs_per_s; }},
 };
 // Parts of a step, the model's and the simulator's.
 constexpr std::array<std::string_view, 13> kTerms{"exchange",   "staging",    "gather", "arithmetic",    "reduction",
@@ -68,21 +72,55 @@ Number_of plan_number(std::type_identity<std::variant<P...>>, std::string_view n
     return {};
   }
   return [kept = std::string(name)](const Answered& row) {
-    return row.plan == nullptr ? kUnknown
-                               : std::visit(
-                                     [&](const auto& plan) {
-                                       for (const auto& field : fields(plan)) {
-                                         if (field.is_number() && field.name == kept) {
-                                           return static_cast<double>(field.get(plan));
-                                         }
-                                       }
-                                       return 0.0;
-                                     },
-                                     *row.plan);
+    const auto* step = std::get_if<SweptStep>(&row.of);
+    if (step == nullptr || step->plan == nullptr) {
+      return kUnknown;
+    }
+    return std::visit(
+        [&](const auto& plan) {
+          for (const auto& field : fields(plan)) {
+            if (field.is_number() && field.name == kept) {
+              return static_cast<double>(field.get(plan));
+            }
+          }
+          return 0.0;
+        },
+        *step->plan);
   };
 }
 
-std::vector<std::string> all_names() {
+const Prediction* prediction_of(const Answered& row) {
+  const auto* step = std::get_if<SweptStep>(&row.of);
+  return step != nullptr ? step->prediction : nullptr;
+}
+const FeedForwardAnswer* inference_of(const Answered& row) {
+  const auto* inference = std::get_if<SweptInference>(&row.of);
+  return inference != nullptr ? inference->answer : nullptr;
+}
+
+template <typename Of>
+Number_of of_step(Of of) {
+  return [of](const Answered& row) {
+    const auto* step = std::get_if<SweptStep>(&row.of);
+    return step != nullptr ? of(*step) : kUnknown;
+  };
+}
+template <typename Of>
+Number_of of_what_fits(Of of) {
+  return [of](const Answered& row) {
+    const Prediction* prediction = prediction_of(row);
+    return prediction != nullptr && prediction->footprint.fits ? of(*prediction) : kUnknown;
+  };
+}
+template <typename Of>
+Number_of of_what_runs(Of of) {
+  return [of](const Answered& row) {
+    const FeedForwardAnswer* inference = inference_of(row);
+    return inference != nullptr && inference->runs() ? of(*inference) : kUnknown;
+  };
+}
+
+std::vector<std::string> number_names() {
   std::vector<std::string> names{"fits"};
   for (const auto& number : kNumbers) {
     names.emplace_back(number.name);
@@ -111,40 +149,52 @@ std::vector<std::string> all_names() {
 
 }  // namespace
 
+bool fits(const Answered& row) {
+  const Prediction* prediction = prediction_of(row);
+  const FeedForwardAnswer* inference = inference_of(row);
+  return prediction != nullptr ? prediction->footprint.fits : inference != nullptr && inference->fits();
+}
+
+std::string_view binding(const Answered& row) {
+  const Prediction* prediction = prediction_of(row);
+  const FeedForwardAnswer* inference = inference_of(row);
+  return prediction != nullptr  ? binding_name(*prediction, Binding::term)
+         : inference != nullptr ? inference->price.binding
+                                : "";
+}
+
+std::string plan_text(const Answered& row) {
+  if (const auto* step = std::get_if<SweptStep>(&row.of)) {
+    return step->plan != nullptr ? to_string(*step->plan) : "";
+  }
+  const FeedForwardAnswer* inference = inference_of(row);
+  return inference != nullptr ? inference->plan : "";
+}
+
 Number_of find_number(std::string_view name) {
   if (name == "fits") {
-    return [](const Answered& row) {
-      return (row.prediction != nullptr && row.prediction->footprint.fits) ||
-                     (row.inference != nullptr && row.inference->fits())
-                 ? 1.0
-                 : 0.0;
-    };
+    return [](const Answered& row) { return fits(row) ? 1.0 : 0.0; };
   }
-  if (const auto number = std::ranges::find(kNumbers, name, &NamedNumber::name); number != kNumbers.end()) {
-    return [of = number->of](const Answered& row) { return row.network != nullptr ? of(row) : kUnknown; };
-  }
-  const auto of_what_fits = [](auto&& of) -> Number_of {
-    return [of](const Answered& row) {
-      return row.prediction != nullptr && row.prediction->footprint.fits ? of(row) : kUnknown;
-    };
+  const auto named = [&](const auto& table) {
+    return std::ranges::find_if(table, [&](const auto& of) { return of.name == name; });
   };
-  if (const auto time = std::ranges::find(kTimes, name, &NamedNumber::name); time != kTimes.end()) {
+  if (const auto number = named(kNumbers); number != kNumbers.end()) {
+    return of_step(number->of);
+  }
+  if (const auto time = named(kTimes); time != kTimes.end()) {
     return of_what_fits(time->of);
   }
-  const auto of_what_runs = [](auto&& of) -> Number_of {
-    return [of](const Answered& row) { return row.inference != nullptr && row.inference->runs() ? of(row) : kUnknown; };
-  };
-  if (const auto number = std::ranges::find(kInference, name, &NamedNumber::name); number != kInference.end()) {
+  if (const auto number = named(kInference); number != kInference.end()) {
     return of_what_runs(number->of);
   }
   for (const std::string_view term : price_parts::kPartNames) {
     if (name == std::string(term) + "_ms") {
-      return of_what_runs([term](const Answered& row) { return 1e-3 * row.inference->price.terms[term]; });
+      return of_what_runs([term](const FeedForwardAnswer& inference) { return 1e-3 * inference.price.terms[term]; });
     }
   }
   for (const std::string_view term : kTerms) {
     if (name == std::string(term) + "_us") {
-      return of_what_fits([term](const Answered& row) { return row.prediction->terms[term]; });
+      return of_what_fits([term](const Prediction& prediction) { return prediction.terms[term]; });
     }
   }
   for (std::size_t i = 0; i < kResources.size(); ++i) {
@@ -152,10 +202,11 @@ Number_of find_number(std::string_view name) {
     const bool is_used = name == resource + "_used";
     if (is_used || name == resource + "_available") {
       return [i, is_used](const Answered& row) {
-        if (row.prediction == nullptr) {
+        const Prediction* prediction = prediction_of(row);
+        if (prediction == nullptr) {
           return kUnknown;
         }
-        const ResourceUse& use = row.prediction->footprint.resources[i];
+        const ResourceUse& use = prediction->footprint.resources[i];
         return is_used ? use.used : use.available;
       };
     }
@@ -166,7 +217,7 @@ Number_of find_number(std::string_view name) {
   if (auto of_plan = plan_number(std::type_identity<Plan>{}, name)) {
     return of_plan;
   }
-  const std::vector<std::string> names = all_names();
+  const std::vector<std::string> names = number_names();
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   throw InputError("unknown name " + in_quotes(name) + did_you_mean(name, candidates));
 }

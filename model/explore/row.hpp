@@ -2,8 +2,8 @@
 // Row i of a sweep: a function of spec and i alone. One object per thread: it keeps what the next row has in common.
 #pragma once
 
-#include "experiments/explore/expression.hpp"
-#include "experiments/explore/spec.hpp"
+#include "model/explore/expression.hpp"
+#include "model/explore/spec.hpp"
 
 #include <array>
 #include <cstdint>
@@ -51,8 +51,11 @@ class RowComputer {
   void rebuild(Subject subject);
   const RowProfile& rows();
   void check_given_plan();
+  void plan_step();
+  // By what the row is of: answers it, if there is no problem, and says so in `answered_`.
+  void answer_step();
+  void answer_inference();
   void answer();
-  Answered answered() const;
 
   void begin_cell(std::string& text);
   void append_number(std::string& text, double number, int digits);
@@ -61,8 +64,10 @@ class RowComputer {
   const SweepSpec& spec_;
   const RowFormat format_;
   const AskEngine engine_;
-  const bool is_feed_forward_, seeks_size_, has_plan_;
+  const SweptInfo& swept_;
+  const bool seeks_size_, has_plan_;
   std::vector<std::string> columns_;
+  std::vector<Number_of> found_;  // hidden size and density, where the answer or a file has them
   std::vector<Number_of> times_;
 
   std::vector<std::size_t> place_;  // [axes]
@@ -81,6 +86,7 @@ class RowComputer {
   std::optional<RowProfile> rows_;
   std::optional<PlannedNetwork> planned_;
   std::optional<FeedForwardAnswer> inference_;
+  Answered answered_;
   std::uint64_t row_ = 0;
 
   struct Extra {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/explore/row.hpp"
+#include "model/explore/row.hpp"
 
-#include "experiments/measurement/configuration.hpp"
 #include "model/answer/answer.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
+#include "model/base/table.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -25,8 +25,8 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
     : spec_(spec),
       format_(format),
       engine_(std::move(engine)),
-      is_feed_forward_(spec.has("network")),
-      seeks_size_(!is_feed_forward_ && !spec.has("hidden") && !spec.has("weights")),
+      swept_(spec.swept()),
+      seeks_size_(swept_.may_seek_size && !spec.has("hidden") && !spec.has("weights")),
       has_plan_(spec.has("plan")),
       columns_{"row"},
       place_(spec.axes.size(), 0),
@@ -48,12 +48,11 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
   for (const char* key : {"hidden", "density"}) {  // where the answer, or a file, has it
     if (spec.has("weights") || (key == std::string_view("hidden") && seeks_size_)) {
       columns_.emplace_back(key);
+      found_.push_back(find_number(key));
     }
   }
   columns_.insert(columns_.end(), {"fits", "binding"});
-  using Names = std::array<const char*, 4>;
-  for (const char* time : is_feed_forward_ ? Names{"ms", "low_ms", "high_ms", "floor_ms"}
-                                           : Names{"step_us", "low_us", "high_us", "floor_us"}) {
+  for (const std::string_view time : swept_.times) {
     columns_.emplace_back(time);
     times_.push_back(find_number(time));
   }
@@ -156,54 +155,58 @@ void RowComputer::check_given_plan() {
   }
 }
 
-void RowComputer::answer() {
+void RowComputer::plan_step() {
   const Configuration& configuration = draft_.configuration;
-  problem_.clear();
-  for (const std::string& problem : problem_of_) {
-    if (!problem.empty()) {
-      problem_ = problem;
-      return;
+  if (has_plan_ && !engine_) {  // as plan_network() does, but what is the same is not checked again
+    if (!is_checked_) {
+      check_given_plan();
     }
+    problem_ = problem_of_check_;
+    if (problem_.empty()) {
+      planned_->prediction = predict(chip_, planned_->network, planned_->plan);
+    }
+    return;
   }
-  inference_.reset();
-  try {
-    if (is_feed_forward_) {
-      inference_ = spec_.networks->answer({chip_, {}, {}}, draft_.feed_forward);
-      return;
-    }
-    if (has_plan_ && !engine_) {  // as plan_network() does, but what is the same is not checked again
-      if (!is_checked_) {
-        check_given_plan();
-      }
-      problem_ = problem_of_check_;
-      if (problem_.empty()) {
-        planned_->prediction = predict(chip_, planned_->network, planned_->plan);
-      }
-      return;
-    }
-    check(configuration);
-    if (seeks_size_) {
-      Capacity capacity = largest_network({{chip_, {}, {}}, configuration, spec_.granule}, configuration);
-      planned_ = capacity.largest ? std::move(*capacity.largest) : std::move(capacity.next);
-    } else {
-      planned_ = engine_ ? engine_(chip_, configuration, rows()) : plan_network(chip_, configuration, rows());
-    }
-  } catch (const InputError& error) {
-    problem_ = error.what();
+  check(configuration);
+  if (seeks_size_) {
+    Capacity capacity = largest_network({{chip_, {}, {}}, configuration, spec_.granule}, configuration);
+    planned_ = capacity.largest ? std::move(*capacity.largest) : std::move(capacity.next);
+  } else {
+    planned_ = engine_ ? engine_(chip_, configuration, rows()) : plan_network(chip_, configuration, rows());
   }
 }
 
-Answered RowComputer::answered() const {
-  const bool is_answered = problem_.empty();
-  if (is_feed_forward_) {
-    return {.chip = &chip_, .inference = is_answered ? &*inference_ : nullptr};
+void RowComputer::answer_step() {
+  const Configuration& configuration = draft_.configuration;
+  const double seed = static_cast<double>(configuration.seed);
+  answered_.of = SweptStep{&configuration.network, seed, nullptr, nullptr};
+  if (problem_.empty()) {
+    plan_step();
   }
-  return {&chip_,
-          is_answered ? &planned_->network : &draft_.configuration.network,
-          static_cast<double>(draft_.configuration.seed),
-          is_answered ? &planned_->plan : nullptr,
-          is_answered ? &planned_->prediction : nullptr,
-          nullptr};
+  if (problem_.empty()) {
+    answered_.of = SweptStep{&planned_->network, seed, &planned_->plan, &planned_->prediction};
+  }
+}
+
+void RowComputer::answer_inference() {
+  answered_.of = SweptInference{};
+  if (problem_.empty()) {
+    inference_ = spec_.networks->answer({chip_, {}, {}}, draft_.feed_forward);
+    answered_.of = SweptInference{&*inference_};
+  }
+}
+
+void RowComputer::answer() {
+  constexpr std::array<void (RowComputer::*)(), kSwept.size()> kAnswers{&RowComputer::answer_step,
+                                                                        &RowComputer::answer_inference};
+  answered_.chip = &chip_;
+  const auto problem = std::ranges::find_if(problem_of_, [](const std::string& text) { return !text.empty(); });
+  problem_ = problem != problem_of_.end() ? *problem : "";
+  try {
+    (this->*kAnswers[static_cast<std::size_t>(swept_.swept)])();
+  } catch (const InputError& error) {
+    problem_ = error.what();
+  }
 }
 
 bool RowComputer::compute(std::uint64_t i) {
@@ -215,16 +218,15 @@ bool RowComputer::compute(std::uint64_t i) {
   }
   stale_ = 0;
   answer();
-  const Answered row = answered();
   try {
     if (where_) {
-      const double kept = (*where_)(row);
+      const double kept = (*where_)(answered_);
       if (std::isnan(kept) || kept == 0) {
         return false;
       }
     }
     for (Extra& extra : extras_) {
-      extra.value = extra.expression(row);
+      extra.value = extra.expression(answered_);
     }
   } catch (const InputError& error) {
     std::string values;
@@ -235,7 +237,7 @@ bool RowComputer::compute(std::uint64_t i) {
   }
   for (std::size_t o = 0; o < of_objectives_.size(); ++o) {
     const OfObjective& of = of_objectives_[o];
-    const double value = of.number ? of.number(row) : extras_[of.extra].value;
+    const double value = of.number ? of.number(answered_) : extras_[of.extra].value;
     objectives_[o] = of.is_largest ? -value : value;
   }
   return true;
@@ -283,7 +285,6 @@ void RowComputer::append_word(std::string& text, std::string_view word) {
 
 void RowComputer::append_to(std::string& text) {
   constexpr int kDigits = 6, kDigitsOfExtras = 9, kDigitsOfKeys = 15;
-  const Answered row = answered();
   cell_ = 0;
   begin_cell(text);
   std::array<char, 24> number;
@@ -300,22 +301,17 @@ void RowComputer::append_to(std::string& text) {
       append_word(text, value.text);
     }
   }
-  if (seeks_size_ || spec_.has("weights")) {
-    append_number(text, row.network->hidden, kDigitsOfKeys);
-  }
-  if (spec_.has("weights")) {
-    append_number(text, row.network->density, kDigitsOfKeys);
+  for (const Number_of& found : found_) {
+    append_number(text, found(answered_), kDigitsOfKeys);
   }
   begin_cell(text);
-  text += find_number("fits")(row) > 0 ? "true" : "false";
-  append_word(text, row.inference != nullptr    ? row.inference->price.binding
-                    : row.prediction != nullptr ? binding_name(*row.prediction, Binding::term)
-                                                : "");
+  text += fits(answered_) ? "true" : "false";
+  append_word(text, binding(answered_));
   for (const Number_of& time : times_) {
-    append_number(text, time(row), kDigits);
+    append_number(text, time(answered_), kDigits);
   }
   if (!has_plan_) {
-    append_word(text, row.inference != nullptr ? row.inference->plan : row.plan != nullptr ? to_string(*row.plan) : "");
+    append_word(text, plan_text(answered_));
   }
   for (const Extra& extra : extras_) {
     append_number(text, extra.value, kDigitsOfExtras);
