@@ -4,7 +4,7 @@
 #include "experiments/command/output.hpp"
 #include "experiments/command/progress.hpp"
 #include "model/base/units.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "sim/feed_forward/count_blocks.hpp"

@@ -2,7 +2,7 @@
 // Compiled without contraction of a * b + c, so that every processor computes the same.
 #include "model/feed_forward/reference_tile.hpp"
 
-#include "model/feed_forward/structure/equal_rows.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -4,10 +4,10 @@
 //   tests/fuzz/run build-asan trace
 #include "model/base/decompress.hpp"
 #include "model/base/error.hpp"
+#include "sim/machine/trace_run.hpp"
 #include "sim/simulate.hpp"
 #include "sim/trace/accel_sim_trace.hpp"
 #include "sim/trace/compact_trace.hpp"
-#include "sim/trace/trace_run.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -4,7 +4,7 @@
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
-#include "model/feed_forward/exact_rows.hpp"
+#include "model/feed_forward/plan/exact_rows.hpp"
 #include "model/feed_forward/structure/layer_facts.hpp"
 #include "model/feed_forward/structure/remainder_records.hpp"
 

@@ -10,7 +10,11 @@
 namespace onchip {
 
 bool is_monotone(const SparseLayer& layer) {
-  return !wakes_zeros(layer) && std::ranges::all_of(layer.weights.value, [](float weight) { return weight >= 0; });
+  bool none_negative = true;
+  for (const float weight : layer.weights.value) {
+    none_negative &= weight >= 0;
+  }
+  return none_negative && !wakes_zeros(layer);
 }
 
 bool are_halves(std::span<const float> weights) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/structure/places.hpp"
 
-#include "model/feed_forward/structure/equal_rows.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 
 #include <algorithm>
 #include <array>

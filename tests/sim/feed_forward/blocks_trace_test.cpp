@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/feed_forward/blocks_trace.hpp"
 
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "sim/feed_forward/count_blocks.hpp"
 #include "tests/catch.hpp"
 
