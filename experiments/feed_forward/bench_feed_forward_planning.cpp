@@ -6,7 +6,7 @@
 //   build/bench_feed_forward_planning > experiments/data/planning.csv
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "model/base/clocks.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 
 #include <atomic>
 #include <cstdio>

@@ -6,7 +6,7 @@
 #include "kernels/feed_forward/network/kernel_inference.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "model/base/units.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/plan/activity.hpp"
 #include "model/feed_forward/staged/price.hpp"
 

@@ -12,7 +12,7 @@
 #include "model/base/error.hpp"
 #include "model/base/table.hpp"
 #include "model/base/units.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/plan/activity.hpp"
 #include "model/feed_forward/reference.hpp"
 

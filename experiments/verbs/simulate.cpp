@@ -243,7 +243,10 @@ int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
   if (asks_feed_forward(*options, {network_options(), plan_options(), file_options()})) {
-    return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options));
+    if (options->given("without")) {
+      throw InputError("--without changes times, and --network says none");
+    }
+    return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options).threads);
   }
   if (const auto training = read_training(*options)) {
     refuse_beside(*options, "mode", {file_options()}, {});

@@ -3,10 +3,11 @@
 // may come out, its message is one line, and what is read can be simulated.
 //   tests/fuzz/run build-asan trace
 #include "model/base/decompress.hpp"
+#include "model/base/error.hpp"
+#include "sim/machine/trace_run.hpp"
 #include "sim/simulate.hpp"
 #include "sim/trace/accel_sim_trace.hpp"
 #include "sim/trace/compact_trace.hpp"
-#include "sim/trace/trace_run.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 #include "tests/nightly.hpp"

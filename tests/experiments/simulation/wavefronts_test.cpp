@@ -5,8 +5,8 @@
 #include "model/base/parallel.hpp"
 #include "model/base/table.hpp"
 #include "model/families/layout.hpp"
+#include "sim/machine/trace_run.hpp"
 #include "sim/simulate.hpp"
-#include "sim/trace/trace_run.hpp"
 #include "tests/catch.hpp"
 
 #include <cmath>

@@ -3,7 +3,7 @@
 
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "model/base/error.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/runtime/small_kernels.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/base/error.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 #include "model/feed_forward/reference.hpp"
-#include "model/feed_forward/structure/equal_rows.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/trace/timeline.hpp"
+#include "sim/machine/timeline.hpp"
 
 #include <array>
 #include <charconv>

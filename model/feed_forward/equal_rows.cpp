@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/feed_forward/structure/equal_rows.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/feed_forward/exact_rows.hpp"
+#include "model/feed_forward/plan/exact_rows.hpp"
 
 #include "model/base/numeric.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/trace/trace_run.hpp"
+#include "sim/machine/trace_run.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
