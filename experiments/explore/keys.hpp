@@ -2,7 +2,7 @@
 // The keys that a sweep may fix or vary, of chip, network and plan, and what a value of one does to a question.
 #pragma once
 
-#include "experiments/feed_forward/asked.hpp"
+#include "model/answer/feed_forward/asked.hpp"
 #include "model/answer/configuration.hpp"
 #include "model/chip/chip_keys.hpp"
 

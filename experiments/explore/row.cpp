@@ -308,14 +308,16 @@ void RowComputer::append_to(std::string& text) {
   }
   begin_cell(text);
   text += find_number("fits")(row) > 0 ? "true" : "false";
-  append_word(text, row.inference != nullptr    ? row.inference->price.binding
+  append_word(text, row.inference != nullptr    ? row.inference->price.binding()
                     : row.prediction != nullptr ? binding_name(*row.prediction, Binding::term)
                                                 : "");
   for (const Number_of& time : times_) {
     append_number(text, time(row), kDigits);
   }
   if (!has_plan_) {
-    append_word(text, row.inference != nullptr ? row.inference->plan : row.plan != nullptr ? to_string(*row.plan) : "");
+    append_word(text, row.inference != nullptr ? row.inference->plan_text()
+                      : row.plan != nullptr    ? to_string(*row.plan)
+                                               : "");
   }
   for (const Extra& extra : extras_) {
     append_number(text, extra.value, kDigitsOfExtras);

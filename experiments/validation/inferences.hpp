@@ -4,7 +4,7 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/table.hpp"
-#include "experiments/feed_forward/asked.hpp"
+#include "model/answer/feed_forward/asked.hpp"
 #include "experiments/validation/accuracy.hpp"
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/feed_forward/asked.hpp"
+#include "model/answer/feed_forward/asked.hpp"
 
 #include <algorithm>
 #include <cctype>
