@@ -7,6 +7,7 @@
 #include "kernels/runtime/device_program.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/staged/price.hpp"
+#include "model/plan/plan_text.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -90,7 +91,7 @@ TimedWay time_staged(const Chip& chip, const StagedPlan& plan, const InferenceTa
   const DeviceInfo device = device_info();
   const StagedLayout layout = stage_network(task.network, plan);
   TimedWay way =
-      time_program(text(plan), task, repeats,
+      time_program(plan_text(plan), task, repeats,
                    staged_program(layout, std::max(task.images.images, 1), device.sm_count, device.architecture));
   std::vector<StagedCounts> counts(layout.layers.size());
   std::vector<std::int64_t> entering(layout.layers.size(), task.images.images);

@@ -15,8 +15,7 @@ namespace onchip {
 namespace {
 
 std::string family_of(const std::string& plan) {
-  const std::string word = plan.substr(0, plan.find(' '));
-  return word.find('=') == std::string::npos ? word : std::string(BlocksPlan::kName);
+  return plan.substr(0, plan.find(' '));
 }
 
 }  // namespace
@@ -42,8 +41,8 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, KnownFeedForwa
     try {
       const Activity& activity = known.activity(row.network, {.images = file.text(i, "images")});
       row.gpus = file.has("gpus") ? static_cast<int>(file.number(i, "gpus")) : 1;
-      const InferencePrice price =
-          price_plan(chip.chip, known.network(row.network), largest_share(activity, row.gpus), row.plan);
+      const InferencePrice price = price_plan(chip.chip, known.network(row.network), largest_share(activity, row.gpus),
+                                              parse_feed_forward_plan(row.plan));
       row.comparison = {file.number(i, "wall_ms"), 1e-3 * price.us, 1e-3 * price.low_us, 1e-3 * price.high_us};
     } catch (const InputError& error) {
       file.fail(i, error.what());

@@ -3,8 +3,9 @@
 
 #include "experiments/feed_forward/timed_ways.hpp"
 #include "experiments/measurement/manifest.hpp"
-#include "kernels/feed_forward/network/kernel_inference.hpp"
-#include "kernels/feed_forward/network/planned_network.hpp"
+#include "kernels/api/inference_plan.hpp"
+#include "kernels/api/kernel_inference.hpp"
+#include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/plan/activity.hpp"
@@ -13,31 +14,36 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace onchip {
 
 int measure_ways(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
-                 const std::string& given, const MeasureOptions& options, Output& output) {
+                 const InferenceConstraints& given, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
   options.say("reading the network and its images, and computing the reference");
   const FeedForward network = read_network(network_text);
   const InferenceTask task = inference_task(network, read_images(images_text, network.neurons.front()));
-  const bool is_staged = given.starts_with(StagedPlan::kName);
-  const StagedPlan plan =
-      is_staged ? parse_staged_plan(given)
-                : choose_staged_plan(chip.chip, network, std::span(task.reference.alive).first(network.layers()));
+  const auto* staged = given.plan ? std::get_if<StagedPlan>(&*given.plan) : nullptr;
+  const Found<StagedPlan> plan =
+      staged != nullptr
+          ? *staged
+          : choose_staged_plan(chip.chip, network, std::span(task.reference.alive).first(network.layers()));
+  if (!plan) {
+    throw InputError("no staged plan: " + plan.why());
+  }
   std::vector<TimedWay> ways;
   if (options.baselines) {
     options.say("timing our own plan");
     InferenceTarget target = device_target();
     target.chip = chip.chip;
-    const int neurons = network.neurons.front();
-    const Activity activity = find_activity(network, sample_images(images_text, neurons, default_sample(network)));
+    const Activity activity = activity_of(network, {.images = images_text});
     try {
-      const PlannedProgram planned = plan_network(network, target, is_staged ? "" : given, {}, &activity);
-      ways.push_back(time_program(std::string(planned.family), task, options.repeats,
+      const PlannedProgram planned =
+          plan_inference(network, target, plan_images(activity), staged != nullptr ? InferenceConstraints() : given);
+      ways.push_back(time_program(std::string(planned.family()), task, options.repeats,
                                   planned.program(std::max(task.images.images, 1)), planned.end_layers));
       ways.back().settings = planned.text;
     } catch (const CudaError& error) {
@@ -45,7 +51,7 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
     }
   }
   options.say("timing the staged plan");
-  ways.push_back(time_staged(chip.chip, plan, task, options.repeats));
+  ways.push_back(time_staged(chip.chip, *plan, task, options.repeats));
   const std::size_t kernels = ways.size();  // others may be wrong by their arithmetic
   if (options.baselines) {
     std::ranges::move(time_libraries(task, options.repeats, options.say), std::back_inserter(ways));

@@ -4,14 +4,15 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/measurement/measurement.hpp"
+#include "model/answer/feed_forward/feed_forward.hpp"
 
 #include <string>
 
 namespace onchip {
 
-// images: as read_images() takes it. plan: of the method of 2020, or of ours; of each that is not given, the one with
-// the shortest predicted time.
-int measure_ways(const ChipFile& chip, const std::string& network, const std::string& images, const std::string& plan,
-                 const MeasureOptions& options, Output& output);
+// images: as read_images() takes it. given: of the method of 2020, or of ours; of each that is not given, the best
+// plan.
+int measure_ways(const ChipFile& chip, const std::string& network, const std::string& images,
+                 const InferenceConstraints& given, const MeasureOptions& options, Output& output);
 
 }  // namespace onchip

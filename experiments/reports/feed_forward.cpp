@@ -4,9 +4,9 @@
 #include "experiments/feed_forward/timed_ways.hpp"
 #include "experiments/measurement/compilation.hpp"
 #include "experiments/measurement/manifest.hpp"
+#include "kernels/api/inference_plan.hpp"
+#include "kernels/api/kernel_inference.hpp"
 #include "kernels/feed_forward/network/fleet.hpp"
-#include "kernels/feed_forward/network/kernel_inference.hpp"
-#include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"
@@ -59,21 +59,17 @@ Bitmaps with_first(const Bitmaps& images, const std::vector<int>& first) {
   return images_of(images, numbers);
 }
 
-Activity activity_of(const FeedForward& network, const std::string& images) {
-  return find_activity(network, sample_images(images, network.neurons.front(), default_sample(network)));
-}
-
 }  // namespace
 
 int compile_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
-                         const std::string& family, Output& output) {
+                         const InferenceConstraints& constraints, Output& output) {
   const FeedForward network = read_network(network_text);
-  const Activity activity = activity_of(network, images_text);
+  const Activity activity = activity_of(network, {.images = images_text});
   InferenceTarget target;
   target.chip = chip.chip;
   target.architecture = chip.chip.architecture;
   target.sms = static_cast<int>(chip.chip.sm_count);
-  const PlannedProgram planned = plan_network(network, target, family, {}, &activity);
+  const PlannedProgram planned = plan_inference(network, target, plan_images(activity), constraints);
   std::vector<CompileRequest> requests;
   std::set<std::string> known;
   for (const ProgramKernel& kernel : planned.program(std::max(activity.images, 1)).kernels) {
@@ -104,8 +100,8 @@ int compile_feed_forward(const ChipFile& chip, const std::string& network_text, 
 }
 
 int measure_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
-                         const ImagesOnGpus& on_gpus, const std::string& family, const MeasureOptions& options,
-                         Output& output) {
+                         const ImagesOnGpus& on_gpus, const InferenceConstraints& constraints,
+                         const MeasureOptions& options, Output& output) {
   constexpr int kWarmUps = 3;
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
@@ -125,9 +121,9 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   options.say("planning " + network.name);
   InferenceTarget target = device_target();
   target.chip = chip.chip;
-  const Activity of_share = largest_share(activity_of(network, images_text), on_gpus.gpus);
+  const Activity of_share = largest_share(activity_of(network, {.images = images_text}), on_gpus.gpus);
   const auto planning = std::chrono::steady_clock::now();
-  const PlannedProgram planned = plan_network(network, target, family, {}, &of_share);
+  const PlannedProgram planned = plan_inference(network, target, plan_images(of_share), constraints);
   const double planning_s = seconds_since(planning);  // with what is compiled to see that it does not spill
   const StructureSummary& found = planned.found;
   const std::string kind = planned.uses_blocks ? "generic-blocks" : "generic-unstructured";

@@ -6,6 +6,7 @@
 #include "experiments/command/output.hpp"
 #include "experiments/measurement/measurement.hpp"
 #include "kernels/feed_forward/network/fleet.hpp"
+#include "model/answer/feed_forward/feed_forward.hpp"
 
 #include <string>
 
@@ -17,13 +18,13 @@ struct ImagesOnGpus {
   bool survivors_first = false;  // images are sorted: those that are alive at the end come first
 };
 
-// images: as read_images() takes it. family: of the plan, or empty for the first that has a kernel (plan_network).
+// images: as read_images() takes it; the plan is the one that is chosen for them.
 int measure_feed_forward(const ChipFile& chip, const std::string& network, const std::string& images,
-                         const ImagesOnGpus& on_gpus, const std::string& family, const MeasureOptions& options,
-                         Output& output);
+                         const ImagesOnGpus& on_gpus, const InferenceConstraints& constraints,
+                         const MeasureOptions& options, Output& output);
 
 // Compiles what measure_feed_forward() would run, without a GPU, and reports its registers and spills.
 int compile_feed_forward(const ChipFile& chip, const std::string& network, const std::string& images,
-                         const std::string& family, Output& output);
+                         const InferenceConstraints& constraints, Output& output);
 
 }  // namespace onchip

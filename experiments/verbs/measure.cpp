@@ -21,7 +21,6 @@
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
 #include "experiments/training/measure.hpp"
-#include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "model/base/parallel.hpp"
 #include "model/sparse/price.hpp"
@@ -329,13 +328,11 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
                   {"configurations", "floor", "clocks", "capture", "interpret", "write", "arch"});
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";
-    const std::string plan = options->given("plan") ? options->text("plan") : "";
-    const bool is_staged = plan.starts_with(StagedPlan::kName);
+    const InferenceConstraints plan = read_inference_constraints(options->given("plan") ? options->text("plan") : "");
+    const bool is_staged = plan.plan && std::holds_alternative<StagedPlan>(*plan.plan);
     const bool are_ways = is_staged || measure_options.baselines;
     if (is_staged) {
-      parse_staged_plan(plan);
-    } else {
-      check_family(plan);
+      check(std::get<StagedPlan>(*plan.plan));
     }
     if (are_ways) {
       refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {},

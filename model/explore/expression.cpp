@@ -159,7 +159,7 @@ std::string_view binding(const Answered& row) {
   const Prediction* prediction = prediction_of(row);
   const FeedForwardAnswer* inference = inference_of(row);
   return prediction != nullptr  ? binding_name(*prediction, Binding::term)
-         : inference != nullptr ? inference->price.binding
+         : inference != nullptr ? inference->price.binding()
                                 : "";
 }
 
@@ -168,7 +168,7 @@ std::string plan_text(const Answered& row) {
     return step->plan != nullptr ? to_string(*step->plan) : "";
   }
   const FeedForwardAnswer* inference = inference_of(row);
-  return inference != nullptr ? inference->plan : "";
+  return inference != nullptr ? inference->plan_text() : "";
 }
 
 Number_of find_number(std::string_view name) {

@@ -13,6 +13,7 @@
 
 namespace onchip {
 
+// By default those that everybody's question is about who does not say which: the command's, C's and Python's.
 struct ImagesAsked {
   std::string images = "digits:60000";
   double alive = 0;  // a share of them, from the second layer on, and `images` may be their number; 0: it is computed

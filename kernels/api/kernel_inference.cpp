@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/network/kernel_inference.hpp"
+#include "kernels/api/kernel_inference.hpp"
 
-#include "kernels/feed_forward/network/planned_network.hpp"
+#include "kernels/api/inference_plan.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_chip.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -15,15 +17,13 @@ namespace {
 
 class KernelInference : public NetworkInference {
  public:
-  KernelInference(FeedForward network, InferenceTarget target)
+  KernelInference(FeedForward network, InferenceTarget target, const ImagesAsked& images)
       : NetworkInference(std::move(network)),
         target_(std::move(target)),
-        planned_(plan_network(this->network(), target_)) {}
+        asked_(images),
+        planned_(plan_inference(this->network(), target_, images_of_first(this->network().layers()))) {}
 
-  std::string plan() const override {
-    const std::string family(planned_.family);  // which a plan of blocks does not begin with
-    return planned_.text.starts_with(family) ? planned_.text : family + " " + planned_.text;
-  }
+  std::string plan() const override { return planned_.text; }
 
   Inference infer(const Inputs& images) override {
     check(images, network().neurons.front());
@@ -48,15 +48,32 @@ class KernelInference : public NetworkInference {
       loaded_.reset();
       const bool as_planned = !options.takes_lists && !options.keeps_features;
       loaded_.emplace(
-          (as_planned ? planned_ : plan_network(first_layers(network(), layers), target_, "", options)).program,
+          (as_planned ? planned_
+                      : plan_inference(first_layers(network(), layers), target_, images_of_first(layers), {}, options))
+              .program,
           target_);
       loaded_key_ = key;
     }
     return *loaded_;
   }
 
+  // Which images are alive after the first layers is found once, for all of them.
+  PlanImages images_of_first(int layers) {
+    return {asked_.images, [this, layers] {
+              if (!activity_) {
+                activity_ = activity_of(network(), asked_);
+              }
+              Activity activity = *activity_;
+              activity.alive.resize(static_cast<std::size_t>(layers) + 1);
+              activity.settled = std::min(activity.settled, layers);
+              return activity;
+            }};
+  }
+
   using Key = std::tuple<int, bool, bool>;  // layers, and the options
   InferenceTarget target_;
+  ImagesAsked asked_;
+  std::optional<Activity> activity_;
   PlannedProgram planned_;
   Key loaded_key_;
   std::optional<BatchedInference> loaded_;
@@ -65,19 +82,10 @@ class KernelInference : public NetworkInference {
 }  // namespace
 
 InferenceTarget device_target() {
-  const DeviceInfo device = device_info();
-  int current = 0, shared_bytes = 0, l2_bytes = 0;
-  ONCHIP_CUDA_CHECK(cudaGetDevice(&current));
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current));
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, current));
   InferenceTarget target;
-  target.architecture = device.architecture;
-  target.sms = device.sm_count;
-  target.chip.name = device.name;
-  target.chip.architecture = device.architecture;
-  target.chip.sm_count.value = device.sm_count;
-  target.chip.smem_bytes_per_block.value = shared_bytes;
-  target.chip.l2_bytes.value = l2_bytes;
+  target.chip = device_chip();
+  target.architecture = target.chip.architecture;
+  target.sms = static_cast<int>(target.chip.sm_count);
   target.available_bytes = [] {
     std::size_t free = 0, total = 0;
     ONCHIP_CUDA_CHECK(cudaMemGetInfo(&free, &total));
@@ -87,8 +95,9 @@ InferenceTarget device_target() {
   return target;
 }
 
-std::unique_ptr<NetworkInference> kernel_inference(FeedForward network, InferenceTarget target) {
-  return std::make_unique<KernelInference>(std::move(network), std::move(target));
+std::unique_ptr<NetworkInference> kernel_inference(FeedForward network, InferenceTarget target,
+                                                   const ImagesAsked& images) {
+  return std::make_unique<KernelInference>(std::move(network), std::move(target), images);
 }
 
 }  // namespace onchip
