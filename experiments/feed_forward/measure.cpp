@@ -59,7 +59,7 @@ Activity activity_of(const FeedForward& network, const std::string& images) {
   return find_activity(network, sample_images(images, network.neurons.front(), default_sample(network)));
 }
 
-double share(std::int64_t of, std::int64_t all, double of_none) {
+double share_of(std::int64_t of, std::int64_t all, double of_none) {
   return all == 0 ? of_none : static_cast<double>(of) / static_cast<double>(all);
 }
 
@@ -76,8 +76,8 @@ struct MeasuredInference {
 
   const StructureSummary& found() const { return planned.found; }
   const char* class_name() const { return planned.uses_blocks ? "generic-blocks" : "generic-unstructured"; }
-  double in_blocks() const { return share(found().weights_in_blocks, found().weights, 0); }
-  double fill() const { return share(found().weights_in_blocks, found().block_elements, 1); }
+  double in_blocks() const { return share_of(found().weights_in_blocks, found().weights, 0); }
+  double fill() const { return share_of(found().weights_in_blocks, found().block_elements, 1); }
   // The challenge counts every edge times every image; executed are those of images that are not yet dropped. NaN of
   // what has no time.
   double rate(double image_layers) const {

@@ -72,23 +72,26 @@ Columns<MeasuredPlan> make_plan_columns() {
 }
 
 // A library's call beside what it is compared with.
-struct Beside {
+struct BaselineRow {
   const Way& way;
   double ours_us;
   bool best;
 };
 
-Columns<Beside> baseline_columns() {
-  Columns<Beside> columns;
-  const auto of_way = [](auto get) { return [get](const Beside& row) { return to_value(std::invoke(get, row.way)); }; };
+Columns<BaselineRow> baseline_columns() {
+  Columns<BaselineRow> columns;
+  const auto of_way = [](auto get) {
+    return [get](const BaselineRow& row) { return to_value(std::invoke(get, row.way)); };
+  };
   columns.add("name", "", "the library, and its call", of_way(&Way::name));
   columns.add_to_json("ran", "whether it has a time", of_way(&Way::ran));
-  columns.add("best", "", "the fastest of its library", &Beside::best);
+  columns.add("best", "", "the fastest of its library", &BaselineRow::best);
   columns.add_to_json("preparation_s", "seconds to prepare it, or to find that it refuses",
                       of_way(&Way::preparation_s));
   columns.add_time(
-      "step_us", "us", "whole sequence / steps", [](const Beside& row) { return row.way.time; }, "", "low", "high");
-  columns.add("ratio", "", "times the time of a step of ours", [](const Beside& row) {
+      "step_us", "us", "whole sequence / steps", [](const BaselineRow& row) { return row.way.time; }, "", "low",
+      "high");
+  columns.add("ratio", "", "times the time of a step of ours", [](const BaselineRow& row) {
     return row.way.ran() && row.ours_us > 0 ? Value(row.way.time.median / row.ours_us) : Value();
   });
   columns.add("settings", "", "what it computes, and how", of_way(&Way::settings));
@@ -99,8 +102,8 @@ Columns<Beside> baseline_columns() {
 
 // As a table from fast to slow, then what failed.
 void add_baselines(std::span<const Way> ways, double ours_us, Report& report) {
-  const Columns<Beside> columns = baseline_columns();
-  std::vector<Beside> rows;
+  const Columns<BaselineRow> columns = baseline_columns();
+  std::vector<BaselineRow> rows;
   for (const Way& way : ways) {
     rows.push_back({way, ours_us, is_fastest_of_library(ways, way)});
     report.json["baselines"].push_back(columns.json(rows.back()));
