@@ -191,7 +191,8 @@ int interpret_network(const ChipFile& chip, const Configuration& configuration, 
   const auto matrix = recurrent_matrix(configuration);
   const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration, *matrix));
   options.say("executing " + describe(planned.network));
-  const Prepared prepared = prepare_row(configuration, planned, matrix, options);
+  require_fit(planned);
+  const Prepared prepared = prepare(configuration.network, planned.plan, matrix, options);
   const Interpretation interpretation = interpret(prepared, options);
   const Correctness& correctness = interpretation.correctness;
   Report report;

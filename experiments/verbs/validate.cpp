@@ -167,7 +167,7 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
                       false,
                       {}};
     const Recurrent& network = row.configuration.network;
-    if (file.has("note") && file.text(i, "plan").empty()) {
+    if (file.has("note") && !file.text(i, "note").empty() && file.text(i, "plan").empty()) {
       ++data.left_out;
       continue;
     }
