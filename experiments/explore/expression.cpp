@@ -72,7 +72,7 @@ Number_of plan_number(std::type_identity<std::variant<P...>>, std::string_view n
                                : std::visit(
                                      [&](const auto& plan) {
                                        for (const auto& field : fields(plan)) {
-                                         if (field.name == kept) {
+                                         if (field.is_number() && field.name == kept) {
                                            return static_cast<double>(field.get(plan));
                                          }
                                        }

@@ -88,7 +88,9 @@ std::vector<std::string_view> plan_fields(std::type_identity<std::variant<P...>>
   std::vector<std::string_view> names;
   const auto add = [&](const auto& table) {
     for (const auto& field : table) {
-      names.push_back(field.name);
+      if (!field.is_list()) {
+        names.push_back(field.name);
+      }
     }
   };
   (add(fields(P{})), ...);
