@@ -3,16 +3,20 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/progress.hpp"
+#include "model/answer/feed_forward/asked.hpp"
+#include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/files/network_text.hpp"
-#include "model/feed_forward/plan/blocks_plan_text.hpp"
+#include "model/feed_forward/plan/blocks_layout.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "sim/feed_forward/count_blocks.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace onchip {
@@ -56,16 +60,14 @@ Cells cells_of(const SimulatedPhase& phase, const Chip& chip) {
   return cells;
 }
 
-std::string tile_text(const BlocksTile& tile) {
-  return std::to_string(tile.groups) + "x" + std::to_string(tile.words) + (tile.in_place ? "!" : "");
-}
-
-Report report_of(const FeedForward& network, const Chip& chip, const BlocksPlan& plan, const StructureSummary& found,
-                 const std::vector<SimulatedPhase>& phases) {
+// chosen_for: images, of a plan that was not given.
+Report report_of(const FeedForward& network, const Chip& chip, const std::string& plan, const std::string& chosen_for,
+                 const StructureSummary& found, const std::vector<SimulatedPhase>& phases) {
   Report report;
   report.json = {{"network", network.name},
                  {"chip", chip.name},
-                 {"plan", text(plan)},
+                 {"plan", plan},
+                 {"chosen_for", chosen_for.empty() ? Json() : Json(chosen_for)},
                  {"conflicts", {{"reads", found.reads.extra}, {"writes", found.writes.extra}}},
                  {"phases", Json::array()}};
   report.csv.columns = {"network", "chip", "plan", "first_layer", "end_layer", "tile"};
@@ -75,10 +77,9 @@ Report report_of(const FeedForward& network, const Chip& chip, const BlocksPlan&
     const Cells cells = cells_of(phase, chip);
     const std::string end = std::to_string(phase.phase.end_layer);
     std::vector<std::string>& row = report.csv.rows.emplace_back(std::vector<std::string>{
-        network.name, chip.name, text(plan), std::to_string(phase.first_layer), end, tile_text(phase.phase.tile)});
-    Json json{{"first_layer", phase.first_layer},
-              {"end_layer", phase.phase.end_layer},
-              {"tile", tile_text(phase.phase.tile)}};
+        network.name, chip.name, plan, std::to_string(phase.first_layer), end, text(phase.phase.tile)});
+    Json json{
+        {"first_layer", phase.first_layer}, {"end_layer", phase.phase.end_layer}, {"tile", text(phase.phase.tile)}};
     if (report.csv.rows.size() == 1) {
       std::ranges::transform(cells, std::back_inserter(report.csv.columns),
                              [](const auto& cell) { return cell.first; });
@@ -91,14 +92,15 @@ Report report_of(const FeedForward& network, const Chip& chip, const BlocksPlan&
       json[name] = rounded(value);
     }
     report.json["phases"].push_back(std::move(json));
-    per_layer.rows.push_back({end, tile_text(phase.phase.tile),
-                              fixed(of("read_wavefronts") + of("write_wavefronts"), 0), fixed(of("conflicts"), 1),
-                              fixed(of("l2_bytes") / 1024, 1), fixed(of("instructions"), 0)});
+    per_layer.rows.push_back({end, text(phase.phase.tile), fixed(of("read_wavefronts") + of("write_wavefronts"), 0),
+                              fixed(of("conflicts"), 1), fixed(of("l2_bytes") / 1024, 1),
+                              fixed(of("instructions"), 0)});
     if (phase.images) {
       of_images.rows.push_back({end, std::to_string(*phase.images), fixed(of("rounds"), 0)});
     }
   }
-  report.text = network.name + " on " + chip.name + ": a tile of images on each SM\n\nplan  " + text(plan) +
+  report.text = network.name + " on " + chip.name + ": a tile of images on each SM\n\nplan  " + plan +
+                (chosen_for.empty() ? "" : "\n      the best for " + chosen_for) +
                 "\n\nA layer, on average, of one SM:\n" + to_aligned(per_layer);
   if (!of_images.rows.empty()) {
     report.text += "\nThe phases of all images, in rounds of a tile on each SM:\n" + to_aligned(of_images);
@@ -108,41 +110,59 @@ Report report_of(const FeedForward& network, const Chip& chip, const BlocksPlan&
 
 }  // namespace
 
+FeedForwardPlan replayed_plan(const Chip& chip, const ExaminedNetwork& network, const Activity& images,
+                              const InferenceConstraints& constraints) {
+  if (constraints.plan) {
+    check_plan(network.network, *constraints.plan);
+  }
+  const Found<PlannedInference> best = best_plan(chip, network, images, 1, constraints);
+  if (!best) {
+    throw InputError(network.name + " has no plan on " + chip.name + ": " + best.why());
+  }
+  if (!std::holds_alternative<BlocksPlan>(best->plan) && !std::holds_alternative<DenseLayerPlan>(best->plan)) {
+    const Found<PlannedInference> blocks =
+        best_plan(chip, network, images, 1, {.family = std::string(BlocksPlan::kName)});
+    throw InputError("simulate replays plans of blocks and of dense_layer; the plan of " + network.name + " is " +
+                     std::string(family_name(best->plan)) + (blocks ? "" : ": " + blocks.why()));
+  }
+  return best->plan;
+}
+
 int simulate_feed_forward(const Options& options, const Chip& chip, int threads) {
   Output output(options);
   Progress progress;
   const FeedForward network = read_network(options.text("network"));
   progress.show("finding the structure of " + network.name);
-  const NetworkStructure structure = find_structure(network, 0.5, threads);
-  BlocksPlan plan;
-  if (options.given("plan")) {
-    plan = read_blocks_plan(options.text("plan"), network.layers());
-  }
-  const BlocksGeometry geometry = blocks_geometry(network, structure, plan.warps);
-  if (!options.given("plan")) {
-    plan = choose_blocks_plan(chip, geometry);
-  }
-  check_fits(chip, geometry, plan);
-  const BlocksLayout layout = pack_blocks(network, structure, geometry);
+  const ExaminedNetwork examined = examine(network);
   std::optional<ReferenceResult> reference;
+  const ImagesAsked asked = options.given("images") ? ImagesAsked{.images = options.text("images")} : ImagesAsked{};
+  const auto computing = [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); };
+  const InferenceConstraints constraints =
+      read_inference_constraints(options.given("plan") ? options.text("plan") : "");
+  // The price of a plan that is given is not asked for.
+  const Activity activity = constraints.plan ? given_activity(network, 1, 1) : activity_of(network, asked, computing);
+  const FeedForwardPlan plan = replayed_plan(chip, examined, activity, constraints);
+  const auto* dense = std::get_if<DenseLayerPlan>(&plan);
+  const BlocksPlan& blocks = dense != nullptr ? *dense : std::get<BlocksPlan>(plan);
+  const NetworkStructure& structure = dense != nullptr ? dense_layer(examined)->structure : examined.blocks;
+  const BlocksLayout layout = pack_blocks(network, structure, blocks_geometry(network, structure, blocks.warps));
   if (options.given("images")) {
     const Inputs images = read_images(options.text("images"), network.neurons.front());
     ReferenceOptions of_reference;
     of_reference.threads = threads;
-    of_reference.progress = [&](double done) {
-      progress.show("which images stay alive: " + fixed(100 * done, 0) + " %");
-    };
+    of_reference.progress = computing;
     reference = infer_reference(network, images, of_reference);
   }
   std::vector<SimulatedPhase> phases;
-  for (const BlocksPhase& phase : plan.phases) {
+  for (const BlocksPhase& phase : blocks.phases) {
     const int first = phases.empty() ? 0 : phases.back().phase.end_layer;
     progress.show("layers " + std::to_string(first + 1) + " to " + std::to_string(phase.end_layer));
     phases.push_back({first, phase, count_blocks(chip, layout, phase.tile, first, phase.end_layer, threads),
                       reference ? std::optional(reference->alive[static_cast<std::size_t>(first)]) : std::nullopt});
   }
   progress.clear();
-  output.write(report_of(network, chip, plan, summary(structure), phases));
+  output.write(
+      report_of(network, chip, to_string(plan), constraints.plan ? "" : asked.images, summary(structure), phases));
   return 0;
 }
 

@@ -4,7 +4,7 @@
 #include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/network_inference.hpp"
 #ifdef ONCHIP_HAS_CUDA
-#include "kernels/feed_forward/network/kernel_inference.hpp"
+#include "kernels/api/kernel_inference.hpp"
 #endif
 
 #include <limits>

@@ -337,7 +337,6 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   const double pipe = chip_.smem_banks * chip_.smem_bank_bytes;
   price.floor_us = std::max(bytes / pipe, products * chip_.tensor_issue_cycles / chip_.partitions) / chip_.sm_count *
                    1e6 / chip_.clock_hz;
-  price.binding = std::ranges::max_element(price.terms, {}, &Term::us)->name;
   return price;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sweeps: rows that are predict's answers, and the same bytes however they come about.
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 #include "tests/experiments/explore/sweeps.hpp"
 
 #include <sstream>
