@@ -2,6 +2,7 @@
 #include "kernels/training/training_layer.hpp"
 
 #include "kernels/runtime/cublas.hpp"
+#include "kernels/runtime/device_chip.hpp"
 #include "kernels/training/graph_switch.hpp"
 #include "kernels/training/sparse/program.hpp"
 #include "model/base/error.hpp"
