@@ -2,6 +2,7 @@
 #include "kernels/training/training_layer.hpp"
 
 #include "kernels/runtime/cublas.hpp"
+#include "kernels/runtime/device_chip.hpp"
 #include "kernels/training/graph_switch.hpp"
 #include "kernels/training/sparse/program.hpp"
 #include "model/base/error.hpp"
@@ -15,7 +16,6 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 
