@@ -8,8 +8,9 @@
 #include "model/base/toml.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/chip.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/plan/feed_forward_plan.hpp"
+#include "model/feed_forward/staged/plan.hpp"
 
 #include <algorithm>
 #include <functional>

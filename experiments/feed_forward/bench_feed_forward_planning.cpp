@@ -4,9 +4,10 @@
 // anew whenever they are asked for: what that takes is a column of its own, not in the other processor seconds. `wall`
 // is what a clock on the wall says of all of it. Kernels are compiled before. No GPU.
 //   build/bench_feed_forward_planning > experiments/data/planning.csv
-#include "experiments/validation/clocks.hpp"
 #include "kernels/api/inference_plan.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "kernels/feed_forward/network/planned_network.hpp"
+#include "model/base/clocks.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 
 #include <atomic>
 #include <cstdio>

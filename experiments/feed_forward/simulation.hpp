@@ -14,6 +14,6 @@ FeedForwardPlan replayed_plan(const Chip& chip, const ExaminedNetwork& network, 
                               const InferenceConstraints& constraints = {});
 
 // Options --network, --plan and --images (as read_images() takes it; none: one tile of images on each SM).
-int simulate_feed_forward(const Options& options, const Chip& chip, const SimulationOptions& simulation);
+int simulate_feed_forward(const Options& options, const Chip& chip, int threads);
 
 }  // namespace onchip

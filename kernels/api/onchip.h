@@ -151,7 +151,7 @@ ONCHIP_API onchip_status onchip_largest_hidden(const onchip_chip* chip, const on
 /* ---- question ---------------------------------------------------------------------------------------------------- */
 
 /* Any question of the commands fit, predict and what-if, with its answer: JSON, byte for byte what `onchip VERB
- * --format json` prints. model/answer/ask.hpp says what stands in a question:
+ * --format json` prints. model/ask/ask.hpp says what stands in a question:
  *   {"ask": "predict", "network": {"cell": "lstm", "hidden": 2304, "density": 0.1}}
  * `matrix`: null, or the weights. The answer ends with a zero; destroy it with onchip_text_destroy. */
 ONCHIP_API onchip_status onchip_ask(const onchip_chip* chip, const char* question, const onchip_matrix* matrix,

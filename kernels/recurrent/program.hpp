@@ -6,7 +6,7 @@
 #include "kernels/recurrent/family_kernel.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/device.hpp"
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 
 #include <array>
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include "kernels/recurrent/recurrence_run.hpp"
 
 #include "kernels/recurrent/program.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -43,7 +43,7 @@ struct BlocksWork {
   double weight_bytes(int layer) const;
   double weight_bytes() const;  // of all layers
 };
-// Packs layer by layer, and counts.
+// Counts layer by layer. Throws InputError for a weight that fp16 cannot hold.
 BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);
 
 // Wavefronts of one tile of images in one layer: ldmatrix, stmatrix.

@@ -8,7 +8,7 @@
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/dense_layer/whole_layers.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/plan/off_chip_price.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"

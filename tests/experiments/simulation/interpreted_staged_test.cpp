@@ -4,7 +4,7 @@
 #include "kernels/feed_forward/network/inference_executor.hpp"
 #include "kernels/feed_forward/staged_program.hpp"
 #include "model/feed_forward/data/digits.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "model/feed_forward/staged/price.hpp"
 #include "tests/catch.hpp"

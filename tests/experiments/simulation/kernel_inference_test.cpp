@@ -9,9 +9,10 @@
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
+#include "tests/nightly.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -162,6 +163,9 @@ TEST_CASE("what no kernel can hold is refused with what it needs and what there 
 
 TEST_CASE("networks that nobody chose have the categories of the reference, interpreted", "[slow]") {
   for (int seed = 1; seed <= 40; ++seed) {
+    if (!is_chosen(seed, 3)) {
+      continue;
+    }
     const std::string text = random_network_text(seed, 150, 6);
     INFO(text);
     const FeedForward network = read_network(text);

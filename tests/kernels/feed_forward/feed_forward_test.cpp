@@ -6,7 +6,7 @@
 #include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"

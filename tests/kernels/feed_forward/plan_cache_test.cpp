@@ -2,7 +2,9 @@
 #include "kernels/feed_forward/network/plan_cache.hpp"
 
 #include "kernels/api/inference_plan.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "kernels/feed_forward/network/planned_network.hpp"
+#include "model/base/error.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/runtime/small_kernels.hpp"
 

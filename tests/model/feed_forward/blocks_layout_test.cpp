@@ -3,7 +3,7 @@
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/feed_forward/dense_layer/whole_layers.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "model/feed_forward/structure/remainder_records.hpp"
 #include "tests/catch.hpp"

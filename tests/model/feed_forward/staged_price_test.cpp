@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/staged/price.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/feed_forward/plans.hpp"
