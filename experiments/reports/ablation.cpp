@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/ablation.hpp"
 
-#include "experiments/command/table.hpp"
 #include "model/base/error.hpp"
+#include "model/base/table.hpp"
 
 #include <algorithm>
 #include <cmath>
