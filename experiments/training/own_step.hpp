@@ -4,7 +4,7 @@
 
 #include "experiments/training/answers.hpp"
 #include "kernels/baselines/baseline.hpp"
-#include "kernels/training/sparse/program.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "kernels/training/training_timing.hpp"
 #include "model/training/price.hpp"
 

@@ -12,6 +12,7 @@
 
 #include "model/chip/chip.hpp"
 #include "model/feed_forward/network.hpp"
+#include "model/feed_forward/plan/blocks_constants.hpp"
 #include "model/feed_forward/structure/structure.hpp"
 
 #include <cstddef>
@@ -46,9 +47,6 @@ struct BlocksPlan {
 };
 // "warps=16 phases=3:4x1,5:4x1,120:2x1 lower=2x1 wide=2x2!": end layer, groups x words, ! in place
 std::string text(const BlocksPlan& plan);
-
-// Records of the remainder (remainder_records.hpp) that a warp has in shared memory or on their way.
-inline constexpr int kRemainderRing = 4;
 
 // Sizes of the records that a warp reads, the same for all layers.
 struct BlocksGeometry {
