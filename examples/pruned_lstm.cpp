@@ -12,6 +12,7 @@
 #include "kernels/recurrent/recurrence.hpp"
 #include "kernels/recurrent/spill_free_plan.hpp"
 #include "kernels/runtime/cublas.hpp"
+#include "kernels/runtime/timing.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
 #include "model/workload/files/weights_file.hpp"
@@ -194,13 +195,21 @@ double run(const std::vector<Layer>& layers, int batch, int steps) {
   enqueue(device_input.data(), steps, false);
   ONCHIP_CUDA_CHECK(cudaStreamEndCapture(stream.get(), &graph));
   ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
-  const std::vector<double> ms =
-      time_ms(stream, 2, 20, [&](cudaStream_t on) { ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable, on)); });
+  EventTimer timer;
+  Way graph{.name = "graph", .sample = [&] {
+              return std::vector{1e3 * timer.milliseconds_of(stream.get(), [&] {
+                ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable, stream.get()));
+              })};
+            }};
+  time_ways({&graph, 1}, {});
+  if (!graph.ran()) {
+    throw CudaError(graph.failure);
+  }
   for (const DeviceLayer& layer : on_device) {
     layer.recurrence.check_status(stream.get());
   }
   const double error = relative_error(expected, from_elements(on_device.back().output.download(), kPrecision));
-  const double us = 1e3 * summarize(ms).median;
+  const double us = graph.time.median;
   std::cout << steps << " steps: " << us << " us, " << us / steps << " us per step; relative error " << error << '\n';
   cudaGraphExecDestroy(executable);
   cudaGraphDestroy(graph);

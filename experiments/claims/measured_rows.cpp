@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/claims/measured_rows.hpp"
 
-#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "experiments/claims/recipe.hpp"
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 
 #include <filesystem>
 #include <map>

@@ -8,7 +8,8 @@
 #include "model/base/toml.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/chip.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
+#include "model/feed_forward/plan/feed_forward_plan.hpp"
 #include "model/feed_forward/staged/plan.hpp"
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <variant>
 
 namespace onchip {
 namespace {
@@ -139,6 +141,16 @@ bool read_constraint(Constraints& constraints, std::string_view key, const toml:
   return true;
 }
 
+std::string staged_plan(std::string_view text) {
+  const FeedForwardPlan plan = parse_feed_forward_plan(text);
+  const auto* staged = std::get_if<StagedPlan>(&plan);
+  if (staged == nullptr) {
+    throw InputError("plan: found '" + std::string(family_name(plan)) + "': expected staged");
+  }
+  check(*staged);
+  return to_string(plan);
+}
+
 Way read_way(const RecipeReader& reader, std::string_view name, const toml::node& node) {
   Way way;
   way.name = name;
@@ -146,7 +158,7 @@ Way read_way(const RecipeReader& reader, std::string_view name, const toml::node
   reader.read_table(node,
                     {{"ask", [&](const toml::node& n) { way.is_capacity = word_of<int>(n, kAsked) == 1; }},
                      {"density", [&](const toml::node& n) { way.density = number_of(n); }},
-                     {"plan", [&](const toml::node& n) { way.plan = text(parse_staged_plan(text_of(n))); }},
+                     {"plan", [&](const toml::node& n) { way.plan = staged_plan(text_of(n)); }},
                      {"chip", [&](const toml::node& n) { way.chip = text_of(n); }},
                      {"term", [&](const toml::node& n) { way.term = text_of(n); }},
                      {"gpus", [&](const toml::node& n) { way.gpus = std::max(1, whole_of(n)); }},

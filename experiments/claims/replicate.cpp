@@ -3,10 +3,10 @@
 
 #include "experiments/claims/columns.hpp"
 #include "experiments/claims/inferences.hpp"
-#include "experiments/explore/expression.hpp"
 #include "model/answer/capacity.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
+#include "model/explore/expression.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -53,7 +53,7 @@ std::vector<double> evaluate(const Recipe& recipe,
     if (!network.feed_forward.empty()) {
       values["tera_edges"] = tera_edges(network.feed_forward);
     }
-    results.push_back(expression(Answered{.network = &network}));
+    results.push_back(expression(Answered{.of = SweptStep{.network = &network}}));
   }
   return results;
 }

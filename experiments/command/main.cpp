@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `onchip` command. Exit status: 0 done, 1 the answer is no, 2 wrong usage or bad input.
 #include "experiments/command/completion.hpp"
+#include "experiments/command/ranks.hpp"
 #include "experiments/command/terminal.hpp"
 #include "experiments/command/verbs.hpp"
-#include "experiments/validation/ranks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/validation_report.hpp"
 
+#include "experiments/command/configuration_rows.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -253,18 +255,8 @@ void add_machine_code(const ValidationData& data, Report& report) {
                  std::to_string(no_manifest) + " without a manifest\n" + list;
 }
 
-}  // namespace
-
-Report report(const ValidationData& data, const Scores& scores, std::size_t shown_rows) {
-  const auto stale = static_cast<std::size_t>(std::ranges::count(data.rows, true, &ValidationRow::stale));
+void add_rows(const ValidationData& data, Report& report) {
   const bool ablates = !data.ablations.empty();
-  Report report;
-  report.json = to_json(scores.all);
-  report.json["in_sample"] = scores.in_sample && scores.held_out ? Json(nullptr) : Json(scores.in_sample.has_value());
-  add_scores(scores, report);
-  report.json["stale"] = stale;
-  report.json["stale_unknown"] = data.unknown;
-  report.json["failed"] = data.failed;
   report.json["rows"] = Json::array();
   report.csv.columns = configuration_columns();
   report.csv.columns.insert(report.csv.columns.begin(), "chip");
@@ -278,7 +270,6 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   if (ablates) {
     report.csv.columns.emplace_back("without_us");
   }
-  std::vector<const ValidationRow*> worst;
   for (const ValidationRow& row : data.rows) {
     const Comparison& comparison = row.comparison;
     const std::string plan = to_string(*row.configuration.plan);
@@ -312,12 +303,44 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
       cells.push_back(significant(row.ablated_us[0], 6));
     }
     report.csv.rows.push_back(std::move(cells));
+  }
+}
+
+Table worst_rows(const ValidationData& data, std::size_t shown_rows) {
+  std::vector<const ValidationRow*> worst;
+  for (const ValidationRow& row : data.rows) {
     worst.push_back(&row);
   }
   std::ranges::stable_sort(worst, std::ranges::greater(),
                            [](const ValidationRow* row) { return std::abs(row->comparison.error_percent()); });
+  Table rows{{"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""}, {}};
+  for (const ValidationRow* row : worst) {
+    if (rows.rows.size() == shown_rows) {
+      break;
+    }
+    const Comparison& comparison = row->comparison;
+    rows.rows.push_back({describe(row->configuration.network) + " on " + row->chip,
+                         std::string(mask_name(row->configuration)), fixed(comparison.measured, 3),
+                         fixed(comparison.predicted, 3), fixed(comparison.low, 3), fixed(comparison.high, 3),
+                         fixed(comparison.error_percent(), 1), comparison.inside() ? "yes" : "no",
+                         row->stale ? "stale" : ""});
+  }
+  return rows;
+}
 
-  if (ablates) {
+}  // namespace
+
+Report report(const ValidationData& data, const Scores& scores, std::size_t shown_rows) {
+  const auto stale = static_cast<std::size_t>(std::ranges::count(data.rows, true, &ValidationRow::stale));
+  Report report;
+  report.json = to_json(scores.all);
+  report.json["in_sample"] = scores.in_sample && scores.held_out ? Json(nullptr) : Json(scores.in_sample.has_value());
+  add_scores(scores, report);
+  report.json["stale"] = stale;
+  report.json["stale_unknown"] = data.unknown;
+  report.json["failed"] = data.failed;
+  add_rows(data, report);
+  if (!data.ablations.empty()) {
     add_ablation(data, report);
   }
   add_chips(data, report);
@@ -338,18 +361,7 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   for (const std::string& unknown : data.unknown) {
     report.text += "whether rows are stale is unknown: " + unknown + '\n';
   }
-  Table rows{{"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""}, {}};
-  for (const ValidationRow* row : worst) {
-    if (rows.rows.size() == shown_rows) {
-      break;
-    }
-    const Comparison& comparison = row->comparison;
-    rows.rows.push_back({describe(row->configuration.network) + " on " + row->chip,
-                         std::string(mask_name(row->configuration)), fixed(comparison.measured, 3),
-                         fixed(comparison.predicted, 3), fixed(comparison.low, 3), fixed(comparison.high, 3),
-                         fixed(comparison.error_percent(), 1), comparison.inside() ? "yes" : "no",
-                         row->stale ? "stale" : ""});
-  }
+  const Table rows = worst_rows(data, shown_rows);
   report.text += "\nWorst first, " + std::to_string(rows.rows.size()) + " of " + std::to_string(data.rows.size()) +
                  ":\n\n" + to_aligned(rows);
   return report;

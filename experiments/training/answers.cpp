@@ -3,7 +3,6 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/plan_options.hpp"
-#include "experiments/measurement/configuration.hpp"
 #include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"

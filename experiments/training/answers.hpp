@@ -3,7 +3,7 @@
 #pragma once
 
 #include "experiments/command/options.hpp"
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 #include "model/training/step.hpp"
 
 #include <cstdint>

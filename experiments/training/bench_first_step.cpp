@@ -4,9 +4,9 @@
 // with what that left there. Kernels of the two recurrences are compiled side by side. Not what a GPU adds: loading the
 // kernels, taking memory. No GPU.
 //   build/bench_first_step > experiments/data/first_step.csv
-#include "experiments/validation/clocks.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/training/training_program.hpp"
+#include "model/base/clocks.hpp"
 #include "model/base/error.hpp"
 #include "model/training/recurrence_price.hpp"
 #include "model/training/step.hpp"

@@ -2,7 +2,6 @@
 #include "experiments/training/own_step.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/units.hpp"
 #include "model/training/recurrence_price.hpp"
 
 namespace onchip {
@@ -72,19 +71,9 @@ TrainingProgram own_program(const Chip& chip, const AskedTraining& asked, const 
                                                          forward + asked.forward, backward + asked.backward));
 }
 
-OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const TrainingProgram& program, int repeats) {
-  OwnStep own;
-  own.plan = plan_text(program);
-  own.timing = time_training(program, size_of(asked.training), asked.training.network.precision, repeats);
-  const TrainingTiming& timing = own.timing;
-  own.result.name = kOwn;
-  own.result.ran = true;
-  own.result.step_us = timing.graph;
-  own.result.settings = "forward and all gradients, CUDA graph";
-  own.result.note = "forward " + fixed(timing.forward.median, 2) + ", backward " + fixed(timing.backward.median, 2) +
-                    ", products " + fixed(timing.products.median, 2) + ", other " + fixed(timing.other.median, 2) +
-                    (timing.spill_bytes > 0 ? ", spills " + std::to_string(timing.spill_bytes) + " B" : "") +
-                    "; forward: " + own.plan.forward + "; backward: " + own.plan.backward;
+OwnStep load_own_step(const Chip& chip, const AskedTraining& asked, const TrainingProgram& program) {
+  OwnStep own{.ways = training_ways(program, size_of(asked.training), asked.training.network.precision),
+              .plan = plan_text(program)};
   const TrainingPrice of_step =
       price(chip, asked.training,
             with_plans(own_step(chip, asked.training, asked.stash), own.plan.forward, own.plan.backward));

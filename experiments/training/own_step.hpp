@@ -3,7 +3,6 @@
 #pragma once
 
 #include "experiments/training/answers.hpp"
-#include "kernels/baselines/baseline.hpp"
 #include "kernels/training/sparse_program.hpp"
 #include "kernels/training/training_timing.hpp"
 #include "model/training/price.hpp"
@@ -19,13 +18,12 @@ inline constexpr const char* kOwn = "onchip";
 TrainingProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture);
 
 struct OwnStep {
-  BaselineResult result;
-  TrainingTiming timing;
+  TrainingWays ways;
   TrainingPlanText plan;
-  LibraryTraining price;  // of the plans that ran
+  LibraryTraining price = {};  // of the plans that ran
 };
 
-// On the current device. Throws CudaError.
-OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const TrainingProgram& program, int repeats);
+// Onto the current device, to be timed. Throws CudaError.
+OwnStep load_own_step(const Chip& chip, const AskedTraining& asked, const TrainingProgram& program);
 
 }  // namespace onchip

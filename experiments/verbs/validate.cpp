@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip validate: every measured configuration predicted with the plan that ran, and the errors, whatever they are.
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/feed_forward/validation.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/reports/simulation_report.hpp"
 #include "experiments/reports/validation_report.hpp"
 #include "experiments/training/simulate.hpp"
-#include "experiments/validation/inferences.hpp"
-#include "experiments/validation/trainings.hpp"
+#include "experiments/training/validation.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
@@ -166,7 +167,7 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
                       false,
                       {}};
     const Recurrent& network = row.configuration.network;
-    if (file.has("note") && file.text(i, "plan").empty()) {
+    if (file.has("note") && !file.text(i, "note").empty() && file.text(i, "plan").empty()) {
       ++data.left_out;
       continue;
     }

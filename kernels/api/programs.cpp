@@ -5,7 +5,7 @@
 #include "kernels/recurrent/spill_free_plan.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/kernel_program.hpp"
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 
 #include <array>
 #include <cstddef>

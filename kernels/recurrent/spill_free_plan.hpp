@@ -4,7 +4,7 @@
 // spare.
 #pragma once
 
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include <string>
 #include <vector>

@@ -214,18 +214,16 @@ std::span<const std::uint32_t> DeviceProgram::run() {
     state_->enqueue_all();
   }
   state_->streams[0].synchronize();
+  return results();
+}
+
+std::span<const std::uint32_t> DeviceProgram::results() const {
   return {state_->host, state_->result_bytes() / 4};
 }
 
-double DeviceProgram::graph_ms(int repeats) {
+double DeviceProgram::graph_ms() {
   const cudaStream_t on = state_->streams[0].get();
-  EventTimer timer;
-  timer.start(on);
-  for (int i = 0; i < repeats; ++i) {
-    ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, on));
-  }
-  timer.stop(on);
-  return timer.milliseconds() / repeats;
+  return EventTimer().milliseconds_of(on, [&] { ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, on)); });
 }
 
 int DeviceProgram::spill_bytes() const {

@@ -28,8 +28,9 @@ class DeviceProgram : public ProgramExecutor {
   std::vector<std::pair<std::string, double>> node_ms();
   int spill_bytes() const;  // of all kernels
 
-  // Milliseconds of the whole graph, of so many in a row.
-  double graph_ms(int repeats);
+  // Milliseconds of the whole graph, after which results() has what it found, as run() returns it.
+  double graph_ms();
+  std::span<const std::uint32_t> results() const;
 
   void write(int array, std::span<const std::byte> bytes) override;
   void read(int array, std::span<std::byte> bytes) const override;

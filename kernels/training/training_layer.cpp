@@ -2,6 +2,7 @@
 #include "kernels/training/training_layer.hpp"
 
 #include "kernels/runtime/cublas.hpp"
+#include "kernels/runtime/device_chip.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "kernels/training/graph_switch.hpp"
 #include "kernels/training/sparse_program.hpp"
@@ -87,43 +88,6 @@ void take_status(std::uint32_t& status) {
   }
 }
 
-std::size_t shared_bytes_of(int device) {
-  int shared_bytes = 0;
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  return static_cast<std::size_t>(shared_bytes);
-}
-
-// Parsed once, whatever number of layers there are.
-const std::vector<Chip>& all_shipped_chips() {
-  static const std::vector<Chip> chips = [] {
-    std::vector<Chip> all;
-    for (const std::string& name : shipped_chips()) {
-      all.push_back(find_chip(name).chip);
-    }
-    return all;
-  }();
-  return chips;
-}
-
-// The shipped chip of that name, or one of its architecture, with the device's own SMs and shared memory.
-Chip chip_of(const DeviceInfo& info, std::size_t shared_bytes) {
-  constexpr std::string_view kMaker = "NVIDIA ";
-  const std::string name = info.name.substr(info.name.starts_with(kMaker) ? kMaker.size() : 0);
-  std::optional<Chip> chip;
-  for (const Chip& of : all_shipped_chips()) {
-    const bool is_alike = of.architecture == info.architecture && of.sm_count.value == info.sm_count;
-    if (of.name == name || (is_alike && !chip)) {
-      chip = of;
-    }
-  }
-  if (!chip) {
-    chip = find_chip("h200").chip;
-  }
-  chip->sm_count.value = info.sm_count;
-  chip->smem_bytes_per_block.value = static_cast<double>(shared_bytes);
-  return *chip;
-}
-
 TrainingPlan plan_for(const TrainingSize& size, const Chip& chip) {
   try {
     return choose_training_plan(size, chip);
@@ -133,15 +97,14 @@ TrainingPlan plan_for(const TrainingSize& size, const Chip& chip) {
 }
 
 TrainingProgram sparse_program_for(const TrainingSize& size, Precision precision, const SparseMatrix& mask,
-                                   const DeviceInfo& info, int device) {
+                                   const DeviceInfo& info) {
   if (mask.rows != 4 * size.hidden || mask.columns != size.hidden) {
     throw InputError("the mask is " + std::to_string(mask.rows) + " x " + std::to_string(mask.columns) +
                      "; W_hh of the layer is " + std::to_string(4 * size.hidden) + " x " + std::to_string(size.hidden));
   }
   try {
-    return sparse_training_program(
-        size, precision,
-        lay_out_sparse_training(size, precision, mask, chip_of(info, shared_bytes_of(device)), info.architecture));
+    return sparse_training_program(size, precision,
+                                   lay_out_sparse_training(size, precision, mask, device_chip(), info.architecture));
   } catch (const InputError& problem) {
     throw DoesNotFit(problem.what());
   }
@@ -158,7 +121,7 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 }  // namespace
 
 std::string why_a_library(const TrainingSize& size, Precision precision) {
-  const Chip chip = chip_of(device_info(), shared_bytes_of(current_device()));
+  const Chip chip = device_chip();
   plan_for(size, chip);
   const Training training{{size.cell, precision, size.hidden, size.batch, static_cast<int>(size.steps), 1},
                           {1, size.directions == 2, size.input}};
@@ -182,10 +145,9 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
   const DeviceInfo info = device_info();
   device_ = current_device();
   if (mask != nullptr) {
-    training_.push_back(sparse_program_for(size, precision, *mask, info, device_));
+    training_.push_back(sparse_program_for(size, precision, *mask, info));
   }
-  const TrainingPlan plan_of_size =
-      mask != nullptr ? TrainingPlan{} : plan_for(size, chip_of(info, shared_bytes_of(device_)));
+  const TrainingPlan plan_of_size = mask != nullptr ? TrainingPlan{} : plan_for(size, device_chip());
   for (int direction = 0; mask == nullptr && direction < size.directions; ++direction) {
     TrainingSize of_direction = size;
     of_direction.is_reverse = direction == 1;

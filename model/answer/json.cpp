@@ -44,16 +44,28 @@ Json to_json(const Recurrent& network) {
           {"steps", network.steps},          {"density", network.density}, {"precision", info(network.precision).name}};
 }
 
+namespace {
+
+// The elements of a list in a plan's text, "3/2" or "3:4x1,120:2x1": numbers where they are, else text.
+Json list_json(const std::string& text) {
+  Json json = Json::array();
+  for (const std::string_view element : split_text(text, text.find(',') == std::string::npos ? '/' : ',')) {
+    const Json number = Json::parse(element, nullptr, /*allow_exceptions=*/false);
+    json.push_back(number.is_number_integer() ? number : Json(element));
+  }
+  return json;
+}
+
+}  // namespace
+
 Json to_json(const Plan& plan) {
   Json json{{"family", family_name(plan)}};
   std::visit(
       [&](const auto& of_family) {
         for (const auto& field : fields(of_family)) {
-          const int value = field.get(of_family);
-          json[std::string(field.name)] = field.is_number() ? Json(value) : Json(value_text(field, value));
-        }
-        if constexpr (requires { of_family.slots; }) {
-          json["slots"] = std::vector<int>(of_family.slots.begin(), of_family.slots.begin() + of_family.rows_per_group);
+          json[std::string(field.name)] = field.is_list()     ? list_json(field.write(of_family))
+                                          : field.is_number() ? Json(field.get(of_family))
+                                                              : Json(value_text(field, field.get(of_family)));
         }
       },
       plan);

@@ -7,13 +7,16 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace onchip {
 
-// A field of a plan `P`: a number with a range, or an enumeration with names, of which the family may know only some.
+// A field of a plan `P`: a number with a range; an enumeration with names, of which the family may know only some; or a
+// list, whose text is made and read by functions of its family and has no blanks outside of brackets.
 //
 //   number<&SparsePlan::sms>("sms", 1, kMostSms).option("N", "Use this many SMs.").define()
+//   list<SparsePlan>("slots", slots_text, read_slots)
 template <typename P>
 struct Field {
   std::string_view name = {};  // "lanes_per_row"; the option is --lanes-per-row, the definition ONCHIP_LANES_PER_ROW
@@ -21,10 +24,13 @@ struct Field {
   void (*set)(P&, int) = nullptr;
   std::span<const std::string_view> names = {};  // of an enumeration; empty: a number
   std::uint32_t known = ~0u;                     // bit i: the family knows names[i]
-  int minimum = 0, maximum = 0;                  // inclusive
-  bool is_power_of_two = false;                  // or 0, where that is in range
-  bool is_said = true;                           // in the text form
-  bool is_defined = false;                       // the kernel is compiled with it
+  // Of a list, which has none of get, set and names. read() throws InputError for what is no such list.
+  std::string (*write)(const P&) = nullptr;
+  void (*read)(P&, std::string_view) = nullptr;
+  int minimum = 0, maximum = 0;  // inclusive
+  bool is_power_of_two = false;  // or 0, where that is in range
+  bool is_said = true;           // in the text form
+  bool is_defined = false;       // the kernel is compiled with it
   // What it is in a plan that does not use it. The text form leaves it out then, and a family without the field is
   // taken to have it so.
   std::optional<int> usual = {};
@@ -57,7 +63,8 @@ struct Field {
     return field;
   }
 
-  constexpr bool is_number() const { return names.empty(); }
+  constexpr bool is_list() const { return write != nullptr; }
+  constexpr bool is_number() const { return names.empty() && !is_list(); }
   constexpr bool is_option() const { return !help.empty(); }
   constexpr bool allows(int value) const {
     if (!is_number()) {
@@ -89,6 +96,12 @@ template <auto kMember>
 constexpr auto choice(std::string_view name, std::span<const std::string_view> names, std::uint32_t known = ~0u) {
   using M = detail::Member<kMember>;
   return Field<typename M::Plan>{.name = name, .get = M::get, .set = M::set, .names = names, .known = known};
+}
+
+// A list is always said, and must be given.
+template <typename P>
+constexpr Field<P> list(std::string_view name, std::string (*write)(const P&), void (*read)(P&, std::string_view)) {
+  return Field<P>{.name = name, .write = write, .read = read};
 }
 
 }  // namespace onchip

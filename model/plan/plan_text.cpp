@@ -2,12 +2,13 @@
 #include "model/plan/plan_text.hpp"
 
 #include <array>
+#include <charconv>
 #include <utility>
 
 namespace onchip {
 
 std::string_view new_name(std::string_view old_name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kNames{{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kNames{{
       {"first_look", "poll_delay"},
       {"tail_chunks", "overflow_chunks"},
       {"longest_tail", "longest_overflow"},
@@ -17,11 +18,36 @@ std::string_view new_name(std::string_view old_name) {
       {"piece_chunks", "split_chunks"},
       {"exchange_warps", "producer_warps"},
       {"teams", "batch_groups"},
+      {"team", "sms"},
       {"opponents", "baselines"},
       {"wishes", "constraints"},
   }};
   const auto found = std::ranges::find(kNames, old_name, &std::pair<std::string_view, std::string_view>::first);
   return found == kNames.end() ? "" : found->second;
+}
+
+int parse_count(std::string_view text, std::string_view what) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw InputError("plan: '" + std::string(what) + "' expects a whole number, found '" + std::string(text) + "'");
+  }
+  return value;
+}
+
+std::vector<std::string_view> split_text(std::string_view text, char between) {
+  std::vector<std::string_view> parts;
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    depth += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
+    if (text[i] == between && depth == 0) {
+      parts.push_back(text.substr(begin, i - begin));
+      begin = i + 1;
+    }
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
 }
 
 }  // namespace onchip

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans as text, "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ...", and back; used in data
-// files and on the command line. A plan says its family, its enumerations by their names alone, and the numbers that
-// are not as usual. Made from the families' tables of fields, for any variant of plans.
+// files and on the command line. A plan says its family, its enumerations by their names alone, its lists, and the
+// numbers that are not as usual. Made from the families' tables of fields, for any variant of plans.
 #pragma once
 
 #include "model/base/error.hpp"
 #include "model/plan/field.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <string>
@@ -53,43 +53,20 @@ std::string_view new_name(std::string_view old_name);  // "" if it is no old nam
 template <typename P>
 void check_ranges(const P& plan) {
   for (const Field<P>& field : fields(plan)) {
-    if (!field.allows(field.get(plan))) {
+    if (!field.is_list() && !field.allows(field.get(plan))) {
       throw InputError("plan: expected " + std::string(field.name) + " to be " + expected_text(field) + ", found " +
                        std::to_string(field.get(plan)));
     }
   }
 }
 
+// The whole number that a plan's text gives for `what`. Throws InputError for another text, and below zero.
+int parse_count(std::string_view text, std::string_view what);
+
+// What stands between separators outside of brackets, "[a b] c" in two at blanks; of an empty text one empty part.
+std::vector<std::string_view> split_text(std::string_view text, char between);
+
 namespace detail {
-
-inline int parse_count(std::string_view text, std::string_view what) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    throw InputError("plan: '" + std::string(what) + "' expects a whole number, found '" + std::string(text) + "'");
-  }
-  return value;
-}
-
-// The slots of a plan that has some: one number for each row of a group.
-template <typename P>
-concept HasSlots = requires(P plan) {
-  plan.slots[plan.rows_per_group];
-};
-
-template <typename P>
-void parse_slots(P& plan, std::string_view value) {
-  plan.rows_per_group = 0;
-  for (std::size_t begin = 0; begin <= value.size();) {
-    const std::size_t end = std::min(value.find('/', begin), value.size());
-    if (plan.rows_per_group == static_cast<int>(plan.slots.size())) {
-      throw InputError("plan: more than " + std::to_string(plan.slots.size()) + " rows per group");
-    }
-    plan.slots[static_cast<std::size_t>(plan.rows_per_group++)] =
-        parse_count(value.substr(begin, end - begin), "slots");
-    begin = end + 1;
-  }
-}
 
 // Takes "key=value" or a name alone; throws InputError for what the family does not know.
 template <typename P>
@@ -115,17 +92,10 @@ void take_word(P& plan, std::string_view word) {
                      did_you_mean(word, names));
   }
   const std::string_view value = word.substr(equals + 1);
-  if constexpr (HasSlots<P>) {
-    if (key == "slots") {
-      parse_slots(plan, value);
-      return;
-    }
-    names.push_back("slots");
-  }
   for (const Field<P>& field : table) {
-    if (field.is_number() && field.is_said) {
+    if (field.is_list() || (field.is_number() && field.is_said)) {
       if (field.name == key) {
-        field.set(plan, parse_count(value, key));
+        field.is_list() ? field.read(plan, value) : field.set(plan, parse_count(value, key));
         return;
       }
       names.push_back(field.name);
@@ -143,19 +113,12 @@ std::string plan_text(const P& plan) {
   std::ostringstream text;
   text << P::kName;
   for (const Field<P>& field : fields(plan)) {
-    const int value = field.get(plan);
-    if (!field.is_number()) {
-      text << ' ' << value_text(field, value);
-    } else if (field.is_said && field.usual != value) {
+    if (field.is_list()) {
+      text << ' ' << field.name << '=' << field.write(plan);
+    } else if (!field.is_number()) {
+      text << ' ' << value_text(field, field.get(plan));
+    } else if (const int value = field.get(plan); field.is_said && field.usual != value) {
       text << ' ' << field.name << '=' << value;
-    }
-    if constexpr (detail::HasSlots<P>) {
-      if (field.name == "lanes_per_row") {
-        text << " slots=";
-        for (int r = 0; r < plan.rows_per_group; ++r) {
-          text << (r ? "/" : "") << plan.slots[static_cast<std::size_t>(r)];
-        }
-      }
     }
   }
   return text.str();
@@ -166,28 +129,42 @@ std::string plan_text_of(const std::variant<P...>& plan) {
   return std::visit([](const auto& of_family) { return plan_text(of_family); }, plan);
 }
 
-// Throws InputError for an unknown family, key or name. Numbers are not checked against their ranges, see check_plan().
+// The plan of a family from what stands behind the family's name. Throws InputError for an unknown or repeated key, an
+// unknown name, and a list that is missing. Numbers are not checked against their ranges, see check_ranges().
+template <typename P>
+P read_plan(std::string_view text) {
+  P plan;
+  std::vector<std::string_view> keys;
+  for (const std::string_view word : split_text(text, ' ')) {
+    if (word.empty()) {
+      continue;
+    }
+    keys.push_back(word.substr(0, word.find('=')));
+    if (std::ranges::count(keys, keys.back()) > 1) {
+      throw InputError("plan: '" + std::string(keys.back()) + "' stands twice");
+    }
+    detail::take_word(plan, word);
+  }
+  for (const Field<P>& field : fields(plan)) {
+    if (field.is_list() && std::ranges::find(keys, field.name) == keys.end()) {
+      throw InputError("plan: " + std::string(P::kName) + " expects '" + std::string(field.name) + "=', too");
+    }
+  }
+  return plan;
+}
+
+// Throws InputError for an unknown family, and as read_plan() does.
 template <typename... P>
 std::variant<P...> parse_plan_of(std::type_identity<std::variant<P...>>, std::string_view text) {
-  std::istringstream words{std::string(text)};
-  std::string family;
-  words >> family;
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  const std::string_view family = text.substr(0, text.find(' '));
+  const std::string_view words = text.substr(family.size());
   std::optional<std::variant<P...>> plan;
-  ((family == P::kName ? void(plan.emplace(P{})) : void()), ...);
+  ((family == P::kName ? void(plan = read_plan<P>(words)) : void()), ...);
   if (!plan) {
     const std::vector<std::string_view> names{P::kName...};
-    throw InputError("plan: unknown family '" + family + "'" + did_you_mean(family, names));
+    throw InputError("plan: unknown family '" + std::string(family) + "'" + did_you_mean(family, names));
   }
-  std::visit(
-      [&](auto& of_family) {
-        if constexpr (detail::HasSlots<std::remove_reference_t<decltype(of_family)>>) {
-          of_family.rows_per_group = 0;
-        }
-        for (std::string word; words >> word;) {
-          detail::take_word(of_family, word);
-        }
-      },
-      *plan);
   return *plan;
 }
 

@@ -164,7 +164,7 @@ class FamilySearch {
 
   static bool comes_first(const P& a, const P& b) {
     for (const Field<P>& field : fields(a)) {
-      if (field.get(a) != field.get(b)) {
+      if (!field.is_list() && field.get(a) != field.get(b)) {
         return field.get(a) < field.get(b);
       }
     }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/sparse/plan.hpp"
 
+#include "model/plan/plan_text.hpp"
+
+#include <string>
+
 namespace onchip {
 namespace {
 
@@ -10,6 +14,25 @@ constexpr std::uint32_t kStorages = known(Storage::packed_pair, Storage::dense, 
 constexpr std::uint32_t kExchanges = known(ExchangeProtocol::lamport, ExchangeProtocol::atomic_barrier,
                                            ExchangeProtocol::cooperative_barrier, ExchangeProtocol::bulk_copy);
 constexpr int kMostThreads = 65536;
+
+// One number for each row of a group, "3/2".
+std::string slots_text(const P& plan) {
+  std::string text;
+  for (int r = 0; r < plan.rows_per_group; ++r) {
+    text += (r ? "/" : "") + std::to_string(plan.slots[static_cast<std::size_t>(r)]);
+  }
+  return text;
+}
+
+void read_slots(P& plan, std::string_view text) {
+  plan.rows_per_group = 0;
+  for (const std::string_view slots : split_text(text, '/')) {
+    if (plan.rows_per_group == static_cast<int>(plan.slots.size())) {
+      throw InputError("plan: more than " + std::to_string(plan.slots.size()) + " rows per group");
+    }
+    plan.slots[static_cast<std::size_t>(plan.rows_per_group++)] = parse_count(slots, "slots");
+  }
+}
 
 constexpr Field<P> kFields[] = {
     choice<&P::storage>("storage", kStorageNames, kStorages)
@@ -30,6 +53,7 @@ constexpr Field<P> kFields[] = {
         .power_of_two()
         .define()
         .option("N", "Give each row 2, 4, 8, 16 or 32 lanes of a warp."),
+    list<P>("slots", slots_text, read_slots),
     number<&P::rows_per_group>("rows_per_group", 1, kMaxRowsPerGroup)
         .unsaid()
         .define()

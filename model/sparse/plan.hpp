@@ -104,8 +104,6 @@ struct SparsePlan {
   friend bool operator==(const SparsePlan&, const SparsePlan&) = default;
 };
 
-// The table of the fields. `slots`, which has a value for each row of a group, is no field: text and JSON say it behind
-// lanes_per_row.
 std::span<const Field<SparsePlan>> fields(const SparsePlan&);
 
 }  // namespace onchip

@@ -138,7 +138,7 @@ ExpectedWavefronts expected_wavefronts(const Chip& chip, const SparseGeometry& g
   const double uneven = uneven_sets(geometry);
   double factor = 1;
   if (geometry.storage == Storage::packed_delta && geometry.order != RowOrder::natural) {
-    factor = delta_conflicts(cost, BankRule(geometry), density, std::max(1.0, slots), rows, filled) +
+    factor = delta_conflicts(cost, BankRule(geometry.plane_unit_bytes), density, std::max(1.0, slots), rows, filled) +
              crowded_slots(cost, geometry.storage, filled, uneven);
   } else if (geometry.order != RowOrder::natural) {
     // The fullest bank set of these rows needs at least as many wavefronts as it has elements.

@@ -4,7 +4,7 @@
 #include "model/base/error.hpp"
 #include "model/sparse/layout/layout.hpp"
 #include "model/sparse/registers.hpp"
-#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/row_assignment.hpp"
 #include "model/training/plan_words.hpp"
 
 #include <algorithm>

@@ -14,8 +14,8 @@
 //   library          cuDNN does all of it, as a CUDA graph, by the quickest of its algorithms
 #pragma once
 
+#include "model/families/plan.hpp"
 #include "model/library/price.hpp"
-#include "model/plan/plan.hpp"
 #include "model/training/sparse_recurrence.hpp"
 #include "model/training/training_plan.hpp"
 #include "model/workload/stack.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run launches.
 #include "kernels/recurrent/program.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

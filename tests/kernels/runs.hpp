@@ -58,4 +58,17 @@ void check_right(const PlannedCase<P>& c, const Given& g, std::int64_t most_step
   check_right(run(c, g, most_steps), expected(c, g), c.network.precision);
 }
 
+// One step and several, by one kernel without biases.
+template <typename P>
+void check_steps(const PlannedCase<P>& c) {
+  PersistentKernel kernel(c.layout());
+  for (const int steps : {1, 6}) {
+    Given g = given(c.network, steps);
+    g.input_bias.clear();
+    g.recurrent_bias.clear();
+    CAPTURE(c.text(), steps);
+    check_right(run(kernel, c.network, g), expected(c, g), c.network.precision);
+  }
+}
+
 }  // namespace onchip

@@ -33,7 +33,6 @@ void finish(const Chip& chip, InferencePrice& price, const std::vector<Parts>& l
   price.us = price.terms.total();
   price.low_us = (1 - chip.gather_scatter) * price.us;
   price.high_us = (1 + chip.gather_scatter) * price.us;
-  price.binding = std::ranges::max_element(price.terms, {}, &Term::us)->name;
 }
 
 class StreamedPricer {
@@ -322,8 +321,8 @@ InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
 }
 
 // Bellman's shortest way, as blocks_search.cpp takes it. A weight costs the same in each layer.
-UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
-                                          ReadOrder order) {
+Found<UnstructuredPlan> choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
+                                                 ReadOrder order) {
   UnstructuredPlan plan{.warps = unstructured_warps(chip, network.neurons), .order = order, .phases = {}};
   const int layers = network.layers();
   std::vector<double> weights(layers);
@@ -376,7 +375,7 @@ UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& n
     }
   }
   if (!std::isfinite(to.back().us)) {
-    return choose_unstructured_plan(chip, network, order);  // which says what does not fit
+    return Found<UnstructuredPlan>::nothing(why_no_tile(chip, network.neurons, plan.warps));
   }
   for (std::size_t p = points.size() - 1; p > 0; p = to[p].from) {
     plan.phases.insert(plan.phases.begin(), {points[p], to[p].tile});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/structure/places.hpp"
 
-#include "model/feed_forward/structure/equal_rows.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 
 #include <algorithm>
 #include <array>
@@ -151,25 +151,29 @@ std::vector<std::int32_t> rows_of_places(int neurons, const Blocks& readers) {
 // can.
 void order_columns(std::span<std::int32_t> columns, const Places& places) {
   std::array<std::vector<std::int32_t>, kFreePlaces> by_colour;
-  std::vector<std::int32_t> sorted(columns.begin(), columns.end());
-  std::erase(sorted, kNoNeuron);
-  std::ranges::sort(sorted, {}, [&](std::int32_t neuron) { return places.of_neuron[neuron]; });
+  std::vector<std::pair<std::int32_t, std::int32_t>> sorted;  // places, their neurons
+  sorted.reserve(columns.size());
+  for (const std::int32_t neuron : columns) {
+    if (neuron != kNoNeuron) {
+      sorted.emplace_back(places.of_neuron[neuron], neuron);
+    }
+  }
+  std::ranges::sort(sorted);
   std::ranges::fill(columns, kNoNeuron);
   std::vector<std::int32_t> later;  // that did not fit
   std::size_t used = 0;             // columns of whole rows of places
   for (std::size_t i = 0; i < sorted.size();) {
-    const auto row = [&](std::size_t at) { return places.of_neuron[sorted[at]] / kFreePlaces; };
+    const auto row = [&](std::size_t at) { return sorted[at].first / kFreePlaces; };
     std::size_t end = i;
     while (end < sorted.size() && row(end) == row(i)) {
       ++end;
     }
-    if (end - i == kFreePlaces) {
-      std::copy_n(sorted.begin() + static_cast<std::ptrdiff_t>(i), kFreePlaces,
-                  columns.begin() + static_cast<std::ptrdiff_t>(used));
-      used += kFreePlaces;
-    } else {
-      for (std::size_t k = i; k < end; ++k) {
-        by_colour[places.of_neuron[sorted[k]] % kFreePlaces].push_back(sorted[k]);
+    for (std::size_t k = i; k < end; ++k) {
+      const auto [place, neuron] = sorted[k];
+      if (end - i == kFreePlaces) {
+        columns[used++] = neuron;
+      } else {
+        by_colour[place % kFreePlaces].push_back(neuron);
       }
     }
     i = end;
@@ -198,7 +202,7 @@ Conflicts conflicts_of(std::span<const std::int32_t> neurons, const Places& plac
     std::array<int, kFreePlaces> count{};
     for (const std::int32_t neuron : neurons.subspan(first, kFreePlaces)) {
       if (neuron != kNoNeuron) {
-        ++count[places.of_neuron[neuron] % kFreePlaces];
+        ++count[static_cast<std::uint32_t>(places.of_neuron[neuron]) % kFreePlaces];
       }
     }
     const int most = *std::ranges::max_element(count);

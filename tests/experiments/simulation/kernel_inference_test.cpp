@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Networks that run images, by kernels that are interpreted.
-#include "kernels/feed_forward/network/kernel_inference.hpp"
+#include "kernels/api/kernel_inference.hpp"
 
+#include "kernels/api/inference_plan.hpp"
 #include "kernels/feed_forward/network/fleet.hpp"
-#include "kernels/feed_forward/network/planned_network.hpp"
 
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
+#include "tests/nightly.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +28,7 @@ namespace onchip {
 namespace {
 
 constexpr std::size_t kPlenty = std::size_t{1} << 26;
+const ImagesAsked kSomeImages{.images = "digits:1000"};
 
 InferenceTarget interpreted(std::size_t bytes, std::vector<int>* loaded = nullptr) {
   InferenceTarget target;
@@ -74,7 +76,7 @@ TEST_CASE("a network runs by the kernel that it has, with what the reference has
     InferenceTarget target = interpreted(kPlenty);
     target.chip.smem_bytes_per_block.value = 1024 * shared_kib;
     target.chip.sm_count.value = target.sms;
-    const auto by_kernels = kernel_inference(read_network(text), target);
+    const auto by_kernels = kernel_inference(read_network(text), target, kSomeImages);
     const auto by_reference = reference_inference(read_network(text));
     CHECK(by_kernels->plan().starts_with(plan));
     CHECK(by_reference->plan() == "reference");
@@ -106,7 +108,7 @@ TEST_CASE("the challenge's networks have the plans that they are made for", "[sl
     INFO(text);
     InferenceTarget target = interpreted(std::size_t{80} << 30);
     target.sms = 132;
-    CHECK(kernel_inference(read_network(text), target)->plan().starts_with(plan));
+    CHECK(kernel_inference(read_network(text), target, kSomeImages)->plan().starts_with(plan));
   }
 }
 
@@ -115,7 +117,7 @@ TEST_CASE("more images than memory holds at once go through in batches, and keep
   const Bitmaps images = random_images(600, 40, 3);
   const auto by_reference = reference_inference(network);
   std::vector<int> loaded;
-  const auto by_kernels = kernel_inference(network, interpreted(120000, &loaded));
+  const auto by_kernels = kernel_inference(network, interpreted(120000, &loaded), kSomeImages);
   const Inference inference = by_kernels->infer(images);
   CHECK(inference.categories == by_reference->infer(images).categories);
   CHECK(inference.entering.front() == 600);
@@ -124,7 +126,7 @@ TEST_CASE("more images than memory holds at once go through in batches, and keep
   REQUIRE(loaded.size() == 2);
   CHECK((loaded.front() % 32 == 0 && loaded.front() < 300));
   try {
-    kernel_inference(network, interpreted(10000))->infer(images);
+    kernel_inference(network, interpreted(10000), kSomeImages)->infer(images);
     FAIL("10000 bytes are not enough");
   } catch (const DoesNotFit& problem) {
     CHECK_THAT(problem.what(), Catch::Contains("bytes of device memory; 10000 are available"));
@@ -147,7 +149,7 @@ TEST_CASE("what no kernel can hold is refused with what it needs and what there 
   const FeedForward network = read_network("random:neurons=65536,layers=1,degree=1");
   InferenceTarget target = interpreted(kPlenty);
   try {
-    kernel_inference(network, target);
+    kernel_inference(network, target, kSomeImages);
     FAIL("65536 neurons do not fit");
   } catch (const DoesNotFit& problem) {
     CHECK_THAT(problem.what(),
@@ -156,17 +158,20 @@ TEST_CASE("what no kernel can hold is refused with what it needs and what there 
                    Catch::Contains("has 227 KiB; the CPU reference runs it"));
   }
   target.chip.smem_bytes_per_block.value = 514 << 10;
-  CHECK(choose_unstructured_plan(target.chip, network).phases.size() == 1);
+  CHECK(choose_unstructured_plan(target.chip, network, given_activity(network, 1000, 1))->phases.size() == 1);
 }
 
 TEST_CASE("networks that nobody chose have the categories of the reference, interpreted", "[slow]") {
   for (int seed = 1; seed <= 40; ++seed) {
+    if (!is_chosen(seed, 3)) {
+      continue;
+    }
     const std::string text = random_network_text(seed, 150, 6);
     INFO(text);
     const FeedForward network = read_network(text);
     InferenceTarget target = interpreted(kPlenty);
     target.chip.sm_count.value = target.sms;
-    const auto by_kernels = kernel_inference(network, target);
+    const auto by_kernels = kernel_inference(network, target, kSomeImages);
     INFO(by_kernels->plan());
     const Bitmaps images = random_images(50, network.neurons.front(), static_cast<std::uint64_t>(seed));
     CHECK(by_kernels->infer(images).categories == reference_inference(network)->infer(images).categories);
@@ -203,7 +208,7 @@ TEST_CASE("several GPUs have the categories of one, whatever the order of the im
   const FeedForward network = read_network("random:neurons=64,layers=6,degree=24,blocks=16,bias=-0.1");
   InferenceTarget target = interpreted(kPlenty);
   target.chip.sm_count.value = target.sms;
-  const PlannedProgram planned = plan_network(network, target);
+  const PlannedProgram planned = plan_inference(network, target, plan_images(network, kSomeImages));
   const Bitmaps images = random_images(90, 64, 9);
   const std::vector<int> categories = reference_inference(network)->infer(images).categories;
   for (const int gpus : {1, 3}) {

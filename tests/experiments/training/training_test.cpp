@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps as predicted and as measured on an H100 by a prototype and by cuDNN. Nothing was fitted to these rows.
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 #include "model/training/price.hpp"
 #include "tests/catch.hpp"
 #include "tests/experiments/command.hpp"

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/plan/plan_text.hpp"
 
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 #include "tests/catch.hpp"
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 using namespace onchip;
 
@@ -32,6 +34,16 @@ TEST_CASE("text that is no plan is refused with a reason", "[fast]") {
     many += "/1";
   }
   refused(many, "more than 32 rows per group");
+  refused("sms=2", "sparse_persistent expects 'slots=', too");
+  refused("sms=2 sms=2 slots=1", "'sms' stands twice");
+}
+
+TEST_CASE("a plan's text is parted outside of brackets", "[fast]") {
+  using Parts = std::vector<std::string_view>;
+  CHECK(split_text("a [b c] d", ' ') == Parts{"a", "[b c]", "d"});
+  CHECK(split_text("a=[b=[c d] e] f", ' ') == Parts{"a=[b=[c d] e]", "f"});
+  CHECK(split_text("1,2,", ',') == Parts{"1", "2", ""});
+  CHECK(split_text("", ',') == Parts{""});
 }
 
 TEST_CASE("what a family does not have is refused in its text", "[fast]") {
@@ -65,6 +77,6 @@ TEST_CASE("a plan's text leaves out what is as usual, and plans without it have 
       "sparse_persistent packed_pair bank_aware lamport sms=7 threads=64 lanes_per_row=8 slots=3/2 loads_in_flight=2");
   CHECK(
       to_string(parse_plan("dense_persistent sms=2 threads=32")).starts_with("dense_persistent dense lamport sms=2 "));
-  CHECK(std::get<SparsePlan>(parse_plan("sparse_persistent sms=2")).storage == Storage::packed_pair);
+  CHECK(std::get<SparsePlan>(parse_plan("sparse_persistent sms=2 slots=1")).storage == Storage::packed_pair);
   CHECK(to_string(CudnnPlan{}) == "cudnn");
 }

@@ -4,9 +4,11 @@
 #include "model/training/recurrence_price.hpp"
 #include "model/training/sparse_price.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 
 using namespace onchip;
@@ -37,15 +39,6 @@ double total_of(const TrainingStep& step, const TrainingPrice& price, PhaseKind 
   return us;
 }
 
-std::string refusal(auto&& what) {
-  try {
-    what();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace
 
 TEST_CASE("columns of a backward recurrence are split over a cluster: an SM polls a share of the state", "[fast]") {
@@ -64,10 +57,11 @@ TEST_CASE("columns of a backward recurrence are split over a cluster: an SM poll
   CHECK(of_whole["split"] == 0);
   CHECK(of_split["split"] > 0);
   CHECK(of_split["staging"] < of_whole["staging"]);
-  CHECK(refusal([&] { recurrence_shape(size, {.split = 2}, false); }).find("split is 1") != std::string::npos);
+  CHECK(error_of([&] { recurrence_shape(size, {.split = 2}, false); }).find("split is 1") != std::string::npos);
 }
 
 TEST_CASE("the pick is the plan with the least price, and fits", "[fast]") {
+  int fitting = 0;
   for (const auto& [hidden, batch] : {std::pair{256, 16}, {512, 512}, {650, 33}, {1024, 64}, {1536, 64}, {2048, 16}}) {
     const TrainingSize size = size_of(lstm(hidden, batch));
     for (const bool is_backward : {false, true}) {
@@ -76,14 +70,18 @@ TEST_CASE("the pick is the plan with the least price, and fits", "[fast]") {
       CHECK(recurrence_shape(size, pick, is_backward).blocks <= h100().sm_count);
       const double us = recurrence_price(h100(), size, pick, is_backward).terms.total();
       for (const char* other : {"loads_in_flight=8", "loads_in_flight=16", "turns=4", "warps=16", "split=2"}) {
+        std::optional<RecurrencePlan> plan;
         try {
-          const RecurrencePlan plan = with_room(size, changed(pick, other), is_backward, 132, 227 * 1024);
-          CHECK(us <= recurrence_price(h100(), size, plan, is_backward).terms.total() * 1.0001);
-        } catch (const InputError&) {  // that does not fit
+          plan = with_room(size, changed(pick, other), is_backward, 132, 227 * 1024);
+        } catch (const InputError&) {
+          continue;  // it does not fit
         }
+        CHECK(us <= recurrence_price(h100(), size, *plan, is_backward).terms.total() * 1.0001);
+        ++fitting;
       }
     }
   }
+  CHECK(fitting > 20);  // of 60
 }
 
 TEST_CASE("a training step reads back from its text", "[fast]") {
@@ -98,21 +96,22 @@ TEST_CASE("a training step reads back from its text", "[fast]") {
 }
 
 TEST_CASE("texts that are no training step are refused with what is expected", "[fast]") {
-  const auto parse = [](const std::string& text) { return refusal([&] { parse_training_step(text); }); };
+  const auto parse = [](const std::string& text) { return error_of([&] { parse_training_step(text); }); };
   CHECK(parse("") == "training step: found '': expected 'stash=gates' or 'stash=cells' first");
   CHECK(parse("stash=gate").find("did you mean 'gates'") != std::string::npos);
   CHECK(parse("stash=gates | forwards layer=0").find("did you mean 'forward'") != std::string::npos);
   CHECK(parse("stash=gates | packing elements=-1").find("expected a whole number") != std::string::npos);
-  CHECK(!parse("stash=gates | data_product rows=1 colums=2").empty());
-  CHECK(!parse("stash=gates | forward layer=0").empty());
-  CHECK(!parse("stash=gates | ").empty());
+  CHECK(parse("stash=gates | data_product rows=1 colums=2").find("precision 'colums=2'") != std::string::npos);
+  CHECK(parse("stash=gates | forward layer=0").find("expected the plan of a recurrence") != std::string::npos);
+  CHECK(parse("stash=gates | ").find("unknown phase ''") != std::string::npos);
   CHECK(parse("stash=gates").find("expected phases") != std::string::npos);
-  CHECK(!parse("stash=gates | packing elements=9000000000000000000").empty());
+  CHECK(parse("stash=gates | packing elements=9000000000000000000").find("expected a whole number") !=
+        std::string::npos);
 
   TrainingStep step = plan_training(h100(), lstm(512, 64));
-  CHECK(refusal([&] { check(lstm(512, 2048), step); }).find("at most 64 samples") != std::string::npos);
+  CHECK(error_of([&] { check(lstm(512, 2048), step); }).find("at most 64 samples") != std::string::npos);
   step.phases.back().layer = 1;
-  CHECK(refusal([&] { check(lstm(512, 64), step); }).find("layer 1") != std::string::npos);
+  CHECK(error_of([&] { check(lstm(512, 64), step); }).find("layer 1") != std::string::npos);
 }
 
 TEST_CASE("a step has every product and recurrence once for each layer and direction, in an order that works",
@@ -198,8 +197,8 @@ TEST_CASE("what no kernel trains is a library's step", "[fast]") {
   CHECK(plan_training(find_chip("v100").chip, lstm(512, 64)) == library_step());
   CHECK(plan_training(h100(), lstm(8192, 64)) == library_step());
   CHECK(price(h100(), training, library_step()).us == Approx(library_prices(h100(), training)[0].us));
-  CHECK(refusal([&] { own_step(h100(), training); }).find("not for 'tanh'") != std::string::npos);
-  CHECK(refusal([&] { own_step(h100(), lstm(8192, 64)); }).find("takes 512 SMs") != std::string::npos);
+  CHECK(error_of([&] { own_step(h100(), training); }).find("not for 'tanh'") != std::string::npos);
+  CHECK(error_of([&] { own_step(h100(), lstm(8192, 64)); }).find("takes 512 SMs") != std::string::npos);
   CHECK(plan_training(h100(), lstm(2048, 512)) == library_step());  // slower, though it fits
 }
 
@@ -209,18 +208,19 @@ TEST_CASE("a sparse LSTM is trained with plans of its mask, and its gradient is 
   CHECK(parse_training_step(to_string(step)) == step);
   CHECK(with_plans(own_step(h100(), training), how_text(step.phases[2]), how_text(step.phases[3])) == step);
   check(training, step);
-  CHECK(refusal([&] { check(dense, step); }).find("this one is dense") != std::string::npos);
-  CHECK(refusal([&] { check(training, own_step(h100(), dense)); }).find("this one is sparse") != std::string::npos);
+  CHECK(error_of([&] { check(dense, step); }).find("this one is dense") != std::string::npos);
+  CHECK(error_of([&] { check(training, own_step(h100(), dense)); }).find("this one is sparse") != std::string::npos);
   const TrainingPrice priced = price(h100(), training, step);
   CHECK(total_of(step, priced, PhaseKind::gradient_mask) > 0);
   const TrainingAnswer answer = predict_training(find_chip("h100_sxm"), training, Stash::gates);
   CHECK(to_json(answer)["phases"][2]["plan"] == how_text(step.phases[2]));
   for (const auto& other : {sparse_lstm(1024, 16, 0.1, {2}), sparse_lstm(1024, 16, 0.1, {1, true})}) {
-    CHECK(refusal([&] { own_step(h100(), other); }).find("one layer and direction") != std::string::npos);
+    CHECK(error_of([&] { own_step(h100(), other); }).find("one layer and direction") != std::string::npos);
   }
   Chip small = h100();
   small.sm_count.value = 8;
-  CHECK(refusal([&] { own_step(small, sparse_lstm(1024, 16, 0.8)); }).find("do not fit on 8 SMs") != std::string::npos);
+  CHECK(error_of([&] { own_step(small, sparse_lstm(1024, 16, 0.8)); }).find("do not fit on 8 SMs") !=
+        std::string::npos);
 }
 
 TEST_CASE("sparse recurrences are priced by their slots, passes, turns and split", "[fast]") {
