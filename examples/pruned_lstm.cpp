@@ -38,7 +38,7 @@ struct Layer {
   SparseMatrix recurrent;  // W_hh, [4 * hidden, hidden]
   std::vector<float> input_bias, recurrent_bias;
   std::vector<float> dense_input;  // W_ih, zeros included
-  std::shared_ptr<const Program> program;
+  std::shared_ptr<const RecurrenceProgram> program;
 };
 
 std::vector<Layer> read_layers(const std::string& file) {
@@ -70,7 +70,8 @@ std::vector<Layer> read_layers(const std::string& file) {
 }
 
 // Plans and compiles; says whether the layer fits. Null if it does not.
-std::shared_ptr<const Program> plan(const Chip& chip, const Layer& layer, int batch, const std::string& architecture) {
+std::shared_ptr<const RecurrenceProgram> plan(const Chip& chip, const Layer& layer, int batch,
+                                              const std::string& architecture) {
   Recurrent network;
   network.cell = Cell::lstm;
   network.precision = kPrecision;
@@ -84,8 +85,8 @@ std::shared_ptr<const Program> plan(const Chip& chip, const Layer& layer, int ba
     return nullptr;
   }
   std::cout << "  predicted: " << planned.prediction.step_us << " us per step\n";
-  return std::make_shared<const Program>(make_program(make_layout(network, planned.plan, layer.recurrent),
-                                                      {layer.input_bias, layer.recurrent_bias}, architecture));
+  return std::make_shared<const RecurrenceProgram>(make_program(
+      make_layout(network, planned.plan, layer.recurrent), {layer.input_bias, layer.recurrent_bias}, architecture));
 }
 
 bool has_device() {

@@ -74,7 +74,8 @@ class WrittenKernel {
   void write(const Configuration& configuration, const PlannedNetwork& planned, const CompileRequest& request,
              const CompiledKernel& kernel) {
     const auto matrix = recurrent_matrix(configuration);
-    const Program program = make_uncompiled_program(make_layout(planned.network, planned.plan, *matrix), {});
+    const RecurrenceProgram program =
+        make_uncompiled_program(make_layout(planned.network, planned.plan, *matrix), {}, request.architecture);
     const KernelLayout layout = kernel_layout(program, planned.network.steps);
     const std::string json_name = beside(path_, ".json").filename().string();
     if (path_.extension() == ".cubin") {

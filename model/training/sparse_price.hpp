@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a step of a sparse training recurrence takes (kernels/training/sparse/sparse_recurrence.cu). Turns are
+// How long a step of a sparse training recurrence takes (kernels/training/device/sparse_recurrence.cu). Turns are
 // launches, one after another; of a turn, a sum:
 //
 //   exchange    as inference exchanges a state (exchange/exchange_time.hpp), here its first plane, of one pass; and

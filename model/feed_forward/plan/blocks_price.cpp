@@ -42,7 +42,6 @@ int wavefronts_of_all(std::span<const std::uint32_t> places) {
 }
 
 constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
-constexpr int kSettlesEach = 4;    // layers, as feed_forward_blocks.cu has it
 
 // Both have all parts.
 Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
