@@ -39,6 +39,18 @@ constexpr std::array kTimes{
     NamedNumber{"floor_us",
                 [](const Answered& row) { return row.prediction->floor_us > 0 ? row.prediction->floor_us : kUnknown; }},
 };
+// Of a training that has a plan.
+constexpr std::array kTraining{
+    NamedNumber{"layers", [](const Answered& row) { return static_cast<double>(row.training->training.stack.layers); }},
+    NamedNumber{"directions",
+                [](const Answered& row) { return static_cast<double>(row.training->training.stack.directions()); }},
+    NamedNumber{"us", [](const Answered& row) { return row.training->planned->prediction.iteration.us; }},
+    NamedNumber{"stash_bytes",
+                [](const Answered& row) { return static_cast<double>(row.training->planned->prediction.stash_bytes); }},
+    NamedNumber{
+        "workspace_bytes",
+        [](const Answered& row) { return static_cast<double>(row.training->planned->prediction.workspace_bytes); }},
+};
 // Of an inference that runs.
 constexpr std::array kInference{
     NamedNumber{"ms", [](const Answered& row) { return 1e-3 * row.inference->price.us; }},
@@ -93,6 +105,12 @@ std::vector<std::string> all_names() {
   for (const auto& number : kInference) {
     names.emplace_back(number.name);
   }
+  for (const auto& number : kTraining) {
+    names.emplace_back(number.name);
+  }
+  for (const std::string_view phase : kPhaseNames) {
+    names.push_back(std::string(phase) + "_us");
+  }
   for (const std::string_view term : price_parts::kPartNames) {
     names.push_back(std::string(term) + "_ms");
   }
@@ -130,6 +148,16 @@ Number_of find_number(std::string_view name) {
   };
   if (const auto time = std::ranges::find(kTimes, name, &NamedNumber::name); time != kTimes.end()) {
     return of_what_fits(time->of);
+  }
+  if (const auto number = std::ranges::find(kTraining, name, &NamedNumber::name); number != kTraining.end()) {
+    return [of = number->of](const Answered& row) {
+      return row.training != nullptr && row.training->planned ? of(row) : kUnknown;
+    };
+  }
+  for (const std::string_view phase : kPhaseNames) {
+    if (name == std::string(phase) + "_us") {
+      return of_what_fits([phase](const Answered& row) { return row.prediction->terms[phase]; });
+    }
   }
   const auto of_what_runs = [](auto&& of) -> Number_of {
     return [of](const Answered& row) { return row.inference != nullptr && row.inference->runs() ? of(row) : kUnknown; };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "model/answer/feed_forward/feed_forward.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/plan/planner.hpp"
 
 #include <functional>
@@ -22,6 +23,7 @@ struct Answered {
   const Plan* plan = nullptr;  // null: none answers
   const Prediction* prediction = nullptr;
   const FeedForwardAnswer* inference = nullptr;  // of a feed-forward network, instead of a plan and its prediction
+  const TrainingCase* training = nullptr;        // instead of a plan; its prediction is there
 };
 
 using Number_of = std::function<double(const Answered&)>;

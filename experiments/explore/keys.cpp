@@ -24,7 +24,7 @@ struct NetworkKey {
   bool is_whole;
   double minimum, maximum;
   void (*apply)(Draft&, double);
-  bool is_feed_forward = false;
+  bool is_feed_forward = false, is_training = false;
 };
 constexpr double kInt = 2147483647;
 constexpr std::array kNetworkNumbers{
@@ -44,14 +44,26 @@ constexpr std::array kNetworkNumbers{
                [](Draft& draft, double value) { draft.feed_forward.images.sample = static_cast<int>(value); }, true},
     NetworkKey{"gpus", Subject::sequence, true, 1, kMostGpus,
                [](Draft& draft, double value) { draft.feed_forward.gpus = static_cast<int>(value); }, true},
+    NetworkKey{"layers", Subject::sequence, true, 1, kMostLayers,
+               [](Draft& draft, double value) { draft.stack.layers = static_cast<int>(value); }, false, true},
+    NetworkKey{"directions", Subject::sequence, true, 1, 2,
+               [](Draft& draft, double value) { draft.stack.bidirectional = value == 2; }, false, true},
+    NetworkKey{"input", Subject::sequence, true, 1, kMaxHidden,
+               [](Draft& draft, double value) { draft.stack.input = static_cast<int>(value); }, false, true},
 };
 
 struct NameKey {
   std::string_view name;
   Subject subject;
   void (*apply)(Draft&, const std::string&);
-  bool is_feed_forward = false;
+  bool is_feed_forward = false, is_training = false;
 };
+
+// Whether a plan's text, or a family's name, is of a training.
+bool is_of_training(std::string_view text) {
+  return is_training_family(text.substr(0, text.find(' ')));
+}
+
 constexpr std::array kNames{
     NameKey{"chip", Subject::chip,
             [](Draft& draft, const std::string& name) { draft.base = &draft.chips->find(name)->second.chip; }},
@@ -69,11 +81,31 @@ constexpr std::array kNames{
             [](Draft& draft, const std::string& text) { draft.feed_forward.network = text; }, true},
     NameKey{"images", Subject::weights,
             [](Draft& draft, const std::string& text) { draft.feed_forward.images.images = text; }, true},
+    NameKey{"mode", Subject::weights,
+            [](Draft& draft, const std::string& name) {
+              if (name != "train" && name != "inference") {
+                throw InputError("found " + in_quotes(name) + ": expected inference or train");
+              }
+              draft.trains = name == "train";
+            }},
+    NameKey{"stash", Subject::plan,
+            [](Draft& draft, const std::string& name) { draft.training.stash = parse_stash(name); }, false, true},
     NameKey{"plan", Subject::plan,
-            [](Draft& draft, const std::string& text) { draft.configuration.plan = parse_plan(text); }},
-    NameKey{
-        "family", Subject::plan,
-        [](Draft& draft, const std::string& name) { draft.configuration.constraints.family = find_family(name).name; }},
+            [](Draft& draft, const std::string& text) {
+              if (is_of_training(text)) {
+                draft.training.plan = parse_training_plan(text);
+              } else {
+                draft.configuration.plan = parse_plan(text);
+              }
+            }},
+    NameKey{"family", Subject::plan,
+            [](Draft& draft, const std::string& name) {
+              if (is_of_training(name)) {
+                draft.training.family = name;
+              } else {
+                draft.configuration.constraints.family = find_family(name).name;
+              }
+            }},
     NameKey{"tier", Subject::plan,
             [](Draft& draft, const std::string& name) { draft.configuration.constraints.tier = parse_tier(name); }},
 };
@@ -168,16 +200,19 @@ void Draft::reset(Subject subject) {
       configuration.weights_file.clear();
       configuration.tensor.clear();
       feed_forward = {{}, {}, feed_forward.gpus};
+      trains = false;
       break;
     }
     case Subject::sequence:
       configuration.network.batch = usual.batch;
       configuration.network.steps = usual.steps;
       feed_forward.gpus = 1;
+      stack = {};
       break;
     case Subject::plan:
       configuration.plan.reset();
       configuration.constraints = {};
+      training = {};
       break;
   }
 }
@@ -192,10 +227,12 @@ Key find_sweep_key(std::string_view name) {
     key.minimum = number->minimum;
     key.maximum = number->maximum;
     key.is_feed_forward = number->is_feed_forward;
+    key.is_training = number->is_training;
     key.apply = [apply = number->apply](Draft& draft, const Value& value) { apply(draft, value.number); };
   } else if (const auto text = std::ranges::find(kNames, name, &NameKey::name); text != kNames.end()) {
     key.subject = text->subject;
     key.is_feed_forward = text->is_feed_forward;
+    key.is_training = text->is_training;
     key.apply = [apply = text->apply](Draft& draft, const Value& value) { apply(draft, value.text); };
   } else if (const auto all = plan_fields(std::type_identity<Plan>{}); std::ranges::count(all, name) > 0) {
     key.subject = Subject::plan;

@@ -4,6 +4,7 @@
 
 #include "experiments/feed_forward/asked.hpp"
 #include "model/answer/configuration.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/chip/chip_keys.hpp"
 
 #include <array>
@@ -30,6 +31,9 @@ struct Draft {
   std::vector<ChipChange> changes;
   Configuration configuration;
   FeedForwardAsked feed_forward;  // instead, if it names a network
+  bool trains = false;            // instead a training of the configuration's network
+  Stack stack = {};
+  TrainingConstraints training = {};
 
   explicit Draft(const Chips& all);
   void reset(Subject subject);  // to what a command takes without options
@@ -46,6 +50,7 @@ struct Key {
   Subject subject = Subject::chip;
   bool is_number = false, is_whole = false;
   bool is_feed_forward = false;       // of a feed-forward network
+  bool is_training = false;           // of a training
   bool needs_plan = false;            // a field that only a whole plan has: the planner cannot be bound to it
   double minimum = 0, maximum = 0;    // inclusive, of a number of the network
   const ChipKey* chip_key = nullptr;  // null for a cost term, too

@@ -26,6 +26,7 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
       format_(format),
       engine_(std::move(engine)),
       is_feed_forward_(spec.has("network")),
+      is_training_(spec.trains()),
       seeks_size_(!is_feed_forward_ && !spec.has("hidden") && !spec.has("weights")),
       has_plan_(spec.has("plan")),
       columns_{"row"},
@@ -56,6 +57,12 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
                                            : Names{"step_us", "low_us", "high_us", "floor_us"}) {
     columns_.emplace_back(time);
     times_.push_back(find_number(time));
+  }
+  for (const char* number : {"us", "stash_bytes", "workspace_bytes"}) {
+    if (is_training_) {
+      columns_.emplace_back(number);
+      times_.push_back(find_number(number));
+    }
   }
   if (!has_plan_) {
     columns_.emplace_back("plan");
@@ -128,6 +135,9 @@ void RowComputer::rebuild(Subject subject) {
   if (subject == Subject::weights) {
     rows_.reset();
   }
+  if (subject == Subject::weights || subject == Subject::sequence) {
+    trained_.reset();
+  }
   is_checked_ &= subject == Subject::chip;
 }
 
@@ -156,19 +166,43 @@ void RowComputer::check_given_plan() {
   }
 }
 
+// A network is dense unless it is said otherwise.
+void RowComputer::answer_training() {
+  Configuration& configuration = draft_.configuration;
+  if (!spec_.has("density") && !spec_.has("mask") && !spec_.has("weights")) {
+    configuration.network.density = 1;
+  }
+  check(configuration);
+  if (seeks_size_) {
+    training_ = largest_training({{chip_, {}, {}}, configuration, draft_.stack, draft_.training, spec_.granule});
+    return;
+  }
+  if (!trained_) {
+    trained_ = training_of(configuration, draft_.stack);
+  }
+  training_ = {chip_.name, *trained_, plan_training_on_chip(chip_, *trained_, draft_.training)};
+}
+
 void RowComputer::answer() {
   const Configuration& configuration = draft_.configuration;
   problem_.clear();
   for (const std::string& problem : problem_of_) {
     if (!problem.empty()) {
       problem_ = problem;
+      training_.reset();
       return;
     }
   }
   inference_.reset();
+  training_.reset();
   try {
     if (is_feed_forward_) {
       inference_ = spec_.networks->answer({chip_, {}, {}}, draft_.feed_forward);
+      return;
+    }
+    if (is_training_) {
+      answer_training();
+      problem_ = training_->planned ? "" : training_->planned.why();
       return;
     }
     if (has_plan_ && !engine_) {  // as plan_network() does, but what is the same is not checked again
@@ -198,11 +232,19 @@ Answered RowComputer::answered() const {
   if (is_feed_forward_) {
     return {.chip = &chip_, .inference = is_answered ? &*inference_ : nullptr};
   }
+  if (is_training_) {
+    return {.chip = &chip_,
+            .network = training_ ? &training_->training.network : &draft_.configuration.network,
+            .seed = static_cast<double>(draft_.configuration.seed),
+            .prediction = is_answered ? &training_->planned->prediction : nullptr,
+            .training = training_ ? &*training_ : nullptr};
+  }
   return {&chip_,
           is_answered ? &planned_->network : &draft_.configuration.network,
           static_cast<double>(draft_.configuration.seed),
           is_answered ? &planned_->plan : nullptr,
           is_answered ? &planned_->prediction : nullptr,
+          nullptr,
           nullptr};
 }
 
@@ -315,7 +357,10 @@ void RowComputer::append_to(std::string& text) {
     append_number(text, time(row), kDigits);
   }
   if (!has_plan_) {
-    append_word(text, row.inference != nullptr ? row.inference->plan : row.plan != nullptr ? to_string(*row.plan) : "");
+    append_word(text, row.inference != nullptr                      ? row.inference->plan
+                      : row.training != nullptr && problem_.empty() ? to_string(training_->planned->plan)
+                      : row.plan != nullptr                         ? to_string(*row.plan)
+                                                                    : "");
   }
   for (const Extra& extra : extras_) {
     append_number(text, extra.value, kDigitsOfExtras);

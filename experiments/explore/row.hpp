@@ -52,6 +52,7 @@ class RowComputer {
   const RowProfile& rows();
   void check_given_plan();
   void answer();
+  void answer_training();
   Answered answered() const;
 
   void begin_cell(std::string& text);
@@ -61,7 +62,7 @@ class RowComputer {
   const SweepSpec& spec_;
   const RowFormat format_;
   const AskEngine engine_;
-  const bool is_feed_forward_, seeks_size_, has_plan_;
+  const bool is_feed_forward_, is_training_, seeks_size_, has_plan_;
   std::vector<std::string> columns_;
   std::vector<Number_of> times_;
 
@@ -81,6 +82,8 @@ class RowComputer {
   std::optional<RowProfile> rows_;
   std::optional<PlannedNetwork> planned_;
   std::optional<FeedForwardAnswer> inference_;
+  std::optional<Training> trained_;  // of the row's network
+  std::optional<TrainingCase> training_;
   std::uint64_t row_ = 0;
 
   struct Extra {

@@ -199,6 +199,12 @@ bool SweepSpec::has(std::string_view key) const {
   return varies(key) || std::ranges::any_of(fixed, [&](const KeyValues& values) { return values.key.name == key; });
 }
 
+bool SweepSpec::trains() const {
+  return std::ranges::any_of(fixed, [](const KeyValues& values) {
+    return values.key.name == "mode" && values.values.front().text == "train";
+  });
+}
+
 void SweepSpec::fix(const std::string& key, const std::string& text) {
   KeyValues one = read_key(*this, key, {text});
   if (one.values.size() != 1) {
@@ -283,9 +289,25 @@ void finish(SweepSpec& spec) {
       throw InputError("'" + std::string(key) + "' contradicts 'plan', which says it");
     }
   }
-  const bool is_feed_forward = spec.has("network");
+  const bool is_feed_forward = spec.has("network"), trains = spec.trains();
+  if (spec.varies("mode") || (trains && is_feed_forward)) {
+    throw InputError(std::string("'mode' ") +
+                     (trains ? "contradicts 'network', a feed-forward network" : "is of all rows: it is no axis"));
+  }
   const auto check_kind = [&](const KeyValues& values) {
     const Key& key = values.key;
+    if (key.is_training && !trains) {
+      throw InputError("'" + key.name + "' needs mode=train");
+    }
+    const bool is_plans = key.subject == Subject::plan;
+    const bool is_of_training =
+        key.is_training ||
+        (key.name == "plan" || key.name == "family"
+             ? is_training_family(values.values.front().text.substr(0, values.values.front().text.find(' ')))
+             : false);
+    if (is_plans && is_of_training != trains) {
+      throw InputError("'" + key.name + "' is of " + (trains ? "inference" : "training, which needs mode=train"));
+    }
     if (key.subject != Subject::chip && key.is_feed_forward != is_feed_forward) {
       throw InputError("'" + key.name + "' " +
                        (is_feed_forward ? "contradicts 'network', a feed-forward network" : "needs 'network'"));
@@ -299,6 +321,8 @@ void finish(SweepSpec& spec) {
     if (spec.engine != "model" || spec.rows != "exact") {
       throw InputError("of feed-forward networks rows are the model's, of exact patterns");
     }
+  } else if (trains && (spec.engine != "model" || spec.rows != "exact")) {
+    throw InputError("of trainings rows are the model's, of exact masks");
   } else if (spec.has("weights")) {
     for (const char* key : {"hidden", "density", "mask"}) {
       if (spec.has(key)) {

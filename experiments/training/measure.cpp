@@ -46,12 +46,20 @@ struct MeasuredStep {
   TrainingAnswer predicted;
   std::vector<BaselineResult> results;
   std::optional<OwnStep> own;  // of the first result
+
+  // What the model says of an iteration of the plan that ran, or of a library's; "cublas" of "cublas_graph".
+  const PhasePrice* price_of(const std::string& library) const {
+    const auto of = std::ranges::find_if(predicted.ranking, [&](const RankedTraining& one) {
+      return one.is_library() && one.library().starts_with(library);
+    });
+    return library == kOwn ? (own ? &own->price : nullptr) : of == predicted.ranking.end() ? nullptr : &of->iteration;
+  }
 };
 
 // What the model's pick stands for: our kernels, or the quickest of the library.
 bool is_picked(const MeasuredStep& step, const std::map<std::string, const BaselineResult*>& best,
                const BaselineResult& result) {
-  const bool is_library = step.predicted.step == library_step();
+  const bool is_library = !is_on_chip(step.predicted.planned->plan);
   const auto cudnn = best.find("cudnn");
   return is_library ? cudnn != best.end() && cudnn->second == &result : &result == step.results.data();
 }
@@ -63,9 +71,7 @@ Table rows_of(const MeasuredStep& step, const std::string& device) {
   Table table;
   for (const BaselineResult& result : step.results) {
     const std::string library = result.name.substr(0, result.name.find(' '));
-    const auto price = std::ranges::find_if(step.predicted.libraries, [&](const LibraryTraining& of) {
-      return of.library.starts_with(library);  // "cublas" of "cublas_graph"
-    });
+    const PhasePrice* const price = step.price_of(library);
     const bool is_own = step.own && &result == step.results.data();
     const auto us = [&](double value) { return result.ran ? significant(value, 6) : std::string(); };
     const auto part = [&](Timing TrainingTiming::*of) {
@@ -90,7 +96,7 @@ Table rows_of(const MeasuredStep& step, const std::string& device) {
         {"low_us", us(result.step_us.low)},
         {"high_us", us(result.step_us.high)},
         {"samples", std::to_string(result.step_us.samples)},
-        {"predicted_us", price == step.predicted.libraries.end() ? "" : significant(price->us / network.steps, 6)},
+        {"predicted_us", price == nullptr ? "" : significant(price->us / network.steps, 6)},
         {"best", truth(best.contains(library) && best.at(library) == &result)},
         {"pick", truth(is_picked(step, best, result))},
         {"forward_us", part(&TrainingTiming::forward)},
@@ -98,8 +104,9 @@ Table rows_of(const MeasuredStep& step, const std::string& device) {
         {"products_us", part(&TrainingTiming::products)},
         {"other_us", part(&TrainingTiming::other)},
         {"spill_bytes", word([](const OwnStep& of) { return std::to_string(of.timing.spill_bytes); })},
-        {"plan_forward", word([](const OwnStep& of) { return of.plan.forward; })},
-        {"plan_backward", word([](const OwnStep& of) { return of.plan.backward; })},
+        {"plan_forward", word([](const OwnStep& of) { return pass_text(of.plan, false); })},
+        {"plan_backward", word([](const OwnStep& of) { return pass_text(of.plan, true); })},
+        {"refused_plan", word([](const OwnStep& of) { return of.refused ? to_string(*of.refused) : std::string(); })},
         {"forward_code", word([](const OwnStep& of) { return of.timing.forward_code; })},
         {"backward_code", word([](const OwnStep& of) { return of.timing.backward_code; })},
         {"settings", result.ran ? result.settings : result.refusal}};
@@ -143,10 +150,19 @@ Report report_of(const MeasuredStep& step, const std::string& device) {
   }
   report.text = describe(network) + ", " + describe(predicted.training.stack, network) +
                 ", forward and all gradients on " + device + "\n\n" + to_aligned(table) + "\nmodel, of its pick, " +
-                (predicted.step == library_step() ? "cudnn" : kOwn) + ": " +
-                fixed(predicted.price.us / network.steps, 2) + " us\n";
-  for (const LibraryTraining& library : predicted.libraries) {
-    report.text += "model, " + std::string(library.library) + ": " + fixed(library.us / network.steps, 2) + " us\n";
+                (is_on_chip(predicted.planned->plan) ? kOwn : "cudnn") + ": " +
+                fixed(predicted.planned->prediction.step_us, 2) + " us\n";
+  for (const RankedTraining& one : predicted.ranking) {
+    if (one.is_library()) {
+      report.text +=
+          "model, " + std::string(one.library()) + ": " + fixed(one.iteration.us / network.steps, 2) + " us\n";
+    }
+  }
+  if (step.own) {
+    report.text += std::string("model, ") + kOwn + ": " + fixed(step.own->price.us / network.steps, 2) + " us\n";
+    if (step.own->refused) {
+      report.json["refused_plan"] = to_string(*step.own->refused);
+    }
   }
   return report;
 }
@@ -167,7 +183,7 @@ std::vector<BaselineResult> time_libraries(const Training& training, const Measu
 // All that needs no GPU.
 struct PreparedStep {
   AskedTraining asked;
-  std::optional<TrainingProgram> program;  // or why there is none
+  std::optional<OwnProgram> program;  // or why there is none
   std::exception_ptr problem;
 };
 
@@ -183,7 +199,7 @@ PreparedStep prepare_step(const Chip& chip, AskedTraining asked, const std::stri
 
 MeasuredStep measure_step(const ChipFile& chip, const PreparedStep& prepared, const MeasureOptions& options) {
   const AskedTraining& asked = prepared.asked;
-  MeasuredStep step{asked, predict_training(chip, asked.training, asked.stash, asked.step), {}, {}};
+  MeasuredStep step{asked, predict_training(chip, asked.training, asked.constraints), {}, {}};
   options.say("measuring " + describe(asked.training.network));
   try {
     if (prepared.problem) {
@@ -191,7 +207,6 @@ MeasuredStep measure_step(const ChipFile& chip, const PreparedStep& prepared, co
     }
     step.own = time_own_step(chip.chip, asked, *prepared.program, options.repeats);
     step.results.push_back(step.own->result);
-    step.predicted.libraries.push_back(step.own->price);
   } catch (const std::exception& error) {  // a refusal, or a failure of the device, beside libraries is a row
     if (!options.baselines) {
       throw;
@@ -261,7 +276,8 @@ int compile_all_of(const ChipFile& chip, int count, const std::function<AskedTra
   struct Compiled {
     Recurrent network;
     std::vector<CompileRequest> recurrences;  // forward and backward
-    TrainingPlanText plan;
+    TrainingPlan plan;
+    std::optional<TrainingPlan> refused;
     std::string problem;
   };
   std::vector<Compiled> compiled(static_cast<std::size_t>(count));
@@ -270,9 +286,10 @@ int compile_all_of(const ChipFile& chip, int count, const std::function<AskedTra
     try {
       const AskedTraining asked = asked_of(i);
       one.network = asked.training.network;
-      const TrainingProgram training = own_program(chip.chip, asked, architecture);
-      one.plan = plan_text(training);
-      for (const ProgramKernel& kernel : training.program.kernels) {
+      const OwnProgram own = own_program(chip.chip, asked, architecture);
+      one.plan = own.program.plan;
+      one.refused = own.refused;
+      for (const ProgramKernel& kernel : own.program.program.kernels) {
         if (compile(kernel.request); kernel.entry == "recurrence") {
           one.recurrences.push_back(kernel.request);
         }
@@ -282,8 +299,8 @@ int compile_all_of(const ChipFile& chip, int count, const std::function<AskedTra
     }
   });
   Report report;
-  report.csv.columns = {"hidden",    "batch",       "precision",        "density", "pass",
-                        "registers", "spill_bytes", "code_fingerprint", "plan",    "problem"};
+  report.csv.columns = {"hidden",           "batch", "precision",    "density", "pass", "registers", "spill_bytes",
+                        "code_fingerprint", "plan",  "refused_plan", "problem"};
   bool spills = false;
   for (const Compiled& one : compiled) {
     const std::vector<std::string> of_network{std::to_string(one.network.hidden), std::to_string(one.network.batch),
@@ -295,15 +312,15 @@ int compile_all_of(const ChipFile& chip, int count, const std::function<AskedTra
     };
     if (!one.problem.empty()) {
       spills = true;
-      add({"", "", "", "", "", one.problem});
+      add({"", "", "", "", "", "", one.problem});
       continue;
     }
     for (const bool is_backward : {false, true}) {
       const CompiledKernel of = compile(one.recurrences[is_backward ? 1 : 0]);
       spills = spills || of.resources.spills();
       add({is_backward ? "backward" : "forward", std::to_string(of.resources.registers),
-           std::to_string(of.resources.spill_bytes), of.code_fingerprint,
-           is_backward ? one.plan.backward : one.plan.forward, ""});
+           std::to_string(of.resources.spill_bytes), of.code_fingerprint, pass_text(one.plan, is_backward),
+           one.refused ? pass_text(*one.refused, is_backward) : "", ""});
     }
   }
   report.text = to_aligned(report.csv);
@@ -324,8 +341,7 @@ int measure_training(const Options& options, const ChipFile& chip, std::optional
                      const MeasureOptions& measure_options) {
   Output output(options);
   if (one) {
-    one->forward = options.text("plan-forward");
-    one->backward = options.text("plan-backward");
+    one->constraints.fields = {options.text("plan-forward"), options.text("plan-backward")};
   }
   const auto file = one ? std::nullopt : std::optional<CsvReader>(options.text("configurations"));
   if (!options.flag("compile-only")) {

@@ -8,24 +8,30 @@
 #include "kernels/training/training_timing.hpp"
 #include "model/training/price.hpp"
 
+#include <optional>
 #include <string>
 
 namespace onchip {
 
 inline constexpr const char* kOwn = "onchip";
 
-// With the plans of the step that was asked for, or the kernels' own pick, with the fields that are asked for.
+// The program of the plan that is asked for, or else of the fastest one on the chip, that the compiler confirms.
+struct OwnProgram {
+  TrainingProgram program;
+  std::optional<TrainingPlan> refused;  // the model's, if the compiler spills it and another is taken
+};
 // Compiles, and lays a sparse network out. Throws InputError for what the kernels do not train.
-TrainingProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture);
+OwnProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture);
 
 struct OwnStep {
   BaselineResult result;
   TrainingTiming timing;
-  TrainingPlanText plan;
-  LibraryTraining price;  // of the plans that ran
+  TrainingPlan plan;  // that ran
+  std::optional<TrainingPlan> refused;
+  PhasePrice price;  // of that plan, of an iteration
 };
 
 // On the current device. Throws CudaError.
-OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const TrainingProgram& program, int repeats);
+OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const OwnProgram& own, int repeats);
 
 }  // namespace onchip
